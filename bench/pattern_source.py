@@ -96,7 +96,7 @@ def _folders() -> list[re.Pattern[str]]:
 
 
 def _scalars() -> list[re.Pattern[str]]:
-    from memvault.vault.front_matter import loader
+    from memvault.vault.header_yaml import loader
 
     resolvers = loader().yaml_implicit_resolvers
     return [pattern for entries in resolvers.values() for _, pattern in entries]
@@ -113,7 +113,7 @@ _MADE: Mapping[str, tuple[Callable[[], list[re.Pattern[str]]], tuple[str, ...]]]
     "memvault.secrets.patterns.pattern": (_secrets, ("finditer",)),
     "memvault.settings.local_paths._any_of": (_folders, ("sub",)),
     "memvault.tools.core.wording._pattern": (_worded, ("sub",)),
-    "memvault.vault.front_matter.loader": (_scalars, ("match",)),
+    "memvault.vault.header_yaml.loader": (_scalars, ("match",)),
 }
 """Patterns that are put together when the program runs: examples of them, and their methods."""
 

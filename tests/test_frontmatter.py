@@ -24,7 +24,8 @@ from memvault.model import FileState, Memory
 from memvault.plugins.tool_file import tool_definition
 from memvault.recall import dates
 from memvault.vault import document
-from memvault.vault.front_matter import dump_header, parse_header, patch_header, split_front_matter
+from memvault.vault.front_matter import dump_header, patch_header, split_front_matter
+from memvault.vault.header_yaml import parse_header, to_json_values
 from memvault.vault.markdown import has_conflict_markers
 
 NEWLINES = st.sampled_from(["\n", "\r\n", "\r"])
@@ -263,7 +264,7 @@ def test_any_bytes_are_edited_right_or_refused(data: bytes, changes: dict[str, A
     except Refused:
         return
     again = _memory(edited)
-    assert again.metadata == {**memory.metadata, **changes}
+    assert again.metadata == to_json_values({**memory.metadata, **changes})
     assert again.body == memory.body or not memory.metadata
     assert again.body.endswith(memory.body)
 

@@ -13,7 +13,8 @@ from conftest import Run, refused, sampled_tests, write
 from git_clones import NOTE, Clone, cloned, git, hook, without_identity
 from made_secrets import MADE, made
 from memvault import open_vault
-from memvault.vault.front_matter import parse_header, split_front_matter
+from memvault.vault.front_matter import split_front_matter
+from memvault.vault.header_yaml import parse_header
 from memvault.vault.markdown import has_conflict_markers
 
 pytestmark = sampled_tests(2)

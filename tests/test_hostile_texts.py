@@ -27,7 +27,8 @@ from memvault.model import FileState
 from memvault.recall.query import parse
 from memvault.vault.document import read_memory
 from memvault.vault.file_names import normalize
-from memvault.vault.front_matter import parse_header, patch_header, patch_mapping
+from memvault.vault.front_matter import patch_header, patch_mapping
+from memvault.vault.header_yaml import parse_header
 from memvault.vault.sections import find_section
 
 Command = Callable[..., str]

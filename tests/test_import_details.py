@@ -86,8 +86,8 @@ def test_links_of_notion_lead_to_the_page_that_they_name(
     assert got.data("Page 22222222/image.png") == b"two"
     home = got.text("Home.md")
     assert "[one](Page.md) [two](Page%2022222222.md#5d1c)\n" in home
-    assert f"[out](https://example.org/{FIRST}) ![two](<Page%2022222222/image.png>)\n" in home
-    assert "[tasks](Tasks.md) [row](Tasks/Paint%20%28green%29.md)\n" in home
+    assert f"[out](https://example.org/{FIRST}) ![two](<Page 22222222/image.png>)\n" in home
+    assert "[tasks](Tasks.md) [row](Tasks/Paint%20(green).md)\n" in home
     assert f"`[code](Page%20{FIRST}.md)`\n" in home
     links = succeeded(run("links", "in/Home.md", "--json")).json["links"]
     assert {link["filePath"] for link in links} >= {"in/Page.md", "in/Page 22222222.md"}

@@ -289,6 +289,15 @@ def test_a_fence_ends_with_the_quote_or_the_entry_that_it_stands_in() -> None:
         "((",
         "<!-- #a ",
         "%% <!-- ",
+        "%% a\n\n`b %%` ",
+        "> - ",
+        "[a]: b\n",
+        "[a][b] ![",
+        "| a |\n|---|\n",
+        "<a b='",
+        "<div>\n\n",
+        "$a ",
+        "\t",
     ],
 )
 def test_any_text_is_read_in_time(piece: str) -> None:
@@ -305,16 +314,17 @@ def test_any_text_is_read_in_time(piece: str) -> None:
 
 
 def test_doctor_follows_links_in_markdown_to_notes(vault: Vault, folder: Path) -> None:
-    """One to a note that is missing is told; one to a picture, or out of the vault, is not."""
-    write(folder, "notes/a.md", "[b](b.md), [c](../c.md#x), [d](d.png), [e](../../e.md), [f](f/)\n")
+    """A missing note or picture is reported, a path out of the vault or to no file is not."""
+    write(folder, "notes/a.md", "[b](b.md), [c](../c.md#x), [d](d), [e](../../e.md), [f](f/)\n")
     write(folder, "c.md", "Here: [a](notes/a.md) and ![[notes/a]].\n")
     found = examined(vault)
     assert told(found) == {("link-broken", "notes/a.md")}
     assert found["findings"][0]["message"] == "[b](b.md) leads to no file"
-    write(folder, "notes/a.md", "[[d.png]] and a picture: [d](d.png), [b](b.md)\n")
-    (first, second) = examined(vault)["findings"]
-    assert first["message"] == "[[d.png]] leads to no file"
-    assert second["message"] == "[b](b.md) leads to no file"
+    text = '[[d.png]], ![d](d.png), [d]\n\n[d]: <d e.pdf>\n\n<img src="f.gif">\n'
+    write(folder, "notes/a.md", text)
+    messages = [finding["message"] for finding in examined(vault)["findings"]]
+    shown = ("[[d.png]]", "![d](d.png)", "[d](d e.pdf)", "![](f.gif)")
+    assert messages == [f"{link} leads to no file" for link in shown]
 
 
 Note = tuple[str, str, str | None, list[tuple[int, str]], list[int]]

@@ -184,13 +184,13 @@ def test_what_cannot_be_an_agents_name_is_refused(refuse: Run, name: str) -> Non
 
 
 ODD_FILES: dict[str, tuple[bytes, str, str]] = {
-    "broken.md": (b"---\ntitle: [a\n---\n\nword0 x\n", "word0", "broken front matter: line 3"),
+    "broken.md": (b"---\ntitle: [a\n---\n\nword0 x\n", "word0", "read in part: line 2"),
     "tabs.md": (b"---\na:\n\tb: c\n---\nword1\n", "word1", "broken front matter: line 3"),
     "endless.md": (b"---\ntitle: x\n\nword2\n", "word2", "no closing line"),
     "list.md": (b"---\n- a\n---\nword3\n", "word3", "not a list of keys"),
     "binary.md": (bytes(range(256)) * 40, "binary", "binary"),
     "cp1252.md": ("# Café\n\nword5 “€”\n".encode("cp1252"), "word5", "not UTF-8, read as cp1252"),
-    "latin1.md": (b"word6 \x81\xe9\n", "word6", "not UTF-8, read as latin-1"),
+    "latin1.md": (b"word6 \x81\xe9\n", "word6", "not UTF-8, read as cp1256"),
     "utf16.md": ("# Größe\n\nword7\n".encode("utf-16"), "word7", ""),
     "utf16be.md": (b"\xfe\xff" + "# 字\n\nword8\n".encode("utf-16-be"), "word8", ""),
     "utf32.md": ("# Größe\n\nword9\n".encode("utf-32"), "word9", ""),
@@ -226,7 +226,7 @@ def test_odd_files_are_found_and_never_rewritten(folder: Path, vault: Vault, nam
         assert answer["memories"][0]["filePath"] == name
     shown = vault.call("memory_show", memId=name)
     assert shown["success"]
-    assert ("title" in shown["metadata"]) is (name in ("bom.md", "mac.md"))
+    assert ("title" in shown["metadata"]) is (name in ("bom.md", "mac.md", "broken.md"))
     result = vault.call("memory_compound", query=name, modifications="added 字")
     refused = problem.startswith(("broken", "not ", "binary", "many"))
     assert result["success"] is not refused, result

@@ -114,6 +114,11 @@ FAULTS = [
         "a.md",
         {"a.md": "# A\n" + "A line.\n" * 20, "memvault.toml": "[index]\ncharacters = 100\n"},
     ),
+    Fault(
+        "front-matter-line", "a.md", {"a.md": "---\ntags: [t]\ntitle: Tea: black\n---\n\nText.\n"}
+    ),
+    Fault("date-unread", "a.md", {"a.md": "---\ncreated: 01/02/2022\n---\n\nText.\n"}),
+    Fault("date-form", "a.md", {"a.md": "---\ndate created: Jan 3, 2022\n---\n\nText.\n"}),
     Fault("file-binary", "a.md", {"a.md": bytes(range(8)) * 200}),
     Fault("not-utf8", "a.md", {"a.md": "# Tür\n".encode("cp1252")}),
     Fault(

@@ -9,7 +9,8 @@ import yaml
 
 from memvault.errors import Refused
 from memvault.vault import document
-from memvault.vault.front_matter import loader, split_front_matter, to_json_values
+from memvault.vault.front_matter import read_header, split_front_matter
+from memvault.vault.header_yaml import canonical_key, loader, to_json_values
 from targets.shapes import HEADER_TOKENS, first_line, value_of
 
 TOKENS = (
@@ -112,9 +113,9 @@ def _entry_set(file: bytes, key: str, name: str, value: Any, old: dict[str, Any]
 
 def _span(header: str, key: str) -> tuple[int, int]:
     """Return where a key and its value stand; the end of the header where it is not there."""
-    root = yaml.compose(header, Loader=loader())
+    root = yaml.compose(read_header(header).readable, Loader=loader())
     for name, node in reversed(root.value) if isinstance(root, yaml.MappingNode) else []:
-        if str(name.value) == key:
+        if canonical_key(str(name.value)) == canonical_key(key):
             return name.start_mark.index, max(_end(node, header), name.end_mark.index)
     return len(header), len(header)
 

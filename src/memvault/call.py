@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from memvault.agents.address import Address
     from memvault.agents.messages.inbox import Inbox, Lease
     from memvault.agents.plans.plans import AgentPlans
-    from memvault.index.protocol import Index, SearchIndex
+    from memvault.index.protocol import Index, SearchIndex, View
+    from memvault.memories.link_graph import LinkGraph
     from memvault.model import Memory
     from memvault.recall.engine import RecallEngine
     from memvault.recall.filters import Filters
@@ -192,6 +193,12 @@ class Call:
 
         patience = BEST_EFFORT if self.read_only else COMPLETE
         return RecallEngine(self.reader, self.workspace.search_index, patience, self.within)
+
+    def link_graph(self, view: View) -> LinkGraph:
+        """Return the links of the vault as of a view of its index."""
+        from memvault.memories.link_graph import LinkGraph
+
+        return LinkGraph(self.index.links(view), view.record)
 
     def resolve(
         self, name: str, writes: bool | None = None, whole: bool = False, suggests: bool = True

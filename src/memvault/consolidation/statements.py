@@ -20,6 +20,7 @@ from memvault.consolidation.proposals import Quote
 from memvault.index.text.analysis import Analyser
 from memvault.index.text.sentences import split_sentences
 from memvault.memories.episodes import Episode
+from memvault.vault.markdown import lines_with_code
 
 Key = tuple[tuple[str, ...], tuple[str, ...]]
 
@@ -75,7 +76,6 @@ _SIGNS = re.compile(
 )
 _MARKED_WORD = re.compile(r"`[^`]+`|(?<!\w)(?:\w*[A-Z0-9][\w.:/-]*|\w+[./:_@]\w[\w./:_@-]*)")
 _BULLET = re.compile(r"^\s*(?:[-*+>]|\d+[.)])\s+")
-_FENCE = re.compile(r"^\s*(?:```|~~~)")
 _LABEL = re.compile(r"(?i)^(?:lessons?(?: learned)?|learned|learning|note|reminder)\s*:\s*")
 _EMPHASIS = re.compile(r"\*\*|__|(?<!\w)[*_](?=\w)|(?<=\w)[*_](?!\w)")
 
@@ -96,15 +96,13 @@ class Statement(NamedTuple):
 def sentences(text: str) -> Iterator[str]:
     """Yield the sentences of a text, joined across lines, except code blocks and headings."""
     paragraph: list[str] = []
-    fenced = False
-    for line in [*text.splitlines(), ""]:
-        mark = _FENCE.match(line)
-        fenced = fenced != bool(mark)
+    for match, is_code in lines_with_code(f"{text}\n\n"):
+        line = match[0].rstrip("\r\n")
         begins = _BULLET.match(line)
-        if paragraph and (begins or mark or not line.strip() or line.startswith("#")):
+        if paragraph and (begins or is_code or not line.strip() or line.startswith("#")):
             yield from _split(" ".join(paragraph))
             paragraph = []
-        if not (fenced or mark or line.startswith("#")) and line.strip():
+        if not (is_code or line.startswith("#")) and line.strip():
             paragraph.append(_BULLET.sub("", line).strip())
 
 

@@ -17,12 +17,13 @@ from memvault.errors import UsageError
 from memvault.files import plain_files, walk
 from memvault.model import FileState, Memory
 from memvault.sanitize import replace_surrogates
-from memvault.vault.document import MODIFIED
+from memvault.vault import header_dates
 from memvault.vault.file_names import normalize_title
 from memvault.vault.paths import derived_id, id_from_name, normal_type, slug
 
 _MAX_CLOCK_SKEW = timedelta(days=1)
 _MAX_SHOWN_KEYS = 5
+_MAX_SHOWN_TIMES = 5
 
 
 @check("file-unreadable", "error", "A file or folder that this user may not read")
@@ -70,6 +71,18 @@ def broken_headers(vault: VaultInspection) -> Iterator[Finding]:
             yield Finding(file.path, f"The front matter is not read: {file.broken}")
 
 
+@check(
+    "front-matter-line",
+    "warning",
+    "A line of a header that is not YAML: the others are read",
+)
+def unread_header_lines(vault: VaultInspection) -> Iterator[Finding]:
+    for memory in vault.memories:
+        if memory.file.unread:
+            message = f"A line of its front matter is not YAML ({memory.file.unread})"
+            yield Finding(memory.path, f"{message}: put the value in quotes")
+
+
 @check("file-binary", "error", "A memory that is no text")
 def binary_files(vault: VaultInspection) -> Iterator[Finding]:
     for memory in vault.memories:
@@ -83,7 +96,8 @@ def other_encodings(vault: VaultInspection) -> Iterator[Finding]:
         problem = memory.record.problem
         if problem.startswith("not UTF-8"):
             encoding = problem.rpartition(" ")[2]
-            message = f"The file is not UTF-8 and is read as {encoding}, which is a guess"
+            message = f"The file is not UTF-8 and is read as {encoding}, which is a guess;"
+            message += " encoding in memvault.toml says what such files are"
             yield Finding(memory.path, message)
 
 
@@ -208,17 +222,48 @@ def future_times(vault: VaultInspection) -> Iterator[Finding]:
     latest = vault.now + _MAX_CLOCK_SKEW
     for memory in vault.memories:
         ahead = [
-            f"Its header says {key}: {value}, in the future"
-            for key in (*MODIFIED, "created")
-            for value in [memory.record.metadata.get(key)]
-            if isinstance(value, str | int)
-            and (moment := clock.parse(str(value))) is not None
-            and moment > latest
+            f"Its header says {time.key}: {time.value}, in the future"
+            for time in _header_times(memory)
+            if time.moment is not None and time.moment > latest and not time.key.startswith("date")
         ]
         if not ahead and memory.file.mtime > latest.timestamp() * 1e9:
             ahead = [f"The file was saved in the future: {clock.iso_from_ns(memory.file.mtime)}"]
         if ahead:
             yield Finding(memory.path, ahead[0])
+
+
+def _header_times(memory: InspectedMemory) -> list[header_dates.HeaderTime]:
+    metadata = memory.record.metadata
+    return [
+        *header_dates.times(metadata, "modified"),
+        *header_dates.times(metadata, "created"),
+    ]
+
+
+@check("date-unread", "note", "A time in a header that is in no known form: the file's is used")
+def unread_dates(vault: VaultInspection) -> Iterator[Finding]:
+    for memory in vault.memories:
+        for time in header_dates.unread(memory.record.metadata):
+            message = f"Its header's {time.key} is not a date: {str(time.value)[:60]!r}"
+            yield Finding(memory.path, f"{message}; write it as 2026-01-31, or with T12:00")
+
+
+@check("date-form", "note", "Times in headers in other forms than ISO 8601, and how they are read")
+def other_date_forms(vault: VaultInspection) -> Iterator[Finding]:
+    """Report a few of these times: a program that writes them does so in every note."""
+    found = {
+        memory.path: time
+        for memory in vault.memories
+        for time in reversed(_header_times(memory))
+        if time.moment is not None and clock.parse(str(time.value)) is None
+    }
+    for path in sorted(found)[:_MAX_SHOWN_TIMES]:
+        time = found[path]
+        message = f"Its {time.key} {str(time.value)[:60]!r} is read as {clock.iso(time.moment)}"
+        yield Finding(path, message)
+    if len(found) > _MAX_SHOWN_TIMES:
+        more = len(found) - _MAX_SHOWN_TIMES
+        yield Finding("", f"{more} more memories have times in such forms")
 
 
 # Names that sync programs give to the copy they keep if both sides changed a file:

@@ -32,9 +32,9 @@ from memvault.vault.file_names import (
     name_keys,
     referenced_names,
 )
-from memvault.vault.front_matter import split_front_matter
 from memvault.vault.init import TEMPLATE
-from memvault.vault.markdown import Link, links, path_beside
+from memvault.vault.markdown import links, path_beside
+from memvault.vault.markdown_inline import Link
 from memvault.vault.paths import private_folder
 
 _MAX_LINKS_SHOWN = 5
@@ -149,27 +149,39 @@ def settled_conflicts(vault: VaultInspection) -> Iterator[Finding]:
             yield Finding(memory.path, f"Its {LINK} names {names[0]!r}, which is gone", fix)
 
 
-@check("link-broken", "note", "A `[[link]]`, or a markdown link to a note, that leads to no file")
+_FILE_SUFFIXES = frozenset(
+    ".md .png .jpg .jpeg .gif .webp .avif .svg .bmp .heic .tif .tiff .pdf .epub .txt .csv .mp3 "
+    ".m4a .wav .ogg .flac .mp4 .mov .webm .mkv .zip .doc .docx .xls .xlsx .ppt .pptx .odt .ods "
+    ".odp .canvas .excalidraw".split()
+)
+"""The suffixes of files that a link, unless it embeds them, is expected to find in the vault."""
+
+
+@check(
+    "link-broken",
+    "note",
+    "A `[[link]]`, or a markdown link to a note, a picture or another file, that leads to no file",
+)
 def broken_links(vault: VaultInspection) -> Iterator[Finding]:
     """Find links in texts whose target is missing.
 
     A link may refer to a memory by any of its names, including the aliases in its header, and to a
     file by its name or the end of its path, as Obsidian does. Markdown links may lead to anything,
-    so only those to notes are checked.
+    so only those that embed, and those to notes and attachments, are checked.
     """
     files = {name_key(name) for path in vault.tree["file"] for name in (path, *ends(path))}
     for entry in vault.links.entries.values():
         unresolved = {
-            (link.target, not link.beside)
+            (link.target, link.beside)
             for link in entry.links
             if not _is_resolved(vault, link, entry, files)
         }
         if not unresolved:
             continue
         broken = dict.fromkeys(
-            f"[[{link.target}]]" if link.is_wikilink else f"[{link.shown}]({link.target})"
+            _shown_link(link)
             for link in _links_in(vault.call, entry.path)
-            if (link.target, link.is_wikilink) in unresolved
+            if (link.target, link.path_beside(entry.path)) in unresolved and _is_checked(link)
         )
         for shown in list(broken)[:_MAX_LINKS_SHOWN]:
             yield Finding(entry.path, f"{shown} leads to no file")
@@ -178,12 +190,23 @@ def broken_links(vault: VaultInspection) -> Iterator[Finding]:
             yield Finding(entry.path, f"{more} more of its links lead to no file")
 
 
+def _shown_link(link: Link) -> str:
+    if link.is_wikilink:
+        return f"[[{link.target}]]"
+    return f"{'!' if link.is_embed else ''}[{link.shown}]({link.target})"
+
+
+def _is_checked(link: Link) -> bool:
+    suffix = posixpath.splitext(link.target)[1].lower()
+    return link.is_wikilink or (link.is_embed and bool(suffix)) or suffix in _FILE_SUFFIXES
+
+
 def _is_resolved(
     vault: VaultInspection, link: StoredLink, entry: LinkEntry, files: set[str]
 ) -> bool:
     bare = link.target.removeprefix("./").strip("/")
-    if link.key or (link.beside and bare[-3:].lower() != ".md"):
-        return True  # is in the header, or leads not to a note
+    if link.key:
+        return True  # is in the header
     if name_key(bare) in files or vault.links.has_name(bare):
         return True
     relative = link.beside or path_beside(link.target, entry.path)
@@ -198,7 +221,7 @@ def _links_in(call: Call, path: str) -> list[Link]:
         data = plain_files.read(call.root / path)
     except OSError:
         return []
-    return list(links(split_front_matter(document.decode(data).text).body))
+    return list(links(document.body_of(data, call.settings.encoding)))
 
 
 @check("tools-unknown", "error", "A name under `[mcp] tools` that is no profile and no tool")

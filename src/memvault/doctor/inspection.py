@@ -23,7 +23,8 @@ from memvault.memories.link_graph import LinkGraph
 from memvault.settings.exclusions import FOLDER_MARKERS, Exclusions, Levels
 from memvault.store import writer
 from memvault.vault import document, paths
-from memvault.vault.front_matter import MAX_HEADER, repeated_keys, split_front_matter
+from memvault.vault.front_matter import repeated_keys, split_front_matter
+from memvault.vault.header_yaml import MAX_HEADER, canonical_key
 from memvault.vault.markdown import has_conflict_markers
 
 EntryKind = Literal["file", "folder", "link out", "dangling", "special", "unreadable", "too deep"]
@@ -101,7 +102,8 @@ class InspectedFile(NamedTuple):
     """What was found when a markdown file was read; ``mtime`` is in nanoseconds.
 
     ``trouble`` is why the file cannot be read (``large``, or the system's reason), ``broken`` why
-    its header cannot be parsed. ``conflict_markers`` is whether its text contains those of git,
+    its header cannot be parsed, ``unread`` the lines of it that are not YAML, with the reasons.
+    ``conflict_markers`` is whether its text contains those of git,
     ``duplicate_keys`` are the keys that its header has more than once. ``secrets`` describes the
     secrets that it contains without declaring them allowed, and where.
     """
@@ -113,6 +115,7 @@ class InspectedFile(NamedTuple):
     broken: str = ""
     conflict_markers: bool = False
     duplicate_keys: tuple[str, ...] = ()
+    unread: str = ""
     secrets: str = ""
 
 
@@ -179,6 +182,8 @@ def _inspect_memory(call: Call, record: MemoryRecord) -> InspectedMemory:
     file = _inspect_file(call, record.path, is_memory=True)
     if record.problem.startswith(_HEADER_PROBLEMS) and not file.conflict_markers:
         file = file._replace(broken=record.problem.partition(": ")[2])
+    if record.problem.startswith(document.UNREAD):
+        file = file._replace(unread=record.problem.removeprefix(document.UNREAD))
     return InspectedMemory(record, file)
 
 
@@ -199,7 +204,8 @@ def _inspect_file(call: Call, path: str, is_memory: bool = False) -> InspectedFi
     if file.conflict_markers or not (is_memory or path.startswith(("agents/", "spaces/"))):
         return file
     if not is_memory:
-        problem = document.Document.parse(data).problem.removeprefix("broken front matter: ")
+        problem = document.Document.parse(data).strict_problem
+        problem = problem.removeprefix("broken front matter: ")
         if problem:
             return file._replace(broken=problem)
     return file._replace(duplicate_keys=_duplicate_keys(data))
@@ -217,7 +223,7 @@ def _duplicate_keys(data: bytes) -> tuple[str, ...]:
         return ()
     text = head[:MAX_HEADER].decode("latin-1").replace("\r", "\n")  # keeps the division into lines
     lines = _KEY.findall(text, 0, max(text.find("\n---", 3), 0) or len(text))
-    keys = [line.rstrip(" \t\"'").replace('"', "").replace("'", "") for line in lines]
+    keys = [canonical_key(line.strip(" \t\"'").replace('"', "")) for line in lines]
     if len(set(keys)) == len(keys) and "{" not in text[: text.find("\n---", 3)]:
         return ()
     return tuple(repeated_keys(split_front_matter(document.decode(data).text).header))

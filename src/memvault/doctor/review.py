@@ -165,7 +165,8 @@ def _words(call: Call, record: MemoryRecord) -> str:
     if record.size < _MIN_DUPLICATE:
         return ""
     try:
-        return " ".join(body_of(call.reader.read_bytes(record.path)[0]).split())
+        data, _ = call.reader.read_bytes(record.path)
+        return " ".join(body_of(data, call.settings.encoding).split())
     except MemvaultError:
         return ""
 

@@ -10,13 +10,13 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from memvault import clock
 from memvault.errors import MemvaultError
 from memvault.files import atomic
 from memvault.git.program import Git
-from memvault.vault import paths
-from memvault.vault.document import MODIFIED, DecodedText, decode
-from memvault.vault.front_matter import FrontMatter, parse_header, patch_header, split_front_matter
+from memvault.vault import header_dates, paths
+from memvault.vault.document import DecodedText, decode
+from memvault.vault.front_matter import FrontMatter, patch_header, split_front_matter
+from memvault.vault.header_yaml import parse_header
 
 _COUNT = "usage_count"
 _LINKS = ("supersedes", "conflict_with")
@@ -62,7 +62,7 @@ def _merged(
             value = _merge_lists(_listed(old), _listed(here), _listed(there))
         else:
             value = _chosen(key, old, here, there, newer)
-            if key not in (*MODIFIED, _COUNT):
+            if key != _COUNT and not header_dates.is_modified_key(key):
                 lost.append(f"{above}{key}: {there if value == here else here}")
         if value is not None:
             values[key] = value
@@ -70,8 +70,8 @@ def _merged(
 
 
 def _chosen(key: str, old: Any, here: Any, there: Any, newer: bool) -> Any:
-    if key in MODIFIED:
-        one, other = clock.parse(str(here)), clock.parse(str(there))
+    if header_dates.is_modified_key(key):
+        one, other = header_dates.parse(here), header_dates.parse(there)
         if one is not None and other is not None:
             return there if one < other else here
     if key == _COUNT and all(type(count) is int for count in (here, there)):
@@ -80,11 +80,8 @@ def _chosen(key: str, old: Any, here: Any, there: Any, newer: bool) -> Any:
 
 
 def _is_newer(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> bool:
-    for key in MODIFIED:
-        moments = clock.parse(str(theirs.get(key))), clock.parse(str(ours.get(key)))
-        if moments[0] and moments[1]:
-            return moments[0] > moments[1]
-    return False
+    moments = header_dates.time_in(theirs, "modified"), header_dates.time_in(ours, "modified")
+    return all(moments) and moments[0] > moments[1]
 
 
 def _is_list(key: str, value: Any) -> bool:

@@ -16,7 +16,7 @@ from memvault.importers.planning import ImportPlan, source_hash
 from memvault.importers.state import ID, KIND, VERSION, with_version
 from memvault.secrets.detector import SecretDetector
 from memvault.store.memory_store import MemoryStore
-from memvault.vault import document, paths
+from memvault.vault import document, header_dates, paths
 from memvault.vault.document import Document
 from memvault.vault.file_names import normalize_title
 
@@ -113,14 +113,14 @@ def rendered(
         given = {key: _masked(value, detector) for key, value in given.items()}
     if not text.endswith("\n"):
         text += "\n"
-    data = text.encode("utf-8", "replace")
+    data = document.with_closing_line(text.encode("utf-8", "replace"))
     file = Document.parse(data)
     own = file.header or {}
     header = _header(note, kind, target, given, own, file.parts.body)
     try:
         data = document.edit(data, header, None)
-    except MemvaultError:  # a broken header, or marks of a conflict: kept as text
-        data = document.encode_new(header, text)
+    except MemvaultError:  # a header that cannot be patched, or marks of a conflict
+        data = document.with_lines(data, header) or document.encode_new(header, text)
     return with_version(data, source_hash(note))
 
 
@@ -160,6 +160,9 @@ def _header(
     header["aliases"] = [
         name for name in dict.fromkeys(aliases) if normalize_title(name) != normalize_title(stem)
     ]
+    for role in ("created", "modified"):
+        if header_dates.time_in(own, role):  # under another key
+            header.pop(role, None)
     header = {key: value for key, value in header.items() if key not in own and value}
     first = {key: header.pop(key) for key in _FIRST_KEYS if key in header}
     return {**first, **header, KIND: kind, ID: note.key, VERSION: "0-0"}

@@ -17,6 +17,7 @@ from memvault.importers.kinds import NO, SURE
 from memvault.importers.source import Source
 from memvault.lazy_pattern import lazy_pattern
 from memvault.vault.document import Document
+from memvault.vault.markdown import replace_outside_code
 
 _TABLES = frozenset({"entity", "observation", "relation"})
 _ENTITY = "id title entity_type permalink file_path created_at updated_at".split()
@@ -81,7 +82,7 @@ def _linked(text: str) -> str:
     """Return a text with links to ``memory://`` addresses as links to permalinks."""
     if "](memory://" not in text:
         return text
-    return _MEMORY_URL.sub(lambda match: f"[[import:{match[2]}|{match[1]}]]", text)
+    return replace_outside_code(_MEMORY_URL, lambda url: f"[[import:{url[2]}|{url[1]}]]", text)
 
 
 def _read_database(source: Source, name: str) -> Iterator[Item]:

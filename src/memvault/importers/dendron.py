@@ -16,6 +16,7 @@ from memvault.importers.kinds import NO, SURE
 from memvault.importers.source import Source
 from memvault.lazy_pattern import lazy_pattern
 from memvault.vault.document import Document
+from memvault.vault.markdown import replace_outside_code
 
 _LINK = lazy_pattern(r"(?<!!)\[\[([^\[\]|\n]{1,300})\|([^\[\]|\n]{1,300})\]\]")
 _EMBED_RANGE = lazy_pattern(r"(!\[\[[^\[\]#\n]+#[^\[\]:,\n]+)[:,][^\[\]\n]*(?=\]\])")
@@ -48,8 +49,8 @@ def _note(item: ImportedNote) -> ImportedNote:
     created = values.time_of(header.get("created"), 1e-3)
     modified = values.time_of(header.get("updated"), 1e-3)
     times = {"created": created or item.header["created"], "modified": modified or created}
-    text = _LINK.sub(lambda match: f"[[{match[2]}|{match[1]}]]", item.text)
-    text = _EMBED_RANGE.sub(r"\1", text)
+    text = replace_outside_code(_LINK, lambda link: f"[[{link[2]}|{link[1]}]]", item.text)
+    text = replace_outside_code(_EMBED_RANGE, lambda embed: embed[1], text)
     text = _MILLISECONDS.sub("", text, 2)
     name = item.path[: -len(".md")]
     key = str(header.get("id") or item.key)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import posixpath
 import re
-from urllib.parse import quote
 
 from memvault.lazy_pattern import lazy_pattern
-from memvault.vault import markdown
-from memvault.vault.markdown import Link
+from memvault.vault import markdown, markdown_inline
+from memvault.vault.markdown_inline import Link
 
 SCHEME = "import:"
 """The beginning of a link's target that is an id of the source."""
@@ -78,21 +77,17 @@ def rewritten(text: str, path: str, target: str, names: Names) -> str:
     ``path`` is the note's path in the source, ``target`` its path in the vault. A link that still
     leads there is left as it is; a link to an id that the source lacks becomes its shown text.
     """
-    edits: list[tuple[int, int, str]] = []
+    edits: list[tuple[Link, str]] = []
     for link in markdown.links(text):
         if link.target.startswith(SCHEME):
             continue
         found = names.of_link(link, path)
         if found is not None and not _leads_to(link, target, found, names):
-            edits.append((*link.target_span, _written(link, target, found, names)))
-    if f"[[{SCHEME}" in text:
-        edits += [(*match.span(), _by_id(match, names)) for match in _ID_LINK.finditer(text)]
-    pieces, done = [], 0
-    for start, end, new in sorted(edits):
-        if start >= done:
-            pieces += [text[done:start], new]
-            done = end
-    return "".join(pieces) + text[done:]
+            edits.append((link, _written(link, text, target, found, names)))
+    text = markdown_inline.replaced(text, edits)
+    if f"[[{SCHEME}" not in text:
+        return text
+    return markdown.replace_outside_code(_ID_LINK, lambda match: _by_id(match, names), text)
 
 
 def _leads_to(link: Link, note: str, found: str, names: Names) -> bool:
@@ -104,10 +99,11 @@ def _leads_to(link: Link, note: str, found: str, names: Names) -> bool:
     return _bare(markdown.path_beside(link.target, note)) == _bare(found)
 
 
-def _written(link: Link, note: str, found: str, names: Names) -> str:
+def _written(link: Link, text: str, note: str, found: str, names: Names) -> str:
     if link.is_wikilink:
         return names.wikilink(found)
-    return quote(posixpath.relpath(found, posixpath.dirname(note) or "."))
+    path = markdown_inline.relative_path(found, posixpath.dirname(note))
+    return markdown_inline.written_target(link, path, text)
 
 
 def _by_id(match: re.Match[str], names: Names) -> str:

@@ -17,6 +17,7 @@ from memvault.importers.items import ImportedNote, Item, Unreadable
 from memvault.importers.kinds import NO, SURE
 from memvault.importers.source import Source
 from memvault.lazy_pattern import lazy_pattern
+from memvault.vault.markdown import replace_outside_code
 
 _BLOCK_ID = lazy_pattern(r"[ \t]*id:: ([0-9a-f-]{36})[ \t]*")
 _REFERENCE = lazy_pattern(r"(?:\{\{embed )?\(\(([0-9a-f-]{36})\)\)(?:\}\})?")
@@ -104,10 +105,13 @@ def _page(item: ImportedNote, blocks: dict[str, str]) -> ImportedNote:
         elif key not in ("id", "collapsed") and not key.startswith("logseq."):
             header[key.replace("-", "_")] = value
         first += 1
-    text = _REFERENCE.sub(
+    text = replace_outside_code(
+        _REFERENCE,
         lambda match: f"“{blocks[match[1]]}”" if match[1] in blocks else match[0],
         "".join(lines[first:]),
     )
-    text = _HIDDEN.sub("", text)
-    text = _TASK.sub(lambda match: f"{match[1]}[{_MARKS.get(match[2], ' ')}] ", text)
+    text = replace_outside_code(_HIDDEN, lambda _: "", text)
+    text = replace_outside_code(
+        _TASK, lambda match: f"{match[1]}[{_MARKS.get(match[2], ' ')}] ", text
+    )
     return ImportedNote(item.key, path, text.lstrip("\n"), header, (name,))

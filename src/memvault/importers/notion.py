@@ -14,7 +14,6 @@ import posixpath
 import re
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, time
-from urllib.parse import quote
 
 from memvault import clock
 from memvault.importers import folder, records, state
@@ -23,8 +22,7 @@ from memvault.importers.kinds import NO, SURE
 from memvault.importers.source import Source
 from memvault.lazy_pattern import lazy_pattern
 from memvault.secrets.detector import KEY
-from memvault.vault import markdown
-from memvault.vault.document import MODIFIED
+from memvault.vault import header_dates, markdown, markdown_inline
 from memvault.vault.file_names import LINK_KEYS
 
 _ID = lazy_pattern(r" ([0-9a-f]{32})(?=$|[/.])")
@@ -38,8 +36,8 @@ _TIMES = {"created": "created", "created time": "created", "last edited time": "
 _OWN_KEYS = frozenset(
     (
         *("id", "title", "aliases", "alias", "memory_type", "type", "tag", "path", "status"),
-        *("created", "date", "importance", "confidence", "valid_from", "valid_to"),
-        *(*MODIFIED, *LINK_KEYS, KEY, state.KIND, state.ID, state.VERSION),
+        *("importance", "confidence", "valid_from", "valid_to"),
+        *(*LINK_KEYS, KEY, state.KIND, state.ID, state.VERSION),
     )
 )
 """Header keys to which memvault gives a meaning, which a property of that name does not have."""
@@ -117,16 +115,14 @@ class _Export:
         """Return a page's text with links to the paths without IDs."""
         whole = _whole(name)
         beside = posixpath.dirname(self.paths[whole]) or "."
-        pieces, done = [], 0
+        edits = []
         for link in markdown.links(text):
             if link.is_wikilink:
                 continue
             path = self.paths.get(markdown.path_beside(link.target, whole))
             way = posixpath.relpath(path, beside) if path else _ID.sub("", link.target)
-            start, end = link.target_span
-            pieces += [text[done:start], quote(way)]
-            done = end
-        return "".join(pieces) + text[done:]
+            edits.append((link, markdown_inline.written_target(link, way, text)))
+        return markdown_inline.replaced(text, edits)
 
 
 def _ways(name: str) -> Iterator[str]:
@@ -180,7 +176,8 @@ def _add_property(header: dict[str, object], name: str, value: str) -> None:
     elif lowered in _TIMES and (moment := _time(value)):
         header[_TIMES[lowered]] = moment
     else:
-        header[f"notion_{key}" if key in _OWN_KEYS else key] = value
+        is_own = key in _OWN_KEYS or header_dates.is_time_key(key)
+        header[f"notion_{key}" if is_own else key] = value
 
 
 def _time(value: str) -> str:

@@ -7,7 +7,6 @@ the same as JSON.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,12 +15,14 @@ from memvault.importers.items import ImportedNote, Item, Unreadable, note_path
 from memvault.importers.kinds import NO, POSSIBLE, SURE
 from memvault.importers.source import Source
 from memvault.lazy_pattern import lazy_pattern
+from memvault.vault.markdown import replace_outside_code
 
 _REFERENCE = lazy_pattern(r"\(\(([\w-]{9,12})\)\)")
 _TASK = lazy_pattern(r"\{\{\[?\[?(TODO|DONE)\]?\]?\}\}[ \t]*")
 _DAY = lazy_pattern(r"([A-Z][a-z]+) (\d{1,2})(?:st|nd|rd|th), (\d{4})")
 _HIGHLIGHT = lazy_pattern(r"\^\^([^^\n]+)\^\^")
 _ITALIC = lazy_pattern(r"(?<!_)__([^_\n]+)__(?!_)")
+_TAG = lazy_pattern(r"#\[\[([^\[\]\n]+)\]\]")
 _MAX_DEPTH = 200
 _MONTHS = (
     "January February March April May June July August September October November December"
@@ -124,10 +125,13 @@ def _write(node: dict[str, Any], blocks: dict[str, str], depth: int, lines: list
 
 def _text(string: str, blocks: dict[str, str]) -> str:
     """Return a block's text as markdown."""
-    text = _REFERENCE.sub(
-        lambda match: f"“{blocks[match[1]]}”" if match[1] in blocks else match[0], string
-    )
-    text = _TASK.sub(lambda match: f"[{'x' if match[1] == 'DONE' else ' '}] ", text)
-    text = _HIGHLIGHT.sub(r"==\1==", text)
-    text = _ITALIC.sub(r"*\1*", text)
-    return re.sub(r"#\[\[([^\[\]\n]+)\]\]", lambda match: f"#{'-'.join(match[1].split())}", text)
+    text = string
+    for pattern, written in (
+        (_REFERENCE, lambda match: f"“{blocks[match[1]]}”" if match[1] in blocks else match[0]),
+        (_TASK, lambda match: f"[{'x' if match[1] == 'DONE' else ' '}] "),
+        (_HIGHLIGHT, lambda match: f"=={match[1]}=="),
+        (_ITALIC, lambda match: f"*{match[1]}*"),
+        (_TAG, lambda match: f"#{'-'.join(match[1].split())}"),
+    ):
+        text = replace_outside_code(pattern, written, text)
+    return text

@@ -130,8 +130,8 @@ class StoredLink(NamedTuple):
     """A link in a memory's text, or a name of another memory in its header.
 
     ``target`` is that of ``vault.markdown.Link``, ``line`` the number of its line in the text, from
-    0. Of a markdown link, ``beside`` is the path that it names relative to the folder of its file.
-    Of a name in the header, ``key`` is its key, and ``line`` is -1.
+    0. ``beside`` is what ``vault.markdown.Link.path_beside`` returns. Of a name in the header,
+    ``key`` is its key, and ``line`` is -1.
     """
 
     target: str

@@ -166,7 +166,8 @@ def _read(call: Call, uri: str) -> str:
     if start == MEMORY:
         memory = call.engine.resolve(name)
         data, _ = call.reader.read_bytes(memory.path)
-        return call.settings.detector.masking(memory.metadata)(document.decode(data).text)
+        text = document.decode(data, call.settings.encoding).text
+        return call.settings.detector.masking(memory.metadata)(text)
     filters = Filters(memory_type=name) if start == TYPE else Filters(tags=(name,))
     records = call.engine.list_records(filters) if name else []
     if not records:

@@ -9,6 +9,7 @@ from memvault import clock
 from memvault.errors import Ambiguous, Conflict, NotFound, UsageError
 from memvault.model import Memory
 from memvault.store.memory_store import MemoryStore, WriteResult
+from memvault.vault import header_dates
 from memvault.vault.document import plain_text
 from memvault.vault.sections import find_place
 
@@ -37,9 +38,11 @@ def retry_on_conflict(
     return change(memory)
 
 
-def modified_now(memory: Memory) -> dict[str, str]:
-    """Return the header change that sets ``modified``, if the header has that key."""
-    return {"modified": clock.iso()} if "modified" in memory.metadata else {}
+def modified_now(memory: Memory) -> dict[str, Any]:
+    """Return the header change that sets the time of the last change, if the header has one."""
+    if "modified" in memory.metadata:
+        return {"modified": clock.iso()}
+    return header_dates.modified_at(memory.metadata, clock.now())
 
 
 def modified(body: str, text: str, newline: str, mode: str, section: str) -> str:

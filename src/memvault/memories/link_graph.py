@@ -19,7 +19,8 @@ from memvault.index.protocol import (
 from memvault.model import Memory
 from memvault.recall.resolve import match_link
 from memvault.vault.file_names import header_links, link_keys, name_key
-from memvault.vault.markdown import Link, links, path_beside
+from memvault.vault.markdown import links
+from memvault.vault.markdown_inline import Link
 
 
 class ResolvedLink(NamedTuple):
@@ -80,7 +81,7 @@ class LinkGraph:
         """Return the links of a memory to notes: those of its text in order, then its header."""
         found = []
         for link in links(memory.body):
-            beside = "" if link.is_wikilink else path_beside(link.target, memory.path)
+            beside = link.path_beside(memory.path)
             key = self._resolve(link.target, beside)
             target = self.record(key) if key is not None else None
             if link.is_wikilink or target is not None or link.target.lower().endswith(".md"):
@@ -114,7 +115,7 @@ class LinkGraph:
     def _resolve(self, target: str, beside: str) -> int | None:
         """Return the key of the memory that a link leads to, or None."""
         for key in self._named.get(name_key(beside), ()) if beside else ():
-            if self.entries[key].path == beside:
+            if self.entries[key].path in (beside, f"{beside}.md"):
                 return key
         if target not in self._targets:
             known = self._named.get(name_key(_bare(target)), ())
@@ -124,8 +125,9 @@ class LinkGraph:
 
     def beside(self, link: Link, path: str) -> MemoryRecord | None:
         """Return the memory at a link's target, relative to the folder of a file, or None."""
-        target = path_beside(link.target, path)
-        return next((entry for entry in self.named(target) if entry.path == target), None)
+        target = link.path_beside(path)
+        found = self.named(target) if target else []
+        return next((entry for entry in found if entry.path in (target, f"{target}.md")), None)
 
     def by_name(self, target: str) -> list[MemoryRecord]:
         """Return the memories that a link target, or a name in a header, fits equally well."""

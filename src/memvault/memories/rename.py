@@ -2,18 +2,17 @@
 
 A wikilink keeps its form: a link by title gets the new title, a link by path the new path, and its
 heading, its alias and everything else are kept; a name that would end the link early is replaced by
-the memId. A markdown link is relative to its own folder. A link by memId does not change.
+the memId. Other links are relative to the folder of their file, so that those of a memory that
+moves, also to pictures and other files, are rewritten too. A link by memId does not change.
 """
 
 from __future__ import annotations
 
 import os
 import posixpath
-import re
 from collections.abc import Callable, Iterator
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
-from urllib.parse import quote
 
 from memvault.errors import Conflict, NotFound, Refused, UsageError
 from memvault.index.protocol import MemoryRecord
@@ -33,11 +32,15 @@ from memvault.vault.file_names import (
     retitled,
 )
 from memvault.vault.markdown import first_heading, headings
+from memvault.vault.markdown_inline import (
+    Link,
+    moved_targets,
+    relative_path,
+    replaced,
+    written_target,
+)
 
 _NOT_IN_LINKS = frozenset("[]|#^\n")
-_NOT_IN_ANGLES = re.compile(r"[%#<>]")
-_SAFE_CHARACTERS = "/!$&'*+,;=:@()-._~"
-"""Characters that are not percent-encoded in a markdown link."""
 
 
 class LinkRewrite(NamedTuple):
@@ -87,6 +90,35 @@ def plan_rename(
         return plan
     links = graph()
     return plan._replace(others=list(_link_rewrites(store, links, plan)))
+
+
+def plan_retyping(
+    store: MemoryStore, graph: Callable[[], LinkGraph], memory: Memory, kind: str
+) -> RenamePlan | None:
+    """Plan the changes of other memories if a new type moves a memory; None if it stays there.
+
+    Raises:
+        Refused: the folder of the type is ignored, or leads through a link.
+    """
+    path = store.path_of_type(memory, kind)
+    if not path:
+        return None
+    plan = RenamePlan(memory, memory.title, path, [])
+    others = (
+        entry for entry in _link_rewrites(store, graph(), plan) if entry.memory.path != memory.path
+    )
+    return plan._replace(others=list(others))
+
+
+def apply_to_others(store: MemoryStore, plan: RenamePlan) -> None:
+    """Rewrite the links in other memories after the memory of a plan was moved.
+
+    Raises:
+        Conflict: a file was changed meanwhile.
+        Refused: a header cannot be patched.
+    """
+    for other, data in _edited(store, plan):
+        store.rewrite(other, data)
 
 
 def _is_taken(store: MemoryStore, path: str, source: str) -> bool:
@@ -164,8 +196,20 @@ def _link_rewrites(
             for written in [_new_target(link, renaming, graph, after)]
             if written is not None
         ]
-        if changed:
-            yield _rewrite_links(memory, changed)
+        files = list(_file_targets(store, memory, renaming)) if path == before.path else []
+        if changed or files:
+            yield _rewrite_links(memory, changed, files)
+
+
+def _file_targets(
+    store: MemoryStore, memory: Memory, renaming: RenamePlan
+) -> Iterator[tuple[Link, str]]:
+    """Yield the links of the renamed memory to other files than memories, with new targets."""
+
+    def exists(path: str) -> bool:
+        return not paths.is_memory(path, store.settings.exclusions) and store.has_file(path)
+
+    yield from moved_targets(memory.body, memory.path, renaming.path, exists)
 
 
 def _graph_after(graph: LinkGraph, old_path: str, renamed: Memory) -> LinkGraph:
@@ -209,7 +253,8 @@ def _new_target(
         return None
     is_meant = found.target.path == old_path
     target = renaming.path if is_meant else found.target.path
-    if link is None or link.is_wikilink:
+    beside = graph.beside(link, found.source.path) if link is not None else None
+    if link is None or (link.is_wikilink and beside is None):
         name = _renamed_reference(found.name, renaming, after) if is_meant else found.name
         leads = [entry.path for entry in after.by_name(name)]
         was_one = name != found.name or len(graph.by_name(name)) == 1
@@ -222,14 +267,18 @@ def _new_target(
             name = found.target.mem_id
         return name if name != found.name else None
     source = renaming.path if found.source.path == old_path else found.source.path
-    if graph.beside(link, found.source.path) is None:  # by its path in the vault or its name
+    if beside is None:  # by its path in the vault or its name
         relative = after.beside(link, source)
         resolved = [relative] if relative is not None else after.by_name(link.target)
         is_old = is_meant and _renamed_reference(link.target, renaming, after) != link.target
         if [entry.path for entry in resolved] == [target] and not is_old:
             return None
-    written = posixpath.relpath(target, posixpath.dirname(source) or ".")
-    return None if written == posixpath.normpath(link.target) else written
+    if not link.target.lower().endswith(".md"):
+        target = target[: -len(".md")]
+    path = relative_path(target, posixpath.dirname(source))
+    if path == posixpath.normpath(link.target):
+        return None
+    return written_target(link, path, found.source.body)
 
 
 def _renamed_reference(name: str, renaming: RenamePlan, after: LinkGraph) -> str:
@@ -250,17 +299,12 @@ def _renamed_reference(name: str, renaming: RenamePlan, after: LinkGraph) -> str
     return name  # a memId, or an alias that is kept
 
 
-def _rewrite_links(memory: Memory, found: list[tuple[ResolvedLink, str]]) -> LinkRewrite:
+def _rewrite_links(
+    memory: Memory, found: list[tuple[ResolvedLink, str]], files: list[tuple[Link, str]]
+) -> LinkRewrite:
     """Return the changes of the text and header of a memory that update its links."""
-    body, in_text = memory.body, False
-    for entry, written in reversed(found):
-        if entry.link is not None:
-            start, end = entry.link.target_span
-            shown = written if entry.link.is_wikilink else quote(written, _SAFE_CHARACTERS)
-            if not entry.link.is_wikilink and body[start - 1] == "<":
-                shown = _NOT_IN_ANGLES.sub(lambda match: quote(match[0]), written)
-            body = f"{body[:start]}{shown}{body[end:]}"
-            in_text = True
+    in_text = [(entry.link, written) for entry, written in found if entry.link is not None]
+    body = replaced(memory.body, [*files, *in_text])
     changes: dict[str, Any] = {}
     for entry, written in found:
         if entry.key:
@@ -268,7 +312,8 @@ def _rewrite_links(memory: Memory, found: list[tuple[ResolvedLink, str]]) -> Lin
             changes[entry.key] = _replace_name(
                 value, entry.name, written, 2 if entry.key in LINK_KEYS else 0
             )
-    return LinkRewrite(memory, len(found), changes, body if in_text else None)
+    links = len(found) + len(files)
+    return LinkRewrite(memory, links, changes, None if body == memory.body else body)
 
 
 def _replace_name(value: Any, old: str, new: str, depth: int) -> Any:
@@ -291,15 +336,10 @@ def rename(store: MemoryStore, renaming: RenamePlan) -> Memory:
     """
     memory, body = renaming.memory, None
     changes: dict[str, Any] = {}
-    edited: list[tuple[Memory, bytes]] = []
     for entry in renaming.others:
         if entry.memory.path == memory.path:
             changes, body = {**entry.changes}, entry.body
-            continue
-        data, _ = store.read_bytes(entry.memory.path)
-        if document.etag(data) != entry.memory.etag:
-            raise Conflict(f"{entry.memory.path} was changed meanwhile", "try again")
-        edited.append((entry.memory, document.edit(data, entry.changes, entry.body)))
+    edited = _edited(store, renaming)
     if renaming.title != memory.title:
         changes = {**changes, **_aliases(renaming)}
         stem = PurePosixPath(renaming.path).stem
@@ -316,6 +356,18 @@ def rename(store: MemoryStore, renaming: RenamePlan) -> Memory:
     for other, data in edited:
         store.rewrite(other, data)
     return done
+
+
+def _edited(store: MemoryStore, plan: RenamePlan) -> list[tuple[Memory, bytes]]:
+    """Return the other memories of a plan with their new bytes; raises as ``rename`` does."""
+    edited, encoding = [], store.settings.encoding
+    for entry in plan.others:
+        if entry.memory.path != plan.memory.path:
+            data, _ = store.read_bytes(entry.memory.path)
+            if document.etag(data) != entry.memory.etag:
+                raise Conflict(f"{entry.memory.path} was changed meanwhile", "try again")
+            edited.append((entry.memory, document.edit(data, entry.changes, entry.body, encoding)))
+    return edited
 
 
 def _retitle_heading(body: str, old: str, title: str) -> str | None:

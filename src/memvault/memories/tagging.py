@@ -13,6 +13,7 @@ from memvault.memories.edit import modified_now, retry_on_conflict
 from memvault.model import Memory, is_example
 from memvault.store.memory_store import MemoryStore, WriteResult
 from memvault.vault.document import tag_items, tag_of_item
+from memvault.vault.file_names import normalize, tag_key
 from memvault.vault.markdown import tags as tags_in
 
 _NOT_IN_TAGS = frozenset(" #,[]{}\"'`|^")
@@ -55,7 +56,7 @@ def new(text: str) -> str:
 
 def named(text: str) -> str:
     """Return a tag that may exist in its stored form, even if it would be invalid as a new tag."""
-    return text.strip().removeprefix("#").strip("/")
+    return normalize("NFC", text.strip().removeprefix("#").strip("/"))
 
 
 def present(tags: Iterable[str], memory: Memory) -> list[str]:
@@ -66,11 +67,11 @@ def present(tags: Iterable[str], memory: Memory) -> list[str]:
     Raises:
         UsageError: no tag is given.
     """
-    existing = {tag.casefold() for tag in memory.tags}
+    existing = {tag_key(tag) for tag in memory.tags}
     found: list[str] = []
     for entry in tags:
         whole = named(entry)
-        found += [whole] if whole.casefold() in existing else map(named, split_tags(entry))
+        found += [whole] if tag_key(whole) in existing else map(named, split_tags(entry))
     if not any(found):
         raise UsageError("No tag is given", "name one or more")
     return list(dict.fromkeys(filter(None, found)))
@@ -90,9 +91,9 @@ def counted(records: Iterable[MemoryRecord], by_name: bool = False) -> list[TagC
             parts = tag.split("/")
             for depth in range(1, len(parts) + 1):
                 parent = "/".join(parts[:depth])
-                spelled.setdefault(parent.casefold(), parent)
-                with_nested[parent.casefold()].add(record.key)
-            exact[tag.casefold()].add(record.key)
+                spelled.setdefault(tag_key(parent), parent)
+                with_nested[tag_key(parent)].add(record.key)
+            exact[tag_key(tag)].add(record.key)
 
     def position(key: str) -> list[tuple[int, str]]:
         """Return a sort key: the count and the name of each level of a tag."""
@@ -110,8 +111,8 @@ def add(store: MemoryStore, memory: Memory, tags: Sequence[str]) -> Memory:
     """Add tags to the header of a memory; tags that it already has are not changed."""
 
     def added(now: Memory) -> WriteResult:
-        known = {tag.casefold() for tag in now.tags}
-        new = [tag for tag in tags if tag.casefold() not in known]
+        known = {tag_key(tag) for tag in now.tags}
+        new = [tag for tag in tags if tag_key(tag) not in known]
         return _write_tags(store, now, [*tag_items(now.metadata), *new], now.body)
 
     return retry_on_conflict(store, memory, added).memory
@@ -119,16 +120,16 @@ def add(store: MemoryStore, memory: Memory, tags: Sequence[str]) -> Memory:
 
 def remove(store: MemoryStore, memory: Memory, tags: Sequence[str]) -> Memory:
     """Remove tags from the header of a memory; in its text they lose ``#`` and become words."""
-    removed_tags = {tag.casefold() for tag in tags}
+    removed_tags = {tag_key(tag) for tag in tags}
 
     def removed(now: Memory) -> WriteResult:
         remaining = [
             item
             for item in tag_items(now.metadata)
-            if tag_of_item(item).casefold() not in removed_tags
+            if tag_key(tag_of_item(item)) not in removed_tags
         ]
         body = _rename_in_text(
-            now.body, lambda tag: tag if tag.casefold() in removed_tags else None, ""
+            now.body, lambda tag: tag if tag_key(tag) in removed_tags else None, ""
         )
         return _write_tags(store, now, remaining, body)
 
@@ -137,10 +138,8 @@ def remove(store: MemoryStore, memory: Memory, tags: Sequence[str]) -> Memory:
 
 def is_under(tag: str, above: str) -> bool:
     """Return whether a tag equals another one or is nested in it."""
-    low = tag.casefold()
-    if len(above) > len(low):  # folding never shortens, so a longer one needs no folding
-        return False
-    return low == above.casefold() or low.startswith(f"{above.casefold()}/")
+    low, outer = tag_key(tag), tag_key(above)
+    return low == outer or low.startswith(f"{outer}/")
 
 
 def check_in_texts(memories: Iterable[Memory], old: str, new: str) -> None:
@@ -203,7 +202,7 @@ def _tag_changes(
     seen: set[str] = set()
     unique = []
     for item in items:
-        tag = tag_of_item(item).casefold()
+        tag = tag_key(tag_of_item(item))
         if not tag or tag not in seen:
             unique.append(item)
             seen.add(tag)

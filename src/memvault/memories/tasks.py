@@ -14,11 +14,9 @@ from memvault.memories import edit
 from memvault.model import Memory
 from memvault.store.memory_store import MemoryReader, MemoryStore, WriteResult
 from memvault.vault.document import decode
-from memvault.vault.markdown import lines_with_code
+from memvault.vault.markdown import tasks
 
-_TASK = lazy_pattern(
-    r"(?P<head>[ \t>]*(?:[-*+]|\d{1,9}[.)])[ \t]+\[)(?P<mark>[^\]\r\n])\][ \t]+(?P<text>\S.*)"
-)
+_REST = lazy_pattern(r"[^\r\n]*")
 _DUE = lazy_pattern(r"(?:📅 ?|\bdue::? ?)(\d{4}-\d\d-\d\d)")
 _DONE_MARKS = frozenset("xX-")
 """Done, and cancelled as Obsidian's themes and Logseq write it."""
@@ -47,17 +45,13 @@ class Task(NamedTuple):
 
 def tasks_of(memory: Memory) -> Iterator[Task]:
     """Yield the tasks of a memory in the order of its text; code is left out."""
-    for number, (line, is_code) in enumerate(lines_with_code(memory.body), memory.body_line):
-        match = None if is_code or "[" not in line[0] else _TASK.match(line[0])
-        if match:
-            yield Task(
-                memory,
-                number,
-                match["mark"],
-                match["text"].strip(),
-                _due_day(match["text"]),
-                line.start() + match.start("mark"),
-            )
+    body, line, position = memory.body, memory.body_line, 0
+    for place in tasks(body):
+        line += body.count(memory.newline[-1:], position, place)
+        position = place
+        text = _REST.match(body, place + len("x]"))
+        assert text is not None, "a task has a text"
+        yield Task(memory, line, body[place], text[0].strip(), _due_day(text[0]), place)
 
 
 def _due_day(text: str) -> str:

@@ -20,7 +20,7 @@ from memvault.lazy_pattern import lazy_pattern
 from memvault.model import Memory
 from memvault.recall.answer import ScoredMemory
 from memvault.settings.vault_settings import RankingSettings
-from memvault.vault.document import MODIFIED
+from memvault.vault import header_dates
 from memvault.vault.file_names import (
     DateRange,
     declared_dates,
@@ -111,9 +111,10 @@ def effective_date(entry: MemoryRecord | Memory) -> str:
     days = declared_dates(entry.path, entry.metadata)
     if days:
         return max(span.last for span in days).isoformat()
-    if any(entry.metadata.get(key) for key in MODIFIED):
+    if header_dates.time_in(entry.metadata, "modified"):
         return entry.modified
-    return entry.created if entry.metadata.get("created") else ""
+    is_given = header_dates.time_in(entry.metadata, "created") != ""
+    return entry.created if is_given else ""
 
 
 def is_newer(date: str, other: str) -> bool:

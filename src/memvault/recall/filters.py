@@ -12,7 +12,7 @@ from memvault import clock
 from memvault.errors import UsageError
 from memvault.index.protocol import MemoryRecord
 from memvault.model import MemoryType
-from memvault.vault.file_names import normalize_title
+from memvault.vault.file_names import normalize_title, tag_key
 from memvault.vault.paths import normal_type
 
 _TYPE_SYNONYMS = {
@@ -187,14 +187,14 @@ class Filters(NamedTuple):
 
 def normal_tag(tag: str) -> str:
     """Return a tag in the form in which tags are compared."""
-    return tag.casefold().strip("#/")
+    return tag_key(tag).strip("#/")
 
 
 def tagged(record: MemoryRecord) -> set[str]:
     """Return the tags by which a memory is found, in lower case: its own and their parents."""
     names = set()
     for tag in record.tags:
-        name = tag.casefold()
+        name = tag_key(tag)
         while name:
             names.add(name)
             name = name.rpartition("/")[0]

@@ -23,7 +23,7 @@ from memvault.recall.dates import date_proximity, days_near, is_note_of
 from memvault.recall.filters import Filters, tagged
 from memvault.recall.query import Query
 from memvault.recall.weights import constants
-from memvault.vault.file_names import DateRange
+from memvault.vault.file_names import DateRange, tag_key
 
 
 def fuse(
@@ -295,7 +295,7 @@ def _by_date(view: View, span: DateRange, allowed: Set[int] | None) -> list[int]
 
 def _by_tag(view: View, query: str, allowed: Set[int] | None) -> list[ScoredMemory]:
     """Rank memories by the share of the requested tags that they have; ties newest first."""
-    tags = {tag.strip().strip("#/").casefold() for tag in query.replace(",", " ").split()}
+    tags = {tag_key(tag.strip().strip("#/")) for tag in query.replace(",", " ").split()}
     tags.discard("")
     matches = []
     for record in view.records():

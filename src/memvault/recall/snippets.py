@@ -13,7 +13,7 @@ from memvault.index.text.sentences import sentence_ends, split_sentences
 from memvault.lazy_pattern import lazy_pattern
 from memvault.model import Passage
 from memvault.recall.query import Query
-from memvault.vault.markdown import mask_comments
+from memvault.vault.markdown import lines_with_code, mask_comments
 
 _FENCE = lazy_pattern(r"[ \t>]*(?:```|~~~)")
 _RULE = lazy_pattern(r"[\s|:+=*_-]*")
@@ -68,13 +68,12 @@ def _prose(text: str) -> str:
 
 def _lines(text: str) -> Iterator[tuple[str, str]]:
     """Yield lines with their kind; blank lines, rules and fences yield empty strings."""
-    fenced = False
-    for line in text.splitlines():
-        bare = line if fenced else _QUOTE.sub("", line, count=1)
-        if _FENCE.match(line):
-            fenced = not fenced
+    for match, is_code in lines_with_code(text):
+        line = match[0].rstrip("\r\n")
+        bare = line if is_code else _QUOTE.sub("", line, count=1)
+        if is_code and (_FENCE.match(line) or not line.strip()):
             yield "", ""
-        elif fenced:
+        elif is_code:
             yield "code", line
         elif _RULE.fullmatch(bare):
             yield "", ""

@@ -81,6 +81,13 @@ def _is_note_path(value: str) -> bool:
     return value.isprintable() and value.endswith(".md") and "{{date" in value
 
 
+def _is_encoding(value: str) -> bool:
+    try:
+        return value == "auto" or isinstance("é".encode(value, "replace"), bytes)
+    except (LookupError, ValueError):
+        return False
+
+
 def _is_timezone(value: str) -> bool:
     with contextlib.suppress(ValueError):
         return bool(clock.zone(value))
@@ -125,6 +132,7 @@ _LANGUAGE = ValueKind(
     lambda value: isinstance(value, str) and value.lower() in LANGUAGES,
     str.lower,
 )
+_ENCODING = text("auto, or an encoding such as gbk, shift_jis or cp1251", _is_encoding)
 _PATTERNS = texts(
     f"a list of texts, {_MAX_IGNORE_LENGTH:,} characters at most",
     lambda value: sum(map(len, value)) <= _MAX_IGNORE_LENGTH,
@@ -261,6 +269,7 @@ class Settings(Section):
 
     version = Setting(1, _VERSION, "of this file")
     language = Setting("auto", _LANGUAGE, "detected per memory; or one, as german or none")
+    encoding = Setting("auto", _ENCODING, "if not UTF-8; or gbk")
     ignore: Setting[tuple[str, ...]] = Setting(
         (), _PATTERNS, "more files that are not memories", ["drafts/**"]
     )

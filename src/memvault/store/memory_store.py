@@ -94,6 +94,10 @@ class MemoryStore:
         """Return a store of the same memories whose changes belong to another call's change set."""
         return MemoryStore(self.root, self.settings, change_set)
 
+    def has_file(self, path: str) -> bool:
+        """Return whether a file or folder is at a path of the vault."""
+        return os.path.lexists(self.root / path)
+
     def scan(self, watch: FolderWatch | None = None) -> Scan:
         """List the files of all memories without opening them; raises as ``reader.scan`` does."""
         exclusions = self.settings.exclusions
@@ -128,7 +132,7 @@ class MemoryStore:
     def read(self, path: str) -> Memory:
         """Read one memory; raises as ``read_bytes`` does."""
         data, state = self.read_bytes(path)
-        return document.read_memory(data, state, self.known_types)
+        return document.read_memory(data, state, self.known_types, self.settings.encoding)
 
     def read_listed(self, path: str) -> Memory | None:
         """Return the memory with exactly this path, or None if missing; raises as ``read`` does.
@@ -143,7 +147,7 @@ class MemoryStore:
 
     def parse(self, data: bytes, state: FileState) -> Memory:
         """Parse a memory from bytes already read."""
-        return document.read_memory(data, state, self.known_types)
+        return document.read_memory(data, state, self.known_types, self.settings.encoding)
 
     def add(self, memory_type: str, title: str, header: Mapping[str, Any], body: str) -> Memory:
         """Write a new memory under a free file name in the folder of its type.
@@ -211,7 +215,8 @@ class MemoryStore:
 
         ``memory.etag`` is always checked against the file; ``if_match`` is the etag that a caller
         saw, checked too. With ``memory_type``, a file in the folder of its type moves to the folder
-        of the other type. With another ``title``, an alias equal to the old title is updated.
+        of the other type, and its relative links still lead to the same files. With another
+        ``title``, an alias equal to the old title is updated.
 
         Raises:
             Conflict: the file's bytes have changed since.
@@ -222,12 +227,23 @@ class MemoryStore:
             from memvault.vault import file_names
 
             named |= file_names.retitled(memory, str(named["title"]))
-        if self._path_for_type(memory, memory_type) != memory.path and "id" not in memory.metadata:
-            named["id"] = memory.mem_id  # an id derived from the path would change with it
-        edited = partial(self._edit_bytes, memory, named, body)
         path = self._path_for_type(memory, memory_type)
+        if path != memory.path:
+            if "id" not in memory.metadata:
+                named["id"] = memory.mem_id  # an id derived from the path would change with it
+            from memvault.vault.markdown_inline import moved_targets, replaced
+
+            text = memory.body if body is None else body
+            moved = replaced(text, moved_targets(text, memory.path, path, self.has_file))
+            body = body if moved == text else moved
+        edited = partial(self._edit_bytes, memory, named, body)
         names = self._numbered_names(path) if path != memory.path else ()
         return self._replace_file(memory, edited, names, if_match)
+
+    def path_of_type(self, memory: Memory, memory_type: str) -> str:
+        """Return the path to which a change of its type would move a memory; empty if it stays."""
+        path = self._path_for_type(memory, memory_type or None)
+        return next(self._numbered_names(path)) if path != memory.path else ""
 
     def check_change(self, memory: Memory, changes: Mapping[str, Any], body: str | None) -> None:
         """Check, without writing, that a memory's header keys and body can be set.
@@ -317,14 +333,17 @@ class MemoryStore:
         state: FileState,
     ) -> bytes:
         """Return the new bytes; a title or id that would be lost is moved to the header."""
-        edited = document.edit(data, changes, body)
+        encoding = self.settings.encoding
+        edited = document.edit(data, changes, body, encoding)
         after = self.parse(edited, state)
         restored = {}
         if after.title != memory.title and "title" not in changes:
             restored["title"] = memory.title
         if after.mem_id != memory.mem_id and "id" not in changes:
             restored["id"] = memory.mem_id
-        return document.edit(edited, restored, None) if restored and after.metadata else edited
+        if not restored or not after.metadata:
+            return edited
+        return document.edit(edited, restored, None, encoding)
 
     def _check_path(self, path: str) -> None:
         """Refuse a path that leads through a link or a file, or that is ignored by the settings."""

@@ -49,6 +49,7 @@ from memvault.tools.core.results import (
 )
 
 if TYPE_CHECKING:
+    from memvault.memories.rename import RenamePlan
     from memvault.model import Memory
     from memvault.recall.answer import RecallResult, Strength
     from memvault.recall.filters import Filters
@@ -426,7 +427,9 @@ def memory_remember(
         from memvault.memories import edit
 
         target = call.resolve(file_path)
+        moving = _plan_retyping(call, target, chosen.name)
         memory = edit.update(call.store, target, name, content, chosen.name, header).memory
+        _follow(call, moving, memory)
     else:
         memory = create.add(call.store, name, content, chosen.name, header)
     chosen.warn(call, memory.mem_id)
@@ -441,6 +444,25 @@ def memory_remember(
             for found, similarity in similar_memories(call, f"{name}\n{content}", memory.path)
         ],
     }
+
+
+def _plan_retyping(call: Call, memory: Memory, kind: str) -> RenamePlan | None:
+    """Return the links to change if a type moves a memory to its folder; None if it stays."""
+    from memvault.memories import rename
+
+    if not call.store.path_of_type(memory, kind):
+        return None
+    return call.engine.on_view(
+        lambda view: rename.plan_retyping(call.store, lambda: call.link_graph(view), memory, kind)
+    )
+
+
+def _follow(call: Call, plan: RenamePlan | None, moved: Memory) -> None:
+    """Rewrite the links of other memories to one that was moved as planned."""
+    from memvault.memories import rename
+
+    if plan is not None and plan.path == moved.path:
+        rename.apply_to_others(call.store, plan)
 
 
 _MAX_FORGOTTEN = 1_000
@@ -513,9 +535,11 @@ def memory_compound(
     edit_mode = "section" if section else mode
     target = edit.target(call.engine, query, call.notes)
     chosen = choose_type(call, memory_type)
+    moving = _plan_retyping(call, target, chosen.name)
     change = edit.compound(
         call.store, target, modifications, edit_mode, section or "", chosen.name, if_match or ""
     )
+    _follow(call, moving, change.memory)
     chosen.warn(call, change.memory.mem_id)
     return {
         "filePath": change.memory.path,

@@ -23,7 +23,7 @@ from memvault.tools.core.results import (
 
 if TYPE_CHECKING:
     from memvault.index.protocol import MemoryRecord, StoredLink, View
-    from memvault.memories.link_graph import LinkGraph, ResolvedLink
+    from memvault.memories.link_graph import ResolvedLink
     from memvault.model import Memory
     from memvault.results import (
         BacklinkEntry,
@@ -96,7 +96,7 @@ def memory_rename(
 
     def planned(view: View) -> tuple[rename.RenamePlan, list[str]]:
         plan = rename.plan_rename(
-            call.store, lambda: _graph(call, view), memory, title or "", to or ""
+            call.store, lambda: call.link_graph(view), memory, title or "", to or ""
         )
         return plan, sorted(entry.path for entry in view.records() if not entry.etag)
 
@@ -149,7 +149,7 @@ def memory_links(
     A link whose target does not exist has no memId.
     """
     memory = call.resolve(name)
-    outgoing = call.engine.on_view(lambda view: _graph(call, view).outgoing(memory))
+    outgoing = call.engine.on_view(lambda view: call.link_graph(view).outgoing(memory))
     shown, paging = paginate(outgoing, limit, offset, "It links to nothing")
     return {"links": [_link_item(link) for link in shown], **paging}
 
@@ -170,7 +170,7 @@ def memory_backlinks(
     memory = call.resolve(name)
 
     def found(view: View) -> MemoryBacklinks:
-        graph = _graph(call, view)
+        graph = call.link_graph(view)
         linking = graph.backlinks(memory.path)
         lines = {(link.source, link.stored.key, link.stored.line): link for link in linking}
         shown, paging = paginate([*lines.values()], limit, offset, "Nothing links to it")
@@ -197,7 +197,7 @@ def memory_orphans(call: Call, limit: Limit = LISTED, offset: Offset = 0) -> Orp
     from memvault.recall.answer import memory_reference
 
     def found(view: View) -> list[MemoryRecord]:
-        links = list(_graph(call, view).indexed())
+        links = list(call.link_graph(view).indexed())
         linked = {link.source for link in links} | {link.target for link in links}
         return [
             entry
@@ -208,12 +208,6 @@ def memory_orphans(call: Call, limit: Limit = LISTED, offset: Offset = 0) -> Orp
     orphans = call.engine.on_view(found)
     shown, paging = paginate(orphans, limit, offset, "Every memory has a link")
     return {"orphans": [memory_reference(entry) for entry in shown], **paging}
-
-
-def _graph(call: Call, view: View) -> LinkGraph:
-    from memvault.memories.link_graph import LinkGraph
-
-    return LinkGraph(call.index.links(view), view.record)
 
 
 def _link_item(found: ResolvedLink) -> OutgoingLink:
@@ -251,7 +245,8 @@ def _backlink_item(call: Call, view: View, source: MemoryRecord, link: StoredLin
     memory = view.text(source.key)
     if memory is None:
         return {**reference}
-    text = document.decode(call.store.read_bytes(memory.path)[0]).text
+    data, _ = call.store.read_bytes(memory.path)
+    text = document.decode(data, call.settings.encoding).text
     above = text.count("\n", 0, max(0, len(text) - len(memory.body)))
     line = memory.body.split("\n", link.line + 1)[link.line].strip()
     shown = line if len(line) <= 200 else f"{line[:200]}…"
@@ -349,11 +344,12 @@ def tag_remove(
 ) -> TaggedMemory:
     """Remove tags from a memory; a tag in its text loses the # and stays as a word."""
     from memvault.memories import tagging
+    from memvault.vault import file_names
 
     memory = call.resolve(name)
     present_tags = tagging.present(tags, memory)
-    header_tags = {tag.casefold() for tag in memory.tags}
-    missing = [tag for tag in present_tags if tag.casefold() not in header_tags]
+    known = set(map(file_names.tag_key, memory.tags))
+    missing = [tag for tag in present_tags if file_names.tag_key(tag) not in known]
     result = _tag_result(tagging.remove(call.store, memory, present_tags))
     return {**result, **without_none(missing=missing or None)}
 

@@ -12,23 +12,26 @@ from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
 from memvault import clock
-from memvault.errors import Refused
+from memvault.errors import MemvaultError, Refused
 from memvault.lazy_pattern import lazy_pattern
 from memvault.model import FALLBACK_TYPE, FileState, Memory
 from memvault.sanitize import replace_surrogates
-from memvault.vault import paths
+from memvault.vault import header_dates, paths
+from memvault.vault.file_names import normalize, tag_key
 from memvault.vault.front_matter import (
     FrontMatter,
+    close_front_matter,
     dump_header,
-    parse_header,
     patch_header,
     patch_mapping,
+    read_header,
     split_front_matter,
 )
+from memvault.vault.header_yaml import TEXT_KEYS, UnreadLines
 from memvault.vault.markdown import first_heading, has_conflict_markers, keep_ours, tags, unwrapped
 
-MODIFIED = ("modified", "updated", "last_modified_at", "lastmod")
-"""Header keys for the time of the last change; the first that holds a valid time is used."""
+AUTO = "auto"
+"""Stands for the encoding that a file which is not UTF-8 probably has."""
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8"),
     (codecs.BOM_UTF32_LE, "utf-32-le"),
@@ -62,7 +65,7 @@ class DecodedText(NamedTuple):
         except UnicodeEncodeError as error:
             raise Refused(
                 f"The file is {self.encoding}, which has no {text[error.start]!r}",
-                "convert the file to UTF-8 first",
+                f"convert the file to UTF-8 first: iconv -f {self.encoding} -t UTF-8",
             ) from error
 
 
@@ -73,28 +76,35 @@ def etag(data: bytes) -> str:
     return hashlib.blake2b(data, digest_size=10).hexdigest()
 
 
-def decode(data: bytes) -> DecodedText:
-    """Decode bytes by their byte order mark, else as UTF-8, Windows-1252 or Latin-1."""
-    for bom, encoding in _BOMS:
+def decode(data: bytes, encoding: str = AUTO) -> DecodedText:
+    """Decode bytes by their byte order mark, else as UTF-8, else in an encoding.
+
+    ``auto``, or an encoding in which they are not a text, means the one that they probably have.
+    """
+    for bom, name in _BOMS:
         if data.startswith(bom):
             try:
-                return DecodedText(data[len(bom) :].decode(encoding), encoding, bom)
+                return DecodedText(data[len(bom) :].decode(name), name, bom)
             except UnicodeDecodeError:
                 break
     if _is_binary(data):
         return DecodedText("", "binary", b"", "the file is binary, not text")
     try:
-        return DecodedText(data.decode("utf-8"), "utf-8", b"")
+        text = data.decode("utf-8")
+        if b"\x1b$" not in data:
+            return DecodedText(text, "utf-8", b"")
     except UnicodeDecodeError:
-        pass
-    for encoding in ("cp1252", "latin-1"):
-        try:
-            return DecodedText(
-                data.decode(encoding), encoding, b"", f"not UTF-8, read as {encoding}"
-            )
-        except UnicodeDecodeError:
-            continue
-    raise AssertionError("latin-1 reads any bytes")
+        text = ""
+    from memvault.vault import encodings
+
+    if text and not encodings.is_shifted(data):
+        return DecodedText(text, "utf-8", b"")
+    if encoding != AUTO:
+        name = encodings.full_name(encoding)
+        with contextlib.suppress(UnicodeDecodeError):
+            return DecodedText(data.decode(name), name, b"")
+    name = "iso2022_jp_2" if text else encodings.detect(data)
+    return DecodedText(data.decode(name), name, b"", f"not UTF-8, read as {name}")
 
 
 def _is_binary(data: bytes) -> bool:
@@ -108,6 +118,9 @@ def _is_binary(data: bytes) -> bool:
 
 
 _BROKEN = "broken front matter"
+UNREAD = "front matter not read in part: "
+"""The beginning of the problem of a memory whose header has lines that are not YAML."""
+_MAX_NAMED = 5
 _UNCLOSED = lazy_pattern(r"---[ \t]*\r?\n\w[\w-]*:")
 
 
@@ -115,33 +128,43 @@ class Document(NamedTuple):
     """A file's text, split into its header and body.
 
     ``header`` is None if there is none, or if it cannot be used for the reason in ``problem``; the
-    body is the whole text then.
+    body is the whole text then. ``unread`` are the lines of the header that are not YAML.
     """
 
     decoded: DecodedText
     parts: FrontMatter
     header: dict[str, Any] | None
     problem: str = ""
+    unread: tuple[UnreadLines, ...] = ()
 
     @classmethod
-    def parse(cls, data: bytes, ours: bool = False) -> Document:
-        """Parse a file's bytes, whatever they are.
+    def parse(cls, data: bytes, ours: bool = False, encoding: str = AUTO) -> Document:
+        """Parse a file's bytes, whatever they are; ``encoding`` is that of ``decode``.
 
         With ``ours``, our side of a git conflict in the header is used; otherwise such a header is
         broken.
         """
-        decoded = decode(data)
+        decoded = decode(data, encoding)
         parts = split_front_matter(unwrapped(decoded.text) if ours else decoded.text)
         header, problem = None, decoded.problem if decoded.encoding == "binary" else ""
+        unread: tuple[UnreadLines, ...] = ()
         if parts.before:
             try:
-                header = parse_header(keep_ours(parts.header) if ours else parts.header)
+                found = read_header(keep_ours(parts.header) if ours else parts.header)
+                header, unread = {**found.values}, found.unread
             except ValueError as error:
                 problem = f"{_BROKEN}: {error}"
                 parts = FrontMatter("", "", "", decoded.text)
         elif _UNCLOSED.match(decoded.text):
             problem = f"{_BROKEN}: no closing line, or it is longer than 256 KB"
-        return cls(decoded, parts, header, problem)
+        return cls(decoded, parts, header, problem, unread)
+
+    @property
+    def strict_problem(self) -> str:
+        """The problem, also if only some lines of the header are not YAML."""
+        if self.problem or not self.unread:
+            return self.problem
+        return f"{_BROKEN}: line {self.unread[0].line}: {self.unread[0].reason}"
 
     @property
     def text(self) -> str:
@@ -155,25 +178,30 @@ class Document(NamedTuple):
         return ours != self.parts.header or has_conflict_markers(self.decoded.text)
 
 
-def body_of(data: bytes) -> str:
+def body_of(data: bytes, encoding: str = AUTO) -> str:
     """Return the body in a file's bytes, without parsing its header."""
-    return split_front_matter(decode(data).text).body
+    return split_front_matter(decode(data, encoding).text).body
 
 
-def read_memory(data: bytes, state: FileState, known_types: frozenset[str]) -> Memory:
+def read_memory(
+    data: bytes, state: FileState, known_types: frozenset[str], encoding: str = AUTO
+) -> Memory:
     """Parse a memory from a file's bytes, whatever they are.
 
     If the header has a git conflict, our side of it is used, so that it remains the same memory.
     """
-    file = Document.parse(data, ours=True)
+    file = Document.parse(data, ours=True, encoding=encoding)
     problem = file.problem or file.decoded.problem
+    if file.unread and not problem:
+        lines = ", ".join(f"line {part.line}: {part.reason}" for part in file.unread[:_MAX_NAMED])
+        problem = f"{UNREAD}{lines}"
     if file.in_conflict and not file.problem:
         problem = "it holds the marks of a conflict in git"
     metadata = file.header or {}
     path = PurePosixPath(state.path)
     title = title_of(metadata, file.parts.body, state.path)
-    modified = _header_time(metadata, MODIFIED)
-    created = _header_time(metadata, ("created", "date"))
+    modified = header_dates.time_in(metadata, "modified")
+    created = header_dates.time_in(metadata, "created")
     given_id = metadata.get("id")
     return Memory(
         path=state.path,
@@ -209,19 +237,19 @@ def _memory_type(
 ) -> str:
     named = metadata.get("memory_type")
     if isinstance(named, str) and named.strip():
-        return named.strip()
-    folder = path.parts[0] if len(path.parts) > 1 else ""
+        return normalize("NFC", named.strip())
+    folder = normalize("NFC", path.parts[0]) if len(path.parts) > 1 else ""
     return folder if folder in known_types else FALLBACK_TYPE
 
 
 def _tags(metadata: Mapping[str, Any], body: str) -> tuple[str, ...]:
-    """Return the tags of a header and then of its text, without duplicates, ignoring case."""
+    """Return the tags of a header and then of its text, those that differ by their keys."""
     result = list(header_tags(metadata))
-    seen = {tag.casefold() for tag in result}
+    seen = set(map(tag_key, result))
     for match in tags(body):
-        tag = match[1].strip("/")
-        if tag.casefold() not in seen:
-            seen.add(tag.casefold())
+        tag = normalize("NFC", match[1].strip("/"))
+        if tag_key(tag) not in seen:
+            seen.add(tag_key(tag))
             result.append(tag)
     return tuple(result)
 
@@ -244,16 +272,8 @@ def tag_items(metadata: Mapping[str, Any]) -> list[Any]:
 
 def tag_of_item(item: Any) -> str:
     """Return the tag that an item of a list of tags stands for; empty if it is none."""
-    return "" if item is None or isinstance(item, dict | list) else str(item).strip().lstrip("#")
-
-
-def _header_time(metadata: Mapping[str, Any], keys: tuple[str, ...]) -> str:
-    for key in keys:
-        value = metadata.get(key)
-        moment = clock.parse(str(value)) if isinstance(value, str | int) else None
-        if moment is not None:
-            return clock.iso(moment)
-    return ""
+    is_tag = item is not None and not isinstance(item, dict | list)
+    return normalize("NFC", str(item).strip().lstrip("#")) if is_tag else ""
 
 
 def encode_new(header: Mapping[str, Any], body: str) -> bytes:
@@ -286,16 +306,55 @@ def plain_text(text: str) -> str:
     )
 
 
-def edit(data: bytes, changes: Mapping[str, Any], body: str | None) -> bytes:
+def edit(data: bytes, changes: Mapping[str, Any], body: str | None, encoding: str = AUTO) -> bytes:
     """Return a file's bytes with header keys set and, unless it is None, the body replaced.
 
-    A file without a header gets one only if ``changes`` has values to set.
+    A file without a header gets one only if ``changes`` has values to set. It keeps its encoding,
+    which ``decode`` finds with ``encoding``.
 
     Raises:
         Refused: the file is binary, its header is broken or cannot be patched, conflict markers of
             git would remain in it, or its encoding cannot represent the new text.
     """
-    return _edit(data, changes, body, lambda old: patch_header(old.header, changes, old.newline))
+
+    def patched(old: FrontMatter) -> str:
+        return patch_header(old.header, changes, old.newline)
+
+    return _edit(data, changes, body, patched, encoding)
+
+
+def with_closing_line(data: bytes) -> bytes:
+    """Return a file's bytes with a closing line below the last key of a header that lacks one."""
+    text = decode(data)
+    parts = close_front_matter(text.text) if _UNCLOSED.match(text.text) else None
+    if parts is None or split_front_matter(text.text).before:
+        return data
+    closed = text.encode("".join(parts))
+    header = Document.parse(closed).header or {}
+    is_header = any(key in TEXT_KEYS or header_dates.is_time_key(key) for key in header)
+    return closed if is_header else data
+
+
+def with_lines(data: bytes, header: Mapping[str, Any]) -> bytes | None:
+    """Return a file's bytes with new keys in a header that ``edit`` refuses to change.
+
+    They become its first lines, or it is written again from its values. Returns None if the file
+    has no header.
+    """
+    text = decode(data)
+    parts = split_front_matter(text.text)
+    if not parts.before:
+        return None
+    with contextlib.suppress(MemvaultError, ValueError):
+        lines = dump_header(header, parts.newline)
+        added = text.encode("".join(parts._replace(header=lines + parts.header)))
+        read = Document.parse(added, ours=True).header or {}
+        if all(key in read for key in header):
+            return added
+        own = read_header(parts.header).values
+        rewritten = dump_header({**own, **header}, parts.newline)
+        return text.encode("".join(parts._replace(header=rewritten)))
+    return None
 
 
 def edit_entry(data: bytes, key: str, name: str, value: Any) -> bytes:
@@ -312,9 +371,13 @@ def edit_entry(data: bytes, key: str, name: str, value: Any) -> bytes:
 
 
 def _edit(
-    data: bytes, changes: Mapping[str, Any], body: str | None, patched: Callable[[FrontMatter], str]
+    data: bytes,
+    changes: Mapping[str, Any],
+    body: str | None,
+    patched: Callable[[FrontMatter], str],
+    encoding: str = AUTO,
 ) -> bytes:
-    text = decode(data)
+    text = decode(data, encoding)
     if text.encoding == "binary":
         raise Refused("The file is binary, not text", "edit it with the program that made it")
     parts = split_front_matter(text.text)
@@ -344,7 +407,8 @@ def _edit(
         parts = parts._replace(body=body)
     edited = "".join(parts)
     fresh = text.encode(edited)
-    if decode(fresh).text != replace_surrogates(edited):
+    is_kept = text.encoding.startswith("utf") or text.encode(text.text) == data
+    if not is_kept or decode(fresh, encoding).text != replace_surrogates(edited):
         raise Refused(
             "The file would be read as something else after this edit",
             "convert the file to UTF-8 without control characters first",

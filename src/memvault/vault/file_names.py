@@ -13,6 +13,7 @@ from memvault import clock
 from memvault.lazy_pattern import lazy_pattern
 from memvault.model import Memory
 from memvault.sanitize import replace_surrogates
+from memvault.vault import header_dates
 
 _MOST_MARKS = 30
 """Maximum number of combining marks normalized together, as in Unicode's stream-safe format."""
@@ -56,6 +57,11 @@ def names_folded(path: str) -> list[str]:
     Windows ignores dots and blanks at the end of a name, and a stream after a colon.
     """
     return [name.partition(":")[0].rstrip(" .") for name in folded(path).split("/")]
+
+
+def tag_key(tag: str) -> str:
+    """Return the form in which tags are compared, ignoring case and composition of characters."""
+    return tag.lower() if tag.isascii() else normalize_title(tag)
 
 
 def of_new(title: str, stem: str, given: Any) -> dict[str, list[Any]]:
@@ -265,11 +271,11 @@ class DateRange(NamedTuple):
 def declared_dates(path: str, metadata: Mapping[str, Any]) -> list[DateRange]:
     """Return the days in a memory's file name and in the ``date`` of its header."""
     value = metadata.get("date")
-    spans = [
-        dates_in_path(path),
-        parse_date_range(str(value).strip()[:10]) if isinstance(value, str | int) else None,
-    ]
-    return [days for days in spans if days is not None]
+    days = parse_date_range(str(value).strip()[:10]) if isinstance(value, str | int) else None
+    moment = header_dates.parse(value) if value and days is None else None
+    if moment is not None:
+        days = DateRange.containing(clock.today(moment), "day")
+    return [span for span in (dates_in_path(path), days) if span is not None]
 
 
 def dates_in_path(path: str) -> DateRange | None:

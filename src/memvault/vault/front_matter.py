@@ -1,194 +1,70 @@
-"""Parse the headers of markdown files, and patch them without touching the rest.
+"""Split files into header and body, and patch headers without touching the rest.
 
 An edit replaces only the characters of the values that change, because dumping the YAML again would
-lose comments, order and quoting (python-frontmatter issues 26, 114, 117). ``loader`` defines how
-values are typed.
+lose comments, order and quoting (python-frontmatter issues 26, 114, 117).
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
-import math
-import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from functools import cache
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from memvault.errors import Refused
 from memvault.lazy_pattern import lazy_pattern
-from memvault.sanitize import replace_surrogates
-
-MAX_HEADER = 256 * 1024
-"""Maximum number of characters in a header, and in all its values with aliases expanded."""
-_MAX_VALUES = 5_000
-_MAX_DEPTH = 30
-_REPEATED = lazy_pattern(r"(?:[-?:][ \t]+){100}")
-
-
-class _ImplicitTag(str):
-    """The tag of an untagged scalar, chosen by its form; no file can contain such a tag."""
-
-    __slots__ = ()
-
-
-def _to_int(text: str) -> int | str:
-    number = int(text)
-    return number if _is_int64(number) else text
+from memvault.vault.header_yaml import (
+    MAX_HEADER,
+    ReadHeader,
+    canonical_key,
+    dump_item,
+    dump_key,
+    dump_value,
+    loader,
+    match_key,
+    parse_header,
+    textual,
+    to_json_values,
+)
 
 
-def _to_float(text: str) -> float | str:
-    number = float(text)
-    return number if math.isfinite(number) else text
+@lru_cache(maxsize=8)  # an edit reads the header that it changes several times
+def read_header(header: str) -> ReadHeader:
+    """Parse a header in which some lines may not be YAML.
 
-
-_CONVERTERS: Mapping[str, Callable[[str], Any]] = {
-    "bool": lambda text: text.lower() == "true",
-    "null": lambda _: None,
-    "int": _to_int,
-    "float": _to_float,
-}
-
-
-@cache
-def loader() -> Any:
-    """Return a YAML loader that reads everything but booleans, null and decimal numbers as text.
-
-    A value with an explicit tag is never a number, date or object, whatever the tag.
-    """
-    import yaml
-
-    base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-
-    class HeaderLoader(base):  # type: ignore[misc]  # the base is chosen at run time
-        yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012  # PyYAML's own name
-        yaml_constructors: dict[str | None, Any] = {}  # noqa: RUF012
-        yaml_multi_constructors: dict[str | None, Any] = {}  # noqa: RUF012
-
-        def flatten_mapping(self, node: Any) -> None:
-            """Leave merge keys unexpanded: nested ones would grow exponentially."""
-
-    def construct(loader: Any, node: Any) -> Any:
-        if isinstance(node, yaml.MappingNode):
-            return loader.construct_yaml_map(node)
-        if isinstance(node, yaml.SequenceNode):
-            return loader.construct_yaml_seq(node)
-        return (
-            _CONVERTERS[node.tag](node.value) if isinstance(node.tag, _ImplicitTag) else node.value
-        )
-
-    HeaderLoader.add_constructor(None, construct)
-    for tag, pattern, first in (
-        ("bool", r"true|True|TRUE|false|False|FALSE", "tTfF"),
-        ("null", r"~|null|Null|NULL|", "~nN"),
-        ("int", r"[-+]?(?:0|[1-9][0-9]{0,18})", "-+0123456789"),
-        ("float", r"[-+]?(?:0|[1-9][0-9]*)\.[0-9]+(?:[eE][-+]?[0-9]+)?", "-+0123456789"),
-    ):
-        HeaderLoader.add_implicit_resolver(
-            _ImplicitTag(tag),
-            re.compile(f"^(?:{pattern})$"),
-            [*first, ""] if tag == "null" else list(first),
-        )
-    return HeaderLoader
-
-
-def parse_header(header: str) -> dict[str, Any]:
-    """Parse a header as JSON values.
+    A line such as ``title: Coffee: brewing`` has the rest of it as its value. The values are shared
+    and not to be changed.
 
     Raises:
-        ValueError: it is not YAML, not a mapping, or built to exhaust the parser.
+        ValueError: as ``parse_header``, if too little of it is YAML to be a header.
     """
-    import yaml
-    from frontmatter.default_handlers import YAMLHandler
-
     try:
-        _check_depth(header)
-        value = YAMLHandler().load(header, Loader=loader())
-    except yaml.MarkedYAMLError as error:
-        line = error.problem_mark.line + 2 if error.problem_mark else 2
-        raise ValueError(f"line {line}: {error.problem or 'not valid YAML'}") from error
-    except (yaml.YAMLError, ValueError, RecursionError, OverflowError, TypeError) as error:
-        first = str(error).splitlines()[0] if str(error) else "not valid YAML"
-        raise ValueError(first) from error
-    if value is None:
-        return {}
-    if not isinstance(value, dict):
-        raise ValueError("the front matter is not a list of keys and values")
-    return to_json_values(value)
+        return ReadHeader(parse_header(header), (), header)
+    except ValueError as error:
+        if not str(error).startswith("line "):
+            raise
+        from memvault.vault.header_lines import read_by_entry
 
-
-def _check_depth(header: str) -> None:
-    """Refuse a header nested so deeply that PyYAML's composer, which recurses, would crash.
-
-    Brackets and dashes inside strings only look like nesting, and closing brackets there hide some.
-    If there are many, the depth is therefore counted from the parser's events; the event parser
-    does not recurse.
-    """
-    import yaml
-
-    many = header.count("[") + header.count("{") > _MAX_DEPTH * 3
-    if not many and not _REPEATED.search(header):
-        return
-    depth = 0
-    for event in yaml.parse(header, Loader=loader()):
-        if isinstance(event, yaml.CollectionStartEvent):
-            depth += 1
-        elif isinstance(event, yaml.CollectionEndEvent):
-            depth -= 1
-        if depth > _MAX_DEPTH * 3:
-            raise ValueError("the front matter is nested too deeply")
-
-
-def to_json_values(values: Mapping[Any, Any]) -> dict[str, Any]:
-    """Return a mapping's values as a header can hold them: JSON, with too large numbers as strings.
-
-    Raises:
-        ValueError: there are too many values, or they are too long or too deeply nested.
-    """
-    values_left, characters_left = _MAX_VALUES, MAX_HEADER  # aliases repeat what is written once
-
-    def converted(value: Any, depth: int) -> Any:
-        nonlocal values_left, characters_left
-        values_left -= 1
-        if isinstance(value, str):
-            characters_left -= len(value)
-        elif isinstance(value, dict):
-            characters_left -= sum(len(key) for key in value if isinstance(key, str))
-        if min(values_left, characters_left, depth) < 0:
-            raise ValueError("the front matter holds too many values")
-        if isinstance(value, dict):
-            return {
-                replace_surrogates(str(key)): converted(entry, depth - 1)
-                for key, entry in value.items()
-            }
-        if isinstance(value, list | tuple):
-            return [converted(entry, depth - 1) for entry in value]
-        if isinstance(value, str):
-            return replace_surrogates(value)
-        fits = (isinstance(value, int) and _is_int64(value)) or (
-            isinstance(value, float) and math.isfinite(value)
-        )
-        return value if value is None or fits else str(value)
-
-    return {
-        replace_surrogates(str(key)): converted(entry, _MAX_DEPTH) for key, entry in values.items()
-    }
-
-
-def _is_int64(number: int) -> bool:
-    return -(2**63) <= number < 2**63
+        found = read_by_entry(header)
+        if found is None:
+            raise
+        return found
 
 
 _OPENING = lazy_pattern(r"\A---[ \t]*(\r\n|\n|\r)\ufeff*")
 """Byte order marks after the line belong to it, since YAML's positions skip one."""
 _CLOSING = lazy_pattern(r"(?:(?<=[\r\n])|\A)(?:---|\.\.\.)[ \t]*(?:\r\n|\n|\r|\Z)")
-_PLAIN_SCALAR = lazy_pattern(r"\w(?:[\w .,;/+()@%'=~^-]|:(?=[^\s]))*")
 _MAX_DUMPED = MAX_HEADER - len("---\r\n")
 _LINE_ENDS = ("\n", "\r")
 _COLON = lazy_pattern(r"[ \t]*:")
 _LINE_END = lazy_pattern(r"\r\n|\n|\r|\Z")
-_UNPRINTABLE = lazy_pattern("[\x00-\x1f\x7f-\xa0\xad\u2028\u2029\ufeff\ufffe\uffff]")
+
+
+_UNCLOSED_LINES = lazy_pattern(
+    r"(?:[\w-][^:\r\n]*+:(?=[\s]|\Z)[^\r\n]*+(?:\r\n|\n|\Z)"
+    r"(?:(?:[ \t]+[^\s]|- )[^\r\n]*+(?:\r\n|\n|\Z))*+)++"
+)
 
 
 class FrontMatter(NamedTuple):
@@ -232,6 +108,20 @@ def split_front_matter(text: str) -> FrontMatter:
     )
 
 
+def close_front_matter(text: str) -> FrontMatter | None:
+    """Split a text that begins with a header without a closing line below the header's last line.
+
+    Returns None if there is no such header.
+    """
+    opening = _OPENING.match(text)
+    below = _UNCLOSED_LINES.match(text, opening.end()) if opening else None
+    if opening is None or below is None or below.end() - below.start() > MAX_HEADER:
+        return None
+    newline = opening[1]
+    end = "" if below[0].endswith(_LINE_ENDS) else newline
+    return FrontMatter(opening[0], below[0] + end, f"---{newline}", text[below.end() :])
+
+
 def repeated_keys(header: str) -> list[str]:
     """Return the keys that a header, or a mapping in it, has more than once, as ``a.b``.
 
@@ -249,10 +139,14 @@ def repeated_keys(header: str) -> list[str]:
 def _repeated(above: str, node: Any) -> Iterator[str]:
     if isinstance(node.value if node is not None else None, list):
         pairs = [entry if isinstance(entry, tuple) else (None, entry) for entry in node.value]
-        names = [f"{above}{name.value}" if name is not None else "" for name, _ in pairs]
+        names = [_key_path(above, name.value) if name is not None else "" for name, _ in pairs]
         yield from (name for name, times in Counter(names).items() if name and times > 1)
         for name, (_, value) in zip(names, pairs, strict=True):
             yield from _repeated(f"{name}." if name else above, value)
+
+
+def _key_path(above: str, key: Any) -> str:
+    return f"{above}{key}" if above else canonical_key(str(key))
 
 
 def dump_header(values: Mapping[str, Any], newline: str = "\n") -> str:
@@ -261,11 +155,10 @@ def dump_header(values: Mapping[str, Any], newline: str = "\n") -> str:
     Raises:
         Refused: it would not read back: it is longer, or has more values, than a header may.
     """
+    values = {key: textual(key, value) for key, value in values.items()}
     with contextlib.suppress(ValueError):
         expected = to_json_values(values)  # first, as deeply nested values cannot even be written
-        lines = (
-            f"{_dump_key(key)}: {_dump_value(value)}{newline}" for key, value in values.items()
-        )
+        lines = (f"{dump_key(key)}: {dump_value(value)}{newline}" for key, value in values.items())
         written = "".join(lines)
         if len(written) <= _MAX_DUMPED and parse_header(written) == expected:
             return written
@@ -282,12 +175,9 @@ def patch_header(header: str, changes: Mapping[str, Any], newline: str = "\n") -
         ValueError: the header does not parse.
         Refused: the header is written in a way that cannot be patched safely.
     """
-    expected = parse_header(header)
-    for key, value in changes.items():
-        if value is None:
-            expected.pop(key, None)
-        else:
-            expected[key] = value
+    changes = {canonical_key(key): textual(key, value) for key, value in changes.items()}
+    expected = {**read_header(header).values, **changes}
+    expected = {key: value for key, value in expected.items() if changes.get(key, "") is not None}
 
     def patched() -> str:
         text = header
@@ -295,12 +185,12 @@ def patch_header(header: str, changes: Mapping[str, Any], newline: str = "\n") -
             text = _patch_key(text, key, value, newline)
         return text
 
-    return _patch_safely(header, patched, expected, ", ".join(changes))
+    return _patch_safely(header, patched, expected, changes)
 
 
 def patch_mapping(header: str, key: str, name: str, value: Any, newline: str = "\n") -> str:
     """Set one entry of the mapping at a key; raises as ``patch_header`` does."""
-    expected = parse_header(header)
+    expected = {**read_header(header).values}
     current = expected.get(key)
     if not isinstance(current, Mapping) or not current:
         return patch_header(header, {key: {name: value}}, newline)
@@ -309,43 +199,56 @@ def patch_mapping(header: str, key: str, name: str, value: Any, newline: str = "
         header,
         lambda: _set_mapping_entry(header, key, name, value, newline),
         expected,
-        f"{key}.{name}",
+        {f"{key}.{name}": value},
     )
 
 
 def _patch_safely(
-    header: str, make: Callable[[], str], values: Mapping[str, Any], what: str
+    header: str, make: Callable[[], str], values: Mapping[str, Any], changes: Mapping[str, Any]
 ) -> str:
-    """Return a patched header if it reads back as intended, otherwise raise ``Refused``."""
+    """Return a patched header if it reads back as intended, otherwise raise ``Refused``.
+
+    Lines that are not YAML stay as they are, except those of the keys that change.
+    """
     import yaml
 
     try:
         expected = to_json_values(values)
         patched = make()
         whole_lines = not patched or not header.endswith(_LINE_ENDS) or patched.endswith(_LINE_ENDS)
-        if whole_lines and len(patched) <= _MAX_DUMPED and parse_header(patched) == expected:
-            return patched
+        if whole_lines and len(patched) <= _MAX_DUMPED:
+            found = read_header(patched)
+            kept = [line for line in _unread_texts(header) if canonical_key(line[0]) not in changes]
+            if found.values == expected and _unread_texts(patched) == kept:
+                return patched
     except (ValueError, yaml.YAMLError):
         pass
     raise Refused(
-        f"The front matter cannot be edited safely ({what})",
+        f"The front matter cannot be edited safely ({', '.join(changes)})",
         "edit the file by hand, one key a line",
     )
+
+
+def _unread_texts(header: str) -> list[tuple[str, str]]:
+    """Return the lines of a header that are not YAML, each with its key."""
+    unread = read_header(header).unread
+    return [(lines.key, header[lines.start : lines.end]) for lines in unread]
 
 
 def _set_mapping_entry(header: str, key: str, name: str, value: Any, newline: str) -> str:
     import yaml
 
-    root: Any = yaml.compose(header, Loader=loader())
-    node = next(pair[1] for pair in reversed(root.value) if str(pair[0].value) == key)
+    root: Any = yaml.compose(read_header(header).readable, Loader=loader())
+    pairs = reversed(root.value)
+    node = next(pair[1] for pair in pairs if canonical_key(str(pair[0].value)) == key)
     for label, entry in node.value:
         if str(label.value) == name:
             start, end = int(entry.start_mark.index), int(entry.end_mark.index)
             if start == end:  # the entry has no value yet
                 start = end = header.index(":", label.end_mark.index) + 1
-                return f"{header[:start]} {_dump_item(value)}{header[end:]}"
-            return header[:start] + _dump_item(value) + header[end:]
-    written = f"{_dump_key(name)}: {_dump_item(value)}"
+                return f"{header[:start]} {dump_item(value)}{header[end:]}"
+            return header[:start] + dump_item(value) + header[end:]
+    written = f"{dump_key(name)}: {dump_item(value)}"
     if node.flow_style:
         end = int(node.end_mark.index) - 1
         return f"{header[:end].rstrip(', ')}, {written}{header[end:]}"
@@ -358,11 +261,17 @@ def _set_mapping_entry(header: str, key: str, name: str, value: Any, newline: st
 def _patch_key(header: str, key: str, value: Any, newline: str) -> str:
     import yaml
 
-    root = yaml.compose(header, Loader=loader())
+    root = yaml.compose(read_header(header).readable, Loader=loader())
     entry = None
     if isinstance(root, yaml.MappingNode):
         pairs = reversed(root.value)  # the last of duplicate keys is used
-        entry = next((pair for pair in pairs if str(pair[0].value) == key), None)
+        entry = next((pair for pair in pairs if canonical_key(str(pair[0].value)) == key), None)
+    unread = (lines for lines in read_header(header).unread if canonical_key(lines.key) == key)
+    lines = next(unread, None)
+    name = match_key(header, lines.start) if lines else None
+    if lines and name:
+        written = "" if value is None else f"{name[0].rstrip()} {dump_value(value)}{newline}"
+        return header[: lines.start] + written + header[lines.end :]
     if entry is None:
         if value is None:
             return header
@@ -372,7 +281,7 @@ def _patch_key(header: str, key: str, value: Any, newline: str) -> str:
                 "write it with one key a line",
             )
         gap = newline if header and not header.endswith(("\n", "\r")) else ""
-        return f"{header}{gap}{_dump_key(key)}: {_dump_value(value)}{newline}"
+        return f"{header}{gap}{dump_key(key)}: {dump_value(value)}{newline}"
     name, node = entry
     start, end = node.start_mark.index, _value_end(node, header)
     if value is None:
@@ -382,7 +291,7 @@ def _patch_key(header: str, key: str, value: Any, newline: str) -> str:
         return header[:begin] + header[line_end.end() :]
     block = not isinstance(node, yaml.ScalarNode) and not node.flow_style
     if isinstance(node, yaml.SequenceNode) and isinstance(value, list) and value:
-        return _patch_list(header, node, parse_header(header)[key], value, newline)
+        return _patch_list(header, node, read_header(header).values[key], value, newline)
     if block or start <= name.end_mark.index + 1 or not header[start:end]:
         # Put the value directly after the key, and keep a comment there after it.
         colon = header.index(":", name.end_mark.index) + 1
@@ -390,8 +299,8 @@ def _patch_key(header: str, key: str, value: Any, newline: str) -> str:
         assert line is not None
         between = header[colon : line.start()] if block else ""
         rest = header[end:] if block else header[max(colon, end) :]
-        return f"{header[:colon]} {_dump_value(value)}{between}{rest}"
-    return header[:start] + _dump_value(value) + header[end:]
+        return f"{header[:colon]} {dump_value(value)}{between}{rest}"
+    return header[:start] + dump_value(value) + header[end:]
 
 
 def _patch_list(header: str, node: Any, old: list[Any], value: list[Any], newline: str) -> str:
@@ -403,7 +312,7 @@ def _patch_list(header: str, node: Any, old: list[Any], value: list[Any], newlin
     spans = [(int(item.start_mark.index), _value_end(item, header)) for item in node.value]
     if node.flow_style:
         if spans and value[: len(old)] == old:  # keeps comments and line ends between the items
-            added = "".join(f", {_dump_item(item)}" for item in value[len(old) :])
+            added = "".join(f", {dump_item(item)}" for item in value[len(old) :])
             return f"{header[: spans[-1][1]]}{added}{header[spans[-1][1] :]}"
         edges = [start, *(edge for span in spans for edge in span), end]
         if any("#" in header[edges[n] : edges[n + 1]] for n in range(0, len(edges), 2)):
@@ -415,7 +324,7 @@ def _patch_list(header: str, node: Any, old: list[Any], value: list[Any], newlin
         end = line.start()
         starts = [
             int(token.start_mark.index)
-            for token in yaml.scan(header, Loader=loader())
+            for token in yaml.scan(read_header(header).readable, Loader=loader())
             if isinstance(token, yaml.BlockEntryToken)
             and token.start_mark.column == node.start_mark.column
             and start <= token.start_mark.index < end
@@ -426,7 +335,7 @@ def _patch_list(header: str, node: Any, old: list[Any], value: list[Any], newlin
     for item in value:
         known = next((n for n in range(place, len(old)) if old[n] == item), None)
         if known is None:
-            written.append(f"{mark}{_dump_item(item)}")
+            written.append(f"{mark}{dump_item(item)}")
         else:
             written.append(header[slice(*spans[known])].rstrip("\r\n"))
             place = known + 1
@@ -454,52 +363,3 @@ def _value_end(node: Any, header: str) -> int:
     end = _value_end(name, header)  # the end mark of an empty value may be after comments
     colon = _COLON.match(header, end)
     return colon.end() if colon else end
-
-
-def _dump_key(key: str) -> str:
-    return key if _is_plain(key) and ":" not in key and "," not in key else _quote(key)
-
-
-def _dump_value(value: Any) -> str:
-    """Return a JSON value as YAML on one line."""
-    if isinstance(value, str):
-        return value if _is_plain(value) else _quote(value)
-    if isinstance(value, Mapping):
-        pairs = (f"{_dump_key(str(key))}: {_dump_item(entry)}" for key, entry in value.items())
-        return f"{{{', '.join(pairs)}}}"
-    if isinstance(value, list | tuple):
-        return f"[{', '.join(_dump_item(entry) for entry in value)}]"
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)  # JSON's name for it is not a number in YAML
-    text = json.dumps(value)
-    if isinstance(value, float) and "e" in text and "." not in text:
-        return text.replace("e", ".0e")  # without a point YAML would read a string
-    return text
-
-
-def _dump_item(value: Any) -> str:
-    """Return a value as YAML inside brackets, where an unquoted comma would end it."""
-    return _quote(value) if isinstance(value, str) and "," in value else _dump_value(value)
-
-
-def _is_plain(text: str) -> bool:
-    """Return whether a text reads back as itself without quotes."""
-    import yaml
-
-    if not _PLAIN_SCALAR.fullmatch(text) or text != text.strip() or not text.isprintable():
-        return False
-    try:
-        return bool(yaml.load(text, Loader=loader()) == text)  # noqa: S506  # a safe loader
-    except yaml.YAMLError:
-        return False
-
-
-def _quote(text: str) -> str:
-    """Return a text in double quotes, with escapes for what YAML does not allow unescaped."""
-
-    def escaped(match: re.Match[str]) -> str:
-        number = ord(match[0])
-        return f"\\x{number:02x}" if number < 256 else f"\\u{number:04x}"
-
-    raw = replace_surrogates(text).replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{_UNPRINTABLE.sub(escaped, raw)}"'

@@ -11,7 +11,8 @@ from memvault.files import atomic
 from memvault.files.user_folders import SETTINGS_FILE, expand_home
 from memvault.model import is_example
 from memvault.settings.vault_settings import load_settings
-from memvault.vault.front_matter import parse_header, split_front_matter
+from memvault.vault.front_matter import split_front_matter
+from memvault.vault.header_yaml import parse_header
 from memvault.vault.reader import scan
 
 _PACKAGED = Path(__file__).resolve().parents[1] / "data" / "template"

@@ -1,66 +1,54 @@
-"""Find headings, links, tags, code and git conflict markers in a markdown text."""
+"""Find headings, links, tags, tasks, code and git conflict markers in a markdown text.
+
+What is code, a link, an embed, a tag or a task is decided here alone, by CommonMark, GFM and
+Obsidian's extensions: wikilinks, tags, comments between ``%%`` and math between ``$``.
+``markdown_blocks`` finds the blocks and ``markdown_inline`` what is in them; both are loaded when a
+text is parsed.
+"""
 
 from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 from memvault.lazy_pattern import lazy_pattern
 
-_LINK = lazy_pattern(
-    r"(?<!(?<!\\)\\)!?+(?:\[\[(?P<inside>[^\[\]\n]++)\]\]"
-    r"|\[(?P<shown>(?:[^\[\]\n]++|\[[^\[\]\n]*+\])*+)\]"
-    r"\((?:<(?P<bracketed>[^<>\n]++)>|(?P<bare>[^\s()<>]++(?:\([^\s()<>]*+\)[^\s()<>]*+)*+))"
-    r"(?:[ \t]++(?:\"[^\"\n]*+\"|'[^'\n]*+'))?+\))"
-)
-_EXTERNAL = lazy_pattern(r"[A-Za-z][\w+.-]*+:|//|#")
+if TYPE_CHECKING:
+    from memvault.vault.markdown_inline import Link, ParsedMarkdown
+
+    Span = tuple[int, int]
+
 _URL = lazy_pattern(r"https?://[^\s<>]++")
 _LIST_MARK = lazy_pattern(r"(?:[-*+]|\d{1,9}[.)])[ \t](?:\[[ xX]\][ \t])?")
 _WORD = lazy_pattern(r"[^\W_]")
 
 
-class Link(NamedTuple):
-    """A link in a text.
+def _parsed(text: str) -> ParsedMarkdown:
+    from memvault.vault.markdown_inline import parsed
 
-    ``target`` is the name it links to, as ``recall.resolve.linked`` expects it; ``heading`` is the
-    heading, or the block with its ``^``; ``shown`` is the text shown to readers, if it has its own.
-    ``span`` is the position of the whole link, and ``target_span`` that of the target as written:
-    markdown writes ``%20`` for a space.
-    """
-
-    target: str
-    heading: str
-    shown: str
-    is_embed: bool
-    is_wikilink: bool
-    span: tuple[int, int]
-    target_span: tuple[int, int]
+    return parsed(text)
 
 
 def links(text: str) -> Iterator[Link]:
     """Yield the links of a text to other files, in order; links within the text are left out."""
-    if "[[" not in text and "](" not in text:
-        return
-    for match in _LINK.finditer(mask_comments(mask_code(text))):
-        link = (
-            _parse_wikilink(match)
-            if match["inside"] is not None
-            else _parse_markdown_link(match, text)
-        )
-        if link is not None:
-            yield link
+    if "[" in text or "<" in text:
+        yield from _parsed(text).inline.links
 
 
 def is_link_line(line: str) -> bool:
     """Return whether a line consists of links, one of them to another file, and of no words."""
-    if not any(links(line)):
-        return False
     line = line.lstrip(" \t>")
+    if "[" not in line:
+        return False
+    from memvault.vault.markdown_blocks import masked
+    from memvault.vault.markdown_inline import ParsedMarkdown
+
     mark = _LIST_MARK.match(line)
-    rest = _URL.sub("", _LINK.sub("", line[mark.end() :] if mark else line))
-    return _WORD.search(rest) is None
+    line = line[mark.end() :] if mark else line
+    inline = ParsedMarkdown(line).inline
+    return bool(inline.links) and not _WORD.search(_URL.sub("", masked(line, inline.whole_links)))
 
 
 def path_beside(target: str, path: str) -> str:
@@ -68,66 +56,16 @@ def path_beside(target: str, path: str) -> str:
     return posixpath.normpath(posixpath.join(posixpath.dirname(path), target))
 
 
-def _parse_wikilink(match: re.Match[str]) -> Link | None:
-    written, bar, shown = match["inside"].partition("|")
-    written = written.removesuffix("\\") if bar else written  # escaped, as required within a table
-    target, _, heading = written.partition("#")
-    target, caret, block = target.partition("^")
-    name = target.strip()
-    if not name or target.startswith(" "):  # [[ -f x ]] is shell syntax
-        return None
-    start = match.start("inside")
-    return Link(
-        name,
-        heading.strip() or f"{caret}{block.strip()}",
-        shown.strip(),
-        match[0].startswith("!"),
-        True,
-        match.span(),
-        (start, start + len(target.rstrip())),
-    )
-
-
-def _parse_markdown_link(match: re.Match[str], text: str) -> Link | None:
-    from urllib.parse import unquote
-
-    group = "bare" if match["bare"] is not None else "bracketed"
-    if _EXTERNAL.match(match[group]):
-        return None
-    target, _, heading = match[group].partition("#")
-    name = unquote(target).strip()
-    if not name:
-        return None
-    start = match.start(group)
-    return Link(
-        name,
-        unquote(heading),
-        text[slice(*match.span("shown"))],
-        match[0].startswith("!"),
-        False,
-        match.span(),
-        (start, start + len(target)),
-    )
-
-
 _LINES = lazy_pattern(r"[^\n\r]*(?:\r\n|\n|\r)|[^\n\r]+")
 _BEGIN, _BASE, _MIDDLE, _END = "<<<<<<< ", "||||||| ", "======= ", ">>>>>>> "
-_FENCES = ("```", "~~~")
-_OPENING = lazy_pattern(r"^([ \t>]*+)([-*+] |\d++[.)] )?[ \t]*+(`{3,}+(?![^\n`]*`)|~{3,})")
-_TICKS = lazy_pattern(r"`+|(?:\n|\r\n?)[ \t]*(?=[\n\r])")
-_COMMENT = lazy_pattern(r"%%.*?%%", re.DOTALL)
-_COMMENT_START = lazy_pattern(r"%%|(?P<line>(?<![^\n\r]) {0,3})?<!--")
-_NOT_LINE_END = lazy_pattern(r"[^\n\r]")
-_HTML_TAG = lazy_pattern(
-    r"<[A-Za-z][\w-]*+(?:\s++[A-Za-z_:][\w.:-]*+"
-    r"(?:\s*+=\s*+(?:[^\s\"'=<>`]++|'[^']{0,999}+'|\"[^\"]{0,999}+\"))?+){1,99}+\s*+/?+>",
-    re.ASCII,
-)
-"""An HTML tag with attributes, as CommonMark defines it."""
 _TAG_DELIMITERS = (
     r"\s\u2000-\u206f\u2e00-\u2e7f\u3000-\u303f\uff00-\uff20'!\"#$%&()*+,.:;<=>?@\[\\\]^`{|}~"
 )
+_MAYBE_TAG = lazy_pattern(rf"(?<![^\s>])#[^{_TAG_DELIMITERS}]")
 _TAG = lazy_pattern(rf"#(?<!\S#)(?!\d++(?![^{_TAG_DELIMITERS}]))([^{_TAG_DELIMITERS}]++)")
+
+
+_TITLE = lazy_pattern(r"(?:[ \t]*+(?:\r\n|\n|\r))*+( {0,3}#[ \t]++[^\s#][^\r\n]*+)")
 
 
 def lines(text: str) -> Iterator[re.Match[str]]:
@@ -136,11 +74,15 @@ def lines(text: str) -> Iterator[re.Match[str]]:
 
 
 def headings(body: str) -> Iterator[tuple[int, int, int, str]]:
-    """Yield each heading outside code as (start, end of its line, level, text)."""
-    for line, is_code in lines_with_code(body):
-        level, title = (0, "") if is_code else parse_heading(line[0])
+    """Yield each heading with ``#`` outside code as (start, end of its line, level, text)."""
+    if "#" not in body:
+        return
+    blocks = _parsed(body).blocks
+    for start, number, _ in blocks.headings:
+        end = blocks.line_starts[number + 1] if number + 1 < len(blocks.line_starts) else len(body)
+        level, title = parse_heading(body[start:end])
         if level:
-            yield line.start(), line.end(), level, title
+            yield start, end, level, title
 
 
 def parse_heading(line: str) -> tuple[int, str]:
@@ -161,119 +103,87 @@ def parse_heading(line: str) -> tuple[int, str]:
 
 def first_heading(body: str) -> str:
     """Return the text of the first heading of level 1, or an empty string."""
+    first = _TITLE.match(body)
+    if first:  # most texts begin with it, so that they need not be parsed
+        return " ".join(parse_heading(first[1])[1].split())
     titles = (text for _, _, level, text in headings(body) if level == 1 and text)
     return " ".join(next(titles, "").split())
 
 
 def mask_code(text: str) -> str:
-    """Return a text of the same length with spaces in place of code and Obsidian's comments.
+    """Return a text of the same length with spaces in place of code and math.
 
     Positions found in it are valid in the text itself.
     """
-    text = _without_code(text)
-    return _COMMENT.sub(_blank, text) if "%%" in text else text
+    from memvault.vault.markdown_blocks import masked
+
+    found = _parsed(text)
+    return masked(text, [*_code_spans(found), *found.inline.code])
+
+
+def replace_outside_code(
+    pattern: re.Pattern[str], written: Callable[[re.Match[str]], str], text: str
+) -> str:
+    """Return a text with other text in place of each match of a pattern that is not in code."""
+    if pattern.search(text) is None:
+        return text
+    pieces: list[str] = []
+    done = 0
+    for found in pattern.finditer(mask_code(text)):
+        match = pattern.match(text, found.start())  # which may have code in it
+        if match is not None and match.start() >= done:
+            pieces += (text[done : match.start()], written(match))
+            done = match.end()
+    return "".join(pieces) + text[done:]
+
+
+def _code_spans(found: ParsedMarkdown) -> Iterator[Span]:
+    """Yield the lines of code blocks."""
+    starts = found.blocks.line_starts
+    for number, is_code in enumerate(found.blocks.code_lines):
+        if is_code:
+            end = starts[number + 1] if number + 1 < len(starts) else len(found.text)
+            yield starts[number], end
 
 
 def mask_comments(text: str) -> str:
     """Return a text of the same length with spaces in place of Obsidian's and HTML's comments."""
+    from memvault.vault.markdown_blocks import masked
+
     if "%%" not in text and "<!--" not in text:
         return text
-    return _without_comments(text, _without_code(text))
-
-
-def _without_comments(text: str, bare: str) -> str:
-    """Return a text with spaces in place of its comments, which are found in ``bare``.
-
-    An HTML comment without an end is one only if it begins a line, and ends with the text, as
-    CommonMark defines it.
-    """
-    pieces: list[str] = []
-    done, last = 0, bare.rfind("-->")
-    for mark in _COMMENT_START.finditer(bare):
-        start, behind = mark.span()
-        if start < done:
-            continue
-        closing = "%%" if mark[0] == "%%" else "-->"
-        end = bare.find(closing, behind) if closing == "%%" or behind <= last else -1
-        if end >= 0:
-            end += len(closing)
-        elif mark["line"] is not None:
-            end = len(bare)
-        if end >= 0:
-            pieces += (text[done:start], _NOT_LINE_END.sub(" ", text[start:end]))
-            done = end
-    return "".join(pieces) + text[done:]
-
-
-def _without_code(text: str) -> str:
-    return _without_spans(_without_fenced(text)) if "`" in text or "~~~" in text else text
-
-
-def _blank(match: re.Match[str]) -> str:
-    return _NOT_LINE_END.sub(" ", match[0])
-
-
-def _without_fenced(text: str) -> str:
-    return "".join(_blank(line) if is_code else line[0] for line, is_code in lines_with_code(text))
+    return masked(text, _parsed(text).inline.comments)
 
 
 def lines_with_code(text: str) -> Iterator[tuple[re.Match[str], bool]]:
-    """Yield a text's lines, each with whether it belongs to a fenced code block.
-
-    A fence in a list item or quote ends with that at the latest.
-    """
-    fence = ""
-    quoted, indent = False, 0
-    for line in lines(text):
-        if fence and not _is_outside_block(line[0], quoted, indent):
-            closing = line[0].strip("> \t\r\n")
-            if closing == closing[:1] * len(closing) and closing.startswith(fence):
-                fence = ""
-            yield line, True
-            continue
-        may = "```" in line[0] or "~~~" in line[0]
-        mark = _OPENING.match(line[0]) if may else None
-        fence = mark[3] if mark else ""
-        if mark:
-            quoted = ">" in mark[1]
-            indent = mark.end(2) if mark[2] and not quoted else 0
-        yield line, bool(mark)
+    """Yield a text's lines, each with whether it belongs to a fenced or indented code block."""
+    code = _parsed(text).blocks.code_lines
+    return ((line, bool(is_code)) for line, is_code in zip(lines(text), code, strict=True))
 
 
-def _is_outside_block(line: str, quoted: bool, indent: int) -> bool:
-    """Return whether a line is outside of the quote or list item that a fence is in."""
-    bare = line.lstrip(" \t>" if quoted else " \t")
-    if quoted:
-        return ">" not in line[: len(line) - len(bare)]
-    return bool(bare.strip()) and len(line) - len(bare) < indent and "\t" not in line[:indent]
+def tasks(text: str) -> Iterator[int]:
+    """Yield the position of the mark of each task, the character between its brackets."""
+    from memvault.vault.markdown_blocks import masked
 
-
-def _without_spans(text: str) -> str:
-    """Replace code spans, between equal runs of backticks in one paragraph, by spaces."""
-    ends: list[int] = []
-    following: dict[int, int] = {}
-    for run in reversed(list(_TICKS.finditer(text))):  # backwards, so that the time is linear
-        length = run.end() - run.start() if run[0][0] == "`" else 0
-        if not length:  # a blank line
-            following.clear()
-        ends.append(following.get(length, 0))
-        following[length] = run.end()
-    pieces: list[str] = []
-    done = 0
-    for run, end in zip(_TICKS.finditer(text), reversed(ends), strict=True):
-        if end and run.start() >= done:
-            pieces += (text[done : run.start()], _NOT_LINE_END.sub(" ", text[run.start() : end]))
-            done = end
-    return "".join(pieces) + text[done:]
+    if "[" not in text:
+        return
+    found = _parsed(text)
+    is_commented = bool(found.blocks.tasks) and "%%" in text
+    visible = masked(text, found.inline.comments) if is_commented else text
+    for place in found.blocks.tasks:
+        if visible[place - 1] == "[":
+            yield place
 
 
 def tags(text: str) -> list[re.Match[str]]:
     """Return the matches of tags in a text, by Obsidian's rules; group 1 is a tag without its #."""
-    if _TAG.search(text) is None:
+    from memvault.vault.markdown_blocks import masked
+
+    if _MAYBE_TAG.search(text) is None:
         return []
-    text = _without_code(text)
-    text = _without_comments(text, text)
-    return list(_TAG.finditer(_HTML_TAG.sub(_blank, text) if "<" in text else text))
+    found = _parsed(text)
+    shown = masked(found.blocks.flat, found.inline.comments)
+    return list(_TAG.finditer(masked(shown, found.inline.hidden, "`")))  # which ends a tag
 
 
 def has_conflict_markers(text: str) -> bool:
@@ -282,11 +192,9 @@ def has_conflict_markers(text: str) -> bool:
         return False
     remaining = iter((_BEGIN, _MIDDLE, _END))
     marker = next(remaining)
-    fenced = False
-    for line in _padded_lines(text):
-        if marker == _BEGIN and line.lstrip(" ").startswith(_FENCES):
-            fenced = not fenced
-        elif line.startswith(marker) and not fenced:
+    for match, is_code in lines_with_code(text):
+        line = match[0].rstrip("\r\n") + " "  # so that a marker without a label is matched too
+        if line.startswith(marker) and not (is_code and marker == _BEGIN):
             following = next(remaining, None)
             if following is None:
                 return True
@@ -317,8 +225,3 @@ def unwrapped(text: str) -> str:
     return (
         text.partition("\n")[2] if text.startswith(_BEGIN) and has_conflict_markers(text) else text
     )
-
-
-def _padded_lines(text: str) -> Iterator[str]:
-    """Yield lines with a space appended, so that a marker without a label is matched too."""
-    return (line.rstrip("\r") + " " for line in text.split("\n"))

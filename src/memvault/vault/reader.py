@@ -269,8 +269,8 @@ def read_header_file(
     data = plain_files.read(root / path, max_bytes)
     mtime = (root / path).lstat().st_mtime_ns
     document = Document.parse(data, ours)
-    if document.problem:
-        raise ValueError(document.problem)
+    if document.strict_problem:
+        raise ValueError(document.strict_problem)
     return HeaderFile(path, data, document, mtime)
 
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from memvault.errors import MemvaultError
 from memvault.lazy_pattern import lazy_pattern
-from memvault.memories.link_graph import LinkGraph
 from memvault.model import Memory
 from memvault.secrets.detector import allows
 from memvault.vault import paths
@@ -20,6 +19,7 @@ from memvault.web.markdown_html import PlacedLink, to_html
 if TYPE_CHECKING:
     from memvault.call import Call
     from memvault.index.protocol import View
+    from memvault.memories.link_graph import LinkGraph
 
 _FIRST_HEADING = lazy_pattern(r"\A<h1>[^\n]*</h1>\n")
 """The title of a memory as its text begins with it, which the page shows already."""
@@ -36,7 +36,7 @@ class Renderer:
     @cached_property
     def graph(self) -> LinkGraph:
         """The links of the vault."""
-        return LinkGraph(self._call.index.links(self._view), self._view.record)
+        return self._call.link_graph(self._view)
 
     def html(self, memory: Memory, to: Addresses) -> str:
         """Return a memory's text as HTML without its title, with secrets masked."""
@@ -49,7 +49,7 @@ class Renderer:
 
     def _placed(self, memory: Memory, to: Addresses) -> list[PlacedLink]:
         """Return the links of a memory's text with the addresses of pages and files."""
-        found = list(links(memory.body))
+        found = [link for link in links(memory.body) if link.form not in ("definition", "html")]
         if not found:
             return []
         known = {

@@ -230,7 +230,7 @@ class WebSession:
         text = f"{record.title}\n{' '.join(record.tags)}"
         try:
             data, _ = call.reader.read_bytes(record.path)
-            return f"{text}\n{body_of(data)[:600]}"
+            return f"{text}\n{body_of(data, call.settings.encoding)[:600]}"
         except MemvaultError:
             return text
 

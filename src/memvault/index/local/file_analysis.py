@@ -24,7 +24,7 @@ from memvault.index.text.indexed_text import (
 from memvault.model import FileState, Memory
 from memvault.store.memory_store import MemoryStore
 from memvault.vault.file_names import header_links, link_keys
-from memvault.vault.markdown import links, path_beside
+from memvault.vault.markdown import links
 
 if TYPE_CHECKING:
     from memvault.index.embedding.arrays import Hashes, Matrix
@@ -81,8 +81,7 @@ def link_entry(memory: Memory) -> LinkEntry:
     for link in links(memory.body):
         line += memory.body.count("\n", position, link.span[0])
         position = link.span[0]
-        beside = "" if link.is_wikilink else path_beside(link.target, memory.path)
-        found.append(StoredLink(link.target, beside, line))
+        found.append(StoredLink(link.target, link.path_beside(memory.path), line))
     found += [StoredLink(name, key=key) for key, name in header_links(memory.metadata)]
     return LinkEntry(memory.path, names, found)
 

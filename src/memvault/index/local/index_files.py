@@ -28,6 +28,7 @@ from memvault.index.protocol import COMPLETE, IndexCorrupted, VectorsCorrupted
 from memvault.index.text import analysis, indexed_text, passages
 from memvault.lazy_pattern import lazy_pattern
 from memvault.settings.vault_settings import Settings
+from memvault.vault.document import AUTO
 from memvault.vault.reader import Scan
 
 Value = TypeVar("Value")
@@ -79,7 +80,9 @@ class IndexFiles:
     def fingerprint(self) -> str:
         """The versions and settings that an index must have been built for to be usable now."""
         types = sorted({known.name for known in self._settings.types})
-        return f"{MADE} {self._settings.language} {self._settings.index.characters} {types}"
+        encoding = "" if self._settings.encoding == AUTO else f" {self._settings.encoding}"
+        language, most = self._settings.language, self._settings.index.characters
+        return f"{MADE} {language} {most} {types}{encoding}"
 
     def open(self, writing: bool = False) -> OpenIndex | None:
         """Open the index, or keep it open, if it is complete; return None if it is not.

@@ -239,7 +239,7 @@ class Snapshot(NamedTuple):
                 memory = self.store.read(record.path)
             else:
                 data, _ = self.store.read_bytes(record.path)
-                parts = split_front_matter(decode(data).text)
+                parts = split_front_matter(decode(data, self.store.settings.encoding).text)
                 memory = record.memory(parts.body, parts.newline, parts.body_line)
                 memory = memory._replace(etag=etag(data))
                 if accept_changed and memory.etag != record.etag:

@@ -117,7 +117,7 @@ class RemoteReader:
     def read(self, path: str) -> Memory:
         """Read one memory; raises as ``read_bytes`` does."""
         data, state = self.read_bytes(path)
-        return read_memory(data, state, self._known_types)
+        return read_memory(data, state, self._known_types, self.settings.encoding)
 
     def read_bytes(self, path: str) -> tuple[bytes, FileState]:
         """Return a file's bytes as published.

@@ -15,9 +15,9 @@ from math import ceil
 from memvault.index.text.sentences import sentence_ends
 from memvault.lazy_pattern import lazy_pattern
 from memvault.model import Passage
-from memvault.vault.markdown import lines_with_code, parse_heading
+from memvault.vault.markdown import headings, lines_with_code
 
-VERSION = 8
+VERSION = 9
 """Increased whenever the same memory yields other passages."""
 
 LONGEST_TITLE = 200
@@ -65,7 +65,7 @@ def prefix_of_tokens(text: str, most: int) -> str:
 def split_passages(body: str) -> list[Passage]:
     """Split a body into passages of up to about 130 words, preferably at headings and blank lines.
 
-    A fenced code block or a table that fits is not cut. What is longer than a passage is cut into
+    A code block or a table that fits is not cut. What is longer than a passage is cut into
     about equal pieces, between items, at ends of lines or sentences, else between words.
 
     Every character that is not white space belongs to exactly one passage. An empty body has one
@@ -125,6 +125,7 @@ def _paragraphs(body: str) -> Iterator[tuple[list[_Line], str]]:
     heading = ""
     has_text = False  # more than a heading
     find_tokens = _TOKEN.findall
+    marked = {start: (level, title) for start, _, level, title in headings(body)}
     for line, is_code in lines_with_code(body):
         text = line[0].rstrip()
         if not text:
@@ -132,7 +133,7 @@ def _paragraphs(body: str) -> Iterator[tuple[list[_Line], str]]:
                 yield found, heading
                 found, has_text = [], False
             continue
-        level, title = (0, "") if is_code or "#" not in text else parse_heading(text)
+        level, title = marked.get(line.start(), (0, ""))
         if level:
             if found:
                 yield found, heading
@@ -175,7 +176,7 @@ def _share(size: int) -> float:
 def _parts(body: str, paragraph: Sequence[_Line]) -> Iterator[_Part]:
     """Yield the largest parts of an overlong paragraph that are best left whole, and fit.
 
-    They are fenced code, tables, items of lists, the text between, or what these are cut into.
+    They are code blocks, tables, items of lists, the text between, or what these are cut into.
     """
     groups: list[tuple[str, list[_Line]]] = []
     for line in paragraph:

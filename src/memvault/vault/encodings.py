@@ -1,0 +1,115 @@
+"""Find the encoding of a text that is neither UTF-8 nor begins with a byte order mark.
+
+chardet compares bytes with models of languages. Notes are often too short for it, so the choice is
+limited first: accents within words of ASCII letters are Latin, whole words of other bytes are not.
+"""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Iterator
+
+from memvault.lazy_pattern import lazy_pattern
+
+_LATIN: tuple[str, ...] = ("cp1252", "cp1250", "cp1254", "cp1257")
+_OTHERS = (
+    *("gb18030", "cp932", "cp949", "big5hkscs", "euc_jis_2004"),
+    *("cp1251", "koi8-r", "koi8-u", "cp866", "cp1253", "cp1255", "cp1256", "cp874"),
+)
+_SUPERSETS = {"gb2312": "gb18030", "gbk": "gb18030", "shift_jis": "cp932", "euc_kr": "cp949"}
+"""Encodings that programs name and the larger ones that they write."""
+_ACCENTED = lazy_pattern(
+    "(?<![\x80-\xff])[\xc0-\xff](?![\x80-\xff])|(?<=[A-Za-z])[\xc0-\xff]{2}(?=[A-Za-z])"
+)
+_LETTER = lazy_pattern("[\xc0-\xff]")
+_PUNCTUATION = lazy_pattern("[\x80\x82\x84\x85\x91-\x97\x99\x9b\xa0-\xbf]")
+_HIGH = lazy_pattern("[\x80-\xff]")
+_UTF8 = lazy_pattern("[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}")
+_KANA = {
+    "euc_jp": lazy_pattern("[\xa4\xa5][\xa1-\xf6]"),
+    "cp932": lazy_pattern("\x82[\x9f-\xf1]|\x83[\x40-\x96]"),
+}
+"""The letters that most Japanese texts have, in each encoding."""
+_TURKISH = lazy_pattern("[\xd0\xdd\xde\xf0\xfd\xfe]")
+"""Bytes that are Turkish letters in one encoding, and in cp1252 letters of Icelandic.
+
+These patterns are for bytes read as Latin-1."""
+_NO_TEXT = lazy_pattern("[\x80-\x9f\ue000-\uf8ff\ufffd]")
+_SHIFTED = (b"\x1b$B", b"\x1b$@", b"\x1b$(")
+_SAMPLE = 65_536
+_LATIN_SHARE = 0.6
+_UTF8_SHARE = 0.8
+_KANA_SHARE = 0.3
+_CLEARLY = 1.4
+"""By how much another Latin encoding has to fit better than the most common one."""
+
+
+def detect(data: bytes) -> str:
+    """Return the name of an encoding in which bytes that are not UTF-8 are a text."""
+    lines = (line for line in data.splitlines() if not line.isascii())
+    sample = b"\n".join(dict.fromkeys(lines))[:_SAMPLE]  # repeated ones would mislead the models
+    text = sample.decode("latin-1")
+    high, letters = len(_HIGH.findall(text)), len(_LETTER.findall(text))
+    accented = sum(map(len, _ACCENTED.findall(text)))
+    is_latin = high == letters + len(_PUNCTUATION.findall(text))
+    if is_latin and accented >= _LATIN_SHARE * letters:
+        return _latin(data, sample, text)
+    if sum(map(len, _UTF8.findall(text))) >= _UTF8_SHARE * high:  # with a few wrong bytes
+        return "cp1252" if _is_text(data, "cp1252") else "latin-1"
+    for name, kana in _KANA.items():
+        if 2 * len(kana.findall(text)) >= _KANA_SHARE * high and _is_text(data, name):
+            return name
+    for name, _ in _ranked(sample, (*_OTHERS, *_LATIN)):
+        if _is_text(data, name):
+            return name if name in _OTHERS else _latin(data, sample, text)
+    return _latin(data, sample, text)
+
+
+def is_shifted(data: bytes) -> bool:
+    """Return whether ASCII bytes are a Japanese text in ISO-2022-JP, as in e-mail."""
+    return any(sign in data for sign in _SHIFTED) and _is_text(data, "iso2022_jp_2")
+
+
+def full_name(name: str) -> str:
+    """Return the name of an encoding, or of the larger one that programs write under its name."""
+    plain = codecs.lookup(name).name
+    return _SUPERSETS.get(plain, plain)
+
+
+def _latin(data: bytes, sample: bytes, text: str) -> str:
+    """Return a Latin encoding: the most common one unless another clearly fits better."""
+    first = "cp1252"
+    if len({sample.decode(name, "replace") for name in _LATIN}) == 1 and _is_text(data, first):
+        return first  # as most German words, and many French and Spanish ones
+    ranked = dict(_ranked(sample, _LATIN))
+    if _TURKISH.search(text) and ranked.get("cp1254", 0.0) * _CLEARLY > ranked.get(first, 0.0):
+        first = "cp1254"
+    for name, confidence in ranked.items():
+        is_better = name == first or confidence > _CLEARLY * ranked.get(first, 0.0)
+        if is_better and _is_text(data, name):
+            return name
+    return first if _is_text(data, first) else "latin-1"
+
+
+def _ranked(sample: bytes, names: tuple[str, ...]) -> Iterator[tuple[str, float]]:
+    """Yield some encodings, the most probable first, with their probability."""
+    import chardet
+
+    found = chardet.detect_all(
+        sample,
+        ignore_threshold=True,
+        compat_names=False,
+        prefer_superset=True,
+        include_encodings=names,
+    )
+    for entry in found:
+        if entry["encoding"] is not None:
+            yield entry["encoding"], entry["confidence"]
+
+
+def _is_text(data: bytes, name: str) -> bool:
+    """Return whether bytes are characters in an encoding, none of them of private use."""
+    try:
+        return not _NO_TEXT.search(data.decode(name))
+    except (UnicodeDecodeError, LookupError):
+        return False

@@ -1,0 +1,478 @@
+"""Find links, code, comments and math within the blocks of a markdown text, with their positions.
+
+One pass over the inline content, linear in the text. ``markdown`` has the functions that other
+packages call.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property, lru_cache
+from typing import Literal, NamedTuple
+
+from memvault.lazy_pattern import lazy_pattern
+from memvault.vault.markdown_blocks import (
+    CLOSE_TAG,
+    OPEN_TAG,
+    PARENTHESES,
+    Blocks,
+    Definition,
+    Span,
+    masked,
+    scan_blocks,
+)
+
+LinkForm = Literal["wikilink", "inline", "reference", "definition", "html"]
+"""The form of a link: ``[[a]]``, ``[a](b)``, ``[a][b]``, ``[b]: c`` that no link uses, a tag."""
+_EXTERNAL = lazy_pattern(r"[A-Za-z][\w+.-]*+:|//|#")
+
+
+class Link(NamedTuple):
+    """A link in a text.
+
+    ``target`` is the name it links to, as ``recall.resolve.linked`` expects it; ``heading`` is the
+    heading, or the block with its ``^``; ``shown`` is the text shown to readers, if it has its own.
+    ``span`` is the position of the whole link, and ``target_span`` that of the target as written,
+    which may be in a definition that several links use: markdown writes ``%20`` for a space.
+    """
+
+    target: str
+    heading: str
+    shown: str
+    is_embed: bool
+    form: LinkForm
+    span: Span
+    target_span: Span
+
+    @property
+    def is_wikilink(self) -> bool:
+        """Whether the link has Obsidian's form ``[[target]]``."""
+        return self.form == "wikilink"
+
+    def path_beside(self, path: str) -> str:
+        """Return the path that the link names relative to the folder of the file at ``path``.
+
+        It is empty for a wikilink, unless that begins with ``./`` or ``../``. The path of a note
+        may lack ``.md``.
+        """
+        is_named = self.is_wikilink and not self.target.startswith(("./", "../"))
+        return "" if is_named else path_beside(self.target, path)
+
+
+def path_beside(target: str, path: str) -> str:
+    """Return the path that a markdown link's target names in the file at a path."""
+    return posixpath.normpath(posixpath.join(posixpath.dirname(path), target))
+
+
+def relative_path(path: str, folder: str) -> str:
+    """Return a path relative to a folder; both are relative to the vault."""
+    if path.startswith("../"):
+        return "../" * (folder.count("/") + 1 if folder else 0) + path
+    return posixpath.relpath(f"/{path}", f"/{folder}")
+
+
+_SAFE_CHARACTERS = "/!$&'*+,;=:@()-._~"
+"""Characters that are not percent-encoded in a markdown link."""
+_NOT_IN_ANGLES = lazy_pattern(r"[%#<>\\&]")
+_ENTITY = lazy_pattern(r"&(?=[A-Za-z][A-Za-z0-9]{1,31};)")
+
+
+def written_target(link: Link, path: str, text: str) -> str:
+    """Return a path relative to a file as the target of a link in the text of that file."""
+    from urllib.parse import quote
+
+    if link.is_wikilink:
+        return path if path.startswith("../") else f"./{path}"
+
+    start = link.target_span[0]
+    if link.form == "html":
+        written = quote(path, _SAFE_CHARACTERS.replace("&", "").replace("'", ""))
+    elif text[start - 1 : start] == "<":
+        written = _NOT_IN_ANGLES.sub(lambda match: quote(match[0]), path)
+    else:
+        is_balanced = _BALANCED.fullmatch(path) is not None
+        safe = _SAFE_CHARACTERS if is_balanced else _SAFE_CHARACTERS.replace("()", "")
+        written = _ENTITY.sub("%26", quote(path, safe))
+    return f"./{written}" if _EXTERNAL.match(written) else written
+
+
+def replaced(text: str, targets: Iterable[tuple[Link, str]]) -> str:
+    """Return a text with other targets of links; links may share a definition."""
+    spans = {link.target_span: written for link, written in targets}
+    pieces: list[str] = []
+    done = 0
+    for (start, end), written in sorted(spans.items()):
+        pieces += (text[done:start], written)
+        done = end
+    return "".join(pieces) + text[done:]
+
+
+def moved_targets(
+    text: str, old: str, new: str, exists: Callable[[str], bool]
+) -> Iterator[tuple[Link, str]]:
+    """Yield the links that a file's move would break, each with its target for the new path.
+
+    These are the relative links to what exists, by its path in the vault, or to outside of it. A
+    link to the file itself leads to its new path.
+    """
+    folder = posixpath.dirname(new)
+    if folder == posixpath.dirname(old):
+        return
+    for link in parsed(text).inline.links:
+        beside = "" if link.target.startswith("/") else link.path_beside(old)
+        if beside and (beside.startswith("../") or exists(beside) or exists(f"{beside}.md")):
+            path = relative_path(new if beside == old else beside, folder)
+            if path != posixpath.normpath(link.target):
+                slash = "/" if link.target.endswith("/") and not path.endswith("/") else ""
+                yield link, written_target(link, path, text) + slash
+
+
+_TOKEN = lazy_pattern(r"\\[!-/:-@\[-`{-~]|`++|<|!?\[|\]|%%|\$\$?")
+_TOKEN_WITHOUT_LINKS = lazy_pattern(r"\\[!-/:-@\[-`{-~]|`++|<|%%|\$\$?")
+_TICKS = lazy_pattern(r"`++")
+_COMMENT_END = lazy_pattern(r"`++|%%")
+_WIKILINK = lazy_pattern(r"\[\[([^\[\]\n\r]++)\]\]")
+_AUTOLINK = lazy_pattern(
+    r"<(?:[A-Za-z][A-Za-z0-9+.-]{1,31}:[^\s<>\x00-\x20]*+"
+    r"|[\w.!#$%&'*+/=?^`{|}~-]++@[A-Za-z0-9.-]++)>",
+    re.ASCII,
+)
+_TAG_IN_TEXT = lazy_pattern(rf"(?:{OPEN_TAG}|{CLOSE_TAG}|<!--?-?>)", re.ASCII)
+_MARKUP = (("<!--", "-->"), ("<?", "?>"), ("<![CDATA[", "]]>"), ("<!", ">"))
+_MATH = lazy_pattern(r"(?<![\w$])\$(?=[^\s$])(?:[^$\\]|\\.){1,999}?(?<!\s)\$(?![\w$])", re.DOTALL)
+_BALANCED = lazy_pattern(rf"(?:{PARENTHESES}|\s)*+")
+_DESTINATION = lazy_pattern(
+    r"\([ \t\r\n]*+(?:<(?P<bracketed>(?:[^<>\\\n\r]++|\\.)*+)>"
+    rf"|(?P<bare>(?!<)(?:{PARENTHESES})++))?+"
+    r"(?:[ \t\r\n]++(?:\"(?:[^\"\\]++|\\.){0,499}+\"|'(?:[^'\\]++|\\.){0,499}+'"
+    r"|\((?:[^()\\]++|\\.){0,499}+\)))?+[ \t\r\n]*+\)",
+    re.DOTALL,
+)
+_LABEL = lazy_pattern(r"\[((?:[^\[\]\\]++|\\.){0,499}+)\]", re.DOTALL)
+_MAX_LABEL = 999
+_ESCAPED = lazy_pattern(r"\\([!-/:-@\[-`{-~])")
+_FRAGMENT = lazy_pattern(r"(?<!&)#")
+_ADDRESS = lazy_pattern(
+    r"<(?P<tag>img|a|video|audio|source|embed|iframe)\s(?:[^>\"']|\"[^\"]*\"|'[^']*')*?"
+    r"(?<=\s)(?:src|href)\s*=\s*"
+    r"(?:\"(?P<double>[^\"]*+)\"|'(?P<single>[^']*+)'|(?P<bare>[^\s\"'=<>`]++))",
+    re.IGNORECASE | re.ASCII,
+)
+_EMBEDDING_TAGS = frozenset(("img", "video", "audio", "source", "embed", "iframe"))
+
+
+class InlineContent:
+    """The inline content of a text, found in one pass over its segments.
+
+    ``whole_links`` are all links, also those to other places; ``code`` are code spans and math,
+    ``hidden`` all that has no tags: these, HTML, and addresses and names of links.
+    """
+
+    def __init__(self, text: str, blocks: Blocks) -> None:
+        self.text = text
+        self.flat = blocks.flat
+        self.links: list[Link] = []
+        self.whole_links: list[Span] = []
+        self.code: list[Span] = []
+        self.hidden: list[Span] = []
+        self.comments: list[Span] = [*blocks.comments]
+        self._definitions: dict[str, Definition] = {}
+        for definition in blocks.definitions:
+            self._definitions.setdefault(_label_key(definition.label), definition)
+        self._used: set[int] = set()
+        self._brackets: list[tuple[int, int, bool]] = []
+        """The start of each open bracket, that of its content, and whether it is an image's."""
+        self._inactive = 0
+        """The number of brackets, from the bottom, in which no link but an image may end."""
+        self._ends: dict[str, int] = {}
+        self._segments = blocks.segments
+        self._last_sign = self.flat.rfind("%%")
+        token = _TOKEN if "[" in self.flat else _TOKEN_WITHOUT_LINKS
+        done = 0
+        for number, (start, end) in enumerate(blocks.segments):
+            if end > done and token.search(self.flat, max(start, done), end):
+                done = self._segment(number, max(start, done), token)
+        for start, end in blocks.html:
+            self._tags(start, end)
+        visible = masked(text, self.comments)
+        for definition in blocks.definitions:
+            place = definition.span[0]
+            if place not in self._used and visible[place] == "[":
+                self._add_link("definition", definition.span, definition.label, False, definition)
+        self.links.sort(key=lambda link: link.span)
+
+    def _segment(self, number: int, start: int, token: re.Pattern[str]) -> int:
+        """Find what is in a segment; return its end, or that of a comment that begins in it."""
+        flat, end = self.flat, self._segments[number][1]
+        self._brackets, self._inactive, self._ends = [], 0, {}
+        ticks: _CodeSpans | None = None
+        while match := token.search(flat, start, end):
+            found, place = match[0], match.start()
+            start = match.end()
+            first = found[0]
+            if first == "`":
+                ticks = ticks or _CodeSpans(flat, place, end)
+                if behind := ticks.end(match):
+                    start = behind
+                    self._code(place, start)
+            elif first == "]":
+                start = self._close_bracket(place, end)
+            elif first in "[!":
+                start = self._open_bracket(match, end)
+            elif first == "<":
+                start = self._angle(place, end)
+            elif first == "$":
+                start = self._math(match, end)
+            elif first == "%" and (behind := self._comment_end(number, start)):
+                start = behind
+                self.comments.append((place, start))
+        return max(start, end)
+
+    def _comment_end(self, number: int, place: int) -> int:
+        """Return where Obsidian's comment ends that begins in a segment before a place, or 0.
+
+        Signs in code do not end it, and it may end in another segment.
+        """
+        if place > self._last_sign:
+            return 0
+        for following in range(number, len(self._segments)):
+            start, end = self._segments[following]
+            start = max(start, place)
+            ticks: _CodeSpans | None = None
+            while match := _COMMENT_END.search(self.flat, start, end):
+                start = match.end()
+                if match[0] == "%%":
+                    return start
+                ticks = ticks or _CodeSpans(self.flat, match.start(), end)
+                start = ticks.end(match) or start
+        self._last_sign = place
+        return 0
+
+    def _code(self, start: int, end: int) -> None:
+        self.code.append((start, end))
+        self.hidden.append((start, end))
+
+    def _find(self, sign: str, start: int, end: int) -> int:
+        """Return the position of a sign in this segment, or -1; linear over all calls that fail."""
+        if start >= self._ends.get(sign, end):
+            return -1
+        place = self.flat.find(sign, start, end)
+        if place < 0:
+            self._ends[sign] = start
+        return place
+
+    def _math(self, match: re.Match[str], end: int) -> int:
+        place, start = match.span()
+        if match[0] == "$$":
+            closing = self._find("$$", start, end)
+            start = closing + 2 if closing >= 0 else start
+        elif math := _MATH.match(self.flat, place, end):
+            start = math.end()
+        if start > match.end():
+            self._code(place, start)
+        return start
+
+    def _angle(self, place: int, end: int) -> int:
+        """Read an autolink, an HTML tag or a comment; return where it ends."""
+        if match := _AUTOLINK.match(self.flat, place, end):
+            self.whole_links.append(match.span())
+            self.hidden.append(match.span())
+            return match.end()
+        if match := _TAG_IN_TEXT.match(self.flat, place, end):
+            self.hidden.append(match.span())
+            self._tag(place, match.end())
+            return match.end()
+        for opening, closing in _MARKUP:
+            if self.flat.startswith(opening, place, end):
+                if opening == "<!" and not self.flat[place + 2 : place + 3].isalpha():
+                    break
+                found = self._find(closing, place + len(opening), end)
+                if found >= 0:
+                    kind = self.comments if opening == "<!--" else self.hidden
+                    kind.append((place, found + len(closing)))
+                    return found + len(closing)
+                break
+        return place + 1
+
+    def _tags(self, start: int, end: int) -> None:
+        """Find the links of an HTML block's tags."""
+        place = self.text.find("<", start, end)
+        while place >= 0:
+            behind = place + 1
+            if self.text.startswith("<!--", place, end):
+                closing = self.text.find("-->", place, end)
+                behind = closing + 3 if closing >= 0 else end
+            elif match := _TAG_IN_TEXT.match(self.text, place, end):
+                self._tag(place, match.end())
+                behind = match.end()
+            place = self.text.find("<", behind, end)
+
+    def _tag(self, start: int, end: int) -> None:
+        address = _ADDRESS.match(self.text, start, end)
+        if address is None:
+            return
+        group = next(name for name in ("double", "single", "bare") if address[name] is not None)
+        is_embed = address["tag"].lower() in _EMBEDDING_TAGS
+        self._add("html", (start, end), "", is_embed, address[group], address.span(group))
+
+    def _open_bracket(self, match: re.Match[str], end: int) -> int:
+        place, content = match.span()
+        is_image = match[0] == "!["
+        wikilink = _WIKILINK.match(self.flat, content - 1, end)
+        link = _parse_wikilink(wikilink, is_image) if wikilink else None
+        if link is None:
+            self._brackets.append((place, content, is_image))
+            return content
+        span = (place, link.span[1])
+        if link.target:
+            self.links.append(link._replace(span=span))
+        self.whole_links.append(span)
+        self.hidden.append(span)
+        if not is_image:
+            self._inactive = len(self._brackets)
+        return span[1]
+
+    def _close_bracket(self, place: int, end: int) -> int:
+        """End a link or an image at a closing bracket if there is one; return where it ends."""
+        behind = place + 1
+        if not self._brackets:
+            return behind
+        start, content, is_image = self._brackets.pop()
+        is_inactive = len(self._brackets) < self._inactive
+        self._inactive = min(self._inactive, len(self._brackets))
+        if is_inactive and not is_image:
+            return behind
+        shown = self.text[content:place]
+        if match := _DESTINATION.match(self.flat, behind, end):
+            group = "bracketed" if match["bracketed"] is not None else "bare"
+            span = (start, match.end())
+            if match[group]:
+                written = match.span(group)
+                self._add("inline", span, shown, is_image, match[group], written)
+        else:
+            definition, stop = self._definition(content, place, end)
+            if definition is None:
+                return behind
+            span = (start, stop)
+            self._used.add(definition.span[0])
+            self._add_link("reference", span, shown, is_image, definition)
+        self.whole_links.append(span)
+        self.hidden.append((behind, span[1]))
+        if not is_image:
+            self._inactive = len(self._brackets)
+        return span[1]
+
+    def _definition(self, start: int, place: int, end: int) -> tuple[Definition | None, int]:
+        """Return the definition that a reference uses, and the end of the reference."""
+        if not self._definitions:
+            return None, 0
+        behind = place + 1
+        label = self.flat[start:place] if place - start <= _MAX_LABEL else ""
+        if match := _LABEL.match(self.flat, behind, end):
+            label, behind = match[1] if match[1].strip() else label, match.end()
+        return self._definitions.get(_label_key(label)), behind
+
+    def _add_link(
+        self, form: LinkForm, span: Span, shown: str, is_embed: bool, to: Definition
+    ) -> None:
+        self._add(form, span, shown, is_embed, to.target, to.target_span)
+
+    def _add(
+        self,
+        form: LinkForm,
+        span: Span,
+        shown: str,
+        is_embed: bool,
+        written: str,
+        target_span: Span,
+    ) -> None:
+        """Add a link that is not a wikilink, unless it leads elsewhere than to a file."""
+        if _EXTERNAL.match(written):
+            return
+        hash_sign = _FRAGMENT.search(written)
+        length = hash_sign.start() if hash_sign else len(written)
+        name = _unescaped(written[:length], form).strip()
+        if name:
+            heading = _unescaped(written[length + 1 :], form)
+            start = target_span[0]
+            self.links.append(
+                Link(name, heading, shown, is_embed, form, span, (start, start + length))
+            )
+
+
+class _CodeSpans:
+    """The positions of the runs of backticks in a part of a text, by their length."""
+
+    def __init__(self, text: str, start: int, end: int) -> None:
+        self._places: dict[int, list[int]] = {}
+        for run in _TICKS.finditer(text, start, end):
+            self._places.setdefault(run.end() - run.start(), []).append(run.start())
+
+    def end(self, run: re.Match[str]) -> int:
+        """Return the end of the code span that a run begins, or 0 if nothing closes it."""
+        from bisect import bisect_right
+
+        places = self._places.get(len(run[0]), [])
+        number = bisect_right(places, run.start())
+        return places[number] + len(run[0]) if number < len(places) else 0
+
+
+def _label_key(label: str) -> str:
+    return " ".join(label.split()).casefold()
+
+
+def _unescaped(written: str, form: LinkForm) -> str:
+    """Return a path as written in a link without its escapes."""
+    if form != "html" and "\\" in written:
+        written = _ESCAPED.sub(r"\1", written)
+    if "&" in written:
+        from html import unescape
+
+        written = unescape(written)
+    if "%" in written:
+        from urllib.parse import unquote
+
+        written = unquote(written)
+    return written
+
+
+def _parse_wikilink(match: re.Match[str], is_embed: bool) -> Link | None:
+    """Return a wikilink, without a target if it leads within the text; None if it is none."""
+    written, bar, shown = match[1].partition("|")
+    written = written.removesuffix("\\") if bar else written  # escaped, as required within a table
+    target, _, heading = written.partition("#")
+    target, caret, block = target.partition("^")
+    name = target.strip()
+    if target.startswith(" ") or not (name or heading.strip() or block.strip()):
+        return None  # [[ -f x ]] is shell syntax
+    start = match.start(1)
+    return Link(
+        name,
+        heading.strip() or f"{caret}{block.strip()}",
+        shown.strip(),
+        is_embed,
+        "wikilink",
+        match.span(),
+        (start, start + len(target.rstrip())),
+    )
+
+
+class ParsedMarkdown:
+    """A parsed text; its inline content is parsed when it is first asked for."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.blocks = scan_blocks(text)
+
+    @cached_property
+    def inline(self) -> InlineContent:
+        """The inline content."""
+        return InlineContent(self.text, self.blocks)
+
+
+@lru_cache(maxsize=1)  # the features of a note ask for it in turn
+def parsed(text: str) -> ParsedMarkdown:
+    """Return a parsed text."""
+    return ParsedMarkdown(text)

@@ -1,0 +1,130 @@
+"""Files in other encodings than UTF-8: read by what they probably are, and kept so."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from conftest import Run, succeeded, write
+from memvault import Vault, open_vault
+from memvault.errors import Refused, VaultUnreadable
+from memvault.settings.vault_settings import load_settings
+from memvault.vault import document
+
+NOTES = {
+    "gbk": [
+        "数据库连接失败，请检查配置。",
+        "待办事项\n- [ ] 买牛奶",
+        "Redis 缓存 TTL 设置为 60 秒",
+    ],
+    "gb18030": ["会议记录：𠮷野家 test", "# 标题\n\n这是一个测试文档。"],
+    "shift_jis": [
+        "さくらが咲いた。",
+        "会議の議事録",
+        "データベースのバックアップ",
+        "- [ ] 牛乳を買う",
+    ],
+    "euc_kr": ["데이터베이스 백업", "회의록", "# 제목\n\n테스트 문서입니다.", "할 일: 우유 사기"],
+    "cp1251": ["Резервная копия", "Привет, мир!", "Список покупок: хлеб", "Київ та Львів, їжа"],
+    "koi8_r": ["Резервная копия базы", "Список покупок: хлеб, молоко"],
+    "big5": ["資料庫連線失敗，請檢查設定。", "待辦事項"],
+    "euc_jp": ["さくらが咲いた。", "データベースのバックアップを取る"],
+    "iso2022_jp": ["会議の議事録", "# さくら\n\nが咲いた。"],
+    "cp1252": [
+        "Voilà une façade",
+        "naïve",
+        "“Zürich” – 10 €",
+        "El niño comió",
+        "il va à Rome",
+        "50 °C",
+    ],
+    "cp1250": ["Žižkov", "Zażółć gęślą jaźń", "Příliš žluťoučký kůň"],
+    "cp1253": ["Καλημέρα κόσμε"],
+    "cp1254": ["İstanbul", "Şişli ağaç"],
+    "cp1255": ["שלום עולם"],
+    "cp1256": ["مرحبا بالعالم"],
+    "cp874": ["สวัสดีชาวโลก"],
+}
+CASES = [(encoding, text) for encoding, texts in NOTES.items() for text in texts]
+
+
+@pytest.mark.promise("R98")
+@pytest.mark.parametrize(("encoding", "text"), CASES)
+def test_encoding_is_detected(encoding: str, text: str) -> None:
+    """A short note of one script is read as it was written, with its line ends and header."""
+    for body in (
+        text,
+        f"---\ntitle: x\n---\n\n{text}\r\n",
+        f"Some English first.\n\n{text}\n" * 40,
+    ):
+        assert document.decode(body.encode(encoding)).text == body
+
+
+@pytest.mark.promise("R98")
+def test_notes_in_other_encodings_are_found(vault: Vault, folder: Path) -> None:
+    """Recall finds each by its words, its links and tags count, and doctor names the guess."""
+    words = {"gbk": "数据库", "shift_jis": "さくら", "cp1251": "Резервная", "euc_kr": "백업"}
+    for encoding, word in words.items():
+        text = f"# {NOTES[encoding][0]}\n\n#{word} [[{word}x]]\n"
+        write(folder, f"{encoding}.md", text.encode(encoding))
+    for encoding, word in words.items():
+        (first, *_) = vault.call("memory_recall", query=word, limit=1)["memories"]
+        assert first["filePath"] == f"{encoding}.md"
+        assert vault.call("memory_show", name=first["filePath"])["tags"] == [word]
+        assert vault.call("memory_links", name=first["filePath"])["links"][0]["link"] == f"{word}x"
+
+
+@pytest.mark.promise("R98")
+@pytest.mark.parametrize("encoding", ["gbk", "shift_jis", "euc_kr", "cp1251", "cp1252"])
+def test_edits_keep_the_encoding(folder: Path, run: Run, encoding: str) -> None:
+    """What an edit adds is written in the file's encoding; a character it lacks is refused."""
+    text = f"---\ntags: [a]\n---\n\n{NOTES[encoding][0]}\n"
+    file = write(folder, "n.md", text.encode(encoding))
+    succeeded(run("compound", "n.md", NOTES[encoding][0]))
+    succeeded(run("tag", "add", "n.md", "b"))
+    expected = text.replace("[a]", "[a, b]") + f"\n{NOTES[encoding][0]}\n"
+    assert file.read_bytes() == expected.encode(encoding)
+    if encoding == "gbk":
+        return  # GB18030, in which such files are read, has every character
+    said = run("compound", "n.md", "🐝")
+    assert said.code == 1
+    assert "which has no '🐝'" in said.err
+    assert "iconv -f" in said.err
+    assert file.read_bytes() == expected.encode(encoding)
+
+
+@pytest.mark.promise("R98")
+def test_encoding_can_be_set(folder: Path) -> None:
+    """Files not in UTF-8 are then in that encoding, also in an index from before, and no guess."""
+    word = "備"  # two bytes fit many encodings
+    write(folder, "n.md", f"# {word}".encode("big5"))
+    write(folder, "u.md", f"# {word}{word}\n")
+    with open_vault(folder) as vault:
+        assert vault.call("memory_show", name="n.md")["title"] != word
+    write(folder, "memvault.toml", 'version = 1\nencoding = "big5"\n')
+    with open_vault(folder) as vault:
+        listed = vault.call("memory_list")["memories"]
+        assert {entry["title"] for entry in listed} == {word, word * 2}
+        assert not [entry for entry in listed if "problem" in entry]
+        vault.call("memory_compound", query="n.md", modifications=word)
+        assert (folder / "n.md").read_bytes().decode("big5").count(word) == 2
+    write(folder, "memvault.toml", 'version = 1\nencoding = "klingon"\n')
+    with pytest.raises(VaultUnreadable, match="encoding must be auto, or"):
+        load_settings(folder)
+
+
+@pytest.mark.promise("R98")
+@example(b"\x87\x90\x82\xa0\n")  # a character with two codes in cp932
+@example(b"\xd6\xd0\x80\n")
+@given(st.binary(max_size=60).filter(lambda data: not data.isascii()))
+def test_edits_of_any_bytes_keep_the_others(data: bytes) -> None:
+    """Whatever the encoding is taken for, an edit keeps all other bytes, or is refused."""
+    file = b"---\ntitle: a\n---\n" + data
+    try:
+        edited = document.edit(file, {"title": "b"}, None)
+    except Refused:
+        return
+    assert edited == b"---\ntitle: b\n---\n" + data
