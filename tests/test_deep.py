@@ -296,7 +296,7 @@ def test_whoever_does_it_in_the_foreground_takes_over(folder: Path, run: Run, au
     succeeded(run("reindex"))
     found = _deep(folder)
     assert (found["waiting"], found["vectors"]) == (0, 150)
-    assert not followers(folder)
+    until(lambda: not followers(folder))
 
 
 def test_a_model_that_fails_is_not_tried_at_each_recall(folder: Path, run: Run, auto: None) -> None:

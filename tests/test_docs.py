@@ -162,6 +162,7 @@ _WRITERS = {
     "files/lock.py": "a lock's file, never through a link",
     "index/folder.py": "the same",
     "index/local/vectors.py": "rows in the index's own folder",
+    "index/embedding_worker.py": "the priority of its session, in /proc",
     "index/local/analysis_pool.py": "a pipe to the process that writes",
     "cli/shutdown.py": "the empty device",
     "cli/resident.py": "the empty device",

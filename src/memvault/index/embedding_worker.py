@@ -1,8 +1,9 @@
 """Compute transformer vectors in the background: ``python -P -m memvault.index.embedding_worker``.
 
-The process has the lowest priority and prints nothing. It ends after ten minutes, when no work is
-left, when the vault's settings change, when the vault or the index is deleted, which it never
-recreates, and when another process computes the same vectors in the foreground.
+The process has the lowest priority and prints nothing. If several vaults of a user have one, they
+compute one after the other. It ends after ten minutes, when no work is left, when the vault's
+settings change, when the vault or the index is deleted, which it never recreates, and when another
+process computes the same vectors in the foreground.
 """
 
 from __future__ import annotations
@@ -25,6 +26,12 @@ from memvault.settings.vault_settings import load_settings
 from memvault.store.memory_store import MemoryStore
 
 _LIFETIME = 600.0
+_SESSION_NICE = 10
+"""How nice the session is to others: it gets a tenth of a busy processor, and at 19 next to
+nothing, so that on a machine that is always busy no vectors would ever be computed."""
+_TURN = "embedding.lock"
+"""The lock of the one process that computes, among the indexes of a user."""
+_TURN_PAUSE = 0.5
 _GRACE_PERIOD = 60
 """Seconds after ``_LIFETIME`` in which the last batch must finish, before the system kills it."""
 _MAX_MEMORY = 4 << 30
@@ -40,6 +47,15 @@ def main(root: Path, folder: Path) -> None:
         if not lock.acquire(1.0):
             return
     except FileNotFoundError:  # the index was deleted
+        return
+    turn = FileLock(folder.parent.parent / _TURN, makes_folder=False)
+    try:
+        while not turn.acquire(0.0):  # the process of another vault computes
+            is_over = time.monotonic() - started > _LIFETIME or not lock.is_valid
+            if is_over or embedding_lock.is_running(folder, embedding_lock.FOREGROUND_LOCK):
+                return
+            time.sleep(_TURN_PAUSE)
+    except FileNotFoundError:
         return
     settings = state_of(root / SETTINGS_FILE)
     index = open_index(
@@ -71,6 +87,11 @@ def _limit_resources() -> None:
         return
     os.closerange(3, min(os.sysconf("SC_OPEN_MAX"), 65_536))
     os.nice(19)
+    if sys.platform == "linux" and os.getsid(0) == os.getpid():
+        # On most desktops sessions share the processor evenly, and ``nice`` only has an effect
+        # within a session.
+        with contextlib.suppress(OSError):
+            Path("/proc/self/autogroup").write_bytes(str(_SESSION_NICE).encode())
     signal.alarm(int(_LIFETIME) + _GRACE_PERIOD)
     import resource
 

@@ -31,6 +31,8 @@ _MODULE = "memvault.index.embedding_worker"
 _START_SECONDS = 60.0
 """Seconds after which a process that was started and has embedded nothing is considered lost."""
 _FAILURE_SECONDS = 3_600.0
+_MAX_STARTS = 4
+"""Processes that may end without any vectors, as if killed, before that counts as a failure."""
 _TAKEOVER_SECONDS = 5.0
 _PROBE_SECONDS = 0.5
 """Seconds to wait for a lock that another process may only be testing."""
@@ -49,7 +51,11 @@ def start(root: Path, folder: Path | None, model: str) -> bool:
             or is_running(folder)
         ):
             return False
-        if not _write_state(folder, model, time.time() + _START_SECONDS, ""):
+        starts = _starts(folder, model)
+        if starts >= _MAX_STARTS:
+            failed(folder, model, f"{starts} processes were ended before they had computed any")
+            return False
+        if not _write_state(folder, model, time.time() + _START_SECONDS, "", starts + 1):
             return False  # nothing would prevent that each search starts another one
         from memvault import process
 
@@ -162,8 +168,15 @@ def _read_state(folder: Path, model: str) -> dict[str, Any]:
         return {}
 
 
-def _write_state(folder: Path, model: str, until: float, why: str) -> bool:
-    return _write(folder / _STATE, {"model": model, "until": until, "why": why})
+def _starts(folder: Path, model: str) -> int:
+    """Return how many processes were started since one has last computed vectors, or failed."""
+    starts = _read_state(folder, model).get("starts", 0)
+    return starts if isinstance(starts, int) else 0
+
+
+def _write_state(folder: Path, model: str, until: float, why: str, starts: int = 0) -> bool:
+    state = {"model": model, "until": until, "why": why, "starts": starts}
+    return _write(folder / _STATE, state)
 
 
 def _write(file: Path, value: Mapping[str, Any]) -> bool:

@@ -82,6 +82,10 @@ class _Part(NamedTuple):
     uid: int
 
 
+_Tried = tuple[int, int, bool]
+"""The identity of an index, which a rebuild changes with all uids, a uid, and ``is_rest``."""
+
+
 class LocalIndex:
     """The index of one vault, in the user's cache folder or in memory."""
 
@@ -244,7 +248,7 @@ class LocalIndex:
         ``go_on`` is called before anything is written and stops the work by returning False. Raises
         the same errors as ``TransformerVectors.embed``.
         """
-        tried: set[tuple[int, bool]] = set()
+        tried: set[_Tried] = set()
         while self.files.open() is not None:
             if not (parts := self._parts_to_embed(tried)):
                 self._compact_transformer_vectors()
@@ -261,9 +265,9 @@ class LocalIndex:
             if not go_on():
                 break
             report(len(tried) - earlier)
-        return len({uid for uid, _ in tried})
+        return len({(identity, uid) for identity, uid, _ in tried})
 
-    def _texts_to_embed(self, tried: set[tuple[int, bool]]) -> Iterator[list[str]]:
+    def _texts_to_embed(self, tried: set[_Tried]) -> Iterator[list[str]]:
         """Yield the passages of each part to embed, and add it to ``tried``.
 
         When the index has changed, or passages were requested, the order is made anew.
@@ -277,25 +281,26 @@ class LocalIndex:
             part = next(parts, None)
             if part is None:
                 break
-            tried.add((part.uid, part.is_rest))
+            tried.add((opened.commit.number[0], part.uid, part.is_rest))
             yield self._texts(part.path)[_REST if part.is_rest else _START]
 
-    def _parts_to_embed(self, tried: Set[tuple[int, bool]]) -> list[_Part]:
+    def _parts_to_embed(self, tried: Set[_Tried]) -> list[_Part]:
         """Return the parts of memories without transformer vectors, in the order to embed them.
 
-        ``tried`` are the parts that cannot be embedded, or have been, by uid and ``is_rest``.
+        ``tried`` are the parts that cannot be embedded, or have been.
         """
         opened = self.files.opened
         stored = self.static.stored(opened.manifest) if opened is not None else None
         if opened is None or stored is None or self.deep.mode == "off":
             return []
+        identity, _ = opened.commit.number
         missing = self.deep.missing(*stored, _BEGINNING)
         searched = self.deep.searched(*stored)
         parts = [
             _Part(part, -max(entry.state.mtime, searched.get(entry.uid, 0)), path, entry.uid)
             for path, entry in opened.manifest.known().items()
             for part, lacking in zip((False, True), missing, strict=True)
-            if entry.uid in lacking and (entry.uid, part) not in tried
+            if entry.uid in lacking and (identity, entry.uid, part) not in tried
         ]
         return sorted(parts)
 
@@ -608,6 +613,7 @@ class LocalIndex:
 
     def _embed_now(self) -> None:
         """Compute missing transformer vectors; a failure becomes a note."""
+        self.deep.set_failure(None)
         try:
             if self._parts_to_embed(frozenset()):
                 with (

@@ -57,8 +57,6 @@ LOCK = "lock"
 """The lock in the parent of the models' folders, held while vectors are added or dropped."""
 _MIN_USED_SHARE = 0.5
 _MIN_ROWS_TO_COMPACT = 1_000
-
-
 _MIN_KEPT = 1_000
 """The number of passages from which their places are kept for the next search."""
 _COLUMNS = (("hashes", "u64"), ("ends", "u64"))
@@ -376,9 +374,10 @@ class TransformerVectors:
         """Return notes for the user about the model."""
         return [note for note in (self.choice.note, self._failure) if note]
 
-    def set_failure(self, error: MemvaultError) -> None:
-        """Record a failure as a note; it does not make the search fail."""
-        self._failure = f"{error.message}: the built-in table answers alone; {error.hint}"
+    def set_failure(self, error: MemvaultError | None) -> None:
+        """Record a failure as a note, or clear it; it does not make the search fail."""
+        note = f"{error.message}: the built-in table answers alone; {error.hint}" if error else ""
+        self._failure = note
 
     def opened(self) -> TransformerVectorFile | None:
         """Open the current vectors; None if there are none of the model's version.
@@ -460,6 +459,7 @@ class TransformerVectors:
             return TransformerScores()
         try:
             found = self._score(text, language, passages)
+            self._failure = "" if self.mode == "auto" else self._failure
         except EmbedderError as error:
             self.set_failure(error)
             found = TransformerScores(len(passages.firsts))

@@ -1,0 +1,89 @@
+"""The process that computes transformer vectors in the background: failures, turns, priority."""
+
+from __future__ import annotations
+
+import json
+import time
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from conftest import Run, followers, index_of, is_alive, succeeded, until, write
+from memvault import open_vault
+from memvault.files.lock import FileLock
+from memvault.index.embedding.embedder import BUILTIN
+from memvault.index.local import embedding_lock
+from memvault.index.local.local_index import LocalIndex
+from memvault.index.protocol import COMPLETE
+from memvault.workspace import Workspace
+from test_deep import _deep, _filled, _text
+
+
+def test_failure_note_ends_with_the_failure(folder: Path, auto: None) -> None:
+    """A process that stays stops to warn once vectors can be computed again."""
+    _filled(folder, 2)
+    deep = index_of(folder) / "deep"
+    with open_vault(folder) as vault, FileLock(deep / "following.lock"):
+        embedding_lock.failed(deep, BUILTIN, "for a test")
+        assert "for a test" in str(vault.call("memory_recall", query="green")["warnings"])
+        embedding_lock.succeeded(deep)
+        assert "warnings" not in vault.call("memory_recall", query="green")
+
+
+def test_process_that_is_always_killed_is_not_restarted_forever(folder: Path, auto: None) -> None:
+    """Several processes that end without a result count as a failure, which is reported."""
+    _filled(folder, 2)
+    with open_vault(folder) as vault:
+        assert vault.call("memory_list")["success"]
+        deep = index_of(folder) / "deep"
+        deep.mkdir(exist_ok=True)
+        state = {"model": BUILTIN, "until": 0.0, "why": "", "starts": 4}
+        (deep / "state.json").write_text(json.dumps(state), "utf-8")
+        found = vault.call("memory_recall", query="green")
+        assert not followers(folder)
+        assert "4 processes were ended" in str(found["warnings"])
+        assert vault.call("vault_status")["deep"]["problem"]
+
+
+def test_rebuild_while_vectors_are_computed_leaves_none_out(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a reindex during the work every memory has its vectors, though all ids are new."""
+    monkeypatch.setenv("MEMVAULT_DEEP", "auto")
+    _filled(folder, 70)
+    rebuilt: list[bool] = []
+
+    def rebuild() -> bool:
+        if not rebuilt:
+            rebuilt.append(True)
+            for number in range(70):  # every text is new to the rebuilt index
+                write(folder, f"n/{number}.md", f"# Other {number}\n\n{_text(number)}, changed\n")
+            with closing(Workspace(folder)) as other:
+                other.index.rebuild()
+        return True
+
+    with closing(Workspace(folder)) as workspace:
+        index = workspace.index
+        assert isinstance(index, LocalIndex)
+        index.refresh(True, COMPLETE)
+        (index_of(folder) / "deep").mkdir(exist_ok=True)
+        index.embed_deep(rebuild)
+        assert rebuilt
+        assert index.pending_transformer() == 0
+
+
+def test_processes_of_several_vaults_compute_in_turn(folder: Path, run: Run, auto: None) -> None:
+    """While a process computes for one vault of a user, that of another vault waits."""
+    _filled(folder, 2)
+    with FileLock(index_of(folder).parent / "embedding.lock"):
+        succeeded(run("recall", "green"))
+        until(lambda: followers(folder))
+        (number,) = followers(folder)
+        time.sleep(1.0)
+        assert is_alive(number)
+        assert _deep(folder)["vectors"] == 0
+        group = Path(f"/proc/{number}/autogroup")
+        if group.exists():
+            assert int(group.read_text("ascii").split()[-1]) >= 10
+    until(lambda: _deep(folder)["waiting"] == 0)
