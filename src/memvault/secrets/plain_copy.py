@@ -124,9 +124,15 @@ _SPACED: tuple[tuple[str, re.Pattern[str]], ...] = (
 _STRANGE = lazy_pattern(rf"[{_INVISIBLE}{_COMPATIBLE}]")
 _INVISIBLE_ONES = lazy_pattern(rf"[{_INVISIBLE}]")
 _ORDINARY = bytes([*range(0x20, 0x7F), *b"\t\n\v\f\r"])
-_KEYWORDS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
-    (word, lazy_pattern(rf"{word}[\w\"']{{0,10}}+[ \t]{{0,3}}+[:=]?+[ \t\"']{{0,6}}+[{_MARKUP}]"))
-    for word in ("uthorization", "UTHORIZATION", "ey", "EY", "earer", "asic", "oken")
+_THEN_MARKUP = rf"[\w\"']{{0,10}}+[ \t]{{0,3}}+[:=]?+[ \t\"']{{0,6}}+[{_MARKUP}]"
+_KEYWORDS: tuple[tuple[str, re.Pattern[str]], ...] = (
+    ("uthorization", lazy_pattern(f"uthorization{_THEN_MARKUP}")),
+    ("UTHORIZATION", lazy_pattern(f"UTHORIZATION{_THEN_MARKUP}")),
+    ("ey", lazy_pattern(f"ey{_THEN_MARKUP}")),
+    ("EY", lazy_pattern(f"EY{_THEN_MARKUP}")),
+    ("earer", lazy_pattern(f"earer{_THEN_MARKUP}")),
+    ("asic", lazy_pattern(f"asic{_THEN_MARKUP}")),
+    ("oken", lazy_pattern(f"oken{_THEN_MARKUP}")),
 )
 """The ends of words that secrets follow, and patterns by which markup follows one of them."""
 _ANY_MARK = lazy_pattern(rf"[{_MARKUP}]")
