@@ -83,6 +83,12 @@ def _secrets() -> list[re.Pattern[str]]:
     return [pattern(form) for form in FORMS]
 
 
+def _secret_words() -> list[re.Pattern[str]]:
+    from memvault.secrets.patterns import FORMS, unbounded
+
+    return [unbounded(form) for form in FORMS if form.is_word]
+
+
 def _worded() -> list[re.Pattern[str]]:
     from memvault.tools.core.wording import _pattern
 
@@ -111,6 +117,7 @@ _MADE: Mapping[str, tuple[Callable[[], list[re.Pattern[str]]], tuple[str, ...]]]
     "memvault.recall.dates._patterns": (_dates, ("finditer", "sub", "search")),
     "memvault.recall.dates._pattern": (_parts_of_spans, ("search",)),
     "memvault.secrets.patterns.pattern": (_secrets, ("finditer",)),
+    "memvault.secrets.patterns.unbounded": (_secret_words, ("search",)),
     "memvault.settings.local_paths._any_of": (_folders, ("sub",)),
     "memvault.tools.core.wording._pattern": (_worded, ("sub",)),
     "memvault.vault.header_yaml.loader": (_scalars, ("match",)),

@@ -35,7 +35,7 @@ _COMPATIBLE = (
 """Characters of which many are another form of a letter, digit or sign of ASCII."""
 _DASHES = dict.fromkeys(map(ord, "\u2010\u2011\u2012\u2212"), "-")
 _MASK = r"\[masked: [^\]\n]{1,40}\]"
-_NEXT = lazy_pattern(rf"[\\&%<*`~^$\[\]_=+{_INVISIBLE}{_COMPATIBLE}]")
+_NEXT = lazy_pattern(rf"[\\&%<*`~^$\[\]!_=+{_INVISIBLE}{_COMPATIBLE}]")
 """Matches the characters that a token begins with."""
 _IN_WORD = r"\w*`~<>()\[\]\\&;^$+/=.:-\x80-\U0010ffff"
 _TOKEN = lazy_pattern(
@@ -49,8 +49,8 @@ _TOKEN = lazy_pattern(
     r"|\]\([^()\n]*+(?:\([^()\n]*+\)[^()\n]*+)*+\)|\]\[[^\[\]\n]*+\]|\[\^[^\[\]\s]{1,99}+\]"
     r"|\[\[[^\[\]|\n]*+\|)"
     r"|(?P<pair>_++|==|\+\+|\$++|\^)"
-    rf"|(?P<mark>[*`~]++|(?<=[{_IN_WORD}])\[++|\[(?=[^\[\]\n]*+\][(\[\w+/=-])|\]++(?=[{_IN_WORD}]))"
-    rf"|(?P<invisible>[{_INVISIBLE}]++)"
+    rf"|(?P<mark>[*`~]++|(?<=[{_IN_WORD}])\[++|\[(?=[^\[\]\n]*+\][(\[\w+/=-])|\]++(?=[{_IN_WORD}])|!(?=\[))"
+    rf"|(?P<invisible>\x1b\[[0-9;?]{{0,20}}+[@-~]|[{_INVISIBLE}]++)"
     rf"|(?P<compatible>[{_COMPATIBLE}])"
 )
 _TARGETS = ("](", "][", "[[", "[^")
@@ -71,7 +71,7 @@ _JOINED: tuple[tuple[str, re.Pattern[str]], ...] = (
         "\\",
         lazy_pattern(
             r"\\(?:x[0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4}|u\{|U[0-9A-Fa-f]{8}|[0-3][0-7]{2}"
-            rf"|(?<=[{_BEFORE}]\\)(?:\r?\n|[{_PUNCTUATION}]{_AFTER}))"
+            rf"|(?<=[{_BEFORE}]\\)(?:\r?\n|[_+/=.~:-]|[{_PUNCTUATION}]{_AFTER}))"
         ),
     ),
     (
@@ -106,14 +106,14 @@ _JOINED: tuple[tuple[str, re.Pattern[str]], ...] = (
     (
         "[",
         lazy_pattern(
-            r"\[(?<=[\w+/=.:-]\[)(?:\^|\[?[^\[\]\n]*+(?:\]\(|\]\[|\|)|\[(?=[\w+/=.:-])|[\w+/=.:-]{8,}+\])"
+            r"\[(?<=[\w+/=.:!-]\[)(?:\^|\[?[^\[\]\n]*+(?:\]\(|\]\[|\|)|\[(?=[\w+/=.:-])|[\w+/=.:-]{8,}+\])"
         ),
     ),
 )
 """Marks, and patterns by which one of them is part of a word: only then can it hide a secret."""
 _SPACED: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("\\", lazy_pattern(rf"\\(?<=[{_BEFORE}]\\)\r?\n")),
-    ("%", lazy_pattern(rf"%(?<=[{_BEFORE}]%)%(?=\S)|%%(?<=\s%%)\S")),
+    ("%", lazy_pattern(rf"%(?<=[{_BEFORE}]%)%")),
     (
         "<",
         lazy_pattern(rf"<(?<=[{_BEFORE}]<)(?:!--|[/!?A-Za-z][^<>\s]*+\s[^<>]*+>{_AFTER})"),
@@ -124,9 +124,15 @@ _SPACED: tuple[tuple[str, re.Pattern[str]], ...] = (
 _STRANGE = lazy_pattern(rf"[{_INVISIBLE}{_COMPATIBLE}]")
 _INVISIBLE_ONES = lazy_pattern(rf"[{_INVISIBLE}]")
 _ORDINARY = bytes([*range(0x20, 0x7F), *b"\t\n\v\f\r"])
-_KEYWORDS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
-    (word, lazy_pattern(rf"{word}[\w\"']{{0,10}}+[ \t]{{0,3}}+[:=]?+[ \t\"']{{0,6}}+[{_MARKUP}]"))
-    for word in ("uthorization", "UTHORIZATION", "ey", "EY", "earer", "asic", "oken")
+_THEN_MARKUP = rf"[\w\"']{{0,10}}+[ \t]{{0,3}}+[:=]?+[ \t\"']{{0,6}}+[{_MARKUP}]"
+_KEYWORDS: tuple[tuple[str, re.Pattern[str]], ...] = (
+    ("uthorization", lazy_pattern(f"uthorization{_THEN_MARKUP}")),
+    ("UTHORIZATION", lazy_pattern(f"UTHORIZATION{_THEN_MARKUP}")),
+    ("ey", lazy_pattern(f"ey{_THEN_MARKUP}")),
+    ("EY", lazy_pattern(f"EY{_THEN_MARKUP}")),
+    ("earer", lazy_pattern(f"earer{_THEN_MARKUP}")),
+    ("asic", lazy_pattern(f"asic{_THEN_MARKUP}")),
+    ("oken", lazy_pattern(f"oken{_THEN_MARKUP}")),
 )
 """The ends of words that secrets follow, and patterns by which markup follows one of them."""
 _ANY_MARK = lazy_pattern(rf"[{_MARKUP}]")
@@ -188,8 +194,8 @@ def plain_copies(
 
     Nothing is copied unless one of the ``words`` of the text has markup in it, markup has spaces,
     or, with ``near_keyword``, it follows a keyword. If ``is_key``, for a private key of many
-    lines, the whole text is copied. There are two copies if it is uncertain whether a mark such
-    as ``_`` is emphasis.
+    lines, the whole text is copied. There are several copies if it is uncertain whether a mark
+    such as ``_`` is emphasis.
     """
     if is_key:
         is_marked = _ANY_MARK.search(text) is not None or _has_strange(text)
@@ -201,12 +207,12 @@ def plain_copies(
     if not regions:
         return []
     parts = list(_parts(text, regions))
-    emphasis = _paired(text, parts)
-    copies = [PlainCopy(parts)]
-    if emphasis:
-        rest = (part for number, part in enumerate(parts) if number not in emphasis)
-        copies.append(PlainCopy(rest))
-    return copies
+    pairs = _paired(text, parts)
+    others = frozenset(number for number in pairs if parts[number].pair[0] != "_")
+    return [
+        PlainCopy(part for number, part in enumerate(parts) if number not in removed)
+        for removed in dict.fromkeys((frozenset[int](), others, pairs))
+    ]
 
 
 def _is_marked(text: str, words: str) -> bool:
@@ -373,7 +379,7 @@ _DECODERS: dict[str, Callable[[str], Iterator[tuple[str, int]]]] = {
 }
 
 
-def _paired(text: str, parts: list[_CopiedPart]) -> set[int]:
+def _paired(text: str, parts: list[_CopiedPart]) -> frozenset[int]:
     """Return the numbers of marks that open and close emphasis or a highlight, by CommonMark."""
     opened: dict[str, list[int]] = {}
     found: set[int] = set()
@@ -384,12 +390,13 @@ def _paired(text: str, parts: list[_CopiedPart]) -> set[int]:
         waiting = opened.setdefault(part.pair, [])
         while waiting and part.start - parts[waiting[-1]].end > _NEAR:
             waiting.pop()
-        is_inside = part.pair[0] == "_" and before.isalnum() and after.isalnum()
-        if waiting and before.strip() and not is_inside:
+        is_strict = part.pair[0] == "_"  # it neither opens nor closes within a word
+        if waiting and before.strip() and not (is_strict and after.isalnum()):
             found |= {waiting.pop(), number}
-        elif after.strip() and not is_inside:
+        elif after.strip() and not (is_strict and before.isalnum()):
             waiting.append(number)
-    return found if any(_is_within_word(text, parts[number]) for number in found) else set()
+    is_relevant = any(_is_within_word(text, parts[number]) for number in found)
+    return frozenset(found if is_relevant else ())
 
 
 def _is_within_word(text: str, part: _CopiedPart) -> bool:
