@@ -34,7 +34,7 @@ import corpus
 from processes import machine, memvault, prepare_environment, started, workplace
 
 CLIENTS = (1, 8, 32)
-_WARM_UP = 3.0
+_WARM_UP = 8.0
 """Seconds that heavy reads run before the other token's are measured."""
 _HALVES = 2
 """How often a token is measured alone and then beside others."""

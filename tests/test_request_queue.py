@@ -257,9 +257,8 @@ def test_calls_are_heavy_by_what_they_cost() -> None:
     assert not costs.is_cheap("a", "memory_recall")
     costs.note("b", "memory_recall", 0.1)
     assert costs.is_cheap("b", "memory_recall")
-    for _ in range(2):
-        costs.note("a", "memory_recall", 0.5)
-        assert not costs.is_heavy("a", "memory_recall")
+    costs.note("a", "memory_recall", 0.5)
+    assert not costs.is_heavy("a", "memory_recall")  # it may have had to index first
     costs.note("a", "memory_recall", 0.5)
     assert costs.is_heavy("a", "memory_recall")
     assert not costs.is_heavy("b", "memory_recall")

@@ -25,7 +25,7 @@ _SMOOTHING = 0.2
 """The weight of the newest call in the mean of a key's calls."""
 _FORGOTTEN = 1.05
 """By how much a tool's cheapest call is taken to cost more with each other call."""
-_CALLS = 3
+_CALLS = 2
 """Calls in a row that have to be heavy: one may have had to index first."""
 _MAX_KNOWN = 10_000
 """Pairs of a key and a tool whose costs are known."""
