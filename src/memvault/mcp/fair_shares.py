@@ -17,13 +17,15 @@ _ALONE_AFTER = 60.0
 _HEAVY_WEIGHT = 2.0
 """How often a heavy call's seconds are counted."""
 _MIN_HEAVY, _MUCH_MORE, _ALWAYS_HEAVY = 0.15, 3.0, 2.0
-"""Seconds of a heavy call: at least the first, and so often what the tool's cheapest call takes.
+"""Seconds of a heavy call: at least the first, and so often what other calls take.
 
 From the last on it is heavy in any case.
 """
+_SMOOTHING = 0.2
+"""The weight of the newest call in the mean of a key's calls."""
 _FORGOTTEN = 1.05
 """By how much a tool's cheapest call is taken to cost more with each other call."""
-_CALLS = 3
+_CALLS = 2
 """Calls in a row that have to be heavy: one may have had to index first."""
 _MAX_KNOWN = 10_000
 """Pairs of a key and a tool whose costs are known."""
@@ -87,6 +89,8 @@ class CallCosts:
     def __init__(self) -> None:
         self._recent: OrderedDict[tuple[Hashable, str], deque[float]] = OrderedDict()
         self._cheapest: dict[str, float] = {}
+        self._means: dict[Hashable, tuple[float, float]] = {}
+        """The mean seconds of each key's calls, and the time of the last one."""
 
     def note(self, key: Hashable, tool: str, seconds: float) -> None:
         """Record what a call has cost."""
@@ -96,16 +100,28 @@ class CallCosts:
         if len(self._recent) > _MAX_KNOWN:
             self._recent.popitem(last=False)
         self._cheapest[tool] = min(seconds, self._cheapest.get(tool, seconds) * _FORGOTTEN)
+        now = time.monotonic()
+        mean, _ = self._means.get(key, (seconds, now))
+        self._means[key] = mean + _SMOOTHING * (seconds - mean), now
+        for other in [name for name, (_, at) in self._means.items() if now - at > _ALONE_AFTER]:
+            del self._means[other]
 
     def is_heavy(self, key: Hashable, tool: str) -> bool:
-        """Return whether the next call costs much: the tool says so, or the last calls have."""
+        """Return whether the next call costs much: the tool says so, or the last calls have.
+
+        They are compared with the tool's cheapest call, and with what most other keys ask for.
+        """
         definition = registry.lookup(tool)
         if definition is not None and definition.takes_long:
             return True
         recent = self._recent.get((key, tool), ())
-        least = min(recent) if len(recent) == _CALLS else 0.0
-        limit = max(_MIN_HEAVY, _MUCH_MORE * self._cheapest.get(tool, 0.0))
-        return least > min(limit, _ALWAYS_HEAVY)
+        if len(recent) < _CALLS:
+            return False
+        usual = [self._cheapest[tool]]
+        if others := sorted(mean for name, (mean, _) in self._means.items() if name != key):
+            usual.append(others[(len(others) - 1) // 2])
+        limit = max(_MIN_HEAVY, _MUCH_MORE * min(usual))
+        return min(recent) > min(limit, _ALWAYS_HEAVY)
 
     def is_cheap(self, key: Hashable, tool: str) -> bool:
         """Return whether the next call is known to cost little."""
