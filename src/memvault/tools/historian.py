@@ -146,9 +146,8 @@ def memory_recall(
     limit: Annotated[
         int | None,
         Arg(
-            f"How many at most; {LISTED} with isAll",
+            f"How many at most; {LISTED} with isAll; a query returns {_MAX_LIMIT:,} at most",
             minimum=1,
-            maximum=_MAX_LIMIT,
             default=_DEFAULT_LIMIT,
             aliases=LIMIT_ALIASES,
         ),
@@ -250,7 +249,7 @@ def memory_recall(
     request = RecallRequest(
         query,
         mode,
-        offset + (limit or _DEFAULT_LIMIT),
+        min(offset + (limit or _DEFAULT_LIMIT), _MAX_LIMIT),
         search_filters,
         threshold,
         explain,

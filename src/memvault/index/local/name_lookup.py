@@ -17,7 +17,8 @@ from memvault.index.protocol import IndexCorrupted
 
 _WAIT = 0.02
 """Seconds to wait for a process that writes the index."""
-_MANIFEST = "index/manifest.db"
+_MANIFESTS = "index-*/manifest.db"
+"""The manifest of each format of the index; the latest is that of the version in use."""
 
 
 def memories(root: Path, beginning: str, most: int) -> list[tuple[str, str]]:
@@ -50,7 +51,8 @@ def _rows(root: Path, query: str, values: tuple[object, ...] = ()) -> Iterator[t
     folder = find_folder(root)
     if folder is None:
         return
-    with contextlib.suppress(sqlite3.Error, IndexCorrupted, ValueError, TypeError):
-        address = f"{(folder / _MANIFEST).resolve().as_uri()}?mode=ro"
+    with contextlib.suppress(OSError, sqlite3.Error, IndexCorrupted, ValueError, TypeError):
+        latest = max(folder.glob(_MANIFESTS), key=lambda path: path.stat().st_mtime_ns)
+        address = f"{latest.resolve().as_uri()}?mode=ro"
         with contextlib.closing(sqlite3.connect(address, timeout=_WAIT, uri=True)) as database:
             yield from database.execute(query, values).fetchall()
