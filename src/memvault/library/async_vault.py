@@ -567,6 +567,7 @@ class AsyncVault(AsyncOpenVault):
         *,
         done: bool = False,
         include_done: bool = False,
+        due: Literal["overdue", "today", "week"] | None = None,
         memory_type: str | None = None,
         tags: Sequence[str] | None = None,
         since: str | None = None,

@@ -559,6 +559,7 @@ class Vault(OpenVault):
         *,
         done: bool = False,
         include_done: bool = False,
+        due: Literal["overdue", "today", "week"] | None = None,
         memory_type: str | None = None,
         tags: Sequence[str] | None = None,
         since: str | None = None,

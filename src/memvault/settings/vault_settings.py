@@ -183,6 +183,11 @@ class DailySettings(Section):
         "or journal/{{date:YYYY/MM-DD}}.md",
     )
     template = Setting("daily", text("a template's name", str.isprintable), "of a new one")
+    heading = Setting(
+        "",
+        text("a heading", str.isprintable),
+        "to add thoughts below, such as ## Log; else the end",
+    )
 
 
 class ActiveSettings(Section):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from memvault.arguments.parameters import Arg
 from memvault.call import Call
@@ -73,8 +73,9 @@ def memory_today(
 ) -> DailyNote:
     """Add a thought to today's daily note, or show the note.
 
-    The text becomes an item of a list at the end, with the time. A missing note begins with the
-    vault's template; path and template are settings, or what Obsidian's daily notes use.
+    The text becomes an item of a list, with the time; one that begins with [ ] becomes a task. A
+    missing note begins with the vault's template. Path, template and the heading to add below are
+    settings; path and template may also be those of Obsidian's daily notes.
     """
     from memvault import clock
     from memvault.memories import daily_notes
@@ -112,17 +113,21 @@ def memory_today(
     opens="tasks",
     examples=(
         "memvault tasks",
-        "memvault tasks --tags work --since 30d",
+        "memvault tasks tag:work in:projects --due week",
         "memvault tasks --done -n 20",
     ),
     view="""*tasks | There are no such tasks
-        {isDone:[x]|[ ]} {text}  {due}
+        [{mark}] {text}  {due}  {isCancelled:cancelled|}
            {title}  {filePath}:{line}""",
 )
 def list_tasks(
     call: Call,
     done: Annotated[bool, Arg("List those that are done or cancelled instead")] = False,
     include_done: Annotated[bool, Arg("List both", flag="--all", key="all")] = False,
+    due: Annotated[
+        Literal["overdue", "today", "week"] | None,
+        Arg("Only those due before today, today, or from today to a week from now"),
+    ] = None,
     memory_type: TypeName = None,
     tags: TagFilter = None,
     since: Since = None,
@@ -133,16 +138,19 @@ def list_tasks(
 ) -> NoteTasks:
     """List the tasks in notes: items such as - [ ] Call Ann, those with a day first.
 
-    A task is due on the day after 📅 or due: in its text. Then come those of the note that was
-    changed last. Tasks in code are left out; the filters are those of the notes.
+    A task marked [-] is cancelled. A task is due on the day after 📅 or due: in its text. Then
+    come those of the note that was changed last. Tasks in code are left out; the filters are
+    those of the notes.
     """
+    from memvault import clock
     from memvault.memories import tasks
 
     records = call.engine.list_records(filters(memory_type, tags, since, until, expression))
     found = [
         task
         for task in tasks.tasks_in(call.reader, records)
-        if include_done or task.is_done == done
+        if (include_done or task.is_done == done)
+        and (due is None or task.is_due(due, clock.today()))
     ]
     found.sort(key=lambda task: task.due or "9999")
     shown, paging = paginate(found, limit, offset)
@@ -158,7 +166,7 @@ def _task(task: Task) -> NoteTask:
         "text": task.text,
         "isDone": task.is_done,
         "mark": task.mark,
-        **without_none(due=task.due or None),
+        **without_none(due=task.due or None, isCancelled=task.is_cancelled or None),
     }
 
 

@@ -475,6 +475,7 @@ def memory_compound(
         Arg(
             "Markdown text to insert",
             positional=True,
+            cli_optional=True,
             text=True,
             aliases=("changes", *CONTENT_ALIASES),
         ),
