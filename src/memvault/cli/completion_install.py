@@ -84,7 +84,7 @@ def fish(options: GlobalOptions) -> None:
 
 @command(
     "completion install",
-    ("memvault completion install", "memvault completion install bash --remove --yes"),
+    ("memvault completion install bash", "memvault completion install bash --remove --yes"),
     group="setup",
 )
 def install(

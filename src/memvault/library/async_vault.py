@@ -564,6 +564,7 @@ class AsyncVault(AsyncOpenVault):
 
     async def tasks(
         self,
+        query: str = "",
         *,
         done: bool = False,
         include_done: bool = False,
@@ -632,6 +633,7 @@ class AsyncVault(AsyncOpenVault):
 
     async def list(
         self,
+        query: str = "",
         *,
         memory_type: str | None = None,
         tags: Sequence[str] | None = None,

@@ -556,6 +556,7 @@ class Vault(OpenVault):
 
     def tasks(
         self,
+        query: str = "",
         *,
         done: bool = False,
         include_done: bool = False,
@@ -624,6 +625,7 @@ class Vault(OpenVault):
 
     def list(
         self,
+        query: str = "",
         *,
         memory_type: str | None = None,
         tags: Sequence[str] | None = None,

@@ -186,7 +186,7 @@ class DailySettings(Section):
     heading = Setting(
         "",
         text("a heading", str.isprintable),
-        "to add thoughts below, such as ## Log; else the end",
+        "for thoughts, or ## Log",
     )
 
 

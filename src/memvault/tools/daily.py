@@ -14,9 +14,11 @@ from memvault.tools.core.results import (
     LISTED,
     MEMORY_ALIASES,
     QUERY_ALIASES,
+    QUERY_FILTERS,
     Expression,
     Limit,
     Offset,
+    QueryLine,
     Since,
     TagFilter,
     TypeName,
@@ -122,6 +124,7 @@ def memory_today(
 )
 def list_tasks(
     call: Call,
+    query: QueryLine = "",
     done: Annotated[bool, Arg("List those that are done or cancelled instead")] = False,
     include_done: Annotated[bool, Arg("List both", flag="--all", key="all")] = False,
     due: Annotated[
@@ -144,8 +147,12 @@ def list_tasks(
     """
     from memvault import clock
     from memvault.memories import tasks
+    from memvault.recall import query_filters
 
-    records = call.engine.list_records(filters(memory_type, tags, since, until, expression))
+    line = query_filters.parse(query)
+    call.notes += line.notes
+    chosen = filters(memory_type, tags, since, until, expression, query_filters.listing(line))
+    records = call.engine.list_records(chosen)
     found = [
         task
         for task in tasks.tasks_in(call.reader, records)
@@ -253,7 +260,7 @@ _NAME = Annotated[str, Arg("Its name, a word", positional=True, names="saved")]
 @group.tool(
     "searches save",
     examples=(
-        "memvault searches save blockers deploy blocked --type issue --since 30d",
+        "memvault searches save blockers deploy blocked type:issue since:30d",
         "memvault searches save home --filter \"area == 'home'\"",
     ),
     view=f"Saved {_SEARCH_VIEW}",
@@ -262,7 +269,14 @@ def save_search(
     call: Call,
     name: _NAME,
     query: Annotated[
-        str, Arg("What to look for", positional=True, join_words=True, aliases=QUERY_ALIASES)
+        str,
+        Arg(
+            f"What to look for; {QUERY_FILTERS}",
+            positional=True,
+            join_words=True,
+            names="query",
+            aliases=QUERY_ALIASES,
+        ),
     ] = "",
     memory_type: TypeName = None,
     tags: TagFilter = None,

@@ -15,6 +15,7 @@ from memvault.files import plain_files
 from memvault.index.protocol import MemoryRecord, latest_first
 from memvault.memories.link_graph import LinkGraph
 from memvault.model import is_example
+from memvault.recall import query_filters
 from memvault.tools.core import invoke
 from memvault.vault import paths
 from memvault.vault.document import body_of
@@ -90,9 +91,8 @@ class WebSession:
 
     def search(self, query: str, filters: Mapping[str, Any]) -> dict[str, Any]:
         """Return the memories for a query, or the newest that pass the filters."""
-        if query.strip():
-            return self.call("memory_recall", query=query, limit=_MOST, **filters)
-        return self.call("memory_list", limit=_MOST, **filters)
+        tool = "memory_recall" if query_filters.parse(query).words.strip() else "memory_list"
+        return self.call(tool, query=query, limit=_MOST, **filters)
 
     def read(self, name: str, to: Addresses) -> ReadMemory:
         """Return a memory with its text as HTML; raises ``NotFound`` and ``Ambiguous``."""
