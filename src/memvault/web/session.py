@@ -1,8 +1,13 @@
-"""What the pages show of a vault, read in one thread; texts are masked as for agents."""
+"""What the pages show of a vault; texts are masked as for agents.
+
+The vault is open in two threads, each with its own connections: one for searches and reading, and
+one for what takes seconds, such as the map, so that no search waits for it.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -31,6 +36,8 @@ _READER = LOCAL._replace(scope="read", asks=None, prefers=None)
 _MOST = 30
 _MAX_NODES = 20_000
 _MAX_REVIEWED = 200
+_SLOW_TOOLS = frozenset(("vault_review", "vault_stats", "memory_orphans", "tag_list"))
+"""Tools that look at every memory, for pages that nobody waits for while typing."""
 
 
 class ReadMemory(NamedTuple):
@@ -46,30 +53,33 @@ class WebSession:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self._thread = ThreadPoolExecutor(1, "vault")
-        self._workspace: Workspace | None = None
+        self._threads = {slow: ThreadPoolExecutor(1, "vault") for slow in (False, True)}
+        self._open = threading.local()
         self._map: tuple[object, dict[str, Any]] | None = None
         self._review: tuple[object, dict[str, Any]] | None = None
 
-    def run(self, work: Callable[[], Result]) -> Result:
-        """Return what a function returns in the vault's thread."""
-        return self._thread.submit(work).result()
+    def run(self, work: Callable[[], Result], slow: bool = False) -> Result:
+        """Return what a function returns in a thread of the vault, by whether it is ``slow``."""
+        return self._threads[slow].submit(work).result()
 
     def close(self) -> None:
         """Close the vault."""
-        self.run(self._close)
-        self._thread.shutdown()
+        for thread in self._threads.values():
+            thread.submit(self._close)
+            thread.shutdown()
 
     def _close(self) -> None:
-        if self._workspace is not None:
-            self._workspace.close()
+        workspace: Workspace | None = getattr(self._open, "workspace", None)
+        if workspace is not None:
+            workspace.close()
 
     @property
     def workspace(self) -> Workspace:
-        """The open vault; for the vault's thread."""
-        if self._workspace is None:
-            self._workspace = Workspace(self.root, stays=True)
-        return self._workspace
+        """The vault as it is open in this thread, which is one of ``run``."""
+        found: Workspace | None = getattr(self._open, "workspace", None)
+        if found is None:
+            found = self._open.workspace = Workspace(self.root, stays=True)
+        return found
 
     def call(self, tool: str, **arguments: Any) -> dict[str, Any]:
         """Run a tool that reads, and return its result with secrets masked."""
@@ -79,10 +89,10 @@ class WebSession:
                 found: dict[str, Any] = self.masked(dict(outcome.result))
             return found
 
-        return self.run(work)
+        return self.run(work, slow=tool in _SLOW_TOOLS)
 
     def masked(self, value: Any) -> Any:
-        """Return a value with the secrets in its texts masked; for the vault's thread."""
+        """Return a value with the secrets in its texts masked; for a thread of run."""
         if isinstance(value, str):
             return self.workspace.settings.detector.masked(value)
         if isinstance(value, Mapping):
@@ -124,13 +134,16 @@ class WebSession:
 
     def review(self) -> dict[str, Any]:
         """Return what needs a person, as of the vault's last change or of today."""
-        state = clock.now().date(), self.on_view(lambda _call, view: _state(shown_records(view)))
+        state = (
+            clock.now().date(),
+            self.on_view(lambda _call, view: _state(shown_records(view)), slow=True),
+        )
         if self._review is None or self._review[0] != state:
             self._review = state, self.call("vault_review", limit=_MAX_REVIEWED)
         return self._review[1]
 
-    def on_view(self, work: Callable[[Call, View], Result]) -> Result:
-        """Run a function with a reader's call and a view of the index in the vault's thread.
+    def on_view(self, work: Callable[[Call, View], Result], slow: bool = False) -> Result:
+        """Run a function with a reader's call and a view of the index in a thread, as ``run`` does.
 
         It is run again if the view becomes stale.
         """
@@ -139,14 +152,14 @@ class WebSession:
             call = self._call()
             return call.engine.on_view(lambda view: work(call, view))
 
-        return self.run(run)
+        return self.run(run, slow)
 
     def map(self) -> dict[str, Any]:
         """Return the nodes of the map with both positions, and the edges, as JSON values.
 
         The nodes are the memories, at most the newest 20,000.
         """
-        return self.on_view(self._make_map)
+        return self.on_view(self._make_map, slow=True)
 
     def _make_map(self, call: Call, view: View) -> dict[str, Any]:
         records = shown_records(view)
@@ -156,7 +169,7 @@ class WebSession:
         return self._map[1]
 
     def laid_out(self, call: Call, view: View, records: list[MemoryRecord]) -> dict[str, Any]:
-        """Return a map of records of a view; for the vault's thread."""
+        """Return a map of records of a view; for the thread of slow work."""
         from memvault.index.embedding.meaning import open_meaning
         from memvault.web import layout
 
@@ -205,7 +218,7 @@ class WebSession:
 
     def texts(self, to: Addresses) -> dict[str, str]:
         """Return the HTML of each memory on the map, by its memId."""
-        return self.on_view(lambda call, view: self._texts(call, view, to))
+        return self.on_view(lambda call, view: self._texts(call, view, to), slow=True)
 
     def _texts(self, call: Call, view: View, to: Addresses) -> dict[str, str]:
         renderer, found = Renderer(call, view), {}
