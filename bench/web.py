@@ -1,8 +1,9 @@
 """Measure the pages of ``memvault web``, the map and the static site, in a vault of some size.
 
-Each page is asked for without a network; the first time includes opening the vault, the other
-figure is the median of nine. ``graph`` and ``export --to site`` are whole processes. Seconds are
-of the clock, sizes in megabytes.
+Searches are also measured while the map and the list for review are made. Each page is asked for
+without a network; the first time includes opening the vault, the other figure is the median of
+nine. ``graph`` and ``export --to site`` are whole processes. Seconds are of the clock, sizes in
+megabytes.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 
@@ -55,6 +57,29 @@ def measure_pages(root: Path, mem_id: str) -> None:
     session.close()
 
 
+def measure_beside(root: Path) -> None:
+    """Print the milliseconds of searches alone, and while the map and the review are made."""
+    session = WebSession(root)
+
+    def searched() -> float:
+        begin = time.perf_counter()
+        session.search("which database do we use", {})
+        return (time.perf_counter() - begin) * 1_000
+
+    searched()
+    alone = statistics.median(searched() for _ in range(ROUNDS))
+    for name, work in (("map", session.map), ("review", session.review)):
+        working = threading.Thread(target=work)
+        working.start()
+        times = []
+        while working.is_alive():
+            times.append(searched())
+        working.join()
+        beside = f"median {statistics.median(times):.0f} ms, at most {max(times):.0f} ms"
+        print(f"search beside the {name}: {beside}; alone {alone:.0f} ms")
+    session.close()
+
+
 def measure_command(root: Path, *words: str) -> None:
     """Print the seconds of a command, and the size of what it wrote to its last argument."""
     begin = time.perf_counter()
@@ -80,6 +105,7 @@ def main() -> None:
             vault.call("vault_reindex")
             first = vault.call("memory_list", limit=1)["memories"][0]["memId"]
         measure_pages(root, first)
+        measure_beside(root)
         measure_command(root, "graph", str(Path(folder) / "map.html"))
         measure_command(root, "export", str(Path(folder) / "site"), "--to", "site")
 

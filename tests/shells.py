@@ -48,7 +48,7 @@ def completing_shell(shell: str, place: Path) -> dict[str, str]:
         "ZDOTDIR": str(home),
         "TERM": "dumb" if shell != "fish" else "xterm",
     }
-    for words in (["completion", "install", shell], ["list", "--quiet"]):
+    for words in (["completion", "install", shell, "--yes"], ["list", "--quiet"]):
         command = [str(program), *words]
         subprocess.run(command, env=environment, check=True, stdout=subprocess.DEVNULL)
     return environment

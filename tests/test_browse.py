@@ -14,7 +14,7 @@ from textual.widgets import Input, OptionList, Static
 
 from conftest import Run, succeeded, write
 from memvault.cli.browse.app import MemoryBrowser
-from memvault.cli.browse.session import BrowsedMemory, BrowserSession, parse_line
+from memvault.cli.browse.session import BrowsedMemory, BrowserSession
 from memvault.cli.options import GlobalOptions
 from memvault.settings.locate import find_vault
 from terminal import at_terminal
@@ -80,15 +80,6 @@ def listed(pilot: Pilot[BrowsedMemory]) -> list[str]:
 def shown(pilot: Pilot[BrowsedMemory], part: str = "text") -> str:
     """Return what a part of the memory shows."""
     return str(pilot.app.query_one(f"#{part}-content", Static).content)
-
-
-def test_a_line_has_a_query_and_filters() -> None:
-    """Filters may stand anywhere in the line, with quotes around several words."""
-    assert parse_line('deploy type:issue tag:#ops tag:db since:"last week" now') == (
-        "deploy now",
-        {"memoryType": "issue", "tags": ["ops", "db"], "since": "last week"},
-    )
-    assert parse_line("http://type:x.y mistype:z") == ("http://type:x.y mistype:z", {})
 
 
 def test_memories_are_found_as_one_types(notes: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import sys
 from datetime import date, timedelta
 from pathlib import Path
@@ -93,6 +95,122 @@ def test_a_new_note_begins_with_the_template(run: Run, folder: Path) -> None:
     assert "cssclasses: wide\n" in text
     assert "tags: [daily]\n" in text
     assert f"\n# {TODAY}\n\n## Log\n\n- " in text
+
+
+@pytest.mark.parametrize(
+    ("settings", "title"),
+    [
+        ({"format": "YYYYMMDD", "template": "Templates/Day.md"}, "{day:%Y%m%d}"),
+        ({"format": "YYYY/MM/YYYY-MM-DD dddd", "template": "Templates/Day"}, "{day:%Y-%m-%d %A}"),
+        ({"folder": "Days", "template": "Day"}, "{day}"),
+    ],
+)
+def test_the_template_of_a_daily_note_has_its_file_name_as_title(
+    run: Run, folder: Path, settings: dict[str, str], title: str
+) -> None:
+    """{{title}} is the name of the note's file, as in Obsidian, and {{date}} its day."""
+    for path in ("Templates/Day.md", "Day.md"):
+        write(folder, path, "# {{title}}\n\n{{date}}\n")
+    write(folder, ".obsidian/daily-notes.json", json.dumps(settings))
+    said = succeeded(run("today", "x", "--json")).json
+    text = (folder / said["filePath"]).read_text("utf-8")
+    assert f"# {title.format(day=date.fromisoformat(TODAY))}\n\n{TODAY}\n" in text
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("", "\n## Log\n\n- T\n"),
+        ("# Day\n\ntext\n", "# Day\n\ntext\n\n## Log\n\n- T\n"),
+        ("## log\n", "## log\n\n- T\n"),
+        ("## Log\n\n- a\n", "## Log\n\n- a\n- T\n"),
+        ("## Log\n\n- a\n\n## Next\n\n- b\n", "## Log\n\n- a\n- T\n\n## Next\n\n- b\n"),
+        ("## Log\n## Next\n- T\n", "## Log\n\n- T\n\n## Next\n- T\n"),
+        ("## Log\ntext\n### Part\nx", "## Log\ntext\n\n- T\n\n### Part\nx"),
+        ("```\n## Log\n```\n", "```\n## Log\n```\n\n## Log\n\n- T\n"),
+        ("## Log\r\n\r\n- a\r\n\r\n# B\r\n", "## Log\r\n\r\n- a\r\n- T\r\n\r\n# B\r\n"),
+    ],
+)
+def test_a_thought_goes_below_the_heading_of_the_settings(
+    vault: Vault, folder: Path, before: str, after: str
+) -> None:
+    """With [daily] heading a thought ends the text below it; a missing one is added."""
+    write(folder, "memvault.toml", 'version = 1\n[daily]\nheading = "## Log"\n')
+    if before:
+        (folder / "daily").mkdir()
+        (folder / DAILY).write_bytes(before.encode())
+    said = vault.today("T")
+    text = (folder / DAILY).read_bytes().decode()
+    body = text.partition("\n---\n")[2] if text.startswith("---") else text
+    assert re.sub(r"- \d\d:\d\d T", "- T", body, count=1) == after
+    assert re.fullmatch(r"- \d\d:\d\d T", text.splitlines()[said["line"] - 1])
+
+
+def test_a_thought_that_begins_with_a_box_is_a_task(run: Run, folder: Path) -> None:
+    """A thought such as "[ ] call Ann" is added as a task, and tasks lists it."""
+    for text in (
+        "[ ] call Ann",
+        "- [ ] buy paper",
+        "* [x] slept",
+        "[ ] plan\n[ ] part",
+        "[a](b) c",
+    ):
+        succeeded(run("today", text))
+    lines = (folder / DAILY).read_text("utf-8").splitlines()
+    assert lines[-6:-1] == [
+        "- [ ] call Ann", "- [ ] buy paper", "- [x] slept", "- [ ] plan", "  - [ ] part"
+    ]  # fmt: skip
+    assert lines[-1].endswith(" [a](b) c")
+    found = succeeded(run("tasks", "--json")).json["tasks"]
+    assert [task["text"] for task in found] == ["call Ann", "buy paper", "plan", "part"]
+
+
+def test_tasks_are_listed_by_when_they_are_due(run: Run, folder: Path) -> None:
+    """--due overdue, today and week list the tasks of these days, and no other."""
+    day = date.fromisoformat(TODAY)
+    days = {"late": -1, "now": 0, "soon": 3, "last": 7, "then": 8}
+    lines = (f"- [ ] {name} 📅 {day + timedelta(days=at)}\n" for name, at in days.items())
+    write(folder, "plan.md", f"{''.join(lines)}- [ ] some day\n- [x] done due: {day}\n")
+
+    def due(*words: str) -> list[str]:
+        found = succeeded(run("tasks", "--json", *words)).json["tasks"]
+        return [task["text"].split(" ")[0] for task in found]
+
+    assert due("--due", "overdue") == ["late"]
+    assert due("--due", "today") == ["now"]
+    assert due("--due", "week") == ["now", "soon", "last"]
+    assert due("--due", "today", "--all") == ["now", "done"]
+    assert "overdue" in refused(run("tasks", "--due", "someday"), 2)
+
+
+def test_a_cancelled_task_is_shown_as_cancelled(run: Run, folder: Path) -> None:
+    """[-] keeps its mark in the listing, and is neither open nor done."""
+    write(folder, "plan.md", NOTE)
+    shown = succeeded(run("tasks", "--all")).out
+    assert "[-] cancelled  cancelled" in shown
+    assert "[x] buy paper\n" in shown
+    assert "[ ] call Ann" in shown
+    assert "[/] half done" in shown
+    said = succeeded(run("tasks", "--done", "--json")).json["tasks"]
+    assert [task.get("isCancelled", False) for task in said] == [False, True]
+    assert "is cancelled" in refused(run("task", "done", "plan.md:11"), 2)
+
+
+def test_compound_without_a_text_opens_the_editor(
+    run: Run, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At a terminal the text is written in the editor; elsewhere a missing text is an error."""
+    script = write(tmp_path, "editor.py", EDITOR)
+    monkeypatch.setenv("VISUAL", f"{sys.executable} {script}")
+    file = write(folder, "plan.md", "# Plan\n\nOne.\n")
+    code, shown = at_terminal(folder, "compound", "Plan")
+    assert (code, file.read_text("utf-8")) == (0, "# Plan\n\nOne.\n\n- by hand\n"), shown
+    code, shown = at_terminal(folder, "compound", "Nothing like it")
+    assert (code, "error: " in shown) == (1, True), shown
+    code, shown = at_terminal(folder, "compound", "plan.md", "--type", "fact")
+    texts = [path.read_text("utf-8") for path in folder.glob("*/plan.md")]
+    assert (code, [text.count("by hand") for text in texts]) == (0, [1]), shown
+    assert "is empty" in refused(run("compound", "Plan"), 2)
 
 
 def test_a_path_that_leads_out_is_refused(run: Run, folder: Path) -> None:

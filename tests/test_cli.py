@@ -20,6 +20,7 @@ from copies import Copy
 from memvault.call import LOCAL
 from memvault.cli import completion
 from memvault.cli.completion import candidates
+from memvault.cli.registry import find_command
 from memvault.command_table import COMMANDS
 from memvault.tools.core import registry
 from memvault.tools.core.wording import for_tools
@@ -282,6 +283,29 @@ def test_a_failure_is_a_sentence_or_json(
     assert ran.json["success"] is False
     assert error["code"] == word
     assert f"error: {error['message']}\nhint: {error['hint']}\n" in plain.err
+
+
+def test_json_behind_two_dashes_is_a_text(notes: Path, run: Run) -> None:
+    """An error is only printed as JSON if --json is an option, not a name behind --."""
+    ran = run("show", "--", "--json")
+    assert (ran.code, ran.out) == (1, "")
+    assert ran.err.startswith("error: There is no memory '--json'")
+
+
+def test_yes_and_confirm_true_mean_the_same(notes: Path, run: Run) -> None:
+    """Each command that asks for confirmation accepts --yes and --confirm true."""
+    confirmed = set()
+    for command in COMMANDS:
+        found = find_command(command.words)
+        assert found is not None
+        names = {parameter.name for parameter in found.shell_parameters} & {"yes", "confirm"}
+        assert len(names) != 1, command.words
+        confirmed |= {command.words} if names else set()
+    assert {"forget", "rename", "setup", "import", "trash empty", "git sync"} <= confirmed
+    for number, option in enumerate((["--yes"], ["--confirm", "true"], ["--confirm=yes"])):
+        succeeded(run("remember", f"Old {number}", "Gone soon."))
+        assert run("forget", f"Old {number}", *option, "--json").json["deletedFiles"] == 1
+    assert run("forget", "They", "--confirm", "no", "--json").json["confirmRequired"]
 
 
 MISSPELT = {"lst": "list", "recal x": "recall", "model lst": "list", "--jsn list": "--json"}
@@ -583,7 +607,7 @@ def test_in_the_shell_itself(hostile_vault: Path, tmp_path: Path) -> None:
 def test_installing_is_done_once_and_taken_back(
     shell: str, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A second installation changes nothing, and removing leaves exactly what was there."""
+    """Without a terminal only --yes writes; twice changes nothing, and removing restores."""
     monkeypatch.setenv("HOME", str(tmp_path))
     for name in ("XDG_DATA_HOME", "XDG_CONFIG_HOME", "ZDOTDIR"):
         monkeypatch.delenv(name, raising=False)
@@ -591,9 +615,15 @@ def test_installing_is_done_once_and_taken_back(
     before = b"# mine\nalias x=y"
     started = tmp_path / f".{shell}rc"
     started.write_bytes(before)
-    assert run("completion", "install", "--json").json["changed"]
+    shown = succeeded(run("completion", "install", "--json")).json
+    assert (shown["changed"], bool(shown["diff"])) == ([], True)
+    assert "--yes" in shown["message"]
+    assert started.read_bytes() == before
+    paths = run("completion", "install", "--yes", "--json").json["changed"]
+    assert paths == shown["wouldChange"]
     assert run("completion", "install", "--json").json["changed"] == []
-    assert run("completion", "install", "--remove", "--json").json["changed"]
+    assert run("completion", "install", "--remove", "--json").json["changed"] == []
+    assert run("completion", "install", "--remove", "--confirm", "true", "--json").json["changed"]
     assert started.read_bytes().removesuffix(b"\n") == before
     left = {path.name for path in tmp_path.rglob("*") if path.is_file()}
     assert left == {started.name, "memvault.toml"}

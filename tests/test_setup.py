@@ -79,8 +79,8 @@ def project(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path
 
 @pytest.fixture
 def setup(project: Path, run: Run) -> Callable[..., Ran]:
-    """Run ``memvault setup`` in the project."""
-    return lambda *words, cwd=project: run("setup", *words, cwd=cwd)
+    """Run ``memvault setup`` in the project; --yes writes what is not only shown."""
+    return lambda *words, cwd=project: run("setup", *words, "--yes", cwd=cwd)
 
 
 def tree(root: Path) -> dict[str, bytes]:
@@ -100,11 +100,11 @@ def test_it_is_added_once_and_taken_back(
         write(project, path, text)
     before = tree(project)
     shown = succeeded(setup(name, "--dry-run"))
-    assert "Nothing is written yet" in shown.out
+    assert "Nothing was changed" in shown.out
     assert tree(project) == before
     done = succeeded(setup(name))
     assert "Next: " in done.out
-    assert done.out.partition("\nSet ")[0] == shown.out.partition("\nNothing ")[0]
+    assert done.out.partition("\nSet ")[0] == shown.out.partition("\nNothing was")[0]
     after = tree(project)
     assert after != before
     assert succeeded(setup(name)).out == "There is nothing to change\n"
@@ -473,6 +473,26 @@ def test_files_are_written_even_if_nobody_reads_the_output(project: Path) -> Non
     os.close(writing)
     assert (ran.returncode, ran.stderr) == (0, b"")
     assert "memvault" in (project / ".mcp.json").read_text()
+
+
+@pytest.mark.parametrize("words", [[], ["--remove"], ["--user"], ["--json"]], ids=" ".join)
+def test_setup_without_a_terminal_only_shows_the_changes(
+    words: list[str], home: Path, project: Path, setup: Callable[..., Ran], run: Run
+) -> None:
+    """Without a terminal setup writes nothing unless --yes is given, and says how to confirm."""
+    if "--remove" in words:
+        succeeded(setup("codex"))
+    before = tree(project), tree(home)
+    shown = succeeded(run("setup", "codex", *words, cwd=project))
+    assert (tree(project), tree(home)) == before
+    assert "--yes" in shown.out
+    if "--json" in words:
+        assert (shown.json["written"], bool(shown.json["changes"])) == (False, True)
+    else:
+        assert "+++ " in shown.out
+    for confirmed in (["--confirm", "false"], ["--confirm", "true"]):
+        succeeded(run("setup", "codex", *words, *confirmed, cwd=project))
+        assert ((tree(project), tree(home)) == before) == (confirmed[1] == "false")
 
 
 def test_a_person_is_asked_first(project: Path) -> None:

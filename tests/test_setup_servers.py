@@ -35,7 +35,7 @@ def test_what_is_written_starts_a_server(
     line = f'#!/bin/sh\nexec "{sys.executable}" -m memvault "$@"\n'
     write(tmp_path, "bin/memvault", line).chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
-    succeeded(run("setup", name, "--vault", str(project / "notes"), cwd=project))
+    succeeded(run("setup", name, "--vault", str(project / "notes"), "--yes", cwd=project))
     settings = json.loads((project / file).read_text("utf-8"))
     entry = settings.get("mcp", settings.get("mcpServers"))["memvault"]
     whole = entry["command"]

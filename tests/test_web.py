@@ -86,6 +86,36 @@ def client(root: Path) -> Iterator[TestClient]:
     session.close()
 
 
+def test_search_does_not_wait_for_the_map(root: Path) -> None:
+    """Searches and pages of memories are answered while the map or the review is being made."""
+    from memvault.web.addresses import ServedAddresses
+    from memvault.web.session import WebSession
+
+    session, free, begun = WebSession(root), threading.Event(), threading.Event()
+
+    def held(*_: object) -> object:
+        begun.set()
+        return free.wait(60)
+
+    working = threading.Thread(target=session.on_view, args=(held, True))
+    working.start()
+    try:
+        assert begun.wait(60)
+        waiting = [threading.Thread(target=make) for make in (session.map, session.review)]
+        for thread in waiting:
+            thread.start()
+        assert session.search("tea", {})["memories"][0]["title"] == "Tea"
+        assert session.search("tag:hot", {})["total"] == 1
+        assert "Cups" in session.read("tea-7k2m9q", ServedAddresses()).html
+        assert all(thread.is_alive() for thread in (working, *waiting))
+    finally:
+        free.set()
+    for thread in (working, *waiting):
+        thread.join(60)
+    assert len(session.map()["nodes"]) == 4
+    session.close()
+
+
 class Elements(HTMLParser):
     """The elements of a page with their attributes."""
 

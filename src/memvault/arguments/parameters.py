@@ -64,7 +64,8 @@ class Arg(NamedTuple):
     ``extra_keys`` allows further keys in the objects of a list; ``join_words`` joins all words of a
     command to one text, so that no quotes are needed. ``names`` is the kind of name that it takes,
     for completion: ``memory``, which may have the prefix of a vault, ``type``, ``tag``, ``agent``,
-    ``space``, ``file``, or ``search``, which may be the ``@NAME`` of a saved search; ``metavar`` is
+    ``space``, ``file``, or ``search``, which may be the ``@NAME`` of a saved search, or ``query``,
+    which may have the filters of ``recall.query_filters``, too; ``metavar`` is
     shown for its value in the help, by default the key. With ``flatten``, a command has the keys of
     one object in place of a list of objects, and ``cli`` has other differences on the command line.
     """

@@ -48,8 +48,9 @@ def _report_failure(error: MemvaultError, arguments: list[str], options: GlobalO
     from memvault.secrets.detector import BUILTIN
 
     BUILTIN.mask_error(error)
-    # An invalid option may have stopped the parser before it reached --json.
-    as_json = options.json or "--json" in arguments
+    # An invalid option may have stopped the parser before it reached --json; after -- it is a text.
+    before = arguments[: arguments.index("--")] if "--" in arguments else arguments
+    as_json = options.json or "--json" in before
     with contextlib.suppress(OutputError):
         output.failure(error, as_json)
     return error.exit_code

@@ -10,6 +10,7 @@ from memvault.cli.browse import start
 from memvault.cli.options import GlobalOptions
 from memvault.cli.registry import command
 from memvault.tools.core import registry
+from memvault.tools.core.results import QUERY_FILTERS
 
 
 @command(
@@ -19,8 +20,8 @@ def browse(
     options: GlobalOptions,
     query: Annotated[
         str,
-        Arg("What to look for; type:, tag:, since: and until: filter",
-            positional=True, join_words=True, names="search"),
+        Arg(f"What to look for; {QUERY_FILTERS}",
+            positional=True, join_words=True, names="query"),
     ] = "",
 ) -> None:  # fmt: skip
     """Find, read and change memories on the whole screen, as you type.
@@ -31,9 +32,7 @@ def browse(
     if start.has_screen(options):
         start.run(options, query)
         return
-    from memvault.cli.browse.session import parse_line
+    from memvault.recall import query_filters
 
-    words, arguments = parse_line(query)
-    name = "memory_recall" if words else "memory_list"
-    arguments |= {"query": words} if words else {}
-    commands.run_tool(name, arguments, options, registry.find(name))
+    name = "memory_recall" if query_filters.parse(query).words.strip() else "memory_list"
+    commands.run_tool(name, {"query": query}, options, registry.find(name))

@@ -33,7 +33,7 @@ Text = Annotated[
 
 @command(
     "today",
-    ("memvault today bought the tickets", "memvault today", "memvault today --date yesterday"),
+    ("memvault today bought the tickets", "memvault today '[ ] call Ann'", "memvault today"),
     group="daily",
 )
 def today(
@@ -45,9 +45,10 @@ def today(
 ) -> dict[str, Any] | None:
     """Add a thought to today's daily note, or open the note in your editor.
 
-    The text becomes an item of a list at the end, with the time. A missing note begins
-    with the vault's template; path and template are settings, or what Obsidian's daily
-    notes use. Where there is no terminal to open an editor in, the note is shown.
+    The text becomes an item of a list, with the time; one that begins with [ ] becomes a
+    task. A missing note begins with the vault's template. Path, template and the heading
+    to add below are settings; path and template may also be those of Obsidian's daily
+    notes. Where there is no terminal to open an editor in, the note is shown.
     """
     given = text or _piped(options, required=False)
     if given or not options.may_ask:

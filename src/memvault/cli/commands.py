@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from typing import Annotated, Any
 
 from memvault import sanitize
-from memvault.arguments.binding import bind, read_input, read_json, read_object
+from memvault.arguments.binding import FLAGS, bind, read_input, read_json, read_object
 from memvault.arguments.parameters import Arg, Parameter, kebab
 from memvault.cli import hand_over, output, results
 from memvault.cli.options import GlobalOptions
-from memvault.cli.registry import CliCommand, ShellCommand, command
+from memvault.cli.registry import CONFIRM, CliCommand, ShellCommand, command
 from memvault.cli.shutdown import Exit
 from memvault.errors import Refused, UsageError
 from memvault.tools.core.registry import OPEN, Tool
@@ -76,7 +76,7 @@ def _picked(
     path, title = chosen
     found: dict[str, Any] = {parameter.name: path}
     if words == "compound" and not given.get("modifications"):
-        found["modifications"] = drafts.enter_context(editor.written(options, title, ""))
+        found["modifications"] = drafts.enter_context(editor.addition(options, title))
     return found
 
 
@@ -91,6 +91,11 @@ def _run_cli_command(
     _require(parameters, filled, f"memvault {declared.words}", declared.examples)
     arguments = {entry.key: given[entry.name] for entry in parameters if entry.name in given}
     bound = bind(parameters, arguments, f"memvault {declared.words}")
+    if CONFIRM in parameters and (confirm := bound.pop(CONFIRM.name, None)) is not None:
+        answer = FLAGS.get(str(confirm).strip().lower())
+        if answer is None:
+            raise UsageError(f"--confirm must be true or false, not {confirm!r}", "--yes confirms")
+        bound["yes"] = bound.get("yes") or answer
     found = declared.function(options, **bound)
     if found is not None:
         if not declared.reveals:
@@ -147,16 +152,30 @@ def _text_from_editor(
     options: GlobalOptions,
     drafts: contextlib.ExitStack,
 ) -> str | None:
-    """Return the text of a new memory that a person at a terminal writes, if none was given."""
-    title = given.get("title") or given.get("name")
-    if not _is_missing_text(parameter, given) or not parameter.arg.cli_optional or not title:
+    """Return the text that a person at a terminal writes, if none was given.
+
+    It is that of a new memory, or what to add to one, unless only its type is to change.
+    """
+    if not _is_missing_text(parameter, given) or not parameter.arg.cli_optional:
         return None
-    if not options.may_ask:
+    memory, kind = given.get("query"), given.get("memory_type") or ""
+    title = options.unescape(given.get("title") or given.get("name") or memory or "")
+    if not title or (memory and kind) or not options.may_ask:
         return None
     from memvault.cli import editor
 
-    written = editor.written(options, options.unescape(title), given.get("memory_type") or "")
-    return drafts.enter_context(written)
+    if memory:
+        return drafts.enter_context(editor.addition(options, _title_of(options, title)))
+    return drafts.enter_context(editor.written(options, title, kind))
+
+
+def _title_of(options: GlobalOptions, name: str) -> str:
+    """Return the title of the memory that a text is to be added to; raises as ``compound``."""
+    from memvault.cli import editor
+    from memvault.memories import edit
+
+    with editor.open_call(options, name) as (call, within):
+        return edit.target(call.engine, within, call.notes).title
 
 
 def _is_missing_text(parameter: Parameter, given: Mapping[str, Any]) -> bool:

@@ -309,6 +309,7 @@ _LISTERS: dict[str, Callable[[Path, str], Iterable[CompletionItem]]] = {
     "type": _types,
     "tag": _tags,
     "search": _searches,
+    "query": _searches,
     "agent": _folders("agents"),
     "space": _folders("spaces"),
 }

@@ -84,7 +84,7 @@ def fish(options: GlobalOptions) -> None:
 
 @command(
     "completion install",
-    ("memvault completion install bash", "memvault completion install bash --remove"),
+    ("memvault completion install bash", "memvault completion install bash --remove --yes"),
     group="setup",
 )
 def install(
@@ -93,17 +93,28 @@ def install(
         str, Arg("The shell (default $SHELL)", positional=True, metavar="bash|zsh|fish")
     ] = "",
     remove: Annotated[bool, Arg("Uninstall it")] = False,
+    yes: Annotated[bool, Arg("Do not ask")] = False,
 ) -> dict[str, Any]:
     """Install completion for bash, zsh or fish; --remove uninstalls it.
 
     This writes the script to your data folder (fish: your configuration folder) and,
-    for bash and zsh, adds a line to .bashrc or .zshrc. The default shell is $SHELL.
+    for bash and zsh, adds a line to .bashrc or .zshrc. The default shell is $SHELL. It
+    shows the changes and asks; without a terminal it changes nothing unless --yes is given.
     """
     name = _resolve_shell(shell or os.environ.get("SHELL", "").rpartition("/")[2])
     file, startup_file = _target_files(name)
-    changed_files = _remove(file, startup_file) if remove else _install(name, file, startup_file)
-    changed = [str(path) for path in changed_files]
-    return {"shell": name, "changed": changed, "removed": remove}
+    changes = _changes(name, file, startup_file, remove)
+    paths = [str(path) for path, _, _ in changes]
+    if paths and not yes:
+        lines = [line for change in changes for line in _shown(*change)]
+        if not output.has_terminal():
+            waiting = {"shell": name, "changed": [], "wouldChange": paths, "diff": lines}
+            return {**waiting, "message": "Nothing was changed; --yes writes it"}
+        if not output.agrees(lines, f"Write {'these files' if len(paths) > 1 else 'this file'}?"):
+            raise Refused("Nothing was changed", "--yes does it without a question")
+    for path, before, data in changes:
+        _write(path, before, data)
+    return {"shell": name, "changed": paths, "removed": remove}
 
 
 def _resolve_shell(shell: str) -> str:
@@ -133,36 +144,33 @@ def _target_files(shell: str) -> tuple[Path, Path | None]:
     return base / "memvault" / f"completion.{shell}", folder / f".{shell}rc"
 
 
-def _install(shell: str, file: Path, startup_file: Path | None) -> list[Path]:
-    from memvault.files import atomic
+Change = tuple[Path, bytes, bytes | None]
+"""A file, its contents before, and those after; None for a file to delete."""
 
-    changed = []
-    script = SCRIPTS[shell].encode()
-    if not file.is_file() or file.read_bytes() != script:
-        atomic.write(file, script)
-        changed.append(file)
-    if startup_file is not None:
-        before = startup_file.read_bytes() if startup_file.is_file() else b""
+
+def _changes(shell: str, file: Path, startup_file: Path | None, remove: bool) -> list[Change]:
+    """Return the changes that install the completion of a shell, or uninstall it."""
+    script = None if remove else SCRIPTS[shell].encode()
+    before = file.read_bytes() if file.is_file() else None
+    changes: list[Change] = [(file, before or b"", script)] if before != script else []
+    if startup_file is not None and (startup_file.is_file() or not remove):
+        old = startup_file.read_bytes() if startup_file.is_file() else b""
         line = f"source {sanitize.quote_argument(str(file))} {_MARK}\n".encode()
-        if line not in before:
-            gap = b"" if not before or before.endswith(b"\n") else b"\n"
-            _write(startup_file, before, _without_source_line(before) + gap + line)
-            changed.append(startup_file)
-    return changed
+        new = _without_source_line(old)
+        if not remove:
+            gap = b"" if not new or new.endswith(b"\n") else b"\n"
+            new = old if line in old else new + gap + line
+        if new != old:
+            changes.append((startup_file, old, new))
+    return changes
 
 
-def _remove(file: Path, startup_file: Path | None) -> list[Path]:
-    changed = []
-    if file.is_file():
-        file.unlink()
-        changed.append(file)
-    if startup_file is not None and startup_file.is_file():
-        before = startup_file.read_bytes()
-        after = _without_source_line(before)
-        if after != before:
-            _write(startup_file, before, after)
-            changed.append(startup_file)
-    return changed
+def _shown(path: Path, before: bytes, after: bytes | None) -> list[str]:
+    """Return a change as the lines of a diff, with secrets near it masked."""
+    from memvault.clients.setup import FileEdit, diff
+
+    texts = (None if data is None else data.decode("utf-8", "replace") for data in (before, after))
+    return diff(FileEdit(path, *texts)).splitlines()
 
 
 def _without_source_line(text: bytes) -> bytes:
@@ -173,12 +181,17 @@ def _without_source_line(text: bytes) -> bytes:
     return b"".join(line for line, ours in zip(lines, is_ours, strict=True) if not ours)
 
 
-def _write(file: Path, before: bytes, data: bytes) -> None:
-    """Write a file of the user, following symbolic links, unless it is no longer ``before``."""
+def _write(file: Path, before: bytes, data: bytes | None) -> None:
+    """Write a file of the user, unless it is no longer ``before``; delete it if there is no data.
+
+    Symbolic links are followed.
+    """
     from memvault.files import atomic
 
     real = Path(os.path.realpath(file))
-    if real.is_file():
+    if data is None:
+        file.unlink(missing_ok=True)
+    elif real.is_file():
         atomic.replace_unchanged(real, before, data)
     else:
         atomic.write(real, data)

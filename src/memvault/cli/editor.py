@@ -193,7 +193,8 @@ def new(
         filled = create.filled(call.root, template or chosen.name, title, bool(template))
         text = filled.body
         if options.may_ask and not no_edit:
-            text = drafts.enter_context(_draft(call.root, create.clean_title(title), text))
+            name = create.clean_title(title)
+            text = drafts.enter_context(_draft(call.root, name, text, "remember TITLE"))
         arguments: dict[str, Any] = {"title": title, "content": text or " "}
         arguments["memoryType"] = chosen.name or filled.memory_type or template
         if filled.tags:
@@ -221,13 +222,25 @@ def written(options: GlobalOptions, title: str, memory_type: str) -> Iterator[st
     name, kind = create.clean_title(title), normal_type(memory_type) if memory_type else ""
     with open_call(options) as (call, _):
         root, template = call.root, create.filled(call.root, kind, name, is_named=False).body
-    with _draft(root, name, template) as text:
+    with _draft(root, name, template, "remember TITLE") as text:
         yield text
 
 
 @contextlib.contextmanager
-def _draft(root: Path, title: str, template: str) -> Iterator[str]:
-    """Open a draft in the editor, and yield its text; otherwise as ``written``."""
+def addition(options: GlobalOptions, title: str) -> Iterator[str]:
+    """Let a person write a text to add to a memory, as ``written`` does."""
+    with open_call(options) as (call, _):
+        root = call.root
+    with _draft(root, title, "", f"compound {sanitize.quote_argument(title)}") as text:
+        yield text
+
+
+@contextlib.contextmanager
+def _draft(root: Path, title: str, template: str, command: str) -> Iterator[str]:
+    """Open a draft in the editor, and yield its text; otherwise as ``written``.
+
+    ``command`` is the command that takes the text from a draft that is kept.
+    """
     from memvault import clock
     from memvault.files import atomic, plain_files
     from memvault.secrets.detector import masked
@@ -253,7 +266,7 @@ def _draft(root: Path, title: str, template: str) -> Iterator[str]:
         hint = "save a text before you close the editor; VS Code only waits for that as code --wait"
         raise problem or Refused(f"Nothing was remembered: {what}", hint)
     shown = sanitize.quote_argument(f"@{file}")
-    kept = f"your text is in {file}; memvault remember TITLE {shown} takes it from there"
+    kept = f"your text is in {file}; memvault {command} {shown} takes it from there"
     try:
         if problem is not None:
             raise problem

@@ -190,11 +190,13 @@ def _prompt(line: HookInvocation, given: Mapping[str, Any]) -> str:
     from memvault import clock
     from memvault.agents import prompt
     from memvault.index.embedding import tokenizer
+    from memvault.recall import query_filters
 
     prompt_text = _QUOTES.sub(" ", _CLIENT_TEXT.sub("", str(given.get("prompt") or ""))).strip()
     if not prompt_text or _SLASH_COMMAND.match(prompt_text):
         return ""
-    query = {"query": prompt_text[:_MAX_QUERY], "limit": _MAX_HITS, "strict": True, "full": True}
+    words = query_filters.as_words(prompt_text[:_MAX_QUERY])
+    query = {"query": words, "limit": _MAX_HITS, "strict": True, "full": True}
     entries = []
     workspace = _workspace(line)
     for memory in _call_tool(line, workspace, "memory_recall", query)["memories"]:

@@ -94,12 +94,16 @@ class GlobalOptions:
             number = _NEGATIVE.fullmatch(argument) and not previous.startswith("-")
             previous = "" if number else argument
             if number or (argument.startswith("-") and _SPACED.match(argument)):
-                placeholder = f"\ufdd0{len(self._placeholders)}\ufdd1"
-                self._placeholders[placeholder] = argument
-                escaped.append(placeholder)
+                escaped.append(self.escape(argument))
             else:
                 escaped.append(argument)
         return escaped
+
+    def escape(self, argument: str) -> str:
+        """Return a placeholder for a text that Typer would parse as an option."""
+        placeholder = f"\ufdd0{len(self._placeholders)}\ufdd1"
+        self._placeholders[placeholder] = argument
+        return placeholder
 
     def _peek_vault(self, arguments: list[str]) -> None:
         """Find --vault anywhere on the line, since the vault may define the command itself."""

@@ -2,13 +2,14 @@
 
 Plain are the words of a command, its positional arguments and its options in full: ``--flag``,
 ``--flag value``, ``--flag=value``, ``-n 5`` and ``-n5``, with everything behind ``--`` positional.
+In a command with a query that has filters, ``-word`` is a part of the query.
 All else, such as help, other spellings, a vault's own tools and every mistake, is left to Typer,
 so that there is one place that explains it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from memvault.arguments.parameters import Parameter
@@ -46,6 +47,18 @@ def value_type(parameter: Parameter) -> type:
     if types == (bool,):
         return bool
     return int if int in types else float
+
+
+def takes_filters(parameters: Iterable[Parameter]) -> bool:
+    """Return whether a command has a query with filters, of which ``-word`` is one."""
+    return any(entry.arg.names == "query" and entry.arg.positional for entry in parameters)
+
+
+def is_excluded(word: str) -> bool:
+    """Return whether a word of a command line is a filter such as ``-draft``, and no ``-n5``."""
+    first, second = word[1:2], word[2:3]
+    is_word = word[:1] == "-" and first.isalpha() and (second.isalnum() or second == "_")
+    return is_word and not (first == "n" and word[2:].isdigit())
 
 
 class PlainLine(NamedTuple):
@@ -106,10 +119,11 @@ def _command_values(
     values: dict[str, Any] = dict.fromkeys(parameter.name for parameter in parameters)
     options = {**_options(parameters), **_SHARED}
     positional: list[str] = []
+    has_query = takes_filters(parameters)
     for word in words:
         if word == "--":
             positional += words
-        elif not _is_option(word):
+        elif (has_query and is_excluded(word)) or not _is_option(word):
             positional.append(word)
         else:
             into = shared if _name(word) in _SHARED else values

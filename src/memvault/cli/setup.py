@@ -20,7 +20,7 @@ from memvault.errors import Refused, UsageError
 from memvault.tools.core import agent_guide, registry
 
 if TYPE_CHECKING:
-    from memvault.clients.programs import SetupContext
+    from memvault.clients.programs import AgentProgram, SetupContext
 
 
 _SDK_MISSING = "memvault mcp needs the MCP SDK: install memvault with the extra mcp"
@@ -54,9 +54,9 @@ def setup(
     The program gets the MCP server, hooks that recall memories at the start of a
     session and at each prompt, the historian as a separate agent, and instructions.
     --project, the default, sets it up for this folder; --user for all your projects.
-    It shows the changes and asks before writing if run at a terminal; your existing
-    settings are kept. --remove undoes exactly these changes. docs/agents.md lists
-    the files that are written.
+    It shows the changes and asks; without a terminal it changes nothing unless --yes
+    is given. Your existing settings are kept. --remove undoes exactly these changes.
+    docs/agents.md lists the files that are written.
 
     --capture adds hooks that import each session as an episode, as memvault import
     does, when it ends and before its context is compacted. Setup without it removes
@@ -78,7 +78,8 @@ def setup(
     asked = bool(changes) and not (dry_run or yes) and output.has_terminal()
     if asked:
         _ask(diffs)
-    if changes and not dry_run:
+    written = bool(changes) and not dry_run and (yes or asked)
+    if written:
         planning.write(changes)  # before any output, which a closed pipe would end here
     is_sdk_missing = not remove and importlib.util.find_spec("mcp") is None
     result: dict[str, Any] = {
@@ -88,9 +89,9 @@ def setup(
             {"path": str(change.path), "action": change.action, "diff": text}
             for change, text in zip(changes, diffs, strict=True)
         ],
-        "written": bool(changes) and not dry_run,
-        "removed": remove,
-        "next": "" if remove else client.next_step,
+        "written": written,
+        "removed": remove and (written or not changes),
+        "next": _next(client, bool(changes), written, remove),
         **({"warnings": [_SDK_MISSING]} if is_sdk_missing else {}),
     }
     if options.json:
@@ -102,6 +103,13 @@ def setup(
     return None
 
 
+def _next(client: AgentProgram, has_changes: bool, written: bool, remove: bool) -> str:
+    """Return the next step for the user."""
+    if has_changes and not written:
+        return "Add --yes to write the changes"
+    return "" if remove else client.next_step
+
+
 def _summary(title: str, found: Mapping[str, Any]) -> str:
     """Return a summary of what was done and the next step, for people."""
     number = len(found["changes"])
@@ -109,7 +117,7 @@ def _summary(title: str, found: Mapping[str, Any]) -> str:
     if not number:
         return "There is nothing to change"
     if not found["written"]:
-        return f"Nothing is written yet: {files} would be"
+        return f"Nothing was changed: {files} would be; --yes writes them"
     if found["removed"]:
         return f"Took memvault out of {title}: {files}"
     return f"Set {title} up: {files}\nNext: {found['next']}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import islice
 from types import MappingProxyType
 from typing import Any
@@ -11,6 +11,7 @@ import typer
 import typer.core
 
 from memvault.arguments.parameters import Parameter, normal_key
+from memvault.cli.plain_line import is_excluded
 from memvault.errors import UsageError
 
 _OPTION_SUFFIX = "_by_name"
@@ -20,10 +21,13 @@ _OPTION_SUFFIX = "_by_name"
 class FlexibleCommand(typer.core.TyperCommand):
     """A command whose options may be spelled like JSON keys: ``--memoryType``, ``--RUN_AFTER``.
 
-    ``keys`` maps normalized keys to options, for keys whose option has another name.
+    ``keys`` maps normalized keys to options, for keys whose option has another name. In a command
+    with a query that has filters, ``escape`` replaces words such as ``-draft``, which are no
+    options, by placeholders.
     """
 
     keys: Mapping[str, str] = MappingProxyType({})
+    escape: Callable[[str], str] | None = None
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse a command line after normalizing the spelling of its options."""
@@ -38,6 +42,9 @@ class FlexibleCommand(typer.core.TyperCommand):
         for word in words:
             if word == "--":
                 return [*normalized, word, *words]
+            if self.escape is not None and is_excluded(word):
+                normalized.append(self.escape(word))
+                continue
             name, equals, value = word.partition("=")
             if name.startswith("--") and name not in options:
                 name = known.get(normal_key(name), name)

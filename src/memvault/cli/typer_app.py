@@ -19,7 +19,7 @@ from memvault.arguments.parameters import Parameter, normal_key
 from memvault.cli import commands, spelling
 from memvault.cli.options import GLOBAL_OPTIONS, GlobalOptions
 from memvault.cli.parameter_help import parameter_help, value_name
-from memvault.cli.plain_line import option_names, value_type
+from memvault.cli.plain_line import option_names, takes_filters, value_type
 from memvault.cli.registry import CliCommand, ShellCommand, find_command, is_group
 from memvault.command_table import COMMANDS, TOOLS
 from memvault.errors import MemvaultError, UsageError, VaultNotFound
@@ -221,6 +221,7 @@ def build_command(
         for entry in parameters
         for alias in entry.arg.aliases
     } | {normal_key(entry.key): spelling.option(entry) for entry in parameters}
+    command.escape = options.escape if takes_filters(parameters) else None
     original_help: Callable[[Any], str] = command.get_help
 
     def page(ctx: Any) -> str:

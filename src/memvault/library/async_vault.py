@@ -564,9 +564,11 @@ class AsyncVault(AsyncOpenVault):
 
     async def tasks(
         self,
+        query: str = "",
         *,
         done: bool = False,
         include_done: bool = False,
+        due: Literal["overdue", "today", "week"] | None = None,
         memory_type: str | None = None,
         tags: Sequence[str] | None = None,
         since: str | None = None,
@@ -631,6 +633,7 @@ class AsyncVault(AsyncOpenVault):
 
     async def list(
         self,
+        query: str = "",
         *,
         memory_type: str | None = None,
         tags: Sequence[str] | None = None,

@@ -556,9 +556,11 @@ class Vault(OpenVault):
 
     def tasks(
         self,
+        query: str = "",
         *,
         done: bool = False,
         include_done: bool = False,
+        due: Literal["overdue", "today", "week"] | None = None,
         memory_type: str | None = None,
         tags: Sequence[str] | None = None,
         since: str | None = None,
@@ -623,6 +625,7 @@ class Vault(OpenVault):
 
     def list(
         self,
+        query: str = "",
         *,
         memory_type: str | None = None,
         tags: Sequence[str] | None = None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import date, datetime
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 from memvault import clock
@@ -17,6 +17,7 @@ from memvault.settings.vault_settings import Settings
 from memvault.store.memory_store import MemoryStore, WriteResult
 from memvault.vault import paths
 from memvault.vault.document import plain_text
+from memvault.vault.markdown import headings
 
 _OBSIDIAN = ".obsidian/daily-notes.json"
 """Settings of Obsidian's daily notes: ``folder``, ``format`` and ``template``."""
@@ -26,18 +27,23 @@ _LISTED_NAMES = 200
 """Number of names in a folder among which those of days are searched."""
 _LIST_LINE = lazy_pattern(r"[ \t]+\S|(?:[-*+]|\d{1,9}[.)])[ \t]")
 
-_ITEM_MARK = lazy_pattern(r"[ \t]*[-*+][ \t]+(?P<task>\[[ xX]\][ \t]+)?")
+_ITEM_MARK = lazy_pattern(
+    r"[ \t]*(?:[-*+][ \t]+)?(?P<task>\[[^\]\r\n]\](?:[ \t]+|$))|[ \t]*[-*+][ \t]+"
+)
+_BARE_TASK = lazy_pattern(r"([ \t]*)(\[[^\]\r\n]\][ \t]+\S)")
+"""A line of a thought that begins like a task, without the mark of an item."""
 
 
 class DailyPlace(NamedTuple):
     """Where a vault keeps its daily notes.
 
     ``path`` has placeholders for the day, as templates have; ``template`` is a template's name or
-    path.
+    path; thoughts are added below ``heading``, or at the end if it is empty.
     """
 
     path: str
     template: str
+    heading: str = ""
 
     def path_of(self, root: Path, day: date) -> str:
         """Return the path of a day's note.
@@ -65,7 +71,7 @@ class DailyEntry(NamedTuple):
 
 def place(root: Path, settings: Settings) -> DailyPlace:
     """Return where daily notes are kept: by memvault.toml, Obsidian or an existing folder."""
-    chosen = DailyPlace(settings.daily.path, settings.daily.template)
+    chosen = DailyPlace(settings.daily.path, settings.daily.template, settings.daily.heading)
     if "daily.path" in settings.explicit:
         return chosen
     obsidian = _obsidian_place(root, chosen)
@@ -87,7 +93,10 @@ def _obsidian_place(root: Path, default: DailyPlace) -> DailyPlace | None:
         for key in ("folder", "format", "template")
     )
     name = f"{{{{date:{pattern or 'YYYY-MM-DD'}}}}}.md"
-    return DailyPlace(f"{folder.strip('/')}/{name}".lstrip("/"), template or default.template)
+    path = f"{folder.strip('/')}/{name}".lstrip("/")
+    if template and "/" not in template and (root / f"{template.removesuffix('.md')}.md").is_file():
+        template = f"./{template}"  # a path from the vault's root, as all of Obsidian's
+    return default._replace(path=path, template=template or default.template)
 
 
 def _existing_place(root: Path, default: DailyPlace) -> DailyPlace:
@@ -113,7 +122,8 @@ def find(store: MemoryStore, day: date) -> Memory | None:
 def ensure(store: MemoryStore, day: date, item: str = "") -> tuple[Memory, bool]:
     """Return the note of a day and whether it is new; a new one has the template's text.
 
-    A new note has ``item`` at its end.
+    The template's title is the name of the note's file, as in Obsidian. A new note has ``item``
+    below the heading for thoughts, or at its end.
 
     Raises:
         UsageError: the path of daily notes is invalid.
@@ -125,14 +135,16 @@ def ensure(store: MemoryStore, day: date, item: str = "") -> tuple[Memory, bool]
             return store.read(path), False
         except NotFound:
             filled = create.filled(
-                store.root, where.template, day.isoformat(), is_named=False, moment=_moment(day)
+                store.root, where.template, PurePosixPath(path).stem, False, _moment(day)
             )
             times = dict.fromkeys(("created", "modified"), clock.iso())
             tags = {"tags": filled.tags} if filled.tags else {}
             kind = {"memory_type": filled.memory_type} if filled.memory_type else {}
             header = {"id": paths.new_id(day.isoformat()), **filled.header, **kind, **tags, **times}
             body = f"{filled.body}\n" if filled.body else ""
-            text = _with_item(body, item, "\n").lstrip("\n") if item else filled.body
+            text = filled.body
+            if item:
+                text = _with_item(body, item, "\n", where.heading)[0].lstrip("\n")
             try:
                 return store.add_at(path, header, text), True
             except FileExistsError:
@@ -142,6 +154,8 @@ def ensure(store: MemoryStore, day: date, item: str = "") -> tuple[Memory, bool]
 
 def add(store: MemoryStore, day: date, text: str) -> DailyEntry:
     """Add a text to the note of a day as an item of a list, with the time.
+
+    It goes to the end of the text below the heading for thoughts, which is added if it is missing.
 
     Raises:
         Conflict: the file was saved by others during every attempt.
@@ -153,14 +167,20 @@ def add(store: MemoryStore, day: date, text: str) -> DailyEntry:
     item = _item(text, clock.now().astimezone())
     memory, is_new = ensure(store, day, item)
     previous = ""
-    if not is_new:
+    heading = store.settings.daily.heading
+    if is_new:
+        behind = _with_item(memory.body, "", memory.newline, heading)[1]
+    else:
+        behind = 0
 
         def change(current: Memory) -> WriteResult:
-            body = _with_item(current.body, item, current.newline)
+            nonlocal behind
+            body, behind = _with_item(current.body, item, current.newline, heading)
             return store.change(current, edit.modified_now(current), body)
 
         memory, previous = edit.retry_on_conflict(store, memory, change)
-    line = memory.line_at(memory.body.rfind(item.partition("\n")[0]))
+    until = len(memory.body) - behind
+    line = memory.line_at(memory.body.rfind(item.partition("\n")[0], 0, until))
     return DailyEntry(memory, is_new, line, previous)
 
 
@@ -172,17 +192,46 @@ def _moment(day: date) -> datetime:
 def _item(text: str, moment: datetime) -> str:
     """Return a text as an item of a list, with the time; further lines are indented.
 
-    A text that is an item itself loses its mark; that of a task stays, without the time.
+    A text that is an item itself loses its mark. One that begins with ``[ ]`` is a task, without
+    the time.
     """
     first, *others = text.splitlines()
     mark = _ITEM_MARK.match(first)
     words = first[mark.end() :] if mark else first
+    others = [
+        _BARE_TASK.sub(r"\1- \2", line, 1) if _BARE_TASK.match(line) else line for line in others
+    ]
     rest = "".join(f"\n  {line}" if line.strip() else "\n" for line in others)
-    head = f"- {mark['task']}" if mark and mark["task"] else f"- {moment:%H:%M} "
+    head = f"- {mark['task'].strip()} " if mark and mark["task"] else f"- {moment:%H:%M} "
     return f"{head}{words.strip()}{rest}"
 
 
-def _with_item(body: str, item: str, newline: str) -> str:
+def _with_item(body: str, item: str, newline: str, heading: str = "") -> tuple[str, int]:
+    """Return a body with an item below a heading, and the number of characters behind the item.
+
+    A missing heading is added at the end of the body; without a heading the item goes there. It
+    continues a list that is there. Without an item the body stays as it is.
+    """
+    wanted = heading.strip().lstrip("#").strip()
+    marks = list(headings(body)) if wanted else []
+    places = [at for at, (*_, name) in enumerate(marks) if name.casefold() == wanted.casefold()]
+    if not places:
+        if wanted and item:
+            level = len(heading.strip()) - len(heading.strip().lstrip("#")) or 2
+            body = edit.append(body, f"{'#' * min(level, 6)} {wanted}", newline)
+        return (_at_end(body, item, newline) if item else body), 0
+    end = marks[places[0] + 1][0] if places[0] + 1 < len(marks) else len(body)
+    above, below = body[:end], body[end:]
+    kept = above.rstrip("\r\n")
+    blank = above[len(kept) :]
+    if not item:
+        return body, len(blank) + len(below)
+    added = _at_end(kept + newline, item, newline)
+    gap = blank.removeprefix(newline) or newline * bool(below)
+    return f"{added}{gap}{below}", len(gap) + len(below)
+
+
+def _at_end(body: str, item: str, newline: str) -> str:
     """Return a body with an item at its end, which continues a list there."""
     if not body.strip():
         return f"{newline}{item.replace(chr(10), newline)}{newline}"

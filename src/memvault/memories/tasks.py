@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Iterator
-from datetime import date
-from typing import NamedTuple
+from datetime import date, timedelta
+from typing import Literal, NamedTuple
 
 from memvault.errors import MemvaultError, NotFound, UsageError
 from memvault.index.protocol import MemoryRecord
@@ -18,8 +18,11 @@ from memvault.vault.markdown import tasks
 
 _REST = lazy_pattern(r"[^\r\n]*")
 _DUE = lazy_pattern(r"(?:📅 ?|\bdue::? ?)(\d{4}-\d\d-\d\d)")
-_DONE_MARKS = frozenset("xX-")
-"""Done, and cancelled as Obsidian's themes and Logseq write it."""
+_CANCELLED = "-"
+"""As Obsidian's themes and Logseq write it."""
+_DONE_MARKS = frozenset(("x", "X", _CANCELLED))
+_WEEK = timedelta(days=7)
+Period = Literal["overdue", "today", "week"]
 _SIGN = lazy_pattern(r"\[[^\]\r\n]\][ \t]")
 """What a file with a task contains; other files are not parsed."""
 
@@ -41,6 +44,24 @@ class Task(NamedTuple):
     def is_done(self) -> bool:
         """Whether the task is done or cancelled."""
         return self.mark in _DONE_MARKS
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether the task is cancelled."""
+        return self.mark == _CANCELLED
+
+    def is_due(self, period: Period, today: date) -> bool:
+        """Return whether the task is due in a period; a week is today and the 7 days after it."""
+        if not self.due:
+            return False
+        day = date.fromisoformat(self.due)
+        if period == "overdue":
+            return day < today
+        try:
+            last = today + _WEEK if period == "week" else today
+        except OverflowError:
+            last = date.max
+        return today <= day <= last
 
 
 def tasks_of(memory: Memory) -> Iterator[Task]:
@@ -89,7 +110,8 @@ def complete(store: MemoryStore, memory: Memory, line: int) -> tuple[Task, Write
         )
     if task.is_done:
         raise UsageError(
-            f"The task on line {line} of {memory.path} is done already",
+            f"The task on line {line} of {memory.path} is "
+            + ("cancelled" if task.is_cancelled else "done already"),
             "memvault tasks lists the open ones",
         )
     body = f"{memory.body[: task.mark_at]}x{memory.body[task.mark_at + 1 :]}"

@@ -76,14 +76,13 @@ class RecallEngine:
                 and the cross-encoder cannot be loaded.
         """
         if self._within is not None:
-            filters = self._within._replace(passes=request.filters.predicate())
-            request = request._replace(filters=filters)
+            request = request._replace(filters=self._within.both(request.filters))
         return self._retry_stale(lambda left: self._search(request, left))
 
     def list_records(self, filters: Filters) -> list[MemoryRecord]:
         """Return the records of all memories that pass the filters, last modified first."""
         filters.predicate()  # an invalid expression fails before the folder is scanned
-        return list(filters.passing(self.on_view(lambda view: latest_first(view.records()))))
+        return self.on_view(lambda view: [*filters.on(view).passing(latest_first(view.records()))])
 
     def latest_records(self, limit: int, offset: int) -> tuple[list[MemoryRecord], int]:
         """Return a page of all records, last modified first, and the number of all."""

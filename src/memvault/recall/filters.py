@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from datetime import datetime
 from functools import lru_cache
-from typing import Any, NamedTuple
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memvault import clock
 from memvault.errors import UsageError
-from memvault.index.protocol import MemoryRecord
+from memvault.index.protocol import KeywordQuery, MemoryRecord
 from memvault.model import MemoryType
 from memvault.vault.file_names import normalize_title, tag_key
 from memvault.vault.paths import normal_type
+
+if TYPE_CHECKING:
+    from memvault.index.protocol import View
 
 _TYPE_SYNONYMS = {
     "architectural-decision": "adr architecture",
@@ -37,18 +41,12 @@ of the vault."""
 def unknown_value_notes(
     records: Sequence[MemoryRecord], filters: Filters, types: Iterable[MemoryType]
 ) -> list[str]:
-    """Return a note for each type and tag in the filters that no memory has."""
+    """Return a note for each type, tag and folder in the filters that no memory has."""
     known = list(dict.fromkeys([entry.name for entry in types] + [r.memory_type for r in records]))
-    notes = []
-    kind = filters.memory_type
-    if kind and kind.lower() in _MODES and kind.lower() not in known:
-        word = kind.lower()
-        notes.append(f"there is no memory type {kind!r}; --mode {word} searches so")
-    elif kind and not _has(records, Filters(memory_type=kind)) and not _is_among(kind, known):
-        notes.append(
-            f"there is no memory type {kind!r}; {_hint(_similar_types(kind, known), 'types')}"
-        )
-    missing = _unknown_tags(records, filters.tags)
+    required = list(filters.required())
+    kinds = [kind for one in required for kind in (one.memory_type, *one.types) if kind]
+    notes = [note for kind in kinds if (note := _unknown_type_note(records, kind, known))]
+    missing = _unknown_tags(records, [tag for one in required for tag in one.tags])
     tags = sorted({entry for record in records for entry in record.tags}) if missing else []
     notes += [
         f"there is no tag {tag!r}; {_hint(_similar_names(tag.lstrip('#'), tags), 'tags')}"
@@ -56,7 +54,23 @@ def unknown_value_notes(
     ]
     if len(missing) > _MAX_UNKNOWN_TAGS:
         notes.append(f"{len(missing) - _MAX_UNKNOWN_TAGS:,} more of the tags are on no memory")
+    folders = [folder for one in required for folder in one.folders]
+    notes += [
+        f"there is no memory in {folder!r}; in: is followed by a folder of the vault"
+        for folder in folders
+        if not _has(records, Filters(folders=(folder,)))
+    ]
     return notes
+
+
+def _unknown_type_note(records: Sequence[MemoryRecord], kind: str, known: list[str]) -> str:
+    """Return a note if no memory has a type and none is known by that name, else an empty text."""
+    word = kind.lower()
+    if word in _MODES and word not in known:
+        return f"there is no memory type {kind!r}; --mode {word} searches so"
+    if _has(records, Filters(memory_type=kind)) or _is_among(kind, known):
+        return ""
+    return f"there is no memory type {kind!r}; {_hint(_similar_types(kind, known), 'types')}"
 
 
 def _unknown_tags(records: Iterable[MemoryRecord], tags: Iterable[str]) -> list[str]:
@@ -128,7 +142,10 @@ def _similar_names(name: str, known: list[str], only_close: bool = False) -> lis
 class Filters(NamedTuple):
     """Conditions that a memory must satisfy to be found; an empty field is no condition.
 
-    ``passes`` is an additional predicate of the calling code.
+    It must have one of ``types`` and be in one of ``folders``. ``containing`` are words, of which
+    it must contain all, as an index finds them: ``on`` looks them up. It must pass all of the
+    filters ``also``, and none of ``unless``. ``passes`` is an additional predicate of the calling
+    code.
     """
 
     memory_type: str = ""
@@ -137,9 +154,47 @@ class Filters(NamedTuple):
     until: datetime | None = None
     expression: str = ""
     passes: Callable[[MemoryRecord], bool] | None = None
+    types: tuple[str, ...] = ()
+    folders: tuple[str, ...] = ()
+    containing: tuple[str, ...] = ()
+    also: tuple[Filters, ...] = ()
+    unless: tuple[Filters, ...] = ()
+
+    def both(self, other: Filters) -> Filters:
+        """Return the filters that only memories pass which pass these and others."""
+        if other == Filters():
+            return self
+        return other if self == Filters() else self._replace(also=(*self.also, other))
+
+    def required(self) -> Iterator[Filters]:
+        """Yield these filters and all those that a memory must pass, too."""
+        yield self
+        for other in self.also:
+            yield from other.required()
+
+    def on(self, view: View) -> Filters:
+        """Return the same filters, with their words looked up in a view."""
+        if not (self.containing or self.also or self.unless):
+            return self
+        found = [keys for text in self.containing if (keys := keys_with(view, text)) is not None]
+        own = self.passes
+
+        def passes(record: MemoryRecord) -> bool:
+            is_found = all(record.key in keys for keys in found)
+            return is_found and (own is None or own(record))
+
+        unless = (one.on(view) for one in self.unless)
+        return self._replace(
+            passes=passes if found else own,
+            containing=(),
+            also=tuple(one.on(view) for one in self.also),
+            unless=tuple(one for one in unless if one != Filters()),  # a word without letters
+        )
 
     def predicate(self) -> Callable[[MemoryRecord], bool] | None:
         """Return a predicate on records, or None if every memory passes.
+
+        It does not check ``containing``, which needs a view.
 
         Raises:
             UsageError: the expression is not allowed.
@@ -149,6 +204,10 @@ class Filters(NamedTuple):
         since = clock.iso(self.since) if self.since else ""
         until = clock.iso(self.until) if self.until else "9999"
         kind = _kebab(self.memory_type) if self.memory_type else ""
+        kinds = set(map(_kebab, self.types))
+        folders = [_folder(folder) for folder in self.folders]
+        also = [test for other in self.also if (test := other.predicate()) is not None]
+        unless = [test for other in self.unless if (test := other.predicate()) is not None]
         tags = set(map(normal_tag, self.tags))
         matches = None
         if self.expression.strip():
@@ -159,10 +218,14 @@ class Filters(NamedTuple):
         def passes(record: MemoryRecord) -> bool:
             return (
                 (not kind or kind == _kebab(record.memory_type))
+                and (not kinds or _kebab(record.memory_type) in kinds)
+                and (not folders or any(_is_in(record.path, folder) for folder in folders))
                 and (not tags or tags <= tagged(record))
                 and since <= clock.first_moment(record.modified) <= until
                 and (matches is None or matches(values_of(record)))
                 and (self.passes is None or self.passes(record))
+                and all(test(record) for test in also)
+                and not any(test(record) for test in unless)
             )
 
         return passes
@@ -183,6 +246,41 @@ class Filters(NamedTuple):
             records = list(records)
             filter_expression.check_names(self.expression, records)
         return filter(test, records)
+
+
+def keys_with(view: View, text: str) -> Set[int] | None:
+    """Return the keys of the memories that contain all words of a text, in any form.
+
+    What is in quotes must be in the memory as it is. None if the text has no words.
+    """
+    from memvault.index.text.analysis import query_analyser
+    from memvault.recall.query import parse
+
+    query = parse(text, query_analyser(view.languages()))
+    asked = [KeywordQuery([group]) for group in query.search_groups]
+    asked = asked or [KeywordQuery((), [whole]) for whole in query.wholes]
+    keys: Set[int] | None = None
+    for word in asked:
+        found = view.keyword(word._replace(allowed_keys=keys))
+        keys = {hit.key for hit in found.hits}
+    if not query.phrases or not keys:
+        return keys
+    memories = {key: view.text(key, accept_changed=True) for key in keys}
+    return {
+        key
+        for key, memory in memories.items()
+        if memory is not None and query.has_phrases(f"{memory.title}\n{memory.body}")
+    }
+
+
+def _folder(name: str) -> str:
+    """Return a folder's path in the form in which paths are compared."""
+    parts = PurePosixPath(name.replace("\\", "/").casefold()).parts
+    return "/".join(part for part in parts if part not in ("/", "."))
+
+
+def _is_in(path: str, folder: str) -> bool:
+    return not folder or f"{path.casefold()}/".startswith(f"{folder}/")
 
 
 def normal_tag(tag: str) -> str:

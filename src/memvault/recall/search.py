@@ -57,7 +57,7 @@ class Search:
         accept_changed: bool = False,
     ) -> None:
         self._view = view
-        self._request = request
+        self._request = request = request._replace(filters=request.filters.on(view))
         self._settings = settings if request.diverse else settings.replace(diversity=False)
         self._now = request.as_of or clock.now()
         text = plain(request.query)

@@ -218,11 +218,15 @@ class DailyNote(ToolResult):
 
 
 class NoteTask(MemoryReference):
-    """A task in a note: ``- [ ]`` and its text; ``mark`` is the character between the brackets."""
+    """A task in a note: ``- [ ]`` and its text; ``mark`` is the character between the brackets.
+
+    A cancelled task counts as done.
+    """
 
     line: int
     text: str
     isDone: bool
+    isCancelled: NotRequired[bool]
     mark: str
     due: NotRequired[str]
 

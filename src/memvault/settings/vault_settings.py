@@ -191,6 +191,11 @@ class DailySettings(Section):
         "or journal/{{date:YYYY/MM-DD}}.md",
     )
     template = Setting("daily", text("a template's name", str.isprintable), "of a new one")
+    heading = Setting(
+        "",
+        text("a heading", str.isprintable),
+        "for thoughts, or ## Log",
+    )
 
 
 class ActiveSettings(Section):

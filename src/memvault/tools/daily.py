@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from memvault.arguments.parameters import Arg
 from memvault.call import Call
@@ -14,9 +14,11 @@ from memvault.tools.core.results import (
     LISTED,
     MEMORY_ALIASES,
     QUERY_ALIASES,
+    QUERY_FILTERS,
     Expression,
     Limit,
     Offset,
+    QueryLine,
     Since,
     TagFilter,
     TypeName,
@@ -74,8 +76,9 @@ def memory_today(
 ) -> DailyNote:
     """Add a thought to today's daily note, or show the note.
 
-    The text becomes an item of a list at the end, with the time. A missing note begins with the
-    vault's template; path and template are settings, or what Obsidian's daily notes use.
+    The text becomes an item of a list, with the time; one that begins with [ ] becomes a task. A
+    missing note begins with the vault's template. Path, template and the heading to add below are
+    settings; path and template may also be those of Obsidian's daily notes.
     """
     from memvault import clock
     from memvault.memories import daily_notes
@@ -113,17 +116,22 @@ def memory_today(
     opens="tasks",
     examples=(
         "memvault tasks",
-        "memvault tasks --tags work --since 30d",
+        "memvault tasks tag:work in:projects --due week",
         "memvault tasks --done -n 20",
     ),
     view="""*tasks | There are no such tasks
-        {isDone:[x]|[ ]} {text}  {due}
+        [{mark}] {text}  {due}  {isCancelled:cancelled|}
            {title}  {filePath}:{line}""",
 )
 def list_tasks(
     call: Call,
+    query: QueryLine = "",
     done: Annotated[bool, Arg("List those that are done or cancelled instead")] = False,
     include_done: Annotated[bool, Arg("List both", flag="--all", key="all")] = False,
+    due: Annotated[
+        Literal["overdue", "today", "week"] | None,
+        Arg("Only those due before today, today, or from today to a week from now"),
+    ] = None,
     memory_type: TypeName = None,
     tags: TagFilter = None,
     since: Since = None,
@@ -134,16 +142,23 @@ def list_tasks(
 ) -> NoteTasks:
     """List the tasks in notes: items such as - [ ] Call Ann, those with a day first.
 
-    A task is due on the day after 📅 or due: in its text. Then come those of the note that was
-    changed last. Tasks in code are left out; the filters are those of the notes.
+    A task marked [-] is cancelled. A task is due on the day after 📅 or due: in its text. Then
+    come those of the note that was changed last. Tasks in code are left out; the filters are
+    those of the notes.
     """
+    from memvault import clock
     from memvault.memories import tasks
+    from memvault.recall import query_filters
 
-    records = call.engine.list_records(filters(memory_type, tags, since, until, expression))
+    line = query_filters.parse(query)
+    call.notes += line.notes
+    chosen = filters(memory_type, tags, since, until, expression, query_filters.listing(line))
+    records = call.engine.list_records(chosen)
     found = [
         task
         for task in tasks.tasks_in(call.reader, records)
-        if include_done or task.is_done == done
+        if (include_done or task.is_done == done)
+        and (due is None or task.is_due(due, clock.today()))
     ]
     found.sort(key=lambda task: task.due or "9999")
     shown, paging = paginate(found, limit, offset)
@@ -159,7 +174,7 @@ def _task(task: Task) -> NoteTask:
         "text": task.text,
         "isDone": task.is_done,
         "mark": task.mark,
-        **without_none(due=task.due or None),
+        **without_none(due=task.due or None, isCancelled=task.is_cancelled or None),
     }
 
 
@@ -246,7 +261,7 @@ _NAME = Annotated[str, Arg("Its name, a word", positional=True, names="saved")]
 @group.tool(
     "searches save",
     examples=(
-        "memvault searches save blockers deploy blocked --type issue --since 30d",
+        "memvault searches save blockers deploy blocked type:issue since:30d",
         "memvault searches save home --filter \"area == 'home'\"",
     ),
     view=f"Saved {_SEARCH_VIEW}",
@@ -255,7 +270,14 @@ def save_search(
     call: Call,
     name: _NAME,
     query: Annotated[
-        str, Arg("What to look for", positional=True, join_words=True, aliases=QUERY_ALIASES)
+        str,
+        Arg(
+            f"What to look for; {QUERY_FILTERS}",
+            positional=True,
+            join_words=True,
+            names="query",
+            aliases=QUERY_ALIASES,
+        ),
     ] = "",
     memory_type: TypeName = None,
     tags: TagFilter = None,

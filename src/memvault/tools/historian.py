@@ -18,6 +18,7 @@ from memvault.tools.core.results import (
     LISTED,
     MEMORY_ALIASES,
     QUERY_ALIASES,
+    QUERY_FILTERS,
     THRESHOLD_ALIASES,
     TYPE_ALIASES,
     TYPE_HELP,
@@ -133,11 +134,11 @@ def memory_recall(
         str,
         Arg(
             'What to look for; "quoted words" must occur exactly, '
-            "unless a long question only quotes them in passing; without it, memories that pass "
-            "the filters are listed, newest change first",
+            f"unless a long question only quotes them in passing; {QUERY_FILTERS}; "
+            "filters alone list the newest",
             positional=True,
             join_words=True,
-            names="search",
+            names="query",
             aliases=QUERY_ALIASES,
         ),
     ] = "",
@@ -219,6 +220,7 @@ def memory_recall(
     the share of the query's words that an entry contains.
     """
     from memvault import clock
+    from memvault.recall import query_filters
     from memvault.recall.answer import RecallRequest
     from memvault.recall.filters import Filters
     from memvault.tools.core.results import VaultSelection
@@ -228,7 +230,10 @@ def memory_recall(
             "rerank does not work with isAll or with tags",
             "leave it out, or ask with --mode hybrid, keyword or vector",
         )
-    search_filters = filters(memory_type, tags, since, until, expression)
+    line = query_filters.parse(query)
+    query = line.words
+    call.notes += line.notes
+    search_filters = filters(memory_type, tags, since, until, expression, line.filters)
     as_of_time = parse_date_argument(as_of, "asOf", True)
     if as_of_time is not None and is_all:
         raise UsageError("asOf and isAll cannot be combined", "list with --until instead")
@@ -497,6 +502,7 @@ def memory_compound(
         Arg(
             "Markdown text to insert",
             positional=True,
+            cli_optional=True,
             text=True,
             aliases=("changes", *CONTENT_ALIASES),
         ),

@@ -18,6 +18,7 @@ from memvault.tools.core.results import (
     Limit,
     MemoryRef,
     Offset,
+    QueryLine,
     Since,
     TagFilter,
     TypeName,
@@ -194,11 +195,11 @@ _SORT_KEYS: dict[str, Callable[[MemoryRecord], str]] = {
     read_only=True,
     works_without_files=True,
     core=True,
-    advanced=("filter", "since", "until", "sort", "budget"),
+    advanced=("query", "filter", "since", "until", "sort", "budget"),
     examples=(
         "memvault list",
         "memvault list --type issue --since 2020-01-01",
-        "memvault list -T network --sort title",
+        "memvault list tag:network in:archive -draft --sort title",
     ),
     view="""*memories
         {title}  {memoryType}  {tags}  {example:example|}
@@ -210,6 +211,7 @@ _SORT_KEYS: dict[str, Callable[[MemoryRecord], str]] = {
 )
 def memory_list(
     call: Call,
+    query: QueryLine = "",
     memory_type: TypeName = None,
     tags: TagFilter = None,
     expression: Expression = None,
@@ -223,9 +225,13 @@ def memory_list(
     offset: Offset = 0,
 ) -> ListedMemories:
     """List memories without their content, newest change first; examples are marked."""
+    from memvault.recall import query_filters
     from memvault.recall.filters import Filters
 
-    search_filters = filters(memory_type, tags, since, until, expression)
+    line = query_filters.parse(query)
+    call.notes += line.notes
+    also = query_filters.listing(line)
+    search_filters = filters(memory_type, tags, since, until, expression, also)
     if sort == "modified" and search_filters == Filters():
         shown, total = call.engine.latest_records(limit, offset)
     else:

@@ -1,4 +1,8 @@
-"""What the pages show of a vault, read in one thread; secrets are masked as for agents."""
+"""What the pages show of a vault; secrets are masked as for agents.
+
+The vault is open in two threads, each with its own connections: one for searches and reading, and
+one for what takes seconds, such as the map, so that no search waits for it.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +20,7 @@ from memvault.files import plain_files
 from memvault.index.protocol import MemoryRecord, latest_first
 from memvault.memories.link_graph import LinkGraph
 from memvault.model import is_example
+from memvault.recall import query_filters
 from memvault.tools.core import invoke, redaction
 from memvault.vault import paths
 from memvault.vault.document import body_of
@@ -31,6 +36,8 @@ _READER = LOCAL._replace(scope="read", secrets="masked", asks=None, prefers=None
 _MOST = 30
 _MAX_NODES = 20_000
 _MAX_REVIEWED = 200
+_SLOW_TOOLS = frozenset(("vault_review", "vault_stats", "memory_orphans", "tag_list"))
+"""Tools that look at every memory, for pages that nobody waits for while typing."""
 
 
 class ReadMemory(NamedTuple):
@@ -46,33 +53,43 @@ class WebSession:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self._thread = ThreadPoolExecutor(1, "vault")
-        self._vault_thread = self._thread.submit(threading.get_ident).result()
-        self._workspace: Workspace | None = None
+        self._open = threading.local()
+        self._threads = {
+            slow: ThreadPoolExecutor(1, "vault", self._begin_thread) for slow in (False, True)
+        }
         self._map: tuple[object, dict[str, Any]] | None = None
         self._review: tuple[object, dict[str, Any]] | None = None
 
-    def run(self, work: Callable[[], Result]) -> Result:
-        """Return what a function returns in the vault's thread, in which this may be called."""
-        if threading.get_ident() == self._vault_thread:
+    def _begin_thread(self) -> None:
+        self._open.is_vault_thread = True
+
+    def run(self, work: Callable[[], Result], slow: bool = False) -> Result:
+        """Return what a function returns in a thread of the vault, by whether it is ``slow``.
+
+        In such a thread the function is called at once.
+        """
+        if getattr(self._open, "is_vault_thread", False):
             return work()
-        return self._thread.submit(work).result()
+        return self._threads[slow].submit(work).result()
 
     def close(self) -> None:
         """Close the vault."""
-        self.run(self._close)
-        self._thread.shutdown()
+        for thread in self._threads.values():
+            thread.submit(self._close)
+            thread.shutdown()
 
     def _close(self) -> None:
-        if self._workspace is not None:
-            self._workspace.close()
+        workspace: Workspace | None = getattr(self._open, "workspace", None)
+        if workspace is not None:
+            workspace.close()
 
     @property
     def workspace(self) -> Workspace:
-        """The open vault; for the vault's thread."""
-        if self._workspace is None:
-            self._workspace = Workspace(self.root, stays=True)
-        return self._workspace
+        """The vault as it is open in this thread, which is one of ``run``."""
+        found: Workspace | None = getattr(self._open, "workspace", None)
+        if found is None:
+            found = self._open.workspace = Workspace(self.root, stays=True)
+        return found
 
     def call(self, tool: str, **arguments: Any) -> dict[str, Any]:
         """Run a tool that reads, and return its result with secrets masked."""
@@ -83,7 +100,7 @@ class WebSession:
             ) as outcome:
                 return dict(outcome.result)
 
-        return self.run(work)
+        return self.run(work, slow=tool in _SLOW_TOOLS)
 
     def _presented(self, call: Call, result: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return a result with secrets masked, and with public ids for memIds that are secrets."""
@@ -115,9 +132,8 @@ class WebSession:
 
     def search(self, query: str, filters: Mapping[str, Any]) -> dict[str, Any]:
         """Return the memories for a query, or the newest that pass the filters."""
-        if query.strip():
-            return self.call("memory_recall", query=query, limit=_MOST, **filters)
-        return self.call("memory_list", limit=_MOST, **filters)
+        tool = "memory_recall" if query_filters.parse(query).words.strip() else "memory_list"
+        return self.call(tool, query=query, limit=_MOST, **filters)
 
     def read(self, name: str, to: Addresses) -> ReadMemory:
         """Return a memory with its text as HTML; raises ``NotFound`` and ``Ambiguous``."""
@@ -154,13 +170,16 @@ class WebSession:
 
     def review(self) -> dict[str, Any]:
         """Return what needs a person, as of the vault's last change or of today."""
-        state = clock.now().date(), self.on_view(lambda _call, view: _state(shown_records(view)))
+        state = (
+            clock.now().date(),
+            self.on_view(lambda _call, view: _state(shown_records(view)), slow=True),
+        )
         if self._review is None or self._review[0] != state:
             self._review = state, self.call("vault_review", limit=_MAX_REVIEWED)
         return self._review[1]
 
-    def on_view(self, work: Callable[[Call, View], Result]) -> Result:
-        """Run a function with a reader's call and a view of the index in the vault's thread.
+    def on_view(self, work: Callable[[Call, View], Result], slow: bool = False) -> Result:
+        """Run a function with a reader's call and a view of the index in a thread, as ``run`` does.
 
         It is run again if the view becomes stale.
         """
@@ -169,14 +188,14 @@ class WebSession:
             call = self._call()
             return call.engine.on_view(lambda view: work(call, view))
 
-        return self.run(run)
+        return self.run(run, slow)
 
     def map(self) -> dict[str, Any]:
         """Return the nodes of the map with both positions, and the edges, as JSON values.
 
         The nodes are the memories, at most the newest 20,000.
         """
-        return self.on_view(self._make_map)
+        return self.on_view(self._make_map, slow=True)
 
     def _make_map(self, call: Call, view: View) -> dict[str, Any]:
         records = shown_records(view)
@@ -186,7 +205,7 @@ class WebSession:
         return self._map[1]
 
     def laid_out(self, call: Call, view: View, records: list[MemoryRecord]) -> dict[str, Any]:
-        """Return a map of records of a view; for the vault's thread."""
+        """Return a map of records of a view; for the thread of slow work."""
         from memvault.index.embedding.meaning import open_meaning
         from memvault.web import layout
 
@@ -236,7 +255,7 @@ class WebSession:
 
     def texts(self, to: Addresses) -> dict[str, str]:
         """Return the HTML of each memory on the map, by its public id."""
-        return self.on_view(lambda call, view: self._texts(call, view, to))
+        return self.on_view(lambda call, view: self._texts(call, view, to), slow=True)
 
     def _texts(self, call: Call, view: View, to: Addresses) -> dict[str, str]:
         renderer, found = Renderer(call, view), {}

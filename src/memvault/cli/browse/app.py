@@ -25,11 +25,11 @@ from memvault.cli.browse.session import (
     BrowserSession,
     Part,
     SearchOutcome,
-    parse_line,
 )
 from memvault.cli.options import GlobalOptions
 from memvault.errors import MemvaultError
 from memvault.lazy_pattern import lazy_pattern
+from memvault.recall import query_filters
 
 _WIDE = 80
 """Columns from which the memory is beside the list, not in its place."""
@@ -37,7 +37,7 @@ _POLL_SECONDS = 2.0
 _HELP = """\
 Type to search; without words the newest are listed.
 
-  type:fact tag:work since:7d until:"last week"   filter
+  type:fact tag:work in:projects since:7d until:"last week" -draft   filter
 
   Up, Down        choose a memory        Enter    edit it at the line that fits
   Tab             text, links, history   Ctrl+O   open it in Obsidian
@@ -111,7 +111,7 @@ class MemoryBrowser(App[BrowsedMemory]):
         """Lay out the query above the list and the memory."""
         yield Input(
             self._line,
-            placeholder="Search, or type: tag: since:",
+            placeholder="Search, or tag: type: in: since: -word",
             id="query",
             select_on_focus=False,
         )
@@ -217,7 +217,7 @@ class MemoryBrowser(App[BrowsedMemory]):
     def _show_part(self, part: Part, pairs: list[tuple[str, str]]) -> None:
         first_match = 0
         if part == "text":
-            query = parse_line(self._line)[0]
+            query = query_filters.parse(self._line).words
             content, first_match = _text(*pairs[0], query, self._text_width())
         else:
             content = _pairs(pairs, _NOTHING[part])

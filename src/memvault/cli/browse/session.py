@@ -15,11 +15,10 @@ from typing import Any, Literal, NamedTuple, TypeVar
 from memvault import clock
 from memvault.call import Caller
 from memvault.errors import MemvaultError
-from memvault.lazy_pattern import lazy_pattern
+from memvault.recall import query_filters
 from memvault.workspace import Workspace, silent
 
 Result = TypeVar("Result")
-_FILTER = lazy_pattern(r"(?:^|(?<=\s))(type|tag|since|until):(\"[^\"]*\"|\S+)")
 _MOST = 50
 """Number of results of a search."""
 _NEWEST = 200
@@ -73,22 +72,6 @@ Part = Literal["text", "links", "history"]
 """What is shown of a memory beside the list."""
 
 
-def parse_line(line: str) -> tuple[str, dict[str, Any]]:
-    """Return the query in a line, and the arguments of its filters.
-
-    A filter is ``type:fact``, ``tag:work``, ``since:7d`` or ``until:"last week"``.
-    """
-    filters: dict[str, Any] = {}
-    keys = {"type": "memoryType", "since": "since", "until": "until"}
-    for match in _FILTER.finditer(line):
-        value = match[2].strip('"')
-        if match[1] == "tag":
-            filters.setdefault("tags", []).append(value.lstrip("#"))
-        else:
-            filters[keys[match[1]]] = value
-    return " ".join(_FILTER.sub("", line).split()), filters
-
-
 class BrowserSession:
     """A vault that is open for the browser.
 
@@ -98,8 +81,9 @@ class BrowserSession:
     def __init__(self, root: Path, caller: Caller) -> None:
         self.root = root
         self.progress: Callable[[str, int, int], None] = silent
-        self._caller = caller
-        self._reader = caller._replace(scope="read", asks=None, prefers=None)  # counts no recalls
+        # Textual reads the keys: a tool must not ask on standard input.
+        self._caller = caller._replace(asks=None, prefers=None)
+        self._reader = self._caller._replace(scope="read")  # counts no recalls
         self._finder = self._reader._replace(secrets="shown")
         self._thread = ThreadPoolExecutor(1, "vault")
         self._workspace: Workspace | None = None
@@ -165,13 +149,12 @@ class BrowserSession:
         return result
 
     def _search(self, line: str) -> SearchOutcome:
-        query, filters = parse_line(line)
         try:
-            if query:
-                arguments = {"query": query, "limit": _MOST, **filters}
+            if query_filters.parse(line).words.strip():
+                arguments: dict[str, Any] = {"query": line, "limit": _MOST}
                 found = self._call("memory_recall", arguments, self._finder)
             else:
-                arguments = {"limit": _NEWEST, **filters}
+                arguments = {"query": line, "limit": _NEWEST}
                 found = self._call("memory_list", arguments, self._finder)
         except MemvaultError as error:
             return SearchOutcome(line, (), 0, f"{error.message}; {error.hint}".rstrip("; "))

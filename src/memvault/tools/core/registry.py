@@ -22,6 +22,7 @@ from memvault.errors import UsageError
 from memvault.tools.core.render import Template
 
 Function = TypeVar("Function", bound=Callable[..., Mapping[str, Any]])
+_CONFIRM = "confirm"
 _TEXTS = ("content", "diff")
 """Keys of results that are texts and not lists."""
 
@@ -48,6 +49,10 @@ OPEN = Parameter(
     Arg("Open the result of this number in your editor, at its line", minimum=1, metavar="N"),
 )
 """An option of commands, which is no argument of their tools."""
+YES = Parameter(
+    "yes", "yes", "--yes", (bool,), (), False, None, Arg("Do not ask; as --confirm true")
+)
+"""An option of the commands of tools that can be confirmed."""
 
 
 class Tool(NamedTuple):
@@ -162,7 +167,8 @@ class Tool(NamedTuple):
         if self.command_line_form:
             return parameters_of(self.command_line_form)
         own = (part for entry in self.parameters for part in entry.on_command_line)
-        return (*own, *([OPEN] if self.opens else []))
+        confirms = any(entry.key == _CONFIRM for entry in self.parameters)
+        return (*own, *([OPEN] if self.opens else []), *([YES] if confirms else []))
 
     def arguments(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Convert the values of the command's parameters to the tool's arguments.
@@ -173,6 +179,8 @@ class Tool(NamedTuple):
         if self.command_line_form:
             return dict(self.command_line_form(**given))
         values = {entry.key: entry.parse_cli(given) for entry in self.parameters}
+        if given.get(YES.name) and values.get(_CONFIRM) is None:
+            values[_CONFIRM] = True
         return {key: value for key, value in values.items() if value is not None}
 
     def bind(

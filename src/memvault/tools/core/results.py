@@ -236,6 +236,17 @@ Expression = Annotated[
         aliases=("where", "condition", "expression"),
     ),
 ]
+QUERY_FILTERS = "tag: type: in:FOLDER since: until: -WORD filter"
+QueryLine = Annotated[
+    str,
+    Arg(
+        f"Words that must all occur; {QUERY_FILTERS}",
+        positional=True,
+        join_words=True,
+        names="query",
+        aliases=QUERY_ALIASES,
+    ),
+]
 Since = Annotated[
     str | None,
     Arg(
@@ -435,15 +446,16 @@ def filters(
     since: str | None,
     until: str | None,
     expression: str | None,
+    also: Filters | None = None,
 ) -> Filters:
-    """Create filters from a tool's arguments.
+    """Create filters from a tool's arguments, and those of its query.
 
     Raises:
         UsageError: If ``since`` or ``until`` is not a date.
     """
     from memvault.recall.filters import Filters
 
-    return Filters(
+    own = Filters(
         memory_type=(memory_type or "").strip(),
         tags=tuple(
             part
@@ -456,11 +468,12 @@ def filters(
         until=parse_date_argument(until, "until", True),
         expression=expression or "",
     )
+    return own if also is None else own.both(also)
 
 
 def warn_unknown_filters(call: Call, chosen: Filters, engine: RecallEngine | None = None) -> None:
     """Add notes on types and tags of the filters that no memory has, for empty results."""
-    if chosen.memory_type or chosen.tags:
+    if any(one.memory_type or one.types or one.tags or one.folders for one in chosen.required()):
         from memvault.recall.filters import Filters, unknown_value_notes
 
         every = (engine or call.engine).list_records(Filters())

@@ -1,4 +1,7 @@
-"""Saved searches: a query ``@NAME`` stands for one, with its filters."""
+"""Saved searches: a query ``@NAME`` stands for one, with its filters.
+
+Filters of a query may follow the name: ``@blockers tag:work -draft``.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,17 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memvault.errors import UsageError
+from memvault.recall import query_filters
+from memvault.recall.filters import Filters
 from memvault.settings.vault_settings import SEARCH_KEYS
 from memvault.tools.core.registry import Tool, find
 
 if TYPE_CHECKING:
     from memvault.arguments.parameters import Parameter
-    from memvault.recall.filters import Filters
 
+QUERY = "query"
+_KINDS = ("search", QUERY)
+"""What an argument names that may be a saved search; a ``QUERY`` may have filters, too."""
 SIGN = "@"
 """What the name of a saved search begins with where it stands for a query."""
 
@@ -36,20 +43,33 @@ def expanded(
     """
     for parameter in tool.parameters:
         value = bound.get(parameter.name)
-        if parameter.arg.names == "search" and isinstance(value, str) and value[:1] == SIGN:
-            search = searches.get(value[1:].strip())
-            if search is not None:
-                return _expanded(tool, bound, parameter, search)
+        if parameter.arg.names in _KINDS and isinstance(value, str) and SIGN in value:
+            name, others = value.strip(), ""
+            if parameter.arg.names == QUERY and name[:1] == SIGN:
+                name, _, others = name.partition(" ")
+            search = searches.get(name[1:]) if name[:1] == SIGN else None
+            if search is not None and not query_filters.parse(others).words.strip():
+                return _expanded(tool, {**bound, parameter.name: name}, parameter, search, others)
     return ExpandedArguments(dict(bound))
 
 
 def _expanded(
-    tool: Tool, bound: Mapping[str, Any], parameter: Parameter, search: Mapping[str, Any]
+    tool: Tool,
+    bound: Mapping[str, Any],
+    parameter: Parameter,
+    search: Mapping[str, Any],
+    added: str,
 ) -> ExpandedArguments:
+    """Return the arguments with a search and the filters that were ``added`` to its name."""
     from memvault.tools.core.results import filters
 
     keys = {entry.key for entry in tool.parameters}
-    words = search.get("query", "")
+    words, within = search.get("query", ""), None
+    if parameter.arg.names == QUERY:
+        words = f"{words} {added}".strip()
+    else:
+        line = query_filters.parse(words)
+        words, within = line.words, line.filters
     if not words and not keys >= SEARCH_KEYS:
         name = bound[parameter.name]
         raise UsageError(f"{name} has filters but no words", f"memvault recall {name} lists them")
@@ -58,7 +78,8 @@ def _expanded(
     given = {name: entry for name, entry in bound.items() if name != parameter.name}
     others = {key: search[key] for key in search.keys() - keys - {"query"}}
     if not others:
-        return ExpandedArguments({**saved, **given})
+        return ExpandedArguments({**saved, **given}, within)
     values = find("memory_recall").bind(others)
     names = ("memory_type", "tags", "since", "until", "expression")
-    return ExpandedArguments({**saved, **given}, filters(*map(values.get, names)))
+    chosen = filters(*map(values.get, names))
+    return ExpandedArguments({**saved, **given}, chosen.both(within or Filters()))

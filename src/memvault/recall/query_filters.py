@@ -1,0 +1,105 @@
+"""Filters in the text of a query: ``deploy tag:work in:projects since:30d -draft``.
+
+Filters are ``tag:``, ``type:``, ``in:`` (a folder), ``since:`` and ``until:``, each directly
+followed by a value, which may be in quotes; and ``-`` before a word, a quoted phrase or a filter,
+which leaves out the memories that contain or pass it. All else is words: other prefixes, a value
+that is not a date, a single letter or a number behind ``-``, and what is in quotes. A text of
+several lines, or of more words than anybody types, has no filters, since it was pasted.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import NamedTuple
+
+from memvault.lazy_pattern import lazy_pattern
+from memvault.recall.filters import Filters
+
+_PREFIXES = "tag|type|in|since|until"
+_PART = lazy_pattern(
+    rf"""(?<!\S)(?P<no>-?)(?P<key>{_PREFIXES}):(?P<value>"[^"\n]+"|[^\s"]+)(?!\S)"""
+    r"""|(?<!\S)-(?P<word>"[^"\n]+"|[^\W\d_][\w][^\s"]*|[^\W\d_a-zA-Z])(?!\S)"""
+    r"""|"[^"\n]*\""""
+)
+_MAX_WORDS = 30
+"""The most words of a query that may have filters."""
+
+
+class QueryLine(NamedTuple):
+    """The words of a query, its filters, and notes about filters that were taken as words."""
+
+    words: str
+    filters: Filters = Filters()
+    notes: tuple[str, ...] = ()
+
+
+def parse(text: str) -> QueryLine:
+    """Return the words and the filters of a query; without filters its text is unchanged."""
+    if (":" not in text and "-" not in text) or _is_pasted(text):
+        return QueryLine(text)
+    types: list[str] = []
+    tags: list[str] = []
+    folders: list[str] = []
+    unless: list[Filters] = []
+    days: dict[str, str] = {}
+    kept, notes, end = [], [], 0
+    for part in _PART.finditer(text):
+        value = part["word"] or (part["value"] or "").strip('"').strip()
+        if not value:
+            continue
+        key = part["key"]
+        if part["word"]:
+            unless.append(Filters(containing=(value,)))
+        elif key in ("since", "until"):
+            if part["no"]:
+                continue
+            if _moment(key, value) is None:
+                notes.append(f"{value!r} is not a date, so {part[0]} was searched as words")
+                continue
+            days[key] = value
+        elif part["no"]:
+            unless.append(_single(key, value))
+        else:
+            {"type": types, "tag": tags, "in": folders}[key].append(value)
+        kept.append(text[end : part.start()])
+        end = part.end()
+    if not end:
+        return QueryLine(text, notes=tuple(notes))
+    words = " ".join("".join([*kept, text[end:]]).split())
+    found = Filters(
+        types=tuple(types),
+        tags=tuple(tags),
+        folders=tuple(folders),
+        since=_moment("since", days.get("since", "")),
+        until=_moment("until", days.get("until", "")),
+        unless=tuple(unless),
+    )
+    return QueryLine(words, found, tuple(notes))
+
+
+def listing(line: QueryLine) -> Filters:
+    """Return the filters of a query for a listing, of which every word must be in the memory."""
+    if not line.words.strip():
+        return line.filters
+    return line.filters._replace(containing=(line.words,))
+
+
+def as_words(text: str) -> str:
+    """Return a text that was not typed as a query, such as a prompt, so that it has no filters."""
+    return _PART.sub(lambda part: part[0].replace(":", ": ").replace("-", " "), text)
+
+
+def _is_pasted(text: str) -> bool:
+    return "\n" in text.strip() or len(text.split(None, _MAX_WORDS)) > _MAX_WORDS
+
+
+def _single(key: str, value: str) -> Filters:
+    if key == "type":
+        return Filters(types=(value,))
+    return Filters(tags=(value,)) if key == "tag" else Filters(folders=(value,))
+
+
+def _moment(key: str, value: str) -> datetime | None:
+    from memvault.recall import dates
+
+    return dates.parse_moment(value, key == "until") if value else None
