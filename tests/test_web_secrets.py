@@ -1,0 +1,136 @@
+"""Pages, map files and published sites show no secret, wherever a memory has one."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+
+from conftest import Run, only_with, succeeded, write
+from made_secrets import made
+from memvault.secrets.detector import BUILTIN
+from memvault.web.markdown_html import to_html
+from test_web import ACCESS, HOST, Elements
+
+pytestmark = only_with("starlette", "uvicorn", "jinja2", extra="web")
+
+PLACES = (
+    *("title", "tag", "type", "memId", "file name", "other file name", "heading", "bold"),
+    *("escaped", "link", "address", "picture", "code", "text file", "drawing", "attachment"),
+)
+"""Where the vault of the next fixture has a secret."""
+
+
+@pytest.fixture(scope="module")
+def secretive(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str]]:
+    """A vault with a secret in each place that pages show, and these by their places."""
+    root = tmp_path_factory.mktemp("secretive") / "vault"
+    told = {place: made("GitHub token")[0] for place in PLACES}
+    bold, escaped = told["bold"], told["escaped"].replace("_", "\\_")
+    write(root, "memvault.toml", "version = 1\n")
+    write(
+        root,
+        "holder.md",
+        f"---\nid: holder\ntitle: {told['title']}\ntags: [{told['tag']}]\n"
+        f"memory_type: {told['type']}\n---\n\n# {told['title']}\n\n## {told['heading']}\n\n"
+        f"**{bold[:9]}**{bold[9:]} {escaped} [[{told['link']}]] [[named]] [[Zebras]]\n"
+        f"[x](https://x.example/{told['address']}) ![{told['picture']}](pot.png 'a pot')\n"
+        f"[keys](keys.txt) [drawing](keys.svg) [other](<{told['attachment']}.txt>)\n\n"
+        f"```{told['code']}\n{told['code']}\n```\n",
+    )
+    write(root, f"{told['file name']}.md", "---\nid: named\n---\n\n# Zebra\n\n[[holder]]\n")
+    write(root, f"{told['other file name']}.md", "---\nid: other\n---\n\n# Okapi\n")
+    write(root, "hidden.md", f"---\nid: {told['memId']}\n---\n\n# Zebras\n\n[[holder]]\n")
+    write(root, "keys.txt", f"one\n{told['text file']}\nthree\n".encode("utf-16"))
+    write(root, "keys.svg", f"<svg><text>{told['drawing']}</text></svg>")
+    write(root, f"{told['attachment']}.txt", "x")
+    write(root, "pot.png", b"\x89PNG\r\n")
+    return root, told
+
+
+def leaked(told: dict[str, str], text: str) -> list[str]:
+    """Return the places of the secrets of which eight characters are in a text."""
+    return [
+        place
+        for place, value in told.items()
+        if any(value[at : at + 8] in text for at in range(len(value) - 7))
+    ]
+
+
+@pytest.mark.promise("S84")
+@pytest.mark.promise("S75")
+def test_pages_show_no_secret_and_lead_to_every_memory(
+    secretive: tuple[Path, dict[str, str]],
+) -> None:
+    """All pages and files that are linked are masked; a memId that is a secret has an address."""
+    from starlette.testclient import TestClient
+
+    from memvault.web.app import application
+    from memvault.web.session import WebSession
+
+    root, told = secretive
+    session = WebSession(root)
+    with TestClient(application(session, ACCESS, ("127.0.0.1", 8421)), f"http://{HOST}") as opened:
+        opened.get(ACCESS.first)
+        pages = ("/", "/?q=zebra", "/map", "/map.json", "/tags", "/overview", "/review")
+        waiting = [f"{ACCESS.base}{page}" for page in pages]
+        seen: dict[str, str] = {}
+        while waiting:
+            address = waiting.pop()
+            answer = opened.get(address)
+            assert answer.status_code == 200, address
+            seen[address] = f"{unquote(address)} {answer.text}"
+            assert leaked(told, seen[address]) == [], address
+            assert leaked(told, answer.content.decode("utf-16", "replace")) == [], address
+            if "text/html" in answer.headers["content-type"]:
+                found = [one.get("href", "") for _, one in Elements(answer.text).found]
+                waiting += [
+                    one
+                    for one in found
+                    if re.match(f"{ACCESS.base}/[mf]/", one) and one not in seen
+                ]
+        assert opened.get(f"{ACCESS.base}/f/{told['attachment']}.txt").status_code == 404
+        keys = opened.get(f"{ACCESS.base}/f/keys.txt").content.decode("utf-16")
+        assert keys == "one\n[masked: GitHub token]\nthree\n"
+    session.close()
+    (hidden,) = [
+        address for address in seen if re.fullmatch(f"{ACCESS.base}/m/hidden-[0-9a-f]+", address)
+    ]
+    assert "Zebras" in seen[hidden]
+
+
+@pytest.mark.promise("S85")
+def test_sites_and_graphs_show_no_secret_and_miss_no_memory(
+    run: Run, secretive: tuple[Path, dict[str, str]], tmp_path: Path
+) -> None:
+    """No file or file name of an export has a secret, and each memory has a page of its own."""
+    root, told = secretive
+    target = tmp_path / "site"
+    succeeded(run("export", str(target), "--to", "site", cwd=root))
+    succeeded(run("graph", str(tmp_path / "graph.html"), cwd=root))
+    for file in [*target.rglob("*.*"), tmp_path / "graph.html"]:
+        data = file.read_bytes() if file.is_file() else b""
+        shown = f"{file.name} {data.decode('utf-8', 'replace')} {data.decode('utf-16', 'replace')}"
+        assert leaked(told, shown) == [], file
+    titles = [page.read_text("utf-8") for page in (target / "notes").glob("*.html")]
+    assert len(titles) == 4
+    assert sum("<h1>Zebra</h1>" in text or "<h1>Okapi</h1>" in text for text in titles) == 2
+
+
+@pytest.mark.promise("S84")
+def test_rendered_text_is_masked_even_where_markup_cuts_a_secret() -> None:
+    """Text that is one word on the page is masked, with whatever markup, and so are attributes."""
+    value = made("GitHub token")[0]
+    for text in (
+        f"**{value[:6]}**{value[6:]}",
+        f"{value[:6]}*{value[6:20]}*`{value[20:]}`",
+        f"![{value}](/memvault-link/0)",
+        f'[x](https://x.example/{value} "{value}")',
+        f"    {value}",
+        f"| a |\n|---|\n| ~~{value[:9]}~~{value[9:]} |",
+    ):
+        html = to_html(text, [], BUILTIN)
+        assert leaked({"": value}, html) == [], html
+        assert "[masked: GitHub token]" in unquote(html)
