@@ -4,7 +4,8 @@
 the tools to list; ``results``, ``resources`` and ``prompts`` build answers in the SDK's
 types, with secrets masked by ``redaction``; ``calls`` runs tools in threads and reports their
 progress; ``notifications`` sends changes and log messages; ``request_queue`` schedules requests,
-``fair_shares`` by what each caller has used; ``reads`` runs calls that only read; ``stdio`` is the transport over standard input and output. The MCP SDK is an optional
-dependency: only ``memvault.server``, which serves over HTTP, and the commands ``memvault mcp``
-and ``memvault serve`` import this package.
+``fair_shares`` by what each caller has used; ``reads`` runs calls that only read; ``stdio`` is the
+transport over standard input and output. The MCP SDK is an optional dependency: only
+``memvault.server``, which serves over HTTP, and the commands ``memvault mcp`` and
+``memvault serve`` import this package.
 """
