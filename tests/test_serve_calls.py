@@ -217,6 +217,7 @@ def test_request_with_an_id_of_a_wrong_type_is_refused(team: Path, run: Run) -> 
     ann = token(run, "ann", "team")
     with Served() as server:
         session = server.send(ann, HELLO_REQUEST).headers["mcp-session-id"]
+        message: dict[str, Any] = {}
         wrong: object
         for wrong in (True, None, 1.5, [1], {}):
             message = {"jsonrpc": "2.0", "id": wrong, "method": "tools/list", "params": {}}
