@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -18,9 +19,16 @@ from conftest import Run, sampled, soak_only, until, write
 
 pytest.importorskip("mcp", reason="the MCP SDK is not installed: pip install 'memvault[mcp]'")
 
-from http_client import HELLO_REQUEST, NOTE, Served, named, token
+from http_client import HELLO_REQUEST, LIMIT, NOTE, Served, named, token
 from mcp_client import LOADED as LOADED  # what commands begin with, see conftest
+from memvault.call import Caller
 from memvault.files.lock import FileLock
+from memvault.mcp.fair_shares import CallCosts
+from memvault.mcp.profiles import ToolSelection
+from memvault.mcp.reads import Lane, Read
+from memvault.mcp.request_queue import RequestQueue
+from memvault.server import read_pool
+from memvault.server.read_pool import ReadPool
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="processes are seen by it")
 _EITHER = pytest.mark.parametrize("workers", ["0", "2"])
@@ -168,6 +176,28 @@ def test_heavy_reads_of_a_token_run_apart(team: Path, run: Run, workers: str) ->
             for socket in heavy:
                 assert socket.recv(100).startswith(b"HTTP/1.1 200")
         assert len(_readers(server.process.pid)) == len(before) + 1
+
+
+def test_process_for_heavy_reads_ends_when_idle(
+    team: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The process that a heavy read started ends after a while without one, and starts again."""
+    monkeypatch.setattr(read_pool, "_IDLE_TIMEOUT", 0.1)
+
+    async def read_twice() -> None:
+        lane = Lane(RequestQueue(total=1), CallCosts())
+        pool = ReadPool(1, ToolSelection("all"), lane, gives_way=True)
+        await pool.start()
+        for _ in range(2):
+            assert not _readers(os.getpid())
+            read = Read(team, Caller(scope="read"), "vault_stats", {})
+            assert not (await pool.run(read, "a", None)).is_error
+            async with asyncio.timeout(LIMIT):
+                while _readers(os.getpid()):
+                    await asyncio.sleep(0.05)
+        await pool.close()
+
+    asyncio.run(read_twice())
 
 
 def test_workers_answer_as_one_process_does(team: Path, run: Run) -> None:

@@ -217,8 +217,9 @@ def test_request_with_an_id_of_a_wrong_type_is_refused(team: Path, run: Run) -> 
     ann = token(run, "ann", "team")
     with Served() as server:
         session = server.send(ann, HELLO_REQUEST).headers["mcp-session-id"]
-        wrongs: tuple[Any, ...] = (True, None, 1.5, [1], {})
-        for wrong in wrongs:
+        message: dict[str, Any] = {}
+        wrong: object
+        for wrong in (True, None, 1.5, [1], {}):
             message = {"jsonrpc": "2.0", "id": wrong, "method": "tools/list", "params": {}}
             answer = server.send(ann, message, Mcp_Session_Id=session)
             assert (answer.status, "id" in answer.json["error"]) == (400, True)

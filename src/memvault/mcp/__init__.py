@@ -3,8 +3,9 @@
 ``server`` handles the protocol's requests with the SDK's low-level server. ``profiles`` selects
 the tools to list; ``results``, ``resources`` and ``prompts`` build answers in the SDK's
 types, with secrets masked; ``calls`` runs tools in threads and reports their
-progress; ``notifications`` sends changes and log messages; ``request_queue`` schedules requests
-fairly; ``stdio`` is the transport over standard input and output. The MCP SDK is an optional
-dependency: only ``memvault.server``, which serves over HTTP, and the commands ``memvault mcp``
-and ``memvault serve`` import this package.
+progress; ``notifications`` sends changes and log messages; ``request_queue`` schedules requests,
+``fair_shares`` by what each caller has used; ``reads`` runs calls that only read; ``stdio`` is the
+transport over standard input and output. The MCP SDK is an optional dependency: only
+``memvault.server``, which serves over HTTP, and the commands ``memvault mcp`` and
+``memvault serve`` import this package.
 """
