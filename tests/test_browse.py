@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+import pty
+import select
 import sys
+import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -12,7 +15,7 @@ import pytest
 from textual.pilot import Pilot
 from textual.widgets import Input, OptionList, Static
 
-from conftest import Run, succeeded, write
+from conftest import Run, succeeded, until, write
 from memvault.cli.browse.app import MemoryBrowser
 from memvault.cli.browse.session import BrowsedMemory, BrowserSession
 from memvault.cli.options import GlobalOptions
@@ -310,3 +313,39 @@ def test_show_without_a_name_picks_one(notes: Path) -> None:
     assert "etag" in text
     code, text = at_terminal(notes, "show", answer="\x1b", asked="Wombats")
     assert code == 130, text
+
+
+WAITING_EDITOR = """
+import sys, time
+print("editor is open", flush=True)
+sys.stdin.read()
+time.sleep(60)
+"""
+
+
+def code_after_closing(folder: Path, variables: dict[str, str]) -> int:
+    """Browse in a terminal, and close it while a memory is in the editor; return the exit code."""
+    child, terminal = pty.fork()
+    if child == 0:
+        os.chdir(folder)
+        os.environ |= variables
+        os.execv(sys.executable, [sys.executable, "-m", "memvault", "browse", "type:fact"])
+    shown, has_asked = b"", False
+    while b"editor is open" not in shown:
+        assert select.select([terminal], [], [], 60)[0], shown
+        shown += os.read(terminal, 65_536)
+        if not has_asked and b"digs" in shown:
+            os.write(terminal, b"\r")
+            has_asked = True
+    time.sleep(0.1)
+    os.close(terminal)
+    ended = os.WEXITED | os.WNOHANG | os.WNOWAIT
+    until(lambda: os.waitid(os.P_PID, child, ended) is not None)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def test_closing_the_terminal_ends_the_browser(notes: Path, tmp_path: Path) -> None:
+    """A terminal that closes while a memory is in the editor leaves no browser behind."""
+    script = write(tmp_path, "editor.py", WAITING_EDITOR)
+    variables = {"TERM": "xterm", "LINES": "30", "VISUAL": f"{sys.executable} {script}"}
+    assert code_after_closing(notes, variables) == 129

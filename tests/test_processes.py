@@ -217,6 +217,60 @@ def test_a_signal_that_python_drops_is_not_lost(sent: signal.Signals, code: int)
     assert (process.returncode, process.stdout, process.stderr) == (code, b"", b"")
 
 
+BUSY = """
+import sys, threading
+from memvault.cli.shutdown import exit_process, run_guarded
+def work():
+    while True:
+        pass
+def run():
+    threading.Thread(target=work).start()
+    print("ready", flush=True)
+    threading.Event().wait(60)
+    return 0
+exit_process(run_guarded(run))
+"""
+
+
+@BOTH
+def test_a_signal_ends_a_process_whose_threads_go_on(sent: signal.Signals, code: int) -> None:
+    """A thread that never ends does not keep a process that was told to end."""
+    process = subprocess.Popen([sys.executable, "-c", BUSY], stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"ready\n"
+    process.send_signal(sent)
+    try:
+        assert process.wait(30) == code
+    finally:
+        process.kill()
+        process.stdout.close()
+        process.wait()
+
+
+WAITING = """
+import os, signal, sys, threading, time
+from memvault.cli.shutdown import exit_process, run_guarded
+from memvault.process import run_interactive
+def send():
+    time.sleep(0.5)
+    signal.pthread_kill(threading.get_ident(), int(sys.argv[1]))
+    time.sleep(60)
+def run():
+    threading.Thread(target=send, daemon=True).start()
+    command = [sys.executable, "-c", "import time; time.sleep(20)"]
+    return run_interactive(command, dict(os.environ))
+exit_process(run_guarded(run))
+"""
+
+
+@pytest.mark.parametrize(("sent", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+def test_a_signal_that_another_thread_gets_ends_a_wait(sent: signal.Signals, code: int) -> None:
+    """A closing terminal may signal any thread; a process that waits for an editor ends then."""
+    command = [sys.executable, "-c", WAITING, str(int(sent))]
+    null = subprocess.DEVNULL
+    assert subprocess.run(command, stdout=null, timeout=15, check=False).returncode == code
+
+
 STARTING = """
 import atexit, os, runpy, sys
 sent, last, seen = int(sys.argv[1]), int(sys.argv[2]), 0

@@ -31,6 +31,8 @@ _MIN_PAUSE, _MAX_PAUSE = 0.001, 0.05
 """Seconds between two checks whether the program has ended."""
 _PATH_LIKE = ("PATH", "PERL5LIB", "PERLLIB", "RUBYLIB")
 """Suffixes of environment variables that list folders to search for programs and modules."""
+_SIGNAL_SECONDS = 0.5
+"""Seconds after which a signal is noticed that did not interrupt the main thread's wait."""
 _GRACE_SECONDS = 1.0
 """Seconds that processes left by a program may continue writing after it has ended."""
 
@@ -117,6 +119,7 @@ def run_interactive(
         UsageError: there is no such program, or it cannot be started.
     """
     import subprocess
+    import threading
 
     full_command = [find_program(command[0], None, environment), *command[1:]]
     stdin = None if text is None else subprocess.PIPE
@@ -133,7 +136,11 @@ def run_interactive(
         ) from error
     try:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # in this process only
-        child.communicate(None if text is None else text.encode("utf-8", "replace"))
+        data = None if text is None else text.encode("utf-8", "replace")
+        waiting = threading.Thread(target=child.communicate, args=(data,), daemon=True)
+        waiting.start()
+        while waiting.is_alive():  # Python acts on a signal that another thread got in between
+            waiting.join(_SIGNAL_SECONDS)
         return child.returncode
     finally:
         signal.signal(signal.SIGINT, before if before is not None else signal.SIG_DFL)

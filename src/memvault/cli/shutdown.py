@@ -22,6 +22,10 @@ _RETRY_INTERVAL = 0.5
 """Seconds after which a process that has not terminated yet is interrupted again."""
 _CLEANUP_TIMEOUT = 10.0
 """Seconds that cleanup may take after a termination signal."""
+_THREADS_TIMEOUT = 2.0
+"""Seconds that other threads may work on after a termination signal."""
+_BY_SIGNAL = 128
+"""An exit code above this is that of a termination signal."""
 _STDERR = 2
 """The descriptor of standard error."""
 _received: list[int] = []
@@ -132,9 +136,9 @@ def exit_process(code: int) -> None:
 
     The exit handlers run, and standard output and error are flushed. Returns instead where Python
     has more to do: another thread still works, a debugger, profiler or coverage tool watches, or
-    the output cannot be written.
+    the output cannot be written. After a termination signal other threads have two seconds.
     """
-    if _is_watched() or _has_threads():
+    if _is_watched() or _has_threads(code > _BY_SIGNAL):
         return
     atexit._run_exitfuncs()  # noqa: SLF001  # as multiprocessing does before os._exit
     try:
@@ -146,13 +150,22 @@ def exit_process(code: int) -> None:
     os._exit(code)
 
 
-def _has_threads() -> bool:
-    """Return whether another thread than the main one works, for which Python waits."""
+def _has_threads(is_terminated: bool) -> bool:
+    """Return whether another thread than the main one works, for which Python waits.
+
+    A process that was told to end waits for a limited time only.
+    """
     threading = sys.modules.get("threading")
     if threading is None:
         return False
     main = threading.main_thread()
-    return any(thread is not main and not thread.daemon for thread in threading.enumerate())
+    working = [one for one in threading.enumerate() if one is not main and not one.daemon]
+    if not is_terminated:
+        return bool(working)
+    deadline = time.monotonic() + _THREADS_TIMEOUT
+    for thread in working:
+        thread.join(max(0.0, deadline - time.monotonic()))
+    return False
 
 
 def _is_watched() -> bool:

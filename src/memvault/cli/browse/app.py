@@ -154,6 +154,15 @@ class MemoryBrowser(App[BrowsedMemory]):
         event.stop()
         self.action_edit()
 
+    def end_input(self) -> None:
+        """End the thread that reads keys, which Textual leaves running after a termination signal.
+
+        At the end of a closed terminal it would read without a pause.
+        """
+        ended = getattr(self._driver, "exit_event", None)
+        if ended is not None:
+            ended.set()
+
     def progress(self, what: str, done: int, total: int) -> None:
         """Show how far the index is; called in the thread of the session."""
         self.call_from_thread(self._show_status, f"{what} {done:,} of {total:,}")

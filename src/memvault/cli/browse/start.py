@@ -45,5 +45,6 @@ def run(options: GlobalOptions, query: str, picks: bool = False) -> tuple[str, s
     try:
         chosen = browser.run()
     finally:
+        browser.end_input()
         session.close()
     return None if chosen is None else (chosen.path, chosen.title)
