@@ -308,7 +308,7 @@ def test_a_vault_that_ignores_facts_says_so(run: Run, folder: Path) -> None:
     """Where nothing can be written because of exclusions, the message gives the reason."""
     write(folder, "memvault.toml", 'version = 1\nignore = ["fact"]\n')
     put_all(folder, WEEK)
-    assert "would not be a memory" in refused(run("consolidate", "--apply"), 1)
+    assert "is excluded from the vault" in refused(run("consolidate", "--apply"), 1)
 
 
 def test_two_that_apply_at_once_write_nothing_twice(run: Run, folder: Path) -> None:

@@ -20,8 +20,8 @@ from memvault.workspace import Workspace
 from test_deep import _deep, _filled, _text
 
 
-def test_failure_note_ends_with_the_failure(folder: Path, auto: None) -> None:
-    """A process that stays stops to warn once vectors can be computed again."""
+def test_failure_warning_stops_after_recovery(folder: Path, auto: None) -> None:
+    """A long-running process stops warning once vectors can be computed again."""
     _filled(folder, 2)
     deep = index_of(folder) / "deep"
     with open_vault(folder) as vault, FileLock(deep / "following.lock"):

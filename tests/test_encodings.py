@@ -1,4 +1,4 @@
-"""Files in other encodings than UTF-8: read by what they probably are, and kept so."""
+"""Files that are not UTF-8: their encoding is detected and preserved."""
 
 from __future__ import annotations
 

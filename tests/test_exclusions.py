@@ -34,7 +34,21 @@ note_paths = st.lists(
     unique=True,
 )
 pieces = st.sampled_from(
-    ["a", "b", "ab", "n", ".md", "*", "**", "?", "/", "!", "[ab]", "[!a]", "[^b]", "\\", "#", " "]
+    [
+        *("a", "b", "ab", "n", ".md", "*", "**", "?", "/", "!", "\\", "#", " ", "[", "]", "-"),
+        *(
+            "[ab]",
+            "[!a]",
+            "[^b]",
+            "[a]",
+            "[a-b]",
+            "[b-a]",
+            "[]a]",
+            "[[:alpha:]]",
+            "[a&&b]",
+            "[\\]a]",
+        ),
+    ]
 )
 lines = st.lists(pieces, min_size=1, max_size=6).map("".join)
 
@@ -52,6 +66,7 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @example(["a/", "!a/b/"], ["a/b/n.md"])
 @example(["/a/**/b", "**/ab", "ab/**"], ["a/b/n.md", "a/x/b/n.md", "b/ab/n.md", "ab/n.md"])
 @example(["a*b/*c"], ["aab/abc/n.md", "ab/abc/n.md"])
+@example(["[z-a].md", "[a--b].md", "[!--a&&b]", "[[:digit:]x"], ["a.md", "b.md", "a/n.md"])
 def test_ignore_files_exclude_the_same_files_as_git(
     repository: Path, patterns: list[str], paths: list[str]
 ) -> None:
@@ -132,7 +147,7 @@ def test_excluded_folder_accepts_no_new_memory(folder: Path, run: Run) -> None:
     """A memory that could not be found again is refused, with the way to include its folder."""
     write(folder, ".gitignore", "fact/\n")
     message = refused(run("remember", "Tides", "High at noon.", "--type", "fact"), 1)
-    assert "would not be a memory" in message
+    assert "is excluded from the vault" in message
     write(folder, ".ignore", "!fact/\n")
     succeeded(run("remember", "Tides", "High at noon.", "--type", "fact"))
     assert titles(succeeded(run("recall", "tides", "--json")).json) == ["Tides"]
@@ -144,7 +159,7 @@ def test_init_lists_excluded_folders(tmp_path: Path, run: Run) -> None:
     write(tmp_path, ".gitignore", "private/\n")
     done = succeeded(run("init", str(tmp_path)))
     assert "1 markdown file" in done.out
-    assert "Left out: node_modules, private" in done.out
+    assert "Excluded: node_modules, private" in done.out
     made = succeeded(run("init", str(tmp_path / "empty"), "--json")).json
     assert "excluded" not in made
 

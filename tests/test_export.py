@@ -388,7 +388,7 @@ def test_name_taken_while_writing_is_kept(tmp_path: Path) -> None:
 
 
 def test_interrupted_export_leaves_nothing(tmp_path: Path) -> None:
-    """An error while a file is written deletes it, and keeps an older one."""
+    """A failed write removes the partial file and keeps the existing one."""
     for before in (None, "old"):
         if before:
             write(tmp_path, "x.md", before)

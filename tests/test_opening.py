@@ -315,7 +315,7 @@ def test_a_text_is_kept_if_it_cannot_be_remembered(
     scripted(folder, monkeypatch, "path.write_text('Pier 4.\\n', 'utf-8')\nsys.exit(1)")
     code, shown = at_terminal(folder, "remember", "Ferry")
     (draft,) = (folder / ".memvault/drafts").iterdir()
-    assert (code, "your text is in" in shown) == (1, True), shown
+    assert (code, "your text was saved in" in shown) == (1, True), shown
     succeeded(run("remember", "Ferry", f"@{draft}"))
     assert "Pier 4." in succeeded(run("show", "Ferry")).out
 

@@ -488,7 +488,7 @@ def test_open_runtime_folder_is_not_used(mode: int, tmp_path: Path) -> None:
 
 
 def limited(*limits: str) -> Sequence[str]:
-    """Return what runs a command with other limits."""
+    """Return a command prefix that runs a program with different limits."""
     if not shutil.which("prlimit"):
         pytest.skip("there is no prlimit")
     return ["prlimit", *limits]
@@ -511,7 +511,7 @@ def test_few_descriptors_are_reported(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("descriptors", [5, 12])
-def test_process_without_descriptors_lets_go_of_outputs(
+def test_resident_closes_client_output_when_out_of_descriptors(
     descriptors: int, folder: Path, watching: Watching
 ) -> None:
     """Once a command has ended, its output is closed, however few files may be open."""
@@ -540,7 +540,7 @@ def test_json_reports_a_process_that_died(folder: Path, watching: Watching) -> N
 
 @pytest.mark.parametrize("side", ["client", "server"])
 def test_other_clock_is_not_used(side: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A command is never run by a process that has another time of day."""
+    """A command is never run by a process with a different system time."""
     monkeypatch.delenv("MEMVAULT_RESIDENT")
     code = {side: f"{_OTHER_CLOCK}; {_RUN}"}
     server = [sys.executable, "-c", code.get("server", _RUN), "watch"]
@@ -552,7 +552,7 @@ def test_other_clock_is_not_used(side: str, folder: Path, monkeypatch: pytest.Mo
         )
         client = [sys.executable, "-c", code.get("client", _RUN), "watch", "--status", "--json"]
         done = subprocess.run(client, cwd=folder, stdout=subprocess.PIPE, check=True)
-        assert json.loads(done.stdout)["unused"] == "another time of day"
+        assert json.loads(done.stdout)["unused"] == "different system time"
     finally:
         process.kill()
         process.wait()
@@ -569,7 +569,7 @@ def test_status_and_detach_report_another_version(folder: Path, watching: Watchi
             assert ran.json["process"] == watching.process.pid
             assert (variable or "another version") in ran.json["unused"]
             shown = _memvault(folder, *prefix, words=("watch", "--status")).out
-            assert "not used from here" in shown
+            assert "unavailable here" in shown
             detached = _memvault(folder, *prefix, words=("watch", "--detach"))
             assert (detached.code, "--stop" in detached.err) == (1, True)
         finally:

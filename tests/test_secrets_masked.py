@@ -412,7 +412,7 @@ def _vault_of_secrets(vault: Vault, root: Path) -> dict[str, str]:
 
 @pytest.mark.promise("S87")
 @pytest.mark.promise("S72")
-def test_tools_show_secrets_only_to_those_who_ask_for_a_text(vault: Vault, folder: Path) -> None:
+def test_only_text_returning_tools_show_secrets(vault: Vault, folder: Path) -> None:
     """Results, warnings and errors of all other tools are masked at the shell and in Python."""
     write(folder, "memvault.toml", "version = 1\nworld.enabled = true\n")
     told = _vault_of_secrets(vault, folder)

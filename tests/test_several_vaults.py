@@ -578,7 +578,7 @@ def test_default_vault_is_used_outside_of_any_vault(tmp_path: Path, run: Run) ->
     notes, elsewhere = tmp_path / "My Notes", tmp_path / "elsewhere"
     elsewhere.mkdir()
     made = succeeded(run("init", str(notes), "--default", cwd=tmp_path))
-    assert "Outside of any vault it is used as my-notes" in made.out
+    assert "Default vault, named my-notes" in made.out
     done = succeeded(run("remember", "Tides", "High at noon.", cwd=elsewhere))
     assert done.err.splitlines()[0] == f"note: using your default vault my-notes: {notes}"
     assert not list(elsewhere.iterdir())

@@ -279,7 +279,7 @@ def test_the_map_is_a_file_that_needs_nothing(run: Run, root: Path, tmp_path: Pa
     target.write_text("<p>mine</p>", "utf-8")
     assert "did not make it" in refused(run("graph", str(target), cwd=root), 1)
     assert target.read_text("utf-8") == "<p>mine</p>"
-    assert "is no HTML file" in refused(run("graph", "map.txt", cwd=root), 2)
+    assert "is not an HTML file" in refused(run("graph", "map.txt", cwd=root), 2)
     for inside in ("map.html", "no/such/map.html"):
         assert "is inside the vault" in refused(run("graph", inside, cwd=root), 1)
         assert not (root / inside).exists()
@@ -440,7 +440,7 @@ def command_lines() -> str:
 @pytest.mark.promise("S93")
 @pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="needs /proc")
 @pytest.mark.parametrize("ends", ["opened", "terminated"])
-def test_no_command_line_has_the_address(root: Path, tmp_path: Path, ends: str) -> None:
+def test_web_address_never_appears_in_command_lines(root: Path, tmp_path: Path, ends: str) -> None:
     """The browser is given a private file that leads to the address and is soon deleted."""
     log = tmp_path / "opened"
     browser = program(tmp_path / "bin/browser", log)
@@ -623,7 +623,7 @@ def test_a_port_that_is_taken_is_named() -> None:
 @pytest.mark.promise("S94")
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems have one loopback address")
 def test_each_run_has_an_address_of_its_own(root: Path) -> None:
-    """A page that a server left in the browser, such as a service worker, is never for it."""
+    """A service worker that another server left in the browser never applies to these pages."""
     from memvault.web.server import listening
 
     with listening(None) as first, listening(None) as second:

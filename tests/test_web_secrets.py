@@ -20,7 +20,7 @@ PLACES = (
     *("title", "tag", "type", "memId", "file name", "other file name", "heading", "bold"),
     *("escaped", "link", "address", "picture", "code", "text file", "drawing", "attachment"),
 )
-"""Where the vault of the next fixture has a secret."""
+"""Where the fixture's vault contains secrets."""
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +61,7 @@ def leaked(told: dict[str, str], text: str) -> list[str]:
 
 @pytest.mark.promise("S84")
 @pytest.mark.promise("S75")
-def test_pages_show_no_secret_and_lead_to_every_memory(
+def test_pages_mask_secrets_and_link_every_memory(
     secretive: tuple[Path, dict[str, str]],
 ) -> None:
     """All pages and files that are linked are masked; a memId that is a secret has an address."""

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 SecretVisibility = Literal["shown", "asked", "masked"]
-"""Which results show secrets: all, those of tools that are asked for a text, or none."""
+"""Which results show secrets: all, only those of tools that read text on request, or none."""
 Scope = Literal["read", "write", "all"]
 """What a caller may do: read; also write memories and its own files; also maintain the vault."""
 

@@ -26,8 +26,8 @@ def browse(
 ) -> None:  # fmt: skip
     """Find, read and change memories on the whole screen, as you type.
 
-    Enter opens the editor at the line that fits, F1 shows the keys. Where there is no
-    terminal, what is found is listed.
+    Enter opens the editor at the matching line; F1 shows the keys. Without a terminal,
+    it prints a list of results.
     """
     if start.has_screen(options):
         start.run(options, query)

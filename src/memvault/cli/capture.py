@@ -46,9 +46,9 @@ def today(
     """Add a thought to today's daily note, or open the note in your editor.
 
     The text becomes an item of a list, with the time; one that begins with [ ] becomes a
-    task. A missing note begins with the vault's template. Path, template and the heading
-    to add below are settings; path and template may also be those of Obsidian's daily
-    notes. Where there is no terminal to open an editor in, the note is shown.
+    task. A new note is created from the vault's template. The path, template and heading to
+    add under come from settings; the path and template can also come from Obsidian's
+    daily notes. Without a terminal for the editor, the note is printed.
     """
     given = text or _piped(options, required=False)
     if given or not options.may_ask:

@@ -36,7 +36,7 @@ def open_address(url: str, root: Path) -> None:
     environment = _environment(root)
     opener = process.find_first(_OPENERS, environment)
     if opener is None:
-        raise Refused("There is no program here that opens Obsidian's addresses", hint)
+        raise Refused("No program found that can open obsidian:// links", hint)
     code = process.run_interactive([opener, url], environment)
     if code:
         raise Refused(f"{Path(opener).name} could not open it: it ended with {code}", hint)

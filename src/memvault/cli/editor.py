@@ -266,7 +266,7 @@ def _draft(root: Path, title: str, template: str, command: str) -> Iterator[str]
         hint = "save a text before you close the editor; VS Code only waits for that as code --wait"
         raise problem or Refused(f"Nothing was remembered: {what}", hint)
     shown = sanitize.quote_argument(f"@{file}")
-    kept = f"your text is in {file}; memvault {command} {shown} takes it from there"
+    kept = f"your text was saved in {file}; to use it, run memvault {command} {shown}"
     try:
         if problem is not None:
             raise problem

@@ -73,8 +73,8 @@ _NOT_COMPARED = (VARIABLE, "MEMVAULT_PAGER")
 """Variables that only the client reads."""
 _RECENT_SECONDS = 600.0
 _LOST = 70
-_LOST_MESSAGE = "The resident process ended while it ran the command"
-_LOST_HINT = "memvault log shows what was changed; then run it again"
+_LOST_MESSAGE = "The resident process ended while running the command"
+_LOST_HINT = "check memvault log for changes, then run the command again"
 
 
 def hand_over(arguments: Sequence[str]) -> int | None:
@@ -248,7 +248,7 @@ def _agree(connection: socket, server: Process) -> bytes:
     with peer.Process(os.getpid()) as own:
         differing = peer.differences(server.rights(), own.rights())
     if differing:
-        raise PermissionError(f"other {', '.join(differing)}")
+        raise PermissionError(f"different {', '.join(differing)}")
     secret, descriptor = peer.keep_secret()
     try:
         theirs = server.secret(SECRET_DESCRIPTOR).to_bytes(SECRET_SIZE, "big")

@@ -44,16 +44,16 @@ def _is_looked_at() -> bool:
 
 _OVERVIEW = {
     "Find and read": (
-        ("recall QUESTION", "Find the memories that answer, the best first"),
+        ("recall QUESTION", "Find the memories that answer, best first"),
         ("browse", "Find, read and edit on the whole screen"),
         ("show MEMORY", "Read a whole memory"),
         ("list", "List memories, newest change first"),
         ("tasks", "List the tasks in all notes"),
         ("context TASK", "Print the memories for a task as one block for a prompt"),
     ),
-    "Write and look after": (
+    "Write and maintain": (
         ("remember TITLE TEXT", "Write a new memory"),
-        ("today TEXT", "Add a thought to the note of the day"),
+        ("today TEXT", "Add a thought to today's daily note"),
         ("capture TEXT", "Remember a thought without a title"),
         ("compound MEMORY TEXT", "Add to a memory"),
         ("edit MEMORY", "Edit a memory in your editor"),

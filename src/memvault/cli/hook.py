@@ -186,7 +186,7 @@ def _project_task(folder: Path) -> str:
 
 
 def _prompt(line: HookInvocation, given: Mapping[str, Any]) -> str:
-    """Return the memories that match a prompt at least fairly, one per line, within the budget."""
+    """Return the memories that may answer a prompt, one per line, within the budget."""
     from memvault import clock
     from memvault.agents import prompt
     from memvault.index.embedding import tokenizer

@@ -131,7 +131,7 @@ def find_peer(connection: socket) -> Process:
 
 
 def _check_number(connection: socket, number: int) -> None:
-    """Raise OSError if a process has ended, and another one may have its number.
+    """Raise OSError if a process has ended, since its id may have been reused.
 
     Older kernels cannot tell. There, and for a socket that another process has inherited, only
     the sender of a later message counts: see ``sender_of``.

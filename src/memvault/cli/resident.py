@@ -92,7 +92,9 @@ class Resident:
         with peer.Process(os.getpid()) as own:
             limits = waiting_clients.limits_of(own)  # before they are raised
             if peer.may_be_sandboxed(own.rights()):
-                raise Refused("A process in a sandbox can serve no others", "run memvault as usual")
+                raise Refused(
+                    "The resident process cannot run in a sandbox", "run commands without it"
+                )
         _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
         if most < _MIN_DESCRIPTORS:
             raise Refused(
@@ -164,7 +166,7 @@ class Resident:
         ready: set[int],
         kept: kept_vaults.KeptWorkspaces,
     ) -> bool:
-        """Accept a client, and run the commands that are whole; return whether there was one.
+        """Accept a client and run fully received commands; return whether any ran.
 
         ``ready`` are the descriptors that can be read.
         """
@@ -230,12 +232,12 @@ class Resident:
     def _reason_against(self, request: Request) -> str:
         """Return why the commands of a process are not run here, empty if they may be."""
         if request.identity != self._identity or _program_state() != self._program:
-            return "another version or installation of memvault, or other options of Python"
+            return "different memvault version, installation or Python options"
         if abs(request.milliseconds - time.time() * 1_000) > _MAX_CLOCK_DIFFERENCE:
-            return "another time of day"
+            return "different system time"
         theirs = request.compared
         names = {name for name, _ in theirs.items() ^ self._variables.items()}
-        return f"other values of {', '.join(sorted(names))}" if names else ""
+        return f"different values of {', '.join(sorted(names))}" if names else ""
 
     def _ready_for(self, request: Request) -> bytes | None:
         """Return the answer to a request, None if the client has to run the command."""
@@ -297,7 +299,7 @@ def _is_committed(vault: str | None, arguments: list[str]) -> bool:
     Raises:
         MemvaultError: there is no vault, or its settings are invalid.
     """
-    workspace = kept_vaults.open_workspace(locate.find_vault(vault))
+    workspace = kept_vaults.open_workspace(locate.find_vault(vault, lambda *_: None))
     workspace.refresh_settings()
     if workspace.settings.git.autocommit:
         return True
@@ -360,7 +362,7 @@ def _null_device() -> int:
 
 
 def _leave_streams(null: int) -> None:
-    """Read and write nothing between two commands; needs no further descriptor."""
+    """Point the standard streams at the null device between commands; open no descriptor."""
     for number in range(_STREAMS):
         os.dup2(null, number)
 

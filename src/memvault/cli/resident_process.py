@@ -18,7 +18,7 @@ _START_SECONDS = 10.0
 _STOP_SECONDS = 10.0
 _STEP = 0.05
 _MAX_REASON = 1 << 16
-_OTHER = "other limits or priority, or another version of memvault"
+_OTHER = "different resource limits, priority or memvault version"
 
 
 def socket_folder() -> Path:
@@ -52,8 +52,8 @@ def start(folder: Path) -> None:
     found = find(folder)
     if found is not None and found.unused:
         raise Refused(
-            f"Process {found.number} runs, and leaves commands from here alone: {found.unused}",
-            "memvault watch --stop ends it",
+            f"Resident process {found.number} cannot run commands from here: {found.unused}",
+            "run memvault watch --stop, then start it again",
         )
     if found is not None:
         return

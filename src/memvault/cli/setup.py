@@ -117,7 +117,7 @@ def _summary(title: str, found: Mapping[str, Any]) -> str:
     if not number:
         return "There is nothing to change"
     if not found["written"]:
-        return f"Nothing was changed: {files} would be; --yes writes them"
+        return f"No changes written; {files} would change. Run again with --yes"
     if found["removed"]:
         return f"Took memvault out of {title}: {files}"
     return f"Set {title} up: {files}\nNext: {found['next']}"
@@ -131,7 +131,6 @@ def _setup_context(options: GlobalOptions, user: bool, remove: bool) -> SetupCon
         VaultNotFound: If there is no vault.
     """
     from memvault.clients.programs import SetupContext
-    from memvault.settings.locate import find_vault
 
     try:
         home = Path.home()
@@ -140,7 +139,7 @@ def _setup_context(options: GlobalOptions, user: bool, remove: bool) -> SetupCon
     root = Path.cwd().resolve()
     if not user and root == home.resolve():
         raise Refused("This folder is your home, and no project", "memvault setup PROGRAM --user")
-    vault = root if remove else find_vault(options.vault)
+    vault = root if remove else options.root()
     vault_option = "" if root.is_relative_to(vault) and not user else str(vault)
     if vault_option and not user and vault.is_relative_to(root):
         vault_option = vault.relative_to(root).as_posix()

@@ -103,10 +103,10 @@ def import_notes(
     to: Annotated[str, Arg("The folder in the vault", metavar="FOLDER")] = "",
     yes: Annotated[bool, Arg("Do not ask")] = False,
     with_instructions: Annotated[
-        bool, Arg("Import files that programs read as instructions or settings, such as AGENTS.md")
+        bool, Arg("Also import instruction or settings files that programs read, such as AGENTS.md")
     ] = False,
     agents: Annotated[
-        bool, Arg("Import messages and state of agents, in agents/ and spaces/")
+        bool, Arg("Also import agent messages and state (agents/ and spaces/)")
     ] = False,
     kinds: Annotated[bool, Arg("List the kinds of sources")] = False,
 ) -> dict[str, Any]:
@@ -185,7 +185,7 @@ def _import(
             reason = ": ".join(filter(None, problems[0]))
             raise UsageError(
                 f"Nothing in {source.path} can be imported: {reason}",
-                "export it again, or --from KIND names its kind",
+                "export it again, or pass --from KIND",
                 {key: result[key] for key in ("unreadable", "leftOut") if key in result},
             )
         return {**result, "next": "There is nothing to import"}

@@ -51,9 +51,9 @@ def _shown(made: Mapping[str, Any]) -> Mapping[str, Any]:
     view=Template(
         """{vault} is a vault
            {created:each}
-        {untouched:markdown file|markdown files} in it can be recalled now, unchanged
-        Left out: {left_out}
-        Outside of any vault it is used as {default}
+        {untouched:markdown file|markdown files} can be recalled now; none were changed
+        Excluded: {left_out}
+        Default vault, named {default}
         Next: {next}""",
         _shown,
     ),
@@ -66,22 +66,24 @@ def init(
     ] = "",
     bare: Annotated[bool, Arg("Only memvault.toml")] = False,
     examples: Annotated[bool, Arg("Add an example memory per type")] = False,
-    default: Annotated[bool, Arg("Use it outside of any vault, under the folder's name")] = False,
+    default: Annotated[bool, Arg("Make this your default vault, named after the folder")] = False,
 ) -> dict[str, Any]:
     """Create a vault in a folder; existing files are not changed.
 
     A new or empty folder gets the full template: settings, README, AGENTS.md,
     Obsidian settings and templates; --examples adds an example memory per type,
-    which list shows and searches leave out. A folder that has files only gets
-    memvault.toml. On a terminal, it offers to make your first vault the default one,
-    which every command uses outside of any vault.
+    which list shows and searches leave out. A folder that already has files
+    gets only memvault.toml. On a terminal, init offers to make your first vault the
+    default, which commands use when you are not in a vault.
     """
     from memvault.settings.vaults import has_default, make_default
     from memvault.vault.init import init_vault
 
     made = init_vault(folder or options.vault or ".", bare, examples)
     if not default and options.may_ask and not has_default():
-        default = output.prefers((), "Use this vault when you are outside of any vault?")
+        default = output.prefers(
+            (), "Make this your default vault, which recall also searches from other vaults?"
+        )
     if default:
         made["default"] = make_default(made["vault"])
     return made

@@ -30,7 +30,7 @@ _LIMITS = (
 )  # fmt: skip
 _LIMIT_WIDTH = 25
 _NICE = 16
-"""The place of the priority in /proc/PID/stat, counted from behind the name."""
+"""The index of the nice value in /proc/PID/stat, counted after the name."""
 _ANCILLARY = socket.CMSG_SPACE(peer.CREDENTIALS) + socket.CMSG_SPACE(4 * _STREAMS)
 
 

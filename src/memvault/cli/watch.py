@@ -23,7 +23,7 @@ own_status: Callable[[], dict[str, Any]] | None = None
     view="""{running:a resident process runs|no resident process runs}  process {process}  \
         {commands:command|commands}  {megabytes:.0f} MB
            {vaults:each}
-           not used from here: {unused}
+           unavailable here: {unused}
         {stopped:the resident process has ended|no resident process runs}""",
     group="setup",
 )

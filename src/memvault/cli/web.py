@@ -22,14 +22,14 @@ def web(
     options: GlobalOptions,
     port: Annotated[
         int | None,
-        Arg("The port of 127.0.0.1, such as one to forward; 0 is a free one", minimum=0),
+        Arg("Port on 127.0.0.1, such as for SSH forwarding; 0 picks a free one", minimum=0),
     ] = None,
     no_open: Annotated[bool, Arg("Do not open the browser")] = False,
 ) -> None:
-    """Show the vault in a browser: search, read, a map, growth, what needs a person.
+    """Show the vault in a browser: search, memories, map, growth, items to review.
 
-    It serves this machine only, until Ctrl-C, to the browser that opens the address that
-    it prints. The pages read and change nothing. It needs the extra web.
+    It serves only this machine, and only the browser that opens the printed address.
+    Pages are read-only. Press Ctrl-C to stop. Requires the extra web.
     """
     root = options.root()
     with require_extra():
@@ -82,7 +82,7 @@ def graph(
     root = options.root()
     target = Path(file).expanduser()
     if target.suffix.lower() not in (".html", ".htm"):
-        raise UsageError(f"{file} is no HTML file", "end its name in .html")
+        raise UsageError(f"{file} is not an HTML file", "use a name ending in .html")
     require_outside(root, target)
     with require_extra():
         from memvault.web import graph_file

@@ -74,7 +74,7 @@ def broken_headers(vault: VaultInspection) -> Iterator[Finding]:
 @check(
     "front-matter-line",
     "warning",
-    "A line of a header that is not YAML: the others are read",
+    "A header line that is not valid YAML; the other lines are still read",
 )
 def unread_header_lines(vault: VaultInspection) -> Iterator[Finding]:
     for memory in vault.memories:

@@ -79,7 +79,8 @@ class _StaticSite:
 
     def _write_pages(self, call: Call, view: View) -> None:
         """Write the pages as of a view; all of them again if it becomes stale."""
-        self._written.clear()
+        for seen in (self._written, self._linked, self._texts):
+            seen.clear()
         chosen = {file.path for file in self._files.files if file.is_memory}
         records = [one for one in shown_records(view) if one.path in chosen]
         self._detector = call.settings.detector

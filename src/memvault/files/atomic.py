@@ -83,7 +83,7 @@ def _disk_full_error(path: Path | str) -> tuple[str, str]:
 
 
 def best_effort() -> contextlib.suppress:
-    """Ignore every error of the file system, mapped or not, in work that may fail unnoticed."""
+    """Suppress file system errors, mapped or not, in best-effort work."""
     return contextlib.suppress(OSError, StorageError, Refused)
 
 
@@ -367,47 +367,49 @@ def _remove_moved(source: Path, target: Path) -> None:
         raise
 
 
-def remove_stale_temp_files(folder: Path) -> None:
+def remove_stale_temp_files(folder: Path, only_own: bool = False) -> None:
     """Delete temporary files left in a folder by killed processes.
 
     Only names that this program gives to temporary files are considered, and no file is deleted
     whose process is alive, even if it is suspended. Those of this machine's processes are deleted
-    after a minute, others after an hour or a day.
+    after a minute, others after an hour or a day; never, if ``only_own`` is set.
     """
-    for path in _stale_temp_files(folder, _OWN_STALE_SECONDS):
+    for path in _stale_temp_files(folder, _OWN_STALE_SECONDS, only_own):
         with contextlib.suppress(OSError):
             path.unlink()
 
 
-def sweep_below(root: Path) -> None:
+def sweep_below(root: Path, only_own: bool = False) -> None:
     """Delete stale temporary files in a folder and its subfolders, except in ``.git``.
 
-    Those of this machine's processes are deleted at once.
+    Those of this machine's processes are deleted at once, and no others if ``only_own`` is set.
     """
-    for path in abandoned_below(root):
+    for path in abandoned_below(root, only_own):
         with contextlib.suppress(OSError):
             path.unlink()
 
 
-def abandoned_below(root: Path) -> Iterator[Path]:
+def abandoned_below(root: Path, only_own: bool = False) -> Iterator[Path]:
     """Yield the files that ``sweep_below`` would delete."""
     from memvault.files.walk import walk
 
     for parent, folders, names in walk(root):
         folders[:] = [name for name in folders if name != ".git"]
         if any(name.endswith(".tmp") for name in names):
-            yield from _stale_temp_files(Path(parent), 0.0)
+            yield from _stale_temp_files(Path(parent), 0.0, only_own)
 
 
-def _stale_temp_files(folder: Path, own_seconds: float) -> Iterator[Path]:
+def _stale_temp_files(folder: Path, own_seconds: float, only_own: bool) -> Iterator[Path]:
     with contextlib.suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
             named = entry.name.endswith(".tmp") and _TEMP_NAME.fullmatch(entry.name)
             if not named or (named[1] and is_alive(int(named[1]))):
                 continue
+            is_own = bool(named[2]) and named[2] == _process_space()
+            if only_own and not is_own:
+                continue
             limit = _STALE_SECONDS if named[1] else _UNKNOWN_STALE_SECONDS
-            if named[2] and named[2] == _process_space():
-                limit = own_seconds
+            limit = own_seconds if is_own else limit
             with contextlib.suppress(OSError):
                 age = time.time() - entry.stat(follow_symlinks=False).st_mtime
                 if age > limit or not limit:
@@ -416,7 +418,7 @@ def _stale_temp_files(folder: Path, own_seconds: float) -> Iterator[Path]:
 
 @lru_cache(maxsize=1)
 def _process_space() -> str:
-    """Return a name for all processes whose ids can be looked up here; empty if unknown.
+    """Return an id of this boot and PID namespace; empty if unknown.
 
     It differs for each machine, container and start of the system.
     """

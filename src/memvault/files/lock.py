@@ -208,7 +208,7 @@ class FileLock:
         return True
 
     def _open(self) -> int:
-        """Open the lock file, created if missing; another user's in a shared folder for reading."""
+        """Open or create the lock file; open another user's read-only if it cannot be written."""
         flags = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
         try:
             handle = os.open(self.path, flags | os.O_RDWR | os.O_CREAT, 0o666)

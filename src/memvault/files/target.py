@@ -234,8 +234,12 @@ class TargetFiles:
         with atomic.map_os_errors(self.folder.path / path):
             if parent != self._parent:
                 self.close()
-                for part in filter(None, parent.split("/")):
-                    self._opened.append(self._last.below(part))
+                try:
+                    for part in filter(None, parent.split("/")):
+                        self._opened.append(self._last.below(part))
+                except BaseException:
+                    self.close()
+                    raise
                 self._parent = parent
             with self._last.replacing(name, durable) as file:
                 file.write(data)
@@ -263,7 +267,7 @@ def target_file(path: Path, force: bool, mark: bytes = b"") -> Iterator[BinaryIO
         StorageError: the file cannot be written; an older file is unchanged.
     """
     with atomic.map_os_errors(path), open_folder(path.parent) as folder:
-        atomic.remove_stale_temp_files(path.parent)
+        atomic.remove_stale_temp_files(path.parent, only_own=True)
         message = f"{path} is there already" + (", and memvault did not make it" if mark else "")
         taken = Refused(message, "choose another name, or --force to replace it")
         before = folder.status(path.name)
@@ -298,7 +302,9 @@ def target_files(path: Path, force: bool, mark: str = "") -> Iterator[TargetFile
                 raise Refused(f"{path} belongs to another user", "--force writes into it")
             if folder.names() and not (mark and folder.own_file(mark, 0) is not None):
                 raise Refused(f"{path} is there already, and not empty", "--force writes into it")
-        atomic.sweep_below(path)  # an export that was killed could leave a file there
+        atomic.sweep_below(
+            path, only_own=True
+        )  # an export that was killed could leave a file there
         files = TargetFiles(folder)
         try:
             yield files

@@ -58,8 +58,8 @@ def apply(
             if not _is_name(error):
                 raise
             failed.append(Unreadable(item.path, error.message))
-        if store.change_set.warnings:
-            raise StorageError(store.change_set.warnings[0], "free some space, and import again")
+        if not store.change_set.is_recorded:
+            raise StorageError(store.change_set.warnings[-1], "free some space, and import again")
         done += 1
         progress(min(done, total), total)
     return failed
@@ -67,7 +67,7 @@ def apply(
 
 def _why_not_written(error: Exception) -> str:
     if isinstance(error, FileExistsError):
-        return "its place was taken meanwhile"
+        return "a file with this name was created during the import"
     return error.message if isinstance(error, MemvaultError) else records.reason_of(error)
 
 

@@ -46,8 +46,8 @@ class Included(NamedTuple):
 
 
 _DEFAULT = Included()
-_OF_AGENTS = "state or messages of agents; --agents imports them"
-_READ_AS = "programs read it as {}; --with-instructions imports it as it is"
+_OF_AGENTS = "agent state or messages; use --agents to import them"
+_READ_AS = "programs read it as {}; use --with-instructions to import it unchanged"
 
 
 class ImportPlan:

@@ -147,8 +147,8 @@ class SourceReader:
         for message in self._answers("recognise"):
             if message.name == "kind":
                 return kinds.find(message.values[0])
-        hint = "--from KIND names its kind"
-        raise UsageError(f"{self.source.path} takes too much time or memory to recognise", hint)
+        hint = "pass --from KIND"
+        raise UsageError(f"Detecting the kind of {self.source.path} hit a resource limit", hint)
 
     def read(self, kind: kinds.Kind) -> Iterator[Item]:
         """Yield what a source of a kind holds, as ``Kind.read``."""
@@ -166,7 +166,7 @@ class SourceReader:
                         yield item
             if is_complete:
                 return
-            reason = f"{kinds.REST}: it takes more time or memory than an import may use"
+            reason = f"{kinds.REST}: it exceeded the time or memory limit"
             yield Unreadable(current or self.source.label, reason)
             left_out.append(current)
             if not current or len(left_out) >= kinds.MAX_RESTARTS:
@@ -189,7 +189,7 @@ class SourceReader:
             self._process = None
 
     def _answers(self, *request: object) -> Iterator[ReaderMessage]:
-        """Yield the messages that answer a request, until the last or the end of the process.
+        """Yield the replies to a request until the last one or until the process exits.
 
         Raises:
             UsageError: the process reports an error of the user.
@@ -283,8 +283,8 @@ class _Sender:
         most = _MIN_ITEMS + len(self._source.names) + read // _MIN_ITEM
         if self._sent > max(_MIN_GROWN, _MAX_GROWTH * read) or self._items > most:
             raise _TooMuch(
-                f"{kinds.REST}: its {read:,} bytes became {self._items:,} notes and files of "
-                f"{self._sent >> 20:,} MB already, more than any program writes"
+                f"{kinds.REST}: {read:,} bytes expanded to {self._items:,} notes and files "
+                f"({self._sent >> 20:,} MB), over the import limit"
             )
 
 

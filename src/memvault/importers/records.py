@@ -21,7 +21,6 @@ _EXPECTED = (OSError, ValueError)
 """Errors that readers raise with a message for people."""
 _FOREIGN = (UnicodeError,)
 """Kinds of ``_EXPECTED`` whose messages are not for people."""
-_limits_time = _is_timing = False
 
 
 class RecordTooSlow(Exception):

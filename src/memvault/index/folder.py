@@ -41,7 +41,7 @@ DEEP = "deep"
 _DAY = 86_400.0
 _KEPT_DAYS = 90.0
 _KEPT_VERSION_DAYS = 30.0
-"""Days after which a part of an index that only another version can use is deleted."""
+"""Days after which index files that only another version can use are deleted."""
 
 
 class IndexFolder(NamedTuple):

@@ -67,9 +67,10 @@ class FairShares:
                 del self._used[other]
 
     def charge(self, key: Hashable, seconds: float) -> None:
-        """Add seconds that a request of a key has used; it may have left."""
+        """Charge a key for the seconds a request used, even if the key has left."""
         self._used[key] = self._used.get(key, self._floor) + seconds
-        self._left.setdefault(key, time.monotonic())
+        if key not in self._active:
+            self._left.setdefault(key, time.monotonic())
 
     def used(self, key: Hashable) -> float:
         """Return the seconds that a key has used."""

@@ -30,7 +30,7 @@ _LIST_LINE = lazy_pattern(r"[ \t]+\S|(?:[-*+]|\d{1,9}[.)])[ \t]")
 _ITEM_MARK = lazy_pattern(
     r"[ \t]*(?:[-*+][ \t]+)?(?P<task>\[[^\]\r\n]\](?:[ \t]+|$))|[ \t]*[-*+][ \t]+"
 )
-_BARE_TASK = lazy_pattern(r"([ \t]*)(\[[^\]\r\n]\][ \t]+\S)")
+_BARE_TASK = lazy_pattern(r"\A([ \t]*+)(\[[^\]\r\n]\][ \t]++\S)")
 """A line of a thought that begins like a task, without the mark of an item."""
 
 

@@ -13,7 +13,7 @@ from memvault import clock
 from memvault.errors import UsageError
 from memvault.index.protocol import KeywordQuery, MemoryRecord
 from memvault.model import MemoryType
-from memvault.vault.file_names import normalize_title, tag_key
+from memvault.vault.file_names import folded, normalize_title, tag_key
 from memvault.vault.paths import normal_type
 
 if TYPE_CHECKING:
@@ -275,12 +275,12 @@ def keys_with(view: View, text: str) -> Set[int] | None:
 
 def _folder(name: str) -> str:
     """Return a folder's path in the form in which paths are compared."""
-    parts = PurePosixPath(name.replace("\\", "/").casefold()).parts
+    parts = PurePosixPath(folded(name.replace("\\", "/"))).parts
     return "/".join(part for part in parts if part not in ("/", "."))
 
 
 def _is_in(path: str, folder: str) -> bool:
-    return not folder or f"{path.casefold()}/".startswith(f"{folder}/")
+    return not folder or f"{folded(path)}/".startswith(f"{folder}/")
 
 
 def normal_tag(tag: str) -> str:

@@ -483,7 +483,7 @@ class ComparedRevisions(ToolResult, LineChanges, _Range, CutText):
 class UndoneChange(ToolResult):
     """The result of ``memory_undo``: what was undone, or with ``list`` the changes.
 
-    ``kept`` are the files that were not reverted since they have changed.
+    ``kept`` lists files that were not reverted because they have changed since.
     """
 
     changeId: NotRequired[str]

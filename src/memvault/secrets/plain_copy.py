@@ -400,7 +400,7 @@ def _paired(text: str, parts: list[_CopiedPart]) -> frozenset[int]:
 
 
 def _is_within_word(text: str, part: _CopiedPart) -> bool:
-    """Return whether what is left and right of a mark might be one word without it."""
+    """Return whether the text on both sides of a mark could be one word without it."""
     before, after = part.around(text)
     if not (before.strip() and after.strip()):
         return False

@@ -394,7 +394,7 @@ def _is_notification(part: Message) -> bool:
 
 
 def _has_wrong_id(body: bytes) -> bool:
-    """Return whether a JSON-RPC request has an id of another type than an answer may have."""
+    """Return whether a JSON-RPC request has an id of an invalid type."""
     message = _message(body)
     is_request = isinstance(message, dict) and "method" in message and "id" in message
     return is_request and not has_valid_id(message)

@@ -192,6 +192,7 @@ class ReadPool:
                 except _Ended:
                     await self._note_end(worker)
                 except MCPError as refusal:
+                    self._lane.charge(read, key, worker.seconds, worker.is_first)
                     self._idle.append(worker)
                     return refusal
                 except BaseException:

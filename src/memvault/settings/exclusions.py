@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 
 from memvault.files import plain_files
 from memvault.files.plain_files import FileStamp, state_of
+from memvault.lazy_pattern import lazy_pattern
 
 IGNORE_FILES = (".ignore", ".gitignore")
 """The names of ignore files, the one with precedence first."""
@@ -36,6 +37,18 @@ _TOOL_MARKERS = frozenset(("CACHEDIR.TAG", "pyvenv.cfg"))
 """Files that mark their folder as a cache, and as a virtual environment of Python."""
 FOLDER_MARKERS = _TOOL_MARKERS.union(IGNORE_FILES)
 """The names of files that decide about the other entries of their folder."""
+_POSIX_CLASS = lazy_pattern(r"\[:([a-z]+):\]")
+_POSIX_CLASSES = {
+    "alnum": "a-zA-Z0-9",
+    "alpha": "a-zA-Z",
+    "blank": " \\t",
+    "digit": "0-9",
+    "lower": "a-z",
+    "punct": "!-.:-@\\[-`{-~",
+    "space": "\\s",
+    "upper": "A-Z",
+    "xdigit": "0-9A-Fa-f",
+}
 _MAX_BYTES = 64 * 1024
 _MAX_PATTERNS = 5_000
 
@@ -139,12 +152,9 @@ def _segment(text: str) -> str:
             parts.append("")
         elif character == "?":
             parts[-1] += "[^/]"
-        elif character == "[" and (end := text.find("]", position + 2)) > 0:
-            inside = text[position:end].replace("\\", r"\\").replace("[", r"\[")
-            if inside[0] in "!^":
-                inside = f"^{inside[1:]}"
-            parts[-1] += f"(?!/)[{inside}]"
-            position = end + 1
+        elif character == "[":
+            expression, position = _character_class(text, position)
+            parts[-1] += expression
         else:
             if character == "\\" and position < len(text):
                 character = text[position]
@@ -155,6 +165,43 @@ def _segment(text: str) -> str:
         return first
     middle = "".join(f"(?>[^/]*?{part})" for part in others[:-1] if part)
     return rf"{first}{middle}[^/]*{others[-1]}(?=/|\Z)"
+
+
+def _character_class(text: str, position: int) -> tuple[str, int]:
+    """Return the regular expression of a class of characters, and the position behind it.
+
+    ``position`` is that behind the opening bracket. As in git, a class without an end matches
+    nothing, and a range from a higher to a lower character is its first character.
+    """
+    is_negated = text[position : position + 1] in ("!", "^")
+    position += is_negated
+    members: list[str] = []
+    first = position
+    while position < len(text) and (text[position] != "]" or position == first):
+        posix = _POSIX_CLASS.match(text, position)
+        if posix:
+            members.append(_POSIX_CLASSES.get(posix[1], ""))
+            position = posix.end()
+            continue
+        low, position = _class_member(text, position)
+        members.append(re.escape(low))
+        is_range = text[position : position + 1] == "-"
+        if is_range and text[position + 1 : position + 2] not in ("", "]"):
+            high, position = _class_member(text, position + 1)
+            members.append(f"{re.escape(low)}-{re.escape(high)}" if low <= high else "")
+    if position >= len(text):
+        return "(?!)", position
+    inside = "".join(members)
+    if is_negated:
+        return f"[^/{inside}]", position + 1
+    return f"(?!/)[{inside}]" if inside else "(?!)", position + 1
+
+
+def _class_member(text: str, position: int) -> tuple[str, int]:
+    """Return a character of a class, which a backslash may escape, and the position behind it."""
+    if text[position] == "\\" and position + 1 < len(text):
+        position += 1
+    return text[position], position + 1
 
 
 class _Level(NamedTuple):

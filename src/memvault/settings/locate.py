@@ -41,8 +41,8 @@ def find_vault(given: str | None, on_default: Callable[[str, Path], object] | No
         if on_default is None or default is None:
             raise VaultNotFound(
                 f"No {SETTINGS_FILE} in {_working_folder()} or above it",
-                "memvault init makes this folder a vault; --vault DIR or MEMVAULT_VAULT names "
-                "another; memvault vaults default NAME sets one to use everywhere",
+                "run memvault init to make this folder a vault, pass --vault DIR or set "
+                "MEMVAULT_VAULT; memvault vaults default NAME sets a default vault",
             )
         name, root = default
         on_default(name, root)

@@ -194,7 +194,7 @@ class DailySettings(Section):
     heading = Setting(
         "",
         text("a heading", str.isprintable),
-        "for thoughts, or ## Log",
+        "to add thoughts under, such as ## Log",
     )
 
 
@@ -274,7 +274,7 @@ class Settings(Section):
 
     version = Setting(1, _VERSION, "of this file")
     language = Setting("auto", _LANGUAGE, "detected per memory; or one, as german or none")
-    encoding = Setting("auto", _ENCODING, "if not UTF-8; or gbk")
+    encoding = Setting("auto", _ENCODING, "of files that are not UTF-8, such as gbk")
     ignore: Setting[tuple[str, ...]] = Setting(
         (), _PATTERNS, "more files that are not memories", ["drafts/**"]
     )

@@ -219,4 +219,5 @@ def _check_known(names: Sequence[str], known: Sequence[str] | Mapping[str, str])
 
             near = get_close_matches(name, known, n=1)
             hint = f"did you mean {near[0]}?" if near else "memvault vaults list names them"
+            hint = hint if known else f"memvault vaults add {name} DIR names one"
             raise NotFound(f"There is no vault named {name!r}", hint)

@@ -235,9 +235,9 @@ class FileRef(NamedTuple):
 class ChangeSet:
     """The file changes of one call: its tool and agent, and the files changed so far.
 
-    ``undoes`` is the id of the change that this call undoes. ``warnings`` lists what could not be
-    recorded in the journal. If ``sees_all`` is false, files that belong to other agents are treated
-    as missing.
+    ``undoes`` is the id of the change that this call undoes. ``warnings`` are about secrets, and
+    about changes that the journal does not have; then ``is_recorded`` is false. If ``sees_all`` is
+    false, files that belong to other agents are treated as missing.
     """
 
     def __init__(
@@ -250,6 +250,7 @@ class ChangeSet:
         self.change_id = clock.random_id(8)
         self.files: list[FileChange] = []
         self.warnings: list[str] = []
+        self.is_recorded = True
         self.part: Path | None = None
 
     def can_see(self, path: str) -> bool:
@@ -262,5 +263,5 @@ class ChangeSet:
         if not paths:
             return ""
         more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
-        undo = "" if self.warnings else f"; memvault undo {self.change_id} takes that back"
+        undo = "" if not self.is_recorded else f"; memvault undo {self.change_id} takes that back"
         return f"{paths[0]}{more} was changed before that{undo}"

@@ -350,10 +350,10 @@ class MemoryStore:
         paths.require_plain_folders(self.root, PurePosixPath(path).parent.as_posix())
         if self.settings.exclusions.covers(path):
             raise Refused(
-                f"{path} would not be a memory: memvault.toml, an ignore file or Obsidian's "
-                "settings exclude it",
-                "choose another type, or change ignore in memvault.toml; a line !FOLDER/ in "
-                ".ignore includes a folder that .gitignore excludes",
+                f"{path} is excluded from the vault by memvault.toml, an ignore file or "
+                "Obsidian's settings",
+                "choose another type or edit ignore in memvault.toml; to include a folder that "
+                ".gitignore excludes, add !FOLDER/ to .ignore",
             )
 
     def _path_for_type(self, memory: Memory, memory_type: str | None) -> str:

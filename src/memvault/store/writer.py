@@ -468,6 +468,7 @@ class VaultWriter:
                 change_set.part = self.journal.current_segment()
             self.journal.add(change_set.part, change)
         except MemvaultError as error:
+            change_set.is_recorded = False
             change_set.warnings.append(
                 f"undo does not know of {path}, which is written: {error.message}"
             )

@@ -471,7 +471,7 @@ def _follow(call: Call, plan: RenamePlan | None, moved: Memory) -> None:
 
 _MAX_FORGOTTEN = 1_000
 _DEFAULT_THRESHOLD = 0.25
-"""Default threshold; higher than that of fair results, so that loosely related memories stay."""
+"""Default threshold, that of fair results, so that loosely related memories stay."""
 
 
 @group.tool(

@@ -243,7 +243,7 @@ def _memory_type(
 
 
 def _tags(metadata: Mapping[str, Any], body: str) -> tuple[str, ...]:
-    """Return the tags of a header and then of its text, those that differ by their keys."""
+    """Return the tags of the header, then of the text, deduplicated by key."""
     result = list(header_tags(metadata))
     seen = set(map(tag_key, result))
     for match in tags(body):

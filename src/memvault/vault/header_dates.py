@@ -177,7 +177,7 @@ _ZONE_NAME = lazy_pattern(r"\[[\w/+-]{2,50}\]\Z", re.ASCII)
 
 
 def parse(value: Any) -> datetime | None:
-    """Return the time that a header's value stands for; None if it is none, or is ambiguous."""
+    """Return the time in a header value; None if it is not a time or is ambiguous."""
     while isinstance(value, list) and len(value) == 1:  # YAML reads [[2022-01-03]] as lists
         value = value[0]
     if isinstance(value, bool) or not isinstance(value, str | int | float):

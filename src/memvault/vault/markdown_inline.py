@@ -231,7 +231,7 @@ class InlineContent:
         return max(start, end)
 
     def _comment_end(self, number: int, place: int) -> int:
-        """Return where Obsidian's comment ends that begins in a segment before a place, or 0.
+        """Return the end of the Obsidian comment opened before a position in a segment, or 0.
 
         Signs in code do not end it, and it may end in another segment.
         """

@@ -1,6 +1,6 @@
-"""Files that programs read as instructions, settings or code from the folder that someone works in.
+"""Files in a working folder that programs automatically read as instructions, settings or code.
 
-Nobody has to name them: an agent's program reads ``AGENTS.md`` of the folder in which it is
+An agent's program reads ``AGENTS.md`` of the folder in which it is
 started, an editor ``.vscode``, npm ``package.json``. Such a file from a stranger therefore speaks
 to the user's agents, or runs. An import leaves them out, a sync from git names or refuses them,
 doctor lists them, and trust in a tool covers those of the tool's programs.

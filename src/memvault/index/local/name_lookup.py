@@ -18,7 +18,9 @@ from memvault.index.protocol import IndexCorrupted
 _WAIT = 0.02
 """Seconds to wait for a process that writes the index."""
 _MANIFESTS = "index-*/manifest.db"
-"""The manifest of each format of the index; the latest is that of the version in use."""
+"""The manifest of each format of the index; the last one written is read."""
+_PARTS = (".new", ".old")
+"""The suffixes of an index that is being built, and of the one that it replaces."""
 
 
 def memories(root: Path, beginning: str, most: int) -> list[tuple[str, str]]:
@@ -52,7 +54,8 @@ def _rows(root: Path, query: str, values: tuple[object, ...] = ()) -> Iterator[t
     if folder is None:
         return
     with contextlib.suppress(OSError, sqlite3.Error, IndexCorrupted, ValueError, TypeError):
-        latest = max(folder.glob(_MANIFESTS), key=lambda path: path.stat().st_mtime_ns)
+        complete = (path for path in folder.glob(_MANIFESTS) if path.parent.suffix not in _PARTS)
+        latest = max(complete, key=lambda path: path.stat().st_mtime_ns)
         address = f"{latest.resolve().as_uri()}?mode=ro"
         with contextlib.closing(sqlite3.connect(address, timeout=_WAIT, uri=True)) as database:
             yield from database.execute(query, values).fetchall()

@@ -15,7 +15,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, cached_property
-from itertools import chain, pairwise
+from itertools import chain
 from typing import NamedTuple, TypeVar
 
 from memvault.lazy_pattern import lazy_pattern
@@ -49,8 +49,12 @@ _MAX_UNSPACED_WORD = 3
 _CONTRACTION = lazy_pattern(r"['’](?:s$|(?=(?:t|re|ll|ve|d|m)$))")
 _DIGIT = lazy_pattern(r"[0-9]")
 _NUMBER = lazy_pattern(r"[0-9]+")
-_UNIT = lazy_pattern(r"[A-Za-zµμ]{1,4}")
-_QUANTITY = lazy_pattern(r"([0-9]+)([A-Za-zµμ]{1,4})")
+_UNITS = (
+    "[kmgtp]i?b|[kmgt]?hz|[nmµμ]?s|min|[mk]?g|[kcm]?m|ml|l|k?wh?|m?v|m?ah?|px|pt|fps|rpm|db|"
+    "[kmg]bps|eur|usd"
+)
+_UNIT = lazy_pattern(_UNITS, re.IGNORECASE)
+_QUANTITY = lazy_pattern(rf"([0-9]+)(?:{_UNITS})", re.IGNORECASE)
 _VERSION = lazy_pattern(r"([vV]?)([0-9]+)\.[0-9]")
 _MAX_TERM_LENGTH = 80
 _MAX_CACHED, _MAX_ANALYSED = 60_000, 10_000
@@ -299,12 +303,15 @@ class QueryAnalyser:
         words: dict[str, tuple[str, ...]] = {}
         wholes: list[str] = []
         identifiers: list[list[str]] = []
-        for chunk, following in pairwise([*_split_units(content or chunks), ""]):
+        asked = content or chunks
+        for previous, chunk, following in zip(["", *asked], asked, [*asked[1:], ""], strict=False):
             analysed = [one.analyse_query_token(chunk) for one in self._analysers]
             wholes += analysed[0].wholes
             names: list[str] = []
             for forms in zip(*(parts.words for parts in analysed), strict=True):
-                stems = chain(chain.from_iterable(forms), _spellings(chunk, following, names))
+                stems = chain(
+                    chain.from_iterable(forms), _spellings(chunk, previous, following, names)
+                )
                 group = tuple(dict.fromkeys(stems))
                 names.append(group[0])
                 words.setdefault(group[0], group)
@@ -336,24 +343,20 @@ class QueryAnalyser:
         )
 
 
-def _split_units(chunks: Sequence[str]) -> Iterator[str]:
-    """Yield a query's chunks, with a number and its unit as two: ``16GB`` as ``16`` and ``GB``."""
-    for chunk in chunks:
-        match = _QUANTITY.fullmatch(chunk)
-        yield from match.groups() if match else (chunk,)
-
-
-def _spellings(chunk: str, following: str, before: Sequence[str]) -> Iterator[str]:
+def _spellings(chunk: str, previous: str, following: str, before: Sequence[str]) -> Iterator[str]:
     """Yield other spellings of a part of a query's chunk: ``16gb`` for 16 GB, ``v4`` for 4.1.
 
-    ``following`` is the next chunk, and ``before`` the parts of this one that come before.
+    ``previous`` and ``following`` are the chunks beside it, ``before`` its parts that come before.
     """
     if before:
         return
     if _NUMBER.fullmatch(chunk) and _UNIT.fullmatch(following):
         yield fold(chunk + following)
-    version = _VERSION.match(chunk)
-    if version:
+    elif _UNIT.fullmatch(chunk) and _NUMBER.fullmatch(previous):
+        yield fold(previous + chunk)
+    elif quantity := _QUANTITY.fullmatch(chunk):
+        yield quantity[1]
+    elif version := _VERSION.match(chunk):
         yield version[2] if version[1] else f"v{version[2]}"
 
 

@@ -302,12 +302,18 @@ def _run(
     if vault:
         result["vault"] = vault
     late: list[str] = []
-    shown: tuple[dict[str, Any], bool] = {"success": True}, True
+    shown: list[tuple[dict[str, Any], bool]] = []
     with _failures_noted(call_context, late):
-        shown = _presented(call_context, tool, bound, result, how)
-    result, is_presented = shown
+        shown.append(_presented(call_context, tool, bound, result, how))
+    bare: dict[str, Any] = {"success": True, "warnings": warnings}
+    result, is_presented = shown[0] if shown else (bare, True)
     if late:
-        result["warnings"] = [*result.get("warnings", ()), *late]
+        from memvault.secrets.detector import BUILTIN
+
+        notes = [*result.get("warnings", ()), *late]
+        result["warnings"] = (
+            notes if how.caller.secrets == "shown" else [*map(BUILTIN.masked, notes)]
+        )
     if warnings and how.is_nested:
         result["warnings"] = [*warnings, *result.get("warnings", ())]  # for the outer call
     return ToolOutcome(

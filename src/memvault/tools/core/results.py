@@ -236,7 +236,7 @@ Expression = Annotated[
         aliases=("where", "condition", "expression"),
     ),
 ]
-QUERY_FILTERS = "tag: type: in:FOLDER since: until: -WORD filter"
+QUERY_FILTERS = "filters: tag: type: in:FOLDER since: until: -WORD"
 QueryLine = Annotated[
     str,
     Arg(
