@@ -85,6 +85,10 @@ def _isolate_from_machine() -> None:
     if sys.platform != "win32":
         time.tzset()
     os.umask(0o022)
+
+
+def pytest_configure() -> None:
+    """Give the tests no standard input; programs of the tests that load this file keep theirs."""
     if sys.stdin is None or not sys.stdin.isatty():
         null = os.open(os.devnull, os.O_RDONLY)
         if null:

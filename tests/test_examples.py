@@ -42,7 +42,7 @@ NOT_RUN = frozenset(
         "memvault index drop",
         "memvault index drop --all --yes",
         "memvault web",  # runs until it is stopped
-        "memvault web --port 0 --no-open",
+        "memvault web --port 8421 --no-open",
         "memvault serve --http :8420",
         "memvault serve --http 10.0.0.5:8420 --name memory.example.org --audit audit.jsonl",
         "memvault tokens add ann --vaults work",  # no vault has that name

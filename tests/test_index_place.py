@@ -227,7 +227,8 @@ def test_in_a_sandbox_it_lies_below_the_temporary_folder(folder: Path, tmp_path:
         ran = child(folder, "recall", "zebra", "--json", prefix=[*rights, *prefix])
         assert (ran.code, ran.err) == (0, "")
         assert "warnings" not in ran.json
-        index = next((tmp_path / "tmp" / f"memvault-{os.geteuid()}").iterdir())
+        place = tmp_path / "tmp" / f"memvault-{os.geteuid()}"
+        (index,) = [path for path in place.iterdir() if path.is_dir()]
         assert index.stat().st_mode & 0o777 == 0o700
         with sqlite3.connect(index / INDEX / "manifest.db") as database:
             rows = database.execute("SELECT * FROM counters WHERE name != 'commits'")

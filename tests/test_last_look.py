@@ -131,7 +131,7 @@ def test_edit_during_a_change_is_kept(
 
 HOME_CASES: dict[str, tuple[str, list[str]]] = {
     "setup": (".claude.json", ["setup", "claude-code", "--user", "--yes"]),
-    "completion": (".bashrc", ["completion", "install", "bash"]),
+    "completion": (".bashrc", ["completion", "install", "bash", "--yes"]),
     "vaults": ("config/memvault/settings.toml", ["vaults", "add", "work", "VAULT"]),
     "git init": ("VAULT/.gitignore", ["git", "init", "--confirm", "true"]),
 }

@@ -114,7 +114,7 @@ def test_the_settings_of_the_template_can_be_set_as_they_stand(tmp_path: Path) -
     settings = load_settings(tmp_path)
     assert settings.warnings == ()
     assert settings.explicit == set(rows(DEFAULTS)) - {
-        "index.vault", "index.sent", "mcp.tools", "searches"
+        "index.vault", "index.sent", "mcp.tools", "searches", "daily.heading"
     }  # fmt: skip
     for name in settings.explicit - {"ignore", "index.uri", "types"}:
         assert attrgetter(name)(settings) == attrgetter(name)(DEFAULTS), name

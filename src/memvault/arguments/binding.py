@@ -262,7 +262,7 @@ def _is_null(parameter: Parameter, value: Any) -> bool:
     if parameter.required or not isinstance(value, str) or value.strip() != "null":
         return False
     is_word = str in parameter.types and not is_short(parameter)
-    return not is_word and parameter.arg.names != "search"
+    return not is_word and parameter.arg.names not in ("query", "search")
 
 
 def ignored_note(whose: str, ignored: list[str]) -> str:

@@ -147,7 +147,7 @@ def memory_recall(
     limit: Annotated[
         int | None,
         Arg(
-            f"How many at most; {LISTED} with isAll; a query returns {_MAX_LIMIT:,} at most",
+            f"How many at most; {LISTED} with isAll; a query: {_MAX_LIMIT:,}",
             minimum=1,
             default=_DEFAULT_LIMIT,
             aliases=LIMIT_ALIASES,
