@@ -401,7 +401,7 @@ def test_a_killed_push_goes_on(folder: Path, tmp_path: Path, run: Run, there: Th
         write(folder, f"fact/n{number}.md", f"# Note {number}\n\nThing{number} is here.\n")
     words = [sys.executable, "-m", "memvault", "--vault", str(folder), "index", "push"]
     caches = tmp_path / "cache"
-    for left in some_of(("manifest.db", "engine-*.json", "copies.json"), every=3, first=1):
+    for left in some_of(("manifest.db", "engine-*.json", "copies.json"), every=3, first=2):
         killed_at(words, caches, left)
 
     def generations() -> set[str]:
