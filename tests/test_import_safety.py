@@ -242,7 +242,7 @@ def test_agent_files_are_not_imported_by_default(run: Run, folder: Path, tmp_pat
     names = ("agents/main/inbox/1.md", "spaces/all/1.md", "Agents/main/goals.md", "agents /a/b.md")
     made = exported(tmp_path, *names)
     shown = succeeded(run("import", str(made))).out
-    assert "agents/main/inbox/1.md and 3 more: state or messages of agents; --agents" in shown
+    assert "agents/main/inbox/1.md and 3 more: agent state or messages; use --agents" in shown
     found = import_all(run, made).json
     assert [one["what"] for one in found["leftOut"]] == list(names)
     notes = write(tmp_path, "notes/agents/main/inbox/1.md", message).parents[3]

@@ -100,7 +100,7 @@ def test_it_is_added_once_and_taken_back(
         write(project, path, text)
     before = tree(project)
     shown = succeeded(setup(name, "--dry-run"))
-    assert "Nothing was changed" in shown.out
+    assert "No changes written" in shown.out
     assert tree(project) == before
     done = succeeded(setup(name))
     assert "Next: " in done.out

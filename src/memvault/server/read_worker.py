@@ -46,7 +46,9 @@ class Reader:
     def answer(self, request: dict[str, Any]) -> None:
         """Run the tool of a call, and write its result or the protocol's error."""
         vaults = request["caller"]["vaults"]
-        caller = Caller(**{**request["caller"], "vaults": tuple(vaults)})
+        caller = Caller(**request["caller"])._replace(
+            vaults=None if vaults is None else tuple(vaults)
+        )
         read = Read(**{**request, "root": Path(request["root"]), "caller": caller})
         begun, is_first = time.process_time(), read.root not in self._open
         answer: dict[str, Any]
