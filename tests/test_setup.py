@@ -104,7 +104,7 @@ def test_it_is_added_once_and_taken_back(
     assert tree(project) == before
     done = succeeded(setup(name))
     assert "Next: " in done.out
-    assert done.out.partition("\nSet ")[0] == shown.out.partition("\nNothing was")[0]
+    assert done.out.partition("\nSet ")[0] == shown.out.partition("\nNo changes")[0]
     after = tree(project)
     assert after != before
     assert succeeded(setup(name)).out == "There is nothing to change\n"
