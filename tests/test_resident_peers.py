@@ -169,6 +169,9 @@ class Forger:
             found = os.read(self._out.fileno(), 999)
         if self._process.poll() is None:
             self.end_parent()
+        for pipe in (self._process.stdin, self._process.stdout):
+            assert pipe is not None
+            pipe.close()
         return found.removesuffix(b".")
 
 
