@@ -335,7 +335,7 @@ def test_links_of_other_users_are_not_followed(tmp_path: Path) -> None:
     assert len(list(real.rglob("*.md"))) == 4
     for way in ("theirs", "theirs/new", "through", "theirs/../real"):
         for writes in (target_file(shared / way / "x.md", True), target_files(shared / way, True)):
-            with pytest.raises(Refused, match="link that another user has made"):
+            with pytest.raises(Refused, match="symbolic link of another user"):
                 writes.__enter__()
     with pytest.raises(MemvaultError), target_file(shared / "round/x.md", True):
         pass

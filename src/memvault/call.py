@@ -44,8 +44,8 @@ class Caller(NamedTuple):
     """The caller of a tool, and what it is allowed to do.
 
     ``may_run_programs`` is whether it may name a program to run, ``may_see_paths`` whether it is on
-    this machine and may name and be shown its paths. ``budgeted`` means that it pays for each
-    token, so that the budget of the settings applies if it gives none. ``vaults`` are the names of
+    this machine and may name and be shown its paths. ``budgeted`` means that each token has a cost
+    for it, so that the budget of the settings applies if it gives none. ``vaults`` are the names of
     other vaults that it may reach, None for all. With a ``scope`` other than ``all`` it sees no
     files of other agents. ``secrets`` is in which results it sees secrets. ``asks`` prints lines
     and a question to the person at the terminal, and returns whether the answer is yes; None if

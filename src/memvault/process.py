@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     Worker: TypeAlias = subprocess.Popen[bytes]
-    """A process that is sent tasks and answers them, as ``start_worker`` starts it."""
+    """A worker process, as started by ``start_worker``."""
 
 _MAX_STDERR = 64 * 1024
 """Maximum number of bytes kept of the end of a program's standard error."""
@@ -32,7 +32,7 @@ _MIN_PAUSE, _MAX_PAUSE = 0.001, 0.05
 _PATH_LIKE = ("PATH", "PERL5LIB", "PERLLIB", "RUBYLIB")
 """Suffixes of environment variables that list folders to search for programs and modules."""
 _SIGNAL_SECONDS = 0.5
-"""Seconds after which a signal is noticed that did not interrupt the main thread's wait."""
+"""Seconds between checks for a signal that did not interrupt the main thread's wait."""
 _GRACE_SECONDS = 1.0
 """Seconds that processes left by a program may continue writing after it has ended."""
 
@@ -113,7 +113,7 @@ def run_interactive(
     """Run a program that a person uses in this terminal, and return its exit code.
 
     It reads ``text``, by default the terminal. The output of this process is flushed first. Ctrl-C
-    is left to the program: an editor must not lose a text because of it.
+    is left to the program, so that an editor does not lose a text.
 
     Raises:
         UsageError: there is no such program, or it cannot be started.

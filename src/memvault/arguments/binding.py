@@ -204,7 +204,7 @@ _MIN_PREFIX = 3
 _MIN_SIMILARITY = 0.7
 """A less similar key is not suggested: a wrong guess helps less than the list of all keys."""
 _CLIENT_KEYS = frozenset(("action", "chatinput", "randomstring", "sessionid", "tool", "toolcallid"))
-"""Normalized keys that programs add to the arguments of every tool; they misspell none."""
+"""Normalized keys that programs add to the arguments of every tool; none is a misspelling."""
 _MAX_IGNORED = 8
 """Ignored keys that a note names."""
 
@@ -266,7 +266,7 @@ def _is_null(parameter: Parameter, value: Any) -> bool:
 
 
 def ignored_note(whose: str, ignored: list[str]) -> str:
-    """Return the note that a tool has no such arguments."""
+    """Return the note about arguments that a tool does not have."""
     shown = ", ".join(map(_shorten, ignored[:_MAX_IGNORED]))
     more = len(ignored) - _MAX_IGNORED
     return f"{whose} has no argument {shown}{f' and {more} more' * (more > 0)}: ignored"

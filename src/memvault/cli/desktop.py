@@ -69,9 +69,9 @@ def open_in_browser(file: Path, root: Path) -> None:
 
 @contextlib.contextmanager
 def redirect_file(address: str) -> Iterator[Path]:
-    """Yield a file of this user alone that leads a browser to an address, and delete it at the end.
+    """Yield a private file that redirects a browser to an address, and delete it at the end.
 
-    A command line can be read by every user of the machine, the file cannot.
+    Every user of the machine can read a command line, but not the file.
 
     Raises:
         OSError: If it cannot be written outside of every vault.
@@ -99,7 +99,7 @@ def _environment(root: Path) -> dict[str, str]:
     """Return an environment in which no program of a vault, or below the current folder, is found.
 
     The programs that open an address look for others by ``PATH``, and start those that ``BROWSER``
-    names. A current folder that contains the home folder is no place for untrusted files.
+    names. A current folder that contains the home folder is trusted.
     """
     roots = [root]
     with contextlib.suppress(OSError, RuntimeError):

@@ -60,7 +60,7 @@ APPLIED = frozenset((
     "COLUMNS", "LINES", "MEMVAULT_AGENT", "MEMVAULT_JSON", "MEMVAULT_VAULT", "NO_COLOR", "TERM",
     "TZ",
 ))  # fmt: skip
-"""Variables that the process sets as the client has them, for one command."""
+"""Variables that the process sets to the client's values for one command."""
 _COMPARED = (
     "ANDROID_DATA", "HOME", "SUDO_UID", "TEMP", "TMP", "TMPDIR", "TZDIR", "XDG_CACHE_HOME",
     "XDG_CONFIG_HOME", "XDG_STATE_HOME",
@@ -262,7 +262,7 @@ def _agree(connection: socket, server: Process) -> bytes:
     ]
     server.check()  # so the number of the sender was its own
     if senders != [server.number] or answer[:SECRET_SIZE] != secret.to_bytes(SECRET_SIZE, "big"):
-        raise PermissionError("no answer of the process itself")
+        raise PermissionError("the answer is not from the process itself")
     return answer[SECRET_SIZE:]
 
 

@@ -31,7 +31,7 @@ _STATUS = (
 )  # fmt: skip
 """Lines of /proc/PID/status that have to be equal for one process to act for the other."""
 _SANDBOXED = "NoNewPrivs"
-"""The line that is 1 in most sandboxes."""
+"""The line of /proc/PID/status that is 1 in most sandboxes."""
 _LINKS = (
     "root", "ns/cgroup", "ns/ipc", "ns/mnt", "ns/net", "ns/pid", "ns/time", "ns/user", "ns/uts",
 )  # fmt: skip
@@ -41,7 +41,7 @@ _MAX_FILE = 1 << 16
 
 
 class Process:
-    """A process, which stays the same one even if its number is used again.
+    """A process, identified even if its number is reused.
 
     ``folder`` is a descriptor of its folder in /proc. All methods raise OSError once it has ended.
     """

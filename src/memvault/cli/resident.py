@@ -344,7 +344,7 @@ def _wake_up_by_signals() -> Iterator[int]:
 
 
 def _keep_secret() -> int:
-    """Return a new secret, which other processes can read where they expect it."""
+    """Return a new secret, which other processes can read at ``SECRET_DESCRIPTOR``."""
     secret, descriptor = peer.keep_secret()
     if descriptor != hand_over.SECRET_DESCRIPTOR:
         os.dup2(descriptor, hand_over.SECRET_DESCRIPTOR, inheritable=False)
@@ -353,7 +353,7 @@ def _keep_secret() -> int:
 
 
 def _null_device() -> int:
-    """Return a descriptor of the null device that is none of a standard stream."""
+    """Return a descriptor of the null device that is not a standard stream."""
     first = os.open(os.devnull, os.O_RDWR)
     null = fcntl.fcntl(first, fcntl.F_DUPFD_CLOEXEC, _STREAMS)
     if first >= _STREAMS:

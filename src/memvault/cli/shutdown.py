@@ -153,7 +153,7 @@ def exit_process(code: int) -> None:
 def _has_threads(is_terminated: bool) -> bool:
     """Return whether another thread than the main one works, for which Python waits.
 
-    A process that was told to end waits for a limited time only.
+    After a termination signal, the wait is limited.
     """
     threading = sys.modules.get("threading")
     if threading is None:

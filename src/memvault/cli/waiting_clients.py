@@ -19,7 +19,7 @@ from memvault.cli import hand_over, peer
 assert sys.platform == "linux"
 _MAX_WAITING = 16
 _SECONDS = 1.0
-"""Seconds that a process has for its request, all in all."""
+"""Seconds that a process has to send its whole request."""
 _STREAMS = 3
 _PIECE = 1 << 16
 _HELLO = hand_over.SECRET_SIZE + hand_over.DESCRIPTOR_SIZE
@@ -145,7 +145,7 @@ class WaitingClients:
         return bool(self._clients)
 
     def seconds_left(self) -> float | None:
-        """Return in how many seconds the first client's time is up; None without a client."""
+        """Return the seconds until the first client times out; None without a client."""
         return max(0.0, self._clients[0].until - time.monotonic()) if self._clients else None
 
     def accept(self) -> None:
@@ -198,7 +198,7 @@ class WaitingClients:
                 client.close()
 
     def close_late(self) -> None:
-        """Close the clients whose time is up."""
+        """Close the clients that have timed out."""
         while self._clients and time.monotonic() > self._clients[0].until:
             self._clients.popleft().close()
 

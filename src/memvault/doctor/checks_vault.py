@@ -33,8 +33,8 @@ from memvault.vault.file_names import (
     referenced_names,
 )
 from memvault.vault.init import TEMPLATE
-from memvault.vault.markdown import links, path_beside
-from memvault.vault.markdown_inline import Link
+from memvault.vault.markdown import links
+from memvault.vault.markdown_inline import Link, path_beside
 from memvault.vault.paths import private_folder
 
 _MAX_LINKS_SHOWN = 5

@@ -52,17 +52,18 @@ def walk_tree(root: Path, exclusions: Exclusions) -> dict[EntryKind, list[str]]:
                 entries = list(listed)
                 markers = FOLDER_MARKERS.intersection([entry.name for entry in entries])
                 levels = exclusions.levels(folder, markers, above)
-                for entry in entries if levels is not None else ():
+                if levels is None:
+                    continue
+                for entry in entries:
+                    if entry.name.startswith("."):
+                        continue
                     path = f"{folder}/{entry.name}" if folder else entry.name
                     kind = _kind(entry, real)
-                    if entry.name.startswith(".") or exclusions.excludes(
-                        path, kind == "folder", levels or ()
-                    ):
+                    if kind is None or exclusions.excludes(path, kind == "folder", levels):
                         continue
                     if kind == "folder":
-                        pending.append((path, levels or ()))
-                    if kind is not None:
-                        tree[kind].append(path)
+                        pending.append((path, levels))
+                    tree[kind].append(path)
         except FileNotFoundError:
             continue  # deleted after its parent was listed
         except OSError as error:

@@ -13,7 +13,7 @@ from memvault.files.user_folders import SETTINGS_FILE
 from memvault.files.walk import walk
 from memvault.model import FileState, Memory
 from memvault.store.memory_store import MemoryStore
-from memvault.vault import markdown, paths
+from memvault.vault import markdown, markdown_inline, paths
 from memvault.vault.reader import state_of
 
 
@@ -104,4 +104,4 @@ class ExportedFiles:
 def _targets(memory: Memory | None, path: str) -> Iterator[str]:
     for link in markdown.links(memory.body) if memory is not None else ():
         yield link.target.removeprefix("./")
-        yield markdown.path_beside(link.target, path)
+        yield markdown_inline.path_beside(link.target, path)

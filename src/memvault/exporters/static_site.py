@@ -144,11 +144,12 @@ class _StaticSite:
                 plain = masked(plain_text(memory.body))[:_MAX_TEXT]
                 self._texts[public_id(record, self._detector)] = plain
                 text = renderer.html(memory, to)
+            entry = self._entry(record)
             self._render(
                 "memory",
                 at,
-                title=self._entry(record)["title"],
-                entry=self._entry(record),
+                title=entry["title"],
+                entry=entry,
                 text=pages.as_html(text),
                 backlinks=[self._entry(one) for one in sources.get(record.key, {}).values()],
             )

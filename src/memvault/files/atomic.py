@@ -40,7 +40,7 @@ NO_LINK_ERRNOS = {
     *(errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EACCES),
     errno.EXDEV,  # another mount, such as a bind mount or a btrfs subvolume
 }
-"""Errors of a file system that cannot make a hard link."""
+"""Errors of file systems without hard links."""
 _POSIX_ACL = "system.posix_acl_access"
 
 
@@ -291,7 +291,7 @@ def make_folders(folder: Path, private: bool = False) -> None:
 
 
 def adopt(file: int, path: Path) -> None:
-    """Give a file that root has created to the owner of its folder, who could not change it."""
+    """Give a file created by root to the owner of its folder, who could not edit it otherwise."""
     if sys.platform != "win32" and os.geteuid() == 0:
         above, own = path.parent.stat(), os.fstat(file)
         if own.st_uid == 0 != above.st_uid and own.st_nlink <= 1:
@@ -319,8 +319,7 @@ def move_exclusive(source: Path, target: Path) -> None:
             if os.path.lexists(target):
                 raise FileExistsError(errno.EEXIST, "File exists", str(target)) from error
             if error.errno == errno.EXDEV:
-                _copy_to_mount(source, target)
-                _remove_moved(source, target)
+                _move_to_mount(source, target)
             else:
                 _rename_to(source, target)
         else:
@@ -330,18 +329,17 @@ def move_exclusive(source: Path, target: Path) -> None:
 
 
 def _rename_to(source: Path, target: Path) -> None:
-    """Rename a file on a file system without hard links, to a name that was free a moment ago."""
+    """Rename a file on a file system without hard links; the name is checked first."""
     try:
         source.rename(target)
     except OSError as error:
         if error.errno != errno.EXDEV:
             raise
-        _copy_to_mount(source, target)
-        _remove_moved(source, target)
+        _move_to_mount(source, target)
 
 
-def _copy_to_mount(source: Path, target: Path) -> None:
-    """Copy a file to a free name on another mount, and check that it was not changed meanwhile."""
+def _move_to_mount(source: Path, target: Path) -> None:
+    """Move a file to a free name on another mount by a copy; it must not change meanwhile."""
     attributes = Attributes.of(source)
     data = plain_files.read(source, sys.maxsize - 1)
     create(target, data, attributes)
@@ -353,6 +351,7 @@ def _copy_to_mount(source: Path, target: Path) -> None:
     except BaseException:
         target.unlink()
         raise
+    _remove_moved(source, target)
 
 
 def _remove_moved(source: Path, target: Path) -> None:
@@ -452,9 +451,15 @@ def _temporary(
     like: Attributes | None = None,
 ) -> Iterator[Path]:
     """Write a temporary file next to a path, for linking or renaming, and delete it at the end."""
-    with _reserved_name(path) as temporary:
+    temporary = path.parent / temporary_name(path.name)
+    if clock.random_id(1) == "0":  # one call in 32
+        remove_stale_temp_files(path.parent)
+    try:
         _write_new(temporary, data, durable, private, like)
         yield temporary
+    finally:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
 
 
 def temporary_name(name: str) -> str:
@@ -464,28 +469,11 @@ def temporary_name(name: str) -> str:
     return f".{stem}.{origin}.tmp"
 
 
-@contextmanager
-def _reserved_name(path: Path) -> Iterator[Path]:
-    """Yield a name for a temporary file next to a path, and delete that file at the end."""
-    temporary = path.parent / temporary_name(path.name)
-    if clock.random_id(1) == "0":  # one call in 32
-        remove_stale_temp_files(path.parent)
-    try:
-        yield temporary
-    finally:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
-
-
 def _write_new(
     path: Path, data: bytes, durable: bool, private: bool, like: Attributes | None
 ) -> None:
     """Write a file under a free name; others cannot read it before it has its permissions."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-    for name in ("O_BINARY", "O_CLOEXEC"):
-        flags |= getattr(os, name, 0)
-    mode = 0o600 if private or like is not None else 0o666
-    handle = os.open(path, flags, mode)
+    handle = os.open(path, _CREATE, 0o600 if private or like is not None else 0o666)
     try:
         with open(handle, "wb") as file:
             file.write(data)

@@ -1,8 +1,8 @@
 """Write files outside of every vault, at places that a person names.
 
-What is written contains a vault's text, and others may write to the place, such as ``/tmp``. So no
-link of another user is followed on the way, and none at all at the last name or below a folder that
-is written; nothing is replaced but regular files; and files and folders are the user's alone.
+What is written contains a vault's text, and others may write to the place, such as ``/tmp``. So
+links of other users are never followed, nor any link at the last name or below a folder that is
+written; only regular files are replaced; and files and folders are the user's alone.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ _CREATE = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
 _HAS_DESCRIPTORS = {os.open, os.mkdir, os.link, os.rename, os.unlink} <= os.supports_dir_fd
 _MAX_LINKS = 40
 _BEGINNING = 200
-"""Bytes at the beginning of a file in which its mark is looked for."""
+"""Bytes at the beginning of a file that are searched for its mark."""
 
 
 class TargetFolder:
-    """An open folder that is written to, below which no link is followed."""
+    """An open folder to write to; no link below it is followed."""
 
     def __init__(self, path: Path, descriptor: int | None) -> None:
         self.path = path
@@ -123,7 +123,7 @@ class TargetFolder:
         return other
 
     def own_link(self, name: str, status: os.stat_result) -> Path:
-        """Return where a link leads that this user or root has made.
+        """Return the target of a link that belongs to this user or root.
 
         Raises:
             Refused: it is another user's, or it has just been replaced.
@@ -136,7 +136,7 @@ class TargetFolder:
         )
         if not is_same or not (is_owned(status) or status.st_uid == 0):
             raise Refused(
-                f"{self.path / name} is a link that another user has made",
+                f"{self.path / name} is a symbolic link of another user",
                 "choose another folder, or the one that it leads to",
             )
         return target
@@ -271,9 +271,7 @@ def target_file(path: Path, force: bool, mark: bytes = b"") -> Iterator[BinaryIO
         message = f"{path} is there already" + (", and memvault did not make it" if mark else "")
         taken = Refused(message, "choose another name, or --force to replace it")
         before = folder.status(path.name)
-        if before is not None and not stat.S_ISREG(before.st_mode):
-            raise _not_replaceable(path, before)
-        if before is not None and not force:
+        if before is not None and stat.S_ISREG(before.st_mode) and not force:
             beginning = folder.own_file(path.name, _BEGINNING) if mark else None
             if beginning is None or mark not in beginning:
                 raise taken
@@ -302,9 +300,8 @@ def target_files(path: Path, force: bool, mark: str = "") -> Iterator[TargetFile
                 raise Refused(f"{path} belongs to another user", "--force writes into it")
             if folder.names() and not (mark and folder.own_file(mark, 0) is not None):
                 raise Refused(f"{path} is there already, and not empty", "--force writes into it")
-        atomic.sweep_below(
-            path, only_own=True
-        )  # an export that was killed could leave a file there
+        # An export that was killed could leave a file there.
+        atomic.sweep_below(path, only_own=True)
         files = TargetFiles(folder)
         try:
             yield files

@@ -70,7 +70,7 @@ def fast_forward(
             raise Refused(
                 f"{replace_surrogates(path)} was changed by others, and programs that run in this "
                 "folder read it as settings or code",
-                "look at it, then git pull --no-rebase takes it over",
+                "review it, then accept it with git pull --no-rebase",
             )
     try:
         git.run("read-tree", "-m", "-i", "--dry-run", before, new)
@@ -279,7 +279,8 @@ def _write(
     sides = [side.name for entry in changed for side in (entry.before, entry.after) if side]
     data = read_blobs(repository.git, sides)
     attributes: dict[str, atomic.Attributes] = {}
-    for path, old, _ in changed:
+    creates = any(entry.before is None for entry in changed)
+    for path, old, _ in changed if creates else ():
         if old is not None:
             with contextlib.suppress(OSError):
                 mem_id = _parsed(store, path, data[old.name]).mem_id

@@ -209,7 +209,7 @@ def _merge_remote(
     if head and not _contains(git, others, head):
         new, notes = _merge_commit(repository, subject, head, others, call.settings.exclusions)
     for path in fast_forward(repository, call.store, repository.branch, head, new):
-        message = "was changed by others, and agents' programs read it as instructions: look at it"
+        message = "was changed by others, and agents' programs read it as instructions: review it"
         call.notes.append(f"{replace_surrogates(path)} {message}")
     done["pulled"] += _count(git, head, others)
     for key, entries in notes.items():

@@ -64,7 +64,7 @@ class TreeMerge:
         base: str,
         ours: str,
         theirs: str,
-        exclusions: Exclusions | None = None,
+        exclusions: Exclusions,
     ) -> None:
         """Merge two trees; excluded files are not memories.
 
@@ -280,9 +280,7 @@ class TreeMerge:
         return path in self._files or self._folders[path] > 0
 
     def _is_memory_path(self, path: str) -> bool:
-        return paths.is_memory_path(path) and not (
-            self._exclusions is not None and self._exclusions.covers(path)
-        )
+        return paths.is_memory(path, self._exclusions)
 
     def _is_memory(self, path: str, entry: TreeEntry) -> bool:
         return entry.is_plain and self._is_memory_path(path)

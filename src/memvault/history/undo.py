@@ -117,7 +117,7 @@ def why_not_undoable(store: MemoryStore, change: JournalEntry) -> str:
 
 
 class Undone(NamedTuple):
-    """What an undo did to which files, and the files that were kept since they have changed."""
+    """The files that an undo reverted, and those it kept because they have changed since."""
 
     files: list[FileChange]
     kept: list[str]
@@ -206,25 +206,24 @@ def _open_steps(
             f"There is nothing left to undo: {where} is as it was before {change.change_id}",
             "memvault undo --list shows what can be undone",
         )
-    problems: dict[str, tuple[RevertStep, MemvaultError]] = {}
+    problems: list[tuple[RevertStep, MemvaultError]] = []
     for step in open_steps:
         try:
             _check_step(store, step, change, changes)
         except (Conflict, NotFound) as error:
-            problems[step.path] = step, error
+            problems.append((step, error))
     if not problems:
         return open_steps, []
-    kept_ids = {step.subject.mem_id for step, _ in problems.values()}
+    kept = [step.path for step, _ in problems]
+    kept_ids = {step.subject.mem_id for step, _ in problems}
     others = [step for step in open_steps if step.subject.mem_id not in kept_ids]
-    sources, targets = (
-        {step.subject.mem_id for step in steps if bool(step.kept) == is_source}
-        for is_source in (True, False)
-    )
+    sources = {step.subject.mem_id for step in steps if step.kept}
+    targets = {step.subject.mem_id for step in steps if not step.kept}
     if kept_ids & sources & targets:  # moved, and other files link to its new place
         others = []
     if not keeps_changed or not others:
-        raise _conflict(change, [error for _, error in problems.values()], [*problems], others)
-    return others, [*problems]
+        raise _conflict(change, [error for _, error in problems], kept, others)
+    return others, kept
 
 
 def _conflict(

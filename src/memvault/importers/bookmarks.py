@@ -156,7 +156,7 @@ def _children(node: dict[str, Any]) -> list[Any]:
 
 
 class _Netscape:
-    """Collects the bookmarks of an HTML file with the folders that they are in."""
+    """Collects the bookmarks of an HTML file and the folders that contain them."""
 
     def __init__(self) -> None:
         self.found: list[Bookmark] = []

@@ -27,9 +27,9 @@ _JOURNAL_MODES = 18
 MAGIC = b"SQLite format 3\0"
 _PIECE = 1 << 20
 _STEPS = 100_000
-"""Steps of SQLite's virtual machine between two looks at the time."""
+"""Steps of SQLite's virtual machine between two checks of the time."""
 _SECONDS = 60
-"""CPU seconds that it may take to find one row."""
+"""Maximum CPU seconds of the search for one row."""
 _MAX_COLUMNS = 200
 _LIMITS = {
     "LENGTH": MAX_FILE,
@@ -156,7 +156,7 @@ def _reason(error: BaseException) -> str:
     if isinstance(error, MemoryError):
         return "it takes more memory than an import may use"
     if str(error) == "interrupted":
-        return f"finding one row takes more than {_SECONDS} seconds"
+        return f"one row takes more than {_SECONDS} seconds"
     if "prohibited" in str(error) or "not authorized" in str(error):
         return f"it computes a value that its program stores: {error}"
     return str(error)

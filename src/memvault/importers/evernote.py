@@ -27,7 +27,7 @@ from memvault.importers.items import (
     Unreadable,
     note_path,
 )
-from memvault.importers.kinds import NO, SURE
+from memvault.importers.kinds import NO, REST, SURE
 from memvault.importers.source import MAX_FILE, Source
 from memvault.lazy_pattern import lazy_pattern
 
@@ -37,7 +37,7 @@ _MAX_CHARACTERS = 6 * MAX_FILE
 _MAX_ELEMENTS = 100_000
 _MAX_DEPTH = 100
 _MAX_TAG = 1 << 24
-_TOO_LARGE = "it has more text, files or elements than a note of Evernote"
+_TOO_LARGE = "it has more text, files or elements than an Evernote note can have"
 _MEDIA = lazy_pattern(r"<en-media\b([^<>]*+)>(?:</en-media>)?")
 _TODO = lazy_pattern(r"<en-todo\b([^<>]*+)>(?:</en-todo>)?")
 _HASH = lazy_pattern(r"hash=\"([0-9a-f]{32})\"")
@@ -75,7 +75,7 @@ def read(source: Source) -> Iterator[Item]:
                     else:
                         yield from records.items_of(place, _note, element, place, folders, files)
         except (expat.ExpatError, OSError, ValueError, LookupError) as error:  # an unknown encoding
-            yield Unreadable(name, f"its rest cannot be read: {error}")
+            yield Unreadable(name, f"{REST}: {error}")
 
 
 class _NoteBuilder:
@@ -120,7 +120,7 @@ class _NoteBuilder:
             self._tree.data(text)
 
     def _limit(self) -> None:
-        """Drop a note of which too much was read."""
+        """Drop a note that exceeds the limits."""
         if (
             self._characters > _MAX_CHARACTERS
             or self._elements > _MAX_ELEMENTS

@@ -18,7 +18,8 @@ _MAX_LENGTH = 16_000_000
 _MAX_TAGS = 100_000
 """Maximum number of tags of one text: each takes two kilobytes of memory while it is converted."""
 _MAX_GROWTH, _MIN_GROWN = 20, 1_000_000
-"""How many times longer than its HTML the markdown may be, or how long if that is more."""
+"""Maximum length of the markdown: this many times its HTML, or this many characters if that is
+more."""
 _UNDERSCORES = lazy_pattern(r"(?<!\w)_++|_++(?![^\W_])")
 """Matches underscores that are not within a word, where they are never emphasis."""
 
@@ -58,9 +59,8 @@ def _converter() -> Any:  # noqa: C901  # each method of the class counts
             return super().convert(html)
 
         def should_convert_tag(self, tag: str) -> Any:
-            """Return False for tags with the names of methods that convert none."""
-            is_tag = tag.isalnum() and tag not in ("list", "soup")
-            is_tag = is_tag or tag == "[document]"
+            """Return False for tags that share a name with a method that converts no tag."""
+            is_tag = tag == "[document]" or (tag.isalnum() and tag not in ("list", "soup"))
             return is_tag and super().should_convert_tag(tag)  # type: ignore[misc]  # untyped
 
         def convert_li(self, el: Any, text: str, parent_tags: Any) -> Any:  # noqa: ARG002

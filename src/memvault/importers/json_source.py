@@ -1,7 +1,7 @@
 """JSON files of a source: arrays and lines, one item at a time.
 
-The items of an array are cut out of the stream by their brackets and parsed one by one, so that one
-that is not JSON, such as a number without end, costs no other. Parsers of streams stop there.
+The items of an array are cut out of the stream by their brackets and parsed one by one, so an item
+that is not JSON does not affect the others. A streaming parser would stop there.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from memvault.importers.items import Unreadable
+from memvault.importers.kinds import REST
 from memvault.importers.source import MAX_FILE, Source, text_lines
 
 NO_OBJECT = "no JSON object"
@@ -133,10 +134,10 @@ def array_items(source: Source, name: str, place: str = "") -> Iterator[Any | Un
                     number += 1
                     yield _parsed(data, f"{name}, entry {number}")
     except OSError as error:
-        yield Unreadable(name, f"its rest cannot be read: {error.strerror or error}")
+        yield Unreadable(name, f"{REST}: {error.strerror or error}")
         return
     if scanner.is_open:
-        yield Unreadable(name, "its rest cannot be read: the file ends within an entry")
+        yield Unreadable(name, f"{REST}: the file ends within an entry")
 
 
 def _parsed(data: bytes | None, where: str) -> Any | Unreadable:

@@ -12,7 +12,8 @@ from memvault.importers.items import ImportedNote, Item, Unreadable
 from memvault.importers.source import Source
 
 MAX_RESTARTS = 20
-"""How many files of a source may fail before the others are left out too."""
+"""The maximum number of files of a source that may fail; after that, the remaining files are left
+out."""
 REST = "its rest cannot be read"
 NO, POSSIBLE, SURE, OWN = 0, 1, 2, 3
 """How sure a kind is that a source is its own; ``OWN`` is for what memvault itself wrote."""

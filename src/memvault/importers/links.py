@@ -44,7 +44,7 @@ class Names:
     def of_link(self, link: Link, path: str) -> str | None:
         """Return the path in the vault of the item that a link in a note at a path names."""
         bare = _bare(link.target)
-        beside = _bare(markdown.path_beside(link.target, path))
+        beside = _bare(markdown_inline.path_beside(link.target, path))
         for name in (beside, bare) if not link.is_wikilink else (bare, beside):
             if name in self._by_path:
                 return self._by_path[name]
@@ -96,7 +96,7 @@ def _leads_to(link: Link, note: str, found: str, names: Names) -> bool:
         if not names.is_unique(found):
             return _bare(found) == _bare(link.target)
         return f"/{_bare(found)}".endswith(f"/{_bare(link.target)}")
-    return _bare(markdown.path_beside(link.target, note)) == _bare(found)
+    return _bare(markdown_inline.path_beside(link.target, note)) == _bare(found)
 
 
 def _written(link: Link, text: str, note: str, found: str, names: Names) -> str:

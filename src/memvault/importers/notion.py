@@ -119,7 +119,7 @@ class _Export:
         for link in markdown.links(text):
             if link.is_wikilink:
                 continue
-            path = self.paths.get(markdown.path_beside(link.target, whole))
+            path = self.paths.get(markdown_inline.path_beside(link.target, whole))
             way = posixpath.relpath(path, beside) if path else _ID.sub("", link.target)
             edits.append((link, markdown_inline.written_target(link, way, text)))
         return markdown_inline.replaced(text, edits)

@@ -14,7 +14,7 @@ _MAX_OPERATIONS = 20_000_000
 _MAX_MEMORY = 512 * 1024 * 1024
 """Maximum number of bytes that the values of a pickle take, estimated from above."""
 _SLOT, _CONTAINER, _OPAQUE = 16, 128, 512
-"""Bytes that a place on the stack, an empty container and an object take."""
+"""Estimated bytes of a stack entry, of an empty container and of an object."""
 _MAX_NAME = 300
 _MAX_DEPTH = 200
 

@@ -209,11 +209,7 @@ def _place_attachment(
         return
     path, is_there = wished, False
     if state.is_taken(wished):
-        try:
-            data = item.read()
-        except OSError as error:
-            made.unreadable.append(Unreadable(item.path, error.strerror or str(error)))
-            return
+        data = item.read()
         for path in paths.numbered_names(wished, state.is_taken):
             is_there = state.holds(path, data)
             if is_there or not state.is_taken(path):
@@ -235,11 +231,7 @@ def _place_file(made: ImportPlan, item: VaultFile, path: str, state: VaultState)
     if any(part.startswith(".") or not part for part in item.path.split("/")):
         made.unreadable.append(Unreadable(item.path, "hidden, or outside of the vault"))
         return
-    try:
-        data = item.read()
-    except OSError as error:
-        made.unreadable.append(Unreadable(item.path, error.strerror or str(error)))
-        return
+    data = item.read()
     is_there = state.is_taken(path)
     status: Status = "new" if not is_there else "unchanged"
     if is_there and not state.holds(path, data):

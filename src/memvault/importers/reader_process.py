@@ -2,7 +2,7 @@
 
 Parsers of a dozen formats meet files made to exhaust memory or time. They run in a process with
 limits, which sends plain values: a message is JSON with a length before it, and the bytes of a
-file, if it has some. When it exceeds a limit, the file that it was reading is left out and a new
+file, if it has some. If it exceeds a limit, the file that it was reading is left out and a new
 process reads the others; what was read before counts.
 """
 
@@ -47,9 +47,9 @@ _BEAT = 1.0
 """Seconds between two messages while it reads without finding anything."""
 _MAX_MESSAGE = 16 * MAX_FILE
 _MAX_GROWTH, _MIN_GROWN = 50, 256 << 20
-"""The items may take so many times the bytes that were read, or so many bytes if that is more."""
+"""Maximum size of the items: this many times the bytes read, or this many bytes if that is more."""
 _MIN_ITEM, _MIN_ITEMS = 16, 10_000
-"""Bytes of the source that an item takes at least, once there are more items than this."""
+"""Minimum bytes of the source per item, once there are more items than this."""
 _QUEUED = 64
 _PAUSE = 0.01
 _HEAD = struct.Struct(">II")
@@ -68,11 +68,9 @@ def _of_item(item: Item) -> ReaderMessage:
         return ReaderMessage("note", [*item[:3], dict(item.header), item.refs, item.masked])
     if isinstance(item, Unreadable):
         return ReaderMessage("unreadable", list(item))
-    is_stored = isinstance(item.read, StoredBytes)
     name = item.read.name if isinstance(item.read, StoredBytes) else ""
-    refs = item.refs if isinstance(item, Attachment) else ()
-    kind = "attachment" if isinstance(item, Attachment) else "file"
-    return ReaderMessage(kind, [item.path, name, refs], b"" if is_stored else item.read())
+    kind, refs = ("attachment", item.refs) if isinstance(item, Attachment) else ("file", ())
+    return ReaderMessage(kind, [item.path, name, refs], b"" if name else item.read())
 
 
 def _item_of(message: ReaderMessage, source: Source) -> Item:
@@ -106,6 +104,7 @@ def _write(stream: IO[bytes], message: ReaderMessage) -> int:
     stream.write(_HEAD.pack(len(head), len(message.data)))
     stream.write(head)
     stream.write(message.data)
+    stream.flush()
     return len(head) + len(message.data)
 
 
@@ -243,7 +242,7 @@ def _receive(stream: IO[bytes], messages: queue.Queue[ReaderMessage | None]) -> 
 
 
 class _TooMuch(Exception):
-    """More was made of a source than a program makes of so many bytes; the message says so."""
+    """A source expanded to more than the import limit; the message has the figures."""
 
 
 class _Sender:
@@ -258,7 +257,7 @@ class _Sender:
         source.tick = self.tick
 
     def tick(self) -> None:
-        """Report the file that is read now, if it is another one or some time has passed."""
+        """Report the current file if it has changed or some time has passed."""
         if self._source.current != self._current or time.monotonic() - self._last > _BEAT:
             self._current = self._source.current
             self.send(ReaderMessage("at", [self._current]))
@@ -266,7 +265,6 @@ class _Sender:
     def send(self, message: ReaderMessage) -> None:
         """Send a message."""
         self._sent += _write(self._stream, message)
-        self._stream.flush()
         self._last = time.monotonic()
 
     def send_item(self, item: Item) -> None:
@@ -312,7 +310,6 @@ def serve(requests: IO[bytes], results: IO[bytes]) -> None:
                 _answer(source, _Sender(source, results), *json.loads(line))
         except MemvaultError as error:
             _write(results, ReaderMessage("error", [error.message, error.hint]))
-            results.flush()
 
 
 def _answer(source: Source, sender: _Sender, action: str, name: str = "", *left_out: str) -> None:

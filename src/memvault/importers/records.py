@@ -1,8 +1,8 @@
 """Conversion of one record of a source at a time: its failure costs no other record.
 
-Exports are written by strangers, or damaged: any value may be missing, of another type, nested
-without end or made to take minutes. ``items_of`` is the one place that turns what a conversion
-raises into an ``Unreadable``, and limits how long it takes.
+Exports may come from strangers or be damaged: any value may be missing, have the wrong type, be
+nested too deeply, or be built to take minutes. ``items_of`` is the one place that turns what a
+conversion raises into an ``Unreadable``, and limits how long it takes.
 """
 
 from __future__ import annotations

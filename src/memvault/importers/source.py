@@ -41,7 +41,7 @@ class Source:
         self.tables: dict[str, frozenset[str]] = {}
         """The names of the tables of each database that was looked into."""
         self.left_out: list[str] = []
-        """The names of files that are not read since reading them failed."""
+        """The names of files that are skipped because reading them failed."""
         self.current = ""
         """The name of the file that was opened last."""
         self.opened_bytes = 0
@@ -67,9 +67,9 @@ class Source:
         """Close what is open."""
 
     def leave_out(self, name: str) -> None:
-        """Read no more of a file, as if the source did not have it."""
+        """Skip a file from now on, as if the source did not have it."""
         self.left_out.append(name)
-        self.__dict__["names"] = [one for one in self.names if one != name]
+        self.names = [one for one in self.names if one != name]
         self.__dict__.pop("name_set", None)
         self.tables.pop(name, None)
 
@@ -95,7 +95,7 @@ class Source:
         raise NotImplementedError
 
     def begin(self, name: str) -> None:
-        """Note that a file is read from now on."""
+        """Record that reading a file begins."""
         self.current = name
         self.opened_bytes += self.size(name)
         self.tick()

@@ -8,7 +8,7 @@ from memvault import clock
 from memvault.lazy_pattern import lazy_pattern
 
 _LAST = 1e11
-"""A number of seconds since 1970 that no time of an export has."""
+"""Seconds since 1970 beyond any time in an export."""
 _NOT_IN_LABELS = lazy_pattern(r"[\[\]|]")
 
 

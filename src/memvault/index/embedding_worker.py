@@ -27,10 +27,10 @@ from memvault.store.memory_store import MemoryStore
 
 _LIFETIME = 600.0
 _SESSION_NICE = 10
-"""How nice the session is to others: it gets a tenth of a busy processor, and at 19 next to
-nothing, so that on a machine that is always busy no vectors would ever be computed."""
+"""The niceness of the session: at 10 it gets a tenth of a busy processor. At 19 it gets almost
+nothing, so on a machine that is always busy no vectors would ever be computed."""
 _TURN = "embedding.lock"
-"""The lock of the one process that computes, among the indexes of a user."""
+"""The lock that lets one process at a time compute vectors, across all indexes of a user."""
 _TURN_PAUSE = 0.5
 _GRACE_PERIOD = 60
 """Seconds after ``_LIFETIME`` in which the last batch must finish, before the system kills it."""
@@ -43,19 +43,16 @@ def main(root: Path, folder: Path) -> None:
     started = time.monotonic()
     _limit_resources()
     lock = FileLock(folder / embedding_lock.BACKGROUND_LOCK, makes_folder=False)
+    turn = FileLock(folder.parent.parent / _TURN, makes_folder=False)
     try:
         if not lock.acquire(1.0):
             return
-    except FileNotFoundError:  # the index was deleted
-        return
-    turn = FileLock(folder.parent.parent / _TURN, makes_folder=False)
-    try:
         while not turn.acquire(0.0):  # the process of another vault computes
             is_over = time.monotonic() - started > _LIFETIME or not lock.is_valid
             if is_over or embedding_lock.is_running(folder, embedding_lock.FOREGROUND_LOCK):
                 return
             time.sleep(_TURN_PAUSE)
-    except FileNotFoundError:
+    except FileNotFoundError:  # the index was deleted
         return
     settings = state_of(root / SETTINGS_FILE)
     index = open_index(

@@ -99,7 +99,7 @@ def delete_abandoned(indexes: Path, days: float = _KEPT_DAYS) -> list[Path]:
 
 
 def mark_used(folder: Path) -> bool:
-    """Note once a day that a part of an index is used; return whether this is the day's first use.
+    """Record daily that a part of an index is in use; return whether this is the day's first use.
 
     Raises:
         OSError: it is missing, or cannot be changed.

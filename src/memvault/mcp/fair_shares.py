@@ -1,7 +1,7 @@
 """Fair shares of processor time between the keys of request queues, such as the tokens of a server.
 
-A free slot goes to the key that has used least. Calls that cost much are told apart by what the
-last ones cost, so that they can run apart from others.
+A free slot goes to the key that has used least. Heavy calls are recognized by the cost of the last
+ones, so that they can run apart from others.
 """
 
 from __future__ import annotations
@@ -15,16 +15,15 @@ from memvault.tools.core import registry
 _ALONE_AFTER = 60.0
 """Seconds after its last request that a key still counts as one of several."""
 _HEAVY_WEIGHT = 2.0
-"""How often a heavy call's seconds are counted."""
+"""The factor by which the seconds of a heavy call are multiplied."""
 _MIN_HEAVY, _MUCH_MORE, _ALWAYS_HEAVY = 0.15, 3.0, 2.0
-"""Seconds of a heavy call: at least the first, and so often what other calls take.
-
-From the last on it is heavy in any case.
+"""A call is heavy if it takes at least the first number of seconds, and this many times as long as
+other calls. From the last number of seconds on, it always is.
 """
 _SMOOTHING = 0.2
 """The weight of the newest call in the mean of a key's calls."""
 _FORGOTTEN = 1.05
-"""By how much a tool's cheapest call is taken to cost more with each other call."""
+"""The factor by which a tool's recorded minimum cost grows with each call, so that it adapts."""
 _CALLS = 2
 """Calls in a row that have to be heavy: one may have had to index first."""
 _MAX_KNOWN = 10_000
@@ -32,10 +31,10 @@ _MAX_KNOWN = 10_000
 
 
 class FairShares:
-    """The processor seconds that each key has used. To be used by the event loop's thread only.
+    """The processor seconds that each key has used.
 
-    A key that comes back after a while has used no less than those that stayed, so what it did not
-    use is not saved up.
+    Only the event loop's thread may use it. A key that returns after a while starts at the lowest
+    usage of the active keys, so unused shares do not accumulate.
     """
 
     def __init__(self) -> None:
@@ -54,7 +53,7 @@ class FairShares:
         self._active[key] += 1
 
     def leave(self, key: Hashable) -> None:
-        """Count a request of a key no more."""
+        """Stop counting a request of a key."""
         self._active[key] -= 1
         if self._active[key]:
             return
@@ -108,9 +107,9 @@ class CallCosts:
             del self._means[other]
 
     def is_heavy(self, key: Hashable, tool: str) -> bool:
-        """Return whether the next call costs much: the tool says so, or the last calls have.
+        """Return whether the next call is heavy: its tool is declared so, or the last calls were.
 
-        They are compared with the tool's cheapest call, and with what most other keys ask for.
+        They are compared with the tool's cheapest call, and with the usual call of other keys.
         """
         definition = registry.lookup(tool)
         if definition is not None and definition.takes_long:
@@ -129,5 +128,5 @@ class CallCosts:
         return (key, tool) in self._recent and not self.is_heavy(key, tool)
 
     def weighted(self, key: Hashable, tool: str, seconds: float) -> float:
-        """Return the seconds of a call as they are counted."""
+        """Return the weighted seconds of a call."""
         return seconds * (_HEAVY_WEIGHT if self.is_heavy(key, tool) else 1.0)

@@ -89,9 +89,9 @@ class Reads(Protocol):
 
 
 class Lane(NamedTuple):
-    """How calls run beside each other: the queue for their slots, and what calls have cost.
+    """A queue for slots and the costs of calls.
 
-    Of a lane that ``is_for_all``, calls that turn out to be heavy are sent away.
+    Unless the lane ``is_for_all``, it rejects calls that turn out to be heavy.
     """
 
     queue: RequestQueue
@@ -175,7 +175,7 @@ class LocalReads:
 
 
 class FairReads:
-    """Reads of which the heavy ones run apart, so that the others need not wait for them."""
+    """Runs heavy reads apart, so that other reads do not wait for them."""
 
     def __init__(self, cheap: Reads, heavy: Reads, costs: CallCosts) -> None:
         self._cheap = cheap

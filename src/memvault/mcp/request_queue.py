@@ -173,7 +173,7 @@ async def take_all(
 
 
 def _no_charge(_: float) -> None:
-    """Count no seconds."""
+    """Ignore the seconds."""
 
 
 async def in_thread(

@@ -31,7 +31,7 @@ _ITEM_MARK = lazy_pattern(
     r"[ \t]*(?:[-*+][ \t]+)?(?P<task>\[[^\]\r\n]\](?:[ \t]+|$))|[ \t]*[-*+][ \t]+"
 )
 _BARE_TASK = lazy_pattern(r"\A([ \t]*+)(\[[^\]\r\n]\][ \t]++\S)")
-"""A line of a thought that begins like a task, without the mark of an item."""
+"""Matches the start of a line that is a task without a list marker."""
 
 
 class DailyPlace(NamedTuple):
@@ -192,7 +192,8 @@ def _moment(day: date) -> datetime:
 def _item(text: str, moment: datetime) -> str:
     """Return a text as an item of a list, with the time; further lines are indented.
 
-    A text that is an item itself loses its mark. One that begins with ``[ ]`` is a task, without
+    The list marker of a text that is an item already is
+    removed. One that begins with ``[ ]`` is a task, without
     the time.
     """
     first, *others = text.splitlines()

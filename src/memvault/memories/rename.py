@@ -93,7 +93,7 @@ def plan_rename(
 
 
 def plan_retyping(
-    store: MemoryStore, graph: Callable[[], LinkGraph], memory: Memory, kind: str
+    store: MemoryStore, graph: LinkGraph, memory: Memory, kind: str
 ) -> RenamePlan | None:
     """Plan the changes of other memories if a new type moves a memory; None if it stays there.
 
@@ -104,10 +104,7 @@ def plan_retyping(
     if not path:
         return None
     plan = RenamePlan(memory, memory.title, path, [])
-    others = (
-        entry for entry in _link_rewrites(store, graph(), plan) if entry.memory.path != memory.path
-    )
-    return plan._replace(others=list(others))
+    return plan._replace(others=list(_link_rewrites(store, graph, plan)))
 
 
 def apply_to_others(store: MemoryStore, plan: RenamePlan) -> None:

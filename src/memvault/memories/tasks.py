@@ -19,7 +19,7 @@ from memvault.vault.markdown import tasks
 _REST = lazy_pattern(r"[^\r\n]*")
 _DUE = lazy_pattern(r"(?:📅 ?|\bdue::? ?)(\d{4}-\d\d-\d\d)")
 _CANCELLED = "-"
-"""As Obsidian's themes and Logseq write it."""
+"""The mark of a cancelled task in Obsidian's themes and in Logseq."""
 _DONE_MARKS = frozenset(("x", "X", _CANCELLED))
 _WEEK = timedelta(days=7)
 Period = Literal["overdue", "today", "week"]

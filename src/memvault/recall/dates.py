@@ -113,8 +113,7 @@ def effective_date(entry: MemoryRecord | Memory) -> str:
         return max(span.last for span in days).isoformat()
     if header_dates.time_in(entry.metadata, "modified"):
         return entry.modified
-    is_given = header_dates.time_in(entry.metadata, "created") != ""
-    return entry.created if is_given else ""
+    return entry.created if header_dates.time_in(entry.metadata, "created") else ""
 
 
 def is_newer(date: str, other: str) -> bool:

@@ -35,9 +35,10 @@ Result = TypeVar("Result")
 _MAX_ATTEMPTS = 10
 """Views to try while others write; each writer of a busy vault may outdate one."""
 _EXACT_ATTEMPTS = 2
-"""Searches after which a file that changed again is shown as it is now, ranked by its older text.
+"""Attempts after which a file that changed again is shown with its current text, ranked by its
+older text.
 
-A file that another program keeps appending to would be left out of every view.
+Otherwise a file that another program keeps appending to would never be shown.
 """
 PARTIAL_NOW = WaitPolicy(0.0, 1.0, True)
 """For additions to an answer: use what is indexed, without waiting for other processes."""

@@ -56,7 +56,7 @@ def unknown_value_notes(
         notes.append(f"{len(missing) - _MAX_UNKNOWN_TAGS:,} more of the tags are on no memory")
     folders = [folder for one in required for folder in one.folders]
     notes += [
-        f"there is no memory in {folder!r}; in: is followed by a folder of the vault"
+        f"there is no memory in {folder!r}; in: takes a folder of the vault"
         for folder in folders
         if not _has(records, Filters(folders=(folder,)))
     ]
@@ -161,13 +161,13 @@ class Filters(NamedTuple):
     unless: tuple[Filters, ...] = ()
 
     def both(self, other: Filters) -> Filters:
-        """Return the filters that only memories pass which pass these and others."""
+        """Return filters that a memory passes if it passes both these and others."""
         if other == Filters():
             return self
         return other if self == Filters() else self._replace(also=(*self.also, other))
 
     def required(self) -> Iterator[Filters]:
-        """Yield these filters and all those that a memory must pass, too."""
+        """Yield these filters and all filters in ``also``, recursively."""
         yield self
         for other in self.also:
             yield from other.required()
@@ -176,7 +176,7 @@ class Filters(NamedTuple):
         """Return the same filters, with their words looked up in a view."""
         if not (self.containing or self.also or self.unless):
             return self
-        found = [keys for text in self.containing if (keys := keys_with(view, text)) is not None]
+        found = [keys for text in self.containing if (keys := _keys_with(view, text)) is not None]
         own = self.passes
 
         def passes(record: MemoryRecord) -> bool:
@@ -248,7 +248,7 @@ class Filters(NamedTuple):
         return filter(test, records)
 
 
-def keys_with(view: View, text: str) -> Set[int] | None:
+def _keys_with(view: View, text: str) -> Set[int] | None:
     """Return the keys of the memories that contain all words of a text, in any form.
 
     What is in quotes must be in the memory as it is. None if the text has no words.

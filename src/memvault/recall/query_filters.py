@@ -2,9 +2,9 @@
 
 Filters are ``tag:``, ``type:``, ``in:`` (a folder), ``since:`` and ``until:``, each directly
 followed by a value, which may be in quotes; and ``-`` before a word, a quoted phrase or a filter,
-which leaves out the memories that contain or pass it. All else is words: other prefixes, a value
-that is not a date, a single letter or a number behind ``-``, and what is in quotes. A text of
-several lines, or of more words than anybody types, has no filters, since it was pasted.
+which leaves out the memories that contain or pass it. Everything else is searched as words: other
+prefixes, a value that is not a date, a single letter or a number after ``-``, and quoted text. A
+text with line breaks or more than ``_MAX_WORDS`` words was probably pasted, and has no filters.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def parse(text: str) -> QueryLine:
     tags: list[str] = []
     folders: list[str] = []
     unless: list[Filters] = []
-    days: dict[str, str] = {}
+    days: dict[str, datetime] = {}
     kept, notes, end = [], [], 0
     for part in _PART.finditer(text):
         value = part["word"] or (part["value"] or "").strip('"').strip()
@@ -53,10 +53,11 @@ def parse(text: str) -> QueryLine:
         elif key in ("since", "until"):
             if part["no"]:
                 continue
-            if _moment(key, value) is None:
+            moment = _moment(key, value)
+            if moment is None:
                 notes.append(f"{value!r} is not a date, so {part[0]} was searched as words")
                 continue
-            days[key] = value
+            days[key] = moment
         elif part["no"]:
             unless.append(_single(key, value))
         else:
@@ -70,15 +71,15 @@ def parse(text: str) -> QueryLine:
         types=tuple(types),
         tags=tuple(tags),
         folders=tuple(folders),
-        since=_moment("since", days.get("since", "")),
-        until=_moment("until", days.get("until", "")),
+        since=days.get("since"),
+        until=days.get("until"),
         unless=tuple(unless),
     )
     return QueryLine(words, found, tuple(notes))
 
 
 def listing(line: QueryLine) -> Filters:
-    """Return the filters of a query for a listing, of which every word must be in the memory."""
+    """Return the filters for a listing: those of the query, and all of its words must occur."""
     if not line.words.strip():
         return line.filters
     return line.filters._replace(containing=(line.words,))
@@ -102,4 +103,4 @@ def _single(key: str, value: str) -> Filters:
 def _moment(key: str, value: str) -> datetime | None:
     from memvault.recall import dates
 
-    return dates.parse_moment(value, key == "until") if value else None
+    return dates.parse_moment(value, key == "until")

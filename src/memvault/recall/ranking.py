@@ -314,9 +314,9 @@ _TERM_BITS = 32
 def group_duplicates(memories: Sequence[SentenceFeatures]) -> list[list[int]]:
     """Return groups of places of duplicates, in the order of their first ones.
 
-    Each memory is compared with the first of each group. Only those are
-    compared that have one of their rarest terms in common, as all sets have that are as alike as
-    duplicates are: the prefix filter of Chaudhuri, Ganti and Kaushik 2006.
+    Each memory is compared with the first of each group. Only memories that share one of their
+    rarest terms are compared; sets as similar as duplicates always do (the prefix filter of
+    Chaudhuri, Ganti and Kaushik 2006).
     """
     terms = [memory.term_ids for memory in memories]
     counts = Counter(chain.from_iterable(terms))

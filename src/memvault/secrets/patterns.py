@@ -169,7 +169,7 @@ def pattern(form: SecretPattern) -> re.Pattern[str]:
     The letter of an escaped line break is not part of the word after it.
     """
     if not form.is_token:
-        return re.compile(form.written)
+        return unbounded(form)
     return re.compile(rf"(?:(?<![A-Za-z0-9])|(?<=\\[nrt])){form.written}(?![A-Za-z0-9])")
 
 

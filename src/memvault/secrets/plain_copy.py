@@ -32,7 +32,7 @@ _COMPATIBLE = (
     "\ufb00-\ufb06\ufe33\ufe34\ufe4d-\ufe6f\uff01-\uff5e\U0001d400-\U0001d7ff"
     "\U0001f100-\U0001f189\U0001fbf0-\U0001fbf9"
 )
-"""Characters of which many are another form of a letter, digit or sign of ASCII."""
+"""Ranges of characters, many of which are compatibility forms of ASCII characters."""
 _DASHES = dict.fromkeys(map(ord, "\u2010\u2011\u2012\u2212"), "-")
 _MASK = r"\[masked: [^\]\n]{1,40}\]"
 _NEXT = lazy_pattern(rf"[\\&%<*`~^$\[\]!_=+{_INVISIBLE}{_COMPATIBLE}]")
@@ -62,7 +62,7 @@ _NEAR = 1_000
 _END = "\n\0\n"
 """A text that no secret contains."""
 _REPLACED = {"n": "\n", "r": "\n", "t": "\t"}
-"""The characters that the escapes of C stand for."""
+"""The characters that C's escape sequences represent."""
 
 _BEFORE = r"\w=+/.:@~-"
 _AFTER = r"(?=[\w\\&%<*`~\[^$!=+]|[./:@-][\w/+.-])"
@@ -120,7 +120,7 @@ _SPACED: tuple[tuple[str, re.Pattern[str]], ...] = (
     ),
     ("]", lazy_pattern(rf"\]\([^()\s]*+\s[^()\n]*+\){_AFTER}")),
 )
-"""Those that may have spaces in them."""
+"""Markup that may contain spaces."""
 _STRANGE = lazy_pattern(rf"[{_INVISIBLE}{_COMPATIBLE}]")
 _INVISIBLE_ONES = lazy_pattern(rf"[{_INVISIBLE}]")
 _ORDINARY = bytes([*range(0x20, 0x7F), *b"\t\n\v\f\r"])
@@ -134,7 +134,7 @@ _KEYWORDS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("asic", lazy_pattern(f"asic{_THEN_MARKUP}")),
     ("oken", lazy_pattern(f"oken{_THEN_MARKUP}")),
 )
-"""The ends of words that secrets follow, and patterns by which markup follows one of them."""
+"""The ends of keywords before secrets, and patterns that match markup after one of them."""
 _ANY_MARK = lazy_pattern(rf"[{_MARKUP}]")
 
 
@@ -311,19 +311,19 @@ def _read(text: str, start: int, end: int, hidden: list[tuple[int, int]]) -> Ite
 
 def _decoded(pieces: Iterable[tuple[str, int]], at: int) -> Generator[_CopiedPart, None, int]:
     """Yield what the pieces of a token, each with its length, stand for; return their end."""
-    for said, length in pieces:
-        yield _CopiedPart(_visible(said), at, at + length)
+    for chars, length in pieces:
+        yield _CopiedPart(_visible(chars), at, at + length)
         at += length
     return at
 
 
-def _visible(said: str) -> str:
+def _visible(chars: str) -> str:
     """Return characters in their usual form, without those that are not seen."""
-    if said.isascii() and said.isprintable():
-        return said
+    if chars.isascii() and chars.isprintable():
+        return chars
     from unicodedata import normalize
 
-    return _INVISIBLE_ONES.sub("", normalize("NFKC", said.translate(_DASHES)))
+    return _INVISIBLE_ONES.sub("", normalize("NFKC", chars.translate(_DASHES)))
 
 
 def _unescaped(token: str) -> Iterator[tuple[str, int]]:

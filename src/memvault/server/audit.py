@@ -202,7 +202,7 @@ class AuditLog:
                 raise
             status = os.lstat(file)
             if status.st_uid != 0 and not is_owned(status):  # /dev/stderr is a link of root
-                raise OSError(errno.ELOOP, "it is a link that another user has made") from error
+                raise OSError(errno.ELOOP, "it is a symbolic link of another user") from error
         return os.open(file, _APPEND, 0o600)
 
 

@@ -48,7 +48,8 @@ _MAX_CONNECTIONS = 1_000
 _IDLE_TIMEOUT = 10.0
 """Seconds that a connection may stay open without a request."""
 _SWITCH_INTERVAL = 0.001
-"""Seconds after which a thread gives the interpreter to another; the event loop waits so long."""
+"""The interpreter's switch interval in seconds, the longest that the event loop waits for a
+thread."""
 _POLL_INTERVAL = 0.05
 _REAP_INTERVAL = 1.0
 

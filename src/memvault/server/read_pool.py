@@ -43,7 +43,7 @@ _MAX_ENDED, _ENDED_WITHIN = 5, 60.0
 _EXIT_TIMEOUT = 2.0
 """Seconds that a process has to end after its input did."""
 _IDLE_TIMEOUT = 60.0
-"""Seconds after its last call that a process ends which was started for one."""
+"""Idle seconds after which a process started on demand ends."""
 _NICENESS = 10
 """The niceness of processes that give way to others."""
 
@@ -225,7 +225,7 @@ class ReadPool:
         return await _Worker.start(self._tools, self._gives_way)
 
     def _end_later(self) -> None:
-        """End processes that were started for a call, unless another call comes soon."""
+        """Schedule the end of processes started on demand, unless another call comes soon."""
         if not self._gives_way:
             return
         if self._ending is not None:

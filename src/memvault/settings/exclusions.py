@@ -36,7 +36,7 @@ _TOOL_FOLDERS = frozenset(("node_modules", "bower_components", "site-packages", 
 _TOOL_MARKERS = frozenset(("CACHEDIR.TAG", "pyvenv.cfg"))
 """Files that mark their folder as a cache, and as a virtual environment of Python."""
 FOLDER_MARKERS = _TOOL_MARKERS.union(IGNORE_FILES)
-"""The names of files that decide about the other entries of their folder."""
+"""The names of files that control whether their folder's other entries are excluded."""
 _POSIX_CLASS = lazy_pattern(r"\[:([a-z]+):\]")
 _POSIX_CLASSES = {
     "alnum": "a-zA-Z0-9",
@@ -80,12 +80,12 @@ class IgnoreFile:
 
     @cached_property
     def file_patterns(self) -> list[tuple[re.Pattern[str], bool]]:
-        """The patterns for files, each with whether it includes, those with precedence first."""
+        """The patterns for files, by precedence, each with whether it includes."""
         return _combined(rule for rule in self._rules if not rule.only_folders)
 
     @cached_property
     def folder_patterns(self) -> list[tuple[re.Pattern[str], bool]]:
-        """The patterns for folders, each with whether it includes, those with precedence first."""
+        """The patterns for folders, by precedence, each with whether it includes."""
         return _combined(self._rules)
 
 
@@ -297,7 +297,7 @@ class Exclusions:
 
 
 def sources_state(root: Path) -> tuple[FileStamp | None, ...]:
-    """Return a value that differs once a file in which exclusions are set has changed.
+    """Return a value that changes with the files that set exclusions.
 
     Ignore files of subfolders are not among them.
     """

@@ -37,16 +37,14 @@ def find_vault(given: str | None, on_default: Callable[[str, Path], object] | No
         nearest = _nearest_vault(_working_folder())
         if nearest is not None:
             return nearest
-        default = _default_vault() if on_default is not None else None
-        if on_default is None or default is None:
-            raise VaultNotFound(
-                f"No {SETTINGS_FILE} in {_working_folder()} or above it",
-                "run memvault init to make this folder a vault, pass --vault DIR or set "
-                "MEMVAULT_VAULT; memvault vaults default NAME sets a default vault",
-            )
-        name, root = default
-        on_default(name, root)
-        return root
+        if on_default is not None and (default := _default_vault()) is not None:
+            on_default(*default)
+            return default[1]
+        raise VaultNotFound(
+            f"No {SETTINGS_FILE} in {_working_folder()} or above it",
+            "run memvault init to make this folder a vault, pass --vault DIR or set "
+            "MEMVAULT_VAULT; memvault vaults default NAME sets a default vault",
+        )
 
 
 def _default_vault() -> tuple[str, Path] | None:

@@ -112,7 +112,7 @@ def set_values(
     from tomlkit.exceptions import TOMLKitError
 
     if data is None:
-        data = _read_file(path, failure) if path.exists() else b""
+        data = read_bytes(path, failure) or b""
     try:
         document = tomlkit.parse(data.decode("utf-8-sig"))
     except (TOMLKitError, UnicodeDecodeError) as error:

@@ -22,7 +22,7 @@ from memvault.settings.vault_settings import load_settings
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}")
 """Valid names of vaults and tokens."""
 _MAX_STEM = 30
-"""The most characters of a folder's name that a vault's name takes."""
+"""Maximum length of a vault's name taken from its folder's name."""
 
 
 def check(name: str) -> None:

@@ -368,7 +368,7 @@ class MemoryStore:
 
     def _numbered_names(self, path: str) -> Iterator[str]:
         """Yield a path and then numbered variants of it that are likely to be free."""
-        for name in paths.numbered_names(path, lambda name: os.path.lexists(self.root / name)):
+        for name in paths.numbered_names(path, self.has_file):
             self._check_path(name)
             yield name
 

@@ -107,7 +107,7 @@ class Revisions:
     def linked(self, files: Iterable[Path]) -> Iterator[Path]:
         """Yield the revisions and trashed files that are the same file as one of the vault's.
 
-        A change that was killed leaves one. What an editor then writes to the file in place changes
+        A change that was killed leaves one. An editor that writes to the file in place then changes
         both.
         """
         shared = set()
@@ -134,7 +134,7 @@ class Revisions:
         """
         if path.is_relative_to(self._trash):  # it was never moved, or is back
             path.unlink()
-            _remove_empty_parents(path, self._trash)
+            self._remove_empty_folders(path)
         else:
             _separate_revision(path)
 
@@ -277,7 +277,7 @@ class Revisions:
         for path in paths:
             with contextlib.suppress(FileExistsError):
                 atomic.move_exclusive(item.file, root / path)
-                self._remove_empty_folders(item)
+                self._remove_empty_folders(item.file)
                 return path
         raise FileExistsError(errno.EEXIST, "All names are taken", item.path)
 
@@ -290,11 +290,13 @@ class Revisions:
         for item in items:
             with atomic.map_os_errors(item.path):
                 item.file.unlink(missing_ok=True)
-            self._remove_empty_folders(item)
+            self._remove_empty_folders(item.file)
 
-    def _remove_empty_folders(self, item: TrashedFile) -> None:
+    def _remove_empty_folders(self, file: Path) -> None:
         """Delete the folders that a file in the trash was in, unless they hold other files."""
-        _remove_empty_parents(item.file, self._trash)
+        with contextlib.suppress(OSError):
+            for folder in file.relative_to(self._trash).parents[:-1]:
+                (self._trash / folder).rmdir()
 
     def prune(self) -> None:
         """Delete revisions beyond the age or size limit, oldest first, and old trashed files."""
@@ -339,13 +341,6 @@ class Revisions:
 
 def _folder_name(mem_id: str) -> str:
     return hashlib.blake2b(mem_id.encode(), digest_size=8).hexdigest()
-
-
-def _remove_empty_parents(file: Path, above: Path) -> None:
-    """Delete the folders that a file was in, up to one above them, unless they hold other files."""
-    with contextlib.suppress(OSError):
-        for folder in file.relative_to(above).parents[:-1]:
-            (above / folder).rmdir()
 
 
 def _separate_revision(path: Path) -> None:

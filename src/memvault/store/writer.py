@@ -12,7 +12,7 @@ import json
 import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
@@ -250,14 +250,13 @@ class VaultWriter:
         return revision
 
     def replace_unrecorded(self, path: str, before: bytes, after: bytes, mem_id: str) -> str:
-        """Replace a file's bytes as ``replace`` does, in a change that undo is not to revert."""
+        """Replace a file's bytes as ``replace`` does, without recording the change for undo."""
         file = self.root / path
         saved: list[str] = []
 
         def save_and_check() -> None:
             saved.append(self._history.save(mem_id, before, file))
-            if (now := plain_files.read(file)) != before:
-                raise changed_meanwhile(path, now, etag(before))
+            self._require_unchanged(path, before)
 
         try:
             with missing_as_not_found(path):
@@ -267,6 +266,11 @@ class VaultWriter:
                 self._history.delete(mem_id, revision)
             raise
         return saved[0]
+
+    def _require_unchanged(self, path: str, before: bytes) -> None:
+        """Raise ``Conflict`` if a file's bytes are no longer ``before``."""
+        if (now := plain_files.read(self.root / path)) != before:
+            raise changed_meanwhile(path, now, etag(before))
 
     def remove(self, path: str, subject: FileRef) -> bool:
         """Delete a file, keeping its bytes as a revision, and return whether it existed.
@@ -280,8 +284,7 @@ class VaultWriter:
             data = plain_files.read(file)
             revision = self._history.save(subject.mem_id, data, file)
             try:
-                if (now := plain_files.read(file)) != data:
-                    raise changed_meanwhile(path, now, etag(data))
+                self._require_unchanged(path, data)
                 file.unlink()
             except BaseException:
                 if os.path.lexists(file):
@@ -367,11 +370,7 @@ class VaultWriter:
 
     def _move(self, source: str, targets: Iterable[str], before: bytes, after: bytes) -> str:
         old = self.root / source
-
-        def last_look() -> None:
-            if (now := plain_files.read(old)) != before:
-                raise changed_meanwhile(source, now, etag(before))
-
+        require_unchanged = partial(self._require_unchanged, source, before)
         with missing_as_not_found(source), atomic.map_os_errors(source):
             attributes = atomic.Attributes.of(old)
         for target in targets:
@@ -379,7 +378,7 @@ class VaultWriter:
                 with missing_as_not_found(source), atomic.map_os_errors(source):
                     old.rename(self.root / target)
                     try:
-                        atomic.replace(self.root / target, after, last_look)
+                        atomic.replace(self.root / target, after, require_unchanged)
                     except BaseException:
                         (self.root / target).rename(old)
                         raise
@@ -393,7 +392,7 @@ class VaultWriter:
             raise Conflict(f"{target} is there already", "choose another name")
         try:
             with missing_as_not_found(source), atomic.map_os_errors(source):
-                last_look()
+                require_unchanged()
                 old.unlink(missing_ok=True)
         except MemvaultError:
             (self.root / target).unlink(missing_ok=True)

@@ -130,7 +130,7 @@ def list_tasks(
     include_done: Annotated[bool, Arg("List both", flag="--all", key="all")] = False,
     due: Annotated[
         Literal["overdue", "today", "week"] | None,
-        Arg("Only those due before today, today, or from today to a week from now"),
+        Arg("Only tasks that are overdue, due today, or due within the next 7 days"),
     ] = None,
     memory_type: TypeName = None,
     tags: TagFilter = None,

@@ -457,7 +457,7 @@ def _plan_retyping(call: Call, memory: Memory, kind: str) -> RenamePlan | None:
     if not call.store.path_of_type(memory, kind):
         return None
     return call.engine.on_view(
-        lambda view: rename.plan_retyping(call.store, lambda: call.link_graph(view), memory, kind)
+        lambda view: rename.plan_retyping(call.store, call.link_graph(view), memory, kind)
     )
 
 

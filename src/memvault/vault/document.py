@@ -31,7 +31,7 @@ from memvault.vault.header_yaml import TEXT_KEYS, UnreadLines
 from memvault.vault.markdown import first_heading, has_conflict_markers, keep_ours, tags, unwrapped
 
 AUTO = "auto"
-"""Stands for the encoding that a file which is not UTF-8 probably has."""
+"""The setting that detects the encoding of a file that is not UTF-8."""
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8"),
     (codecs.BOM_UTF32_LE, "utf-32-le"),

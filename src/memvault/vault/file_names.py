@@ -48,7 +48,7 @@ def folded(path: str) -> str:
     if path.isascii():
         return path.lower()
     kept = "".join(char for char in path if unicodedata.category(char) != "Cf")
-    return normalize("NFC", normalize("NFC", kept).casefold())
+    return normalize_title(kept)
 
 
 def names_folded(path: str) -> list[str]:

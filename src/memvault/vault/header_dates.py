@@ -58,7 +58,7 @@ def is_time_key(key: str) -> bool:
 
 
 def is_modified_key(key: str) -> bool:
-    """Return whether a header key is for the time of the last change."""
+    """Return whether a header key holds the time of the last change."""
     found = _rank(key)
     return found is not None and found[0] == "modified"
 
@@ -81,7 +81,7 @@ def time_in(metadata: Mapping[str, Any], role: Role) -> str:
 
 
 def unread(metadata: Mapping[str, Any]) -> Iterator[HeaderTime]:
-    """Yield the times in a header that are in no known form; placeholders of templates are not."""
+    """Yield the times in a header that are in no known form, except template placeholders."""
     for role in _KEYS:
         for time in times(metadata, role):
             is_given = isinstance(time.value, str | int | list) and not isinstance(time.value, bool)
@@ -164,11 +164,10 @@ _MONTHS = (
 )
 _MONTH_NUMBERS = {name: number for number, names in enumerate(_MONTHS, 1) for name in names.split()}
 _OFFSETS = {"EST": -5, "EDT": -4, "CST": -6, "CDT": -5, "MST": -7, "MDT": -6, "PST": -8, "PDT": -7}
-_STAMPS = {
-    8: "%Y%m%d", 10: "", 12: "%Y%m%d%H%M", 13: "", 14: "%Y%m%d%H%M%S", 9: "", 16: "", 19: "",
-}  # fmt: skip
-"""The form of a number of so many digits; empty for a count of time since 1970."""
+_STAMPS = {8: "%Y%m%d", 12: "%Y%m%d%H%M", 14: "%Y%m%d%H%M%S"}
+"""The form of a timestamp in digits, by their number."""
 _DECIMALS = {9: 0, 10: 0, 12: 3, 13: 3, 16: 6, 19: 9}
+"""The decimal places of a count of seconds since 1970, by its number of digits."""
 _LINK = lazy_pattern(
     r"\[\[(?:[^\[\]|#]*/)?([^\[\]|#/]+)(?:[|#][^\[\]]*)?\]\]|\[([^\[\]]+)\]\([^()]*\)"
     r"|[<\[]([^<>\[\]]+)[>\]]"

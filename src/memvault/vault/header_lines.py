@@ -1,4 +1,4 @@
-"""Read a header of which some lines are not YAML, which cost only themselves."""
+"""Read a header in which some lines are not YAML; the other lines are read as usual."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ _REPEATED = lazy_pattern(r"(?:[-?:][ \t]+){100}")
 
 
 TEXT_KEYS = frozenset(("title", "aliases", "alias", "tags", "tag", "memory_type"))
-"""Keys whose values are text, also where YAML would read a number, a boolean or null in a list."""
+"""Keys whose values are always text, even where YAML would read a number, boolean or null."""
 KNOWN_KEYS = TEXT_KEYS | {
     *("created", "date", "modified", "updated", "supersedes", "superseded_by", "conflict_with"),
     *("importance", "confidence", "valid_from", "valid_to"),
@@ -31,7 +31,7 @@ KNOWN_KEYS = TEXT_KEYS | {
 
 
 def canonical_key(key: str) -> str:
-    """Return a header key as memvault names it: the known ones count in any case."""
+    """Return a header key with the case that memvault uses for it."""
     lowered = key.casefold()
     return lowered if lowered in KNOWN_KEYS else key
 
@@ -208,7 +208,7 @@ def to_json_values(values: Mapping[Any, Any]) -> dict[str, Any]:
 
 
 def textual(key: str, value: Any) -> Any:
-    """Return a value under a key as it is read from a header: that of some keys is text."""
+    """Return a value as it would be read from a header under a key."""
     if canonical_key(key) not in TEXT_KEYS:
         return value
     if isinstance(value, list | tuple):
@@ -225,7 +225,7 @@ _UNPRINTABLE = lazy_pattern("[\x00-\x1f\x7f-\xa0\xad\u2028\u2029\ufeff\ufffe\uff
 
 
 def dump_key(key: str) -> str:
-    """Return a key as YAML, in quotes if it needs them."""
+    """Return a key as YAML, quoted if necessary."""
     return key if _is_plain(key) and ":" not in key and "," not in key else _quote(key)
 
 

@@ -8,7 +8,6 @@ text is parsed.
 
 from __future__ import annotations
 
-import posixpath
 import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
@@ -51,11 +50,6 @@ def is_link_line(line: str) -> bool:
     return bool(inline.links) and not _WORD.search(_URL.sub("", masked(line, inline.whole_links)))
 
 
-def path_beside(target: str, path: str) -> str:
-    """Return the path that a markdown link's target names in the file at a path."""
-    return posixpath.normpath(posixpath.join(posixpath.dirname(path), target))
-
-
 _LINES = lazy_pattern(r"[^\n\r]*(?:\r\n|\n|\r)|[^\n\r]+")
 _BEGIN, _BASE, _MIDDLE, _END = "<<<<<<< ", "||||||| ", "======= ", ">>>>>>> "
 _TAG_DELIMITERS = (
@@ -78,8 +72,8 @@ def headings(body: str) -> Iterator[tuple[int, int, int, str]]:
     if "#" not in body:
         return
     blocks = _parsed(body).blocks
-    for start, number, _ in blocks.headings:
-        end = blocks.line_starts[number + 1] if number + 1 < len(blocks.line_starts) else len(body)
+    for number in blocks.headings:
+        start, end = blocks.line_span(number)
         level, title = parse_heading(body[start:end])
         if level:
             yield start, end, level, title
@@ -139,11 +133,9 @@ def replace_outside_code(
 
 def _code_spans(found: ParsedMarkdown) -> Iterator[Span]:
     """Yield the lines of code blocks."""
-    starts = found.blocks.line_starts
     for number, is_code in enumerate(found.blocks.code_lines):
         if is_code:
-            end = starts[number + 1] if number + 1 < len(starts) else len(found.text)
-            yield starts[number], end
+            yield found.blocks.line_span(number)
 
 
 def mask_comments(text: str) -> str:

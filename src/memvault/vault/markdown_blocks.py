@@ -39,8 +39,8 @@ class Blocks:
     of quotes; its positions are those of the text. ``segments`` are the parts of it with inline
     content, ``definitions`` those of each label, ``tasks`` the positions of the marks of tasks.
     ``line_starts`` are the starts of the lines, ``code_lines`` has a 1 for each line in a code
-    block. ``headings`` have the start, the number of the line and the level of each with ``#``,
-    outside of quotes and lists. ``html`` are the HTML blocks that have tags, ``comments`` those
+    block. ``headings`` are the numbers of the lines that are headings with ``#``, outside of
+    quotes and lists. ``html`` are the HTML blocks that have tags, ``comments`` those
     that are comments.
     """
 
@@ -61,6 +61,12 @@ class Blocks:
         self.tasks = scanned.tasks
         self.html = scanned.html
         self.comments = scanned.comments
+
+    def line_span(self, number: int) -> Span:
+        """Return the position of a line, including its line end."""
+        starts = self.line_starts
+        end = starts[number + 1] if number + 1 < len(starts) else len(self.flat)
+        return starts[number], end
 
 
 _LINE_END = lazy_pattern(r"\r\n?|\n")
@@ -95,16 +101,20 @@ _NAMED = lazy_pattern(rf"</?(?:{_TAG_NAMES})(?=\s|/?>|\Z)", re.IGNORECASE | re.A
 _ANY_TAG = lazy_pattern(rf"(?:{OPEN_TAG}|{CLOSE_TAG})[ \t]*+\Z", re.ASCII)
 _DECLARATION = lazy_pattern(r"<![A-Za-z]")
 _LABEL = r"\[(?P<label>(?:[^\[\]\\]++|\\.){1,999}+)\]"
-PARENTHESES = r"[^()\\\x00-\x20]++|\\[!-/:-@\[-`{-~]|\\"
+_PIECE = r"[^()\\\x00-\x20]++|\\[!-/:-@\[-`{-~]|\\"
+PARENTHESES = _PIECE
 """The pattern of a piece of a destination without angle brackets; parentheses are balanced."""
 for _ in range(4):
-    PARENTHESES = rf"[^()\\\x00-\x20]++|\\[!-/:-@\[-`{{-~]|\\|\((?:{PARENTHESES})*+\)"
+    PARENTHESES = rf"{_PIECE}|\((?:{PARENTHESES})*+\)"
+TITLE = (
+    r"(?:\"(?:[^\"\\]++|\\.){0,499}+\"|'(?:[^'\\]++|\\.){0,499}+'|\((?:[^()\\]++|\\.){0,499}+\))"
+)
+"""The pattern of a link's title with its quotes; for ``re.DOTALL``."""
 _DEFINITION = lazy_pattern(
     rf"[ \t]*+{_LABEL}:[ \t]*+(?:(?:\r\n?|\n)[ \t]*+)?+"
     r"(?:<(?P<bracketed>(?:[^<>\\\n\r]++|\\[^\n\r])*+)>"
     rf"|(?P<bare>(?!<)(?:{PARENTHESES})++))(?=[ \t\r\n]|\Z)"
-    r"(?:(?:[ \t]++|[ \t]*+(?:\r\n?|\n)[ \t]*+)"
-    r"(?:\"(?:[^\"\\]++|\\.){0,499}+\"|'(?:[^'\\]++|\\.){0,499}+'|\((?:[^()\\]++|\\.){0,499}+\)))?"
+    rf"(?:(?:[ \t]++|[ \t]*+(?:\r\n?|\n)[ \t]*+){TITLE})?"
     r"[ \t]*+(?:\Z|(?=[\r\n]))",
     re.DOTALL,
 )
@@ -112,7 +122,7 @@ _DEFINITION = lazy_pattern(
 _NONE, _PARAGRAPH, _FENCED, _INDENTED, _HTML, _TABLE = range(6)
 _QUOTE = -1
 _MAX_NESTING = 100
-"""Maximum number of quotes and list items in each other; deeper ones are text."""
+"""Maximum nesting depth of quotes and list items; deeper markup is text."""
 
 
 def scan_blocks(text: str) -> Blocks:
@@ -140,7 +150,7 @@ class _Scanner:
         self.html_kind = ""
         self.html_start = 0
         self.waiting: list[int] = []
-        """The numbers of blank lines that are code if more indented code follows."""
+        """The numbers of blank lines that become code if more indented code follows."""
         self.columns = 0
         self.blanks: list[Span] = []
         self.segments: list[Span] = []
@@ -148,7 +158,7 @@ class _Scanner:
         """The numbers of the segments that may begin with link reference definitions."""
         self.line_starts = array("q")
         self.code_lines = bytearray()
-        self.headings: list[tuple[int, int, int]] = []
+        self.headings: list[int] = []
         self.tasks: list[int] = []
         self.html: list[Span] = []
         self.comments: list[Span] = []
@@ -296,7 +306,6 @@ class _Scanner:
             return True
         if is_blank or indent >= 4:
             self.leaf = _NONE
-            return False
         return False  # a row of a table, unless another block begins
 
     def _code(self, number: int, start: int, stop: int) -> None:
@@ -314,7 +323,7 @@ class _Scanner:
             if mark := _ATX.match(text, text_at, stop):
                 self._open(matched, start)
                 if not self.containers:
-                    self.headings.append((start, number, len(mark[0])))
+                    self.headings.append(number)
                 self.segments.append((mark.end(), stop))
                 return True
         elif char in "`~":

@@ -17,6 +17,7 @@ from memvault.vault.markdown_blocks import (
     CLOSE_TAG,
     OPEN_TAG,
     PARENTHESES,
+    TITLE,
     Blocks,
     Definition,
     Span,
@@ -146,8 +147,7 @@ _BALANCED = lazy_pattern(rf"(?:{PARENTHESES}|\s)*+")
 _DESTINATION = lazy_pattern(
     r"\([ \t\r\n]*+(?:<(?P<bracketed>(?:[^<>\\\n\r]++|\\.)*+)>"
     rf"|(?P<bare>(?!<)(?:{PARENTHESES})++))?+"
-    r"(?:[ \t\r\n]++(?:\"(?:[^\"\\]++|\\.){0,499}+\"|'(?:[^'\\]++|\\.){0,499}+'"
-    r"|\((?:[^()\\]++|\\.){0,499}+\)))?+[ \t\r\n]*+\)",
+    rf"(?:[ \t\r\n]++{TITLE})?+[ \t\r\n]*+\)",
     re.DOTALL,
 )
 _LABEL = lazy_pattern(r"\[((?:[^\[\]\\]++|\\.){0,499}+)\]", re.DOTALL)

@@ -149,7 +149,7 @@ def normal_type(name: str) -> str:
 
 
 def is_memory_path(path: str) -> bool:
-    """Return whether a file at this path can be a memory, regardless of exclusions."""
+    """Return whether a file at this path can be a memory, apart from exclusions."""
     parts = PurePosixPath(path).parts
     hidden = any(part.startswith(".") for part in parts)
     reserved = len(parts) > 1 and parts[0] in RESERVED

@@ -1,8 +1,9 @@
 """Files in a working folder that programs automatically read as instructions, settings or code.
 
 An agent's program reads ``AGENTS.md`` of the folder in which it is
-started, an editor ``.vscode``, npm ``package.json``. Such a file from a stranger therefore speaks
-to the user's agents, or runs. An import leaves them out, a sync from git names or refuses them,
+started, an editor ``.vscode``, npm ``package.json``. Such a file from a stranger can therefore
+instruct the user's agents or run
+code. An import leaves them out, a sync from git names or refuses them,
 doctor lists them, and trust in a tool covers those of the tool's programs.
 
 Files that a program reads only if it is told to, such as aider's ``CONVENTIONS.md``, are not
@@ -70,7 +71,7 @@ FILES_OF_PROGRAMS.update(
 )
 
 Reader = Literal["", "instructions", "settings"]
-"""What programs read a file as; empty if none reads it by itself."""
+"""What programs read a file as; empty if no program reads it automatically."""
 
 _INSTRUCTIONS = frozenset(
     (
@@ -120,7 +121,7 @@ _FOLDERS = frozenset(
         *(".vim", ".vs", ".vscode", ".yarn", ".zed", ".bundle", ".venv", "node_modules"),
     )
 )
-"""Folders of which programs read every file, at any depth."""
+"""Folders in which programs read every file, at any depth."""
 _PATHS = (
     (".github", "copilot-instructions.md"),
     (".github", "instructions"),

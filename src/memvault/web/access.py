@@ -1,8 +1,7 @@
 """Who may see the pages: the secrets of one run of the server, and the check of each request.
 
 Browsers keep one set of cookies for all ports of a host, and other users may listen on them. So the
-cookie is limited to a folder of the addresses that only this server knows, and neither the folder
-nor the cookie suffices alone.
+cookie is limited to a random path prefix, and a request needs both the prefix and the cookie.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ class Access(NamedTuple):
         return _same(given, self.token)
 
     def is_in(self, cookies: list[str]) -> bool:
-        """Return whether the session is in one of the headers ``Cookie``.
+        """Return whether a ``Cookie`` header contains the session.
 
         A server on another port can add cookies of the same name.
         """

@@ -39,7 +39,7 @@ def public_id(memory: HasHeader, detector: SecretDetector) -> str:
 
 
 def hidden_name(path: str) -> str:
-    """Return a name for the memory at a path that tells nothing of the path."""
+    """Return a name for the memory at a path that does not reveal the path."""
     return f"{_HIDDEN}{sha256(path.encode('utf-8', 'surrogatepass')).hexdigest()[:12]}"
 
 

@@ -122,9 +122,9 @@ class _Guard:
             return _refused(f"{error.message}; {error.hint}".rstrip("; "), 400, self._to)
 
     def _opened(self, is_own_site: bool) -> Response:
-        """Answer with the cookie, and lead to the first page.
+        """Set the cookie, and redirect to the first page by a page of its own.
 
-        The browser would send no cookie after a redirect that another site, or a file, began.
+        A browser sends no cookie after a redirect that began at another site or a file.
         """
         self._call_opened()
         response: Response

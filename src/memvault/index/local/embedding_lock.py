@@ -32,7 +32,7 @@ _START_SECONDS = 60.0
 """Seconds after which a process that was started and has embedded nothing is considered lost."""
 _FAILURE_SECONDS = 3_600.0
 _MAX_STARTS = 4
-"""Processes that may end without any vectors, as if killed, before that counts as a failure."""
+"""How many processes in a row may end without computing vectors before this counts as a failure."""
 _TAKEOVER_SECONDS = 5.0
 _PROBE_SECONDS = 0.5
 """Seconds to wait for a lock that another process may only be testing."""
@@ -53,7 +53,7 @@ def start(root: Path, folder: Path | None, model: str) -> bool:
             return False
         starts = _starts(folder, model)
         if starts >= _MAX_STARTS:
-            failed(folder, model, f"{starts} processes were ended before they had computed any")
+            failed(folder, model, f"{starts} processes ended before they had computed any")
             return False
         if not _write_state(folder, model, time.time() + _START_SECONDS, "", starts + 1):
             return False  # nothing would prevent that each search starts another one

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from memvault.errors import MemvaultError, StorageError, TimedOut, to_memvault_error
+from memvault.errors import MemvaultError, StorageError, TimedOut
 from memvault.files import atomic
 from memvault.files.lock import FileLock
 from memvault.files.user_folders import make_private
@@ -131,17 +131,14 @@ class IndexFiles:
         return self.opened
 
     def _mark_used(self) -> None:
-        """Note that this index is used; once a day, delete those that no version uses any more."""
-        lock = FileLock(self._lock.path)
-        with atomic.best_effort():
-            if mark_used(self.folder) and self.folder.name == INDEX and lock.acquire(0.0):
-                try:
+        """Record that this index is in use; daily, delete those that no version uses anymore."""
+        with atomic.best_effort(), contextlib.suppress(TimedOut):
+            if mark_used(self.folder) and self.folder.name == INDEX:
+                with FileLock(self._lock.path, 0.0):
                     for other in self._root.iterdir():
                         is_index = other.name != INDEX and _ANY_INDEX.fullmatch(other.name)
                         if is_index and is_unused(other):
                             _delete(other)
-                finally:
-                    lock.release()
 
     def close(self) -> None:
         """Close the open files."""
@@ -190,8 +187,8 @@ class IndexFiles:
                     if locked:
                         atomic.write(probe, bytes(_PROBE_BYTES), durable=False)
                         probe.unlink(missing_ok=True)
-        except (OSError, StorageError) as error:
-            return to_memvault_error(error).message
+        except StorageError as error:
+            return error.message
         return ""
 
     @contextmanager

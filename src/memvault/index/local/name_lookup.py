@@ -20,7 +20,7 @@ _WAIT = 0.02
 _MANIFESTS = "index-*/manifest.db"
 """The manifest of each format of the index; the last one written is read."""
 _PARTS = (".new", ".old")
-"""The suffixes of an index that is being built, and of the one that it replaces."""
+"""The suffixes of an index being built, and of the index it replaces."""
 
 
 def memories(root: Path, beginning: str, most: int) -> list[tuple[str, str]]:

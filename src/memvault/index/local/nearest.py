@@ -33,7 +33,7 @@ class ScoredPassages(NamedTuple):
         return ScoredPassages(self.uids[is_alive], self.hashes[is_alive], self.cosines[is_alive])
 
     def joined(self, counts: Mapping[int, int], hashes: Hashes, cosines: Matrix) -> ScoredPassages:
-        """Return the same passages and those of more memories, by their number per uid."""
+        """Return these passages and others; ``counts`` has how many of the others each uid has."""
         uids = np.repeat(np.array([*counts], np.int64), [*counts.values()])
         return ScoredPassages(
             np.append(self.uids, uids),

@@ -459,7 +459,8 @@ class TransformerVectors:
             return TransformerScores()
         try:
             found = self._score(text, language, passages)
-            self._failure = "" if self.mode == "auto" else self._failure
+            if self.mode == "auto":
+                self.set_failure(None)
         except EmbedderError as error:
             self.set_failure(error)
             found = TransformerScores(len(passages.firsts))

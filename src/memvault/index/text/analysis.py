@@ -308,11 +308,9 @@ class QueryAnalyser:
             analysed = [one.analyse_query_token(chunk) for one in self._analysers]
             wholes += analysed[0].wholes
             names: list[str] = []
-            for forms in zip(*(parts.words for parts in analysed), strict=True):
-                stems = chain(
-                    chain.from_iterable(forms), _spellings(chunk, previous, following, names)
-                )
-                group = tuple(dict.fromkeys(stems))
+            for place, forms in enumerate(zip(*(parts.words for parts in analysed), strict=True)):
+                others = () if place else _spellings(chunk, previous, following)
+                group = tuple(dict.fromkeys(chain(*forms, others)))
                 names.append(group[0])
                 words.setdefault(group[0], group)
             if len(names) > 1 and _DIGIT.search(chunk):
@@ -343,13 +341,11 @@ class QueryAnalyser:
         )
 
 
-def _spellings(chunk: str, previous: str, following: str, before: Sequence[str]) -> Iterator[str]:
-    """Yield other spellings of a part of a query's chunk: ``16gb`` for 16 GB, ``v4`` for 4.1.
+def _spellings(chunk: str, previous: str, following: str) -> Iterator[str]:
+    """Yield other spellings of the first part of a chunk: ``16gb`` for 16 GB, ``v4`` for 4.1.
 
-    ``previous`` and ``following`` are the chunks beside it, ``before`` its parts that come before.
+    ``previous`` and ``following`` are the chunks before and after it.
     """
-    if before:
-        return
     if _NUMBER.fullmatch(chunk) and _UNIT.fullmatch(following):
         yield fold(chunk + following)
     elif _UNIT.fullmatch(chunk) and _NUMBER.fullmatch(previous):

@@ -144,7 +144,7 @@ class _Invocation(NamedTuple):
     budget: int | None = None
 
     def presenter(self, tool: Tool) -> Present:
-        """Return the function from the result of a tool to what its caller is shown."""
+        """Return the function that converts a tool's result to what its caller sees."""
         if self.present is not _unchanged:
             return self.present
         is_masked = not self.is_nested if self.caller.masks else not tool.reveals
@@ -356,7 +356,7 @@ def _with_changes(
 
 @contextmanager
 def _failures_noted(call_context: Call, notes: list[str]) -> Iterator[None]:
-    """Turn a failure after a change into a note: a caller that sees an error would repeat it."""
+    """Turn a failure after a change into a note: after an error, the caller would repeat it."""
     try:
         yield
     except Exception as error:
