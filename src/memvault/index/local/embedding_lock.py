@@ -53,7 +53,7 @@ def start(root: Path, folder: Path | None, model: str) -> bool:
             return False
         starts = _starts(folder, model)
         if starts >= _MAX_STARTS:
-            failed(folder, model, f"{starts} processes ended before they had computed any")
+            failed(folder, model, f"{starts} processes ended before they had computed any vectors")
             return False
         if not _write_state(folder, model, time.time() + _START_SECONDS, "", starts + 1):
             return False  # nothing would prevent that each search starts another one
