@@ -29,7 +29,7 @@ if _TESTS not in sys.path:
 from memvault.importers import kinds, reader_process  # noqa: E402
 from memvault.importers.applying import rendered  # noqa: E402
 from memvault.importers.database import MAGIC  # noqa: E402
-from memvault.importers.items import ImportedNote, Item, Unreadable  # noqa: E402
+from memvault.importers.items import Counted, ImportedNote, Item, Unreadable  # noqa: E402
 from memvault.importers.planning import plan  # noqa: E402
 from memvault.importers.source import Source, open_source  # noqa: E402
 from memvault.importers.state import VaultState  # noqa: E402
@@ -243,6 +243,8 @@ def _check_item(item: Item) -> None:
     elif isinstance(item, ImportedNote):
         assert all(isinstance(key, str) for key in item.header)
         assert all(isinstance(ref, str) for ref in item.refs)
+    elif isinstance(item, Counted):
+        assert item.number > 0
     else:
         assert isinstance(item.read(), bytes)
 

@@ -5,6 +5,7 @@ They are not tools, so that neither ``call`` nor an MCP client can run them.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -31,6 +32,8 @@ _IMPORT_VIEW = """
        {new:new note|new notes}  {changed:changed note|changed notes}  {attachments:file|files} \
  {unchanged:note is there already|notes are there already}
        types: {typeCounts}
+       contents: {contentCounts}
+       not converted: {omittedCounts}
        files: {fileNames}
        at the vault's root: {rootNames}
        left out: {leftOutLines:each}
@@ -54,6 +57,8 @@ def _for_people(found: Mapping[str, Any]) -> dict[str, Any]:
         **found,
         "heading": f"{verb} {found['source']} ({found['kind']}) to {found['folder'] or '.'}",
         "typeCounts": ", ".join(counts),
+        "contentCounts": _counts(found.get("contents", ())),
+        "omittedCounts": _counts(found.get("notConverted", ())),
         "fileNames": ", ".join(shortened(found.get("files", ()), 5)),
         "rootNames": ", ".join(found.get("rootFiles", ())),
         "leftOutLines": _left_out(found.get("leftOut", ())),
@@ -67,6 +72,11 @@ def _for_people(found: Mapping[str, Any]) -> dict[str, Any]:
     for key in ("new", "changed", "unchanged", "attachments"):
         shown[key] = found[key] or None
     return shown
+
+
+def _counts(entries: Sequence[Mapping[str, Any]]) -> str:
+    """Return counts by name as one line, the first ones only."""
+    return ", ".join(shortened((f"{one['count']:,} {one['name']}" for one in entries), 8))
 
 
 def _left_out(entries: Sequence[Mapping[str, str]]) -> list[str]:
@@ -325,9 +335,11 @@ def _result(
         "changed": len(made.paths("changed")),
         "unchanged": len(made.paths("unchanged")),
         "attachments": len(made.new_attachments),
-        "types": [{"name": name, "count": count} for name, count in made.types.most_common()],
+        "types": _by_count(made.types),
     }
     lists = {
+        "contents": _by_count(made.contents),
+        "notConverted": _by_count(made.omitted),
         "changedPaths": made.paths("changed"),
         "edited": made.paths("edited"),
         "files": made.new_attachments,
@@ -338,3 +350,8 @@ def _result(
     if unreadable:
         result["unreadable"] = [one._asdict() for one in unreadable]
     return result
+
+
+def _by_count(counts: Counter[str]) -> list[dict[str, Any]]:
+    """Return names with their counts, largest first."""
+    return [{"name": name, "count": count} for name, count in counts.most_common()]

@@ -3,14 +3,15 @@
 ``items`` has the values that readers yield, ``source`` the folder, file or zip they read, ``kinds``
 the table of kinds and their recognition, ``state`` what the vault holds already, ``planning`` the
 plan of an import, ``links`` the rewriting of links, ``applying`` the writing. ``reader_process``
-runs readers in a process with limits, ``records`` converts one record at a time. ``memvault
-import`` (``cli.transfer``) shows the plan, asks, and applies it.
+runs readers in a process with limits, ``records`` converts one record at a time, ``tally`` counts
+what is converted. ``memvault import`` (``cli.transfer``) shows the plan, asks, and applies it.
 
 How to add a kind:
 
-1. Write a module here, named by the kind, with two functions. ``recognise(source)`` returns
+1. Write a module here, named by the kind, with three functions. ``recognise(source)`` returns
    ``SURE`` if only this kind's program makes such a source, ``POSSIBLE`` if a more special kind may
    claim it, ``NO`` otherwise. It looks at names and, at most, the beginning of a file.
+   ``claims(source)`` returns the names of the files that ``read`` reads, or knows to have no notes.
    ``read(source)`` is a generator of ``ImportedNote``, ``Attachment`` and ``Unreadable``. It is run
    twice, for the plan and for the writing, and must yield the same both times, in a stable order.
 2. Add a row to ``kinds.KINDS``.
@@ -18,14 +19,16 @@ How to add a kind:
 4. Read only through ``Source``, which limits sizes and follows no link. Hold one item at a time in
    memory, not the export. Convert each record with ``records.items_of``, which makes whatever it
    raises an ``Unreadable``: no record may end the generator or take minutes.
-5. ``ImportedNote.key`` is the program's own id of the item, else its path: a second import finds
+5. Count every record, block and property type in ``source.tally``: what is converted, and what no
+   code converts. Escape plain text with ``plain_text.escaped``, and leave code as it is.
+6. ``ImportedNote.key`` is the program's own id of the item, else its path: a second import finds
    the note by it. ``path`` is where the note is to go, below the target folder; use
    ``note_path(title)`` if the program has titles and no files. It is made safe and free later.
-6. ``text`` is markdown that may begin with front matter, whose keys win over ``header``. Links to
+7. ``text`` is markdown that may begin with front matter, whose keys win over ``header``. Links to
    paths of the source stay as they are; they are rewritten if a file gets another name. A link to
    an id is written ``[[import:ID|shown text]]`` or ``![[import:ID]]``, with the id among the
    ``refs`` of the note or attachment; if there is none with that id, the shown text remains.
-7. Write a test with a source made in the program's documented format (``tests/import_sources/``,
+8. Write a test with a source made in the program's documented format (``tests/import_sources/``,
    which names the version and the documentation), and a section in a page of
    docs/importing/, listed in its README.md. Add the kind to ``fuzz/targets`` with a seed in
    ``fuzz/corpus``.

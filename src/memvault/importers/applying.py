@@ -10,7 +10,14 @@ from typing import Any
 from memvault.errors import Conflict, MemvaultError, NotFound, Refused, StorageError
 from memvault.files import plain_files
 from memvault.importers import records
-from memvault.importers.items import Attachment, ImportedNote, Item, Unreadable, VaultFile
+from memvault.importers.items import (
+    Attachment,
+    Counted,
+    ImportedNote,
+    Item,
+    Unreadable,
+    VaultFile,
+)
 from memvault.importers.links import Names, rewritten
 from memvault.importers.planning import ImportPlan, source_hash
 from memvault.importers.state import ID, KIND, VERSION, with_version
@@ -41,7 +48,7 @@ def apply(
     done, total = 0, len(plan.notes) + len(plan.attachments)
     seen: set[str] = set()
     for item in items:
-        if isinstance(item, Unreadable):
+        if isinstance(item, Unreadable | Counted):
             continue
         place = f"id {item.key}" if isinstance(item, ImportedNote) else item.path
         if place in seen:  # the plan lists it as unreadable

@@ -29,7 +29,7 @@ def read(source: Source) -> Iterator[Item]:
         yield read_file(source, name) if name.lower().endswith(_NOTES) else attachment(source, name)
 
 
-def attachment(source: Source, name: str) -> Item:
+def attachment(source: Source, name: str) -> Attachment | Unreadable:
     """Return a file of a source as an attachment, or why it cannot be one."""
     try:
         size = source.size(name)

@@ -74,7 +74,15 @@ class Unreadable(NamedTuple):
     reason: str
 
 
-Item = ImportedNote | Attachment | VaultFile | Unreadable
+class Counted(NamedTuple):
+    """How many parts of a type a source has, and whether they are converted."""
+
+    type_name: str
+    number: int
+    is_converted: bool
+
+
+Item = ImportedNote | Attachment | VaultFile | Unreadable | Counted
 
 
 def note_path(title: str, *folders: str) -> str:

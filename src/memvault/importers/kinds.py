@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from memvault.errors import MemvaultError, UsageError
 from memvault.importers import records
-from memvault.importers.items import ImportedNote, Item, Unreadable
+from memvault.importers.items import Counted, ImportedNote, Item, Unreadable
 from memvault.importers.source import Source
 
 MAX_RESTARTS = 20
@@ -30,7 +30,7 @@ class SeenItems:
         """Return whether an item was not read before the last restart, and note it."""
         if isinstance(item, ImportedNote):
             identity = hash((item.key, item.path))
-        elif isinstance(item, Unreadable):
+        elif isinstance(item, Unreadable | Counted):
             identity = hash(item)
         else:
             identity = hash(item.path)
@@ -69,6 +69,7 @@ class Kind(NamedTuple):
         """
         seen = SeenItems()
         while True:
+            source.tally.clear()
             try:
                 for item in self._module.read(source):
                     if seen.is_new(item):
@@ -84,6 +85,7 @@ class Kind(NamedTuple):
                     continue
             break
         yield from source.skipped
+        yield from source.tally.items()
 
     def _with_name(self, item: Item, source: Source) -> Item:
         if self.has_names and isinstance(item, ImportedNote):

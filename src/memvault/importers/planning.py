@@ -11,7 +11,14 @@ from typing import Any, Literal, NamedTuple
 
 from memvault.files.user_folders import SETTINGS_FILE
 from memvault.importers import records
-from memvault.importers.items import Attachment, ImportedNote, Item, Unreadable, VaultFile
+from memvault.importers.items import (
+    Attachment,
+    Counted,
+    ImportedNote,
+    Item,
+    Unreadable,
+    VaultFile,
+)
 from memvault.importers.links import Names
 from memvault.importers.state import VaultState
 from memvault.model import FALLBACK_TYPE
@@ -64,6 +71,10 @@ class ImportPlan:
         self.unreadable: list[Unreadable] = []
         self.left_out: list[Unreadable] = []
         """Files that are imported only with an option, and the reason."""
+        self.contents: Counter[str] = Counter()
+        """What the source contains and is imported, by type."""
+        self.omitted: Counter[str] = Counter()
+        """What the source contains and no reader converts, by type."""
 
     def paths(self, status: Status) -> list[str]:
         """Return the paths of the notes with a status, in the order of the source."""
@@ -102,6 +113,10 @@ def plan(
         progress(count)
         if isinstance(item, Unreadable):
             made.unreadable.append(item)
+            continue
+        if isinstance(item, Counted):
+            counts = made.contents if item.is_converted else made.omitted
+            counts[item.type_name] += item.number
             continue
         try:
             _place(made, item, state, claimed, included)
@@ -177,7 +192,7 @@ def source_hash(note: ImportedNote) -> str:
 
 def _is_settings(made: ImportPlan, item: Item) -> bool:
     """Return whether an item would make a vault within the vault."""
-    if isinstance(item, ImportedNote | Unreadable):
+    if isinstance(item, ImportedNote | Unreadable | Counted):
         return False
     path = _joined(made.folder, item.path) if isinstance(item, VaultFile) else f"/{item.path}"
     is_own = path == SETTINGS_FILE  # the vault has it already, and keeps it

@@ -25,6 +25,7 @@ from memvault.errors import MemvaultError, UsageError
 from memvault.importers import kinds, records
 from memvault.importers.items import (
     Attachment,
+    Counted,
     GivenBytes,
     ImportedNote,
     Item,
@@ -66,8 +67,9 @@ class ReaderMessage(NamedTuple):
 def _of_item(item: Item) -> ReaderMessage:
     if isinstance(item, ImportedNote):
         return ReaderMessage("note", [*item[:3], dict(item.header), item.refs, item.masked])
-    if isinstance(item, Unreadable):
-        return ReaderMessage("unreadable", list(item))
+    if isinstance(item, Unreadable | Counted):
+        name = "counted" if isinstance(item, Counted) else "unreadable"
+        return ReaderMessage(name, list(item))
     name = item.read.name if isinstance(item.read, StoredBytes) else ""
     kind, refs = ("attachment", item.refs) if isinstance(item, Attachment) else ("file", ())
     return ReaderMessage(kind, [item.path, name, refs], b"" if name else item.read())
@@ -80,6 +82,8 @@ def _item_of(message: ReaderMessage, source: Source) -> Item:
         return ImportedNote(key, path, text, header, tuple(refs), masked)
     if message.name == "unreadable":
         return Unreadable(*values)
+    if message.name == "counted":
+        return Counted(*values)
     path, name, refs = values
     read = StoredBytes(source.read, name) if name else GivenBytes(message.data)
     return (

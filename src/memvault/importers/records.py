@@ -13,7 +13,14 @@ from collections.abc import Callable, Iterable
 from types import FrameType
 from typing import Any
 
-from memvault.importers.items import Attachment, ImportedNote, Item, Unreadable, VaultFile
+from memvault.importers.items import (
+    Attachment,
+    Counted,
+    ImportedNote,
+    Item,
+    Unreadable,
+    VaultFile,
+)
 
 SECONDS = 20
 """CPU seconds that the conversion of one record may take."""
@@ -85,7 +92,7 @@ def _timed(convert: Callable[..., Item | Iterable[Item] | None], *arguments: Any
 
 
 def _listed(made: Item | Iterable[Item] | None) -> list[Item]:
-    if isinstance(made, ImportedNote | Attachment | VaultFile | Unreadable):
+    if isinstance(made, ImportedNote | Attachment | VaultFile | Unreadable | Counted):
         return [made]
     return [] if made is None else list(made)
 

@@ -17,6 +17,7 @@ from memvault.errors import NotFound, UsageError
 from memvault.files import plain_files
 from memvault.files.walk import is_link, walk
 from memvault.importers.items import Unreadable
+from memvault.importers.tally import Tally
 
 MAX_FILE = plain_files.MEMORY
 """Maximum size in bytes of a file that is read as a whole."""
@@ -38,6 +39,7 @@ class Source:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.skipped: list[Unreadable] = []
+        self.tally = Tally()
         self.tables: dict[str, frozenset[str]] = {}
         """The names of the tables of each database that was looked into."""
         self.left_out: list[str] = []
