@@ -386,6 +386,22 @@ def without_rights() -> list[str]:
     return _WEAK
 
 
+@pytest.fixture
+def write_protect(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], None]:
+    """A function that takes write permission for a file away, from root as well."""
+    access, protected = os.access, set[str]()
+
+    def is_permitted(path: str | Path, mode: int, **more: Any) -> bool:
+        return not (mode & os.W_OK and str(path) in protected) and access(path, mode, **more)
+
+    def protect(path: Path) -> None:
+        path.chmod(0o400)
+        protected.add(str(path))
+
+    monkeypatch.setattr(os, "access", is_permitted)
+    return protect
+
+
 def index_of(root: Path) -> Path:
     """Return the folder of a vault's index, created if missing."""
     folder = prepare_folder(root).folder

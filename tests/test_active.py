@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -156,12 +157,14 @@ def test_only_what_is_active_can_be_mutated(folder: Path, vault: Vault) -> None:
     assert old["content"].strip() == "Old text."
 
 
-def test_a_mutation_that_was_made_is_reported(folder: Path, vault: Vault) -> None:
+def test_a_mutation_that_was_made_is_reported(
+    folder: Path, vault: Vault, write_protect: Callable[[Path], None]
+) -> None:
     """Where only the list of what is held cannot be written, the new text is no failure."""
     note(folder, "alpha", "Old.")
     before = vault.call("memory_load", memId="alpha")["etag"]
     own = folder / ".memvault/agents/main/active.json"
-    own.chmod(0o400)
+    write_protect(own)
     done = vault.call("memory_mutate", memId="alpha", value="New.")
     assert done["success"]
     assert "active memory" in done["warnings"][0]
@@ -169,7 +172,6 @@ def test_a_mutation_that_was_made_is_reported(folder: Path, vault: Vault) -> Non
     shown = vault.call("memory_show", memId="alpha", revision=done["previousRevision"])
     assert (shown["etag"], shown["content"].strip()) == (before, "Old.")
     assert vault.call("memory_show", memId="alpha")["etag"] == done["etag"]
-    own.chmod(0o600)
     assert vault.call("memory_active", full=True)["memories"][0]["content"] == "New."
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from conftest import Run, refused, succeeded, write
+from conftest import Run, contents, refused, succeeded, write
 from memvault import Vault, open_vault
 from memvault.errors import UsageError
 from memvault.memories.tagging import cleaned, is_under
@@ -376,3 +377,30 @@ def test_tags_that_are_a_set_are_left(run: Run, folder: Path) -> None:
     file = write(folder, "a.md", "---\ntags: !!set {one}\n---\nx\n")
     assert "are a set, not a list" in refused(run("tag", "add", "a", "new"), 1)
     assert file.read_text() == "---\ntags: !!set {one}\n---\nx\n"
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
+        ("memory_rename", {"memId": "a", "to": "old/", "confirm": True}),
+        ("tag_rename", {"old": "sea", "new": "lake", "confirm": True}),
+    ],
+)
+def test_a_change_of_several_files_checks_that_all_can_be_written(
+    vault: Vault,
+    folder: Path,
+    write_protect: Callable[[Path], None],
+    tool: str,
+    arguments: dict[str, Any],
+) -> None:
+    """If one of the files to change is write-protected, none is changed."""
+    write(folder, "a.md", "---\nid: a\ntags: [sea]\n---\n\n# A\n")
+    write(folder, "b.md", "---\nid: b\ntags: [sea]\n---\n\n# B\n\n[A](a.md)\n")
+    vault.call("memory_list")
+    before = contents(folder)
+    write_protect(folder / "b.md")
+    found = vault.call(tool, **arguments)
+    assert "b.md" in found["error"]["message"]
+    assert {name: text for name, text in contents(folder).items() if name.suffix == ".md"} == {
+        name: text for name, text in before.items() if name.suffix == ".md"
+    }

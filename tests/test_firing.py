@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import shutil
 import tempfile
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
 from typing import Any
@@ -240,14 +241,16 @@ def test_headers_of_any_style_are_fired(agent: Agent) -> None:
     assert b"\r\nstatus: completed\r\n" in (agent.root / "agents/main/plans/b.md").read_bytes()
 
 
-def test_a_plan_that_cannot_be_written_runs_once(agent: Agent) -> None:
+def test_a_plan_that_cannot_be_written_runs_once(
+    agent: Agent, write_protect: Callable[[Path], None]
+) -> None:
     """A plan without write permission runs like any other, and is named if it cannot say so."""
     stands = [
         agent.plan("Often", "cron", "0 9 * * *"),
         agent.plan("Once", "runAfter", "5 minutes"),
     ]
     for stand in stands:
-        (agent.root / stand.plan.entry.path).chmod(0o444)
+        write_protect(agent.root / stand.plan.entry.path)
     assert len(agent.look(hours(1))) == 2
     assert agent.look(hours(2)) == []
     once = [problem for problem in agent.inbox.warnings if "does not say completed" in problem]

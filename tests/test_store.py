@@ -163,14 +163,16 @@ def test_private_file_is_never_readable_by_others_while_it_is_replaced(tmp_path:
     assert (tmp_path / "y.json").stat().st_mode & 0o077 == 0
 
 
-def test_a_replaced_file_keeps_its_permissions(vault: Vault, folder: Path) -> None:
+def test_a_replaced_file_keeps_its_permissions(
+    vault: Vault, folder: Path, write_protect: Callable[[Path], None]
+) -> None:
     """Updating a memory changes neither its mode nor anything else of its name."""
     for mode in (0o600, 0o664, 0o755):
         file = write(folder, "notes/a.md", f"# A\n\n{mode}\n")
         file.chmod(mode)
         _done(vault.call("memory_compound", query="notes/a.md", modifications="more"))
         assert stat.S_IMODE(file.stat().st_mode) == mode
-    file.chmod(0o400)
+    write_protect(file)
     with pytest.raises(StorageError):
         atomic.replace(file, b"never")
     assert b"never" not in file.read_bytes()

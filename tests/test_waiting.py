@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -290,12 +290,14 @@ def test_what_a_dead_taker_left_ends_a_wait(
     assert waits.ended().popped.events[0].data["name"] == "x"
 
 
-def test_a_plan_that_cannot_run_keeps_nobody_awake(folder: Path, call: Call) -> None:
+def test_a_plan_that_cannot_run_keeps_nobody_awake(
+    folder: Path, call: Call, write_protect: Callable[[Path], None]
+) -> None:
     """A wait sleeps on where a plan is due whose file cannot be written."""
     past = (datetime.now(UTC) - timedelta(minutes=1)).isoformat()
     plans = [{"name": "Stuck", "instruction": "go", "scheduledAt": past}]
     assert invoke.call(call.workspace, "set_plans", {"plans": plans}).result["success"]
-    next((folder / "agents/main/plans").glob("*.md")).chmod(0o444)
+    write_protect(next((folder / "agents/main/plans").glob("*.md")))
     waits = Waiting(call, EventPattern("Time", "1.5"))
     assert waits.ended().wanted.kind == "Time"
     assert waits.looks < 8

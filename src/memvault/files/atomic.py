@@ -182,6 +182,19 @@ def create_one_of(paths: Iterable[Path], data: bytes, like: Attributes | None = 
     raise FileExistsError(errno.EEXIST, "All names are taken", str(first))
 
 
+def require_writable(path: Path) -> None:
+    """Raise ``PermissionError`` for a file whose permissions forbid writing to it.
+
+    Replacing a file needs only a writable folder, and would ignore its permissions.
+
+    Raises:
+        FileNotFoundError: the file is missing.
+    """
+    if not os.access(path, os.W_OK):
+        path.stat()
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+
 def replace(path: Path, data: bytes, last_look: Callable[[], None] = lambda: None) -> None:
     """Replace an existing file's bytes atomically, keeping its ``Attributes`` but for times.
 
@@ -192,12 +205,8 @@ def replace(path: Path, data: bytes, last_look: Callable[[], None] = lambda: Non
     """
     with map_os_errors(path):
         attributes = Attributes.of(path)
-        denied = PermissionError(errno.EACCES, "Permission denied")
-        if not attributes.mode & stat.S_IWUSR:
-            raise denied
+        require_writable(path)
         with _temporary(path, data, like=attributes) as temporary:
-            if not os.access(path, os.W_OK):  # that of another user
-                raise denied
             last_look()
             temporary.replace(path)
         _sync_folder(path.parent)

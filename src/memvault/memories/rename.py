@@ -363,6 +363,7 @@ def _edited(store: MemoryStore, plan: RenamePlan) -> list[tuple[Memory, bytes]]:
             data, _ = store.read_bytes(entry.memory.path)
             if document.etag(data) != entry.memory.etag:
                 raise Conflict(f"{entry.memory.path} was changed meanwhile", "try again")
+            store.require_writable(entry.memory.path)
             edited.append((entry.memory, document.edit(data, entry.changes, entry.body, encoding)))
     return edited
 

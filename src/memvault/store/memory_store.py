@@ -98,6 +98,11 @@ class MemoryStore:
         """Return whether a file or folder is at a path of the vault."""
         return os.path.lexists(self.root / path)
 
+    def require_writable(self, path: str) -> None:
+        """Raise ``StorageError`` if a file may not be written, ``NotFound`` if it is missing."""
+        with missing_as_not_found(path), atomic.map_os_errors(path):
+            atomic.require_writable(self.root / path)
+
     def scan(self, watch: FolderWatch | None = None) -> Scan:
         """List the files of all memories without opening them; raises as ``reader.scan`` does."""
         exclusions = self.settings.exclusions
@@ -250,7 +255,9 @@ class MemoryStore:
 
         Raises:
             Refused: they cannot; the message names the file.
+            StorageError: the file may not be written.
         """
+        self.require_writable(memory.path)
         data, state = self.read_bytes(memory.path)
         try:
             self._edit_bytes(memory, changes, body, data, state)
