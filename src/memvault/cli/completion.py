@@ -231,9 +231,11 @@ def _values(value: str, typed: str, vault: str) -> list[CompletionItem]:
 
 
 def _memories(root: Path, typed: str) -> Iterable[CompletionItem]:
-    from memvault.index.local import name_lookup
+    from memvault.index import completion_names
 
-    return [CompletionItem(*entry) for entry in name_lookup.memories(root, typed, _MAX_CANDIDATES)]
+    return [
+        CompletionItem(*entry) for entry in completion_names.memories(root, typed, _MAX_CANDIDATES)
+    ]
 
 
 def _restorable(root: Path, typed: str) -> Iterable[CompletionItem]:
@@ -263,20 +265,20 @@ def _templates(root: Path, _: str) -> Iterable[CompletionItem]:
 
 
 def _types(root: Path, _: str) -> Iterable[CompletionItem]:
-    from memvault.index.local import name_lookup
+    from memvault.index import completion_names
     from memvault.settings import vault_settings
 
     known = {entry.name: entry.description for entry in vault_settings.load_settings(root).types}
     return [
         CompletionItem(name, known.get(name, ""))
-        for name in dict.fromkeys([*known, *name_lookup.types(root)])
+        for name in dict.fromkeys([*known, *completion_names.types(root)])
     ]
 
 
 def _tags(root: Path, _: str) -> Iterable[CompletionItem]:
-    from memvault.index.local import name_lookup
+    from memvault.index import completion_names
 
-    counts = name_lookup.tags(root)
+    counts = completion_names.tags(root)
     ordered = sorted(counts, key=lambda tag: (-counts[tag], tag))
     return [CompletionItem(tag, f"{counts[tag]}") for tag in ordered]
 

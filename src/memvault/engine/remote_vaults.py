@@ -16,8 +16,8 @@ from memvault.engine import publish
 from memvault.errors import Conflict, MemvaultError, NotFound, StorageError
 from memvault.files import atomic
 from memvault.files.user_folders import SETTINGS_FILE, user_folder
-from memvault.index.folder import DEEP, find_folder
-from memvault.index.local import embedding_lock
+from memvault.index.factory import delete_index
+from memvault.index.folder import find_folder
 from memvault.index.milvus import access
 from memvault.index.milvus.publication import Publication
 from memvault.settings import user_settings, vaults
@@ -110,13 +110,10 @@ def forget(root: Path) -> bool:
         index = find_folder(root)
     except MemvaultError:  # its settings are missing
         index = None
-    deep = index / DEEP if index is not None else None
-    with (
-        atomic.map_os_errors(root),
-        embedding_lock.foreground(deep),
-    ):  # makes the background process end
-        for folder in filter(None, (index, root)):
-            shutil.rmtree(folder, ignore_errors=True)
+    with atomic.map_os_errors(root):
+        if index is not None:
+            delete_index(index)
+        shutil.rmtree(root, ignore_errors=True)
     return True
 
 

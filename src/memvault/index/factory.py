@@ -1,10 +1,13 @@
-"""Open the index of a vault whose files are on this machine."""
+"""Open and delete the index of a vault whose files are on this machine."""
 
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from memvault.index.folder import IndexFolder
+from memvault.index.folder import DEEP, IndexFolder
+from memvault.index.local import embedding_lock
 from memvault.index.local.backend import Progress
 from memvault.index.local.local_index import LocalIndex
 from memvault.store.memory_store import MemoryStore
@@ -25,3 +28,9 @@ def open_index(
     if reason:
         return LocalIndex(store, place._replace(note=place.note or reason), progress)
     return access.open_published(store, place, progress)
+
+
+def delete_index(folder: Path) -> None:
+    """Delete the folder of an index, after the background embedding process has ended."""
+    with embedding_lock.foreground(folder / DEEP):
+        shutil.rmtree(folder, ignore_errors=True)
