@@ -67,8 +67,10 @@ platforms: $(LINTERS)
 	for system in darwin win32; do $(BIN)/mypy --platform $$system --no-warn-unreachable \
 	    --no-warn-unused-ignores --cache-dir .mypy_cache/$$system src/memvault || exit 1; done
 
+# With a test that each contract reports a violation, which is skipped where only the tests are installed.
 layers: $(LINTERS)
 	$(BIN)/lint-imports
+	$(BIN)/python -m pytest -q -p no:cacheprovider tests/test_import_contracts.py
 
 unit: $(STAMP) compiled collected
 	HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-ci} PYTHONUTF8=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal

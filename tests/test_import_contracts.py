@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("importlinter")
+pytest.importorskip("importlinter", reason="make layers runs this test")
 
 ROOT = Path(__file__).parent.parent
 SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"]
