@@ -47,12 +47,12 @@ class Caller(NamedTuple):
     this machine and may name and be shown its paths. ``budgeted`` means that each token has a cost
     for it, so that the budget of the settings applies if it gives none. ``vaults`` are the names of
     other vaults that it may reach, None for all. With a ``scope`` other than ``all`` it sees no
-    files of other agents. ``secrets`` is in which results it sees secrets. ``asks`` prints lines
+    files of other agents. ``secrets`` says in which results it sees secrets. ``asks`` prints lines
     and a question to the person at the terminal, and returns whether the answer is yes; None if
     there is no terminal. ``prefers`` does the same for a correction that memvault suggests, with
     yes as the default; None with --quiet, too. If it ``speaks`` tools, messages name tools and
-    arguments, not commands. If it ``adds_arguments``,
-    those that a tool does not have come from its program and are ignored.
+    arguments, not commands. If it ``adds_arguments``, its program adds arguments that a tool does
+    not have, and they are ignored.
     """
 
     agent: str = "main"
