@@ -133,13 +133,13 @@ def _note_problems(call: Call, git: Git, tree: str) -> None:
         after = data.get(new.name, b"")
         if b"\0" in after[:_TEXT_HEAD_BYTES] and not paths.is_memory_path(path):
             continue  # binary
-        if has_conflict_markers(decode(after).text):
+        if has_conflict_markers(decode(after, call.settings.encoding).text):
             call.notes.append(
                 f"{replace_surrogates(path)} is shared with the marks of a conflict in it"
             )
-        on_write, detector = call.settings.secrets.on_write, call.settings.detector
+        on_write = call.settings.secrets.on_write
         before = data.get(old.name, b"") if old else b""
-        secrets = writer.added_secrets(before, after, detector) if on_write != "off" else []
+        secrets = writer.added_secrets(before, after, call.settings) if on_write != "off" else []
         if secrets and on_write == "refuse":
             raise Refused(
                 f"{replace_surrogates(path)} contains a secret, and memvault.toml refuses secrets",
