@@ -299,6 +299,13 @@ def test_a_fix_that_cannot_be_made_stays_a_finding(vault: Vault, folder: Path) -
     assert file.read_text() == "---\nmemory_type: &a Fact\nx: *a\n---\n"
 
 
+@pytest.mark.parametrize("key", ["date", "Date"])
+def test_note_may_be_about_a_future_day(run: Run, folder: Path, key: str) -> None:
+    """The key date may be in the future, as that of an event is."""
+    write(folder, "a.md", f"---\n{key}: 2999-01-01\n---\n\n# Party\n")
+    assert run("doctor", "--only", "time-ahead", "--json").json["findings"] == []
+
+
 def test_the_command_ends_with_1_where_an_error_stands(run: Run, folder: Path) -> None:
     """Errors decide the exit code, of call too; warnings do not, nor what was fixed."""
     write(folder, "a.md", HEADER.format("bee", "A."))

@@ -315,6 +315,15 @@ def test_recalled_are_those_that_fit_and_succeed_often_enough(folder: Path, vaul
     assert vault.call("recall_procedure", context="  ")["error"]["code"] == "usage"
 
 
+def test_relevant_procedure_is_recalled_by_meaning(vault: Vault) -> None:
+    """A procedure that memory_recall would count as relevant is recalled, even as a weak match."""
+    store(vault, "bake bread", "Mix flour and water, knead, and let the dough rise.", 0.9)
+    store(vault, "rotate keys", "Create a new credential, deploy it, revoke the former.", 0.9)
+    (best, *_) = vault.recall("the loaf stayed flat", strict=True)["memories"]
+    assert (best["title"], best["strength"]) == ("bake bread", "weak")
+    assert names(vault, "the loaf stayed flat") == ["bake bread"]
+
+
 def test_a_procedure_that_is_stored_again_leaves_the_archive(folder: Path, vault: Vault) -> None:
     """An archived name is not taken twice: storing it brings it back with its numbers."""
     path = write(

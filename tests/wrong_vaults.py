@@ -181,6 +181,8 @@ FAULTS = [
     Fault("names-merge", "bee.md", {"Bee.md": "A.\n", "bee.md": "B.\n"}),
     Fault("names-merge", "x/\u00e9.txt", {"x/\u00e9.txt": "A.\n", "x/e\u0301.txt": "B.\n"}),
     Fault("time-ahead", "a.md", {"a.md": "---\nmodified: 2999-01-01\n---\n"}),
+    Fault("time-ahead", "a.md", {"a.md": "---\ndateModified: 2999-01-01\n---\n"}),
+    Fault("time-ahead", "a.md", {"a.md": "---\ndate created: 2999-01-01\n---\n"}),
     Fault(
         "time-ahead",
         "a.md",

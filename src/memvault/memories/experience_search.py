@@ -177,7 +177,7 @@ def search(
     """Search the memories of a type that are not archived and not examples, best match first.
 
     With ``only_current``, memories that are replaced, expired or not yet valid are excluded;
-    without ``strict``, weak matches are included.
+    without ``strict``, memories that are unlikely to answer are included.
 
     Raises:
         UsageError: the query is empty.
