@@ -208,10 +208,11 @@ def _item(text: str, moment: datetime) -> str:
 
 
 def _with_item(body: str, item: str, newline: str, heading: str = "") -> tuple[str, int]:
-    """Return a body with an item below a heading, and the number of characters behind the item.
+    """Add an item below a heading; return the body and the number of characters after the item.
 
-    A missing heading is added at the end of the body; without a heading the item goes there. It
-    continues a list that is there. Without an item the body stays as it is.
+    If the heading is missing, it is added at the end of the body. If ``heading`` is empty, the
+    item itself is added there. The item continues an existing list. If ``item`` is empty, the body
+    is unchanged.
     """
     wanted = heading.strip().lstrip("#").strip()
     marks = list(headings(body)) if wanted else []

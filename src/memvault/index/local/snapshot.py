@@ -1,4 +1,4 @@
-"""A consistent snapshot of an index: one commit, and an overlay of what is not in it yet."""
+"""A consistent snapshot of an index: one commit, and an overlay of newer changes."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ class Snapshot(NamedTuple):
 
     @stale_if_corrupted
     def dated(self, days: DateRange) -> Iterator[MemoryRecord]:
-        """Yield the records of the memories with a day among the given ones, and some others."""
+        """Yield the records of memories with a date in a range, and possibly a few others."""
         found = list(self.overlay.records.values())
         if self.manifest is not None:
             found += self._visible(self.manifest.dated(days))
