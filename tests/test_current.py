@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from contextlib import closing
 from datetime import date, timedelta
 from pathlib import Path
@@ -13,7 +12,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from conftest import Run, explained, recalled, succeeded, titles, write
+from conftest import Run, explained, recalled, succeeded, titles, user_in, write
 from made_secrets import MADE
 from memvault import Vault, clock, open_vault
 from memvault.index.protocol import COMPLETE
@@ -586,9 +585,7 @@ def test_dated_records_include_all_memories_of_the_days(folder: Path, place: str
         times = f"created: {day}T{hours}:00Z\nmodified: {day}T{hours}:30+09:00"
         write(folder, f"t{number}.md", f"---\n{times}\n---\n# Timed {number}\n")
     write(folder, "2026-W12.md", "# A weekly note\n")
-    with pytest.MonkeyPatch.context() as patch, closing(Workspace(folder)) as workspace:
-        patch.setenv("TZ", place)
-        time.tzset()
+    with user_in(place), closing(Workspace(folder)) as workspace:
         view = workspace.index.refresh(False, COMPLETE)
         for span in (
             DateRange(date(2026, 3, 20), date(2026, 3, 20)),
@@ -602,4 +599,3 @@ def test_dated_records_include_all_memories_of_the_days(folder: Path, place: str
             assert expected
             assert found >= expected
             assert len(found) < 181 or span.last - span.first >= timedelta(days=30)
-    time.tzset()

@@ -558,6 +558,7 @@ def _shown_by(front_end: str, root: Path, tmp_path: Path) -> str:
             return found
         case _:
             pytest.importorskip("markdown_it", reason="pip install 'memvault[web]'")
-            assert typed("--vault", str(root), "export", str(tmp_path / "site"), "--to", "site")
+            ran = typed("--vault", str(root), "export", str(tmp_path / "site"), "--to", "site")
+            assert ran.code == 0, ran
             pages = (tmp_path / "site").rglob("*")
             return "".join(page.read_text("utf-8") for page in pages if page.is_file())
