@@ -299,7 +299,7 @@ def test_what_a_person_changed_meanwhile_is_passed_over(folder: Path) -> None:
     edited = write(folder, "episode/kept.md", "---\nid: kept-id\n---\n\nA person's words\n")
     writing = apply_proposals(call.store, call.engine, proposals, ())
     assert [memory.mem_id for memory in writing.written.values()] == ["gone-id"]
-    assert "episode/kept.md was changed meanwhile" in writing.passed_over[0]
+    assert "episode/kept.md was changed in the meantime" in writing.passed_over[0]
     assert edited.read_text("utf-8").endswith("A person's words\n")
     workspace.close()
 

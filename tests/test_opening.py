@@ -229,7 +229,7 @@ def test_what_others_change_during_an_edit_stays_theirs(
     assert [entry["tool"] for entry in changes] == ["memory_compound"]
     scripted(folder, monkeypatch, f"{compound}\n{IN_PLACE}")
     said = succeeded(run("edit", "The plan"))
-    assert "was changed by memory_compound meanwhile" in said.err
+    assert "was changed by memory_compound while it was open" in said.err
     changes = succeeded(run("log", "The plan", "--json")).json["changes"]
     assert [entry["tool"] for entry in changes] == ["edit", *["memory_compound"] * 2]
     succeeded(run("undo"))
@@ -252,7 +252,7 @@ def test_two_editors_at_once_lose_no_entry(
         f"subprocess.run([{sys.executable!r}, '-m', 'memvault', 'edit', 'The plan'], check=True)\n"
     )
     scripted(folder, monkeypatch, f"{nested}{IN_PLACE}")
-    assert "was changed by edit meanwhile" in succeeded(run("edit", "The plan")).err
+    assert "was changed by edit while it was open" in succeeded(run("edit", "The plan")).err
     changes = succeeded(run("log", "The plan", "--json")).json["changes"]
     assert [entry["tool"] for entry in changes] == ["edit", "edit"]
     succeeded(run("undo"))

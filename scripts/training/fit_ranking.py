@@ -100,7 +100,7 @@ FITS = {BUILTIN: ("tokens", "transformer", "static", "none"), MULTILINGUAL: ("mu
 """The fits that are made from the vectors of each model."""
 STEPS, RATE, LAST_RATE, SHRINKAGE = 300, 0.1, 0.01, 0.1
 STRONG_ERRORS, RELEVANT_ERRORS = 0.02, 0.03
-"""The share of unanswered queries with a strong candidate, and of answered ones with none relevant."""
+"""The share of unanswered queries with a strong candidate, and of others without a relevant one."""
 DEPTH, LEADING = 10, 3
 """How many of the first candidates are measured, and the likeliest of how many a chance is fitted
 to."""

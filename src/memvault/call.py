@@ -177,7 +177,7 @@ class Call:
 
     @property
     def reader(self) -> MemoryReader:
-        """The reader of memories, wherever they are."""
+        """The reader of memories, on this machine or in an engine."""
         return self.workspace.reader if self.settings.index.sent else self.store
 
     @property
@@ -287,7 +287,7 @@ class Call:
         return PlannedInbox(self.plans)
 
     def sleep(self, seconds: float) -> None:
-        """Wait for at most the given seconds; other threads can use the vault meanwhile.
+        """Wait for at most the given seconds; other threads can use the vault until then.
 
         Raises:
             TimedOut: the caller has cancelled.

@@ -122,7 +122,7 @@ def duplicate_keys(vault: VaultInspection) -> Iterator[Finding]:
 @check(
     "secret-in-text",
     "warning",
-    "A key, a token, a private key or a password in a URL, not said to be fine",
+    "A key, a token, a private key or a password in a URL that the header does not allow",
 )
 def secrets(vault: VaultInspection) -> Iterator[Finding]:
     """Find secrets that were written by hand or before they were detected; none is disclosed."""

@@ -210,7 +210,7 @@ def replace_unchanged(path: Path, before: bytes, after: bytes) -> None:
         Conflict: they are not, or the file is missing.
         StorageError: the file cannot be written; the old file is unchanged.
     """
-    changed = Conflict(f"{path} was changed meanwhile", "try again")
+    changed = Conflict(f"{path} was changed in the meantime", "try again")
 
     def last_look() -> None:
         if plain_files.read(path, sys.maxsize - 1) != before:
@@ -339,7 +339,7 @@ def _rename_to(source: Path, target: Path) -> None:
 
 
 def _move_to_mount(source: Path, target: Path) -> None:
-    """Move a file to a free name on another mount by a copy; it must not change meanwhile."""
+    """Move a file to a free name on another mount by a copy; it must not change before the end."""
     attributes = Attributes.of(source)
     data = plain_files.read(source, sys.maxsize - 1)
     create(target, data, attributes)

@@ -113,7 +113,7 @@ def sync(call: Call, agree: setup.Agree | None = None) -> SyncedVault:
                     message = "is a git repository of its own, so it is not synced"
                     call.notes += [f"{path} {message}: {program.HINT}" for path in nested]
                 return cast("SyncedVault", done)
-    raise Conflict(f"Others changed or pushed meanwhile, {_TRIES} times", "memvault git sync")
+    raise Conflict(f"Others changed or pushed in between, {_TRIES} times", "memvault git sync")
 
 
 def _note_problems(call: Call, git: Git, tree: str) -> None:
@@ -199,7 +199,7 @@ def _merge_remote(
     """Merge the remote branch with HEAD, and check the result out; return its commit.
 
     Raises:
-        ConcurrentEdit: files changed meanwhile; nothing else has.
+        ConcurrentEdit: files changed in the meantime; nothing else has.
         Refused: the result has unsafe names, or changes a file that git or another program may run.
     """
     git = repository.git

@@ -363,7 +363,7 @@ def _respell(store: MemoryStore, old: RevertStep, new: RevertStep) -> None:
         now = plain_files.read(store.root / old.path)
         store.changes.move(old.path, [new.path], now, earlier, new.subject)
     except (FileNotFoundError, NotFound) as error:
-        raise Conflict(f"{old.path} was changed meanwhile", "try again") from error
+        raise Conflict(f"{old.path} was changed in the meantime", "try again") from error
 
 
 def _apply(store: MemoryStore, step: RevertStep, moves: bool) -> None:
@@ -388,10 +388,10 @@ def _apply(store: MemoryStore, step: RevertStep, moves: bool) -> None:
             if step.left:
                 now = plain_files.read(store.root / path)
                 if etag(now) != step.left:
-                    raise Conflict(f"{path} was changed meanwhile", "try again")
+                    raise Conflict(f"{path} was changed in the meantime", "try again")
                 changes.replace(path, now, earlier, step.subject)
             else:
                 like = store.history.attributes(step.subject.mem_id, step.kept)
                 changes.create([path], earlier, step.subject, like)
     except (FileNotFoundError, FileExistsError) as error:
-        raise Conflict(f"{path} was changed meanwhile", "try again") from error
+        raise Conflict(f"{path} was changed in the meantime", "try again") from error

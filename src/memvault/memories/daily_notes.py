@@ -130,7 +130,7 @@ def ensure(store: MemoryStore, day: date, item: str = "") -> tuple[Memory, bool]
     """
     where = place(store.root, store.settings)
     path = where.path_of(store.root, day)
-    for _ in range(2):  # another process may create it, or move it away, meanwhile
+    for _ in range(2):  # another process may create it, or move it away, in the meantime
         try:
             return store.read(path), False
         except NotFound:

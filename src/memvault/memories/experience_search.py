@@ -113,7 +113,7 @@ def _replace_counts(folder: Path, stored: Counts) -> None:
 def _read_counts(folder: Path) -> Counts:
     """Return the intact entries of both files.
 
-    The recent recalls are read first, because they may be moved to the other file meanwhile.
+    The recent recalls are read first, because they may be moved to the other file in the meantime.
     """
     entries: Counts = {}
     lines: list[bytes] = []

@@ -348,7 +348,7 @@ def rename(store: MemoryStore, renaming: RenamePlan) -> Memory:
         if "title" in memory.metadata or heading is not None or says:
             changes = {**changes, "title": renaming.title, **modified_now(memory)}
             body = body if heading is None else heading
-    # The target of the links first, as it may have been changed meanwhile.
+    # The target of the links first, as it may have been changed in the meantime.
     if renaming.path != memory.path:
         done = store.rename(memory, renaming.path, changes, body).memory
     else:

@@ -175,7 +175,7 @@ def missing_as_not_found(path: str) -> Iterator[None]:
 def changed_meanwhile(path: str, data: bytes, seen: str) -> Conflict:
     """Return the error for a file whose bytes do not have the etag that was seen."""
     return Conflict(
-        f"{path} was changed meanwhile: its etag is {etag(data)}, not {seen}",
+        f"{path} was changed in the meantime: its etag is {etag(data)}, not {seen}",
         "look at it as it is now, then try again",
     )
 

@@ -91,7 +91,7 @@ class AnalysisPool:
             )
 
     def _results(self, tasks: Iterator[FileTask]) -> Iterator[tuple[FileTask, Analysis]]:
-        """Yield the analysis of each task, in order; a process works on the next one meanwhile."""
+        """Yield the analysis of each task, in order, while a process works on the next one."""
         sent: deque[tuple[_Process, FileTask]] = deque()
 
         def send() -> None:

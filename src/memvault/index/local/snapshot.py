@@ -330,7 +330,7 @@ class Snapshot(NamedTuple):
             except StaleView as error:
                 if error.reason is not None:
                     raise
-                return ()  # its text was replaced meanwhile; the next refresh leaves it out
+                return ()  # its text was replaced in the meantime; the next refresh leaves it out
             cuts = self._split(memory) if memory is not None else []
             language = record.language if record is not None else ""
             blocks = encode_blocks(cuts, analyser(language)) if cuts else []
