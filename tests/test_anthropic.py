@@ -46,7 +46,7 @@ def ask(tool: VaultMemoryTool) -> Ask:
 
 
 def refusal(ask: Ask, *words: Any, **more: Any) -> str:
-    """Return the error that Claude is told."""
+    """Return the error in Claude's tool result."""
     from anthropic.lib.tools import ToolError
 
     with pytest.raises(ToolError) as caught:
@@ -290,7 +290,7 @@ def test_a_link_leads_nowhere(ask: Ask, folder: Path, tmp_path: Path) -> None:
 
 
 def test_a_secret_is_masked_and_warned_of(ask: Ask, folder: Path) -> None:
-    """Claude sees a mask where a memory has a secret, and is told when it writes one."""
+    """Claude sees a mask instead of a memory's secret, and gets a warning when it writes one."""
     before, make = MADE["GitHub token"]
     secret = before + make()
     assert "secret" in ask("create", "/memories/a.md", file_text=f"Use {secret} for it.")

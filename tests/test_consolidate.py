@@ -190,7 +190,7 @@ def test_running_it_again_proposes_nothing_new(vault: Vault, folder: Path) -> No
 
 
 def test_a_fact_that_a_person_rewrote_is_not_proposed_again(vault: Vault, folder: Path) -> None:
-    """Whoever corrects what was written is not told the old text again."""
+    """After a person has corrected a fact, its old text is not proposed again."""
     put_all(folder, WEEK[:2])
     (made,) = consolidated(vault, apply=True)["facts"]
     path = folder / made["filePath"]
@@ -446,7 +446,7 @@ def test_a_name_that_was_stored_meanwhile_does_not_come_twice(folder: Path, vaul
 def test_only_an_id_becomes_the_id_of_a_skill(
     vault: Vault, folder: Path, skills: list[str], skill: str | None
 ) -> None:
-    """What a procedure carries as its skillId can be used as one, whoever spelled it how."""
+    """A procedure's skillId is a valid id, however it was spelled."""
     for place, name in enumerate(skills):
         put(folder, f"e{place}", actions=["Pull main", "Push the branch"], skills=[name])
     (made,) = consolidated(vault, apply=True)["procedures"]

@@ -119,7 +119,7 @@ def _marks(data: bytes) -> set[str]:
 
 
 def _played(root: Path) -> list[list[dict[str, Any]]]:
-    """Let the crowd work; return what each process told."""
+    """Let the crowd work; return the output of each process."""
     environment = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT / "tests")]),

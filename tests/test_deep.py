@@ -553,7 +553,7 @@ def test_the_nearest_by_either_side_are_found() -> None:
 
 
 def test_two_processes_add_each_text_once(tmp_path: Path) -> None:
-    """Whoever adds sees what others have added, and what they dropped."""
+    """A process that adds vectors sees those that others have added and dropped."""
     card = VectorCard("m", "1", 2)
     rows = np.eye(2, dtype=np.float32)
     mine = TransformerVectorFile.create(tmp_path / "m", card)
@@ -583,7 +583,7 @@ def test_whoever_begins_second_goes_on_with_what_is_there(tmp_path: Path) -> Non
 
 
 def test_vectors_are_there_while_another_process_compacts(tmp_path: Path) -> None:
-    """Whoever has read the card when its files are replaced opens the new ones."""
+    """A process that has read the card opens the new files if they are replaced."""
     folder = tmp_path / "m"
     writer = TransformerVectorFile.create(folder, VectorCard("m", "1", 2))
     hashes = np.array([7, 9], np.uint64)

@@ -424,7 +424,7 @@ def test_a_trained_table_can_be_loaded(tmp_path: Path) -> None:
 
 
 def test_missing_anchors_are_one_sentence(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """An incomplete installation is said to be one."""
+    """An incomplete installation is reported as such."""
     monkeypatch.setattr(calibrate, "ANCHORS", tmp_path / "nowhere")
     with pytest.raises(EmbedderError, match="anchors cannot be read"):
         calibrate.anchors()

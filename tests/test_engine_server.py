@@ -70,7 +70,7 @@ def ended(process: Process, seconds: float = 300) -> Ran:
 
 
 def test_many_machines_send_and_ask_at_once(tmp_path: Path, server: Server) -> None:
-    """Each finds its own memories and nobody else's, and whoever may reads all of them."""
+    """Each finds its own memories and nobody else's, and those with access read all of them."""
     machines = [Machine(tmp_path / f"m{number}", server.uri) for number in range(4)]
     for number, machine in enumerate(machines):
         for other in range(NOTES):
@@ -253,7 +253,7 @@ def test_an_engine_that_goes_costs_a_note_among_several(tmp_path: Path, server: 
 def test_the_token_comes_from_the_environment_alone(
     tmp_path: Path, folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With it the engine answers; without it, or with another, who asks is told so."""
+    """With the token the engine answers; without it, or with another, the error says so."""
     with served(tmp_path / "engine", "sesame") as server:
         write(folder, "memvault.toml", SETTINGS.format(server.uri))
         assert "wants a token" in refused(run("index", "push"), 1)

@@ -339,7 +339,7 @@ def test_a_procedure_that_is_stored_again_leaves_the_archive(folder: Path, vault
 
 
 def test_wrong_procedures_are_refused(run: Run, folder: Path) -> None:
-    """Empty names and prompts, numbers out of range, odd skill ids and unknown names are told."""
+    """Empty names and prompts, numbers out of range, invalid skill ids and unknown names fail."""
     refused(run("procedure", "store", " ", "Prompt"), 2)
     refused(run("procedure", "store", "name", " "), 2)
     refused(run("procedure", "store", "name", "Prompt", "--initial-success-rate", "1.1"), 2)

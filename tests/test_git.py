@@ -63,7 +63,7 @@ def test_init_adds_only_the_lines_that_are_missing(folder: Path, vault: Vault) -
 
 
 def test_status_says_what_is_to_be_done(tmp_path: Path, vault: Vault, run: Run) -> None:
-    """No repository, a clone that does not know the merge driver, and one that waits are told."""
+    """Status reports a missing repository, a missing merge driver, and a waiting merge."""
     assert vault.call("git_status")["todo"] == ["git_init"]
     assert "to do: memvault git init" in run("git", "status").out
     for one, two in cloned(tmp_path):

@@ -33,7 +33,7 @@ def failure(clone: Clone) -> dict[str, Any]:
 
 
 def notes(result: dict[str, object]) -> str:
-    """What a call was told besides, in one text."""
+    """The notes of a call as one text."""
     return "\n".join(map(str, result.get("warnings", [])))  # type: ignore[call-overload]
 
 

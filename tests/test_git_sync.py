@@ -1,4 +1,4 @@
-"""Two clones that sync end equal, with nothing lost, and are told what was not as they meant."""
+"""Two clones that sync end equal, with nothing lost, and with notes on each conflict."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def test_a_value_that_is_not_kept_is_in_a_commit(both: tuple[Clone, ...]) -> Non
 
 
 def test_a_secret_that_is_not_kept_is_in_no_message(clones: tuple[Clone, ...]) -> None:
-    """The value that another one won over is told with a mask where it holds a secret."""
+    """A note on a value that was not kept masks the secret in it."""
     one, two = clones
     before, make = MADE["GitHub token"]
     secret = before + make()
@@ -298,7 +298,7 @@ def test_what_one_forgot_and_the_other_changed_stays(both: tuple[Clone, ...], fo
 
 
 def test_what_was_not_deleted_is_named_where_it_lies(clones: tuple[Clone, ...]) -> None:
-    """A memory that others deleted, in a folder that is their file now, is told under its path."""
+    """A memory that others deleted is reported under its path, even if its folder is a file now."""
     one, two = clones
     write(one.root, "proj/one.md", titled("one-aaaaaa", "One", "First."))
     settle(one, two)
@@ -409,7 +409,7 @@ def test_a_file_that_the_settings_ignore_gets_no_link(both: tuple[Clone, ...]) -
 @pytest.mark.parametrize("first", [0, 1])
 @pytest.mark.parametrize("name", ["ideas", "ideas.md"])
 def test_a_file_and_a_folder_are_both_kept(both: tuple[Clone, ...], first: int, name: str) -> None:
-    """One side has a file where the other has a folder: whoever syncs later has it beside."""
+    """If one side has a file where the other has a folder, the later sync keeps both."""
     write(both[0].root, f"{name}/x.md", "In the folder.\n")
     write(both[1].root, name, "The file.\n")
     both[first].sync()

@@ -184,7 +184,7 @@ def test_the_end_is_held_up_once_if_much_was_done_and_nothing_kept(
 
 
 def silent(ran: Ran) -> None:
-    """Check that a hook ended well, and said nothing at all."""
+    """Check that a hook ended with 0 and without output."""
     assert (ran.code, ran.out.strip(), ran.err) == (0, "", "")
 
 
@@ -353,7 +353,7 @@ def shop(known: Path, tmp_path: Path, vault: Vault) -> Path:
 
 
 def begun(run: Run, project: Path) -> str:
-    """Start a session in a project, and return what is said."""
+    """Start a session in a project, and return the hook's output."""
     ran = succeeded(run("hook", "session-start", stdin=json.dumps({"cwd": str(project)})))
     assert ran.err == ""
     return ran.out

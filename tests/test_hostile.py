@@ -601,7 +601,7 @@ def test_lists_and_names_have_a_largest_size(folder: Path, tool: Tool) -> None:
 
 @pytest.mark.promise("S44")
 def test_a_call_reads_user_settings_once(folder: Path, tmp_path: Path, run: Run) -> None:
-    """Ten times the unknown tags cost no more reads of settings, and only the first are told."""
+    """Ten times the unknown tags need no more reads of settings, and only the first are listed."""
     write(folder, "a.md", "---\ntags: [tea]\n---\n\nGreen tea.\n")
     succeeded(run("vaults", "add", "mine", str(folder)))
     asked_over_http(folder, "memory_list", {})
@@ -653,7 +653,7 @@ def test_a_warning_of_what_was_written_is_not_left_out(folder: Path, run: Run) -
 @pytest.mark.promise("S44")
 @pytest.mark.parametrize("tool", ["memory_recall", "get_memories", "no_such_tool"])
 def test_what_no_tool_takes_is_told_in_short(folder: Path, tool: str) -> None:
-    """An unknown name, key or nested value of megabytes is not told again whole."""
+    """An error shortens an unknown name, key or nested value of megabytes."""
     deep: Any = "x"
     for _ in range(400):
         deep = [deep]

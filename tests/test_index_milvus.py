@@ -54,7 +54,7 @@ class TestMilvusIndex(IndexContract):
     def test_a_lost_request_sends_nothing_anew(
         self, notes: Path, monkeypatch: pytest.MonkeyPatch, lost: str
     ) -> None:
-        """Wherever a push loses the engine, the next one sends what lacks, and counts it once."""
+        """After a push lost the engine, the next one sends the missing rows, each counted once."""
         gone, sent = list[str](), list[int]()
 
         def losing(name: str, own: Callable[..., None]) -> Callable[..., None]:
@@ -170,7 +170,7 @@ def test_an_engine_that_is_away_stops_no_writing(sent: Path, tmp_path: Path, run
 def test_one_machine_sends_a_vault(
     sent: Path, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A second machine that claims the same id is refused, and told how to get one of its own."""
+    """A second machine that claims the same id is refused, with a hint on how to get its own."""
     monkeypatch.setenv("MEMVAULT_STATE", str(tmp_path / "other-machine"))
     monkeypatch.setenv("MEMVAULT_CACHE", str(tmp_path / "other-cache"))
     said = refused(run("index", "push"), 1)
@@ -201,7 +201,7 @@ def test_a_vault_that_was_moved_is_taken_over(sent: Path, run: Run) -> None:
 
 @pytest.mark.promise("R49")
 def test_a_vault_is_taken_over_and_back(sent: Path, run: Run) -> None:
-    """Whoever takes a vault over sends all of it: the other has deleted what was there."""
+    """A machine that takes a vault over sends all of it, since the other has deleted its rows."""
     copied = sent.with_name("copied")
     shutil.copytree(sent, copied)
     for folder in (copied, sent, copied):
@@ -244,7 +244,7 @@ def test_a_drop_says_what_was_there(sent: Path, run: Run) -> None:
     ["http://localhost:99999", "http://h:1/db?token=x", "http://", "http://h:1/#x", "http://[::1"],
 )
 def test_an_address_that_cannot_be_one_is_refused(folder: Path, run: Run, address: str) -> None:
-    """In the settings and as a vault's place; what may be a secret in it is told nowhere else."""
+    """An invalid address is refused in settings and commands, without showing a secret in it."""
     write(folder, "memvault.toml", SETTINGS.format(address))
     for words in (("recall", "x"), ("index", "push"), ("list",)):
         assert "index.uri must be" in refused(run(*words), 3)
@@ -291,7 +291,7 @@ def test_a_collection_that_is_gone_is_made_anew(sent: Path, run: Run) -> None:
 
 
 def test_doctor_compares_both_sides(sent: Path, run: Run) -> None:
-    """What is missing in the engine is told by doctor and status, and sent anew by --fix."""
+    """Doctor and status report rows that the engine lacks, and --fix sends them again."""
     line = "client.delete('memvault_words', filter='uid == 1')"
     elsewhere(sent.parent / "engine.db", f"client.load_collection('memvault_words'); {line}")
     said = run("doctor")

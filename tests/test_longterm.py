@@ -282,7 +282,7 @@ def test_memories_of_one_title_can_be_told_apart(folder: Path, run: Run) -> None
 
 
 def test_a_deletion_that_fails_half_way_is_undone(folder: Path) -> None:
-    """Where one memory was changed meanwhile, those that had gone before it are back."""
+    """If one memory was changed in the meantime, those deleted before it are restored."""
     write(folder, "a.md", "Text.")
     write(folder, "b.md", "Text.")
     store: MemoryStore = Workspace(folder).store

@@ -68,7 +68,7 @@ def test_each_group_is_a_profile_and_all_is_every_tool(run: Run) -> None:
 
 
 def test_without_a_choice_the_core_is_offered(folder: Path) -> None:
-    """A server that is told nothing offers what recalling and writing memories takes."""
+    """Without a choice, a server offers the tools for recalling and writing memories."""
     assert sorted(offered(folder)) == sorted(CORE)
 
 
@@ -79,7 +79,7 @@ def test_profiles_and_tools_are_combined(folder: Path) -> None:
 
 
 def test_what_the_core_does_not_tell_of_is_taken(folder: Path) -> None:
-    """An argument that the core leaves out works, and is told of in the group's own profile."""
+    """An argument that the core leaves out works, and is described in the group's own profile."""
     write(folder, "a.md", "# A\n\nThe zebra sleeps.\n")
 
     async def told(client: Client) -> bool:
@@ -137,7 +137,7 @@ def test_the_settings_choose_and_the_command_line_wins(
 
 @in_session(tools="")
 async def test_a_name_that_is_neither_is_said(client: Client, folder: Path, run: Run) -> None:
-    """A misspelt profile ends the server at once; in memvault.toml it is said until mended."""
+    """A misspelled profile is an error at start, and in memvault.toml until it is corrected."""
     assert "profile or tool 'historien'" in refused(run("mcp", "--tools", "core,historien"), 2)
     assert "did you mean historian?" in run("mcp", "--tools", "core,historien").err
     assert "No tools are named" in refused(run("mcp", "--tools", ","), 2)
@@ -259,7 +259,7 @@ async def test_what_a_prompt_is_not_given_is_left_out(client: Client, folder: Pa
 
 @in_session()
 async def test_a_prompt_that_cannot_be_written_is_refused(client: Client, folder: Path) -> None:
-    """An unknown prompt, a missing argument and a misspelled one are each told by name."""
+    """An unknown prompt, a missing argument and a misspelled one are each reported by name."""
     wrong: list[tuple[str, dict[str, str], str]] = [
         ("sing", {}, "There is no prompt 'sing'"),
         ("recall-first", {}, "needs task"),

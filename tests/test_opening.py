@@ -73,7 +73,7 @@ def test_an_edit_says_what_changed(run: Run, folder: Path, editor: None) -> None
 def test_an_editor_that_fails_is_named(
     run: Run, monkeypatch: pytest.MonkeyPatch, command: str, code: int, said: str
 ) -> None:
-    """What cannot be read or started, or ends in an error, is said in a sentence."""
+    """An editor that cannot be started, or fails, is reported in a sentence."""
     monkeypatch.setenv("VISUAL", command)
     assert said in refused(run("edit", "The plan"), code)
 

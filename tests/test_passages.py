@@ -80,7 +80,7 @@ def test_what_is_no_speaker_is_not_repeated(start: str) -> None:
 
 @pytest.mark.parametrize("sign", ["。", "！", "？", "；"])
 def test_chinese_sentences_are_sentences(sign: str) -> None:
-    """Sentences are told apart by the signs of their own script."""
+    """Sentences are split at the punctuation of their own script."""
     found = stretches(sign.join(f"第{day}天我们在公园里散步看花" for day in range(60)) + sign)
     assert all(len(stretch) < 200 and stretch.endswith(sign) for stretch in found)
 

@@ -1,4 +1,4 @@
-"""Pages, map files and published sites show no secret, wherever a memory has one."""
+"""Pages, map files and published sites show no secret of a memory, at any place."""
 
 from __future__ import annotations
 
