@@ -54,7 +54,7 @@ def refusal(ask: Ask, *words: Any, **more: Any) -> str:
     return str(caught.value.content)
 
 
-def test_the_api_is_told_of_the_tool(tool: VaultMemoryTool) -> None:
+def test_api_request_declares_the_tool(tool: VaultMemoryTool) -> None:
     """A request names the tool by its documented type."""
     assert tool.to_dict() == {"type": "memory_20250818", "name": "memory"}
 
@@ -110,7 +110,7 @@ def test_a_long_file_is_viewed_in_parts(ask: Ask) -> None:
     ]
 
 
-def test_what_is_not_there_is_said_so(ask: Ask) -> None:
+def test_missing_file_is_reported(ask: Ask) -> None:
     """Each command has its documented sentence for a path that does not exist, folders too."""
     ask("create", "/memories/deep/a.md", file_text="x")
     gone = "The path {} does not exist"

@@ -612,7 +612,7 @@ def test_nothing_is_taken_that_could_not_be_kept(vault: Vault, folder: Path, nam
     assert vault.call("peek_inbox")["events"][0]["data"]["name"] == "x"
 
 
-def test_a_taking_that_cannot_be_completed_is_said(folder: Path) -> None:
+def test_incomplete_take_is_reported(folder: Path) -> None:
     """The result is not spoilt: a note says that the events may come again, and they do."""
     workspace = Workspace(folder)
     invoke.call(workspace, "push_service", {"name": "x"})

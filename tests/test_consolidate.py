@@ -288,7 +288,7 @@ def test_what_is_unimportant_old_and_never_recalled_is_put_away(vault: Vault, fo
     assert found[0]["memId"] == "gone-id"
 
 
-def test_what_a_person_changed_meanwhile_is_passed_over(folder: Path) -> None:
+def test_concurrently_changed_memory_is_skipped(folder: Path) -> None:
     """A file that was edited between the look at it and the writing keeps the edit."""
     put(folder, "gone", importance=0.1, days=120)
     put(folder, "kept", importance=0.1, days=120)
@@ -414,7 +414,7 @@ def test_a_copied_episode_proves_nothing(vault: Vault, folder: Path) -> None:
     assert result["facts"] == result["procedures"] == []
 
 
-def test_a_name_that_was_stored_meanwhile_does_not_come_twice(folder: Path, vault: Vault) -> None:
+def test_concurrently_stored_name_is_not_duplicated(folder: Path, vault: Vault) -> None:
     """A procedure of another writer keeps its name; what was passed over is not called applied."""
     put_all(folder, WEEK)
     with FileLock(folder / ".memvault/procedures.lock"):

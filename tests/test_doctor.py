@@ -222,7 +222,7 @@ def test_an_index_that_says_otherwise_is_made_anew(vault: Vault, folder: Path) -
         assert examined(again, fix=True)["findings"] == []
 
 
-def test_a_missing_model_is_told(
+def test_missing_model_is_reported(
     vault: Vault, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A model that the settings name and this machine does not have is a warning, never fetched."""
@@ -254,7 +254,7 @@ def test_titles_in_findings_are_not_reworded(vault: Vault, folder: Path) -> None
     assert "superseded by Use memvault list --since" in item["reason"]
 
 
-def test_deep_vectors_that_are_missing_or_old_are_told(
+def test_missing_or_old_deep_vectors_are_reported(
     vault: Vault, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Memories that wait for the deep embedder are a note; vectors of a former model can go."""
@@ -273,7 +273,7 @@ def test_deep_vectors_that_are_missing_or_old_are_told(
 
 
 @pytest.mark.promise("R21")
-def test_a_file_that_changes_meanwhile_is_left_alone(vault: Vault, folder: Path) -> None:
+def test_concurrently_changed_file_is_not_fixed(vault: Vault, folder: Path) -> None:
     """A fix is for the bytes that were inspected; a file that was changed since stays."""
     write(folder, "a.md", "---\nmemory_type: Fact\n---\n")
     write(folder, "a (conflicted copy 2026-01-02).md", "---\nmemory_type: Fact\n---\n")
@@ -367,7 +367,7 @@ def test_a_remote_caller_gets_no_path_of_the_machine(vault: Vault, folder: Path)
     assert str(folder.parent) not in sanitize.safe_json(found)
 
 
-def test_names_that_are_no_text_are_told(vault: Vault, folder: Path) -> None:
+def test_names_that_are_not_utf8_are_reported(vault: Vault, folder: Path) -> None:
     """A file whose name is not UTF-8 is checked, reported and fixed like others."""
     name = os.fsdecode(b"b\xfce.md")
     write(folder, "bee.md", HEADER.format("bee", "A."))
@@ -553,7 +553,7 @@ def _bytes_made(data: bytes) -> int:
 
 
 @pytest.mark.promise("R33")
-def test_what_is_changed_meanwhile_is_no_fault_of_the_index(vault: Vault, folder: Path) -> None:
+def test_concurrent_change_is_not_an_index_fault(vault: Vault, folder: Path) -> None:
     """While files are saved again and again the index is not taken for wrong, and not made anew."""
     saved = [write(folder, f"{number}.md", "0\n") for number in range(20)]
     over = threading.Event()

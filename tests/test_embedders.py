@@ -221,7 +221,7 @@ def test_a_model_that_is_not_there_changes_nothing(run: Run, folder: Path, name:
     assert (folder / "memvault.toml").read_bytes() == before
 
 
-def test_a_known_model_that_is_not_here_is_said_so_at_once(folder: Path) -> None:
+def test_missing_known_model_is_reported_immediately(folder: Path) -> None:
     """Offline, a fastembed model that was never fetched is a clear no."""
     with pytest.raises(EmbedderError, match="not on this machine"):
         load_embedder("BAAI/bge-small-en-v1.5", folder)

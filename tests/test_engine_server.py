@@ -93,7 +93,7 @@ def test_many_machines_send_and_ask_at_once(tmp_path: Path, server: Server) -> N
     assert {entry["vault"] for entry in found} == {"of1", "of2", "of3"}
 
 
-def test_who_follows_sees_what_its_owner_sends_meanwhile(tmp_path: Path, server: Server) -> None:
+def test_remote_vault_sees_concurrent_push(tmp_path: Path, server: Server) -> None:
     """While notes come and go, each list is of notes that there were, and the last is the last."""
     owner, reader = (Machine(tmp_path / name, server.uri) for name in ("owner", "reader"))
     write(owner.vault, "fact/first.md", "The first.\n")
@@ -115,7 +115,7 @@ def test_who_follows_sees_what_its_owner_sends_meanwhile(tmp_path: Path, server:
 
 
 @pytest.mark.filterwarnings("ignore:resources.*is removed as of 2026-07-28")
-def test_a_client_of_a_vault_that_is_sent_is_told_of_changes(
+def test_client_of_a_remote_vault_is_notified_of_changes(
     tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Over MCP its memories are resources to read and to subscribe, as those of a vault here."""

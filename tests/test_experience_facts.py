@@ -31,7 +31,7 @@ def recalled(vault: Vault, query: str, **arguments: Any) -> list[dict[str, Any]]
     return found
 
 
-def test_a_fact_comes_back_with_all_that_was_said_of_it(vault: Vault) -> None:
+def test_fact_keeps_all_its_fields(vault: Vault) -> None:
     """Text, category, confidence and source are those that were stored; the rest has defaults."""
     known = vault.call(
         "store_fact", fact="The bridge at Aldern is closed.", category="places",
@@ -439,7 +439,7 @@ def test_a_name_stored_by_many_at_once_is_one_procedure(folder: Path, racing: Ra
 
 
 @pytest.mark.promise("R32")
-def test_whoever_waits_for_procedures_indexes_meanwhile(folder: Path) -> None:
+def test_reader_indexes_while_it_waits_for_procedures(folder: Path) -> None:
     """While another process holds their lock, what was changed is indexed, not afterwards."""
     with FileLock(private_folder(folder) / "procedures.lock"):
         write(folder, "one.md", "One.\n")

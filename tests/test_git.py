@@ -231,7 +231,7 @@ def test_a_lock_that_goes_is_waited_for(repository: Path) -> None:
     assert said == ""
 
 
-def test_without_git_it_is_said(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_missing_git_is_reported(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Where there is no git program, the commands say so."""
     monkeypatch.setenv("PATH", str(tmp_path))
     for command in ("init", "sync", "status"):
@@ -251,7 +251,7 @@ def test_a_git_folder_that_is_no_repository(folder: Path, run: Run) -> None:
     assert "branch" in succeeded(run("git", "status", "--json")).out
 
 
-def test_a_detached_head_is_told_by_status(repository: Path, run: Run) -> None:
+def test_status_reports_a_detached_head(repository: Path, run: Run) -> None:
     """Where no branch is checked out, status says what checks one out."""
     git(repository, "checkout", "--quiet", "--detach")
     assert "git switch" in succeeded(run("git", "status")).out

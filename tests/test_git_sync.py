@@ -272,7 +272,7 @@ def test_two_memories_of_one_title_are_both_kept(clones: tuple[Clone, ...]) -> N
         assert shown[1]["content"].strip() == "They sleep.\n\nAll day."
 
 
-def test_renames_of_a_sync_are_told(clones: tuple[Clone, ...]) -> None:
+def test_renames_of_a_sync_are_reported(clones: tuple[Clone, ...]) -> None:
     """Where both sides took one name, the result says what the later one's file is called now."""
     one, two = clones
     write(one.root, "plan.md", titled("plan-aaaaaa", "Plan", "Ours."))
@@ -513,7 +513,7 @@ def test_merges_that_somebody_made_stay(both: tuple[Clone, ...]) -> None:
 
 
 @pytest.mark.promise("R43")
-def test_others_may_push_meanwhile(both: tuple[Clone, ...], tmp_path: Path) -> None:
+def test_others_may_push_during_a_sync(both: tuple[Clone, ...], tmp_path: Path) -> None:
     """Where somebody else pushed between pull and push, sync pulls once more."""
     one, two = both
     one.remember("First", "One.")
@@ -534,7 +534,9 @@ def test_others_may_push_meanwhile(both: tuple[Clone, ...], tmp_path: Path) -> N
 @sampled(2)
 @pytest.mark.promise("R43")
 @pytest.mark.parametrize("name", ["note.md", "idea.md"])
-def test_a_file_saved_meanwhile_is_kept(both: tuple[Clone, ...], tmp_path: Path, name: str) -> None:
+def test_file_saved_during_a_sync_is_kept(
+    both: tuple[Clone, ...], tmp_path: Path, name: str
+) -> None:
     """What an editor saves after the commit of a sync, others' file too, is not overwritten."""
     one, two = both
     write(one.root, name, NOTE.replace("[a]", "[a, b]"))

@@ -106,7 +106,7 @@ def test_every_event_of_each_program_is_tried() -> None:
         "<hook_context>which database do we use</hook_context>",
     ],
 )
-def test_nothing_is_said_where_nothing_fits(prompt: str, known: Path, run: Run) -> None:
+def test_no_output_without_a_match(prompt: str, known: Path, run: Run) -> None:
     """A prompt that no memory fits, a command and the program's own words bring nothing."""
     ran = run("hook", "prompt", "--for", "claude-code", stdin=json.dumps({"prompt": prompt}))
     assert succeeded(ran).out.strip() == ""

@@ -304,7 +304,7 @@ def agents(vault: Vault) -> None:
 
 
 @pytest.mark.promise("S64")
-def test_a_service_is_told_as_one(run: Run, folder: Path) -> None:
+def test_service_event_is_shown_with_its_kind_and_name(run: Run, folder: Path) -> None:
     """In the context, the inbox and a wait a service's event stands under its kind and name."""
     for _ in range(3):
         assert run("inbox", "push", "ci", WORDS).code == 0

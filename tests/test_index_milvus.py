@@ -134,7 +134,7 @@ def test_nothing_is_sent_unasked(folder: Path, tmp_path: Path, run: Run) -> None
     assert "index push" in succeeded(run("index", "status")).out
 
 
-def test_what_changes_is_found_at_once_and_told(sent: Path, run: Run) -> None:
+def test_changes_are_found_immediately_and_notified(sent: Path, run: Run) -> None:
     """An edit, a new memory and a deletion are in the engine with the next answer."""
     write(sent, "fact/tea.md", note("tea", "Tea", "Oolong at five."))
     (sent / "fact/disk.md").unlink()
@@ -252,9 +252,7 @@ def test_an_address_that_cannot_be_one_is_refused(folder: Path, run: Run, addres
     assert "index.uri must be" in refused(run("vaults", "add", "x", address), 2)
 
 
-def test_a_token_that_cannot_be_one_is_said(
-    sent: Path, run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_invalid_token_is_reported(sent: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """Marks that no request can carry are named by the variable that holds them."""
     monkeypatch.setenv("MEMVAULT_MILVUS_TOKEN", "caf\u00e9")
     assert "MEMVAULT_MILVUS_TOKEN is no token" in refused(run("index", "push"), 2)
@@ -330,7 +328,7 @@ def test_long_texts_and_every_script_are_sent_whole(sent: Path, run: Run) -> Non
 
 
 @pytest.mark.parametrize("uri", ["nowhere", "", "relative/engine.db"])
-def test_an_address_that_is_none_is_said(folder: Path, run: Run, uri: str) -> None:
+def test_invalid_address_is_reported(folder: Path, run: Run, uri: str) -> None:
     """A missing or wrong address is a usage error before anything is sent."""
     write(folder, "memvault.toml", SETTINGS.format(uri))
     assert "address" in refused(run("index", "push"), 2)

@@ -206,7 +206,7 @@ def test_restore_without_a_name_says_where_the_rest_of_the_trash_is(crowded: Vau
     assert "trash_list with offset 50 shows the others" in found["warnings"]
 
 
-def test_a_result_that_is_written_is_told(folder: Path, run: Run) -> None:
+def test_written_memory_is_reported(folder: Path, run: Run) -> None:
     """A written memory is reported even if --format has an unknown key."""
     for spec in (">9999999999", "9999999999", ".9999999999"):
         ran = run("remember", "S", "x", "--format", f"{{memId:{spec}}}")

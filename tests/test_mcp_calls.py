@@ -560,7 +560,7 @@ def test_broken_files_are_named_by_their_vault_path(kept: Path, home: Path, path
 
 @sampled(4)
 @pytest.mark.parametrize("section", ["embedder", "rerank"])
-def test_a_models_folder_is_told_by_its_name(
+def test_model_folder_is_reported_by_name(
     kept: Path, tmp_path: Path, home: Path, section: str
 ) -> None:
     """A model with a path in the settings is reported by the name of its folder."""

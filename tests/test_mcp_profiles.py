@@ -136,7 +136,7 @@ def test_the_settings_choose_and_the_command_line_wins(
 
 
 @in_session(tools="")
-async def test_a_name_that_is_neither_is_said(client: Client, folder: Path, run: Run) -> None:
+async def test_unknown_profile_is_reported(client: Client, folder: Path, run: Run) -> None:
     """A misspelled profile is an error at start, and in memvault.toml until it is corrected."""
     assert "profile or tool 'historien'" in refused(run("mcp", "--tools", "core,historien"), 2)
     assert "did you mean historian?" in run("mcp", "--tools", "core,historien").err
@@ -388,7 +388,7 @@ def test_no_text_can_pass_for_a_line_of_the_result(content: str) -> None:
     assert [line for line in lines if re.match(r"\S", line)] == ["memories:", "- memId: m", "note:"]
 
 
-def test_a_recall_is_told_in_few_lines(vault: Vault) -> None:
+def test_recall_prints_few_lines(vault: Vault) -> None:
     """Each memory has a line for what is known of it; its text is as it was written."""
     vault.call("memory_remember", title="A", content="One\ntwo", memoryType="fact", tags=["x", "y"])
     text = render.text(vault.call("memory_recall", query="one", full=True))
@@ -411,6 +411,6 @@ def test_a_recall_is_told_in_few_lines(vault: Vault) -> None:
         ),
     ],
 )
-def test_what_is_empty_or_failed_is_said(found: dict[str, Any], text: str) -> None:
+def test_empty_and_failed_results_are_reported(found: dict[str, Any], text: str) -> None:
     """An empty list is named as empty, and a failure with its code, message and hint."""
     assert render.text(found) == text

@@ -157,7 +157,7 @@ def test_the_alias_follows_the_title(vault: Vault, folder: Path) -> None:
     assert "[Use PG, PG]" not in path.read_text("utf-8")
 
 
-def test_a_title_with_a_secret_is_not_said_twice(vault: Vault, folder: Path) -> None:
+def test_title_with_a_secret_is_not_repeated(vault: Vault, folder: Path) -> None:
     """The name of its file masks it, and no alias repeats it."""
     token = MADE["GitHub token"][1]()
     made = remembered(vault, f"The key is {token}")

@@ -117,7 +117,7 @@ def test_without_an_editor_nobody_waits(run: Run, monkeypatch: pytest.MonkeyPatc
     assert "VISUAL" in ran.err
 
 
-def test_obsidian_is_told_the_file(run: Run, folder: Path) -> None:
+def test_obsidian_gets_the_file(run: Run, folder: Path) -> None:
     """The address is one that Obsidian opens; --print opens nothing."""
     ran = succeeded(run("open", "The plan", "--print"))
     path = str(folder.resolve() / "ideas/the plan.md").replace("/", "%2F").replace(" ", "%20")

@@ -124,7 +124,7 @@ def test_title_and_tags_stand_before_each_block() -> None:
     }
 
 
-def test_numbers_and_negations_are_told_apart_from_other_words() -> None:
+def test_numbers_and_negations_differ_from_other_words() -> None:
     """A term that alone makes two sentences differ carries a mark; no other one does."""
     texts = {
         "red": 0,

@@ -79,7 +79,7 @@ def test_a_program_is_out_of_time() -> None:
 
 
 @pytest.mark.parametrize("ending", ["sys.exit()", "time.sleep(600)"], ids=["ends", "goes on"])
-def test_whoever_keeps_the_pipes_keeps_nobody(tmp_path: Path, ending: str) -> None:
+def test_process_with_the_pipes_blocks_nobody(tmp_path: Path, ending: str) -> None:
     """A child that left the group and holds the pipes leaves no thread and no open file here."""
     file = tmp_path / "pid"
     code = f"""

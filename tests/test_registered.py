@@ -61,7 +61,7 @@ def test_a_name_that_is_almost_anothers_replaces_nothing(echo: Path, run: Run) -
     assert "almost the same name, echo" in refused(done, 1)
 
 
-def test_a_no_can_be_said_by_flag(folder: Path, run: Run) -> None:
+def test_flag_can_be_false(folder: Path, run: Run) -> None:
     """A yes or no that is needed, or is yes untold, can be no on the command line too."""
     kinds = [
         {"name": "on", "type": "boolean", "default": True},
@@ -353,7 +353,7 @@ def test_other_calls_go_on_while_a_tool_runs(folder: Path, run: Run, vault: Vaul
     assert found == [{"success": True, "result": []}]
 
 
-def test_what_is_said_beside_a_result_is_of_that_call(folder: Path, run: Run, vault: Vault) -> None:
+def test_warnings_belong_to_their_call(folder: Path, run: Run, vault: Vault) -> None:
     """Calls that wait beside each other, in whatever order they end, keep their own warnings."""
     code = (
         "import json, os, sys, time\n"

@@ -57,7 +57,7 @@ def test_many_calls_at_once_are_all_answered(team: Path, run: Run) -> None:
 
 
 @pytest.mark.promise("R54")
-def test_what_the_queue_does_not_take_is_told_when_to_try_again(team: Path, run: Run) -> None:
+def test_full_queue_returns_retry_after(team: Path, run: Run) -> None:
     """Of calls beyond the limit and the queue each gets 429 with Retry-After; others are served."""
     ann, ben = token(run, "ann", "team", "write"), token(run, "ben", "team")
     with Served(*QUICK, "--calls", "2", "--queue", "3") as server, ThreadPoolExecutor(20) as pool:
@@ -89,7 +89,7 @@ def test_a_notification_does_not_queue_behind_calls(team: Path, run: Run) -> Non
 
 
 @pytest.mark.promise("R54")
-def test_who_waits_too_long_is_told_when_to_try_again(team: Path, run: Run) -> None:
+def test_long_wait_returns_retry_after(team: Path, run: Run) -> None:
     """A call whose turn does not come in time gets 429 with Retry-After."""
     ann = token(run, "ann", "team", "write")
     with Served(prefix=(sys.executable, "-c", IMPATIENT)) as server:

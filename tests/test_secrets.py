@@ -238,7 +238,7 @@ def holding(root: Path, secret: str) -> list[str]:
 
 @sampled(1)
 @pytest.mark.promise("S69")
-def test_no_tool_writes_a_secret_that_is_refused_or_unsaid(
+def test_no_tool_writes_a_secret_without_warning_or_refusal(
     filled: Path, tmp_path: Path, subtests: pytest.Subtests
 ) -> None:
     """With refuse a tool writes all or nothing, and no secret; with warn it says where it did."""

@@ -132,7 +132,7 @@ def test_no_answer_of_another_vault_tells_a_secret(
         assert pieces(value, json.dumps([entries, lines])) == []
 
 
-def test_a_memory_that_allows_its_secrets_is_told_over_mcp(vault: Vault, folder: Path) -> None:
+def test_memory_that_allows_its_secrets_is_shown_over_mcp(vault: Vault, folder: Path) -> None:
     """The header counts in every answer that tells of the memory."""
     value, said = made("GitHub token")
     deploy(folder, said, ALLOWED)

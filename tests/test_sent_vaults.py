@@ -184,7 +184,7 @@ def test_what_is_sent_next_is_seen_next(team: str, folder: Path, run: Run, there
 
 @soak_only
 @pytest.mark.promise("R51")
-def test_what_went_is_gone_here_whatever_is_told_of_it(
+def test_deleted_memories_are_gone_whatever_the_engine_reports(
     team: str, folder: Path, engine: Path, run: Run, there: There
 ) -> None:
     """A few or very many deleted at once: the list is the sender's, also where the engine lies."""
@@ -309,7 +309,7 @@ def test_a_vault_is_chosen_by_its_folder_or_id(
     assert "is the name of" in there("vaults", "add", team, str(engine), "--of", "other").err
 
 
-def test_an_engine_that_holds_nothing_of_ours_is_said(tmp_path: Path, there: There) -> None:
+def test_engine_without_our_vault_is_reported(tmp_path: Path, there: There) -> None:
     """An address without collections, or without an answer, is named, and nothing is kept."""
     said = refused(there("vaults", "add", "team", str(tmp_path / "none.db")), 1)
     assert "There is no file" in said

@@ -215,7 +215,7 @@ REFUSALS: list[tuple[list[str], int, str]] = [
 ]
 
 
-def test_what_cannot_be_served_is_said(places: dict[str, Path], run: Run) -> None:
+def test_unservable_vault_is_reported(places: dict[str, Path], run: Run) -> None:
     """A wrong address, name or scope is one sentence with a hint."""
     for words, code, said in REFUSALS:
         assert said in refused(run(*words), code), words

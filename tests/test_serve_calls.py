@@ -227,7 +227,7 @@ def test_request_with_an_id_of_a_wrong_type_is_refused(team: Path, run: Run) -> 
 
 
 @pytest.mark.filterwarnings("ignore:resources.*is removed as of 2026-07-28")
-def test_clients_of_one_token_are_told_apart(team: Path, run: Run) -> None:
+def test_clients_of_one_token_are_distinguished(team: Path, run: Run) -> None:
     """Clients that count their requests alike, and subscribe to others, each get their own."""
     ann = token(run, "ann", "team", "write")
     write(team, "fact/rum.md", NOTE.format("rum", "Brown."))

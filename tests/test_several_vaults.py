@@ -171,7 +171,7 @@ def test_a_damaged_index_is_healed(places: dict[str, Path], page: int, moment: s
 
 
 @pytest.mark.promise("R50")
-def test_an_index_that_is_replaced_meanwhile_costs_nothing(
+def test_index_replaced_during_a_query_changes_no_answer(
     places: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """While another process makes the index of one vault anew, all vaults answer."""
@@ -238,7 +238,7 @@ def test_a_name_that_was_shown_is_taken(run: Run, places: dict[str, Path], tmp_p
     assert (places["home"] / "fact/bread.md").exists()
 
 
-def test_a_client_is_told_no_path_of_another_vaults_engine(places: dict[str, Path]) -> None:
+def test_client_sees_no_path_of_another_vaults_engine(places: dict[str, Path]) -> None:
     """Where the engine of a vault beside is away, its file is named by the vault's name."""
     engine = '[index]\nengine = "milvus"\nuri = "/srv/private/x.db"\n'
     write(places["home"], "memvault.toml", f"version = 1\n{engine}")

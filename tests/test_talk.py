@@ -434,7 +434,7 @@ def test_what_cannot_be_a_space_is_refused(run: Run, folder: Path) -> None:
     refused(run("space", "enter", "out"), 1)
 
 
-def test_a_member_that_cannot_be_told_is_named(vault: Vault, folder: Path) -> None:
+def test_unreachable_member_is_reported(vault: Vault, folder: Path) -> None:
     """One bad member file keeps a message neither from the space nor from the others."""
     vault.call("enter_space", spaceId="team")
     write(folder, "spaces/team/members/a.md", "---\nagent: ../../x\n---\n")

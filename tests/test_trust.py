@@ -192,7 +192,7 @@ def test_what_nobody_trusts_is_not_read(hostile: Path, run: Run) -> None:
     assert "more than 50 MB" in refused(run("tools", "trust", "evil", "--yes"), 1)
 
 
-def test_what_is_not_covered_is_said(folder: Path, run: Run) -> None:
+def test_uncovered_files_are_reported(folder: Path, run: Run) -> None:
     """Trusting a command that names a folder reports that its files may change."""
     write(folder, "tools/t.md", "---\ndescription: x\ncommand: ls . tools\n---\n")
     assert run("tools", "trust", "t", "--yes", "--json").json["notCovered"] == ["./"]
@@ -436,7 +436,7 @@ def test_a_link_in_such_a_files_place_is_refused(folder: Path, run: Run, tmp_pat
 
 
 @pytest.mark.parametrize("command", ["tools/x.sh", "cat tools/x.py -m words", "echo x"])
-def test_nothing_is_said_of_programs_that_do_not_run(folder: Path, run: Run, command: str) -> None:
+def test_programs_that_do_not_run_are_not_mentioned(folder: Path, run: Run, command: str) -> None:
     """A command that runs no such program is shown with what it names and no more."""
     for path in ("Makefile", "words.py", "tools/x.py", "tools/x.sh"):
         write(folder, path, "\n")

@@ -418,7 +418,7 @@ def test_undo_walks_back_to_the_beginning(
         assert vault.call("memory_undo")["error"]["code"] == "not_found"
 
 
-def test_an_empty_trash_is_said_to_be_empty(run: Run, vault: Vault) -> None:
+def test_empty_trash_is_reported(run: Run, vault: Vault) -> None:
     """Emptying where there is nothing to delete says so in one line, with or without confirming."""
     for words in ([], ["--confirm", "true"]):
         assert run("trash", "empty", *words) == (0, "The trash is empty\n", "")
