@@ -555,7 +555,7 @@ def lie_still(root: Path) -> None:
 
 
 def sooner_or_later(ask: Callable[[], str]) -> str:
-    """Ask until something is said: a hook gives up within a second, also on a busy machine."""
+    """Repeat a hook until it prints something: it gives up after a second on a busy machine."""
     deadline = time.monotonic() + 60
     while not (said := ask()).strip():
         assert time.monotonic() < deadline

@@ -90,7 +90,7 @@ class Faults:
 def plant(  # noqa: C901  # what is wrapped is told in one place
     folders: Sequence[Path], number: int, fault: str, trace: int
 ) -> None:
-    """Wrap all that changes files: within the folders each change is told, one has the fault."""
+    """Wrap the functions that change files: report each change in the folders, fail at one."""
     within = tuple(map(str, folders))
     real, real_open, real_write = builtins.open, os.open, os.write
     count = 0

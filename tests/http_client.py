@@ -147,7 +147,7 @@ class Served:
                 await talk(client)
 
     def says(self, words: bytes) -> None:
-        """Wait until it has said some words."""
+        """Wait until its output contains some words."""
         assert self.process.stderr is not None
         late = threading.Timer(LIMIT, self.process.kill)
         late.start()
@@ -173,7 +173,7 @@ class Served:
             time.sleep(1.5)
 
     def end(self, number: signal.Signals = signal.SIGTERM) -> tuple[int, str]:
-        """Ask the server to end; return its exit code and all that it said."""
+        """Ask the server to end; return its exit code and all of its output."""
         self.process.send_signal(number)
         _, rest = self.process.communicate(timeout=LIMIT)
         self.said += rest

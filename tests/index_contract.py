@@ -123,7 +123,7 @@ class IndexContract:
             assert rarity[words[1][0]] == pytest.approx(math.log((total + 1) / 1.5), abs=1e-4)
 
     def test_meaning_is_near(self, notes: Path) -> None:
-        """What means the like is nearer, in 0..1; ``also`` is told however far it is."""
+        """Similar meanings are nearer, from 0 to 1; ``also`` is returned at any distance."""
         with self.opened(notes) as index:
             view = self.seen(index)
             keys = self.keys(view)

@@ -70,7 +70,7 @@ class Killing:
 def die_at(
     folders: Sequence[Path], number: int, told: Callable[[str], object], kind: str = ""
 ) -> None:
-    """Kill this process in front of its change of this number, once that was told."""
+    """Kill this process before its change of this number, after reporting the change."""
     left = number
     within = tuple(map(str, folders))
 

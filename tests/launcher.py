@@ -211,7 +211,7 @@ class Launcher:
         errors: bool = True,
         merged: bool = False,
     ) -> tuple[int, tuple[int, int, int | None], int] | None:
-        """Fork a process; return its id, our ends of its pipes, and where its end is told."""
+        """Fork a process; return its id, our pipe ends, and the pipe that reports its end."""
         with self._lock:
             if not self._at:
                 self._start()

@@ -124,7 +124,7 @@ def test_a_memory_keeps_its_place_when_its_file_moves(folder: Path, vault: Vault
 
 
 def test_an_edit_that_outgrows_the_budget_pushes_others_out(folder: Path) -> None:
-    """The set never holds more than the budget, whoever made a memory longer."""
+    """The set never exceeds the budget, also after someone else made a memory longer."""
     budget(folder, 8)
     note(folder, "alpha", words(3))
     note(folder, "beta", words(3))

@@ -46,7 +46,7 @@ def ask(tool: VaultMemoryTool) -> Ask:
 
 
 def refusal(ask: Ask, *words: Any, **more: Any) -> str:
-    """Return the error that Claude is told."""
+    """Return the error in Claude's tool result."""
     from anthropic.lib.tools import ToolError
 
     with pytest.raises(ToolError) as caught:
@@ -54,7 +54,7 @@ def refusal(ask: Ask, *words: Any, **more: Any) -> str:
     return str(caught.value.content)
 
 
-def test_the_api_is_told_of_the_tool(tool: VaultMemoryTool) -> None:
+def test_api_request_declares_the_tool(tool: VaultMemoryTool) -> None:
     """A request names the tool by its documented type."""
     assert tool.to_dict() == {"type": "memory_20250818", "name": "memory"}
 
@@ -110,7 +110,7 @@ def test_a_long_file_is_viewed_in_parts(ask: Ask) -> None:
     ]
 
 
-def test_what_is_not_there_is_said_so(ask: Ask) -> None:
+def test_missing_file_is_reported(ask: Ask) -> None:
     """Each command has its documented sentence for a path that does not exist, folders too."""
     ask("create", "/memories/deep/a.md", file_text="x")
     gone = "The path {} does not exist"
@@ -290,7 +290,7 @@ def test_a_link_leads_nowhere(ask: Ask, folder: Path, tmp_path: Path) -> None:
 
 
 def test_a_secret_is_masked_and_warned_of(ask: Ask, folder: Path) -> None:
-    """Claude sees a mask where a memory has a secret, and is told when it writes one."""
+    """Claude sees a mask instead of a memory's secret, and gets a warning when it writes one."""
     before, make = MADE["GitHub token"]
     secret = before + make()
     assert "secret" in ask("create", "/memories/a.md", file_text=f"Use {secret} for it.")

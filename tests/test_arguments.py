@@ -537,7 +537,7 @@ LINES = [
 
 
 def test_a_byte_that_is_no_text_is_no_bug(filled: Path, tmp_path: Path) -> None:
-    """Wherever it stands on a command line, a byte that is no UTF-8 is kept or refused."""
+    """A byte that is not UTF-8 is kept or refused at each place of a command line."""
     copy = Copy(filled, tmp_path / "copy")
     for line in LINES:
         copy.put_back()

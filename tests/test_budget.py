@@ -354,7 +354,7 @@ def test_a_failed_result_is_within_the_budget(folder: Path) -> None:
 
 
 def test_a_secret_at_a_cut_is_masked(folder: Path) -> None:
-    """Wherever a text is cut, no part of a secret is shown that is long enough to be one."""
+    """A text can be cut at any place without showing a recognizable part of a secret."""
     secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0" * 2
     secret = secret[:40]
     write(folder, "a.md", header(id="a") + "".join(f"{secret} {n}\n" for n in range(200)))
@@ -371,7 +371,7 @@ def test_a_secret_at_a_cut_is_masked(folder: Path) -> None:
 @pytest.mark.parametrize("tool", ["memory_show", "memory_load"])
 @pytest.mark.parametrize("length", [1, 2, 3, 7, 8, 10])
 def test_a_secret_cannot_be_read_in_pieces(folder: Path, tool: str, length: int) -> None:
-    """However short its pages are and wherever they begin, joining them reveals no secret."""
+    """Joined pages of any length and start reveal no secret."""
     secret = f"ghp_{'a1B2c3D4e5F6g7H8i9J0' * 2}"[:40]
     text = f"Before {secret} after.\n"
     write(folder, "a.md", header(id="a").strip() + f"\n{text}")

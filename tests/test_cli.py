@@ -193,7 +193,7 @@ def test_long_texts_come_from_anywhere(notes: Path, run: Run) -> None:
 def test_global_options_and_variables_mean_the_same(
     notes: Path, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The vault and the form of the answer may be said before or after, or in the environment."""
+    """The vault and the output format can be set before or after the command, or by variables."""
     vault = str(notes)
     expected = run("list", "--json").out
     for arguments in (
@@ -630,7 +630,7 @@ def test_installing_is_done_once_and_taken_back(
 
 
 def test_another_shell_is_refused(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A shell that is not known, or none, is said in a sentence."""
+    """An unknown or missing shell is reported in a sentence."""
     assert "no completion for csh" in refused(run("completion", "install", "csh"), 2)
     monkeypatch.delenv("SHELL", raising=False)
     assert "not known" in refused(run("completion", "install"), 2)

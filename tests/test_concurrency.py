@@ -496,7 +496,7 @@ def test_a_file_that_names_no_holder_is_taken_away(tmp_path: Path, text: str) ->
 
 
 def test_another_refusal_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is no lack of locks is said, and leaves no file open."""
+    """An error other than missing locks is reported, and leaves no file open."""
 
     def refused(*_: object) -> None:
         raise OSError(5, "Input/output error")
@@ -546,7 +546,7 @@ def test_an_event_goes_back_beside_a_newer_one_of_its_name(folder: Path, inbox: 
 
 
 def test_the_same_event_goes_back_once(folder: Path, inbox: Inbox) -> None:
-    """An event that was delivered again meanwhile, byte for byte, is there once."""
+    """An event that was delivered again in the meantime, byte for byte, exists once."""
     write(folder, "agents/main/inbox/ci.md", "fine")
     lease = taken(inbox)
     write(folder, "agents/main/inbox/ci.md", "fine")
@@ -612,7 +612,7 @@ def test_nothing_is_taken_that_could_not_be_kept(vault: Vault, folder: Path, nam
     assert vault.call("peek_inbox")["events"][0]["data"]["name"] == "x"
 
 
-def test_a_taking_that_cannot_be_completed_is_said(folder: Path) -> None:
+def test_incomplete_take_is_reported(folder: Path) -> None:
     """The result is not spoilt: a note says that the events may come again, and they do."""
     workspace = Workspace(folder)
     invoke.call(workspace, "push_service", {"name": "x"})

@@ -190,7 +190,7 @@ def test_running_it_again_proposes_nothing_new(vault: Vault, folder: Path) -> No
 
 
 def test_a_fact_that_a_person_rewrote_is_not_proposed_again(vault: Vault, folder: Path) -> None:
-    """Whoever corrects what was written is not told the old text again."""
+    """After a person has corrected a fact, its old text is not proposed again."""
     put_all(folder, WEEK[:2])
     (made,) = consolidated(vault, apply=True)["facts"]
     path = folder / made["filePath"]
@@ -288,7 +288,7 @@ def test_what_is_unimportant_old_and_never_recalled_is_put_away(vault: Vault, fo
     assert found[0]["memId"] == "gone-id"
 
 
-def test_what_a_person_changed_meanwhile_is_passed_over(folder: Path) -> None:
+def test_concurrently_changed_memory_is_skipped(folder: Path) -> None:
     """A file that was edited between the look at it and the writing keeps the edit."""
     put(folder, "gone", importance=0.1, days=120)
     put(folder, "kept", importance=0.1, days=120)
@@ -299,7 +299,7 @@ def test_what_a_person_changed_meanwhile_is_passed_over(folder: Path) -> None:
     edited = write(folder, "episode/kept.md", "---\nid: kept-id\n---\n\nA person's words\n")
     writing = apply_proposals(call.store, call.engine, proposals, ())
     assert [memory.mem_id for memory in writing.written.values()] == ["gone-id"]
-    assert "episode/kept.md was changed meanwhile" in writing.passed_over[0]
+    assert "episode/kept.md was changed in the meantime" in writing.passed_over[0]
     assert edited.read_text("utf-8").endswith("A person's words\n")
     workspace.close()
 
@@ -414,7 +414,7 @@ def test_a_copied_episode_proves_nothing(vault: Vault, folder: Path) -> None:
     assert result["facts"] == result["procedures"] == []
 
 
-def test_a_name_that_was_stored_meanwhile_does_not_come_twice(folder: Path, vault: Vault) -> None:
+def test_concurrently_stored_name_is_not_duplicated(folder: Path, vault: Vault) -> None:
     """A procedure of another writer keeps its name; what was passed over is not called applied."""
     put_all(folder, WEEK)
     with FileLock(folder / ".memvault/procedures.lock"):
@@ -446,7 +446,7 @@ def test_a_name_that_was_stored_meanwhile_does_not_come_twice(folder: Path, vaul
 def test_only_an_id_becomes_the_id_of_a_skill(
     vault: Vault, folder: Path, skills: list[str], skill: str | None
 ) -> None:
-    """What a procedure carries as its skillId can be used as one, whoever spelled it how."""
+    """A procedure's skillId is a valid id, however it was spelled."""
     for place, name in enumerate(skills):
         put(folder, f"e{place}", actions=["Pull main", "Push the branch"], skills=[name])
     (made,) = consolidated(vault, apply=True)["procedures"]

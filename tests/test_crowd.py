@@ -119,7 +119,7 @@ def _marks(data: bytes) -> set[str]:
 
 
 def _played(root: Path) -> list[list[dict[str, Any]]]:
-    """Let the crowd work; return what each process told."""
+    """Let the crowd work; return the output of each process."""
     environment = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT / "tests")]),
@@ -144,7 +144,7 @@ def _played(root: Path) -> list[list[dict[str, Any]]]:
 
 
 @pytest.mark.promise("R30")
-def test_what_a_crowd_was_told_is_done(filled: Path, tmp_path: Path) -> None:
+def test_acknowledged_changes_of_a_crowd_are_present(filled: Path, tmp_path: Path) -> None:
     """No acknowledged text is lost but what the editor overwrote, and no call waits 5 seconds.
 
     A text is kept if it is in a file of the vault, its history, trash and logs

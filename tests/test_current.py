@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from contextlib import closing
 from datetime import date, timedelta
 from pathlib import Path
@@ -13,7 +12,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from conftest import Run, explained, recalled, succeeded, titles, write
+from conftest import Run, explained, recalled, succeeded, titles, user_in, write
 from made_secrets import MADE
 from memvault import Vault, clock, open_vault
 from memvault.index.protocol import COMPLETE
@@ -85,7 +84,7 @@ def test_every_answer_marks_what_was_replaced(folder: Path, vault: Vault) -> Non
 
 
 def test_context_and_similar_leave_out_what_is_not_current(folder: Path, vault: Vault) -> None:
-    """An agent is told what is so; the memory that replaces the fitting one is told instead."""
+    """An agent gets current facts: the replacement of a matching memory instead of it."""
     two(folder, "old-1")
     block = vault.call("context", task="our MySQL database")["context"]
     assert "PostgreSQL" in block
@@ -232,7 +231,7 @@ def test_a_filter_keeps_out_what_replaces(folder: Path, vault: Vault) -> None:
 
 
 def test_people_see_what_was_replaced(folder: Path, run: Run) -> None:
-    """In the text for people it is said in a word."""
+    """The text for people has a word for it."""
     two(folder, "old-1")
     memory(
         folder, "x.md", "# Old password\n\nThe database password is x.", f"valid_to: {day(-2)}\n"
@@ -261,7 +260,7 @@ def test_what_was_merged_away_is_marked(folder: Path, vault: Vault) -> None:
 
 
 def test_replaced_facts_and_procedures_are_not_used(folder: Path, vault: Vault) -> None:
-    """A replaced fact is marked behind the new one; what is told unasked has only what is so."""
+    """A replaced fact is marked and listed after the new one; the context has current ones only."""
     memory(folder, "a.md", "The gate code is 1111.", "id: code-1\nmemory_type: fact\n")
     header = "id: code-2\nmemory_type: fact\nsupersedes: code-1\n"
     memory(folder, "b.md", "The gate code is 2222.", header, "2026-02-01")
@@ -545,7 +544,7 @@ def test_nothing_is_changed_by_looking(kept: Vault, folder: Path) -> None:
 
 
 def test_where_no_memory_fits_a_note_says_what_would(kept: Vault, run: Run) -> None:
-    """It counts what of the agent's own fits, and says how to see it; else nothing is said."""
+    """A note counts the agent's own matching entries and shows the command; otherwise no note."""
     notes = kept.call("memory_recall", query=QUERY)["warnings"]
     assert (
         "no memory fits well, but 3 in your state and 2 in your messages; "
@@ -559,7 +558,7 @@ def test_where_no_memory_fits_a_note_says_what_would(kept: Vault, run: Run) -> N
 
 
 def test_over_mcp_secrets_are_masked_there_too(vault: Vault, folder: Path) -> None:
-    """What is found of an agent's own is told as everything is."""
+    """An agent's own entries are masked as all results are."""
     pytest.importorskip("mcp", reason="the MCP SDK is not installed: pip install 'memvault[mcp]'")
     from mcp_client import session, structured
 
@@ -586,9 +585,7 @@ def test_dated_records_include_all_memories_of_the_days(folder: Path, place: str
         times = f"created: {day}T{hours}:00Z\nmodified: {day}T{hours}:30+09:00"
         write(folder, f"t{number}.md", f"---\n{times}\n---\n# Timed {number}\n")
     write(folder, "2026-W12.md", "# A weekly note\n")
-    with pytest.MonkeyPatch.context() as patch, closing(Workspace(folder)) as workspace:
-        patch.setenv("TZ", place)
-        time.tzset()
+    with user_in(place), closing(Workspace(folder)) as workspace:
         view = workspace.index.refresh(False, COMPLETE)
         for span in (
             DateRange(date(2026, 3, 20), date(2026, 3, 20)),
@@ -602,4 +599,3 @@ def test_dated_records_include_all_memories_of_the_days(folder: Path, place: str
             assert expected
             assert found >= expected
             assert len(found) < 181 or span.last - span.first >= timedelta(days=30)
-    time.tzset()

@@ -345,7 +345,7 @@ def test_what_is_of_the_days_asked_for_comes_first(
 
 @pytest.mark.parametrize("query", ["may the shed be painted", "painted shed", "4 may be painted"])
 def test_without_date_words_dates_are_no_part(folder: Path, vault: Vault, query: str) -> None:
-    """A question that names no days is not told of any."""
+    """Dates have no part in the score for a question without dates."""
     write(folder, "a.md", "# Shed\n\nThe shed may be painted green.\n")
     assert date_parts(vault, query) == [("a.md", None)]
 
@@ -451,7 +451,7 @@ def test_a_week_and_a_month_find_theirs(folder: Path, vault: Vault) -> None:
 
 
 def test_the_date_in_the_header_is_the_memorys(folder: Path, vault: Vault) -> None:
-    """A date: line counts beside created, so that what is told later is found by its day."""
+    """A date: line counts besides created, so a later record is found by its day."""
     for number in range(6):
         header = f"created: 2026-11-20\ndate: 2026-10-0{number + 1}\n"
         write(folder, f"{number}.md", f"---\n{header}---\n\n# Visit {number}\n\nA museum.\n")

@@ -288,7 +288,7 @@ def test_a_process_ends_with_its_vault(folder: Path, run: Run, auto: None) -> No
 
 
 @soak_only
-def test_whoever_does_it_in_the_foreground_takes_over(folder: Path, run: Run, auto: None) -> None:
+def test_foreground_run_takes_over(folder: Path, run: Run, auto: None) -> None:
     """Reindex lets the process end, does what is missing, and returns when all is done."""
     _filled(folder, 150)
     succeeded(run("recall", "green"))
@@ -511,7 +511,7 @@ def test_a_foreign_vault_keeps_no_reader(folder: Path, monkeypatch: pytest.Monke
     assert modes == ["now", "auto", "now"]
 
 
-def test_a_setting_that_makes_no_sense_is_said_so(
+def test_invalid_setting_is_reported(
     folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A wrong word for deep in the environment is one sentence."""
@@ -553,7 +553,7 @@ def test_the_nearest_by_either_side_are_found() -> None:
 
 
 def test_two_processes_add_each_text_once(tmp_path: Path) -> None:
-    """Whoever adds sees what others have added, and what they dropped."""
+    """A process that adds vectors sees those that others have added and dropped."""
     card = VectorCard("m", "1", 2)
     rows = np.eye(2, dtype=np.float32)
     mine = TransformerVectorFile.create(tmp_path / "m", card)
@@ -571,7 +571,7 @@ def test_two_processes_add_each_text_once(tmp_path: Path) -> None:
     assert np.isnan(cosines[1])
 
 
-def test_whoever_begins_second_goes_on_with_what_is_there(tmp_path: Path) -> None:
+def test_second_process_continues_with_existing_files(tmp_path: Path) -> None:
     """A process that saw no vectors a moment ago does not throw away another's."""
     card = VectorCard("m", "1", 2)
     hashes = np.array([7, 9], np.uint64)
@@ -583,7 +583,7 @@ def test_whoever_begins_second_goes_on_with_what_is_there(tmp_path: Path) -> Non
 
 
 def test_vectors_are_there_while_another_process_compacts(tmp_path: Path) -> None:
-    """Whoever has read the card when its files are replaced opens the new ones."""
+    """A process that has read the card opens the new files if they are replaced."""
     folder = tmp_path / "m"
     writer = TransformerVectorFile.create(folder, VectorCard("m", "1", 2))
     hashes = np.array([7, 9], np.uint64)

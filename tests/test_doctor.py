@@ -32,7 +32,7 @@ from wrong_vaults import FAULTS, GONE, HEADER, MARKS, Fault, examined, files, na
 @pytest.mark.promise("R19")
 @pytest.mark.parametrize("fault", FAULTS, ids=named)
 def test_each_fault_is_found_fixed_and_undone(vault: Vault, folder: Path, fault: Fault) -> None:
-    """A fault is told by its code and file; a fix ends it, and undo brings the exact bytes back."""
+    """A fault is reported by code and file; a fix ends it, and undo restores the exact bytes."""
     for path, data in fault.files.items():
         write(folder, path, data)
     fault.make(folder)
@@ -49,7 +49,7 @@ def test_each_fault_is_found_fixed_and_undone(vault: Vault, folder: Path, fault:
         held = contents(folder)
         assert examined(vault, fix=True)["findings"] == found["findings"]
         assert contents(folder) == held
-        assert f"only {fault.code}" in entry["fix"]
+        assert entry["fix"].endswith(f" with only {fault.code}")
         only = {"only": [fault.code]}
     fixed = examined(vault, fix=True, **only)
     assert bool(fixed["fixed"]) == fault.fixed
@@ -91,7 +91,7 @@ def test_what_looks_like_a_fault_and_is_none(vault: Vault, folder: Path) -> None
 
 
 def test_long_circles_of_replacements_take_no_time(vault: Vault, folder: Path) -> None:
-    """However long a circle is, and however many there are, each is told by one of its files."""
+    """Each circle, of any length and among any number, is reported at one of its files."""
     for number in range(300):
         text = f"---\nid: n{number}\nsupersedes: [n{(number + 1) % 300}, n{number ^ 1}]\n---\n"
         write(folder, f"{number}.md", text)
@@ -124,7 +124,7 @@ def test_almost_empty_notes_are_no_copies(vault: Vault, folder: Path, name: str,
 
 @pytest.mark.promise("R22")
 def test_the_oldest_of_one_id_keeps_it_on_every_machine(vault: Vault, folder: Path) -> None:
-    """Of memories that share an id the others get one made of their path, whoever fixes it."""
+    """The oldest memory of an id keeps it; the others get ids derived from their paths."""
     text = "---\nid: bee\ncreated: 2026-01-0{}\n---\n\nThey sting.\n"
     write(folder, "c.md", text.format(1))
     write(folder, "b.md", text.format(2))
@@ -163,7 +163,7 @@ def test_wikilinks_lead_where_obsidian_leads(vault: Vault, folder: Path) -> None
 
 
 def test_many_broken_links_of_one_memory_are_counted(vault: Vault, folder: Path) -> None:
-    """A page of links to nothing fills no screen: a few are told, and how many more there are."""
+    """Of a page's many broken links a few are listed, and the rest are counted."""
     write(folder, "a.md", " ".join(f"[[no {number}]]" for number in range(30)))
     found = examined(vault)["findings"]
     assert len(found) == 6
@@ -192,7 +192,7 @@ def test_private_files_in_git_are_found(vault: Vault, folder: Path, git: Git, ve
 
 @pytest.mark.parametrize("what", ["a.md", "sub"])
 def test_what_may_not_be_read_is_found(folder: Path, what: str) -> None:
-    """A file or folder without the right to read it is told, and the command ends with 1."""
+    """An unreadable file or folder is reported, and the exit code is 1."""
     write(folder, "a.md", "# A\n")
     write(folder, "sub/b.md", "# B\n")
     (folder / what).chmod(0)
@@ -205,7 +205,7 @@ def test_what_may_not_be_read_is_found(folder: Path, what: str) -> None:
 
 
 def test_an_index_that_says_otherwise_is_made_anew(vault: Vault, folder: Path) -> None:
-    """Where the index holds another text than the file, though its times are right, it is told."""
+    """An index with another text than the file is reported, even if the times are right."""
     import sqlite3
 
     write(folder, "a.md", "# A\n")
@@ -222,7 +222,7 @@ def test_an_index_that_says_otherwise_is_made_anew(vault: Vault, folder: Path) -
         assert examined(again, fix=True)["findings"] == []
 
 
-def test_a_missing_model_is_told(
+def test_missing_model_is_reported(
     vault: Vault, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A model that the settings name and this machine does not have is a warning, never fetched."""
@@ -254,7 +254,7 @@ def test_titles_in_findings_are_not_reworded(vault: Vault, folder: Path) -> None
     assert "superseded by Use memvault list --since" in item["reason"]
 
 
-def test_deep_vectors_that_are_missing_or_old_are_told(
+def test_missing_or_old_deep_vectors_are_reported(
     vault: Vault, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Memories that wait for the deep embedder are a note; vectors of a former model can go."""
@@ -273,7 +273,7 @@ def test_deep_vectors_that_are_missing_or_old_are_told(
 
 
 @pytest.mark.promise("R21")
-def test_a_file_that_changes_meanwhile_is_left_alone(vault: Vault, folder: Path) -> None:
+def test_concurrently_changed_file_is_not_fixed(vault: Vault, folder: Path) -> None:
     """A fix is for the bytes that were inspected; a file that was changed since stays."""
     write(folder, "a.md", "---\nmemory_type: Fact\n---\n")
     write(folder, "a (conflicted copy 2026-01-02).md", "---\nmemory_type: Fact\n---\n")
@@ -299,6 +299,13 @@ def test_a_fix_that_cannot_be_made_stays_a_finding(vault: Vault, folder: Path) -
     assert file.read_text() == "---\nmemory_type: &a Fact\nx: *a\n---\n"
 
 
+@pytest.mark.parametrize("key", ["date", "Date"])
+def test_note_may_be_about_a_future_day(run: Run, folder: Path, key: str) -> None:
+    """The key date may be in the future, as that of an event is."""
+    write(folder, "a.md", f"---\n{key}: 2999-01-01\n---\n\n# Party\n")
+    assert run("doctor", "--only", "time-ahead", "--json").json["findings"] == []
+
+
 def test_the_command_ends_with_1_where_an_error_stands(run: Run, folder: Path) -> None:
     """Errors decide the exit code, of call too; warnings do not, nor what was fixed."""
     write(folder, "a.md", HEADER.format("bee", "A."))
@@ -319,7 +326,7 @@ def test_the_command_ends_with_1_where_an_error_stands(run: Run, folder: Path) -
 
 
 def test_a_long_list_is_cut_and_says_so(vault: Vault, folder: Path) -> None:
-    """With a limit the gravest findings come first, and how many more there are is told."""
+    """With a limit the most severe findings come first, and the rest are counted."""
     for number in range(5):
         write(folder, f"{number}.md", f"[[nothing {number}]]\n")
     write(folder, "bad.md", "---\na: [\n---\n")
@@ -360,8 +367,8 @@ def test_a_remote_caller_gets_no_path_of_the_machine(vault: Vault, folder: Path)
     assert str(folder.parent) not in sanitize.safe_json(found)
 
 
-def test_names_that_are_no_text_are_told(vault: Vault, folder: Path) -> None:
-    """A file whose name is no UTF-8 is looked at, told and fixed like others."""
+def test_names_that_are_not_utf8_are_reported(vault: Vault, folder: Path) -> None:
+    """A file whose name is not UTF-8 is checked, reported and fixed like others."""
     name = os.fsdecode(b"b\xfce.md")
     write(folder, "bee.md", HEADER.format("bee", "A."))
     write(folder, name, HEADER.format("bee", "B. [[gone]]"))
@@ -406,7 +413,7 @@ def test_looking_changes_nothing(filled: Path, tmp_path: Path) -> None:
 
 
 def test_a_fix_waits_for_who_writes(vault: Vault, folder: Path) -> None:
-    """A move under way in another process is told, and over when doctor looks again."""
+    """An unfinished move of another process is reported, and done when doctor checks again."""
     write(folder, "a.md", "# A\n")
     write(folder, ".memvault/.gitignore", "*\n")
     write(folder, ".memvault/moving.json", "{}")
@@ -546,7 +553,7 @@ def _bytes_made(data: bytes) -> int:
 
 
 @pytest.mark.promise("R33")
-def test_what_is_changed_meanwhile_is_no_fault_of_the_index(vault: Vault, folder: Path) -> None:
+def test_concurrent_change_is_not_an_index_fault(vault: Vault, folder: Path) -> None:
     """While files are saved again and again the index is not taken for wrong, and not made anew."""
     saved = [write(folder, f"{number}.md", "0\n") for number in range(20)]
     over = threading.Event()

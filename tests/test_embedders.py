@@ -221,7 +221,7 @@ def test_a_model_that_is_not_there_changes_nothing(run: Run, folder: Path, name:
     assert (folder / "memvault.toml").read_bytes() == before
 
 
-def test_a_known_model_that_is_not_here_is_said_so_at_once(folder: Path) -> None:
+def test_missing_known_model_is_reported_immediately(folder: Path) -> None:
     """Offline, a fastembed model that was never fetched is a clear no."""
     with pytest.raises(EmbedderError, match="not on this machine"):
         load_embedder("BAAI/bge-small-en-v1.5", folder)
@@ -424,7 +424,7 @@ def test_a_trained_table_can_be_loaded(tmp_path: Path) -> None:
 
 
 def test_missing_anchors_are_one_sentence(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """An incomplete installation is said to be one."""
+    """An incomplete installation is reported as such."""
     monkeypatch.setattr(calibrate, "ANCHORS", tmp_path / "nowhere")
     with pytest.raises(EmbedderError, match="anchors cannot be read"):
         calibrate.anchors()

@@ -9,6 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from conftest import Run, succeeded, write
+from made_secrets import made
 from memvault import Vault, open_vault
 from memvault.errors import Refused, VaultUnreadable
 from memvault.settings.vault_settings import load_settings
@@ -114,6 +115,23 @@ def test_encoding_can_be_set(folder: Path) -> None:
     write(folder, "memvault.toml", 'version = 1\nencoding = "klingon"\n')
     with pytest.raises(VaultUnreadable, match="encoding must be auto, or"):
         load_settings(folder)
+
+
+@pytest.mark.promise("R98")
+def test_set_encoding_applies_to_secrets_and_diffs(folder: Path, run: Run) -> None:
+    """Secrets in a file in the set encoding are found, and its diff has the right characters."""
+    token = made("GitHub token")[0]
+    file = write(folder, "n.md", "# 門\n\n門長\n".encode("gbk"))
+    settings = 'version = 1\nencoding = "gbk"\n'
+    write(folder, "memvault.toml", f'{settings}[secrets]\non_write = "refuse"\n')
+    said = run("compound", "n.md", f"門{token}")  # 門 ends with the byte of a T
+    assert (said.code, token in said.err, "secret" in said.err) == (1, False, True)
+    succeeded(run("compound", "n.md", "門口"))
+    assert "+門口" in run("diff", "n.md").out
+    write(folder, "memvault.toml", settings)
+    assert "secret" in run("compound", "n.md", f"門{token}").err
+    assert token.encode() in file.read_bytes()
+    assert "secret-in-text" in run("doctor", "--json").out
 
 
 @pytest.mark.promise("R98")

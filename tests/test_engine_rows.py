@@ -63,7 +63,7 @@ def test_lengths_that_cannot_be_are_left_out(lengths: object) -> None:
 
 
 @given(st.text(), st.booleans())
-def test_a_text_is_bytes_whatever_it_is_said_to_be(text: str, is_text: bool) -> None:
+def test_text_is_bytes_whatever_its_declared_encoding(text: str, is_text: bool) -> None:
     """What is no text's code is nothing, which its etag tells."""
     assert isinstance(text_rows.bytes_of(text, is_text), bytes)
 

@@ -70,7 +70,7 @@ def ended(process: Process, seconds: float = 300) -> Ran:
 
 
 def test_many_machines_send_and_ask_at_once(tmp_path: Path, server: Server) -> None:
-    """Each finds its own memories and nobody else's, and whoever may reads all of them."""
+    """Each finds its own memories and nobody else's, and those with access read all of them."""
     machines = [Machine(tmp_path / f"m{number}", server.uri) for number in range(4)]
     for number, machine in enumerate(machines):
         for other in range(NOTES):
@@ -93,7 +93,7 @@ def test_many_machines_send_and_ask_at_once(tmp_path: Path, server: Server) -> N
     assert {entry["vault"] for entry in found} == {"of1", "of2", "of3"}
 
 
-def test_who_follows_sees_what_its_owner_sends_meanwhile(tmp_path: Path, server: Server) -> None:
+def test_remote_vault_sees_concurrent_push(tmp_path: Path, server: Server) -> None:
     """While notes come and go, each list is of notes that there were, and the last is the last."""
     owner, reader = (Machine(tmp_path / name, server.uri) for name in ("owner", "reader"))
     write(owner.vault, "fact/first.md", "The first.\n")
@@ -115,7 +115,7 @@ def test_who_follows_sees_what_its_owner_sends_meanwhile(tmp_path: Path, server:
 
 
 @pytest.mark.filterwarnings("ignore:resources.*is removed as of 2026-07-28")
-def test_a_client_of_a_vault_that_is_sent_is_told_of_changes(
+def test_client_of_a_remote_vault_is_notified_of_changes(
     tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Over MCP its memories are resources to read and to subscribe, as those of a vault here."""
@@ -253,7 +253,7 @@ def test_an_engine_that_goes_costs_a_note_among_several(tmp_path: Path, server: 
 def test_the_token_comes_from_the_environment_alone(
     tmp_path: Path, folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With it the engine answers; without it, or with another, who asks is told so."""
+    """With the token the engine answers; without it, or with another, the error says so."""
     with served(tmp_path / "engine", "sesame") as server:
         write(folder, "memvault.toml", SETTINGS.format(server.uri))
         assert "wants a token" in refused(run("index", "push"), 1)

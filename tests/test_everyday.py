@@ -114,7 +114,7 @@ def test_a_title_that_is_no_filename_hides_nothing(planned: Path, vault: Vault, 
 
 
 def test_links_are_listed_both_ways(planned: Path, vault: Vault) -> None:
-    """What a memory links to and what links to it is told with its line; the rest are orphans."""
+    """Links from and to a memory are listed with their lines; memories without any are orphans."""
     write(planned, "log/alone.md", "Nobody.\n")
     links = called(vault, "memory_links", memId="notes-1a2b3c")
     assert [entry["link"] for entry in links["links"]] == (
@@ -292,7 +292,7 @@ def test_a_tag_is_one_word_or_is_refused(tags: list[str]) -> None:
 
 
 def test_a_line_with_two_links_is_one_backlink(vault: Vault, folder: Path) -> None:
-    """Backlinks are lines: one that leads there twice is told once."""
+    """Backlinks are lines: one with two links to a memory is listed once."""
     write(folder, "to.md", "# To\n")
     write(folder, "from.md", "See [[to]] and [[to|again]].\n\nAnd [[to]].\n")
     found = called(vault, "memory_backlinks", memId="to.md")

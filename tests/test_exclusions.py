@@ -172,9 +172,13 @@ def test_doctor_ignores_excluded_files(folder: Path, vault: Vault) -> None:
     assert not [entry for entry in found if "node_modules" in entry.get("filePath", "")]
 
 
-def test_hostile_patterns_take_linear_time(tmp_path: Path) -> None:
-    """No ignore file makes a scan hang."""
+def test_hostile_patterns_are_matched(tmp_path: Path) -> None:
+    """Patterns with many wildcards exclude what they match only, and no scan of them hangs."""
     stars = "*a" * 100
-    write(tmp_path, ".gitignore", f"{stars}b\n**/{stars}/**/{stars}/**/x\n" + "!z\n*a*\n" * 2_000)
-    note(tmp_path, f"{'a' * 200}/{'a' * 200}/{'a' * 200}.md")
-    scan(tmp_path, Exclusions(tmp_path))
+    hostile = f"{stars}b\n**/{stars}/**/{stars}/**/x\n" + "!z\n" * 2_000
+    path = "/".join(["a" * 200] * 3) + ".md"
+    note(tmp_path, path)
+    for last, expected in (("", {path}), (f"**/{stars}/{stars}.md\n", set()), ("*a*\n", set())):
+        write(tmp_path, ".gitignore", hostile + last)
+        found = scan(tmp_path, Exclusions(tmp_path))
+        assert {state.path for state in found.files} == expected, last

@@ -58,7 +58,7 @@ def test_every_field_of_an_episode_reads_back_exactly(
     reflection: str,
     importance: float,
 ) -> None:
-    """What was told is what the file says, whatever texts it holds; ends of texts are trimmed."""
+    """Each field reads back from the file exactly, with any text; ends of texts are trimmed."""
     if not (context or actions or outcomes or reflection.strip()):
         return
     root = tmp_path_factory.mktemp("vault")

@@ -31,7 +31,7 @@ def recalled(vault: Vault, query: str, **arguments: Any) -> list[dict[str, Any]]
     return found
 
 
-def test_a_fact_comes_back_with_all_that_was_said_of_it(vault: Vault) -> None:
+def test_fact_keeps_all_its_fields(vault: Vault) -> None:
     """Text, category, confidence and source are those that were stored; the rest has defaults."""
     known = vault.call(
         "store_fact", fact="The bridge at Aldern is closed.", category="places",
@@ -315,6 +315,15 @@ def test_recalled_are_those_that_fit_and_succeed_often_enough(folder: Path, vaul
     assert vault.call("recall_procedure", context="  ")["error"]["code"] == "usage"
 
 
+def test_relevant_procedure_is_recalled_by_meaning(vault: Vault) -> None:
+    """A procedure that memory_recall would count as relevant is recalled, even as a weak match."""
+    store(vault, "bake bread", "Mix flour and water, knead, and let the dough rise.", 0.9)
+    store(vault, "rotate keys", "Create a new credential, deploy it, revoke the former.", 0.9)
+    (best, *_) = vault.recall("the loaf stayed flat", strict=True)["memories"]
+    assert (best["title"], best["strength"]) == ("bake bread", "weak")
+    assert names(vault, "the loaf stayed flat") == ["bake bread"]
+
+
 def test_a_procedure_that_is_stored_again_leaves_the_archive(folder: Path, vault: Vault) -> None:
     """An archived name is not taken twice: storing it brings it back with its numbers."""
     path = write(
@@ -330,7 +339,7 @@ def test_a_procedure_that_is_stored_again_leaves_the_archive(folder: Path, vault
 
 
 def test_wrong_procedures_are_refused(run: Run, folder: Path) -> None:
-    """Empty names and prompts, numbers out of range, odd skill ids and unknown names are told."""
+    """Empty names and prompts, numbers out of range, invalid skill ids and unknown names fail."""
     refused(run("procedure", "store", " ", "Prompt"), 2)
     refused(run("procedure", "store", "name", " "), 2)
     refused(run("procedure", "store", "name", "Prompt", "--initial-success-rate", "1.1"), 2)
@@ -430,7 +439,7 @@ def test_a_name_stored_by_many_at_once_is_one_procedure(folder: Path, racing: Ra
 
 
 @pytest.mark.promise("R32")
-def test_whoever_waits_for_procedures_indexes_meanwhile(folder: Path) -> None:
+def test_reader_indexes_while_it_waits_for_procedures(folder: Path) -> None:
     """While another process holds their lock, what was changed is indexed, not afterwards."""
     with FileLock(private_folder(folder) / "procedures.lock"):
         write(folder, "one.md", "One.\n")

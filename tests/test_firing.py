@@ -1,4 +1,4 @@
-"""A plan that is due becomes one event, exactly once: whoever looks, whenever one is killed."""
+"""A due plan becomes one event, exactly once, with several readers and killed processes."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def notes(folder: Path) -> Path:
     ["recall", "search", "context", "experience", "episode recall", "fact recall"],
 )
 def test_what_is_looked_for_needs_no_quotes(run: Run, command: str) -> None:
-    """The words of a query, a situation or a task are one text, wherever the options stand."""
+    """The words of a query, a situation or a task are one text, with options at any place."""
     quoted = succeeded(run(*command.split(), "what - flies at night", "--json"))
     unquoted = succeeded(run(*command.split(), "what", "-", "flies", "--json", "at", "night"))
     assert unquoted.json == quoted.json

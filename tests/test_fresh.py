@@ -432,7 +432,7 @@ def _is_whole(vault: Vault, count: int) -> None:
 
 
 @pytest.mark.promise("R28")
-def test_an_index_replaced_meanwhile_is_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_concurrently_replaced_index_is_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where an index is taken away while it is read, the call reads the one in its place."""
     _filled(folder, 3)
     index = index_of(folder) / INDEX

@@ -555,7 +555,7 @@ def test_a_mark_of_byte_order_in_a_header_moves_no_edit(marks: str) -> None:
 
 @pytest.mark.promise("R13")
 def test_an_edit_after_which_the_file_would_read_otherwise_is_refused() -> None:
-    """Where one byte told that a file is not UTF-8, taking it away may not change the rest."""
+    """Removing the only byte that is not UTF-8 is refused if the rest would be read differently."""
     file = b"---\na: \xff\n---\n" + "Grüße".encode() + b"\n"
     assert document.decode(file).encoding == "cp1252"
     with pytest.raises(Refused):
@@ -632,7 +632,7 @@ def test_a_lone_mark_of_git_in_a_header_is_not_patched_around() -> None:
 
 @pytest.mark.parametrize("header", [b"<<<<<<< \n---", b"<<<<<<< \x1f\n---", b"<<<<<<< a\nid: b"])
 def test_a_lone_mark_of_git_in_a_header_is_a_problem(header: bytes) -> None:
-    """What is read of a header without a mark of git's is said not to be all of it."""
+    """A header with a conflict marker is reported as read in part."""
     memory = document.read_memory(
         b"---\n" + header + b"\n---\n\nText.\n", FileState("a.md", 9, 0, 0, 0), frozenset()
     )

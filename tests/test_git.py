@@ -63,7 +63,7 @@ def test_init_adds_only_the_lines_that_are_missing(folder: Path, vault: Vault) -
 
 
 def test_status_says_what_is_to_be_done(tmp_path: Path, vault: Vault, run: Run) -> None:
-    """No repository, a clone that does not know the merge driver, and one that waits are told."""
+    """Status reports a missing repository, a missing merge driver, and a waiting merge."""
     assert vault.call("git_status")["todo"] == ["git_init"]
     assert "to do: memvault git init" in run("git", "status").out
     for one, two in cloned(tmp_path):
@@ -231,7 +231,7 @@ def test_a_lock_that_goes_is_waited_for(repository: Path) -> None:
     assert said == ""
 
 
-def test_without_git_it_is_said(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_missing_git_is_reported(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Where there is no git program, the commands say so."""
     monkeypatch.setenv("PATH", str(tmp_path))
     for command in ("init", "sync", "status"):
@@ -251,7 +251,7 @@ def test_a_git_folder_that_is_no_repository(folder: Path, run: Run) -> None:
     assert "branch" in succeeded(run("git", "status", "--json")).out
 
 
-def test_a_detached_head_is_told_by_status(repository: Path, run: Run) -> None:
+def test_status_reports_a_detached_head(repository: Path, run: Run) -> None:
     """Where no branch is checked out, status says what checks one out."""
     git(repository, "checkout", "--quiet", "--detach")
     assert "git switch" in succeeded(run("git", "status")).out

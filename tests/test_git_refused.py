@@ -33,7 +33,7 @@ def failure(clone: Clone) -> dict[str, Any]:
 
 
 def notes(result: dict[str, object]) -> str:
-    """What a call was told besides, in one text."""
+    """The notes of a call as one text."""
     return "\n".join(map(str, result.get("warnings", [])))  # type: ignore[call-overload]
 
 
@@ -80,7 +80,7 @@ def test_a_submodule_is_its_owners_business(clones: tuple[Clone, ...], tmp_path:
     assert one.call("vault_doctor", only=["repository-inside"])["findings"] == []
 
 
-def test_a_secret_in_any_file_is_told_before_it_is_pushed(clones: tuple[Clone, ...]) -> None:
+def test_secret_in_any_file_is_reported_before_a_push(clones: tuple[Clone, ...]) -> None:
     """A token in a file that is no memory, or in a name, is named with its line and never shown."""
     one, _ = clones
     token, _ = made("npm token")
@@ -95,7 +95,7 @@ def test_a_secret_in_any_file_is_told_before_it_is_pushed(clones: tuple[Clone, .
     assert token not in said
 
 
-def test_a_secret_that_was_pasted_is_told_before_it_is_shared(clones: tuple[Clone, ...]) -> None:
+def test_pasted_secret_is_reported_before_a_push(clones: tuple[Clone, ...]) -> None:
     """Sync names a secret that came by hand; where the settings take none, nothing is committed."""
     one, _ = clones
     before, make = MADE["GitHub token"]
@@ -114,7 +114,7 @@ def test_a_secret_that_was_pasted_is_told_before_it_is_shared(clones: tuple[Clon
     assert secret not in str(warned)
 
 
-def test_marks_that_are_pushed_are_told(clones: tuple[Clone, ...]) -> None:
+def test_pushed_conflict_markers_are_reported(clones: tuple[Clone, ...]) -> None:
     """A sync that commits the marks of a conflict says in which file they are."""
     one, _ = clones
     write(one.root, "note.md", "One.\n\n<<<<<<< ours\nTwo.\n=======\nThree.\n>>>>>>> theirs\n")
@@ -212,7 +212,7 @@ def test_without_a_home_sync_works(
     ],
     ids=["none", "remote", "address", "detached", "unreachable", "above", "several"],
 )
-def test_what_keeps_sync_from_its_work_is_said(
+def test_obstacles_to_a_sync_are_reported(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run, prepare: str, said: str
 ) -> None:
     """Each trouble is one sentence with a hint, and nothing is changed."""

@@ -101,7 +101,7 @@ def _parts(file: Path) -> tuple[str, str]:
 
 
 class Person:
-    """Somebody who calls writing tools at random, and what was said that must not be lost."""
+    """A person who calls writing tools at random, and the sentences that must not be lost."""
 
     def __init__(
         self, clone: Clone, chance: random.Random, said: dict[str, str], kept: Kept

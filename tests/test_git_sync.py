@@ -1,4 +1,4 @@
-"""Two clones that sync end equal, with nothing lost, and are told what was not as they meant."""
+"""Two clones that sync end equal, with nothing lost, and with notes on each conflict."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def test_a_value_that_is_not_kept_is_in_a_commit(both: tuple[Clone, ...]) -> Non
 
 
 def test_a_secret_that_is_not_kept_is_in_no_message(clones: tuple[Clone, ...]) -> None:
-    """The value that another one won over is told with a mask where it holds a secret."""
+    """A note on a value that was not kept masks the secret in it."""
     one, two = clones
     before, make = MADE["GitHub token"]
     secret = before + make()
@@ -272,7 +272,7 @@ def test_two_memories_of_one_title_are_both_kept(clones: tuple[Clone, ...]) -> N
         assert shown[1]["content"].strip() == "They sleep.\n\nAll day."
 
 
-def test_renames_of_a_sync_are_told(clones: tuple[Clone, ...]) -> None:
+def test_renames_of_a_sync_are_reported(clones: tuple[Clone, ...]) -> None:
     """Where both sides took one name, the result says what the later one's file is called now."""
     one, two = clones
     write(one.root, "plan.md", titled("plan-aaaaaa", "Plan", "Ours."))
@@ -298,7 +298,7 @@ def test_what_one_forgot_and_the_other_changed_stays(both: tuple[Clone, ...], fo
 
 
 def test_what_was_not_deleted_is_named_where_it_lies(clones: tuple[Clone, ...]) -> None:
-    """A memory that others deleted, in a folder that is their file now, is told under its path."""
+    """A memory that others deleted is reported under its path, even if its folder is a file now."""
     one, two = clones
     write(one.root, "proj/one.md", titled("one-aaaaaa", "One", "First."))
     settle(one, two)
@@ -409,7 +409,7 @@ def test_a_file_that_the_settings_ignore_gets_no_link(both: tuple[Clone, ...]) -
 @pytest.mark.parametrize("first", [0, 1])
 @pytest.mark.parametrize("name", ["ideas", "ideas.md"])
 def test_a_file_and_a_folder_are_both_kept(both: tuple[Clone, ...], first: int, name: str) -> None:
-    """One side has a file where the other has a folder: whoever syncs later has it beside."""
+    """If one side has a file where the other has a folder, the later sync keeps both."""
     write(both[0].root, f"{name}/x.md", "In the folder.\n")
     write(both[1].root, name, "The file.\n")
     both[first].sync()
@@ -513,7 +513,7 @@ def test_merges_that_somebody_made_stay(both: tuple[Clone, ...]) -> None:
 
 
 @pytest.mark.promise("R43")
-def test_others_may_push_meanwhile(both: tuple[Clone, ...], tmp_path: Path) -> None:
+def test_others_may_push_during_a_sync(both: tuple[Clone, ...], tmp_path: Path) -> None:
     """Where somebody else pushed between pull and push, sync pulls once more."""
     one, two = both
     one.remember("First", "One.")
@@ -534,7 +534,9 @@ def test_others_may_push_meanwhile(both: tuple[Clone, ...], tmp_path: Path) -> N
 @sampled(2)
 @pytest.mark.promise("R43")
 @pytest.mark.parametrize("name", ["note.md", "idea.md"])
-def test_a_file_saved_meanwhile_is_kept(both: tuple[Clone, ...], tmp_path: Path, name: str) -> None:
+def test_file_saved_during_a_sync_is_kept(
+    both: tuple[Clone, ...], tmp_path: Path, name: str
+) -> None:
     """What an editor saves after the commit of a sync, others' file too, is not overwritten."""
     one, two = both
     write(one.root, name, NOTE.replace("[a]", "[a, b]"))

@@ -106,7 +106,7 @@ def test_every_event_of_each_program_is_tried() -> None:
         "<hook_context>which database do we use</hook_context>",
     ],
 )
-def test_nothing_is_said_where_nothing_fits(prompt: str, known: Path, run: Run) -> None:
+def test_no_output_without_a_match(prompt: str, known: Path, run: Run) -> None:
     """A prompt that no memory fits, a command and the program's own words bring nothing."""
     ran = run("hook", "prompt", "--for", "claude-code", stdin=json.dumps({"prompt": prompt}))
     assert succeeded(ran).out.strip() == ""
@@ -184,7 +184,7 @@ def test_the_end_is_held_up_once_if_much_was_done_and_nothing_kept(
 
 
 def silent(ran: Ran) -> None:
-    """Check that a hook ended well, and said nothing at all."""
+    """Check that a hook ended with 0 and without output."""
     assert (ran.code, ran.out.strip(), ran.err) == (0, "", "")
 
 
@@ -353,7 +353,7 @@ def shop(known: Path, tmp_path: Path, vault: Vault) -> Path:
 
 
 def begun(run: Run, project: Path) -> str:
-    """Start a session in a project, and return what is said."""
+    """Start a session in a project, and return the hook's output."""
     ran = succeeded(run("hook", "session-start", stdin=json.dumps({"cwd": str(project)})))
     assert ran.err == ""
     return ran.out

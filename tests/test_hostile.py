@@ -279,7 +279,7 @@ def test_what_may_not_be_read_is_named_and_costs_nothing_else(folder: Path) -> N
 
 
 @pytest.mark.parametrize("name", ["memvault.toml", "."])
-def test_a_vault_that_may_not_be_read_is_said_to_be_so(folder: Path, name: str) -> None:
+def test_unreadable_vault_is_reported(folder: Path, name: str) -> None:
     """Without permission to read the vault or its settings the exit code is 3."""
     weak = without_rights()
     mode = (folder / name).stat().st_mode
@@ -406,7 +406,7 @@ exec "$0" -m memvault call set_goals "$2"
 """
 
 
-def test_what_was_written_before_the_disk_refused_is_said(folder: Path) -> None:
+def test_changes_before_a_full_disk_are_reported(folder: Path) -> None:
     """Of several goals the one that found room is named, and that there is no room for files."""
     if not shutil.which("unshare"):
         pytest.skip("there is no unshare to mount a small disk with")
@@ -601,7 +601,7 @@ def test_lists_and_names_have_a_largest_size(folder: Path, tool: Tool) -> None:
 
 @pytest.mark.promise("S44")
 def test_a_call_reads_user_settings_once(folder: Path, tmp_path: Path, run: Run) -> None:
-    """Ten times the unknown tags cost no more reads of settings, and only the first are told."""
+    """Ten times the unknown tags need no more reads of settings, and only the first are listed."""
     write(folder, "a.md", "---\ntags: [tea]\n---\n\nGreen tea.\n")
     succeeded(run("vaults", "add", "mine", str(folder)))
     asked_over_http(folder, "memory_list", {})
@@ -625,7 +625,7 @@ def test_a_call_reads_user_settings_once(folder: Path, tmp_path: Path, run: Run)
 
 
 @pytest.mark.promise("S44")
-def test_the_first_warnings_are_told_and_the_rest_counted(folder: Path, run: Run) -> None:
+def test_first_warnings_are_listed_and_the_rest_counted(folder: Path, run: Run) -> None:
     """However many files are broken, an answer has twenty warnings and the number of the rest."""
     for number in range(500):
         write(folder, f"agents/reader/inbox/m{number}.md", "---\ntype: [\n---\n")
@@ -652,8 +652,8 @@ def test_a_warning_of_what_was_written_is_not_left_out(folder: Path, run: Run) -
 
 @pytest.mark.promise("S44")
 @pytest.mark.parametrize("tool", ["memory_recall", "get_memories", "no_such_tool"])
-def test_what_no_tool_takes_is_told_in_short(folder: Path, tool: str) -> None:
-    """An unknown name, key or nested value of megabytes is not told again whole."""
+def test_unknown_arguments_are_reported_in_short(folder: Path, tool: str) -> None:
+    """An error shortens an unknown name, key or nested value of megabytes."""
     deep: Any = "x"
     for _ in range(400):
         deep = [deep]

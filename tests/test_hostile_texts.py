@@ -67,7 +67,7 @@ def test_a_file_of_conflict_marks_does_not_stop_the_context(fresh: Fresh, marks:
 
 
 def test_a_conflict_is_still_named(run: Run, folder: Path) -> None:
-    """Marks of a conflict in git are told of where all three begin lines in their order."""
+    """Conflict markers of git are reported if all three begin lines in their order."""
     conflict = "a\n<<<<<<< ours\nb\n=======\nc\n>>>>>>> theirs\n"
     goals = "agents/main/goals"
     write(folder, f"{goals}/torn.md", conflict)

@@ -174,12 +174,19 @@ def test_a_call_that_looked_into_its_inbox_is_freed_at_once(folder: Path) -> Non
         workspace.close()
 
 
-def test_a_result_that_reached_nobody_gives_the_event_back(vault: Vault, run: Run) -> None:
-    """Where the output cannot be written the event is still in the inbox."""
+@pytest.mark.parametrize("settings", ["", "future = true\n"])
+def test_unwritable_result_leaves_the_event_in_the_inbox(
+    vault: Vault, folder: Path, run: Run, settings: str
+) -> None:
+    """If the output cannot be written, also after a note, the event is still in the inbox."""
     vault.call("push_service", name="n", message="kept")
+    write(folder, "memvault.toml", f"version = 1\n{settings}")
     command = f"{sys.executable} -m memvault inbox peek > /dev/full"
-    done = subprocess.run(["sh", "-c", command], cwd=vault._workspace.root, check=False)
+    done = subprocess.run(
+        ["sh", "-c", command], cwd=folder, stderr=subprocess.PIPE, text=True, check=False
+    )
     assert done.returncode != 0
+    assert "was changed" not in done.stderr
     assert run("inbox", "peek", "--json").json["events"][0]["data"]["message"] == "kept"
 
 
@@ -297,7 +304,7 @@ def agents(vault: Vault) -> None:
 
 
 @pytest.mark.promise("S64")
-def test_a_service_is_told_as_one(run: Run, folder: Path) -> None:
+def test_service_event_is_shown_with_its_kind_and_name(run: Run, folder: Path) -> None:
     """In the context, the inbox and a wait a service's event stands under its kind and name."""
     for _ in range(3):
         assert run("inbox", "push", "ci", WORDS).code == 0

@@ -54,7 +54,7 @@ class TestMilvusIndex(IndexContract):
     def test_a_lost_request_sends_nothing_anew(
         self, notes: Path, monkeypatch: pytest.MonkeyPatch, lost: str
     ) -> None:
-        """Wherever a push loses the engine, the next one sends what lacks, and counts it once."""
+        """After a push lost the engine, the next one sends the missing rows, each counted once."""
         gone, sent = list[str](), list[int]()
 
         def losing(name: str, own: Callable[..., None]) -> Callable[..., None]:
@@ -134,7 +134,7 @@ def test_nothing_is_sent_unasked(folder: Path, tmp_path: Path, run: Run) -> None
     assert "index push" in succeeded(run("index", "status")).out
 
 
-def test_what_changes_is_found_at_once_and_told(sent: Path, run: Run) -> None:
+def test_changes_are_found_immediately_and_notified(sent: Path, run: Run) -> None:
     """An edit, a new memory and a deletion are in the engine with the next answer."""
     write(sent, "fact/tea.md", note("tea", "Tea", "Oolong at five."))
     (sent / "fact/disk.md").unlink()
@@ -170,7 +170,7 @@ def test_an_engine_that_is_away_stops_no_writing(sent: Path, tmp_path: Path, run
 def test_one_machine_sends_a_vault(
     sent: Path, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A second machine that claims the same id is refused, and told how to get one of its own."""
+    """A second machine that claims the same id is refused, with a hint on how to get its own."""
     monkeypatch.setenv("MEMVAULT_STATE", str(tmp_path / "other-machine"))
     monkeypatch.setenv("MEMVAULT_CACHE", str(tmp_path / "other-cache"))
     said = refused(run("index", "push"), 1)
@@ -201,7 +201,7 @@ def test_a_vault_that_was_moved_is_taken_over(sent: Path, run: Run) -> None:
 
 @pytest.mark.promise("R49")
 def test_a_vault_is_taken_over_and_back(sent: Path, run: Run) -> None:
-    """Whoever takes a vault over sends all of it: the other has deleted what was there."""
+    """A machine that takes a vault over sends all of it, since the other has deleted its rows."""
     copied = sent.with_name("copied")
     shutil.copytree(sent, copied)
     for folder in (copied, sent, copied):
@@ -244,7 +244,7 @@ def test_a_drop_says_what_was_there(sent: Path, run: Run) -> None:
     ["http://localhost:99999", "http://h:1/db?token=x", "http://", "http://h:1/#x", "http://[::1"],
 )
 def test_an_address_that_cannot_be_one_is_refused(folder: Path, run: Run, address: str) -> None:
-    """In the settings and as a vault's place; what may be a secret in it is told nowhere else."""
+    """An invalid address is refused in settings and commands, without showing a secret in it."""
     write(folder, "memvault.toml", SETTINGS.format(address))
     for words in (("recall", "x"), ("index", "push"), ("list",)):
         assert "index.uri must be" in refused(run(*words), 3)
@@ -252,9 +252,7 @@ def test_an_address_that_cannot_be_one_is_refused(folder: Path, run: Run, addres
     assert "index.uri must be" in refused(run("vaults", "add", "x", address), 2)
 
 
-def test_a_token_that_cannot_be_one_is_said(
-    sent: Path, run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_invalid_token_is_reported(sent: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """Marks that no request can carry are named by the variable that holds them."""
     monkeypatch.setenv("MEMVAULT_MILVUS_TOKEN", "caf\u00e9")
     assert "MEMVAULT_MILVUS_TOKEN is no token" in refused(run("index", "push"), 2)
@@ -291,7 +289,7 @@ def test_a_collection_that_is_gone_is_made_anew(sent: Path, run: Run) -> None:
 
 
 def test_doctor_compares_both_sides(sent: Path, run: Run) -> None:
-    """What is missing in the engine is told by doctor and status, and sent anew by --fix."""
+    """Doctor and status report rows that the engine lacks, and --fix sends them again."""
     line = "client.delete('memvault_words', filter='uid == 1')"
     elsewhere(sent.parent / "engine.db", f"client.load_collection('memvault_words'); {line}")
     said = run("doctor")
@@ -330,7 +328,7 @@ def test_long_texts_and_every_script_are_sent_whole(sent: Path, run: Run) -> Non
 
 
 @pytest.mark.parametrize("uri", ["nowhere", "", "relative/engine.db"])
-def test_an_address_that_is_none_is_said(folder: Path, run: Run, uri: str) -> None:
+def test_invalid_address_is_reported(folder: Path, run: Run, uri: str) -> None:
     """A missing or wrong address is a usage error before anything is sent."""
     write(folder, "memvault.toml", SETTINGS.format(uri))
     assert "address" in refused(run("index", "push"), 2)

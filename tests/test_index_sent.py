@@ -52,7 +52,7 @@ class TestSentIndex(IndexContract):
                 view.text(keys["tea"])
 
     def test_what_was_at_a_moment(self, notes: Path) -> None:
-        """What was so before is known where the files are, and that is said."""
+        """A search as of an earlier moment is refused on a machine without the files."""
         with self.opened(notes) as index, pytest.raises(Refused):
             index.at(self.seen(index), clock.now())
 

@@ -195,7 +195,7 @@ def _differing(one: Counter[tuple[str, str]], other: Counter[tuple[str, str]]) -
 
 
 def _told(ended: Ended, fault: str) -> list[str]:
-    """Return what is wrong with what the caller was told."""
+    """Return what is wrong with the caller's result."""
     if fault == KILL and ended.code == -9:
         return []
     if "Traceback" in ended.err or not ended.json:

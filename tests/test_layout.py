@@ -299,6 +299,30 @@ def test_a_type_change_moves_a_file_from_the_root(vault: Vault, folder: Path) ->
         assert (folder / after).is_file()
 
 
+@pytest.mark.parametrize("tool", ["memory_compound", "memory_remember"])
+def test_type_change_that_cannot_update_a_link_changes_nothing(
+    vault: Vault, folder: Path, tool: str
+) -> None:
+    """A memory moves only if all memories that link to its path can be changed."""
+    conflict = "<<<<<<< ours\na\n=======\nb\n>>>>>>> theirs\n"
+    write(folder, "issue/a.md", "---\nid: a\n---\n\n# A\n")
+    write(folder, "b.md", "---\nid: b\n---\n\n# B\n\n[a](issue/a.md)\n")
+    write(folder, "c.md", f"---\nid: c\n---\n\n# C\n\n[a](issue/a.md)\n\n{conflict}")
+    before = {file: file.read_bytes() for file in folder.rglob("*.md")}
+    given = {
+        "memory_compound": {"query": "a", "modifications": "x"},
+        "memory_remember": {"title": "A", "content": "x", "filePath": "a"},
+    }[tool]
+    failed = vault.call(tool, **given, memoryType="learning")
+    assert (failed["success"], failed["error"]["code"]) == (False, "refused")
+    assert failed["error"]["message"].startswith("c.md: ")
+    assert {file: file.read_bytes() for file in folder.rglob("*.md")} == before
+    write(folder, "c.md", "---\nid: c\n---\n\n# C\n\n[a](issue/a.md)\n")
+    assert vault.call(tool, **given, memoryType="learning")["filePath"] == "learning/a.md"
+    for name in ("b.md", "c.md"):
+        assert "[a](learning/a.md)" in (folder / name).read_text("utf-8")
+
+
 def nested(folder: Path, levels: int) -> None:
     """Make folders in each other, deeper than a path can say, with memories on the way."""
     folder.mkdir(parents=True, exist_ok=True)

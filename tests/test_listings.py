@@ -144,7 +144,7 @@ def test_no_tool_that_only_reads_gives_more_than_50_unasked(crowded: Vault) -> N
 @sampled(4)
 @pytest.mark.parametrize("name", LISTS)
 def test_following_next_gives_every_one_once(crowded: Vault, name: str) -> None:
-    """Whoever follows next from page to page gets all of a listing, each exactly once."""
+    """Following next from page to page returns each entry of a listing exactly once."""
     seen: list[str] = []
     offset, total = 0, -1
     while True:
@@ -192,7 +192,7 @@ def test_the_shell_says_how_to_go_on(crowded: Vault, run: Run) -> None:
 
 
 def test_all_keys_that_are_named_are_given(crowded: Vault) -> None:
-    """Whoever names 55 keys gets 55 values, and is not told to ask again."""
+    """A request for 55 keys returns 55 values, without a hint to ask again."""
     names = [f"{number:03}" for number in range(55)]
     found = crowded.call("get_memories", keys=names)
     assert [entry["key"] for entry in found["memories"]] == names
@@ -206,8 +206,8 @@ def test_restore_without_a_name_says_where_the_rest_of_the_trash_is(crowded: Vau
     assert "trash_list with offset 50 shows the others" in found["warnings"]
 
 
-def test_a_result_that_is_written_is_told(folder: Path, run: Run) -> None:
-    """A memory that was written is told even where --format names a key that there is not."""
+def test_written_memory_is_reported(folder: Path, run: Run) -> None:
+    """A written memory is reported even if --format has an unknown key."""
     for spec in (">9999999999", "9999999999", ".9999999999"):
         ran = run("remember", "S", "x", "--format", f"{{memId:{spec}}}")
         assert "is no template" in refused(ran, 2)

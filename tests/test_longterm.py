@@ -261,7 +261,7 @@ def test_a_title_with_framing_words_comes_first(vault: Vault) -> None:
     assert vault.call("memory_forget", query="everything about", threshold=0.99)["success"]
 
 
-def test_memories_of_one_title_can_be_told_apart(folder: Path, run: Run) -> None:
+def test_memories_with_the_same_title_are_distinguishable(folder: Path, run: Run) -> None:
     """A refusal of an ambiguous title lists title, type, memId and path of each candidate."""
     write(folder, "issue/a.md", "---\nid: twin-aaaaaa\ntitle: Twin\n---\nText\n")
     write(folder, "fact/b.md", "---\nid: twin-bbbbbb\ntitle: Twin\n---\nText\n")
@@ -282,7 +282,7 @@ def test_memories_of_one_title_can_be_told_apart(folder: Path, run: Run) -> None
 
 
 def test_a_deletion_that_fails_half_way_is_undone(folder: Path) -> None:
-    """Where one memory was changed meanwhile, those that had gone before it are back."""
+    """If one memory was changed in the meantime, those deleted before it are restored."""
     write(folder, "a.md", "Text.")
     write(folder, "b.md", "Text.")
     store: MemoryStore = Workspace(folder).store

@@ -53,7 +53,7 @@ def waits(workspace: Workspace) -> tuple[PendingCall, threading.Thread]:
 
 @in_session()
 async def test_calls_go_on_while_one_waits(client: Client, folder: Path) -> None:
-    """An agent that waits for an event recalls and remembers meanwhile, over one server."""
+    """While a call waits for an event, the agent recalls and remembers over the same server."""
     waiting = [asyncio.create_task(structured(client, "wait_for", **HOOK)) for _ in range(3)]
     results = await asyncio.gather(
         *(structured(client, "memory_recall", query=f"zebra {n}") for n in range(8)),
@@ -560,10 +560,10 @@ def test_broken_files_are_named_by_their_vault_path(kept: Path, home: Path, path
 
 @sampled(4)
 @pytest.mark.parametrize("section", ["embedder", "rerank"])
-def test_a_models_folder_is_told_by_its_name(
+def test_model_folder_is_reported_by_name(
     kept: Path, tmp_path: Path, home: Path, section: str
 ) -> None:
-    """A model that the settings name by its path is told by the name of its folder."""
+    """A model with a path in the settings is reported by the name of its folder."""
     elsewhere = tmp_path / "house" / "zoo" / "okapi"
     write(elsewhere, "model.onnx", "no model")
     write(kept, "memvault.toml", f'[{section}]\nmodel = "{elsewhere}"\n')
@@ -613,6 +613,6 @@ def test_no_models_folder_is_named(kept: Path, home: Path, run: Run) -> None:
 
 
 def test_the_command_line_says_where_things_lie(kept: Path, run: Run) -> None:
-    """Whoever is at the machine is told whole paths."""
+    """The command line prints whole paths."""
     assert str(kept) in run("status", "--vault", str(kept)).out
     assert run("status", "--json", "--vault", str(kept)).json["vault"] == str(kept)

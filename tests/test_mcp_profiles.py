@@ -68,7 +68,7 @@ def test_each_group_is_a_profile_and_all_is_every_tool(run: Run) -> None:
 
 
 def test_without_a_choice_the_core_is_offered(folder: Path) -> None:
-    """A server that is told nothing offers what recalling and writing memories takes."""
+    """Without a choice, a server offers the tools for recalling and writing memories."""
     assert sorted(offered(folder)) == sorted(CORE)
 
 
@@ -79,7 +79,7 @@ def test_profiles_and_tools_are_combined(folder: Path) -> None:
 
 
 def test_what_the_core_does_not_tell_of_is_taken(folder: Path) -> None:
-    """An argument that the core leaves out works, and is told of in the group's own profile."""
+    """An argument that the core leaves out works, and is described in the group's own profile."""
     write(folder, "a.md", "# A\n\nThe zebra sleeps.\n")
 
     async def told(client: Client) -> bool:
@@ -136,8 +136,8 @@ def test_the_settings_choose_and_the_command_line_wins(
 
 
 @in_session(tools="")
-async def test_a_name_that_is_neither_is_said(client: Client, folder: Path, run: Run) -> None:
-    """A misspelt profile ends the server at once; in memvault.toml it is said until mended."""
+async def test_unknown_profile_is_reported(client: Client, folder: Path, run: Run) -> None:
+    """A misspelled profile is an error at start, and in memvault.toml until it is corrected."""
     assert "profile or tool 'historien'" in refused(run("mcp", "--tools", "core,historien"), 2)
     assert "did you mean historian?" in run("mcp", "--tools", "core,historien").err
     assert "No tools are named" in refused(run("mcp", "--tools", ","), 2)
@@ -259,7 +259,7 @@ async def test_what_a_prompt_is_not_given_is_left_out(client: Client, folder: Pa
 
 @in_session()
 async def test_a_prompt_that_cannot_be_written_is_refused(client: Client, folder: Path) -> None:
-    """An unknown prompt, a missing argument and a misspelled one are each told by name."""
+    """An unknown prompt, a missing argument and a misspelled one are each reported by name."""
     wrong: list[tuple[str, dict[str, str], str]] = [
         ("sing", {}, "There is no prompt 'sing'"),
         ("recall-first", {}, "needs task"),
@@ -388,7 +388,7 @@ def test_no_text_can_pass_for_a_line_of_the_result(content: str) -> None:
     assert [line for line in lines if re.match(r"\S", line)] == ["memories:", "- memId: m", "note:"]
 
 
-def test_a_recall_is_told_in_few_lines(vault: Vault) -> None:
+def test_recall_prints_few_lines(vault: Vault) -> None:
     """Each memory has a line for what is known of it; its text is as it was written."""
     vault.call("memory_remember", title="A", content="One\ntwo", memoryType="fact", tags=["x", "y"])
     text = render.text(vault.call("memory_recall", query="one", full=True))
@@ -411,6 +411,6 @@ def test_a_recall_is_told_in_few_lines(vault: Vault) -> None:
         ),
     ],
 )
-def test_what_is_empty_or_failed_is_said(found: dict[str, Any], text: str) -> None:
+def test_empty_and_failed_results_are_reported(found: dict[str, Any], text: str) -> None:
     """An empty list is named as empty, and a failure with its code, message and hint."""
     assert render.text(found) == text

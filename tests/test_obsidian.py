@@ -157,7 +157,7 @@ def test_the_alias_follows_the_title(vault: Vault, folder: Path) -> None:
     assert "[Use PG, PG]" not in path.read_text("utf-8")
 
 
-def test_a_title_with_a_secret_is_not_said_twice(vault: Vault, folder: Path) -> None:
+def test_title_with_a_secret_is_not_repeated(vault: Vault, folder: Path) -> None:
     """The name of its file masks it, and no alias repeats it."""
     token = MADE["GitHub token"][1]()
     made = remembered(vault, f"The key is {token}")
@@ -175,7 +175,7 @@ def called(folder: Path, vault: Vault) -> Vault:
 
 
 def test_an_alias_is_a_name(called: Vault) -> None:
-    """It names one memory, whatever its case; a title goes first, and shared ones are told."""
+    """An alias in any case names one memory; a title goes first, and shared ones are reported."""
     for name, path in {
         "honey makers": "n/a.md",
         "Yellow jackets": "n/b.md",
@@ -229,7 +229,7 @@ LINKS = {
 
 @pytest.mark.parametrize("text", LINKS)
 def test_a_link_is_read_as_obsidian_reads_it(text: str) -> None:
-    """Target, heading and what is shown are told apart, and where both stand."""
+    """A link's target, heading and shown text are separated, with their positions."""
     (link,) = links(f"See: {text} and more.")
     assert (link.target, link.heading, link.shown) == LINKS[text]
     assert link.is_embed == ("!" in text)
@@ -611,7 +611,7 @@ def test_a_killed_move_leaves_one_memory(folder: Path, text: str) -> None:
 
 
 def test_a_copy_is_never_taken_for_a_move(vault: Vault, folder: Path, run: Run) -> None:
-    """Two files with one memId that no move left both stay, and what is said then helps."""
+    """Two files with one memId that are not an unfinished move both stay, with a useful message."""
     old = write(folder, "fact/one.md", "---\nid: one-7g9tqh\n---\n# One\n\ntext\n")
     write(folder, "issue/one.md", old.read_bytes())
     assert vault.call("memory_compound", query="issue/one.md", modifications="x")["success"]

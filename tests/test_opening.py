@@ -73,7 +73,7 @@ def test_an_edit_says_what_changed(run: Run, folder: Path, editor: None) -> None
 def test_an_editor_that_fails_is_named(
     run: Run, monkeypatch: pytest.MonkeyPatch, command: str, code: int, said: str
 ) -> None:
-    """What cannot be read or started, or ends in an error, is said in a sentence."""
+    """An editor that cannot be started, or fails, is reported in a sentence."""
     monkeypatch.setenv("VISUAL", command)
     assert said in refused(run("edit", "The plan"), code)
 
@@ -117,7 +117,7 @@ def test_without_an_editor_nobody_waits(run: Run, monkeypatch: pytest.MonkeyPatc
     assert "VISUAL" in ran.err
 
 
-def test_obsidian_is_told_the_file(run: Run, folder: Path) -> None:
+def test_obsidian_gets_the_file(run: Run, folder: Path) -> None:
     """The address is one that Obsidian opens; --print opens nothing."""
     ran = succeeded(run("open", "The plan", "--print"))
     path = str(folder.resolve() / "ideas/the plan.md").replace("/", "%2F").replace(" ", "%20")
@@ -229,7 +229,7 @@ def test_what_others_change_during_an_edit_stays_theirs(
     assert [entry["tool"] for entry in changes] == ["memory_compound"]
     scripted(folder, monkeypatch, f"{compound}\n{IN_PLACE}")
     said = succeeded(run("edit", "The plan"))
-    assert "was changed by memory_compound meanwhile" in said.err
+    assert "was changed by memory_compound while it was open" in said.err
     changes = succeeded(run("log", "The plan", "--json")).json["changes"]
     assert [entry["tool"] for entry in changes] == ["edit", *["memory_compound"] * 2]
     succeeded(run("undo"))
@@ -252,7 +252,7 @@ def test_two_editors_at_once_lose_no_entry(
         f"subprocess.run([{sys.executable!r}, '-m', 'memvault', 'edit', 'The plan'], check=True)\n"
     )
     scripted(folder, monkeypatch, f"{nested}{IN_PLACE}")
-    assert "was changed by edit meanwhile" in succeeded(run("edit", "The plan")).err
+    assert "was changed by edit while it was open" in succeeded(run("edit", "The plan")).err
     changes = succeeded(run("log", "The plan", "--json")).json["changes"]
     assert [entry["tool"] for entry in changes] == ["edit", "edit"]
     succeeded(run("undo"))

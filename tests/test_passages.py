@@ -80,7 +80,7 @@ def test_what_is_no_speaker_is_not_repeated(start: str) -> None:
 
 @pytest.mark.parametrize("sign", ["。", "！", "？", "；"])
 def test_chinese_sentences_are_sentences(sign: str) -> None:
-    """Sentences are told apart by the signs of their own script."""
+    """Sentences are split at the punctuation of their own script."""
     found = stretches(sign.join(f"第{day}天我们在公园里散步看花" for day in range(60)) + sign)
     assert all(len(stretch) < 200 and stretch.endswith(sign) for stretch in found)
 
@@ -124,7 +124,7 @@ def test_title_and_tags_stand_before_each_block() -> None:
     }
 
 
-def test_numbers_and_negations_are_told_apart_from_other_words() -> None:
+def test_numbers_and_negations_differ_from_other_words() -> None:
     """A term that alone makes two sentences differ carries a mark; no other one does."""
     texts = {
         "red": 0,

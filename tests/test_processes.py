@@ -79,7 +79,7 @@ def test_a_program_is_out_of_time() -> None:
 
 
 @pytest.mark.parametrize("ending", ["sys.exit()", "time.sleep(600)"], ids=["ends", "goes on"])
-def test_whoever_keeps_the_pipes_keeps_nobody(tmp_path: Path, ending: str) -> None:
+def test_process_with_the_pipes_blocks_nobody(tmp_path: Path, ending: str) -> None:
     """A child that left the group and holds the pipes leaves no thread and no open file here."""
     file = tmp_path / "pid"
     code = f"""
@@ -138,7 +138,7 @@ def test_a_program_that_cannot_be_started_is_named(tmp_path: Path) -> None:
 
 
 def test_other_threads_go_on_while_a_program_writes_without_end() -> None:
-    """However much a program writes, whoever waits for the same lock gets its turn."""
+    """While a program writes without end, other threads get their turn at the same lock."""
     turn = threading.Condition()
     turns = 0
 
@@ -234,7 +234,7 @@ exit_process(run_guarded(run))
 
 @BOTH
 def test_a_signal_ends_a_process_whose_threads_go_on(sent: signal.Signals, code: int) -> None:
-    """A thread that never ends does not keep a process that was told to end."""
+    """A thread that never ends does not keep a terminated process running."""
     process = subprocess.Popen([sys.executable, "-c", BUSY], stdout=subprocess.PIPE)
     assert process.stdout is not None
     assert process.stdout.readline() == b"ready\n"

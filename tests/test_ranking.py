@@ -86,7 +86,7 @@ def test_an_identifier_is_found_by_the_terms_inside_it(folder: Path, vault: Vaul
 
 
 def test_the_title_counts_with_every_sentence(folder: Path, vault: Vault) -> None:
-    """A sentence that leaves out what the title has said holds the title's words all the same."""
+    """A sentence counts with the words of the title that it leaves out."""
     last = "The pilot boards at dawn."
     for title, first in (("Ships", "A harbour."), ("Harbour", "A ship.")):
         body = "\n\n".join([first, *filler(0), last])
@@ -326,7 +326,7 @@ def newer_of(vault: Vault, query: str, **more: Any) -> dict[str, str]:
 
 @pytest.mark.parametrize("days", [("2026-01-01", "2026-03-01"), ("2026-03-01", "2026-01-01")])
 def test_the_older_names_the_newer_one(folder: Path, run: Run, days: tuple[str, str]) -> None:
-    """Whichever of them is newer; people and agents are told, and a third memory is not marked."""
+    """The newer of two memories is noted for people and agents; a third memory is not marked."""
     offices(folder, *days)
     newer, older = ("office-2", "office-1") if days[0] < days[1] else ("office-1", "office-2")
     found = succeeded(run("recall", QUESTION, "--json")).json["memories"]
@@ -443,7 +443,7 @@ def test_one_signal_alone_knows_no_age(folder: Path, vault: Vault, mode: str) ->
 
 
 def test_a_question_for_days_is_ordered_by_them(folder: Path, vault: Vault) -> None:
-    """Whoever asks for January does not get March first."""
+    """A question for January does not find March first."""
     offices(folder)
     found = newer_of(vault, "our office in January 2026")
     assert next(iter(found)) == "office-1"

@@ -178,7 +178,7 @@ def stem_of(analysing: Analyser, word: str) -> str:
 
 @given(st.lists(st.sampled_from([*nouns, *fillers, "don't", "café", "北京烤鸭", "v2"]), min_size=1))
 def test_a_sentence_asked_for_as_it_is_holds_all(words: list[str]) -> None:
-    """Whoever asks in a memory's very words finds all of them, together and in order."""
+    """A question in a memory's exact words matches all of them, together and in order."""
     text = " ".join(words)[:120]
     (found,) = compared(text, f"{text}\n{'Bread. ' * 90}")
     if query_analyser(ENGLISH).query(text)[0]:

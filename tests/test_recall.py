@@ -467,7 +467,7 @@ def mixed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("language", SENTENCES)
 def test_a_sentence_tells_its_language(language: str) -> None:
-    """Each language that can be stemmed is told from one sentence."""
+    """Each language with a stemmer is detected from one sentence."""
     assert detect_language(SENTENCES[language]) == language
 
 
@@ -590,7 +590,7 @@ def test_recalling_what_is_never_forgotten_writes_nothing(folder: Path, vault: V
 
 
 def test_a_recall_that_cannot_be_counted_is_a_recall(vault: Vault, folder: Path) -> None:
-    """Nobody asked for the count, so nothing is said where it cannot be written."""
+    """A count that cannot be written causes no note, since nobody asked for it."""
     put(folder, "e", reflection="Dogs bark at noon")
     (folder / ".memvault").mkdir(exist_ok=True)
     (folder / ".memvault/access.jsonl").mkdir()

@@ -61,7 +61,7 @@ def test_a_name_that_is_almost_anothers_replaces_nothing(echo: Path, run: Run) -
     assert "almost the same name, echo" in refused(done, 1)
 
 
-def test_a_no_can_be_said_by_flag(folder: Path, run: Run) -> None:
+def test_flag_can_be_false(folder: Path, run: Run) -> None:
     """A yes or no that is needed, or is yes untold, can be no on the command line too."""
     kinds = [
         {"name": "on", "type": "boolean", "default": True},
@@ -211,7 +211,7 @@ def test_a_registered_tool_is_a_file(echo: Path, run: Run) -> None:
 
 
 def test_registering_again_keeps_what_a_person_wrote(folder: Path, run: Run) -> None:
-    """A change touches the changed lines alone; what the file said before is a revision."""
+    """A change edits only the changed lines; the earlier file is a revision."""
     given = {"name": "t", "description": "One", "command": ["true"]}
     lines = "name: t\n# my comment\ndescription: 'One' # really\ncommand: [true, 5]\nown: 1"
     mine = f"---\n{lines}\n---\n\nB\n"
@@ -304,7 +304,7 @@ def test_a_file_that_is_no_tool_is_refused(folder: Path, run: Run) -> None:
 
 
 def test_broken_files_are_named_and_block_nothing(echo: Path, run: Run) -> None:
-    """Every tool that is not broken works on, and what is broken is said in a warning."""
+    """A broken tool file is reported in a warning, and the other tools work."""
     write(echo, "tools/README.md", "# What lies here\n")
     for name, text in (
         ("a", "---\nbroken: [\n---\n"),
@@ -328,7 +328,7 @@ def test_broken_files_are_named_and_block_nothing(echo: Path, run: Run) -> None:
 
 
 def test_an_unknown_tool_gets_a_suggestion(echo: Path, run: Run) -> None:
-    """A misspelled name of a registered tool is told the right one."""
+    """A misspelled name of a registered tool gets the right one as a suggestion."""
     assert run("call", "eccho").json["error"]["hint"] == "did you mean echo?"
     called = run("call", "call_tool", '{"toolName": "eccho"}')
     assert (called.code, called.json["hint"]) == (2, "did you mean echo?")
@@ -353,7 +353,7 @@ def test_other_calls_go_on_while_a_tool_runs(folder: Path, run: Run, vault: Vaul
     assert found == [{"success": True, "result": []}]
 
 
-def test_what_is_said_beside_a_result_is_of_that_call(folder: Path, run: Run, vault: Vault) -> None:
+def test_warnings_belong_to_their_call(folder: Path, run: Run, vault: Vault) -> None:
     """Calls that wait beside each other, in whatever order they end, keep their own warnings."""
     code = (
         "import json, os, sys, time\n"

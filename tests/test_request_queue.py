@@ -20,7 +20,7 @@ pytest.importorskip("mcp", reason="the MCP SDK is not installed: pip install 'me
 from http_client import LATEST, Served, named, token
 from memvault.files.lock import FileLock
 from memvault.mcp.fair_shares import CallCosts, FairShares
-from memvault.mcp.reads import Reads, shared_lane
+from memvault.mcp.reads import HeavyReads, shared_lane
 from memvault.mcp.request_queue import RequestQueue
 
 HOOK = [{"eventType": "Hook", "parameter": "build"}]
@@ -57,7 +57,7 @@ def test_many_calls_at_once_are_all_answered(team: Path, run: Run) -> None:
 
 
 @pytest.mark.promise("R54")
-def test_what_the_queue_does_not_take_is_told_when_to_try_again(team: Path, run: Run) -> None:
+def test_full_queue_returns_retry_after(team: Path, run: Run) -> None:
     """Of calls beyond the limit and the queue each gets 429 with Retry-After; others are served."""
     ann, ben = token(run, "ann", "team", "write"), token(run, "ben", "team")
     with Served(*QUICK, "--calls", "2", "--queue", "3") as server, ThreadPoolExecutor(20) as pool:
@@ -89,7 +89,7 @@ def test_a_notification_does_not_queue_behind_calls(team: Path, run: Run) -> Non
 
 
 @pytest.mark.promise("R54")
-def test_who_waits_too_long_is_told_when_to_try_again(team: Path, run: Run) -> None:
+def test_long_wait_returns_retry_after(team: Path, run: Run) -> None:
     """A call whose turn does not come in time gets 429 with Retry-After."""
     ann = token(run, "ann", "team", "write")
     with Served(prefix=(sys.executable, "-c", IMPATIENT)) as server:
@@ -234,7 +234,7 @@ def test_key_has_half_of_the_slots_while_others_are_active(monkeypatch: pytest.M
 
     async def taken(*cheap: bool) -> int:
         shares = FairShares()
-        lane = shared_lane(4, shares, CallCosts(), cast("Reads", None))
+        lane = shared_lane(4, shares, CallCosts(), cast("HeavyReads", None))
         if len(cheap) > 4:
             lane.queue.take_free("other")
         return sum(lane.queue.take_free("a", is_cheap) is not None for is_cheap in cheap)

@@ -541,6 +541,16 @@ def test_json_reports_a_process_that_died(folder: Path, watching: Watching) -> N
     assert child(folder, "list", "--json").json["memories"] == []
 
 
+def test_title_that_looks_like_an_option_selects_no_json(folder: Path, watching: Watching) -> None:
+    """If its resident process is killed, a command with ``--json`` after ``--`` prints text."""
+    started = reading(folder, watching.process.pid, "--", title="--json")
+    watching.process.kill()
+    watching.process.wait()
+    out, err = started.communicate(timeout=30)
+    assert (started.returncode, out) == (70, b"")
+    assert err.startswith(b"error: The resident process ended")
+
+
 @pytest.mark.parametrize("side", ["client", "server"])
 def test_other_clock_is_not_used(side: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A command is never run by a process with a different system time."""

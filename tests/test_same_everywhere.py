@@ -367,7 +367,7 @@ def test_a_full_disk_throws_no_index_away(folder: Path, run: Run) -> None:
 
 
 def test_what_sqlite_cannot_open_just_now_is_no_damage(tmp_path: Path) -> None:
-    """A full disk is told as such, not as a broken index, and the manifest stays whole."""
+    """A full disk is reported as such, not as a broken index, and the manifest stays intact."""
     made = Manifest(tmp_path / "manifest.db", new=True)
     made.close()
     code = (

@@ -115,7 +115,7 @@ def tries(tool: Tool, own: Side) -> Iterator[dict[str, Any]]:
 
 
 def answers(own: Side, scope: Scope, tool: Tool, patch: pytest.MonkeyPatch) -> list[str]:
-    """Call a tool in every way; return what a client with a scope is told."""
+    """Call a tool in every way; return the results of a client with a scope."""
     from memvault.mcp import results as told
 
     patch.setenv("MEMVAULT_CONFIG", str(own.config))
@@ -367,7 +367,7 @@ costs = st.lists(st.tuples(st.integers(1, 50), st.integers(1, 400)), min_size=1,
 
 @given(costs=costs, budget=st.integers(-50, 2_000))
 def test_a_budget_is_shared_out_best_first(costs: list[tuple[int, int]], budget: int) -> None:
-    """As many as fit are told in lines, and of them the first whole, until nothing more fits."""
+    """The budget goes to lines of as many memories as fit, then to whole texts, best first."""
     brief = [line for line, _ in costs]
     whole = [line + more for line, more in costs]
     told, shown = split_budget(budget, whole, brief)

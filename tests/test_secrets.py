@@ -26,6 +26,7 @@ from memvault import Vault, open_vault
 from memvault.errors import FailedCall
 from memvault.secrets.detector import BUILTIN, allows, detector_named
 from memvault.secrets.patterns import FORMS, SHORTEST_WORD, SecretPattern, pattern
+from memvault.settings.vault_settings import Settings
 from memvault.store import writer
 from memvault.tools.core.registry import Tool
 from test_undo import files
@@ -95,7 +96,7 @@ def test_only_what_is_new_is_warned_of(vault: Vault) -> None:
 
 
 def test_a_memory_may_say_that_its_secrets_are_fine(vault: Vault, folder: Path) -> None:
-    """With secrets: allowed in the header nothing is said, and nothing refused."""
+    """With secrets: allowed in the header there is no warning and no refusal."""
     write(folder, "fact/keys.md", "---\nid: keys\nsecrets: allowed\n---\n\n# Keys\n\nFor tests.\n")
     refusing(folder)
     _, said = made("AWS key")
@@ -105,7 +106,7 @@ def test_a_memory_may_say_that_its_secrets_are_fine(vault: Vault, folder: Path) 
 
 
 def test_a_line_may_say_that_its_secret_is_fine(vault: Vault, folder: Path) -> None:
-    """What scanners of repositories are told on a line holds here too."""
+    """The comments by which scanners of repositories allow a line count here too."""
     refusing(folder)
     _, said = made("AWS key")
     found = remember(vault, f"{said} # gitleaks:allow")
@@ -114,14 +115,14 @@ def test_a_line_may_say_that_its_secret_is_fine(vault: Vault, folder: Path) -> N
 
 
 def test_a_vault_may_not_look_for_secrets(vault: Vault, folder: Path) -> None:
-    """With on_write = "off" nothing is said."""
+    """With on_write = "off" there is no warning."""
     write(folder, "memvault.toml", 'version = 1\n[secrets]\non_write = "off"\n')
     assert "warnings" not in remember(vault, made("AWS key")[1])
 
 
 @pytest.mark.promise("S70")
 def test_doctor_tells_of_secrets_that_a_person_wrote(vault: Vault, folder: Path) -> None:
-    """A finding names the kind and line of each, and no secret; what is said to be fine is not."""
+    """A finding has the kind and line of each secret, not its text; allowed ones have none."""
     (token, said), (_, other) = made("GitHub token"), made("Stripe key")
     write(folder, "a.md", f"# A\n\n{said}\n\n{other}\n")
     write(folder, "fine.md", f"---\nsecrets: allowed\n---\n\n{said}\n")
@@ -187,7 +188,7 @@ def test_a_refusal_names_the_arguments_that_hold_a_secret(vault: Vault, folder: 
 def test_a_secret_that_only_the_whole_file_shows_is_named_by_its_kind() -> None:
     """Where no argument holds it alone, the refusal has the kind and no line."""
     value, said = made("AWS secret key")
-    refusal = writer.SecretRejected(writer.added_secrets(b"", said.encode()), BUILTIN)
+    refusal = writer.SecretRejected(writer.added_secrets(b"", said.encode(), Settings()), BUILTIN)
     refusal.add_context(
         FailedCall({"metadata": {"aws_secret_access_key": value}, "title": None}, "")
     )
@@ -237,7 +238,7 @@ def holding(root: Path, secret: str) -> list[str]:
 
 @sampled(1)
 @pytest.mark.promise("S69")
-def test_no_tool_writes_a_secret_that_is_refused_or_unsaid(
+def test_no_tool_writes_a_secret_without_warning_or_refusal(
     filled: Path, tmp_path: Path, subtests: pytest.Subtests
 ) -> None:
     """With refuse a tool writes all or nothing, and no secret; with warn it says where it did."""
@@ -333,7 +334,7 @@ def _looked(form: SecretPattern, text: str) -> float:
 @pytest.mark.promise("S77")
 @given(kinds=st.lists(KINDS, max_size=4), texts=st.lists(PROSE, min_size=5, max_size=5))
 def test_a_masked_text_holds_no_secret(kinds: list[str], texts: list[str]) -> None:
-    """Wherever secrets stand, masking takes each out, and masking again changes nothing."""
+    """Masking removes secrets at any place, and masking again changes nothing."""
     secrets = [made(kind) for kind in kinds]
     text = "\n".join(
         [*(f"{front}\n{said}" for front, (_, said) in zip(texts, secrets, strict=False)), texts[-1]]
@@ -410,7 +411,7 @@ def test_a_password_that_is_a_word_is_masked_only_in_its_url() -> None:
 
 
 def test_an_allowed_line_has_no_secret() -> None:
-    """The words by which scanners of repositories are told so count here too."""
+    """The comments by which scanners of repositories allow a secret count here too."""
     _, token = made("GitHub token")
     for words in ("gitleaks:allow", "pragma: allowlist secret"):
         text = f"one\n{token}  # {words}\nthree\n"

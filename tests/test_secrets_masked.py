@@ -1,4 +1,4 @@
-"""Secrets are masked wherever they would be told unasked, and shown to who asks at the shell."""
+"""Secrets are masked in all results except those of shell commands that return a text."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _context_tells_none(vault: Vault, folder: Path, kind: str) -> None:
 
 
 def test_the_context_tells_what_a_memory_allows(vault: Vault, folder: Path) -> None:
-    """A memory whose header says that its secrets are fine is told as it is."""
+    """A memory whose header allows its secrets is shown as it is."""
     value, said = made("GitHub token")
     deploy(folder, said, ALLOWED)
     assert value in vault.call("context", task="the deploy job's secret")["context"]
@@ -106,7 +106,7 @@ def test_no_answer_over_mcp_tells_a_secret(
 
 
 def pieces(value: str, told: str) -> list[str]:
-    """Return the pieces of a secret, of eight characters each, that were told."""
+    """Return the pieces of a secret, of eight characters each, that were shown."""
     found = {line[at : at + 8] for line in value.split("\n") for at in range(len(line) - 7)}
     return [piece for piece in found if piece in told and "--" not in piece]
 
@@ -132,7 +132,7 @@ def test_no_answer_of_another_vault_tells_a_secret(
         assert pieces(value, json.dumps([entries, lines])) == []
 
 
-def test_a_memory_that_allows_its_secrets_is_told_over_mcp(vault: Vault, folder: Path) -> None:
+def test_memory_that_allows_its_secrets_is_shown_over_mcp(vault: Vault, folder: Path) -> None:
     """The header counts in every answer that tells of the memory."""
     value, said = made("GitHub token")
     deploy(folder, said, ALLOWED)
@@ -190,7 +190,7 @@ def test_a_memory_whose_name_is_a_secret_can_be_asked_for(vault: Vault, folder: 
 
 @pytest.mark.promise("S73")
 def test_a_failure_over_mcp_tells_no_secret(vault: Vault, folder: Path) -> None:
-    """What a client asked for is not told again where it holds a secret."""
+    """A failure does not repeat the client's arguments if they contain a secret."""
     value, said = made("GitHub token")
     found = over_mcp(folder, "memory_show", {"memId": said})
     assert not found["success"]
@@ -273,7 +273,7 @@ READS = [tool for tool in all_tools() if tool.name not in ("git_sync", "model_us
 @pytest.mark.promise("S74")
 @pytest.mark.parametrize("kind", ["GitHub token", "JSON web token", "password in a URL"])
 def test_no_tool_over_mcp_tells_a_part_of_a_secret(vault: Vault, folder: Path, kind: str) -> None:
-    """A secret in memories, titles, messages, goals and episodes is told by no tool, even cut."""
+    """No tool shows a secret in memories, titles, messages, goals and episodes, even cut."""
     value, said = made(kind)
     write(folder, "memvault.toml", "version = 1\nworld.enabled = true\n")
     cut = f"{'Some words in front of it ' * 2}{said}"
@@ -558,6 +558,7 @@ def _shown_by(front_end: str, root: Path, tmp_path: Path) -> str:
             return found
         case _:
             pytest.importorskip("markdown_it", reason="pip install 'memvault[web]'")
-            assert typed("--vault", str(root), "export", str(tmp_path / "site"), "--to", "site")
+            ran = typed("--vault", str(root), "export", str(tmp_path / "site"), "--to", "site")
+            assert ran.code == 0, ran
             pages = (tmp_path / "site").rglob("*")
             return "".join(page.read_text("utf-8") for page in pages if page.is_file())

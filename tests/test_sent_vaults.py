@@ -132,7 +132,7 @@ def test_a_memory_is_shown_and_listed(team: str, run: Run, there: There) -> None
 
 @soak_only
 def test_any_file_is_shown_as_there(folder: Path, engine: Path, run: Run, there: There) -> None:
-    """Without a header, in another encoding, broken, empty or large: all is told the same."""
+    """Files without a header, in another encoding, broken, empty or large are shown the same."""
     files: dict[str, str | bytes] = {
         "plain.md": "No header at all.\n",
         "latin.md": "grün und schön".encode("latin-1"),
@@ -184,7 +184,7 @@ def test_what_is_sent_next_is_seen_next(team: str, folder: Path, run: Run, there
 
 @soak_only
 @pytest.mark.promise("R51")
-def test_what_went_is_gone_here_whatever_is_told_of_it(
+def test_deleted_memories_are_gone_whatever_the_engine_reports(
     team: str, folder: Path, engine: Path, run: Run, there: There
 ) -> None:
     """A few or very many deleted at once: the list is the sender's, also where the engine lies."""
@@ -229,7 +229,7 @@ def test_a_missing_text_costs_that_memory_alone(team: str, engine: Path, there: 
 
 @soak_only
 def test_the_past_is_known_where_the_files_are(team: str, tmp_path: Path, there: There) -> None:
-    """Nobody is told today's text as that of an earlier day; other vaults answer."""
+    """Today's text is never returned as that of an earlier day; other vaults answer."""
     refused(there("--vault", team, "recall", "tea", "--as-of", "2099-01-01"), 1)
     mine = tmp_path / "mine"
     succeeded(there("init", str(mine)))
@@ -309,7 +309,7 @@ def test_a_vault_is_chosen_by_its_folder_or_id(
     assert "is the name of" in there("vaults", "add", team, str(engine), "--of", "other").err
 
 
-def test_an_engine_that_holds_nothing_of_ours_is_said(tmp_path: Path, there: There) -> None:
+def test_engine_without_our_vault_is_reported(tmp_path: Path, there: There) -> None:
     """An address without collections, or without an answer, is named, and nothing is kept."""
     said = refused(there("vaults", "add", "team", str(tmp_path / "none.db")), 1)
     assert "There is no file" in said
@@ -325,7 +325,7 @@ def test_an_engine_that_holds_nothing_of_ours_is_said(tmp_path: Path, there: The
 def test_a_vault_that_the_engine_lost_costs_a_note(
     team: str, engine: Path, run: Run, tmp_path: Path, there: There
 ) -> None:
-    """Once its owner took it out, it is said, and other vaults answer all the same."""
+    """After its owner removed a vault, a note reports it, and other vaults still answer."""
     mine = tmp_path / "mine"
     succeeded(there("init", str(mine)))
     succeeded(there("--vault", str(mine), "remember", "My tea", "I drink black tea."))
@@ -338,7 +338,7 @@ def test_a_vault_that_the_engine_lost_costs_a_note(
 
 @soak_only
 def test_another_version_or_clock_is_noted(team: str, engine: Path, run: Run, there: There) -> None:
-    """Rows that another version made are not read; a time still to come is told on both sides."""
+    """Rows of another version are not read; a future time is reported on both sides."""
     said(engine, sent="2099-01-01T00:00:00.000Z")
     assert "clock is off" in succeeded(there("--vault", team, "recall", "tea")).err
     assert "clock is off" in succeeded(run("index", "status")).out
@@ -394,7 +394,7 @@ def test_it_needs_a_place_for_what_it_follows(
 @sampled(1)
 @pytest.mark.promise("R47")
 def test_a_killed_push_goes_on(folder: Path, tmp_path: Path, run: Run, there: There) -> None:
-    """Killed wherever it was, the next push completes it, here and for who follows the vault."""
+    """After a push is killed at any point, the next one completes it, also for readers."""
     file = tmp_path / "engine.db"
     settled(folder, file)
     for number in range(400):

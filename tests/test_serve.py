@@ -1,4 +1,4 @@
-"""A vault is served to a team over HTTP: to whoever has a token, as one agent, and no further."""
+"""A vault is served to a team over HTTP: to token holders only, each as one agent."""
 
 from __future__ import annotations
 
@@ -215,7 +215,7 @@ REFUSALS: list[tuple[list[str], int, str]] = [
 ]
 
 
-def test_what_cannot_be_served_is_said(places: dict[str, Path], run: Run) -> None:
+def test_unservable_vault_is_reported(places: dict[str, Path], run: Run) -> None:
     """A wrong address, name or scope is one sentence with a hint."""
     for words, code, said in REFUSALS:
         assert said in refused(run(*words), code), words
@@ -223,7 +223,7 @@ def test_what_cannot_be_served_is_said(places: dict[str, Path], run: Run) -> Non
 
 @pytest.mark.promise("S47")
 def test_tokens_are_shown_once(places: dict[str, Path], run: Run) -> None:
-    """A token is told when it is made and kept as a hash alone; a second of its name is refused."""
+    """A token is shown when it is made and stored as a hash; its name cannot be used twice."""
     given = token(run, "ann", "team", "write", "--days", "30")
     listed: Any = succeeded(run("tokens", "list", "--json")).json["tokens"]
     assert [(entry["name"], entry["agent"], entry["scope"]) for entry in listed] == [

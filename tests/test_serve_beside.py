@@ -25,7 +25,7 @@ from memvault.call import Caller
 from memvault.files.lock import FileLock
 from memvault.mcp.fair_shares import CallCosts
 from memvault.mcp.profiles import ToolSelection
-from memvault.mcp.reads import Lane, Read
+from memvault.mcp.reads import Lane, LocalReads, Read
 from memvault.mcp.request_queue import RequestQueue
 from memvault.server import read_pool
 from memvault.server.read_pool import ReadPool
@@ -196,6 +196,22 @@ def test_process_for_heavy_reads_ends_when_idle(
                 while _readers(os.getpid()):
                     await asyncio.sleep(0.05)
         await pool.close()
+
+    asyncio.run(read_twice())
+
+
+def test_call_in_an_open_vault_counts_as_cheap(team: Path) -> None:
+    """The cost of a call is recorded once its workspace is open, also if another one is unused."""
+
+    async def read_twice() -> None:
+        costs = CallCosts()
+        reads = LocalReads(team, ToolSelection("all"), Lane(RequestQueue(total=2), costs))
+        read = Read(team, Caller(scope="read"), "memory_list", {})
+        for is_known in (False, True):
+            assert not (await reads.run(read, "a", None)).is_error
+            await asyncio.sleep(0)
+            assert costs.is_cheap("a", "memory_list") is is_known
+        reads.close()
 
     asyncio.run(read_twice())
 

@@ -124,7 +124,7 @@ def test_an_event_goes_back_where_its_answer_reached_nobody(team: Path, is_there
 @pytest.mark.promise("R52")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_calls_in_flight_end_before_the_server(team: Path, run: Run, number: int) -> None:
-    """Asked to end, the server answers what it was asked; who waits is told at once."""
+    """A server that is asked to end answers running calls; waiting ones end immediately."""
     ann = token(run, "ann", "team", "write")
     answers: dict[str, Any] = {}
     with Served("--tools", "all", fresh=True) as server:
@@ -227,7 +227,7 @@ def test_request_with_an_id_of_a_wrong_type_is_refused(team: Path, run: Run) -> 
 
 
 @pytest.mark.filterwarnings("ignore:resources.*is removed as of 2026-07-28")
-def test_clients_of_one_token_are_told_apart(team: Path, run: Run) -> None:
+def test_clients_of_one_token_are_distinguished(team: Path, run: Run) -> None:
     """Clients that count their requests alike, and subscribe to others, each get their own."""
     ann = token(run, "ann", "team", "write")
     write(team, "fact/rum.md", NOTE.format("rum", "Brown."))

@@ -135,7 +135,7 @@ def test_settings_are_values() -> None:
             section.replace(**{name: 3})
 
 
-def test_an_unknown_setting_is_only_told(folder: Path, run: Run) -> None:
+def test_unknown_setting_causes_only_a_note(folder: Path, run: Run) -> None:
     """A setting of a later version, or a slip of the pen, is a warning and changes nothing."""
     write(folder, "a.md", "# Word\n")
     before = run("recall", "word", "--explain", "--json").json["memories"]

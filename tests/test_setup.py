@@ -419,7 +419,7 @@ def test_links_stay_in_the_project(home: Path, project: Path, setup: Callable[..
     assert (home / ".claude/CLAUDE.md").is_symlink()
 
 
-def test_what_cannot_be_is_said(
+def test_impossible_requests_are_reported(
     home: Path, project: Path, setup: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A wrong program, two scopes, the home folder and a missing vault have a sentence each."""
@@ -508,7 +508,7 @@ def test_a_person_is_asked_first(project: Path) -> None:
     assert len(tree(project)) == 4
 
 
-def test_a_file_that_changed_meanwhile_is_not_overwritten(project: Path) -> None:
+def test_concurrently_changed_file_is_not_overwritten(project: Path) -> None:
     """What a program wrote while the person thought about it stays as it is."""
     write(project, ".codex/config.toml", "a = 1\n")
 

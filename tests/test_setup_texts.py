@@ -128,7 +128,7 @@ def test_settings_are_as_before_afterwards(file: ClientFile, text: str) -> None:
 @pytest.mark.parametrize("file", JSON, ids=lambda file: str(file.path))
 @given(value=settings, indent=st.sampled_from([None, 0, 2, "\t"]))
 def test_settings_hold_what_they_held_and_ours(file: ClientFile, value: Any, indent: Any) -> None:
-    """The outcome is JSON that says what it said before, in its order, and what was added."""
+    """The result is JSON with the earlier entries in their order, and the added ones."""
     text = json.dumps(value, indent=indent)
     try:
         after = json.loads(with_parts(text, file))

@@ -78,7 +78,7 @@ def found(vault: Vault, query: str, *vaults: str, **more: Any) -> list[tuple[str
 
 
 def test_the_best_of_all_vaults_come_first(work: Vault) -> None:
-    """What answers comes first wherever it lies, and each result names its vault."""
+    """The best answer of all vaults comes first, and each result has its vault."""
     assert found(work, "when do deploys run", "work", "home")[0] == ("work", "deploys-7k2m9q")
     assert found(work, "how long does the dough rest", "all")[0] == ("home", "bread-7k2m9q")
     assert {vault for vault, _ in found(work, "database", "all")} == {"work", "home"}
@@ -171,7 +171,7 @@ def test_a_damaged_index_is_healed(places: dict[str, Path], page: int, moment: s
 
 
 @pytest.mark.promise("R50")
-def test_an_index_that_is_replaced_meanwhile_costs_nothing(
+def test_index_replaced_during_a_query_changes_no_answer(
     places: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """While another process makes the index of one vault anew, all vaults answer."""
@@ -213,7 +213,7 @@ def test_edits_of_any_vault_are_seen_at_once(work: Vault, places: dict[str, Path
 
 
 def test_a_memory_of_another_vault_is_named_with_it(work: Vault, places: dict[str, Path]) -> None:
-    """NAME:MEMID is taken wherever a memId is: the tool works in that vault."""
+    """NAME:MEMID works in place of each memId: the tool runs in that vault."""
     shown = called(work, "memory_show", memId="home:bread-7k2m9q")
     assert (shown["vault"], shown["title"]) == ("home", "Bread")
     called(work, "memory_compound", query="home:bread", modifications="Salt it.")
@@ -238,7 +238,7 @@ def test_a_name_that_was_shown_is_taken(run: Run, places: dict[str, Path], tmp_p
     assert (places["home"] / "fact/bread.md").exists()
 
 
-def test_a_client_is_told_no_path_of_another_vaults_engine(places: dict[str, Path]) -> None:
+def test_client_sees_no_path_of_another_vaults_engine(places: dict[str, Path]) -> None:
     """Where the engine of a vault beside is away, its file is named by the vault's name."""
     engine = '[index]\nengine = "milvus"\nuri = "/srv/private/x.db"\n'
     write(places["home"], "memvault.toml", f"version = 1\n{engine}")
@@ -336,7 +336,7 @@ def test_one_vault_may_be_named_in_several_ways(work: Vault) -> None:
 
 
 def test_a_failure_elsewhere_says_where(work: Vault) -> None:
-    """What cannot be done in another vault is told with that vault's name."""
+    """An error in another vault has that vault's name."""
     result = work.call("memory_show", memId="home:nothing-like-it")
     assert (result["success"], result["vault"]) == (False, "home")
 
@@ -427,7 +427,7 @@ def test_another_users_vault_can_be_trusted(foreign: Path, run: Run, tmp_path: P
 
 
 def test_a_callers_vault_is_roots_own_too(foreign: Path, run: Run) -> None:
-    """With sudo, the vault of whoever called it is no other user's."""
+    """With sudo, the calling user's vault does not count as another user's."""
     os.environ["SUDO_UID"] = str(_STRANGER)
     try:
         assert run("list", cwd=foreign).code == 0
@@ -567,7 +567,7 @@ def test_a_folder_as_open_as_tmp_is_nobodys_own(folder: Path, run: Run, tmp_path
 
 @pytest.mark.promise("S14")
 def test_what_another_user_put_into_tmp_is_not_ones_own(foreign: Path, run: Run) -> None:
-    """A vault that somebody else made in a sticky folder is refused to whoever works below it."""
+    """Another user's vault in a sticky folder is refused below that folder."""
     foreign.chmod(0o1777)
     (mine := foreign / "mine").mkdir()
     assert "belongs to another user" in refused(run("list", cwd=mine), 3)

@@ -84,7 +84,7 @@ def test_plain_text_has_no_marks() -> None:
 
 
 def test_instructions_over_mcp_name_tools() -> None:
-    """An MCP client is told the tools' exact names, and no command."""
+    """Instructions over MCP have the tools' exact names, and no commands."""
     text = agent_guide.mcp_instructions()
     assert "{" not in text
     assert "memvault " not in text

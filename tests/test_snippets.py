@@ -106,7 +106,7 @@ def test_a_long_sentence_is_cut_around_the_words(vault: Vault, folder: Path) -> 
 
 
 def test_a_listing_begins_with_the_first_words() -> None:
-    """A table or a list is told apart there too, and nothing is cut inside a word."""
+    """Tables and lists are recognized there too, and no word is cut."""
     assert (
         beginning("# T\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n- x\n- y\n") == "a | b / 1 | 2 / x / y"
     )
@@ -323,7 +323,7 @@ def test_a_section_comes_with_what_is_below_it(vault: Vault, manual: str) -> Non
 def test_a_path_tells_headings_of_one_name_apart(
     vault: Vault, manual: str, asked: str, heading: str, said: str
 ) -> None:
-    """A path of headings means the one below the others, wherever a section is named."""
+    """A path of headings selects the one below the others, in each tool with a section."""
     found = part(vault, manual, section=asked)
     assert [entry["heading"] for entry in found["parts"]] == [heading]
     assert said in found["content"]

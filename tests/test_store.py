@@ -520,7 +520,7 @@ def test_writing_takes_away_what_killed_writers_left(folder: Path) -> None:
 
 @pytest.mark.promise("R29")
 def test_doctor_and_reindex_sweep_everything(vault: Vault, folder: Path) -> None:
-    """Both delete stale files wherever memvault writes, and leave what is git's or a person's."""
+    """Both delete stale files in each folder of memvault, and leave those of git and of people."""
     vault.call("memory_remember", title="T", content="c", memoryType="fact")
     wheres = [folder / name for name in ("fact", "my own/x", "agents/bob/inbox", ".memvault/talk")]
     for tool, arguments in (("vault_doctor", {"fix": True}), ("vault_reindex", {})):

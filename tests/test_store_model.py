@@ -104,7 +104,7 @@ class VaultAgainstDict(RuleBasedStateMachine):
     @precondition(lambda self: self.model)
     @rule(which=WHICH, changed=st.booleans())
     def forget(self, which: int, changed: bool) -> None:
-        """A token forgets what was shown, unless that has changed meanwhile."""
+        """A token forgets the shown memories, unless they have changed in the meantime."""
         path = self.pick(which)
         shown = self.call("memory_forget", query=path)
         assert [entry["filePath"] for entry in shown["candidates"]] == [path]

@@ -120,6 +120,34 @@ def test_notes_survive_unwritable_stdout(notes: Path, target: str) -> None:
         assert rest[1].startswith("hint: ")
 
 
+@pytest.mark.parametrize("target", ["/dev/full", "closed pipe"])
+@pytest.mark.parametrize("has_note", [True, False])
+@pytest.mark.parametrize(
+    "line", ["remember Badgers 'They dig.'", "remember Stoats They-hunt --json", "import {} --yes"]
+)
+def test_unwritable_stdout_reports_the_change(
+    notes: Path, tmp_path: Path, target: str, has_note: bool, line: str
+) -> None:
+    """If the result of a change cannot be written, a note has the command that undoes it."""
+    if not has_note:
+        write(notes, "memvault.toml", "version = 1\n")
+    write(tmp_path / "source", "otters.md", "# Otters\n\nThey swim.\n")
+    files = {path for path in notes.rglob("*.md") if ".memvault" not in path.parts}
+    reader, output = os.pipe()
+    os.close(reader)
+    if target == "/dev/full":
+        os.dup2(os.open(target, os.O_WRONLY), output)
+    command = [*COMMAND, *shlex.split(line.format(tmp_path / "source"))]
+    done = subprocess.run(command, cwd=notes, stdout=output, stderr=subprocess.PIPE, check=False)
+    os.close(output)
+    error = done.stderr.decode()
+    assert ("output cannot be written" in error) == (target == "/dev/full"), error
+    assert done.returncode == (1 if target == "/dev/full" else 0)
+    (undo,) = re.findall(r"(?m)^note: .*; memvault (undo \S+) takes (?:it|that) back$", error)
+    subprocess.run([*COMMAND, *undo.split()], cwd=notes, capture_output=True, check=True)
+    assert {path for path in notes.rglob("*.md") if ".memvault" not in path.parts} == files
+
+
 @pytest.mark.parametrize(
     ("closed", "expected"), [("2>&-", 0), ("<&- 2>&-", 0), ("<&- >&- 2>&-", 1)]
 )

@@ -96,7 +96,7 @@ def test_forgetting_shows_what_is_not_weak(harbour: Vault) -> None:
 
 
 def test_the_context_holds_what_is_not_weak(harbour: Vault) -> None:
-    """The block has the memories that fit the task; how many were left out is said beside it."""
+    """The block has the memories that fit the task, and a note counts those left out."""
     found = harbour.call("context", task=STRONG)
     assert "northern pier" in found["context"]
     assert "choir" not in found["context"]

@@ -73,7 +73,7 @@ def test_processes_never_get_the_same_talk_id(folder: Path, racing: Racing) -> N
 
 
 def test_an_answer_is_tied_to_what_it_answers(folder: Path) -> None:
-    """A reply goes to whoever sent the talk, and can be answered itself."""
+    """A reply goes to the sender of the talk, and can be answered itself."""
     with open_vault(folder, "alice/planner") as alice, open_vault(folder, "bob") as bob:
         asked = said(alice.call("talk_agent", agent="bob", message="  One?\n"))
         answered = said(bob.call("reply", talkId=asked, message="Two"))
@@ -421,7 +421,7 @@ def test_files_written_by_hand_take_part(vault: Vault, folder: Path) -> None:
 
 
 def test_what_cannot_be_a_space_is_refused(run: Run, folder: Path) -> None:
-    """Spaces have names that are safe, and are told from those that do not exist."""
+    """Names of spaces are safe, and a space that does not exist is reported."""
     for name in ("", "../x", "a/b", "!!!"):
         refused(run("space", "enter", name), 2)
     refused(run("space", "read", "--space", "nowhere"), 1)
@@ -434,7 +434,7 @@ def test_what_cannot_be_a_space_is_refused(run: Run, folder: Path) -> None:
     refused(run("space", "enter", "out"), 1)
 
 
-def test_a_member_that_cannot_be_told_is_named(vault: Vault, folder: Path) -> None:
+def test_unreachable_member_is_reported(vault: Vault, folder: Path) -> None:
     """One bad member file keeps a message neither from the space nor from the others."""
     vault.call("enter_space", spaceId="team")
     write(folder, "spaces/team/members/a.md", "---\nagent: ../../x\n---\n")
@@ -446,7 +446,7 @@ def test_a_member_that_cannot_be_told_is_named(vault: Vault, folder: Path) -> No
 
 
 def test_different_names_are_different_spaces(folder: Path) -> None:
-    """Names that make the same folder name are told apart, in whatever order they come."""
+    """Names with the same folder name stay different spaces, in any order."""
     long = "the long and winding road that leads to the door of the house number "
     names = ["C#", "C++", "C", f"{long}one", f"{long}two"]
     with open_vault(folder) as vault:
@@ -476,7 +476,7 @@ def test_one_name_in_several_spellings_is_one_space(vault: Vault) -> None:
 def test_spaces_behind_a_link_are_neither_read_nor_made(
     vault: Vault, folder: Path, tmp_path: Path, place: str, target: str
 ) -> None:
-    """Nothing is written through a link, and the names behind it are told to nobody."""
+    """Nothing is written through a link, and the names behind it are not shown."""
     write(tmp_path, f"{target}/opsecret/a.md", "# A\n\na\n")
     link = folder / place
     link.parent.mkdir(parents=True, exist_ok=True)

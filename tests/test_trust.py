@@ -26,7 +26,7 @@ TOOL = "---\ndescription: Does harm\ncommand: [sh, tools/evil.sh]\n---\n"
 
 @pytest.fixture
 def hostile(folder: Path) -> Path:
-    """A vault with a tool in it that leaves a mark wherever it runs."""
+    """A vault with a tool that leaves a mark in the folder in which it runs."""
     write(folder, "tools/evil.md", TOOL)
     write(folder, "tools/evil.sh", SCRIPT).chmod(0o755)
     write(folder, "tools/evil2.md", "---\ndescription: y\ncommand: tools/evil.sh x\n---\n")
@@ -133,7 +133,7 @@ def test_trust_is_in_exactly_these_bytes(hostile: Path, run: Run) -> None:
     ids=lambda command: " ".join(command)[:40],
 )
 def test_trust_covers_all_files_of_a_command(folder: Path, run: Run, command: list[str]) -> None:
-    """Wherever a command names a file of the vault, or in tools/, changing that ends trust."""
+    """Changing a file of the vault or of tools/ that a command names ends trust."""
     root = folder.rename(folder.parent / "my vault")
     covered = "s/in.txt" if command != ["true"] else "tools/deep/in.txt"
     words = json.dumps([word.replace("{vault}", str(root)) for word in command])
@@ -192,14 +192,14 @@ def test_what_nobody_trusts_is_not_read(hostile: Path, run: Run) -> None:
     assert "more than 50 MB" in refused(run("tools", "trust", "evil", "--yes"), 1)
 
 
-def test_what_is_not_covered_is_said(folder: Path, run: Run) -> None:
-    """Whoever trusts a command that names a folder is told that its files may change."""
+def test_uncovered_files_are_reported(folder: Path, run: Run) -> None:
+    """Trusting a command that names a folder reports that its files may change."""
     write(folder, "tools/t.md", "---\ndescription: x\ncommand: ls . tools\n---\n")
     assert run("tools", "trust", "t", "--yes", "--json").json["notCovered"] == ["./"]
 
 
 def test_a_file_outside_of_the_vault_is_uncovered(folder: Path, run: Run, tmp_path: Path) -> None:
-    """What a command names beside the vault is said not to be covered, even if nothing is there."""
+    """A path outside of the vault in a command is reported as not covered, even if missing."""
     other = write(tmp_path, "other.py", "")
     command = f"command: [python3, ../later.py, {other}]"
     write(folder, "tools/up.md", f"---\nname: up\ndescription: Up\n{command}\n---\n")
@@ -315,7 +315,7 @@ def test_a_person_is_asked(hostile: Path, run: Run, answer: str, code: int) -> N
 
 
 def test_nobody_to_ask_is_no(hostile: Path, run: Run) -> None:
-    """Without a terminal nothing is trusted, and an agent is told of no way around the person."""
+    """Without a terminal nothing is trusted, and an agent gets no hint on how to bypass that."""
     done = run("tools", "trust", "evil", stdin="y\n")
     assert "sh tools/evil.sh" in refused(done, 1)
     assert "--yes" not in done.err
@@ -436,7 +436,7 @@ def test_a_link_in_such_a_files_place_is_refused(folder: Path, run: Run, tmp_pat
 
 
 @pytest.mark.parametrize("command", ["tools/x.sh", "cat tools/x.py -m words", "echo x"])
-def test_nothing_is_said_of_programs_that_do_not_run(folder: Path, run: Run, command: str) -> None:
+def test_programs_that_do_not_run_are_not_mentioned(folder: Path, run: Run, command: str) -> None:
     """A command that runs no such program is shown with what it names and no more."""
     for path in ("Makefile", "words.py", "tools/x.py", "tools/x.sh"):
         write(folder, path, "\n")
@@ -494,7 +494,7 @@ LOADING = [
 @pytest.mark.promise("S12")
 @pytest.mark.parametrize(("command", "name"), LOADING)
 def test_a_program_that_loads_is_named(folder: Path, run: Run, command: str, name: str) -> None:
-    """Whoever gives trust reads which interpreter loads files that trust does not cover."""
+    """Trusting reports an interpreter that loads files which trust does not cover."""
     write(folder, "tools/run", "#!/usr/bin/env -S node --no-warnings\nrequire('../shared/x')\n")
     write(folder, "tools/t.md", f"---\ndescription: x\ncommand: {json.dumps(command)}\n---\n")
     said = f"modules and files that {name} loads from elsewhere"

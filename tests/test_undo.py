@@ -150,7 +150,7 @@ def test_what_is_as_it_was_before_stops_no_undo(vault: Vault, folder: Path) -> N
 
 
 def test_a_move_is_no_edit_by_hand(vault: Vault, folder: Path) -> None:
-    """A memory that changed its type and was edited since is said to be edited, and only then."""
+    """A memory with a new type is reported as edited only if it was edited since."""
     remember(vault, title="A", content="One.")
     made = vault.call("memory_compound", query="A", modifications="Two.", memoryType="issue")
     assert not vault.call("memory_log", memId="A")["edited"]
@@ -227,7 +227,7 @@ def test_a_call_that_fails_half_way_says_what_it_wrote(vault: Vault, folder: Pat
 
 @pytest.mark.promise("R6")
 def test_the_log_follows_a_memory_that_is_gone(vault: Vault) -> None:
-    """What happened to a memory is told by its title, memId or path even after it was forgotten."""
+    """The log of a memory is found by title, memId or path even after it was forgotten."""
     made = remember(vault, title="A", content="One.")
     vault.call("memory_compound", query="A", modifications="Two.", memoryType="issue")
     vault.call("memory_forget", query="A", confirm=True)
@@ -418,7 +418,7 @@ def test_undo_walks_back_to_the_beginning(
         assert vault.call("memory_undo")["error"]["code"] == "not_found"
 
 
-def test_an_empty_trash_is_said_to_be_empty(run: Run, vault: Vault) -> None:
+def test_empty_trash_is_reported(run: Run, vault: Vault) -> None:
     """Emptying where there is nothing to delete says so in one line, with or without confirming."""
     for words in ([], ["--confirm", "true"]):
         assert run("trash", "empty", *words) == (0, "The trash is empty\n", "")

@@ -214,7 +214,7 @@ def apples(folder: Path, encoder: Path) -> Path:
 
 
 def recall(vault: Vault, **more: Any) -> list[dict[str, Any]]:
-    """Recall with an explanation and return what is said of each memory."""
+    """Recall with an explanation and return that of each memory."""
     result = vault.call("memory_recall", **{"query": QUESTION, "explain": True, **more})
     assert result["success"], result
     found: list[dict[str, Any]] = result["memories"]
@@ -372,7 +372,7 @@ def test_without_rerank_no_model_is_loaded(apples: Path) -> None:
 
 
 def test_model_use_writes_and_keeps_comments(run: Run, folder: Path, encoder: Path) -> None:
-    """After model use FOLDER --for rerank the settings name it, and say what else they said."""
+    """After model use FOLDER --for rerank the settings have the model, and all else unchanged."""
     write(folder, "memvault.toml", "# mine\nversion = 1  # one\n\n[embedder]\nmodel = 'builtin'\n")
     used = run("model", "use", str(encoder), "--for", "rerank", "--json").json
     assert used["name"] == str(encoder)

@@ -64,7 +64,7 @@ def edit_card(folder: Path, **values: float) -> None:
 
 
 def use(folder: Path, model: Path, run: Run) -> dict[str, Any]:
-    """Use a model as if it told the anchors apart, whose words it does not know."""
+    """Use a model as if it distinguished the anchors, whose words it does not know."""
     run("model", "use", str(model))
     edit_card(folder, separation=2.2)
     used: dict[str, Any] = run("model", "use", str(model), "--json").json

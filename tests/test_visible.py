@@ -188,7 +188,7 @@ def test_help_of_a_vaults_tool_steers_no_terminal(run: Run, folder: Path) -> Non
 
 
 def test_the_log_holds_nothing_that_turns_lines(run: Run, folder: Path) -> None:
-    """What is said to a log is safe to look at there, and read back exactly."""
+    """A message in a log is safe to print, and reads back exactly."""
     assert run("talk", "log", "info", "a\u202eb\u2028c").code == 0
     line = (folder / ".memvault/agents/main/log.jsonl").read_text("utf-8")
     checked(line, lines=False)

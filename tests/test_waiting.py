@@ -132,7 +132,7 @@ def watched(kind: str, tmp_path: Path) -> Iterator[Watched]:
 
 
 def test_a_delivery_wakes(tmp_path: Path, kind: str) -> None:
-    """A new event ends the sleep, and meanwhile others may have the lock."""
+    """A new event ends the sleep, during which others may take the lock."""
     inbox = Inbox(tmp_path, Address("main"))
     inbox.folder.mkdir(parents=True)
     turn = Turn()

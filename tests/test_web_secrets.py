@@ -1,4 +1,4 @@
-"""Pages, map files and published sites show no secret, wherever a memory has one."""
+"""Pages, map files and published sites show no secret of a memory, at any place."""
 
 from __future__ import annotations
 
@@ -50,11 +50,11 @@ def secretive(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str,
     return root, told
 
 
-def leaked(told: dict[str, str], text: str) -> list[str]:
+def leaked(secrets: dict[str, str], text: str) -> list[str]:
     """Return the places of the secrets of which eight characters are in a text."""
     return [
         place
-        for place, value in told.items()
+        for place, value in secrets.items()
         if any(value[at : at + 8] in text for at in range(len(value) - 7))
     ]
 
@@ -134,3 +134,20 @@ def test_rendered_text_is_masked_even_where_markup_cuts_a_secret() -> None:
         html = to_html(text, [], BUILTIN)
         assert leaked({"": value}, html) == [], html
         assert "[masked: GitHub token]" in unquote(html)
+
+
+@pytest.mark.promise("S84")
+def test_page_works_with_keys_that_have_the_same_mask(tmp_path: Path) -> None:
+    """A memory is shown whose header has several secrets as keys, and whose memId is one."""
+    from memvault.web.session import WebSession
+
+    values = [made("GitHub token")[0] for _ in range(3)]
+    write(tmp_path, "memvault.toml", "version = 1\n")
+    write(
+        tmp_path, "a.md", f"---\nid: {values[0]}\n{values[1]}: 1\n{values[2]}: 2\n---\n\n# Okapi\n"
+    )
+    session = WebSession(tmp_path)
+    shown = session.call("memory_show", memId=values[0])
+    session.close()
+    assert shown["memId"].startswith("hidden-")
+    assert leaked(dict(zip("abc", values, strict=True)), str(shown)) == []

@@ -20,7 +20,7 @@ MARKS = "<<<<<<< HEAD\nThey dig.\n=======\nThey sleep.\n>>>>>>> theirs\n"
 
 
 class Fault(NamedTuple):
-    """A fault made of files, by what each holds; the file it is told of, and how it is fixed.
+    """A fault made of files with given contents, the file it is reported for, and its fix.
 
     ``fixed`` says whether ``--fix`` does, ``undone`` whether undo takes that back,
     ``for_good`` whether it has to be asked for by its code.
@@ -181,6 +181,8 @@ FAULTS = [
     Fault("names-merge", "bee.md", {"Bee.md": "A.\n", "bee.md": "B.\n"}),
     Fault("names-merge", "x/\u00e9.txt", {"x/\u00e9.txt": "A.\n", "x/e\u0301.txt": "B.\n"}),
     Fault("time-ahead", "a.md", {"a.md": "---\nmodified: 2999-01-01\n---\n"}),
+    Fault("time-ahead", "a.md", {"a.md": "---\ndateModified: 2999-01-01\n---\n"}),
+    Fault("time-ahead", "a.md", {"a.md": "---\ndate created: 2999-01-01\n---\n"}),
     Fault(
         "time-ahead",
         "a.md",

@@ -46,7 +46,7 @@ from memvault.index.embedding.embedder import BUILTIN, MULTILINGUAL
 from memvault.index.protocol import COMPLETE, View
 from memvault.index.text.analysis import query_analyser
 from memvault.recall import features
-from memvault.recall.answer import FAIR, STRONG, RecallRequest
+from memvault.recall.answer import RELEVANT, STRONG, RecallRequest
 from memvault.recall.features import columns, evidence
 from memvault.recall.query import parse
 from memvault.recall.ranking import answer_probability as chance_of
@@ -99,8 +99,8 @@ RAISED_PARTS = ("adjacency", "transformer", "tokens", "rare_tokens")
 FITS = {BUILTIN: ("tokens", "transformer", "static", "none"), MULTILINGUAL: ("multilingual",)}
 """The fits that are made from the vectors of each model."""
 STEPS, RATE, LAST_RATE, SHRINKAGE = 300, 0.1, 0.01, 0.1
-STRONG_ERRORS, FAIR_ERRORS = 0.02, 0.03
-"""The share of unanswered queries with a strong candidate, and of answered ones with none fair."""
+STRONG_ERRORS, RELEVANT_ERRORS = 0.02, 0.03
+"""The share of unanswered queries with a strong candidate, and of others without a relevant one."""
 DEPTH, LEADING = 10, 3
 """How many of the first candidates are measured, and the likeliest of how many a chance is fitted
 to."""
@@ -260,7 +260,7 @@ def chance(
     Of each query the likeliest of the first candidates counts, each set the same, and queries that
     something answers as much as those that nothing does. Which one is likeliest depends on the fit,
     so that it is made twice. It is then stretched: all but few of the queries that nothing answers
-    have nothing strong, and all but few of the others something fair.
+    have nothing strong, and all but few of the others something relevant.
     """
     queries = [own for asked in sets for own in asked if len(own.grades)]
     share = np.concatenate([_shares(asked) for asked in sets])
@@ -276,13 +276,13 @@ def chance(
             places[(own.evidence[places] @ fitted).argmax()]
             for own, places in zip(queries, leading, strict=True)
         ]
-    wanted = math.log(STRONG / (1 - STRONG)), math.log(FAIR / (1 - FAIR))
+    wanted = math.log(STRONG / (1 - STRONG)), math.log(RELEVANT / (1 - RELEVANT))
     stretch = 1.0
     for _ in range(10):  # the program makes a candidate behind the best less likely
         highest = np.array([_highest(own, weights, stretch * fitted) for own in queries]) / stretch
         strong = _quantile(highest[target == 0], share[target == 0], 1 - STRONG_ERRORS)
-        fair = _quantile(highest[target == 1], share[target == 1], FAIR_ERRORS)
-        stretch = (wanted[0] - wanted[1]) / max(strong - fair, 0.1)
+        relevant = _quantile(highest[target == 1], share[target == 1], RELEVANT_ERRORS)
+        stretch = (wanted[0] - wanted[1]) / max(strong - relevant, 0.1)
     return stretch * fitted, wanted[0] - stretch * strong
 
 
@@ -355,21 +355,21 @@ def chances(own: Asked, weights: Numbers, fit: tuple[Numbers, float]) -> Numbers
 
 
 class Strengths(NamedTuple):
-    """Shares of queries with a candidate that is strong or fair.
+    """Shares of queries with a candidate that is strong or relevant.
 
     ``nothing_`` is for queries that nothing answers, ``answered_`` for any candidate of
     the others, ``right_`` for one that answers.
     """
 
     nothing_strong: float
-    nothing_fair: float
-    answered_fair: float
-    right_fair: float
+    nothing_relevant: float
+    answered_relevant: float
+    right_relevant: float
     right_strong: float
 
 
 def strengths(asked: Sequence[Asked], weights: Numbers, fit: tuple[Numbers, float]) -> Strengths:
-    """Compute how often the candidates of queries are strong or fair."""
+    """Compute how often the candidates of queries are strong or relevant."""
     wrong, best, right = [], [], []
     for own in asked:
         found = chances(own, weights, fit) if len(own.grades) else np.zeros(0)
@@ -385,9 +385,9 @@ def strengths(asked: Sequence[Asked], weights: Numbers, fit: tuple[Numbers, floa
 
     return Strengths(
         part(wrong, STRONG),
-        part(wrong, FAIR),
-        part(best, FAIR),
-        part(right, FAIR),
+        part(wrong, RELEVANT),
+        part(best, RELEVANT),
+        part(right, RELEVANT),
         part(right, STRONG),
     )
 
@@ -396,7 +396,7 @@ def report(sets: Mapping[str, Sequence[Asked]], name: str) -> None:
     """Print each set's figures by its own fit, which has not seen it, and by the fit of all."""
     of_all = raised_weights(list(sets.values()), name)
     chance_of_all = chance(list(sets.values()), of_all, WITHOUT[name])
-    shares = "none strong | none fair | answered fair | right fair | right strong"
+    shares = "none strong | none relevant | answered relevant | right relevant | right strong"
     print(f"\n| {name} | hit@1 | R@5 | R@10 | nDCG@10 | {shares} |")
     print("|---|---|---|---|---|---|---|---|---|---|")
     means = []

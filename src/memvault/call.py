@@ -47,12 +47,12 @@ class Caller(NamedTuple):
     this machine and may name and be shown its paths. ``budgeted`` means that each token has a cost
     for it, so that the budget of the settings applies if it gives none. ``vaults`` are the names of
     other vaults that it may reach, None for all. With a ``scope`` other than ``all`` it sees no
-    files of other agents. ``secrets`` is in which results it sees secrets. ``asks`` prints lines
+    files of other agents. ``secrets`` says in which results it sees secrets. ``asks`` prints lines
     and a question to the person at the terminal, and returns whether the answer is yes; None if
     there is no terminal. ``prefers`` does the same for a correction that memvault suggests, with
     yes as the default; None with --quiet, too. If it ``speaks`` tools, messages name tools and
-    arguments, not commands. If it ``adds_arguments``,
-    those that a tool does not have come from its program and are ignored.
+    arguments, not commands. If it ``adds_arguments``, its program adds arguments that a tool does
+    not have, and they are ignored.
     """
 
     agent: str = "main"
@@ -177,7 +177,7 @@ class Call:
 
     @property
     def reader(self) -> MemoryReader:
-        """The reader of memories, wherever they are."""
+        """The reader of memories, on this machine or in an engine."""
         return self.workspace.reader if self.settings.index.sent else self.store
 
     @property
@@ -287,7 +287,7 @@ class Call:
         return PlannedInbox(self.plans)
 
     def sleep(self, seconds: float) -> None:
-        """Wait for at most the given seconds; other threads can use the vault meanwhile.
+        """Wait for at most the given seconds; other threads can use the vault until then.
 
         Raises:
             TimedOut: the caller has cancelled.

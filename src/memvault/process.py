@@ -76,8 +76,8 @@ def run(
 
     It is killed after ``seconds``, or when its standard output has more than ``most`` bytes; with
     ``terminate_first`` it is first sent SIGTERM, and has a second to clean up. Processes that it
-    leaves in its process group are killed in any case, even if this process is terminated
-    meanwhile. A program named without a slash is searched for in the folders of ``PATH`` only.
+    leaves in its process group are killed in any case, even if this process is terminated before.
+    A program named without a slash is searched for in the folders of ``PATH`` only.
     ``pause`` waits between two checks, and for a limited time for processes that outlive the
     program and keep its output open.
 

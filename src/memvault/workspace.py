@@ -102,12 +102,12 @@ class Workspace:
 
     @property
     def reader(self) -> MemoryReader:
-        """The reader of memories, wherever they are; errors as for ``access.open_remote``."""
+        """The reader of local or remote memories; errors as for ``access.open_remote``."""
         return self._remote.reader if self.settings.index.sent else self.store
 
     @property
     def search_index(self) -> SearchIndex:
-        """The index to search, wherever the memories are; errors as for ``access.open_remote``."""
+        """The index of local or remote memories; errors as for ``access.open_remote``."""
         return self._remote if self.settings.index.sent else self.index
 
     @cached_property

@@ -64,7 +64,7 @@ def test_what_the_server_has_is_listed_and_read(folder: Path) -> None:
 
 
 def test_a_failure_is_a_tools_failure(folder: Path) -> None:
-    """The inspector is told what failed, and ends with an error."""
+    """The inspector gets the error, and ends with an error."""
     tool = ["--method", "tools/call", "--tool-name", "memory_show", "--tool-arg", "memId=none"]
     done = inspected(folder, *tool)
     assert done.returncode != 0

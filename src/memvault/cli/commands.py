@@ -102,7 +102,10 @@ def _run_cli_command(
             from memvault.secrets.detector import BUILTIN
 
             found = BUILTIN.masked_values(found)
-        results.print_result(options, {"success": True, **found}, declared.view)
+        change = found.get("changeId")
+        changed = f"The change was made; memvault undo {change} takes it back" if change else ""
+        with output.reporting_change(changed):
+            results.print_result(options, {"success": True, **found}, declared.view)
 
 
 def _require(
@@ -220,9 +223,8 @@ def run_tool(
             confirmed = {**arguments, "confirm": token}
             outcome = invoke.call(workspace, name, confirmed, caller)
         with outcome:
-            result = outcome.result
-            results.print_result(options, result, view, query, writes)
-            output.flush()
+            with output.reporting_change(workspace.settings.detector.masked(outcome.changed)):
+                results.print_result(options, outcome.result, view, query, writes)
             notes = outcome.settle()
         if not options.quiet:
             output.notes(notes)

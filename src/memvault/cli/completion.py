@@ -219,15 +219,12 @@ def _values(value: str, typed: str, vault: str) -> list[CompletionItem]:
     from memvault.settings.locate import find_vault
 
     root = find_vault(vault or None, lambda *_: None)
-    found = [
-        CompletionItem(word, masked(about))
+    head, comma, start = typed.rpartition(",") if value == "tag" else ("", "", typed)
+    return [
+        CompletionItem(f"{head}{comma}{word}", masked(about))
         for word, about in lister(root, typed)
-        if masked(word) == word
+        if word.startswith(start) and masked(word) == word
     ]
-    if value != "tag":
-        return found
-    head, comma, _ = typed.rpartition(",")
-    return [CompletionItem(f"{head}{comma}{tag}", about) for tag, about in found]
 
 
 def _memories(root: Path, typed: str) -> Iterable[CompletionItem]:

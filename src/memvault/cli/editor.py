@@ -353,7 +353,7 @@ def edit_memory(call: Call, memory: Memory, line: int = 1) -> dict[str, Any]:
         result["gone"] = True
     else:
         now = call.store.parse(after, state)
-        changed = log.difference(before, after, "before", "now")
+        changed = log.difference(before, after, "before", "now", call.settings.encoding)
         result |= {"memId": now.mem_id, "title": now.title, **changed}
         if now.problem:
             result["problem"] = now.problem
@@ -367,11 +367,11 @@ def _record_edit(
     last: JournalEntry | None,
     attributes: atomic.Attributes,
 ) -> bytes:
-    """Record in the journal what an editor did to a file, and return the file as it found it.
+    """Record in the journal how an editor changed a file; return the bytes from before that.
 
-    ``last`` is the change made last before the editor was started, and ``attributes`` are those
-    that the file had then. A change by another process
-    meanwhile is in the journal already; a note tells of one that the editor has overwritten.
+    ``last`` is the last change before the editor was started, and ``attributes`` are those that
+    the file had then. Changes that another process made while the editor was open are in the
+    journal already; if the editor has overwritten one, a note reports it.
     """
     from memvault.store.change_set import FileRef
     from memvault.tools.core import invoke
@@ -393,8 +393,8 @@ def _record_edit(
                     return before if after is None else after
                 if entries:
                     call.notes.append(
-                        f"{memory.path} was changed by {change.tool} meanwhile, and the editor "
-                        "has overwritten that"
+                        f"{memory.path} was changed by {change.tool} while it was open, and the "
+                        "editor has overwritten that change"
                     )
                     break
             if after != before:

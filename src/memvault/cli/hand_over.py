@@ -101,7 +101,10 @@ def hand_over(arguments: Sequence[str]) -> int | None:
 
 
 def end_at_once_on_interrupt() -> None:
-    """Replace Python's handler, whose exception is lost in a callback; imports run many."""
+    """Let SIGINT end the process, as Python's handler raises an exception that a callback loses.
+
+    Imports run many callbacks.
+    """
     if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
         _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
 
@@ -216,7 +219,7 @@ def ask(connection: socket, arguments: Sequence[str]) -> bytes:
     """Send a command line to the process, once both have checked each other; return its answer.
 
     Raises:
-        OSError: it must not run commands for this one, or does not answer.
+        OSError: it may not run commands for this one, or does not answer.
     """
     if sys.platform != "linux":
         raise OSError
@@ -294,7 +297,10 @@ def _run(connection: socket, arguments: Sequence[str]) -> int | None:
 
 def _lost(arguments: Sequence[str], has_printed: bool) -> int:
     """Report that the process has died; return the exit code."""
-    as_json = "--json" in arguments or os.environ.get("MEMVAULT_JSON", "") not in ("", "0", "false")
+    from memvault.cli.options import GlobalOptions
+
+    options = arguments[: arguments.index("--")] if "--" in arguments else arguments
+    as_json = "--json" in options or GlobalOptions.from_environment().json
     if as_json and not has_printed:
         from memvault.errors import Bug
         from memvault.sanitize import as_json_lines
@@ -311,9 +317,9 @@ def _lost(arguments: Sequence[str], has_printed: bool) -> int:
 
 
 def _last_message(connection: socket) -> bytes:
-    """Return what the process says last: ``ENDED`` and the exit code, or another message.
+    """Return the process's last message: ``ENDED`` and the exit code, or another one.
 
-    Nothing if it has ended before; ``LATE`` if it takes too long.
+    It is empty if the process ended without a message, and ``LATE`` if that takes too long.
     """
     message = b""
     try:

@@ -17,7 +17,7 @@ _MAX_KEPT = 4
 
 
 class KeptWorkspaces:
-    """The vaults that a resident process keeps open: those used last."""
+    """The vaults that a resident process keeps open: the most recently used ones."""
 
     def __init__(self) -> None:
         self._workspaces: dict[tuple[Path, object], Workspace] = {}
@@ -75,7 +75,7 @@ kept: KeptWorkspaces | None = None
 
 
 def open_workspace(root: Path, progress: Callable[[str, int, int], None] = silent) -> Workspace:
-    """Return the vault in a folder, as the resident process has kept it if this is one."""
+    """Open the vault in a folder; the resident process reuses one that it keeps open."""
     if kept is None:
         return Workspace(root, progress)
     workspace = kept.open(root)

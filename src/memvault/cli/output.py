@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import Any, TextIO
 
 from memvault import sanitize
-from memvault.cli.shutdown import map_output_errors
+from memvault.cli.shutdown import OutputError, map_output_errors
 from memvault.errors import MemvaultError
 
 _FAILURE = """
@@ -57,11 +57,28 @@ def failure(error: MemvaultError, as_json: bool) -> None:
 
 
 def flush() -> None:
-    """Flush standard output, and remove the progress bar."""
+    """Flush standard output, and remove the progress bar.
+
+    Raises:
+        OutputError: If standard output cannot be written, now or when a note was written before.
+    """
     _end_progress()
-    if sys.stdout is not None:
-        with map_output_errors():
+    with map_output_errors():
+        if sys.stdout is not None:
             sys.stdout.flush()
+        if (earlier := getattr(sys.stderr, "output_error", None)) is not None:
+            raise earlier
+
+
+@contextmanager
+def reporting_change(changed: str) -> Iterator[None]:
+    """Flush standard output after the block; an ``OutputError`` reports what was changed before."""
+    try:
+        yield
+        flush()
+    except OutputError as error:
+        error.changed = changed
+        raise
 
 
 def _standard_output() -> TextIO:

@@ -13,6 +13,7 @@ denied to a sandboxed process, root included.
 from __future__ import annotations
 
 import _socket
+import errno
 import os
 import sys
 
@@ -88,7 +89,7 @@ class Process:
         """Return the secret that it keeps behind a descriptor of its own, as ``keep_secret`` does.
 
         Raises:
-            OSError: this process must not inspect it, or there is no secret.
+            OSError: this process may not inspect it, or there is no secret.
         """
         for line in self.read(f"fdinfo/{descriptor}").splitlines():
             name, _, value = line.partition(":")
@@ -139,7 +140,7 @@ def _check_number(connection: socket, number: int) -> None:
     try:
         data = connection.getsockopt(_socket.SOL_SOCKET, _PEER_PIDFD, 4)
     except OSError as error:
-        if error.errno in (92, 95):  # ENOPROTOOPT, EOPNOTSUPP
+        if error.errno in (errno.ENOPROTOOPT, errno.EOPNOTSUPP):
             return
         raise
     descriptor = int.from_bytes(data, sys.byteorder)

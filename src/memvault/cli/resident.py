@@ -59,6 +59,7 @@ _MAX_DESCRIPTORS = 65_536
 _MIN_DESCRIPTORS = 256
 _MAX_CLOCK_DIFFERENCE = 2_000
 """Milliseconds by which the clock of a client may differ."""
+_PACKAGE = Path(__file__).parents[1]
 _STREAMS = 3
 _STREAM_NAMES = ("stdin", "stdout", "stderr", "__stdin__", "__stdout__", "__stderr__")
 
@@ -84,7 +85,7 @@ class Resident:
         """Serve until the process is idle or asked to end; False if another one serves already.
 
         Raises:
-            Refused: this process may be in a sandbox, or must not open enough files.
+            Refused: this process may be in a sandbox, or may not open enough files.
             OSError: the socket cannot be created.
         """
         # What the process that started this one has open is not kept for as long.
@@ -98,7 +99,8 @@ class Resident:
         _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
         if most < _MIN_DESCRIPTORS:
             raise Refused(
-                f"The resident process needs {_MIN_DESCRIPTORS} open files, and may have {most}",
+                f"The resident process needs {_MIN_DESCRIPTORS} open files, "
+                f"but its limit is {most}",
                 f"ulimit -n {_MIN_DESCRIPTORS}",
             )
         self._descriptors = (most, most)
@@ -422,9 +424,9 @@ def _listening(place: Path) -> Iterator[socket.socket]:
 
 def _program_state() -> list[int]:
     """Return when files of the program were last added, replaced or removed, in each folder."""
-    package = Path(__file__).parents[1]
-    folders = (package, *(folder for folder in package.iterdir() if folder.is_dir()))
-    return [folder.stat().st_mtime_ns for folder in folders if folder.name != "__pycache__"]
+    with os.scandir(_PACKAGE) as entries:
+        folders = [one.path for one in entries if one.is_dir() and one.name != "__pycache__"]
+    return [os.stat(folder).st_mtime_ns for folder in (str(_PACKAGE), *folders)]
 
 
 def _readable(descriptors: list[int], seconds: float) -> set[int]:

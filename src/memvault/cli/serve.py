@@ -69,7 +69,7 @@ def mcp(
     selection = profiles.ToolSelection(tools)
     try:
         settings = load_settings(root)
-    except MemvaultError:  # each call reports it, and it may be repaired meanwhile
+    except MemvaultError:  # each call reports it, and it may be repaired in the meantime
         pass
     else:
         selection.selected(settings)  # report an unknown name now, not when tools are listed

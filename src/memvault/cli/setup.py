@@ -249,8 +249,8 @@ def run_hook(
     """Print context for a program's agent at an event; setup installs it there.
 
     The program runs it with JSON on standard input. EVENT is session-start (prints what is
-    known), prompt (prints memories that match it at least fairly), pre-compact, stop or
-    session-end (print a reminder to save memories). It never fails: on any error it prints
-    nothing and exits with 0, at session-start within 5 seconds, else within one.
+    known), prompt (prints relevant memories), pre-compact, stop or session-end (print a
+    reminder to save memories). It never fails: on any error it prints nothing and exits with 0,
+    at session-start within 5 seconds, else within one.
     """
     hook.answer(hook.HookInvocation(event, program, options.vault, options.agent, capture))

@@ -1,4 +1,4 @@
-"""Handling of standard output and error: their order, closed and full ones; termination signals."""
+"""Standard output and error: their order, and errors of writing them; termination signals."""
 
 from __future__ import annotations
 
@@ -35,7 +35,12 @@ _since = 0.0
 
 
 class OutputError(Exception):
-    """Raised when standard output or error cannot be written; the cause is the ``OSError``."""
+    """Raised when standard output or error cannot be written; the cause is the ``OSError``.
+
+    ``changed`` is what the command had changed before, in words.
+    """
+
+    changed = ""
 
 
 class Exit(Exception):
@@ -95,8 +100,9 @@ def run_guarded(run: Callable[[], int]) -> int:
     """Run a command and return its exit code, handling output errors and signals.
 
     A closed pipe, as with ``| head``, is not an error; any other failure to write the
-    output is reported and exits with 1. On Ctrl-C, SIGTERM and SIGHUP the command is
-    stopped with its cleanup, and the exit code is 128 plus the signal number.
+    output is reported and exits with 1. After either, a note reports the changed files. On
+    Ctrl-C, SIGTERM and SIGHUP the command is stopped with its cleanup, and the exit code is
+    128 plus the signal number.
     """
     try:
         handlers = {number: signal.signal(number, _stop) for number in _SIGNALS}
@@ -204,7 +210,7 @@ def _run(run: Callable[[], int]) -> int:
         cause = stop.__context__
         return _exit_code(cause, code) if isinstance(cause, OSError) else int(stop.code or 0)
     except OutputError as error:
-        return _exit_code(error.__cause__, code)
+        return _exit_code(error.__cause__, code, error.changed)
     except OSError as error:
         return _exit_code(error, code)
     except Exception as error:
@@ -258,14 +264,20 @@ def _unraisable(dropped: sys.UnraisableHookArgs) -> None:
         sys.__unraisablehook__(dropped)
 
 
-def _exit_code(error: BaseException | None, code: int) -> int:
+def _exit_code(error: BaseException | None, code: int, changed: str = "") -> int:
+    """Report an output error, and what the command had changed; return the exit code."""
     _discard_output()
-    if not isinstance(error, OSError) or error.errno in (errno.EPIPE, errno.ESHUTDOWN):
-        return code
+    lines = []
+    if isinstance(error, OSError) and error.errno not in (errno.EPIPE, errno.ESHUTDOWN):
+        code = 1
+        lines.append(f"error: The output cannot be written: {error.strerror}")
+        lines.append("hint: free some space, or send the output elsewhere")
+    if changed:
+        lines.append(f"note: {changed}")
     with contextlib.suppress(OSError, ValueError):
-        print(f"error: The output cannot be written: {error.strerror}", file=sys.stderr)
-        print("hint: free some space, or send the output elsewhere", file=sys.stderr)
-    return 1
+        for line in lines:
+            print(line, file=sys.stderr)
+    return code
 
 
 def _discard_output() -> None:

@@ -83,8 +83,12 @@ def _left_out(entries: Sequence[Mapping[str, str]]) -> list[str]:
     """Return a line for each file that programs read, and one for all files of agents."""
     from memvault.vault.file_names import names_folded
 
-    of_agents = [one for one in entries if names_folded(one["what"])[0] in ("agents", "spaces")]
-    lines = [f"{one['what']}: {one['reason']}" for one in entries if one not in of_agents]
+    of_agents, lines = [], []
+    for one in entries:
+        if names_folded(one["what"])[0] in ("agents", "spaces"):
+            of_agents.append(one)
+        else:
+            lines.append(f"{one['what']}: {one['reason']}")
     if of_agents:
         first = of_agents[0]
         more = f" and {len(of_agents) - 1} more" if len(of_agents) > 1 else ""

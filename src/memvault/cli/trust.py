@@ -147,7 +147,7 @@ def _ask(name: str, summary: dict[str, Any]) -> None:
     if not output.has_terminal():
         raise Refused(
             f"There is no terminal to ask whether {name} may run {summary['command']}",
-            f"whoever owns this machine types memvault tools trust {name} at a terminal",
+            f"the owner of this machine runs memvault tools trust {name} at a terminal",
         )
     texts = {k: ", ".join(v) if isinstance(v, list) else v for k, v in summary.items()}
     lines = [f"{key}: {value}" for key, value in texts.items()]

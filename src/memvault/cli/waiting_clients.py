@@ -166,7 +166,7 @@ class WaitingClients:
         (client or connection).close()
 
     def may_act_for(self, client: Client) -> bool:
-        """Return whether a process has this one's rights, and the limits."""
+        """Return whether a process has the same rights and limits as this one."""
         with contextlib.suppress(OSError):
             rights, limits = client.process.rights(), limits_of(client.process)
             client.process.check()
@@ -176,9 +176,10 @@ class WaitingClients:
         return False
 
     def whole_requests(self, ready: set[int]) -> Iterator[tuple[Client, bytes]]:
-        """Yield the clients whose requests are whole, and these; the others keep waiting.
+        """Yield each client whose request has arrived completely, with that request.
 
-        ``ready`` are descriptors that can be read. Each client is closed afterwards.
+        ``ready`` are descriptors that can be read. Each client is closed afterwards; the others
+        keep waiting.
         """
         for client in list(self._clients):
             if client.connection.fileno() not in ready:

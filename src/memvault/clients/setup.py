@@ -137,7 +137,7 @@ def without(text: str | None, file: ClientFile) -> str | None:
 
 
 def write(changes: Sequence[FileEdit]) -> None:
-    """Write the planned changes, unless a file has changed meanwhile.
+    """Write the planned changes, unless a file has changed in the meantime.
 
     Raises:
         Refused: a file has changed. All are checked before any is written, and each again directly

@@ -104,7 +104,7 @@ def propose(
 def apply_proposals(
     store: MemoryStore, engine: RecallEngine, proposals: Proposals, given: Sequence[Episode]
 ) -> ApplyResult:
-    """Write proposals one by one; those whose memories were changed meanwhile are skipped.
+    """Write proposals one by one; those whose memories were changed in the meantime are skipped.
 
     ``given`` are the episodes that written memories may link to.
 

@@ -122,7 +122,7 @@ def duplicate_keys(vault: VaultInspection) -> Iterator[Finding]:
 @check(
     "secret-in-text",
     "warning",
-    "A key, a token, a private key or a password in a URL, not said to be fine",
+    "A key, a token, a private key or a password in a URL that the header does not allow",
 )
 def secrets(vault: VaultInspection) -> Iterator[Finding]:
     """Find secrets that were written by hand or before they were detected; none is disclosed."""
@@ -224,7 +224,7 @@ def future_times(vault: VaultInspection) -> Iterator[Finding]:
         ahead = [
             f"Its header says {time.key}: {time.value}, in the future"
             for time in _header_times(memory)
-            if time.moment is not None and time.moment > latest and not time.key.startswith("date")
+            if time.moment is not None and time.moment > latest and time.key.casefold() != "date"
         ]
         if not ahead and memory.file.mtime > latest.timestamp() * 1e9:
             ahead = [f"The file was saved in the future: {clock.iso_from_ns(memory.file.mtime)}"]

@@ -269,7 +269,7 @@ def nested_repositories(vault: VaultInspection) -> Iterator[Finding]:
     "A file that programs read by themselves as instructions or settings",
 )
 def files_of_programs(vault: VaultInspection) -> Iterator[Finding]:
-    """Find such files and folders, but for the page of instructions that memvault wrote."""
+    """Find such files and folders, except the page of instructions that memvault wrote."""
     found = [path for path in (*vault.tree["file"], *_hidden(vault)) if _is_of_program(vault, path)]
     for path in found[:_MAX_ENTRIES_SHOWN]:
         read_as = program_files.read_as(path)
@@ -303,7 +303,7 @@ def _hidden(vault: VaultInspection) -> Iterator[str]:
 
 
 def _entries(folder: Path) -> list[str]:
-    """Return the names in a folder, sorted; none of what is no folder, or a link to one."""
+    """Return the sorted names in a folder; empty for a symbolic link or if it is not a folder."""
     with contextlib.suppress(OSError):
         if not folder.is_symlink():
             return sorted(os.listdir(folder))

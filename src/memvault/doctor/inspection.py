@@ -198,21 +198,23 @@ def _inspect_file(call: Call, path: str, is_memory: bool = False) -> InspectedFi
         is_large = error.errno == errno.EFBIG
         return InspectedFile(path, trouble="large" if is_large else error.strerror or str(error))
     file = InspectedFile(path, document.etag(data), mtime)
+    encoding = call.settings.encoding
     if call.settings.secrets.on_write != "off":
-        file = file._replace(secrets=writer.in_file(path, data, call.settings.detector))
+        file = file._replace(secrets=writer.in_file(path, data, call.settings))
     if data[:2] in _UTF16 or b"<<<<<<< " in data:
-        file = file._replace(conflict_markers=has_conflict_markers(document.decode(data).text))
+        text = document.decode(data, encoding).text
+        file = file._replace(conflict_markers=has_conflict_markers(text))
     if file.conflict_markers or not (is_memory or path.startswith(("agents/", "spaces/"))):
         return file
     if not is_memory:
-        problem = document.Document.parse(data).strict_problem
+        problem = document.Document.parse(data, encoding=encoding).strict_problem
         problem = problem.removeprefix("broken front matter: ")
         if problem:
             return file._replace(broken=problem)
-    return file._replace(duplicate_keys=_duplicate_keys(data))
+    return file._replace(duplicate_keys=_duplicate_keys(data, encoding))
 
 
-def _duplicate_keys(data: bytes) -> tuple[str, ...]:
+def _duplicate_keys(data: bytes, encoding: str) -> tuple[str, ...]:
     """Return the keys that a header has more than once.
 
     The header is parsed only if a cheap scan of its lines finds a possible duplicate.
@@ -227,4 +229,4 @@ def _duplicate_keys(data: bytes) -> tuple[str, ...]:
     keys = [canonical_key(line.strip(" \t\"'").replace('"', "")) for line in lines]
     if len(set(keys)) == len(keys) and "{" not in text[: text.find("\n---", 3)]:
         return ()
-    return tuple(repeated_keys(split_front_matter(document.decode(data).text).header))
+    return tuple(repeated_keys(split_front_matter(document.decode(data, encoding).text).header))

@@ -24,14 +24,14 @@ from memvault.lazy_pattern import lazy_pattern
 _TEMP_NAME = lazy_pattern(
     r"\..*\.(?:(\d{1,9})-)?(?:([0-9a-f]{8})-)?[0-9a-hjkmnp-tv-z]{8}\.tmp", re.DOTALL
 )
-"""The names of temporary files, with the id of their process and where it can be looked up.
+"""Matches the names of temporary files: the writing process's id, and its process namespace.
 
 Earlier versions wrote neither of these, or only the id.
 """
 _STALE_SECONDS = 3_600.0
 """Seconds after which a process on another machine is assumed to have stopped writing a file."""
 _OWN_STALE_SECONDS = 60.0
-"""The same for a process that was looked up and has ended, unless all such files are wanted."""
+"""Seconds to keep a file whose process, in this process namespace, has ended."""
 _UNKNOWN_STALE_SECONDS = 24 * 3_600.0
 """The same for a temporary file whose name has no process id."""
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
@@ -98,7 +98,7 @@ class Attributes(NamedTuple):
 
     @classmethod
     def of(cls, path: Path) -> Self:
-        """Return those of a file.
+        """Return the attributes of a file.
 
         Raises:
             OSError: the file is missing or cannot be examined.
@@ -120,9 +120,9 @@ class Attributes(NamedTuple):
         )
 
     def apply(self, file: int, path: Path) -> None:
-        """Give them to an open file, except its times; what the system refuses is left out.
+        """Set the attributes of an open file, except its times, as far as the system permits.
 
-        A group that cannot be set gets no more rights than everyone has.
+        If the group cannot be set, the file's group gets no more rights than everyone has.
 
         Raises:
             OSError: the permissions cannot be set.
@@ -219,7 +219,7 @@ def replace_unchanged(path: Path, before: bytes, after: bytes) -> None:
         Conflict: they are not, or the file is missing.
         StorageError: the file cannot be written; the old file is unchanged.
     """
-    changed = Conflict(f"{path} was changed meanwhile", "try again")
+    changed = Conflict(f"{path} was changed in the meantime", "try again")
 
     def last_look() -> None:
         if plain_files.read(path, sys.maxsize - 1) != before:
@@ -348,7 +348,7 @@ def _rename_to(source: Path, target: Path) -> None:
 
 
 def _move_to_mount(source: Path, target: Path) -> None:
-    """Move a file to a free name on another mount by a copy; it must not change meanwhile."""
+    """Move a file to a free name on another mount by a copy; it must not change before the end."""
     attributes = Attributes.of(source)
     data = plain_files.read(source, sys.maxsize - 1)
     create(target, data, attributes)

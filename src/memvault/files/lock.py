@@ -200,7 +200,7 @@ class FileLock:
         if not acquired:
             os.close(handle)
             return False
-        if not _is_same_file(handle, self.path):  # the folder was deleted meanwhile
+        if not _is_same_file(handle, self.path):  # the folder was deleted in the meantime
             self._marker.release()
             os.close(handle)
             return self.acquire(max(0.0, deadline - time.monotonic()))
@@ -224,7 +224,7 @@ class FileLock:
         try_lock: Callable[[], bool] = partial(_try_lock, handle)
         while True:
             if not self._makes_folder:
-                os.stat(self.path)  # fails if it was deleted meanwhile
+                os.stat(self.path)  # fails if it was deleted in the meantime
             try:
                 if try_lock():
                     return True

@@ -36,7 +36,7 @@ class ConcurrentEdit(Conflict):
     """A file or the branch changed during the sync; a retry includes the change."""
 
     def __init__(self, name: str) -> None:
-        super().__init__(f"{replace_surrogates(name)} was changed meanwhile", "try again")
+        super().__init__(f"{replace_surrogates(name)} was changed in the meantime", "try again")
 
 
 def fast_forward(

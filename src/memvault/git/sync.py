@@ -113,7 +113,7 @@ def sync(call: Call, agree: setup.Agree | None = None) -> SyncedVault:
                     message = "is a git repository of its own, so it is not synced"
                     call.notes += [f"{path} {message}: {program.HINT}" for path in nested]
                 return cast("SyncedVault", done)
-    raise Conflict(f"Others changed or pushed meanwhile, {_TRIES} times", "memvault git sync")
+    raise Conflict(f"Others changed or pushed in between, {_TRIES} times", "memvault git sync")
 
 
 def _note_problems(call: Call, git: Git, tree: str) -> None:
@@ -133,13 +133,13 @@ def _note_problems(call: Call, git: Git, tree: str) -> None:
         after = data.get(new.name, b"")
         if b"\0" in after[:_TEXT_HEAD_BYTES] and not paths.is_memory_path(path):
             continue  # binary
-        if has_conflict_markers(decode(after).text):
+        if has_conflict_markers(decode(after, call.settings.encoding).text):
             call.notes.append(
                 f"{replace_surrogates(path)} is shared with the marks of a conflict in it"
             )
-        on_write, detector = call.settings.secrets.on_write, call.settings.detector
+        on_write = call.settings.secrets.on_write
         before = data.get(old.name, b"") if old else b""
-        secrets = writer.added_secrets(before, after, detector) if on_write != "off" else []
+        secrets = writer.added_secrets(before, after, call.settings) if on_write != "off" else []
         if secrets and on_write == "refuse":
             raise Refused(
                 f"{replace_surrogates(path)} contains a secret, and memvault.toml refuses secrets",
@@ -199,7 +199,7 @@ def _merge_remote(
     """Merge the remote branch with HEAD, and check the result out; return its commit.
 
     Raises:
-        ConcurrentEdit: files changed meanwhile; nothing else has.
+        ConcurrentEdit: files changed in the meantime; nothing else has.
         Refused: the result has unsafe names, or changes a file that git or another program may run.
     """
     git = repository.git

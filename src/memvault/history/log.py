@@ -149,7 +149,14 @@ def compare_revisions(
         "filePath": named.path,
         "from": revision,
         "to": other or "now",
-        **difference(first, second, revision, other or "now", masking(call, named.memory)),
+        **difference(
+            first,
+            second,
+            revision,
+            other or "now",
+            call.settings.encoding,
+            masking(call, named.memory),
+        ),
     }
 
 
@@ -165,14 +172,20 @@ def masking(call: Call, memory: Memory | None) -> Callable[[str], str]:
 
 
 def difference(
-    first: bytes, second: bytes, before: str, after: str, transform: Callable[[str], str] = str
+    first: bytes,
+    second: bytes,
+    before: str,
+    after: str,
+    encoding: str,
+    transform: Callable[[str], str] = str,
 ) -> LineChanges:
     """Return the numbers of added and removed lines of two versions, and a unified diff.
 
-    The diff compares the results of applying ``transform`` to both texts, for example to mask
-    secrets; the numbers count the lines of the original texts.
+    ``before`` and ``after`` are the names of the versions, and ``encoding`` is that of
+    ``document.decode``. The diff compares the results of applying ``transform`` to both texts, for
+    example to mask secrets; the numbers count the lines of the original texts.
     """
-    old, new = document.decode(first).text, document.decode(second).text
+    old, new = (document.decode(data, encoding).text for data in (first, second))
     lines = shown = _diff_lines(old, new, before, after)
     masked = transform(old), transform(new)
     if masked != (old, new):

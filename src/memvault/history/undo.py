@@ -1,8 +1,8 @@
 """Undo of a change set: planned first, then applied file by file.
 
-All steps of a call on one file are reverted at once: from the bytes that the call left to those
-that it found. If a file has other bytes by now, neither it nor any other file of that change is
-touched. Steps that are already reverted, by an undo that was killed, are skipped.
+All steps of a call on one file are reverted together: the file gets the bytes that it had before
+the call. If a file has changed since the call, no file of that call's change is touched. Steps
+that an interrupted undo has already reverted are skipped.
 """
 
 from __future__ import annotations
@@ -32,12 +32,13 @@ _MAX_NAMED = 5
 
 
 class RevertStep(NamedTuple):
-    """The reversal of one file: from the etag that a change left to the etag that it found.
+    """The reversal of a change to one file.
 
-    ``left`` and ``found`` are empty if there was no file. ``kept`` names the revision that has the
-    bytes or, if ``trashed`` is set, the folder in the trash. Older journals do not record the etag
-    of files in the trash, so ``found`` may be empty for those. ``respelled`` is the path of another
-    step if both are one file where case is ignored.
+    ``found`` is the file's etag before the change and ``left`` the etag after it; each is empty if
+    there was no file then. ``kept`` is the revision with the earlier bytes or, if ``trashed`` is
+    set, the folder in the trash. Older journals do not record the etag of files in the trash, so
+    ``found`` may be empty for those. ``respelled`` is the path of another step whose path is that
+    of the same file where case is ignored.
     """
 
     path: str
@@ -124,12 +125,13 @@ class Undone(NamedTuple):
 
 
 def undo(call: Call, change: JournalEntry, keeps_changed: bool = False) -> Undone:
-    """Undo a change; with ``keeps_changed``, memories whose files have changed since are kept.
+    """Undo a change; with ``keeps_changed``, files that have changed since stay as they are.
 
     Raises:
-        Conflict: files have changed since; ``changedFiles`` in its details are all of several.
+        Conflict: files have changed since; if there are several, its details list them under
+            ``changedFiles``.
         NotFound: the earlier bytes are no longer kept.
-        Refused: the change names a path that is not a file of the vault.
+        Refused: a path in the change is not a file of the vault.
     """
     call.change_set.reverts = change.change_id
     with contextlib.ExitStack() as locks:
@@ -361,7 +363,7 @@ def _respell(store: MemoryStore, old: RevertStep, new: RevertStep) -> None:
         now = plain_files.read(store.root / old.path)
         store.changes.move(old.path, [new.path], now, earlier, new.subject)
     except (FileNotFoundError, NotFound) as error:
-        raise Conflict(f"{old.path} was changed meanwhile", "try again") from error
+        raise Conflict(f"{old.path} was changed in the meantime", "try again") from error
 
 
 def _apply(store: MemoryStore, step: RevertStep, moves: bool) -> None:
@@ -386,10 +388,10 @@ def _apply(store: MemoryStore, step: RevertStep, moves: bool) -> None:
             if step.left:
                 now = plain_files.read(store.root / path)
                 if etag(now) != step.left:
-                    raise Conflict(f"{path} was changed meanwhile", "try again")
+                    raise Conflict(f"{path} was changed in the meantime", "try again")
                 changes.replace(path, now, earlier, step.subject)
             else:
                 like = store.history.attributes(step.subject.mem_id, step.kept)
                 changes.create([path], earlier, step.subject, like)
     except (FileNotFoundError, FileExistsError) as error:
-        raise Conflict(f"{path} was changed meanwhile", "try again") from error
+        raise Conflict(f"{path} was changed in the meantime", "try again") from error

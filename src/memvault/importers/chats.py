@@ -29,22 +29,22 @@ def conversation(
     times: tuple[str, str],
     **header: Any,
 ) -> ImportedNote | Unreadable:
-    """Return a conversation as a note, with secrets masked, unless nothing was said.
+    """Return a conversation as a note, with secrets masked, unless it has no text.
 
     ``place`` is where it is in the source; ``times``, in ISO 8601, are its first and its last.
     """
     created, modified = times
-    said = [turn for turn in turns if turn.text.strip()]
-    if not said:
+    worded = [turn for turn in turns if turn.text.strip()]
+    if not worded:
         return Unreadable(place, "its messages have no text" if turns else "it has no messages")
-    for text in (title, *(turn.text for turn in said)):
+    for text in (title, *(turn.text for turn in worded)):
         try:
             title = create.title_of(_EMBED.sub("", text))
             break
         except UsageError:
             title = "Conversation"
     day = clock.local(created) if created else ""
-    body = "\n\n".join(f"## {turn.speaker}\n\n{turn.text.strip()}" for turn in said)
+    body = "\n\n".join(f"## {turn.speaker}\n\n{turn.text.strip()}" for turn in worded)
     path = note_path(f"{day} {title}".strip(), *filter(None, [day[:4]]))
     header |= {"title": title, "created": created, "modified": modified or created}
     return ImportedNote(key, path, body, header, masked=True)

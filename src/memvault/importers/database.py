@@ -156,7 +156,7 @@ def _reason(error: BaseException) -> str:
     if isinstance(error, MemoryError):
         return "it takes more memory than an import may use"
     if str(error) == "interrupted":
-        return f"one row takes more than {_SECONDS} seconds"
+        return f"reading one row takes more than {_SECONDS} seconds"
     if "prohibited" in str(error) or "not authorized" in str(error):
         return f"it computes a value that its program stores: {error}"
     return str(error)

@@ -177,7 +177,7 @@ class SourceReader:
             seen.restart()
 
     def close(self) -> None:
-        """End the process, whatever it does."""
+        """Kill the process, even while it works."""
         if self._process is not None:
             self._process.terminate()  # it handles no signal, whatever it does
             self._process.wait()

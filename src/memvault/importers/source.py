@@ -175,7 +175,7 @@ def _why_no_file(path: str) -> str:
     """Return why a path is no plain file; empty if it is one."""
     try:
         mode = os.lstat(path).st_mode
-    except OSError as error:  # deleted meanwhile, or in /proc
+    except OSError as error:  # deleted in the meantime, or in /proc
         return error.strerror or str(error)
     if stat.S_ISREG(mode):
         return ""

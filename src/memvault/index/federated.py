@@ -254,7 +254,7 @@ class FederatedView:
         return self._records("", lambda view: view.records())
 
     def dated(self, days: DateRange) -> Iterator[MemoryRecord]:
-        """Yield the records of the memories with a day among the given ones, and a few others."""
+        """Yield the records of memories with a date in a range, and possibly a few others."""
         return self._records("", lambda view: view.dated(days))
 
     def latest(self, limit: int, offset: int) -> tuple[list[MemoryRecord], int]:

@@ -380,7 +380,7 @@ class View(Protocol):
         """Yield the record of every memory."""
 
     def dated(self, days: DateRange) -> Iterator[MemoryRecord]:
-        """Yield the records of the memories with a day among the given ones, and a few others."""
+        """Yield the records of memories with a date in a range, and possibly a few others."""
 
     def latest(self, limit: int, offset: int) -> tuple[list[MemoryRecord], int]:
         """Return a page of the records, last modified first, and the number of all."""

@@ -7,9 +7,7 @@ process does. Nothing that such a call returns has to be acknowledged.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterator, Mapping
-from contextlib import contextmanager
-from functools import partial
+from collections.abc import Callable, Hashable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -63,15 +61,11 @@ def only_reads(name: str, arguments: Mapping[str, Any]) -> bool:
 
 
 class TooHeavy(Exception):
-    """Raised for a call that turned out to be heavy while it waited, and was not started."""
+    """Raised for a call that turned out to be heavy while it waited; it was not started."""
 
 
 class Reads(Protocol):
     """A way to run tools that only read."""
-
-    @property
-    def is_failing(self) -> bool:
-        """Whether it runs no calls for a while."""
 
     def takes(self, name: str, arguments: Mapping[str, Any]) -> bool:
         """Return whether it runs a call now."""
@@ -86,6 +80,14 @@ class Reads(Protocol):
         Raises:
             MCPError: there is no such tool.
         """
+
+
+class HeavyReads(Reads, Protocol):
+    """A way to run heavy reads, which may fail for a while."""
+
+    @property
+    def is_failing(self) -> bool:
+        """Whether it runs no calls for a while."""
 
 
 class Lane(NamedTuple):
@@ -119,8 +121,11 @@ class Lane(NamedTuple):
             self.costs.note(key, read.tool, seconds)
 
 
-def shared_lane(slots: int, shares: FairShares, costs: CallCosts, heavy: Reads) -> Lane:
-    """Return a lane of which no key has more than half, and from which ``heavy`` takes calls."""
+def shared_lane(slots: int, shares: FairShares, costs: CallCosts, heavy: HeavyReads) -> Lane:
+    """Return a lane that gives a key at most half of its slots.
+
+    It rejects heavy calls, unless ``heavy`` fails to run them.
+    """
     queue = RequestQueue(max(1, slots // 2), slots, shares=shares)
     return Lane(queue, costs, lambda: heavy.is_failing)
 
@@ -136,11 +141,6 @@ class LocalReads:
         self._opened: set[Workspace] = set()
         self._threads = anyio.CapacityLimiter(math.inf)  # the queue limits them
 
-    @property
-    def is_failing(self) -> bool:
-        """Return False: threads do not fail."""
-        return False
-
     def takes(self, name: str, arguments: Mapping[str, Any]) -> bool:
         """Return whether a call only reads."""
         return only_reads(name, arguments)
@@ -150,22 +150,22 @@ class LocalReads:
     ) -> types.CallToolResult:
         """Run a tool in a thread; raises as ``Read.run`` and ``Lane.enter``."""
         slots = await self._lane.enter(read, key, request)
-        is_first = len(self._opened) < len(self._workspaces)
-        charge = partial(self._lane.charge, read, key, is_first=is_first)
-        return await in_thread(partial(self._run, read), self._threads, *slots, charge=charge)
+        is_first = True
 
-    def _run(self, read: Read) -> types.CallToolResult:
-        with self._workspace() as workspace:
-            return read.run(workspace, self._offer)
+        def work() -> types.CallToolResult:
+            nonlocal is_first
+            workspace = self._idle.pop()
+            is_first = workspace not in self._opened
+            try:
+                return read.run(workspace, self._offer)
+            finally:
+                self._opened.add(workspace)
+                self._idle.append(workspace)
 
-    @contextmanager
-    def _workspace(self) -> Iterator[Workspace]:
-        workspace = self._idle.pop()
-        try:
-            yield workspace
-        finally:
-            self._opened.add(workspace)
-            self._idle.append(workspace)
+        def charge(seconds: float) -> None:
+            self._lane.charge(read, key, seconds, is_first)
+
+        return await in_thread(work, self._threads, *slots, charge=charge)
 
     def close(self) -> None:
         """Close the workspaces, when their calls have ended."""
@@ -177,18 +177,13 @@ class LocalReads:
 class FairReads:
     """Runs heavy reads apart, so that other reads do not wait for them."""
 
-    def __init__(self, cheap: Reads, heavy: Reads, costs: CallCosts) -> None:
+    def __init__(self, cheap: Reads, heavy: HeavyReads, costs: CallCosts) -> None:
         self._cheap = cheap
         self._heavy = heavy
         self._costs = costs
 
-    @property
-    def is_failing(self) -> bool:
-        """Whether calls that are not heavy run nowhere for a while."""
-        return self._cheap.is_failing
-
     def takes(self, name: str, arguments: Mapping[str, Any]) -> bool:
-        """Return whether one of both runs a call now."""
+        """Return whether one of the two runs a call now."""
         return self._cheap.takes(name, arguments)
 
     async def run(

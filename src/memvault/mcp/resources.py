@@ -94,8 +94,8 @@ def listed(call: Call, cursor: str | None) -> types.ListResourcesResult:
     """Return one page of the memories, in the order of their memIds.
 
     The cursor is the last memId of the previous page, so that no memory is left out or repeated
-    when others are added or removed meanwhile. A memory whose memId holds a secret is left out,
-    because its address would reveal it.
+    when others are added or removed. A memory whose memId contains a secret is left out, because
+    its address would reveal it.
     """
     from memvault.recall.filters import Filters
 

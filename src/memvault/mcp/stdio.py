@@ -38,8 +38,8 @@ _FLUSH_TIMEOUT = 2.0
 def claimed_stdio() -> Iterator[tuple[int, int]]:
     """Yield private descriptors of standard input and output, for the protocol only.
 
-    Meanwhile descriptor 0 is empty and descriptor 1 is standard error, so that nothing that a
-    library or a program started by a tool reads or prints disturbs the protocol.
+    Within the block, descriptor 0 is empty and descriptor 1 is standard error, so that libraries
+    and programs started by a tool cannot disturb the protocol by reading or printing.
 
     Raises:
         UsageError: the process was started without standard input or output.
@@ -89,7 +89,7 @@ def read_messages(descriptor: int, refuse: Callable[[types.JSONRPCError], None])
 
 
 def _lines(descriptor: int) -> Iterator[bytes]:
-    """Yield the lines of the input; of one that is too long, one byte more than may be in it."""
+    """Yield the lines of the input; one that is too long is cut to ``_MAX_LINE + 1`` bytes."""
     with os.fdopen(descriptor, "rb", closefd=False) as file:
         while line := file.readline(_MAX_LINE + 1):
             yield line
@@ -105,7 +105,7 @@ def _deliver(
 
 
 def _message(line: bytes) -> SessionMessage | types.JSONRPCError | None:
-    """Return the message of a line, the answer to a line that is none, or None for no answer."""
+    """Return the message in a line, or the answer to an invalid line, or None for no answer."""
     if not line.strip():
         return None
     if len(line) > _MAX_LINE:

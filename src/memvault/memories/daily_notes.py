@@ -130,7 +130,7 @@ def ensure(store: MemoryStore, day: date, item: str = "") -> tuple[Memory, bool]
     """
     where = place(store.root, store.settings)
     path = where.path_of(store.root, day)
-    for _ in range(2):  # another process may create it, or move it away, meanwhile
+    for _ in range(2):  # another process may create it, or move it away, in the meantime
         try:
             return store.read(path), False
         except NotFound:
@@ -208,10 +208,11 @@ def _item(text: str, moment: datetime) -> str:
 
 
 def _with_item(body: str, item: str, newline: str, heading: str = "") -> tuple[str, int]:
-    """Return a body with an item below a heading, and the number of characters behind the item.
+    """Add an item below a heading; return the body and the number of characters after the item.
 
-    A missing heading is added at the end of the body; without a heading the item goes there. It
-    continues a list that is there. Without an item the body stays as it is.
+    If the heading is missing, it is added at the end of the body. If ``heading`` is empty, the
+    item itself is added there. The item continues an existing list. If ``item`` is empty, the body
+    is unchanged.
     """
     wanted = heading.strip().lstrip("#").strip()
     marks = list(headings(body)) if wanted else []

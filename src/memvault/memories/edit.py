@@ -25,7 +25,7 @@ _MAX_ATTEMPTS = 6
 def retry_on_conflict(
     store: MemoryStore, memory: Memory, change: Callable[[Memory], WriteResult]
 ) -> WriteResult:
-    """Change a memory; if its file was saved meanwhile, read it again and retry.
+    """Change a memory; if its file was saved in the meantime, read it again and retry.
 
     Raises:
         Conflict: the file was saved during every attempt.

@@ -113,7 +113,7 @@ def _replace_counts(folder: Path, stored: Counts) -> None:
 def _read_counts(folder: Path) -> Counts:
     """Return the intact entries of both files.
 
-    The recent recalls are read first, because they may be moved to the other file meanwhile.
+    The recent recalls are read first, because they may be moved to the other file in the meantime.
     """
     entries: Counts = {}
     lines: list[bytes] = []
@@ -177,7 +177,7 @@ def search(
     """Search the memories of a type that are not archived and not examples, best match first.
 
     With ``only_current``, memories that are replaced, expired or not yet valid are excluded;
-    without ``strict``, weak matches are included.
+    without ``strict``, memories that are unlikely to answer are included.
 
     Raises:
         UsageError: the query is empty.

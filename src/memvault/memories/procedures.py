@@ -234,7 +234,7 @@ def recall_procedures(
         only_current=True,
         strict=False,
     )
-    relevant = [entry for entry in found if entry.in_title or entry.strength != "weak"]
+    relevant = [entry for entry in found if entry.in_title or entry.is_relevant]
     known = [procedure_of(entry.memory) for entry in relevant]
     return sorted(known, key=lambda entry: (-entry.success_rate, -entry.usage_count)), notes
 

@@ -1,9 +1,10 @@
 """Renaming and moving of memories, and rewriting the links that refer to them by the old name.
 
-A wikilink keeps its form: a link by title gets the new title, a link by path the new path, and its
-heading, its alias and everything else are kept; a name that would end the link early is replaced by
-the memId. Other links are relative to the folder of their file, so that those of a memory that
-moves, also to pictures and other files, are rewritten too. A link by memId does not change.
+A wikilink keeps its form: a link by title gets the new title, a link by path the new path. Its
+heading, its alias and everything else stay. If the new name contains characters that would end the
+link, the memId replaces it. Markdown links are relative to the folder of their file, so a memory
+that moves also gets new targets for its own links, including those to pictures and other files. A
+link by memId does not change.
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ def plan_rename(
 
     Raises:
         UsageError: the new title or place is invalid, such as a folder that is not searched.
-        NotFound: the memory's file was moved or deleted meanwhile.
+        NotFound: the memory's file was moved or deleted in the meantime.
         Refused: the place is outside the vault, or contains a secret.
         Conflict: another file has that path.
     """
@@ -92,30 +93,32 @@ def plan_rename(
     return plan._replace(others=list(_link_rewrites(store, links, plan)))
 
 
-def plan_retyping(
-    store: MemoryStore, graph: LinkGraph, memory: Memory, kind: str
-) -> RenamePlan | None:
-    """Plan the changes of other memories if a new type moves a memory; None if it stays there.
+class Retyping(NamedTuple):
+    """The path to which a new type moves a memory, and the other memories with their new bytes."""
+
+    path: str
+    edited: list[tuple[Memory, bytes]]
+
+    def rewrite_links(self, store: MemoryStore, moved: Memory) -> None:
+        """Write the other memories after the move, unless it went to another path.
+
+        Raises:
+            Conflict: a file was changed in the meantime.
+        """
+        for other, data in self.edited if moved.path == self.path else ():
+            store.rewrite(other, data)
+
+
+def plan_retyping(store: MemoryStore, graph: LinkGraph, memory: Memory, path: str) -> Retyping:
+    """Plan the changes of other memories for a new type that moves a memory to a path.
 
     Raises:
-        Refused: the folder of the type is ignored, or leads through a link.
+        Conflict: a file was changed in the meantime.
+        Refused: a file cannot be changed.
     """
-    path = store.path_of_type(memory, kind)
-    if not path:
-        return None
     plan = RenamePlan(memory, memory.title, path, [])
-    return plan._replace(others=list(_link_rewrites(store, graph, plan)))
-
-
-def apply_to_others(store: MemoryStore, plan: RenamePlan) -> None:
-    """Rewrite the links in other memories after the memory of a plan was moved.
-
-    Raises:
-        Conflict: a file was changed meanwhile.
-        Refused: a header cannot be patched.
-    """
-    for other, data in _edited(store, plan):
-        store.rewrite(other, data)
+    plan = plan._replace(others=list(_link_rewrites(store, graph, plan)))
+    return Retyping(path, _edited(store, plan))
 
 
 def _is_taken(store: MemoryStore, path: str, source: str) -> bool:
@@ -328,7 +331,7 @@ def rename(store: MemoryStore, renaming: RenamePlan) -> Memory:
     """Apply a rename plan, each file in one step; return the renamed memory.
 
     Raises:
-        Conflict: a file was changed meanwhile; the changes made before form one change set to undo.
+        Conflict: a file was changed in the meantime; earlier changes form a change set to undo.
         Refused: a header cannot be patched.
     """
     memory, body = renaming.memory, None
@@ -345,7 +348,7 @@ def rename(store: MemoryStore, renaming: RenamePlan) -> Memory:
         if "title" in memory.metadata or heading is not None or says:
             changes = {**changes, "title": renaming.title, **modified_now(memory)}
             body = body if heading is None else heading
-    # The target of the links first, as it may have been changed meanwhile.
+    # The target of the links first, as it may have been changed in the meantime.
     if renaming.path != memory.path:
         done = store.rename(memory, renaming.path, changes, body).memory
     else:
@@ -362,9 +365,13 @@ def _edited(store: MemoryStore, plan: RenamePlan) -> list[tuple[Memory, bytes]]:
         if entry.memory.path != plan.memory.path:
             data, _ = store.read_bytes(entry.memory.path)
             if document.etag(data) != entry.memory.etag:
-                raise Conflict(f"{entry.memory.path} was changed meanwhile", "try again")
+                raise Conflict(f"{entry.memory.path} was changed in the meantime", "try again")
             store.require_writable(entry.memory.path)
-            edited.append((entry.memory, document.edit(data, entry.changes, entry.body, encoding)))
+            try:
+                new = document.edit(data, entry.changes, entry.body, encoding)
+            except Refused as error:
+                raise Refused(f"{entry.memory.path}: {error}", error.hint) from error
+            edited.append((entry.memory, new))
     return edited
 
 

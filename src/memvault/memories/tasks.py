@@ -88,7 +88,7 @@ def tasks_in(store: MemoryReader, records: Iterable[MemoryRecord]) -> Iterator[T
     for record in records:
         try:
             data, _ = store.read_bytes(record.path)
-            if _SIGN.search(decode(data).text):
+            if _SIGN.search(decode(data, store.settings.encoding).text):
                 yield from tasks_of(store.read(record.path))
         except MemvaultError:
             continue

@@ -161,7 +161,7 @@ def span_proximity(found: DateRange, other: DateRange) -> float:
 
 
 def days_near(found: DateRange, min_proximity: float) -> DateRange:
-    """Return the days that are at least so near to a span, as ``span_proximity`` rates them."""
+    """Widen a span to all days whose ``span_proximity`` to it is at least ``min_proximity``."""
     gap = 1 + _length(found) * (math.log2(1 / min_proximity) - 1)
     return found.widened(math.ceil(gap))
 

@@ -236,7 +236,7 @@ class RecallEngine:
             except StaleView as error:
                 self.invalidate()
                 if left == 0:
-                    changed = MemvaultError("The memories keep changing meanwhile", "try again")
+                    changed = MemvaultError("The memories keep changing", "try again")
                     raise (error.reason or changed) from error
         raise AssertionError("the last attempt returns or raises")
 

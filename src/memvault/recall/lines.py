@@ -37,7 +37,7 @@ def best_sentence(text: str, query: Query, analyser: Analyser) -> str:
 
 def one_line(
     memory: Memory,
-    told: str,
+    passage: str,
     detector: SecretDetector,
     marks: Iterable[str] = (),
     vault: str = "",
@@ -49,7 +49,8 @@ def one_line(
     """
     name = f"{vault}:{memory.mem_id}" if vault else memory.mem_id
     title, reference = memory.title, "; ".join([name, *marks])
-    text = told[len(title) :].lstrip(" .:–-") if told.startswith(title) else told
+    text = passage.removeprefix(title)
+    text = text.lstrip(" .:–-") if text != passage else text
     if not allows(memory.metadata):
         secrets = detector.values(f"{memory.title}\n{memory.body}")
         title, text = detector.masked_part(title, secrets), detector.masked_part(text, secrets)

@@ -205,9 +205,9 @@ def _likeness_with_shared_words(
 
 
 def _identifies_older(old: Ranked, new: Ranked) -> bool:
-    """Return whether the query's words identify the older of two memories and not the newer one.
+    """Return whether a query identifies the older of two memories and not the newer one.
 
-    So do its numbers and identifiers.
+    It does so by its words, or by its numbers and identifiers.
     """
     numbers = old.row.sentences.number_coverage or 0.0
     if numbers > (new.row.sentences.number_coverage or 0.0):

@@ -64,7 +64,7 @@ def fit(index: Index, settings: RankingSettings) -> VectorFit | None:
     """Fit and store the factor of a vault that a chosen embedder has embedded.
 
     The factor is 1 if there are too few questions, or no other factor is better. Returns None if
-    memories change meanwhile; the factor then stays as it is.
+    memories change in the meantime; the factor then stays as it is.
 
     Raises:
         EmbedderError: the model cannot be used.
@@ -135,8 +135,8 @@ def _spread(record: MemoryRecord) -> tuple[int, str]:
 def _question(memory: Memory, analyser: QueryAnalyser) -> _Question | None:
     """Return a memory's title, or else its first heading, as a question; None if neither is one.
 
-    The text is removed wherever it is a title, an alias or a heading, as is the file's name. A
-    title or heading that says little is no question.
+    Titles, aliases and headings with this text are removed, and the file's name. A title or
+    heading with few words is not a question.
     """
     names = [memory.title, *(text for *_, text in headings(memory.body))]
     text = next((name for name in names if len(parse(name, analyser).words) >= _MIN_WORDS), None)

@@ -106,7 +106,7 @@ _NEEDED = {
     "credentials in a header": ("earer", "asic", "oken"),
     "private key": ("PRIVATE KEY", "Private-Lines"),
 }
-"""What a text with a secret of a kind contains beside the kind's mark."""
+"""Words of which a text with a secret of a kind contains one, besides the kind's mark."""
 _AFTER_KEYWORD = frozenset({"credentials in a header", "AWS secret key"})
 _LINE_END = lazy_pattern("\n")
 
@@ -114,7 +114,7 @@ _LINE_END = lazy_pattern("\n")
 class Secret(NamedTuple):
     """A secret: its kind, its start and end in the text, and its line, counted from 1.
 
-    ``values`` are the secret as it is written and as it is read without markup, if both are found.
+    ``values`` are the secret with the markup in the text and without it, as far as both are found.
     """
 
     kind: str
@@ -124,7 +124,7 @@ class Secret(NamedTuple):
     values: tuple[str, ...]
 
     def is_in(self, known: Container[str]) -> bool:
-        """Return whether it is one of the ``known`` secrets, however it is spelled here."""
+        """Return whether ``known`` contains each of its values, with and without markup."""
         return all(value in known for value in self.values)
 
 

@@ -16,7 +16,7 @@ _HEX = "[0-9a-f]"
 _ANY = "[A-Za-z0-9]"
 _URL = "[A-Za-z0-9_-]"
 _GAP = r"(?:[\s\"',>-]|\\[nr])"
-"""What may separate the lines of a key: line ends, also escaped ones, and quoting."""
+"""Matches the separators between the lines of a key: line ends, also escaped ones, and quoting."""
 _LINE = "[A-Za-z0-9+/=]"
 _PLACEHOLDERS = frozenset(  # and default passwords of servers, common in documentation
     "password passwd pass passphrase pwd psw secret changeme example token username user "
@@ -29,14 +29,15 @@ _PLACEHOLDERS = frozenset(  # and default passwords of servers, common in docume
 OUR_MARK = "mvt_"
 """The prefix of tokens for a served vault."""
 SHORTEST_WORD = 20
-"""Minimum length of a secret that is a word of its own, with the text required next to it."""
+"""Minimum length of a match of an ``is_word`` format, including the context that it requires."""
 
 
 class SecretPattern(NamedTuple):
-    """A format of secrets: their kind, the marks of which each has one, and the pattern.
+    """A format of secrets: their kind, their marks, and the pattern.
 
-    If the pattern has a group, that is the secret. A match of an ``is_word`` format has no
-    whitespace and at least ``SHORTEST_WORD`` characters, including its mark.
+    Each match contains one of the marks. If the pattern has a group, that is the secret. A match
+    of an ``is_word`` format has no whitespace and at least ``SHORTEST_WORD`` characters, including
+    its mark.
     """
 
     kind: str

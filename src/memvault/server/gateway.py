@@ -165,8 +165,9 @@ class HttpGateway:
                 return _error_response(
                     503, f"The vault {vault} cannot be read", "ask who serves it"
                 )
-            request_key = request.headers.get(SESSION, ""), _request_id(body)
-            if refused := self._check_id(request_key, body):
+            request_id = _request_id(body)
+            request_key = request.headers.get(SESSION, ""), request_id or ""
+            if refused := self._check_id(request_key, request_id is not None):
                 self._log_refusal(token, vault, "invalid")
                 return refused
             await self._answer(manager, request_key, exchange)
@@ -174,9 +175,9 @@ class HttpGateway:
             slot.leave()
         return None
 
-    def _check_id(self, request_key: tuple[str, str], body: bytes) -> Response | None:
+    def _check_id(self, request_key: tuple[str, str], is_valid: bool) -> Response | None:
         """Return the response that refuses the id of a request, or None."""
-        if _has_wrong_id(body):  # the SDK would take it for a notification
+        if not is_valid:  # the SDK would take it for a notification
             return _error_response(
                 400, "The request's id is not a text or an integer", "give each request one"
             )
@@ -393,19 +394,15 @@ def _is_notification(part: Message) -> bool:
     return isinstance(message, dict) and "method" in message and "id" not in message
 
 
-def _has_wrong_id(body: bytes) -> bool:
-    """Return whether a JSON-RPC request has an id of an invalid type."""
-    message = _message(body)
-    is_request = isinstance(message, dict) and "method" in message and "id" in message
-    return is_request and not has_valid_id(message)
+def _request_id(body: bytes) -> str | None:
+    """Return the id of a JSON-RPC request, or None if it has an invalid type.
 
-
-def _request_id(body: bytes) -> str:
-    """Return the id of a JSON-RPC request; empty for others, such as an answer to the server."""
+    It is empty for other messages, such as a notification or an answer to the server.
+    """
     message = _message(body)
-    is_request = isinstance(message, dict) and "method" in message
-    request_id = message.get("id") if is_request else None
-    return str(request_id) if isinstance(request_id, int | str) else ""
+    if not isinstance(message, dict) or "method" not in message or "id" not in message:
+        return ""
+    return str(message["id"]) if has_valid_id(message) else None
 
 
 def _error_response(

@@ -389,7 +389,7 @@ async def _reap_revoked(gateway: HttpGateway, audit: AuditLog, log: RepeatLimiti
         try:
             gateway.drop_revoked()
             last_message = ""
-        except MemvaultError as error:  # meanwhile the gateway refuses every request
+        except MemvaultError as error:  # the gateway refuses every request
             if error.message != last_message:
                 last_message = error.message
                 log_operator_note(error)

@@ -88,7 +88,6 @@ class _Worker:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         try:
-            self.seconds = 0.0
             self._process.stdin.write(_line(read))
             await self._process.stdin.drain()
             while line := await self._process.stdout.readline():
@@ -123,10 +122,6 @@ class _Worker:
         return await self._process.wait()
 
 
-async def _end(worker: _Worker) -> None:
-    await worker.end()
-
-
 def _line(read: Read) -> bytes:
     caller = read.caller._replace(asks=None, prefers=None)  # nobody is asked over the network
     fields = {**read._asdict(), "root": str(read.root), "caller": caller._asdict()}
@@ -149,7 +144,7 @@ class ReadPool:
         self._gives_way = gives_way
         self._idle: list[_Worker] = []
         self._ending: asyncio.TimerHandle | None = None
-        self._background: set[asyncio.Task[None]] = set()
+        self._background: set[asyncio.Task[int | None]] = set()
         self._running: set[asyncio.Task[types.CallToolResult | MCPError]] = set()
         self._ended: deque[float] = deque(maxlen=_MAX_ENDED)
 
@@ -183,7 +178,8 @@ class ReadPool:
     async def _work(
         self, read: Read, key: Hashable, slots: list[QueueSlot]
     ) -> types.CallToolResult | MCPError:
-        """Return what a process answers, from another one if it ends meanwhile."""
+        """Return a process's answer, or another's if the first one ends before it has answered."""
+        found: types.CallToolResult | MCPError
         try:
             for _ in range(_ATTEMPTS):
                 worker = await self._take()
@@ -191,17 +187,15 @@ class ReadPool:
                     found = await worker.answer(read)
                 except _Ended:
                     await self._note_end(worker)
+                    continue
                 except MCPError as refusal:
-                    self._lane.charge(read, key, worker.seconds, worker.is_first)
-                    self._idle.append(worker)
-                    return refusal
+                    found = refusal
                 except BaseException:
                     await worker.end(0)
                     raise
-                else:
-                    self._lane.charge(read, key, worker.seconds, worker.is_first)
-                    self._idle.append(worker)
-                    return found
+                self._lane.charge(read, key, worker.seconds, worker.is_first)
+                self._idle.append(worker)
+                return found
             error = MemvaultError("The process that read the vault has ended", "call again")
         except OSError as reason:
             error = MemvaultError(f"No process can be started: {reason.strerror}", "call again")
@@ -234,7 +228,7 @@ class ReadPool:
 
     def _end_idle(self) -> None:
         while self._idle:
-            task = asyncio.get_running_loop().create_task(_end(self._idle.pop()))
+            task = asyncio.get_running_loop().create_task(self._idle.pop().end())
             self._background.add(task)
             task.add_done_callback(self._background.discard)
 

@@ -122,8 +122,8 @@ def _parse(line: str) -> _Rule | None:
 def _expression(segments: list[str]) -> str:
     """Return the regular expression of a pattern's segments.
 
-    Of the runs of segments between ``**``, all but the last match where they first can, without
-    going back: a later match would leave less of the path for the rest.
+    ``**`` separates the segments into runs. Every run but the last takes its first match, without
+    backtracking: a later match would leave less of the path for the rest.
     """
     runs: list[list[str]] = [[]]
     for segment in segments:
@@ -227,17 +227,23 @@ Levels = tuple[_Level, ...]
 class Exclusions:
     """The files in a vault's folder that are not memories.
 
-    ``patterns`` are those of the setting ``ignore``. The ignore files of subfolders are read when
-    they are needed, and again when they have changed.
+    ``patterns`` are those of the setting ``ignore``. The settings of Obsidian and the ignore files
+    are read when they are needed; the ignore files of subfolders also when they have changed.
     """
 
     def __init__(self, root: Path, patterns: tuple[str, ...] = ()) -> None:
         self.patterns = patterns
         self._root = root
         self._pattern = _settings_pattern(patterns)
-        self._prefixes = tuple(_obsidian_prefixes(root))
         self._read: dict[str, tuple[FileStamp | None, IgnoreFile]] = {}
-        self._top = self._level("", FOLDER_MARKERS)
+
+    @cached_property
+    def _prefixes(self) -> tuple[str, ...]:
+        return tuple(_obsidian_prefixes(self._root))
+
+    @cached_property
+    def _top(self) -> Levels:
+        return self._level("", FOLDER_MARKERS)
 
     def levels(self, folder: str, names: Iterable[str], above: Levels) -> Levels | None:
         """Return the ignore files that apply in a folder; None if the folder is excluded.
@@ -305,10 +311,10 @@ def sources_state(root: Path) -> tuple[FileStamp | None, ...]:
 
 
 def _obsidian_prefixes(root: Path) -> Iterator[str]:
-    """Yield the beginnings of paths that Obsidian excludes, or has for templates or attachments.
+    """Yield the path prefixes of Obsidian's excluded files, templates and attachments.
 
-    A filter of Obsidian that is a regular expression, between slashes, is not applied: the time it
-    takes has no limit.
+    Obsidian's regular expressions, which are written between slashes, are not applied, since their
+    running time is unlimited.
     """
     if not os.path.lexists(root / _OBSIDIAN):
         return

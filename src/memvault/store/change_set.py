@@ -175,7 +175,7 @@ def missing_as_not_found(path: str) -> Iterator[None]:
 def changed_meanwhile(path: str, data: bytes, seen: str) -> Conflict:
     """Return the error for a file whose bytes do not have the etag that was seen."""
     return Conflict(
-        f"{path} was changed meanwhile: its etag is {etag(data)}, not {seen}",
+        f"{path} was changed in the meantime: its etag is {etag(data)}, not {seen}",
         "look at it as it is now, then try again",
     )
 
@@ -235,9 +235,9 @@ class FileRef(NamedTuple):
 class ChangeSet:
     """The file changes of one call: its tool and agent, and the files changed so far.
 
-    ``undoes`` is the id of the change that this call undoes. ``warnings`` are about secrets, and
-    about changes that the journal does not have; then ``is_recorded`` is false. If ``sees_all`` is
-    false, files that belong to other agents are treated as missing.
+    ``undoes`` is the id of the change that this call undoes. ``warnings`` report secrets, and
+    changes that could not be journaled; then ``is_recorded`` is false. If ``sees_all`` is false,
+    files that belong to other agents are treated as missing.
     """
 
     def __init__(
@@ -257,11 +257,11 @@ class ChangeSet:
         """Return whether this call may see a file of the vault."""
         return self.sees_all or not belongs_to_other_agent(path, self.agent)
 
-    def summary(self) -> str:
+    def summary(self, when: str = " before that") -> str:
         """Return which files were changed and how to undo that; empty if there are none."""
         paths = list(dict.fromkeys(entry.path for entry in self.files))
         if not paths:
             return ""
         more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
         undo = "" if not self.is_recorded else f"; memvault undo {self.change_id} takes that back"
-        return f"{paths[0]}{more} was changed before that{undo}"
+        return f"{paths[0]}{more} was changed{when}{undo}"

@@ -132,7 +132,9 @@ class Revisions:
             OSError: it cannot be changed.
             StorageError: it cannot be written.
         """
-        if path.is_relative_to(self._trash):  # it was never moved, or is back
+        if path.is_relative_to(
+            self._trash
+        ):  # a copy: the file is in the vault, never moved or back
             path.unlink()
             self._remove_empty_folders(path)
         else:
@@ -238,7 +240,7 @@ class Revisions:
         Raises:
             FileNotFoundError: the file is missing.
         """
-        # One call may discard thousands, and listing the trash for each would take minutes.
+        # A call may discard thousands of files; listing the trash for each would take minutes.
         last = self._last_discarded
         when = _new_stamp([last] if last else self._names("trash"))
         folder = self._last_discarded = f"{when}-{clock.random_id()}"

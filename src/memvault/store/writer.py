@@ -21,7 +21,7 @@ from memvault.errors import Conflict, FailedCall, MemvaultError, Refused
 from memvault.files import atomic, plain_files
 from memvault.lazy_pattern import lazy_pattern
 from memvault.model import FileState, Memory
-from memvault.secrets.detector import BUILTIN, MASK, Secret, SecretDetector, allows, mask
+from memvault.secrets.detector import MASK, Secret, SecretDetector, allows, mask
 from memvault.settings.vault_settings import Settings
 from memvault.store.change_set import (
     MOVE_INTENT,
@@ -71,23 +71,23 @@ class SecretRejected(Refused):
             self.message = _REFUSED_MESSAGE + _join_places(places)
 
 
-def added_secrets(before: bytes, after: bytes, detector: SecretDetector = BUILTIN) -> list[Secret]:
+def added_secrets(before: bytes, after: bytes, settings: Settings) -> list[Secret]:
     """Return the secrets that a file's new bytes add, unless its header allows them.
 
     ``before`` is empty for a new file.
     """
-    text = document.decode(after).text
-    secrets = detector.find(text)
-    if not secrets or _allows_secrets(after):
+    secrets = settings.detector.find(document.decode(after, settings.encoding).text)
+    if not secrets or _allows_secrets(after, settings.encoding):
         return []
-    known = detector.values(document.decode(before).text)
+    known = settings.detector.values(document.decode(before, settings.encoding).text)
     return [one for one in secrets if not one.is_in(known)]
 
 
-def in_file(path: str, data: bytes, detector: SecretDetector) -> str:
+def in_file(path: str, data: bytes, settings: Settings) -> str:
     """Describe the secrets in a file or its name; empty if its header allows them."""
-    secrets = detector.find(f"{path}\n{document.decode(data).text}")
-    if not secrets or _allows_secrets(data):
+    text = document.decode(data, settings.encoding).text
+    secrets = settings.detector.find(f"{path}\n{text}")
+    if not secrets or _allows_secrets(data, settings.encoding):
         return ""
     lines = ((one.kind, one.line - 1) for one in secrets)
     return _join_places(
@@ -95,21 +95,23 @@ def in_file(path: str, data: bytes, detector: SecretDetector) -> str:
     )
 
 
-def _allows_secrets(data: bytes) -> bool:
+def _allows_secrets(data: bytes, encoding: str) -> bool:
     """Return whether a file's header allows its secrets."""
-    return allows(document.Document.parse(data).header or {})
+    return allows(document.Document.parse(data, encoding=encoding).header or {})
 
 
-def check_masks(before: bytes, after: bytes, detector: SecretDetector) -> Refused | None:
+def check_masks(before: bytes, after: bytes, settings: Settings) -> Refused | None:
     """Return the error for a write that replaces a secret in the file by its mask.
 
     A caller who read a text with masks and writes all of it back would destroy the secret.
     ``before`` is empty for a new file.
     """
-    text = document.decode(after).text
+    detector = settings.detector
+    text = document.decode(after, settings.encoding).text
     if MASK not in text:
         return None
-    old, remaining = document.decode(before).text, detector.values(text)
+    old = document.decode(before, settings.encoding).text
+    remaining = detector.values(text)
     lost_kinds = {kind for value, kind in detector.values(old).items() if value not in remaining}
     for masked in map(mask, sorted(lost_kinds)):
         if text.count(masked) > old.count(masked):
@@ -177,7 +179,7 @@ class VaultWriter:
     ) -> None:
         self.root = root
         self.detector = settings.detector
-        self._on_write = settings.secrets.on_write
+        self._settings = settings
         self._history = history
         self._change_set = change_set
 
@@ -196,13 +198,13 @@ class VaultWriter:
         plain_files.check_size(after)
         if self._change_set.reverts:  # what undo restores was in the file before
             return []
-        lost = check_masks(before, after, self.detector)
+        lost = check_masks(before, after, self._settings)
         if lost is not None:
             raise lost
-        if self._on_write == "off":
+        if self._settings.secrets.on_write == "off":
             return []
-        secrets = added_secrets(before, after, self.detector)
-        if secrets and self._on_write == "refuse":
+        secrets = added_secrets(before, after, self._settings)
+        if secrets and self._settings.secrets.on_write == "refuse":
             raise SecretRejected(secrets, self.detector)
         return secrets
 
@@ -315,8 +317,8 @@ class VaultWriter:
             self._record("removed", path, subject, revision, "")
             return
         self._record("changed", path, subject, revision, etag(after))
-        if self._on_write != "off":
-            self.warn_secrets(path, added_secrets(before, after, self.detector))
+        if self._settings.secrets.on_write != "off":
+            self.warn_secrets(path, added_secrets(before, after, self._settings))
 
     def discard(self, path: str, subject: FileRef) -> TrashedFile:
         """Move a file to the trash; raises as ``Revisions.discard`` does."""
@@ -444,7 +446,9 @@ class VaultWriter:
         require_plain_folders(self.root, PurePosixPath(path).parent.as_posix())
         data = plain_files.read(self.root / path)
         state = FileState(path, len(data), 0, 0, 0)
-        return document.read_memory(data, state, frozenset()) if etag(data) == tag else None
+        if etag(data) != tag:
+            return None
+        return document.read_memory(data, state, frozenset(), self._settings.encoding)
 
     def _record(self, kind: Kind, path: str, subject: FileRef, before: str, after: str) -> None:
         change_set = self._change_set

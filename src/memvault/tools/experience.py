@@ -120,8 +120,8 @@ def recall_fact(
     """Recall facts, the best first, and count the access.
 
     accessCount is how often a fact was recalled on this machine by any tool, including
-    this call. distance is 0 for the same meaning and 1 for nothing in common. Weak matches,
-    in the sense of recall, and archived facts are left out; plain recall finds both.
+    this call. distance is 0 for the same meaning and 1 for nothing in common. Facts that
+    are unlikely to answer and archived facts are left out; plain recall finds both.
     """
     from memvault.memories import experience_search, facts
 
@@ -286,8 +286,8 @@ def recall_procedure(
 ) -> RecalledProcedures:
     """Recall the procedures that fit a context, best success rate first.
 
-    A procedure fits if its name shares a word with the context, or if it matches better than
-    weak, in the sense of recall. Archived, replaced and expired procedures are left out.
+    A procedure fits if its name shares a word with the context, or if recall with strict would
+    find it. Archived, replaced and expired procedures are left out.
     """
     from memvault.memories import procedures
 

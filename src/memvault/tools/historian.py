@@ -50,7 +50,7 @@ from memvault.tools.core.results import (
 )
 
 if TYPE_CHECKING:
-    from memvault.memories.rename import RenamePlan
+    from memvault.memories.rename import Retyping
     from memvault.model import Memory
     from memvault.recall.answer import RecallResult, Strength
     from memvault.recall.filters import Filters
@@ -433,7 +433,8 @@ def memory_remember(
         target = call.resolve(file_path)
         moving = _plan_retyping(call, target, chosen.name)
         memory = edit.update(call.store, target, name, content, chosen.name, header).memory
-        _follow(call, moving, memory)
+        if moving is not None:
+            moving.rewrite_links(call.store, memory)
     else:
         memory = create.add(call.store, name, content, chosen.name, header)
     chosen.warn(call, memory.mem_id)
@@ -450,23 +451,21 @@ def memory_remember(
     }
 
 
-def _plan_retyping(call: Call, memory: Memory, kind: str) -> RenamePlan | None:
-    """Return the links to change if a type moves a memory to its folder; None if it stays."""
+def _plan_retyping(call: Call, memory: Memory, kind: str) -> Retyping | None:
+    """Plan the changes of other memories if a type moves a memory; None if it stays.
+
+    Raises:
+        Refused: the folder of the type is ignored or leads through a link, or a memory with a link
+            to this one cannot be changed.
+    """
     from memvault.memories import rename
 
-    if not call.store.path_of_type(memory, kind):
+    path = call.store.path_of_type(memory, kind)
+    if not path:
         return None
     return call.engine.on_view(
-        lambda view: rename.plan_retyping(call.store, call.link_graph(view), memory, kind)
+        lambda view: rename.plan_retyping(call.store, call.link_graph(view), memory, path)
     )
-
-
-def _follow(call: Call, plan: RenamePlan | None, moved: Memory) -> None:
-    """Rewrite the links of other memories to one that was moved as planned."""
-    from memvault.memories import rename
-
-    if plan is not None and plan.path == moved.path:
-        rename.apply_to_others(call.store, plan)
 
 
 _MAX_FORGOTTEN = 1_000
@@ -544,7 +543,8 @@ def memory_compound(
     change = edit.compound(
         call.store, target, modifications, edit_mode, section or "", chosen.name, if_match or ""
     )
-    _follow(call, moving, change.memory)
+    if moving is not None:
+        moving.rewrite_links(call.store, change.memory)
     chosen.warn(call, change.memory.mem_id)
     return {
         "filePath": change.memory.path,

@@ -161,7 +161,7 @@ class Document(NamedTuple):
 
     @property
     def strict_problem(self) -> str:
-        """The problem, also if only some lines of the header are not YAML."""
+        """The header's problem; if it has none, that of its first line that is not YAML."""
         if self.problem or not self.unread:
             return self.problem
         return f"{_BROKEN}: line {self.unread[0].line}: {self.unread[0].reason}"
@@ -336,10 +336,10 @@ def with_closing_line(data: bytes) -> bytes:
 
 
 def with_lines(data: bytes, header: Mapping[str, Any]) -> bytes | None:
-    """Return a file's bytes with new keys in a header that ``edit`` refuses to change.
+    """Add keys to a header that ``edit`` refuses to change; return the file's bytes.
 
-    They become its first lines, or it is written again from its values. Returns None if the file
-    has no header.
+    The keys become the header's first lines, or the whole header is rewritten from its values.
+    Returns None if the file has no header.
     """
     text = decode(data)
     parts = split_front_matter(text.text)

@@ -31,9 +31,10 @@ _KANA = {
 }
 """The letters that most Japanese texts have, in each encoding."""
 _TURKISH = lazy_pattern("[\xd0\xdd\xde\xf0\xfd\xfe]")
-"""Bytes that are Turkish letters in one encoding, and in cp1252 letters of Icelandic.
+"""Matches bytes that are Turkish letters in cp1254 and Icelandic letters in cp1252.
 
-These patterns are for bytes read as Latin-1."""
+Like the next pattern, it is for bytes decoded as Latin-1.
+"""
 _NO_TEXT = lazy_pattern("[\x80-\x9f\ue000-\uf8ff\ufffd]")
 _SHIFTED = (b"\x1b$B", b"\x1b$@", b"\x1b$(")
 _SAMPLE = 65_536
@@ -41,7 +42,7 @@ _LATIN_SHARE = 0.6
 _UTF8_SHARE = 0.8
 _KANA_SHARE = 0.3
 _CLEARLY = 1.4
-"""By how much another Latin encoding has to fit better than the most common one."""
+"""The factor by which another Latin encoding has to score better than the most common one."""
 
 
 def detect(data: bytes) -> str:

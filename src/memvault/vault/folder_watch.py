@@ -121,7 +121,7 @@ class FolderWatch:
         self._is_complete = False
 
     def _drain(self) -> None:
-        # Not complete meanwhile: an interrupt may lose events that are read and not noted.
+        # Incomplete until the end: an interrupt may lose events that are read and not noted.
         was_complete, self._is_complete = self._is_complete, False
         try:
             for event in self._inotify.read():

@@ -253,9 +253,10 @@ def _moment(parts: Mapping[str, str | None]) -> datetime | None:
 
 
 def _month_and_day(parts: Mapping[str, str | None]) -> tuple[int, int]:
-    """Return the month, 0 if it is not known, and the day.
+    """Return the month, or 0 if it is unknown, and the day.
 
-    Of two numbers between slashes, which may be either, one has to be beyond 12, or both are equal.
+    Two numbers with a slash may be in either order, so they are ambiguous unless one is above 12
+    or both are equal.
     """
     if name := parts.get("month"):
         return _MONTH_NUMBERS.get(name.casefold(), 0), int(parts["day"] or 0)

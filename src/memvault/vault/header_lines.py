@@ -67,7 +67,7 @@ def read_by_entry(header: str) -> ReadHeader | None:
 
 
 def _without_comments(entry: str) -> str:
-    """Return an entry without the comments and blank lines below it."""
+    """Return an entry without its trailing comments and blank lines."""
     lines = entry.splitlines(keepends=True)
     while len(lines) > 1 and lines[-1].lstrip()[:1] in ("", "#"):
         lines.pop()
@@ -75,7 +75,7 @@ def _without_comments(entry: str) -> str:
 
 
 def _unread_part(header: str, start: int, end: int, reason: str) -> UnreadLines:
-    """Return the lines of an entry that are not YAML: one of several if the others are."""
+    """Return an entry's lines that are not YAML: one line if the rest is YAML, otherwise all."""
     entry = header[start:end]
     number = header.count("\n", 0, start) + 2
     match = match_key(entry)
@@ -112,10 +112,10 @@ def _with_spaces(entry: str, key: str) -> Any:
 
 
 def _unquoted(text: str) -> str:
-    """Return a text without the quotes at its ends, of which one may be missing."""
+    """Return a text without the quotes around it; one of them may be missing."""
     return text.strip(text[0]).strip() if text[:1] in ("'", '"') else text
 
 
 def _commented(text: str, start: int, end: int) -> str:
-    """Return a text with ``#`` in place of the first character of each of its lines in a part."""
+    """Return a text in which ``#`` replaces the first character of each line between two places."""
     return text[:start] + _LINE_START.sub("#", text[start:end]) + text[end:]

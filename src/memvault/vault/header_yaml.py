@@ -280,16 +280,16 @@ _KEY_LINE = lazy_pattern(
 
 
 def match_key(text: str, place: int = 0) -> re.Match[str] | None:
-    """Match the key at a place in a header, with its colon and the blanks behind; group 1 is it."""
+    """Match a key (group 1) at a position in a header, with its colon and the blanks after it."""
     return _KEY_LINE.match(text, place)
 
 
 class UnreadLines(NamedTuple):
     """Lines of a header that are not YAML.
 
-    ``start`` and ``end`` are their position, ``line`` the number of the first in the file and
-    ``reason`` why they are not. ``key`` is the one that they begin with, or empty, and ``value``
-    the text or the list that it is read as, None if it is not.
+    ``start`` and ``end`` are their position, ``line`` is the number of the first one in the file,
+    and ``reason`` explains why they are invalid. ``key`` is the key that they begin with, or empty.
+    ``value`` is the text or the list that its value is read as, or None.
     """
 
     start: int

@@ -62,6 +62,10 @@ _TAG = lazy_pattern(rf"#(?<!\S#)(?!\d++(?![^{_TAG_DELIMITERS}]))([^{_TAG_DELIMIT
 _TITLE = lazy_pattern(r"(?:[ \t]*+(?:\r\n|\n|\r))*+( {0,3}#[ \t]++[^\s#][^\r\n]*+)")
 
 
+_MAYBE_CODE = lazy_pattern(r"```|~~~|\t| {4}")
+"""Matches in each text with a code block: its fence, or the indentation of its lines."""
+
+
 def lines(text: str) -> Iterator[re.Match[str]]:
     """Yield a text's lines with their line ends."""
     return _LINES.finditer(text)
@@ -149,6 +153,8 @@ def mask_comments(text: str) -> str:
 
 def lines_with_code(text: str) -> Iterator[tuple[re.Match[str], bool]]:
     """Yield a text's lines, each with whether it belongs to a fenced or indented code block."""
+    if _MAYBE_CODE.search(text) is None:  # as most texts, which need not be parsed
+        return ((line, False) for line in lines(text))
     code = _parsed(text).blocks.code_lines
     return ((line, bool(is_code)) for line, is_code in zip(lines(text), code, strict=True))
 

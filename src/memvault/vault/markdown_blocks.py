@@ -340,7 +340,11 @@ class _Scanner:
         return False
 
     def _ends_paragraph(self, start: int, stop: int, text_at: int) -> bool:
-        """Make the open paragraph a heading, or its last line that of a table, if a line does."""
+        """Return whether a line underlines the open paragraph, or begins a table; close it then.
+
+        The underlined paragraph becomes a heading; a table takes the paragraph's last line as its
+        first one.
+        """
         char = self.text[text_at]
         if char in "|:-" and self._opens_table(text_at, stop):
             return True

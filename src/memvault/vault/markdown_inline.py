@@ -113,10 +113,10 @@ def replaced(text: str, targets: Iterable[tuple[Link, str]]) -> str:
 def moved_targets(
     text: str, old: str, new: str, exists: Callable[[str], bool]
 ) -> Iterator[tuple[Link, str]]:
-    """Yield the links that a file's move would break, each with its target for the new path.
+    """Yield the links that moving a file would break, each with its target for the new path.
 
-    These are the relative links to what exists, by its path in the vault, or to outside of it. A
-    link to the file itself leads to its new path.
+    These are relative links to existing paths in the vault, and to paths outside of it. A link
+    from the file to itself gets its new path.
     """
     folder = posixpath.dirname(new)
     if folder == posixpath.dirname(old):

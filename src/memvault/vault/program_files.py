@@ -1,14 +1,13 @@
 """Files in a working folder that programs automatically read as instructions, settings or code.
 
-An agent's program reads ``AGENTS.md`` of the folder in which it is
-started, an editor ``.vscode``, npm ``package.json``. Such a file from a stranger can therefore
-instruct the user's agents or run
-code. An import leaves them out, a sync from git names or refuses them,
-doctor lists them, and trust in a tool covers those of the tool's programs.
+An agent's program reads ``AGENTS.md`` in the folder in which it is started, an editor ``.vscode``,
+npm ``package.json``. Such a file from a stranger can therefore instruct the user's agents or run
+code. An import leaves these files out, a git sync reports or refuses them, doctor lists them, and
+trust in a tool covers those of the tool's programs.
 
-Files that a program reads only if it is told to, such as aider's ``CONVENTIONS.md``, are not
-listed, nor those that it reads in a folder of its own, such as OpenClaw's ``SOUL.md`` and
-``MEMORY.md``: notes are called so. Git's own are checked by ``git.approval``.
+Not listed are files that a program reads only on request, such as aider's ``CONVENTIONS.md``, and
+files that it reads in a folder of its own, such as OpenClaw's ``SOUL.md`` and ``MEMORY.md``, since
+notes have such names. Git's own files are checked by ``git.approval``.
 """
 
 from __future__ import annotations

@@ -122,9 +122,10 @@ class _Guard:
             return _refused(f"{error.message}; {error.hint}".rstrip("; "), 400, self._to)
 
     def _opened(self, is_own_site: bool) -> Response:
-        """Set the cookie, and redirect to the first page by a page of its own.
+        """Set the cookie and redirect to the first page.
 
-        A browser sends no cookie after a redirect that began at another site or a file.
+        A page does the redirect if another site or a file began the request: a browser would not
+        send the cookie otherwise.
         """
         self._call_opened()
         response: Response

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from memvault.lazy_pattern import lazy_pattern
 from memvault.secrets.detector import Secret, SecretDetector, mask
+from memvault.web.addresses import PICTURES
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 _NUMBERED = "/memvault-link/"
 _SAFE = lazy_pattern(r"(?:https?://|mailto:)[^\s<>\"]*|/memvault-link/\d{1,6}|#[\w%-]*", 0)
-_IMAGES = (".png", ".jpg", ".jpeg", ".gif", ".webp", ".avif")
+_IMAGES = tuple(PICTURES)
 _LABEL = lazy_pattern(r"[\[\]\\<>`*_!]")
 _MAX_RENDERED = 400_000
 """Maximum number of characters that are rendered; a longer text is shown as it is."""

@@ -13,7 +13,7 @@ from memvault.model import Memory
 from memvault.secrets.detector import allows
 from memvault.vault import paths
 from memvault.vault.markdown import first_heading, links
-from memvault.web.addresses import Addresses, public_id
+from memvault.web.addresses import PICTURES, Addresses, public_id
 from memvault.web.markdown_html import PlacedLink, to_html
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _FIRST_HEADING = lazy_pattern(r"\A<h1>[^\n]*</h1>\n")
 """The title of a memory as its text begins with it, which the page shows already."""
-_FILE_SUFFIXES = frozenset(".png .jpg .jpeg .gif .webp .avif .svg .pdf .txt .csv .mp3 .mp4".split())
+_FILE_SUFFIXES = PICTURES.keys() | {".svg", ".pdf", ".txt", ".csv", ".mp3", ".mp4"}
 
 
 class Renderer:

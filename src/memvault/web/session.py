@@ -284,12 +284,16 @@ def _mem_ids(value: Any) -> set[str]:
 
 
 def _with_ids(value: Any, shown: Any, public: Mapping[str, str]) -> Any:
-    """Return the masked form of a value with public ids for the memIds in the value."""
+    """Return the masked form of a value with public ids for the memIds in the value.
+
+    Values below a key that was masked stay as they are: several keys may have one mask.
+    """
     if isinstance(value, Mapping):
-        pairs = zip(value.items(), shown.items(), strict=True)
         return {
-            name: public.get(entry, masked) if key == "memId" else _with_ids(entry, masked, public)
-            for (key, entry), (name, masked) in pairs
+            key: public.get(value[key], masked)
+            if key == "memId"
+            else _with_ids(value.get(key), masked, public)
+            for key, masked in shown.items()
         }
     if isinstance(value, list | tuple):
         pairs = zip(value, shown, strict=True)

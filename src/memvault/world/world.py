@@ -291,7 +291,7 @@ class World:
         """Write the agent's file if it is unchanged since it was read; the caller holds its lock.
 
         Raises:
-            Conflict: the file was changed meanwhile.
+            Conflict: the file was changed in the meantime.
             StorageError: the disk cannot be written.
         """
         subject = FileRef.at(self._path, self._address.agent)
@@ -301,7 +301,7 @@ class World:
             else:
                 self._store.changes.replace(self._path, old, new, subject)
         except (FileExistsError, NotFound) as error:
-            raise Conflict(f"{self._path} was changed meanwhile", "try again") from error
+            raise Conflict(f"{self._path} was changed in the meantime", "try again") from error
 
     def _places(self) -> Iterator[WorldPlace]:
         for path, _, parsed, _ in read_header_files(self._store.root, _PLACES, self._skip):

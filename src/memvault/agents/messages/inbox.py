@@ -177,7 +177,7 @@ class Lease:
             popped = self._home.place("popped")
             with _map_all_os_errors(popped):
                 atomic.make_folders(popped)
-                with contextlib.suppress(FileNotFoundError):  # .memvault was emptied meanwhile
+                with contextlib.suppress(FileNotFoundError):  # .memvault was emptied
                     self._folder.rename(popped / self._folder.name)
         finally:
             self._release()

@@ -3,7 +3,7 @@
 A file's name starts with the time of writing, so that names sort by time, and ends at random, so
 that two machines never choose the same one. A file that a person added under another name is a
 message file too, with the time in its header or else its modification time. If its name has been
-taken meanwhile, it gets another one that contains the original name.
+taken in the meantime, it gets another one that contains the original name.
 """
 
 from __future__ import annotations

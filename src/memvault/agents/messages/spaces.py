@@ -180,7 +180,7 @@ class Spaces:
                 inbox = Inbox(self._root, address(member))
                 inbox.deliver(SPACE_MESSAGE, event, message_id, timestamp, self._changes)
             except MemvaultError as error:
-                self._warn(f"{member} could not be told: {error.message}")
+                self._warn(f"{member} could not be notified: {error.message}")
         return message
 
     def members(self, space: Space) -> list[str]:

@@ -91,7 +91,7 @@ class AnalysisPool:
             )
 
     def _results(self, tasks: Iterator[FileTask]) -> Iterator[tuple[FileTask, Analysis]]:
-        """Yield the analysis of each task, in order; a process works on the next one meanwhile."""
+        """Yield the analysis of each task, in order, while a process works on the next one."""
         sent: deque[tuple[_Process, FileTask]] = deque()
 
         def send() -> None:
@@ -205,7 +205,7 @@ class _Process:
             self._process.stdin.flush()
 
     def close(self) -> None:
-        """End the process, whatever it does."""
+        """Kill the process, even while it works."""
         self._process.kill()
         for pipe in (self._process.stdin, self._process.stdout):
             with suppress(OSError):
@@ -233,11 +233,11 @@ def serve(tasks: BinaryIO, results: BinaryIO) -> None:
 
 
 def main() -> None:
-    """Serve the process that has started this one; a Ctrl-C is its to answer."""
+    """Serve the parent process, which alone handles Ctrl-C."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     gc.set_threshold(100_000, 20, 20)
     results = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what a library prints is no result
+    os.dup2(2, 1)  # what libraries print must not be read as a result
     with suppress(BrokenPipeError):
         serve(sys.stdin.buffer, results)
 

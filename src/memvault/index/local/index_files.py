@@ -318,7 +318,7 @@ class IndexFiles:
     def discard(self, error: IndexCorrupted, commit: IndexCommit | None = None) -> MemvaultError:
         """Invalidate a commit, by default the open one, so that the next refresh rebuilds it.
 
-        Nothing is invalidated if another process or thread has committed meanwhile. Vectors are
+        Nothing is invalidated if another process or thread has committed before. Vectors are
         checked when they are opened, and are discarded on their own. Return the error for the user
         in case the index is corrupted again.
         """

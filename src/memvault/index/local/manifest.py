@@ -393,9 +393,9 @@ class Manifest:
         return self._select("", ())
 
     def dated(self, days: DateRange) -> Iterator[MemoryRecord]:
-        """Yield the records of the memories with a day among the given ones, and a few others.
+        """Yield the records of memories with a date in a range, and possibly a few others.
 
-        Stored times are in UTC, so a day more counts at both ends.
+        Stored times are in UTC, so the range is widened by a day at both ends.
         """
         wider = days.widened(1)
         first, last = wider.first.isoformat(), wider.last.isoformat() + "~"

@@ -1,4 +1,4 @@
-"""A consistent snapshot of an index: one commit, and an overlay of what is not in it yet."""
+"""A consistent snapshot of an index: one commit, and an overlay of newer changes."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ class Snapshot(NamedTuple):
 
     @stale_if_corrupted
     def dated(self, days: DateRange) -> Iterator[MemoryRecord]:
-        """Yield the records of the memories with a day among the given ones, and some others."""
+        """Yield the records of memories with a date in a range, and possibly a few others."""
         found = list(self.overlay.records.values())
         if self.manifest is not None:
             found += self._visible(self.manifest.dated(days))
@@ -330,7 +330,7 @@ class Snapshot(NamedTuple):
             except StaleView as error:
                 if error.reason is not None:
                     raise
-                return ()  # its text was replaced meanwhile; the next refresh leaves it out
+                return ()  # its text was replaced in the meantime; the next refresh leaves it out
             cuts = self._split(memory) if memory is not None else []
             language = record.language if record is not None else ""
             blocks = encode_blocks(cuts, analyser(language)) if cuts else []

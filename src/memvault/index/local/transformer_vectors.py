@@ -80,7 +80,7 @@ class TransformerVectorFile:
 
     @classmethod
     def create(cls, folder: Path, card: VectorCard) -> Self:
-        """Create an empty file, or open the one that another process has created meanwhile.
+        """Create an empty file, or open the one that another process has created in the meantime.
 
         Raises:
             OSError: the folder cannot be written.
@@ -139,7 +139,7 @@ class TransformerVectorFile:
         ]
 
     def add(self, hashes: Hashes, rows: Matrix, codes: Sequence[Codes] = ()) -> None:
-        """Add the vectors of texts, except those that another process has added meanwhile.
+        """Add the vectors of texts, except those that another process has added in the meantime.
 
         ``codes`` are those of each text's tokens, or nothing. Raises the same errors as ``create``.
         """
@@ -228,7 +228,7 @@ def _locked(folder: Path, seconds: float = 30.0) -> Iterator[None]:
         with FileLock(folder.parent / LOCK, seconds, makes_folder=False):
             yield
     except FileNotFoundError as error:
-        raise StorageError("The index was deleted meanwhile", "try again") from error
+        raise StorageError("The index was deleted in the meantime", "try again") from error
 
 
 Mode = Literal["auto", "off", "now"]

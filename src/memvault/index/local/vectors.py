@@ -238,7 +238,7 @@ class VectorFile:
         """Open the vectors in a folder; None if there are none that can be used.
 
         Files whose states differ from the card are read completely and verified by their checksums.
-        If another process has replaced the files meanwhile, the new ones are opened.
+        If another process has replaced the files in the meantime, the new ones are opened.
         """
         found = cls._from_card(folder, columns, manifest)
         if found is None or found.is_usable:

@@ -117,7 +117,7 @@ def map_error(error: Exception, where: EngineAddress) -> MemvaultError | None:
     return EngineUnavailable(
         f"The engine at {name} does not answer within {where.patience:g} s",
         "is it running? patience, below [index] or of vaults add, gives it longer; with "
-        "fallback = true this machine answers meanwhile",
+        "fallback = true this machine answers in that case",
     )
 
 
@@ -323,14 +323,14 @@ class EngineClient:
         )
         return int(found[0]["count(*)"])
 
-    def put(self, kind: str, rows: Sequence[Row], told: Callable[[int], None]) -> None:
-        """Insert or replace rows by id; ``told`` is called with the number of rows done."""
+    def put(self, kind: str, rows: Sequence[Row], progress: Callable[[int], None]) -> None:
+        """Insert or replace rows by id; ``progress`` is called with the number of rows done."""
         name = self._collection(kind)
         done = 0
         for batch in _batches([{**row, FORMAT: 0} for row in rows]):
             self._asked(partial(_upsert, name, batch))
             done += len(batch)
-            told(done)
+            progress(done)
 
     def delete(self, kind: str, vault: str, generation: str, uids: Sequence[int]) -> None:
         """Delete the rows of the given memories."""

@@ -299,13 +299,13 @@ class MilvusKeywordStore:
         """Do nothing: the connection is shared."""
 
 
-def are_lengths(told: object) -> bool:
+def are_lengths(value: object) -> bool:
     """Return whether a value is a valid mapping of field lengths.
 
     Others may write to the engine.
     """
-    return isinstance(told, Mapping) and all(
-        type(value) is int and value >= 0 for value in told.values()
+    return isinstance(value, Mapping) and all(
+        type(length) is int and length >= 0 for length in value.values()
     )
 
 

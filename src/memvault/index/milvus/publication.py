@@ -38,12 +38,12 @@ class Publication(NamedTuple):
     sent: str = ""
 
     @classmethod
-    def from_json(cls, told: object) -> Self:
+    def from_json(cls, value: object) -> Self:
         """Parse what an engine returns; invalid values are replaced by defaults.
 
         Others may write to the engine, so nothing in it is trusted.
         """
-        values: Mapping[str, Any] = told if isinstance(told, Mapping) else {}
+        values: Mapping[str, Any] = value if isinstance(value, Mapping) else {}
         fields: dict[str, Any] = {}
         for name, default in cls("", "", "")._asdict().items():
             value = values.get(name)

@@ -98,7 +98,7 @@ class ToolOutcome:
 
     As a context manager it returns the events to their queue on exit, unless ``settle`` was called
     because the caller has the result. ``is_presented`` is whether ``present`` was applied to all of
-    the result, in the caller's own vault.
+    the result, in the caller's own vault. ``changed`` is a sentence on the changed files.
     """
 
     def __init__(
@@ -107,11 +107,13 @@ class ToolOutcome:
         delivery: EventDelivery,
         budget: int = 0,
         is_presented: bool = False,
+        changed: str = "",
     ) -> None:
         self.result = result
         self.delivery = delivery
         self.budget = budget
         self.is_presented = is_presented
+        self.changed = changed
 
     def settle(self) -> list[str]:
         """Acknowledge the events and return notes about failures."""
@@ -135,7 +137,7 @@ def _unchanged(_: Call, result: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 class _Invocation(NamedTuple):
-    """How a tool is called: by whom, looked up how, and how its result is shown and limited."""
+    """How a tool is called: its caller, its lookup, and how its result is shown and limited."""
 
     caller: Caller
     is_cancelled: Callable[[], bool] = not_cancelled
@@ -171,10 +173,9 @@ def call(
 ) -> ToolOutcome:
     """Run a tool with arguments named as in its schema.
 
-    Warnings are returned under ``warnings``. A tool that waits releases the workspace's lock
-    meanwhile, and stops soon after ``is_cancelled`` returns true and the workspace is notified.
-    The result is what ``present`` makes of it; by default
-    secrets are masked that the caller does not see.
+    Warnings are returned under ``warnings``. A tool that waits releases the workspace's lock for
+    that time, and stops soon after ``is_cancelled`` returns true and the workspace is notified.
+    ``present`` converts the result; by default it masks the secrets that the caller may not see.
 
     Raises:
         MemvaultError: If the tool failed; ``error.result()`` is the failed result.
@@ -302,11 +303,10 @@ def _run(
     if vault:
         result["vault"] = vault
     late: list[str] = []
-    shown: list[tuple[dict[str, Any], bool]] = []
+    presented: tuple[dict[str, Any], bool] = {"success": True, "warnings": warnings}, True
     with _failures_noted(call_context, late):
-        shown.append(_presented(call_context, tool, bound, result, how))
-    bare: dict[str, Any] = {"success": True, "warnings": warnings}
-    result, is_presented = shown[0] if shown else (bare, True)
+        presented = _presented(call_context, tool, bound, result, how)
+    result, is_presented = presented
     if late:
         from memvault.secrets.detector import BUILTIN
 
@@ -316,9 +316,9 @@ def _run(
         )
     if warnings and how.is_nested:
         result["warnings"] = [*warnings, *result.get("warnings", ())]  # for the outer call
-    return ToolOutcome(
-        result, call_context.delivery, call_context.budget, is_presented and not vault
-    )
+    changed = call_context.change_set.summary(when="")
+    is_presented = is_presented and not vault
+    return ToolOutcome(result, call_context.delivery, call_context.budget, is_presented, changed)
 
 
 def _worded(

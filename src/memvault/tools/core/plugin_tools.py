@@ -46,7 +46,7 @@ def tool_from_plugin(tool_file: ToolFile) -> Tool:
 
 
 def _run_program(call: Call, tool_file: ToolFile, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Run a tool whose definition is trusted; other threads are not blocked meanwhile."""
+    """Run a tool whose definition is trusted, without blocking other threads."""
     program = trust.require(call.root, tool_file)
     definition = tool_file.definition
     text = _arguments_json(definition, arguments)

@@ -54,7 +54,7 @@ class _Lookups(NamedTuple):
 
 def masked(call: Call, found: Mapping[str, Any]) -> dict[str, Any]:
     """Return a result with its secrets masked; ``call`` only reads the memories that it names."""
-    if _is_clean(found, _detector(call)):
+    if _is_clean(found, _detector(call.workspace)):
         return dict(found)
     with call.workspace.lock:
         lookups = _Lookups(cache(partial(_in_vault, call)), cache(_known))
@@ -64,10 +64,7 @@ def masked(call: Call, found: Mapping[str, Any]) -> dict[str, Any]:
 
 def mask_error(error: MemvaultError, workspace: Workspace) -> None:
     """Mask the secrets in the message, hint and details of an error."""
-    detector = BUILTIN
-    with contextlib.suppress(MemvaultError):
-        detector = workspace.settings.detector
-    detector.mask_error(error)
+    _detector(workspace).mask_error(error)
 
 
 def _is_clean(found: Mapping[str, Any], detector: SecretDetector) -> bool:
@@ -89,10 +86,10 @@ def _collect(value: Any, texts: list[str]) -> bool:
     return True
 
 
-def _detector(call: Call) -> SecretDetector:
-    """Return the detector of a call's vault; the built-in one if its settings cannot be read."""
+def _detector(workspace: Workspace) -> SecretDetector:
+    """Return the detector of a vault; the built-in one if its settings cannot be read."""
     try:
-        return call.settings.detector
+        return workspace.settings.detector
     except MemvaultError:
         return BUILTIN
 
@@ -134,7 +131,7 @@ def _in_vault(call: Call, name: str) -> Call:
 
 
 def _masked_text(call: Call, text: str, known: KnownSecrets, lookups: _Lookups) -> str:
-    detector = _detector(call)
+    detector = _detector(call.workspace)
     result = detector.masked_part(text, *known)
     if result != text and not known.allowed:
         names = islice(dict.fromkeys(match[1] for match in _MEM_ID.finditer(text)), _MAX_MEM_IDS)
@@ -156,11 +153,11 @@ def _secrets_of(call: Call, value: Mapping[str, Any], lookups: _Lookups) -> Know
 def _known(call: Call, path: str, mem_id: str) -> KnownSecrets | None:
     with contextlib.suppress(MemvaultError):
         if not path:
-            return _in_memory(call.engine.resolve(mem_id), _detector(call))
+            return _in_memory(call.engine.resolve(mem_id), _detector(call.workspace))
         state = None if call.settings.index.sent else state_of(call.root, path)
         if state is not None and is_settled(state):
             return _in_file(call.workspace.store, state)
-        return _in_memory(call.reader.read_listed(path), _detector(call))
+        return _in_memory(call.reader.read_listed(path), _detector(call.workspace))
     return None
 
 

@@ -24,7 +24,7 @@ from memvault.tools.core.render import Template
 Function = TypeVar("Function", bound=Callable[..., Mapping[str, Any]])
 _CONFIRM = "confirm"
 _TEXTS = ("content", "diff")
-"""Keys of results that are texts and not lists."""
+"""Keys of results that contain one text instead of a list."""
 
 
 def _number(key: str, help_text: str) -> Parameter:

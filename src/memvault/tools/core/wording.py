@@ -43,9 +43,9 @@ def _pattern() -> re.Pattern[str]:
 def without_shell(text: str, tool: Tool | None, caller: Caller) -> str:
     """Return a message with the caller's tools and arguments in place of commands and options.
 
-    ``tool`` is the one whose options a text without a command names. Commands that are not tools
-    of the caller stay, with their options; so does what is in quotes, such as a name, and a
-    ``Verbatim`` text, which every result is.
+    ``tool`` is the one whose options are meant where the text contains no command. Commands
+    that are not tools of the caller are unchanged, with their options. So are quoted parts, such
+    as a name, and a ``Verbatim`` text; every result is one.
     """
     if isinstance(text, Verbatim):
         return text
