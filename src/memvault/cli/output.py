@@ -272,6 +272,14 @@ def prefers(lines: Iterable[str], question: str) -> bool:
     return _answer(lines, f"{question} [Y/n]") not in ("n", "no")
 
 
+def chooses(lines: Iterable[str], question: str, choices: Sequence[str]) -> int:
+    """Print lines and numbered choices; return the position of the chosen one, -1 for none."""
+    numbered = ", ".join(f"[{number}] {choice}" for number, choice in enumerate(choices, 1))
+    answer = _answer(lines, f"{question}: {numbered}?")
+    numbers = [str(number) for number in range(1, len(choices) + 1)]
+    return numbers.index(answer) if answer in numbers else -1
+
+
 def _answer(lines: Iterable[str], question: str) -> str:
     require_terminal()
     _end_progress()
