@@ -21,6 +21,12 @@ _INDEX = "MEMORY.md"
 _HOME, _MEMORIES = ".claude", "memories"
 _FOLDERS = frozenset({_HOME, _MEMORIES})
 _MAX_SNIFFED = 20
+_PROGRAM_FOLDERS = frozenset(
+    "agents cache commands debug file-history hooks ide output-styles plugins session-env "
+    "shell-snapshots skills statsig tasks teams telemetry todos".split()
+)
+"""Folders of ``~/.claude`` without memories."""
+_PROGRAM_FILES = ("settings.json", "settings.local.json", "history.jsonl", "stats-cache.json")
 _TEXTS = (".md", ".txt", ".xml", ".json", ".yaml", ".yml")
 _TYPES = {
     "user": "user-preference",
@@ -32,7 +38,7 @@ _TYPES = {
 
 def recognise(source: Source) -> int:
     """Return ``SURE`` for ``CLAUDE.md`` alone, auto memory, or a folder ``memories``."""
-    names = claims(source)
+    names = _memories(source)
     if len(source.names) == 1:
         return SURE if source.names[0].lower() in _INSTRUCTIONS else NO
     if not _FOLDERS.isdisjoint(_folder_names(source)):
@@ -44,7 +50,18 @@ def _folder_names(source: Source) -> tuple[str, str]:
     return source.path.name, source.label
 
 
-def claims(source: Source) -> list[str]:
+def claims(source: Source) -> set[str]:
+    """Return the memories, and the other files of ``~/.claude`` that have none."""
+    memories = _memories(source)
+    is_home = _HOME in _folder_names(source)
+    return {*memories, *(name for name in source.names if is_home and _is_of_program(name))}
+
+
+def _is_of_program(name: str) -> bool:
+    return name.partition("/")[0] in _PROGRAM_FOLDERS or name in _PROGRAM_FILES
+
+
+def _memories(source: Source) -> list[str]:
     """Return instructions, auto memory, rules, and the texts of a folder ``memories``."""
     names = source.named(*_TEXTS)
     if len(source.names) == 1 or _MEMORIES in _folder_names(source):
@@ -81,7 +98,7 @@ def _is_auto_memory(source: Source, folder_name: str, notes: list[str]) -> bool:
 
 def read(source: Source) -> Iterator[Item]:
     """Yield each file as a note; a project's are in a folder of its name."""
-    for name in claims(source):
+    for name in _memories(source):
         item = folder.read_file(source, name)
         if isinstance(item, Unreadable):
             yield item
