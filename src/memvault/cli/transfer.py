@@ -86,7 +86,7 @@ def _other_files(found: Mapping[str, Any]) -> str:
         return ""
     listed = ", ".join(shortened(names, 5))
     line = f"{len(names):,} {'file' if len(names) == 1 else 'files'}: {listed}"
-    if not any(name.lower().endswith(claims.MARKDOWN) for name in names):
+    if not any(name.lower().endswith(claims.MARKDOWN) and "/." not in f"/{name}" for name in names):
         return line
     command = table.import_command(Path(found["source"]), table.find(table.FOLDER))
     return f"{line}; {command} imports markdown files"
@@ -190,8 +190,8 @@ def _chosen_kind(reader: SourceReader, may_ask: bool) -> Kind:
         return recognition.kind
     path = reader.source.path
     kinds = (recognition.kind, table.find(table.FOLDER))
-    covers = f"covers {recognition.covered:,} of {recognition.total:,} notes"
-    looks_like = f"looks like {table.in_sentence(recognition.kind)}, which {covers}"
+    covers = f"covers only {recognition.covered:,} of {recognition.total:,} notes"
+    looks_like = f"looks like {table.in_sentence(recognition.kind)}, but that {covers}"
     if may_ask:
         choices = ("only these", "all as a folder of markdown")
         number = output.chooses([f"{path} {looks_like}."], "Import", choices)

@@ -1,7 +1,8 @@
 """The files of a source that a kind does not read, and how many of its notes it reads.
 
 A user would miss a file that is not hidden, is not empty, and is neither code nor settings: a note,
-a document, a picture, a recording, or another program's data.
+a document, a picture, a recording, or another program's data. Notes in hidden folders of agents'
+memories are missed, too.
 """
 
 from __future__ import annotations
@@ -21,34 +22,45 @@ _CODE = frozenset(
 """Endings of code, settings and files that programs generate."""
 _JOURNALS = ("-wal", "-shm", "-journal")
 """Endings of the files that SQLite writes beside a database."""
+_HIDDEN_MEMORIES = ("/.mnemonics/", "/.claude/")
 _PROGRAM_FOLDERS = frozenset({"node_modules", "__pycache__"})
 _PROGRAM_FILES = frozenset({"package.json", "package-lock.json", "makefile", "dockerfile"})
 
 
 def missed(source: Source, claimed: Collection[str]) -> list[str]:
     """Return the files that a kind does not claim and a user would miss, notes first."""
-    names = [name for name in source.visible if name not in claimed and _is_missed(source, name)]
-    return sorted(names, key=lambda name: not name.lower().endswith(TEXTS))
+    hidden = [name for name in source.named(*TEXTS) if _is_hidden_memory(f"/{name}")]
+    names = [name for name in (*source.visible, *hidden) if name not in claimed]
+    found = dict.fromkeys(name for name in names if _is_missed(source, name))
+    return sorted(found, key=lambda name: not name.lower().endswith(TEXTS))
+
+
+def _is_hidden_memory(path: str) -> bool:
+    return any(folder in path for folder in _HIDDEN_MEMORIES)
 
 
 def _is_missed(source: Source, name: str) -> bool:
-    *folders, file = name.lower().split("/")
-    ending = file.rpartition(".")[2]
-    if ending in _CODE or file.endswith(_JOURNALS) or file in _PROGRAM_FILES:
-        return False
-    if not _PROGRAM_FOLDERS.isdisjoint(folders):
-        return False
     try:
-        return source.size(name) > 0
+        return not _is_of_program(name) and source.size(name) > 0
     except (OSError, ValueError):  # deleted since it was listed
         return False
+
+
+def _is_of_program(name: str) -> bool:
+    *folders, file = name.lower().split("/")
+    if file.rpartition(".")[2] in _CODE or file.endswith(_JOURNALS) or file in _PROGRAM_FILES:
+        return True
+    return not _PROGRAM_FOLDERS.isdisjoint(folders)
 
 
 def coverage(source: Source, claimed: Collection[str]) -> tuple[int, int]:
     """Return how many of a source's note files are claimed, and how many it has.
 
-    Texts are note files, and if none of them is claimed, all claimed files are.
+    Texts are note files. If none of them is claimed, all claimed files are, except settings.
     """
-    own = sum(name.lower().endswith(TEXTS) for name in claimed) or len(claimed)
-    others = sum(name.lower().endswith(TEXTS) for name in missed(source, claimed))
+    own = sum(name.lower().endswith(TEXTS) for name in claimed)
+    own = own or sum(not _is_of_program(name) for name in claimed)
+    others = sum(
+        name.lower().endswith(TEXTS) and "/." not in f"/{name}" for name in missed(source, claimed)
+    )
     return own, own + others

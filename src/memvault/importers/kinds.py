@@ -335,7 +335,7 @@ def import_command(path: Path, kind: Kind) -> str:
 def recognised(source: Source) -> Recognition:
     """Return the kind of a source, and how much of it the kind claims.
 
-    All of it counts as claimed if the source is not a folder of markdown as well.
+    All of it counts as claimed unless the source may be a folder of markdown as well.
 
     Raises:
         UsageError: no kind or several fit; the message names those.
@@ -354,6 +354,6 @@ def recognised(source: Source) -> Recognition:
         raise UsageError(f"{source.path} may be {names}", f"{commands} each import a part")
     kind = fitting[0]
     claimed = kind.claims(source)
-    if sureness[find(FOLDER)] == NO:
+    if kind.name == FOLDER or sureness[find(FOLDER)] == NO:
         return Recognition(kind, len(claimed), len(claimed))
     return Recognition(kind, *claims.coverage(source, claimed))
