@@ -86,7 +86,8 @@ def _other_files(found: Mapping[str, Any]) -> str:
         return ""
     listed = ", ".join(shortened(names, 5))
     line = f"{len(names):,} {'file' if len(names) == 1 else 'files'}: {listed}"
-    if not any(name.lower().endswith(claims.MARKDOWN) and "/." not in f"/{name}" for name in names):
+    visible = (name for name in names if not claims.is_hidden(name))
+    if not any(name.lower().endswith(claims.MARKDOWN) for name in visible):
         return line
     command = table.import_command(Path(found["source"]), table.find(table.FOLDER))
     return f"{line}; {command} imports markdown files"

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from memvault.importers.source import Source
+from memvault.lazy_pattern import lazy_pattern
 
 TEXTS = (".md", ".markdown", ".txt", ".org")
 """Endings of files that count as notes, whichever program wrote them."""
@@ -22,24 +23,30 @@ _CODE = frozenset(
 """Endings of code, settings and files that programs generate."""
 _JOURNALS = ("-wal", "-shm", "-journal")
 """Endings of the files that SQLite writes beside a database."""
-_HIDDEN_MEMORIES = ("/.mnemonics/", "/.claude/")
+_HIDDEN_MEMORIES = lazy_pattern(r"/\.(?:mnemonics|claude)/")
 _PROGRAM_FOLDERS = frozenset({"node_modules", "__pycache__"})
 _PROGRAM_FILES = frozenset({"package.json", "package-lock.json", "makefile", "dockerfile"})
 
 
 def missed(source: Source, claimed: Collection[str]) -> list[str]:
     """Return the files that a kind does not claim and a user would miss, notes first."""
-    hidden = [name for name in source.named(*TEXTS) if _is_hidden_memory(f"/{name}")]
-    names = [name for name in (*source.visible, *hidden) if name not in claimed]
-    found = dict.fromkeys(name for name in names if _is_missed(source, name))
-    return sorted(found, key=lambda name: not name.lower().endswith(TEXTS))
+    others = [name for name in source.names if name not in claimed]
+    found = [name for name in others if _is_missed(source, name)]
+    return sorted(found, key=lambda name: not _is_text(name))
 
 
-def _is_hidden_memory(path: str) -> bool:
-    return any(folder in path for folder in _HIDDEN_MEMORIES)
+def _is_text(name: str) -> bool:
+    return name.lower().endswith(TEXTS)
+
+
+def is_hidden(name: str) -> bool:
+    """Return whether a file is hidden or in a hidden folder."""
+    return "/." in f"/{name}"
 
 
 def _is_missed(source: Source, name: str) -> bool:
+    if is_hidden(name) and not (_is_text(name) and _HIDDEN_MEMORIES.search(f"/{name}")):
+        return False
     try:
         return not _is_of_program(name) and source.size(name) > 0
     except (OSError, ValueError):  # deleted since it was listed
@@ -58,9 +65,7 @@ def coverage(source: Source, claimed: Collection[str]) -> tuple[int, int]:
 
     Texts are note files. If none of them is claimed, all claimed files are, except settings.
     """
-    own = sum(name.lower().endswith(TEXTS) for name in claimed)
+    own = sum(map(_is_text, claimed))
     own = own or sum(not _is_of_program(name) for name in claimed)
-    others = sum(
-        name.lower().endswith(TEXTS) and "/." not in f"/{name}" for name in missed(source, claimed)
-    )
+    others = sum(_is_text(name) and not is_hidden(name) for name in missed(source, claimed))
     return own, own + others

@@ -80,7 +80,9 @@ def _is_memory(name: str, indexed: Collection[str], home: str) -> bool:
     path = f"{home}{name}"
     if file.lower() in _INSTRUCTIONS or f"/{_MEMORIES}/" in path:
         return True
-    is_indexed = any("/".join(folders[:depth]) in indexed for depth in range(len(folders) + 1))
+    is_indexed = bool(indexed) and any(
+        "/".join(folders[:depth]) in indexed for depth in range(len(folders) + 1)
+    )
     return name.endswith(".md") and (is_indexed or f"/{_HOME}/rules/" in path)
 
 
