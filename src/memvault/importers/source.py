@@ -24,8 +24,8 @@ MAX_FILE = plain_files.MEMORY
 _MAX_FILES = 1_000_000
 _MAX_RATIO, _MIN_EXPANDED = 200, 256 * 1024 * 1024
 """A zip's files may expand to this many times its size, or to these bytes if that is more."""
-_HEAD = 4096
-_MAX_HEADS = 32 * 1024 * 1024
+_HEAD, _LONG_HEAD = 4096, 1 << 16
+_MAX_HEADS = 64 * 1024 * 1024
 """Maximum size of the beginnings of files that are stored, so that each file is opened once."""
 _JUNK = frozenset({"__MACOSX", ".DS_Store", "Thumbs.db", "desktop.ini"})
 _FIXED_NAMES = frozenset({"memory", "claude", "bookmarks", "conversations"})
@@ -125,8 +125,8 @@ class Source:
     def head(self, name: str, length: int = _HEAD) -> bytes:
         """Return the first bytes of a file; empty if it cannot be read."""
         asked, data = self._heads.get(name, (0, b""))
-        if asked < length and len(data) == asked:
-            asked = max(length, _HEAD)
+        if asked < length and len(data) == asked:  # the file may be longer
+            asked = _HEAD if length <= _HEAD else max(length, _LONG_HEAD)
             try:
                 with self._open(name) as file:
                     data = file.read(asked)
