@@ -86,7 +86,7 @@ def test_an_export_gives_the_same_vault_back(
     target = tmp_path / name
     formats.chosen(str(target), "").write(ExportedFiles(store), target, False)
     source = open_source(str(target))
-    kind = kinds.recognised(source).kind
+    kind = kinds.recognised(source)
     made = plan(kind.read(source), kind.name, "", vault_state(other, [], kind.name))
     assert not made.unreadable
     assert not apply(other, made, kind.read(source))

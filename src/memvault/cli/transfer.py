@@ -186,7 +186,7 @@ def _chosen_kind(reader: SourceReader, may_ask: bool) -> Kind:
     """
     from memvault.importers import kinds as table
 
-    recognition = reader.recognised()
+    recognition = reader.recognition()
     if not recognition.is_partial:
         return recognition.kind
     path = reader.source.path

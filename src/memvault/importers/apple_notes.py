@@ -62,7 +62,7 @@ def read(source: Source) -> Iterator[Item]:
         parts = name.split("/")
         if _DELETED in parts[:-1]:
             if texts.get(posixpath.dirname(name)) == name:
-                source.tally.omitted("deleted note")
+                source.tally.omitted("note in the trash")
         elif texts.get(posixpath.dirname(name)) == name:
             item = folder.read_file(source, name)
             files = beside[posixpath.dirname(name)]

@@ -332,10 +332,23 @@ def import_command(path: Path, kind: Kind) -> str:
     return f"`memvault import {shlex.quote(str(path))} --from {kind.name}`"
 
 
-def recognised(source: Source) -> Recognition:
+def recognition(source: Source) -> Recognition:
     """Return the kind of a source, and how much of it the kind claims.
 
     All of it counts as claimed unless the source may be a folder of markdown as well.
+
+    Raises:
+        UsageError: no kind or several fit; the message names those.
+    """
+    kind = recognised(source)
+    claimed = kind.claims(source)
+    if kind.name == FOLDER or find(FOLDER).recognise(source) == NO:
+        return Recognition(kind, len(claimed), len(claimed))
+    return Recognition(kind, *claims.coverage(source, claimed))
+
+
+def recognised(source: Source) -> Kind:
+    """Return the kind of a source.
 
     Raises:
         UsageError: no kind or several fit; the message names those.
@@ -352,8 +365,4 @@ def recognised(source: Source) -> Recognition:
         names = " or ".join(kind.name for kind in fitting)
         commands = " and ".join(import_command(source.path, kind) for kind in fitting)
         raise UsageError(f"{source.path} may be {names}", f"{commands} each import a part")
-    kind = fitting[0]
-    claimed = kind.claims(source)
-    if kind.name == FOLDER or sureness[find(FOLDER)] == NO:
-        return Recognition(kind, len(claimed), len(claimed))
-    return Recognition(kind, *claims.coverage(source, claimed))
+    return fitting[0]

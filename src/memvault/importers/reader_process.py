@@ -141,7 +141,7 @@ class SourceReader:
         """The id of the process; 0 if there is none."""
         return self._process.pid if self._process is not None else 0
 
-    def recognised(self) -> kinds.Recognition:
+    def recognition(self) -> kinds.Recognition:
         """Return the kind of the source, and how much of it the kind claims.
 
         Raises:
@@ -319,7 +319,7 @@ def serve(requests: IO[bytes], results: IO[bytes]) -> None:
 
 def _answer(source: Source, sender: _Sender, action: str, name: str = "", *left_out: str) -> None:
     if action == "recognise":
-        kind, covered, total = kinds.recognised(source)
+        kind, covered, total = kinds.recognition(source)
         sender.send(ReaderMessage("kind", [kind.name, covered, total]))
         return
     for file in left_out:
