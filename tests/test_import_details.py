@@ -16,7 +16,6 @@ import pytest
 
 from conftest import Run, succeeded, write
 from import_sources import agent_zero as agent_zero_source
-from import_sources import apple_notes as apple_notes_source
 from import_sources import chatgpt as chatgpt_source
 from import_sources import google_keep as keep_source
 from import_sources import logseq as logseq_source
@@ -362,13 +361,6 @@ def opencode(folder: Path) -> Path:
     return made
 
 
-def apple_notes(folder: Path) -> Path:
-    """Write a copy of notes with a text that is in no folder of its own."""
-    made = apple_notes_source.make(folder)
-    write(made, "Notes/Loose.txt", "A loose text.\n")
-    return made
-
-
 def logseq(folder: Path) -> Path:
     """Write a graph with a page outside of its folders, and a whiteboard."""
     made = logseq_source.make(folder)
@@ -430,11 +422,6 @@ def logseq(folder: Path) -> Path:
             opencode,
             "opencode",
             {("opencode.db, part prt_msg_ses_1_1_0", "no JSON object")},
-        ),
-        (
-            apple_notes,
-            "apple-notes",
-            {("Notes/Loose.txt", "a text that is not in a folder of its name, as notes are")},
         ),
         (
             logseq,

@@ -204,6 +204,7 @@ def check_kind(kind: str, data: bytes) -> None:
         kinds.SURE,
         kinds.OWN,
     )
+    assert row.claims(_MemorySource(form.path, files)) <= files.keys()
     module = import_module(f"memvault.importers.{row.module}")
     items: list[Item] = list(module.read(_MemorySource(form.path, files)))
     for item in items:

@@ -9,7 +9,7 @@ import errno
 import os
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TextIO
 
@@ -287,6 +287,14 @@ def agrees(lines: Iterable[str], question: str) -> bool:
 def prefers(lines: Iterable[str], question: str) -> bool:
     """Ask as ``agrees`` does, with yes as the default; return whether the answer is not no."""
     return _answer(lines, f"{question} [Y/n]") not in ("n", "no")
+
+
+def chooses(lines: Iterable[str], question: str, choices: Sequence[str]) -> int:
+    """Print lines and numbered choices; return the position of the chosen one, -1 for none."""
+    numbered = ", ".join(f"[{number}] {choice}" for number, choice in enumerate(choices, 1))
+    answer = _answer(lines, f"{question}: {numbered}?")
+    numbers = [str(number) for number in range(1, len(choices) + 1)]
+    return numbers.index(answer) if answer in numbers else -1
 
 
 def _answer(lines: Iterable[str], question: str) -> str:

@@ -39,6 +39,7 @@ _IMPORT_VIEW = """
        left out: {leftOutLines:each}
        to change: {toChange:each}
        changed here and there, and kept as it is here: {editedHere:each}
+       not read: {otherNames}
        not read: {problems:each}
     {next}
 
@@ -63,6 +64,7 @@ def _for_people(found: Mapping[str, Any]) -> dict[str, Any]:
         "rootNames": ", ".join(found.get("rootFiles", ())),
         "leftOutLines": _left_out(found.get("leftOut", ())),
         "toChange": shortened(found.get("changedPaths", ())),
+        "otherNames": _other_files(found),
         "editedHere": shortened(found.get("edited", ())),
         "problems": shortened(
             ": ".join(filter(None, (one["what"], one["reason"])))
@@ -72,6 +74,23 @@ def _for_people(found: Mapping[str, Any]) -> dict[str, Any]:
     for key in ("new", "changed", "unchanged", "attachments"):
         shown[key] = found[key] or None
     return shown
+
+
+def _other_files(found: Mapping[str, Any]) -> str:
+    """Return the files that the kind does not read as one line, and how to import markdown."""
+    from memvault.importers import claims
+    from memvault.importers import kinds as table
+
+    names = found.get("otherFiles", ())
+    if not names:
+        return ""
+    listed = ", ".join(shortened(names, 5))
+    line = f"{len(names):,} {'file' if len(names) == 1 else 'files'}: {listed}"
+    visible = (name for name in names if not claims.is_hidden(name))
+    if not any(name.lower().endswith(claims.MARKDOWN) for name in visible):
+        return line
+    command = table.import_command(Path(found["source"]), table.find(table.FOLDER))
+    return f"{line}; {command} imports markdown files"
 
 
 def _counts(entries: Sequence[Mapping[str, Any]]) -> str:
@@ -151,7 +170,7 @@ def import_notes(
     opened = open_source(source)
     reader = SourceReader(opened)
     try:
-        found = table.find(kind) if kind else reader.recognised()
+        found = table.find(kind) if kind else _chosen_kind(reader, options.may_ask and not yes)
         call = Call(workspace, options.caller(), tool="import")
         invoke.require_local_files(call, "this command")
         _require_apart(call, opened, found)
@@ -161,6 +180,31 @@ def import_notes(
         reader.close()
         opened.close()
         workspace.release()
+
+
+def _chosen_kind(reader: SourceReader, may_ask: bool) -> Kind:
+    """Return the kind of a source; ask which one if it reads less than half of the notes.
+
+    Raises:
+        UsageError: the kind is unknown, or the user did not choose one.
+    """
+    from memvault.importers import kinds as table
+
+    recognition = reader.recognition()
+    if not recognition.is_partial:
+        return recognition.kind
+    path = reader.source.path
+    kinds = (recognition.kind, table.find(table.FOLDER))
+    covers = f"covers only {recognition.covered:,} of {recognition.total:,} notes"
+    looks_like = f"looks like {table.in_sentence(recognition.kind)}, but that {covers}"
+    if may_ask:
+        choices = ("only these", "all as a folder of markdown")
+        number = output.chooses([f"{path} {looks_like}."], "Import", choices)
+        if number >= 0:
+            return kinds[number]
+    part, everything = (table.import_command(path, kind) for kind in kinds)
+    hint = f"{part} imports these notes, {everything} imports all as a folder of markdown"
+    raise UsageError(f"Nothing was imported: {path} {looks_like}", hint)
 
 
 def _import(
@@ -349,6 +393,7 @@ def _result(
         "files": made.new_attachments,
         "rootFiles": made.root_files,
         "leftOut": [one._asdict() for one in made.left_out],
+        "otherFiles": made.other_files,
     }
     result |= {key: found for key, found in lists.items() if found}
     if unreadable:

@@ -1,17 +1,24 @@
 """Import of notes, memories and transcripts that other programs keep.
 
 ``items`` has the values that readers yield, ``source`` the folder, file or zip they read, ``kinds``
-the table of kinds and their recognition, ``state`` what the vault holds already, ``planning`` the
-plan of an import, ``links`` the rewriting of links, ``applying`` the writing. ``reader_process``
-runs readers in a process with limits, ``records`` converts one record at a time, ``tally`` counts
-what is converted. ``memvault import`` (``cli.transfer``) shows the plan, asks, and applies it.
+the table of kinds and their recognition, ``claims`` the files that a kind does not read,
+``state`` what the vault holds already, ``planning`` the plan of an import, ``links`` the rewriting
+of links, ``applying`` the writing. ``reader_process`` runs readers in a process with limits,
+``records`` converts one record at a time, ``tally`` counts what is converted. ``memvault import``
+(``cli.transfer``) shows the plan, asks, and applies it.
 
 How to add a kind:
 
 1. Write a module here, named by the kind, with three functions. ``recognise(source)`` returns
    ``SURE`` if only this kind's program makes such a source, ``POSSIBLE`` if a more special kind may
-   claim it, ``NO`` otherwise. It looks at names and, at most, the beginning of a file.
-   ``claims(source)`` returns the names of the files that ``read`` reads, or knows to have no notes.
+   claim it, ``NO`` otherwise. It looks at names and, at most, the beginning of a file with
+   ``Source.head``, which opens it once for all kinds.
+   ``claims(source)`` returns the names of the files that ``read`` reads, and of those that the
+   program wrote and that have no notes. ``read`` reads exactly these, from the same listing; other
+   files that a user would miss are listed (``claims.missed``). A kind that claims less than half of
+   the notes is imported only if the user chooses it. Claim nothing of a source of other programs:
+   ``--from KIND`` is then an error. To leave the rest to the kind ``folder`` without duplicates,
+   use the name of a note's file as its key, and set ``has_names``.
    ``read(source)`` is a generator of ``ImportedNote``, ``Attachment`` and ``Unreadable``. It is run
    twice, for the plan and for the writing, and must yield the same both times, in a stable order.
 2. Add a row to ``kinds.KINDS``.

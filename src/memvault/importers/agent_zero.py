@@ -16,6 +16,8 @@ from memvault.importers.kinds import NO, SURE
 from memvault.importers.source import Source
 from memvault.memories import create
 
+_BESIDE = ("embedding.json", "knowledge_import.json")
+"""Agent Zero's own files in the folder of a memory."""
 _OF_KNOWLEDGE = ("knowledge_source", "source_path", "source_file")
 
 
@@ -24,12 +26,25 @@ def recognise(source: Source) -> int:
     return SURE if _stores(source) else NO
 
 
+def _index(store: str) -> str:
+    return f"{store[: -len('.pkl')]}.faiss"
+
+
 def _stores(source: Source) -> list[str]:
     return [
         name
         for name in source.named("index.pkl")
-        if len(source.names) == 1 or name.replace(".pkl", ".faiss") in source.name_set
+        if len(source.names) == 1 or _index(name) in source.name_set
     ]
+
+
+def claims(source: Source) -> set[str]:
+    """Return the stores, and the indexes and settings beside them."""
+    claimed: set[str] = set()
+    for store in _stores(source):
+        folder = store[: store.rfind("/") + 1]
+        claimed.update((store, _index(store), *(f"{folder}{file}" for file in _BESIDE)))
+    return claimed & source.name_set
 
 
 def read(source: Source) -> Iterator[Item]:

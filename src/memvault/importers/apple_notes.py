@@ -15,7 +15,8 @@ from memvault.importers.items import ImportedNote, Item, Unreadable, note_path
 from memvault.importers.kinds import NO, POSSIBLE, SURE
 from memvault.importers.source import Source
 
-_FOLDERS = frozenset(("Notes", "iCloud Notes", "Recently Deleted"))
+_DELETED = "Recently Deleted"
+_FOLDERS = frozenset(("Notes", "iCloud Notes", _DELETED))
 
 
 def recognise(source: Source) -> int:
@@ -40,28 +41,38 @@ def _texts(source: Source) -> list[str]:
     return found
 
 
+def claims(source: Source) -> list[str]:
+    """Return the files in the folders of notes, and those of deleted notes."""
+    folders = {posixpath.dirname(name) for name in _texts(source)}
+    return [
+        name
+        for name in source.names
+        if _DELETED in (parts := name.split("/"))[:-1]
+        or any("/".join(parts[:length]) in folders for length in range(1, len(parts)))
+    ]
+
+
 def read(source: Source) -> Iterator[Item]:
     """Yield each note with its folders, and the files beside it; deleted notes are left out."""
     texts = {posixpath.dirname(name): name for name in _texts(source)}
     beside: dict[str, list[str]] = {}
     for name in source.names:
         beside.setdefault(posixpath.dirname(name), []).append(posixpath.basename(name))
-    for name in source.names:
+    for name in claims(source):
         parts = name.split("/")
-        if "Recently Deleted" in parts[:-1]:
-            continue
-        if texts.get(posixpath.dirname(name)) == name:
+        if _DELETED in parts[:-1]:
+            if texts.get(posixpath.dirname(name)) == name:
+                source.tally.omitted("note in the trash")
+        elif texts.get(posixpath.dirname(name)) == name:
             item = folder.read_file(source, name)
             files = beside[posixpath.dirname(name)]
             if isinstance(item, ImportedNote):
                 yield from records.items_of(name, _note, item, name, files)
             else:
                 yield item
-        elif any("/".join(parts[:length]) in texts for length in range(1, len(parts))):
+        else:
             item = folder.attachment(source, name)
             yield item if isinstance(item, Unreadable) else item._replace(path=_kept(parts))
-        elif name.lower().endswith((".txt", ".md")):
-            yield Unreadable(name, "a text that is not in a folder of its name, as notes are")
 
 
 def _kept(parts: list[str]) -> str:

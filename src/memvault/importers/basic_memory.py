@@ -7,7 +7,7 @@ and relations ``- type [[Title]]`` (its NOTE-FORMAT.md, version 0.16), and stays
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from memvault.importers import folder, records, values
@@ -45,30 +45,45 @@ def _database(source: Source) -> str:
 
 
 def _notes(source: Source) -> list[str]:
-    return [
-        name
-        for name in source.named(".md")
-        if not any(part.startswith(".") for part in name.split("/"))
-    ]
+    return [name for name in source.visible if name.lower().endswith(".md")]
+
+
+def claims(source: Source) -> list[str]:
+    """Return the files of a folder that has notes, and those of the database."""
+    return [*_files(source), *_database_files(source)]
+
+
+def _files(source: Source) -> list[str]:
+    if not _notes(source):
+        return []
+    own = frozenset(_database_files(source))
+    return [name for name in source.visible if name not in own]
+
+
+def _database_files(source: Source) -> list[str]:
+    """Return the name of the database and those of its journals."""
+    database = _database(source)
+    return [name for name in source.names if name.startswith(database)] if database else []
 
 
 def read(source: Source) -> Iterator[Item]:
-    """Yield the notes of the folder, or the entities of the database if there is no note."""
-    if not _notes(source):
-        name = _database(source)
-        if not name:
-            yield Unreadable(source.path.name, "there are neither notes nor a database")
-            return
+    """Yield the notes and files of the folder, and the entities of the database without a file."""
+    files = _files(source)
+    permalinks: set[str] = set()
+    for item in folder.items(source, files):
+        if isinstance(item, ImportedNote):
+            made = records.items_of(item.key, _note, item)
+            permalinks.update(ref for note in made for ref in getattr(note, "refs", ()))
+            yield from made
+        else:
+            yield item
+    if name := _database(source):
+        parts = [file.split("/") for file in files]
+        paths = {"/".join(part[start:]) for part in parts for start in range(len(part))}
         try:
-            yield from _read_database(source, name)
+            yield from _read_database(source, name, permalinks, paths)
         except UnreadableDatabase as error:
             yield Unreadable(name, f"it cannot be read: {error}")
-        return
-    for item in folder.read(source):
-        if isinstance(item, ImportedNote):
-            yield from records.items_of(item.key, _note, item)
-        elif not getattr(item, "path", "").endswith((".db", ".db-wal", ".db-shm")):
-            yield item
 
 
 def _note(item: ImportedNote) -> ImportedNote:
@@ -85,9 +100,14 @@ def _linked(text: str) -> str:
     return replace_outside_code(_MEMORY_URL, lambda url: f"[[import:{url[2]}|{url[1]}]]", text)
 
 
-def _read_database(source: Source, name: str) -> Iterator[Item]:
+def _read_database(
+    source: Source, name: str, permalinks: Collection[str], paths: Collection[str]
+) -> Iterator[Item]:
+    """Yield the entities without a file, which would have a known permalink or path."""
     with open_database(source, name) as database:
         for entity in database.table("entity", _ENTITY, "ORDER BY id"):
+            if entity.get("permalink") in permalinks or entity.get("file_path") in paths:
+                continue
             place = f"{name}, entity {entity.get('id')}"
             yield from records.items_of(place, _of_database, database, entity)
 

@@ -7,7 +7,8 @@ keeps any text files in a folder ``memories`` (docs.claude.com, tool memory_2025
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import posixpath
+from collections.abc import Collection, Iterator
 
 from memvault.importers import folder, records
 from memvault.importers.items import ImportedNote, Item, Unreadable
@@ -16,6 +17,16 @@ from memvault.importers.source import Source
 from memvault.vault.document import Document
 
 _INSTRUCTIONS = ("claude.md", "claude.local.md")
+_INDEX = "MEMORY.md"
+_HOME, _MEMORIES = ".claude", "memories"
+_FOLDERS = frozenset({_HOME, _MEMORIES})
+_MAX_SNIFFED = 20
+_PROGRAM_FOLDERS = frozenset(
+    "agents cache commands debug file-history hooks ide output-styles plugins session-env "
+    "shell-snapshots skills statsig tasks teams telemetry todos".split()
+)
+"""Folders of ``~/.claude`` without memories."""
+_PROGRAM_FILES = ("settings.json", "settings.local.json", "history.jsonl", "stats-cache.json")
 _TEXTS = (".md", ".txt", ".xml", ".json", ".yaml", ".yml")
 _TYPES = {
     "user": "user-preference",
@@ -27,30 +38,69 @@ _TYPES = {
 
 def recognise(source: Source) -> int:
     """Return ``SURE`` for ``CLAUDE.md`` alone, auto memory, or a folder ``memories``."""
-    if len(source.names) == 1 and source.names[0].lower() in _INSTRUCTIONS:
-        return SURE
-    if source.path.name in (".claude", "memories"):
-        return SURE if source.named(*_TEXTS) and _names(source) else NO
-    return SURE if any(f"/{name}".endswith("/MEMORY.md") for name in source.names) else NO
+    names = _memories(source)
+    if len(source.names) == 1:
+        return SURE if source.names[0].lower() in _INSTRUCTIONS else NO
+    if not _FOLDERS.isdisjoint(_folder_names(source)):
+        return SURE if names else NO
+    return SURE if any(posixpath.basename(name) == _INDEX for name in names) else NO
 
 
-def _names(source: Source) -> list[str]:
-    """Return the names of the files with memories."""
+def _folder_names(source: Source) -> tuple[str, str]:
+    return source.path.name, source.label
+
+
+def claims(source: Source) -> set[str]:
+    """Return the memories, and the other files of ``~/.claude`` that have none."""
+    memories = _memories(source)
+    is_home = _HOME in _folder_names(source)
+    return {*memories, *(name for name in source.names if is_home and _is_of_program(name))}
+
+
+def _is_of_program(name: str) -> bool:
+    return name.partition("/")[0] in _PROGRAM_FOLDERS or name in _PROGRAM_FILES
+
+
+def _memories(source: Source) -> list[str]:
+    """Return instructions, auto memory, rules, and the texts of a folder ``memories``."""
     names = source.named(*_TEXTS)
-    if source.path.name == ".claude" or any("/memory/" in f"/{name}" for name in names):
-        return [
-            name
-            for name in names
-            if name.rpartition("/")[2].lower() in _INSTRUCTIONS
-            or ("/memory/" in f"/{name}" and name.endswith(".md"))
-            or (f"/{name}".startswith("/rules/") and name.endswith(".md"))
-        ]
-    return names
+    if len(source.names) == 1 or _MEMORIES in _folder_names(source):
+        return names
+    notes: dict[str, list[str]] = {}
+    for name in source.named(".md"):
+        notes.setdefault(posixpath.dirname(name), []).append(name)
+    indexed = {one for one, beside in notes.items() if _is_auto_memory(source, one, beside)}
+    home = f"/{_HOME}/" if _HOME in _folder_names(source) else "/"
+    return [name for name in names if _is_memory(name, indexed, home)]
+
+
+def _is_memory(name: str, indexed: Collection[str], home: str) -> bool:
+    """Return whether a text is a memory. ``indexed`` are the folders of auto memory."""
+    *folders, file = name.split("/")
+    path = f"{home}{name}"
+    if file.lower() in _INSTRUCTIONS or f"/{_MEMORIES}/" in path:
+        return True
+    is_indexed = bool(indexed) and any(
+        "/".join(folders[:depth]) in indexed for depth in range(len(folders) + 1)
+    )
+    return name.endswith(".md") and (is_indexed or f"/{_HOME}/rules/" in path)
+
+
+def _is_auto_memory(source: Source, folder_name: str, notes: list[str]) -> bool:
+    """Return whether a folder has ``MEMORY.md``, and is called memory or its notes have a name."""
+    index = f"{folder_name}/{_INDEX}" if folder_name else _INDEX
+    if index not in source.name_set:
+        return False
+    if posixpath.basename(folder_name or source.label) == "memory":
+        return True
+    heads = [source.head(name) for name in notes[:_MAX_SNIFFED] if name != index]
+    own = sum(b"\nname:" in head and b"\ndescription:" in head for head in heads)
+    return own > 0 and own * 2 > len(heads)
 
 
 def read(source: Source) -> Iterator[Item]:
     """Yield each file as a note; a project's are in a folder of its name."""
-    for name in _names(source):
+    for name in _memories(source):
         item = folder.read_file(source, name)
         if isinstance(item, Unreadable):
             yield item

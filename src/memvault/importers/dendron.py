@@ -7,6 +7,7 @@ wiki.dendron.so). Schemas are left out.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator
 
@@ -21,6 +22,7 @@ from memvault.vault.markdown import replace_outside_code
 _LINK = lazy_pattern(r"(?<!!)\[\[([^\[\]|\n]{1,300})\|([^\[\]|\n]{1,300})\]\]")
 _EMBED_RANGE = lazy_pattern(r"(!\[\[[^\[\]#\n]+#[^\[\]:,\n]+)[:,][^\[\]\n]*(?=\]\])")
 _MILLISECONDS = lazy_pattern(r"^(created|updated): *'?(\d{12,14})'?[ \t]*\n", re.MULTILINE)
+_OWN = (".schema.yml", ".code-workspace", ".ws")
 _MAX_SNIFFED = 20
 
 
@@ -33,15 +35,23 @@ def recognise(source: Source) -> int:
     return SURE if own and own * 2 > len(heads) else NO
 
 
+def claims(source: Source) -> list[str]:
+    """Return all files except hidden ones and those in hidden folders."""
+    return folder.claims(source)
+
+
 def read(source: Source) -> Iterator[Item]:
     """Yield the notes and their assets."""
-    for item in folder.read(source):
+    for item in folder.items(source, itertools.filterfalse(_is_own, claims(source))):
         if isinstance(item, ImportedNote):
             yield from records.items_of(item.key, _note, item)
-        elif not getattr(item, "path", "").endswith(
-            (".yml", ".yaml", ".json", ".code-workspace", ".ws")
-        ):
+        else:
             yield item
+
+
+def _is_own(name: str) -> bool:
+    """Return whether a file has settings or schemas, and no notes."""
+    return name.endswith(_OWN) or name.rpartition("/")[2].startswith("dendron.")
 
 
 def _note(item: ImportedNote) -> ImportedNote:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from memvault.importers import records, values
 from memvault.importers.items import Attachment, ImportedNote, Item, StoredBytes, Unreadable
@@ -18,14 +18,19 @@ def recognise(source: Source) -> int:
     return POSSIBLE if source.named(*_NOTES) else NO
 
 
-def read(source: Source) -> Iterator[Item]:
-    """Yield each markdown file as a note, and each other file as an attachment.
+def claims(source: Source) -> list[str]:
+    """Return all files except hidden ones and those in hidden folders, such as settings."""
+    return source.visible
 
-    Hidden files and folders, where programs keep their settings, are left out.
-    """
-    for name in source.names:
-        if any(part.startswith(".") for part in name.split("/")):
-            continue
+
+def read(source: Source) -> Iterator[Item]:
+    """Yield each markdown file as a note, and each other file as an attachment."""
+    yield from items(source, claims(source))
+
+
+def items(source: Source, names: Iterable[str]) -> Iterator[Item]:
+    """Yield the items of some files of a source, as ``read`` does for all."""
+    for name in names:
         yield read_file(source, name) if name.lower().endswith(_NOTES) else attachment(source, name)
 
 

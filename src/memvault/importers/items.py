@@ -74,6 +74,10 @@ class Unreadable(NamedTuple):
     reason: str
 
 
+UNCLAIMED = "not one of the files that this kind reads"
+"""The reason of an ``Unreadable`` that is a whole file."""
+
+
 class Counted(NamedTuple):
     """How many parts of a type a source has, and whether they are converted."""
 

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from importlib import import_module
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from memvault.errors import MemvaultError, UsageError
-from memvault.importers import records
-from memvault.importers.items import Counted, ImportedNote, Item, Unreadable
+from memvault.importers import claims, records
+from memvault.importers.items import UNCLAIMED, Counted, ImportedNote, Item, Unreadable
 from memvault.importers.source import Source
 
 MAX_RESTARTS = 20
 """The maximum number of files of a source that may fail; after that, the remaining files are left
 out."""
 REST = "its rest cannot be read"
+FOLDER = "folder"
 NO, POSSIBLE, SURE, OWN = 0, 1, 2, 3
 """How sure a kind is that a source is its own; ``OWN`` is for what memvault itself wrote."""
 
@@ -61,12 +63,24 @@ class Kind(NamedTuple):
         found: int = self._module.recognise(source)
         return found
 
+    def claims(self, source: Source) -> frozenset[str]:
+        """Return the names of the files that the kind reads, or knows to have no notes."""
+        claims_of = getattr(self._module, "claims", None)
+        return frozenset(claims_of(source)) if claims_of else source.name_set
+
     def read(self, source: Source) -> Iterator[Item]:
-        """Yield what a source holds, and then what of it cannot be read.
+        """Yield the items of a source, then its unreadable parts and the files it does not claim.
 
         If reading a file fails unexpectedly, the rest of this file is left out, and the others are
         read. A stranger's source is read in a process of its own (``reader_process``).
+
+        Raises:
+            UsageError: the kind claims none of the source's files.
         """
+        claimed = self.claims(source)
+        if source.names and not claimed and not source.left_out:
+            reason = f"{source.path} contains no files of the kind {self.name}"
+            raise UsageError(reason, f"--from {self.name} needs {self.needs}")
         seen = SeenItems()
         while True:
             source.tally.clear()
@@ -85,6 +99,8 @@ class Kind(NamedTuple):
                     continue
             break
         yield from source.skipped
+        for name in claims.missed(source, claimed):
+            yield Unreadable(name, UNCLAIMED)
         yield from source.tally.items()
 
     def _with_name(self, item: Item, source: Source) -> Item:
@@ -106,7 +122,7 @@ KINDS = (
         "vault_export",
     ),
     Kind(
-        "folder",
+        FOLDER,
         "A folder of markdown files",
         "the folder, or a zip of it",
         "imported/notes",
@@ -290,6 +306,47 @@ def find(name: str) -> Kind:
     raise UsageError(f"There is no kind {name!r} of source to import", hint)
 
 
+class Recognition(NamedTuple):
+    """The kind of a source, how many of its note files the kind claims, and how many it has."""
+
+    kind: Kind
+    covered: int
+    total: int
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether the kind claims less than half of the note files."""
+        return self.covered * 2 < self.total
+
+
+def in_sentence(kind: Kind) -> str:
+    """Return the title of a kind as it is within a sentence."""
+    article, _, rest = kind.title.partition(" ")
+    return f"{article.lower()} {rest}" if article in ("A", "The", "Another") else kind.title
+
+
+def import_command(path: Path, kind: Kind) -> str:
+    """Return the command that imports a source as a kind, for people."""
+    import shlex
+
+    return f"`memvault import {shlex.quote(str(path))} --from {kind.name}`"
+
+
+def recognition(source: Source) -> Recognition:
+    """Return the kind of a source, and how much of it the kind claims.
+
+    All of it counts as claimed unless the source may be a folder of markdown as well.
+
+    Raises:
+        UsageError: no kind or several fit; the message names those.
+    """
+    kind = recognised(source)
+    claimed = kind.claims(source)
+    if kind.name == FOLDER or find(FOLDER).recognise(source) == NO:
+        return Recognition(kind, len(claimed), len(claimed))
+    return Recognition(kind, *claims.coverage(source, claimed))
+
+
 def recognised(source: Source) -> Kind:
     """Return the kind of a source.
 
@@ -306,5 +363,6 @@ def recognised(source: Source) -> Kind:
         raise UsageError(f"{source.path} is of no kind that can be imported", _LIST_HINT)
     if len(fitting) > 1:
         names = " or ".join(kind.name for kind in fitting)
-        raise UsageError(f"{source.path} may be {names}", f"--from {fitting[0].name} chooses one")
+        commands = " and ".join(import_command(source.path, kind) for kind in fitting)
+        raise UsageError(f"{source.path} may be {names}", f"{commands} each import a part")
     return fitting[0]

@@ -21,10 +21,11 @@ _MARKS = (b'"type":"entity"', b'"type":"relation"')
 
 def recognise(source: Source) -> int:
     """Return ``SURE`` if a file's first line is an entity or a relation."""
-    return SURE if _files(source) else NO
+    return SURE if claims(source) else NO
 
 
-def _files(source: Source) -> list[str]:
+def claims(source: Source) -> list[str]:
+    """Return the files whose first line is an entity or a relation."""
     found = []
     for name in source.named(".jsonl", ".json"):
         first = source.head(name).partition(b"\n")[0].replace(b" ", b"")
@@ -35,10 +36,10 @@ def _files(source: Source) -> list[str]:
 
 def read(source: Source) -> Iterator[Item]:
     """Yield a note for each entity, in the order of the file."""
-    name, *others = _files(source) or [""]
-    if not name:
-        yield Unreadable(source.path.name, "there is no knowledge graph")
+    found = claims(source)
+    if not found:
         return
+    name, *others = found
     for other in others:
         yield Unreadable(other, "another knowledge graph: import it by itself")
     relations: dict[str, list[str]] = defaultdict(list)

@@ -25,6 +25,7 @@ _PLACES = ("", "results", "memories")
 _HISTORY = frozenset({"history"})
 _HISTORY_COLUMNS = "memory_id new_memory event created_at updated_at is_deleted".split()
 _OWN_KEYS = ("user_id", "agent_id", "run_id", "app_id")
+_SETTINGS = ("config.json", "meta.json")
 _MAX_SNIFFED = 20
 
 
@@ -53,6 +54,21 @@ def _databases(source: Source) -> list[tuple[str, str]]:
     return sorted(found, key=lambda entry: entry[1], reverse=True)  # points have the metadata
 
 
+def claims(source: Source) -> list[str]:
+    """Return the exports, the databases with their journals, and mem0's settings beside them."""
+    databases = tuple(name for name, _ in _databases(source))
+    beside = [
+        name
+        for name in source.names
+        if databases and (name.startswith(databases) or name.rpartition("/")[2] in _SETTINGS)
+    ]
+    return [*_exports(source), *beside]
+
+
+def _exports(source: Source) -> list[str]:
+    return [name for name in source.named(".json") if _is_export(source, name)]
+
+
 def read(source: Source) -> Iterator[Item]:
     """Yield each memory once, as a note that is named by its first words."""
     seen: set[str] = set()
@@ -64,9 +80,8 @@ def read(source: Source) -> Iterator[Item]:
 
 
 def _read_all(source: Source) -> Iterator[Item]:
-    for name in source.named(".json"):
-        if _is_export(source, name):
-            yield from _read_export(source, name)
+    for name in _exports(source):
+        yield from _read_export(source, name)
     for name, kind in _databases(source):
         try:
             yield from (_read_points if kind == "points" else _read_history)(source, name)

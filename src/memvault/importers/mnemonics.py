@@ -18,23 +18,33 @@ _FOLDER = ".mnemonics"
 
 def recognise(source: Source) -> int:
     """Return ``SURE`` for a folder of that name, or one that has it."""
-    return SURE if _names(source) else NO
+    return SURE if _memories(source) else NO
 
 
-def _names(source: Source) -> dict[str, str]:
-    """Return the paths of the memories below ``.mnemonics``, with their names in the source."""
+def _paths(source: Source) -> dict[str, str]:
+    """Return the paths of the files below ``.mnemonics``, with their names in the source."""
     is_top = source.path.name == _FOLDER
     found = {}
     for name in source.named(".md"):
         _, mark, below = f"/{name}".rpartition(f"/{_FOLDER}/")
         path = name if is_top and not mark else below if mark else ""
-        if "/" in path and not any(part.startswith(".") for part in path.split("/")):
+        if path and "/." not in f"/{path}":
             found[path] = name
     return found
 
 
+def _memories(source: Source) -> dict[str, str]:
+    """Return those in the folder of a type; the others are pages that the program generates."""
+    return {path: name for path, name in _paths(source).items() if "/" in path}
+
+
+def claims(source: Source) -> list[str]:
+    """Return the memories and the generated pages."""
+    return list(_paths(source).values()) if _memories(source) else []
+
+
 def read(source: Source) -> Iterator[Item]:
     """Yield each memory, in the folder of its type."""
-    for path, name in sorted(_names(source).items()):
+    for path, name in sorted(_memories(source).items()):
         item = folder.read_file(source, name)
         yield item._replace(key=path, path=path) if isinstance(item, ImportedNote) else item

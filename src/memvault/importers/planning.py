@@ -12,6 +12,7 @@ from typing import Any, Literal, NamedTuple
 from memvault.files.user_folders import SETTINGS_FILE
 from memvault.importers import records
 from memvault.importers.items import (
+    UNCLAIMED,
     Attachment,
     Counted,
     ImportedNote,
@@ -69,6 +70,8 @@ class ImportPlan:
         self.names = Names()
         self.types: Counter[str] = Counter()
         self.unreadable: list[Unreadable] = []
+        self.other_files: list[str] = []
+        """The names of the files of the source that the kind does not read."""
         self.left_out: list[Unreadable] = []
         """Files that are imported only with an option, and the reason."""
         self.contents: Counter[str] = Counter()
@@ -112,7 +115,10 @@ def plan(
     for count, item in enumerate(items):
         progress(count)
         if isinstance(item, Unreadable):
-            made.unreadable.append(item)
+            if item.reason == UNCLAIMED:
+                made.other_files.append(item.what)
+            else:
+                made.unreadable.append(item)
             continue
         if isinstance(item, Counted):
             counts = made.contents if item.is_converted else made.omitted
@@ -208,6 +214,8 @@ def _place_note(
     note: ImportedNote, wished: str, state: VaultState, claimed: set[str]
 ) -> PlannedNote:
     earlier = state.imported.get(note.key)
+    if earlier is None and note.key in state.imported_otherwise:
+        return PlannedNote(state.imported_otherwise[note.key], "unchanged")
     if earlier is not None:
         if earlier.source_hash == source_hash(note):
             return PlannedNote(earlier.path, "unchanged")

@@ -141,15 +141,16 @@ class SourceReader:
         """The id of the process; 0 if there is none."""
         return self._process.pid if self._process is not None else 0
 
-    def recognised(self) -> kinds.Kind:
-        """Return the kind of the source.
+    def recognition(self) -> kinds.Recognition:
+        """Return the kind of the source, and how much of it the kind claims.
 
         Raises:
             UsageError: no kind or several fit; the message lists those.
         """
         for message in self._answers("recognise"):
             if message.name == "kind":
-                return kinds.find(message.values[0])
+                name, covered, total = message.values
+                return kinds.Recognition(kinds.find(name), covered, total)
         hint = "pass --from KIND"
         raise UsageError(f"Detecting the kind of {self.source.path} hit a resource limit", hint)
 
@@ -318,7 +319,8 @@ def serve(requests: IO[bytes], results: IO[bytes]) -> None:
 
 def _answer(source: Source, sender: _Sender, action: str, name: str = "", *left_out: str) -> None:
     if action == "recognise":
-        sender.send(ReaderMessage("kind", [kinds.recognised(source).name]))
+        kind, covered, total = kinds.recognition(source)
+        sender.send(ReaderMessage("kind", [kind.name, covered, total]))
         return
     for file in left_out:
         source.leave_out(file)

@@ -24,6 +24,9 @@ MAX_FILE = plain_files.MEMORY
 _MAX_FILES = 1_000_000
 _MAX_RATIO, _MIN_EXPANDED = 200, 256 * 1024 * 1024
 """A zip's files may expand to this many times its size, or to these bytes if that is more."""
+_HEAD, _LONG_HEAD = 4096, 1 << 16
+_MAX_HEADS = 64 * 1024 * 1024
+"""Maximum size of the beginnings of files that are stored, so that each file is opened once."""
 _JUNK = frozenset({"__MACOSX", ".DS_Store", "Thumbs.db", "desktop.ini"})
 _FIXED_NAMES = frozenset({"memory", "claude", "bookmarks", "conversations"})
 """Names that a program gives to each of its files, which tell no source from another."""
@@ -40,6 +43,8 @@ class Source:
         self.path = path
         self.skipped: list[Unreadable] = []
         self.tally = Tally()
+        self._heads: dict[str, tuple[int, bytes]] = {}
+        self._room_for_heads = _MAX_HEADS
         self.tables: dict[str, frozenset[str]] = {}
         """The names of the tables of each database that was looked into."""
         self.left_out: list[str] = []
@@ -72,13 +77,19 @@ class Source:
         """Skip a file from now on, as if the source did not have it."""
         self.left_out.append(name)
         self.names = [one for one in self.names if one != name]
-        self.__dict__.pop("name_set", None)
+        for listing in ("name_set", "visible"):
+            self.__dict__.pop(listing, None)
         self.tables.pop(name, None)
 
     @cached_property
     def name_set(self) -> frozenset[str]:
         """The names of all files, for membership tests."""
         return frozenset(self.names)
+
+    @cached_property
+    def visible(self) -> list[str]:
+        """The names of all files that are not hidden or in a hidden folder, sorted."""
+        return [name for name in self.names if "/." not in f"/{name}"]
 
     def size(self, name: str) -> int:
         """Return a file's size in bytes."""
@@ -111,13 +122,20 @@ class Source:
                 return data
         raise OSError(errno.EFBIG, f"larger than {most >> 20} MB", name)
 
-    def head(self, name: str, length: int = 4096) -> bytes:
+    def head(self, name: str, length: int = _HEAD) -> bytes:
         """Return the first bytes of a file; empty if it cannot be read."""
-        try:
-            with self._open(name) as file:
-                return file.read(length)
-        except OSError:
-            return b""
+        asked, data = self._heads.get(name, (0, b""))
+        if asked < length and len(data) == asked:  # the file may be longer
+            asked = _HEAD if length <= _HEAD else max(length, _LONG_HEAD)
+            try:
+                with self._open(name) as file:
+                    data = file.read(asked)
+            except OSError:
+                data = b""
+            if len(data) <= self._room_for_heads:
+                self._room_for_heads -= len(data)
+                self._heads[name] = asked, data
+        return data[:length]
 
     def named(self, *endings: str) -> list[str]:
         """Return the names with one of these endings, in any case."""

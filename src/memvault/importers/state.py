@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from memvault.errors import MemvaultError
 from memvault.files import plain_files
+from memvault.importers.kinds import FOLDER
 from memvault.model import FileState
 from memvault.store.memory_store import MemoryStore
 from memvault.vault.document import etag
@@ -40,7 +42,8 @@ class VaultState(NamedTuple):
 
     ``paths`` are those of all memories. ``is_taken`` returns whether a path has a file, ``holds``
     whether it has exactly these bytes, ``type_of`` the memory type that a file with some bytes has
-    at a path, ``is_memory`` whether a file there is a memory.
+    at a path, ``is_memory`` whether a file there is a memory. ``imported_otherwise`` maps the ids
+    of notes that another kind imported from the same files to their paths.
     """
 
     imported: dict[str, Imported]
@@ -49,16 +52,23 @@ class VaultState(NamedTuple):
     holds: Callable[[str, bytes], bool]
     type_of: Callable[[str, bytes], str]
     is_memory: Callable[[str], bool] = is_memory_path
+    imported_otherwise: Mapping[str, str] = MappingProxyType({})
 
 
 def vault_state(store: MemoryStore, records: Iterable[MemoryRecord], kind: str) -> VaultState:
     """Return the state of a vault with some memories for an import of a kind."""
     imported: dict[str, Imported] = {}
+    otherwise: dict[str, str] = {}
     every: list[str] = []
     for record in records:
         every.append(record.path)
         key = record.metadata.get(ID)
-        if record.metadata.get(KIND) == kind and isinstance(key, str):
+        other = record.metadata.get(KIND)
+        if not isinstance(key, str):
+            continue
+        if other != kind and FOLDER in (other, kind):  # both use the path of the file as the id
+            otherwise[key] = record.path
+        elif other == kind:
             with contextlib.suppress(MemvaultError):
                 data, _ = store.read_bytes(record.path)
                 imported.setdefault(key, _imported(record.path, data))
@@ -78,7 +88,7 @@ def vault_state(store: MemoryStore, records: Iterable[MemoryRecord], kind: str) 
     def is_found(path: str) -> bool:
         return is_memory(path, store.settings.exclusions)
 
-    return VaultState(imported, every, is_taken, holds, type_of, is_found)
+    return VaultState(imported, every, is_taken, holds, type_of, is_found, otherwise)
 
 
 def _imported(path: str, data: bytes) -> Imported:

@@ -37,15 +37,19 @@ def _export(source: Source) -> str:
     return ""
 
 
+def claims(source: Source) -> list[str]:
+    """Return the export, or all files except hidden ones and those in hidden folders."""
+    return [name] if (name := _export(source)) else source.visible
+
+
 def read(source: Source) -> Iterator[Item]:
     """Yield each file of the vault."""
     name = _export(source)
     if name:
         yield from _read_lines(source, name)
         return
-    for path in source.names:
-        if not any(part.startswith(".") for part in path.split("/")):
-            yield VaultFile(path, StoredBytes(source.read, path))
+    for path in claims(source):
+        yield VaultFile(path, StoredBytes(source.read, path))
 
 
 def _read_lines(source: Source, name: str) -> Iterator[Item]:

@@ -51,11 +51,16 @@ def _database(source: Source) -> str:
     return next((n for n in source.named(".sqlite") if tables(source, n) >= _TABLES), "")
 
 
+def claims(source: Source) -> list[str]:
+    """Return the name of the database, and those of its journals and backups."""
+    database = _database(source)
+    return [name for name in source.names if name.startswith(database)] if database else []
+
+
 def read(source: Source) -> Iterator[Item]:
     """Yield the notes, and for each item with annotations a note with all of them."""
     name = _database(source)
     if not name:
-        yield Unreadable(source.path.name, "there is no database of Zotero")
         return
     try:
         with open_database(source, name) as database:
