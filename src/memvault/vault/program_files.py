@@ -8,7 +8,7 @@ doctor lists them, and trust in a tool covers those of the tool's programs.
 
 Files that a program reads only if it is told to, such as aider's ``CONVENTIONS.md``, are not
 listed, nor those that it reads in a folder of its own, such as OpenClaw's ``SOUL.md`` and
-``MEMORY.md``: notes are called so. Git's own are checked by ``git.approval``.
+``MEMORY.md``: notes are called so. Git's own are checked by ``repository.approval``.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from typing import NamedTuple
 from memvault.errors import MemvaultError, Refused
 from memvault.files import plain_files
 from memvault.files.user_folders import expand_home
-from memvault.git.repository import RepositoryLocation
+from memvault.repository.location import RepositoryLocation
 from memvault.sanitize import replace_surrogates
 from memvault.settings import grants
 from memvault.vault.file_names import folded
