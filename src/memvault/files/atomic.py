@@ -88,13 +88,16 @@ def best_effort() -> contextlib.suppress:
 
 
 class Attributes(NamedTuple):
-    """The permissions, owner, group and extended attributes of a file, and its times."""
+    """The permissions, owner, group and extended attributes of a file, and its times.
+
+    ``times`` are those of the last access and change in nanoseconds; None means the current time.
+    """
 
     mode: int
     user: int
     group: int
     extended: tuple[tuple[str, bytes], ...]
-    times: tuple[int, int]
+    times: tuple[int, int] | None
 
     @classmethod
     def of(cls, path: Path) -> Self:
@@ -120,7 +123,7 @@ class Attributes(NamedTuple):
         )
 
     def apply(self, file: int, path: Path) -> None:
-        """Give them to an open file, except its times; what the system refuses is left out.
+        """Give them to an open file that has its bytes; what the system refuses is left out.
 
         A group that cannot be set gets no more rights than everyone has.
 
@@ -128,6 +131,9 @@ class Attributes(NamedTuple):
             OSError: the permissions cannot be set.
         """
         mode = self.mode & 0o777
+        if self.times is not None:
+            with contextlib.suppress(OSError):
+                os.utime(path, ns=self.times)
         if sys.platform == "win32":
             path.chmod(mode)
             return
@@ -182,16 +188,22 @@ def create_one_of(paths: Iterable[Path], data: bytes, like: Attributes | None = 
     raise FileExistsError(errno.EEXIST, "All names are taken", str(first))
 
 
-def replace(path: Path, data: bytes, last_look: Callable[[], None] = lambda: None) -> None:
+def replace(
+    path: Path,
+    data: bytes,
+    last_look: Callable[[], None] = lambda: None,
+    times: tuple[int, int] | None = None,
+) -> None:
     """Replace an existing file's bytes atomically, keeping its ``Attributes`` but for times.
 
-    ``last_look`` is called directly before the replacement; if it raises, the file is unchanged.
+    It gets ``times``, as those of ``Attributes``. ``last_look`` is called directly before the
+    replacement; if it raises, the file is unchanged.
 
     Raises:
         StorageError: the file cannot be written; the old file is unchanged.
     """
     with map_os_errors(path):
-        attributes = Attributes.of(path)
+        attributes = Attributes.of(path)._replace(times=times)
         denied = PermissionError(errno.EACCES, "Permission denied")
         if not attributes.mode & stat.S_IWUSR:
             raise denied
@@ -344,8 +356,6 @@ def _move_to_mount(source: Path, target: Path) -> None:
     data = plain_files.read(source, sys.maxsize - 1)
     create(target, data, attributes)
     try:
-        with contextlib.suppress(OSError):
-            os.utime(target, ns=attributes.times)
         if plain_files.read(source, sys.maxsize - 1) != data:
             raise Conflict(f"{source} was changed while it was moved", "try again")
     except BaseException:

@@ -284,7 +284,8 @@ def _write(
         if old is not None:
             with contextlib.suppress(OSError):
                 mem_id = _parsed(store, path, data[old.name]).mem_id
-                attributes[mem_id] = atomic.Attributes.of(store.root / path)
+                now = atomic.Attributes.of(store.root / path)._replace(times=None)
+                attributes[mem_id] = now
     for path, old, new in changed:
         before = data[old.name] if old else None
         after = data[new.name] if new else None

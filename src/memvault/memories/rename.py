@@ -351,7 +351,7 @@ def rename(store: MemoryStore, renaming: RenamePlan) -> Memory:
     else:
         done = store.change(memory, changes, body).memory
     for other, data in edited:
-        store.rewrite(other, data)
+        store.rewrite(other, data, store.times_of(other.path))
     return done
 
 

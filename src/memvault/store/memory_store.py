@@ -266,7 +266,7 @@ class MemoryStore:
     ) -> WriteResult:
         """Move a memory to exactly this path, and set header keys and body; its memId is kept.
 
-        With another ``title``, an alias equal to the old title is updated.
+        The file keeps its times. With another ``title``, an alias equal to the old title is updated.
 
         Raises:
             Conflict: the path is taken, or the file's bytes have changed since.
@@ -280,11 +280,23 @@ class MemoryStore:
             named |= file_names.retitled(memory._replace(path=path), str(named["title"]))
         edited = partial(self._edit_bytes, memory, named, body)
         self._check_path(path)
-        return self._replace_file(memory, edited, [path])
+        return self._replace_file(memory, edited, [path], times=self.times_of(memory.path))
 
-    def rewrite(self, memory: Memory, data: bytes) -> WriteResult:
-        """Replace all bytes of a memory's file; raises as ``change`` does."""
-        return self._replace_file(memory, lambda *_: data)
+    def rewrite(
+        self, memory: Memory, data: bytes, times: tuple[int, int] | None = None
+    ) -> WriteResult:
+        """Replace all bytes of a memory's file; raises as ``change`` does.
+
+        The file gets ``times``, as for ``atomic.replace``.
+        """
+        return self._replace_file(memory, lambda *_: data, times=times)
+
+    def times_of(self, path: str) -> tuple[int, int] | None:
+        """Return the times of a file, as ``atomic.replace`` sets them; None if it is missing."""
+        with contextlib.suppress(OSError):
+            status = (self.root / path).lstat()
+            return status.st_atime_ns, status.st_mtime_ns
+        return None
 
     def _replace_file(
         self,
@@ -292,6 +304,7 @@ class MemoryStore:
         edited: Callable[[bytes, FileState], bytes],
         names: Iterable[str] = (),
         if_match: str | None = None,
+        times: tuple[int, int] | None = None,
     ) -> WriteResult:
         """Write new bytes of a memory, at the first free path of ``names`` if there are any."""
         with self.lock():
@@ -305,9 +318,9 @@ class MemoryStore:
             self._check_path(path)
             subject = FileRef(memory.mem_id, memory.title)
             if not names:
-                revision = self.changes.replace(path, data, after, subject)
+                revision = self.changes.replace(path, data, after, subject, times)
             else:
-                path, revision = self.changes.move(memory.path, names, data, after, subject)
+                path, revision = self.changes.move(memory.path, names, data, after, subject, times)
         return WriteResult(self._written_memory(path, after), revision)
 
     def _written_memory(self, path: str, data: bytes) -> Memory:

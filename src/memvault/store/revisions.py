@@ -94,6 +94,11 @@ class Revisions:
             return atomic.Attributes.of(self._folder(mem_id) / f"{revision}.md")
         return None
 
+    def times(self, mem_id: str, revision: str) -> tuple[int, int] | None:
+        """Return the times of the file that a revision keeps; None if they are unknown."""
+        attributes = self.attributes(mem_id, revision)
+        return None if attributes is None else attributes.times
+
     def _separate(self, mem_id: str, file: Path) -> None:
         """Separate a file from the revision to which a killed change has linked it."""
         with atomic.best_effort():

@@ -211,7 +211,7 @@ CREATE TABLE memories (
     uid INTEGER PRIMARY KEY, path TEXT NOT NULL UNIQUE,
     size INTEGER, mtime INTEGER, ctime INTEGER, inode INTEGER, checked INTEGER, etag TEXT,
     mem_id TEXT, title TEXT, memory_type TEXT, tags TEXT, created TEXT, modified TEXT,
-    metadata TEXT, problem TEXT, language TEXT,
+    metadata TEXT, problem TEXT, language TEXT, created_from TEXT, modified_from TEXT,
     l_title INTEGER, l_headings INTEGER, l_body INTEGER, l_tags INTEGER, l_identifier INTEGER,
     folded TEXT, first_day TEXT, last_day TEXT
 );
@@ -243,7 +243,7 @@ CREATE TABLE made_for (fingerprint TEXT NOT NULL);
 """
 _COLUMNS = (
     "uid, path, size, etag, mem_id, title, memory_type, tags, created, modified, "
-    "metadata, problem, language"
+    "metadata, problem, language, created_from, modified_from"
 )
 _FILE_COLUMNS = (
     "mtime, ctime, inode, checked, l_title, l_headings, l_body, l_tags, l_identifier, folded, "
@@ -578,6 +578,8 @@ def columns_of(row: ManifestRow) -> tuple[Any, ...]:
         json.dumps(record.metadata, allow_nan=False),
         record.problem,
         record.language,
+        record.created_from,
+        record.modified_from,
         *row.state[2:],
         row.checked,
         *(row.lengths.get(name, 0) for name in _FIELDS),
