@@ -293,7 +293,5 @@ def restore_revision(store: MemoryStore, memory: Memory, revision: str) -> Memor
         Conflict: the revision is damaged.
     """
     earlier = store.history.read_verified(memory.mem_id, revision)
-    kept = next(
-        name for name in store.history.revisions(memory.mem_id) if name.startswith(revision)
-    )
-    return store.rewrite(memory, earlier, store.history.times(memory.mem_id, kept)).memory
+    times = store.history.times(memory.mem_id, revision)
+    return store.rewrite(memory, earlier, times).memory

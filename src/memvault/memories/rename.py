@@ -115,7 +115,7 @@ def apply_to_others(store: MemoryStore, plan: RenamePlan) -> None:
         Refused: a header cannot be patched.
     """
     for other, data in _edited(store, plan):
-        store.rewrite(other, data)
+        store.rewrite(other, data, store.times_of(other.path))
 
 
 def _is_taken(store: MemoryStore, path: str, source: str) -> bool:

@@ -266,7 +266,8 @@ class MemoryStore:
     ) -> WriteResult:
         """Move a memory to exactly this path, and set header keys and body; its memId is kept.
 
-        The file keeps its times. With another ``title``, an alias equal to the old title is updated.
+        The file keeps its times. With another ``title``, an alias equal to the old title is
+        updated.
 
         Raises:
             Conflict: the path is taken, or the file's bytes have changed since.

@@ -366,8 +366,9 @@ class VaultWriter:
     ) -> tuple[str, str]:
         """Write new bytes at the first free path and delete the old file, under the vault lock.
 
-        The new file gets ``times``, as for ``atomic.replace``. Returns the new path, and the revision that keeps the old bytes. If the process is killed in
-        between, ``complete_move`` deletes the old file.
+        The new file gets ``times``, as for ``atomic.replace``. Returns the new path, and the
+        revision that keeps the old bytes. If the process is killed in between, ``complete_move``
+        deletes the old file.
 
         Raises:
             Conflict: no path is free, or the old file has changed.
