@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -96,9 +96,12 @@ class Workspace:
     @cached_property
     def store(self) -> MemoryStore:
         """The store of the memories in the vault's folder."""
+        from memvault.index.folder import find_folder
+        from memvault.repository.dates import CommitDates
         from memvault.store.memory_store import MemoryStore
 
-        return MemoryStore(self.root, self.settings)
+        dates = CommitDates(self.root, partial(find_folder, self.root))
+        return MemoryStore(self.root, self.settings, dates=dates)
 
     @property
     def reader(self) -> MemoryReader:
@@ -162,6 +165,8 @@ class Workspace:
         for name in ("index", "_remote"):
             if name in self.__dict__:
                 self.__dict__[name].close()
+        if "store" in self.__dict__ and self.store.dates is not None:
+            self.store.dates.close()
         for other in self._other_vaults.values():
             other.close()
         self._other_vaults.clear()

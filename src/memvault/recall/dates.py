@@ -20,7 +20,6 @@ from memvault.lazy_pattern import lazy_pattern
 from memvault.model import Memory
 from memvault.recall.answer import ScoredMemory
 from memvault.settings.vault_settings import RankingSettings
-from memvault.vault import header_dates
 from memvault.vault.file_names import (
     DateRange,
     declared_dates,
@@ -104,16 +103,16 @@ _DAY_LENGTH = len("2026-11-05")
 def effective_date(entry: MemoryRecord | Memory) -> str:
     """Return the date by which a memory may be newer than another, as text for ``is_newer``.
 
-    This is the date in its name or header, or else the header's time of the last change or of the
-    creation. It is empty if only the file system provides a time: copying, checking out and
-    touching a file set it.
+    This is the date in its name or header, or else the time of the last change in the header or in
+    git, or of the creation in the header. It is empty if only the file system provides a time:
+    copying, checking out and touching a file set it.
     """
     days = declared_dates(entry.path, entry.metadata)
     if days:
         return max(span.last for span in days).isoformat()
-    if header_dates.time_in(entry.metadata, "modified"):
+    if entry.modified_from != "file":
         return entry.modified
-    return entry.created if header_dates.time_in(entry.metadata, "created") else ""
+    return entry.created if entry.created_from == "header" else ""
 
 
 def is_newer(date: str, other: str) -> bool:

@@ -28,6 +28,7 @@ from memvault.vault.paths import private_folder
 from memvault.vault.reader import Scan, listed, scan, state_of
 
 if TYPE_CHECKING:
+    from memvault.repository.dates import CommitDates
     from memvault.store.revisions import Revisions, TrashedFile
     from memvault.store.writer import VaultWriter
     from memvault.vault.folder_watch import FolderWatch
@@ -67,8 +68,15 @@ class MemoryReader(Protocol):
 class MemoryStore:
     """The memories of one vault, stored as files."""
 
-    def __init__(self, root: Path, settings: Settings, change_set: ChangeSet | None = None) -> None:
+    def __init__(
+        self,
+        root: Path,
+        settings: Settings,
+        change_set: ChangeSet | None = None,
+        dates: CommitDates | None = None,
+    ) -> None:
         self.root = root
+        self.dates = dates
         self.settings = settings
         self.change_set = change_set or ChangeSet()
         self.unlisted: list[str] = []
@@ -92,7 +100,7 @@ class MemoryStore:
 
     def with_change_set(self, change_set: ChangeSet) -> MemoryStore:
         """Return a store of the same memories whose changes belong to another call's change set."""
-        return MemoryStore(self.root, self.settings, change_set)
+        return MemoryStore(self.root, self.settings, change_set, self.dates)
 
     def has_file(self, path: str) -> bool:
         """Return whether a file or folder is at a path of the vault."""
@@ -131,8 +139,7 @@ class MemoryStore:
 
     def read(self, path: str) -> Memory:
         """Read one memory; raises as ``read_bytes`` does."""
-        data, state = self.read_bytes(path)
-        return document.read_memory(data, state, self.known_types, self.settings.encoding)
+        return self.parse(*self.read_bytes(path))
 
     def read_listed(self, path: str) -> Memory | None:
         """Return the memory with exactly this path, or None if missing; raises as ``read`` does.
@@ -147,7 +154,8 @@ class MemoryStore:
 
     def parse(self, data: bytes, state: FileState) -> Memory:
         """Parse a memory from bytes already read."""
-        return document.read_memory(data, state, self.known_types, self.settings.encoding)
+        times = None if self.dates is None else self.dates.times
+        return document.read_memory(data, state, self.known_types, self.settings.encoding, times)
 
     def add(self, memory_type: str, title: str, header: Mapping[str, Any], body: str) -> Memory:
         """Write a new memory under a free file name in the folder of its type.

@@ -219,6 +219,8 @@ CREATE INDEX by_id ON memories (mem_id);
 CREATE INDEX by_title ON memories (folded);
 CREATE INDEX by_language ON memories (language);
 CREATE INDEX by_time ON memories (modified, path);
+CREATE INDEX undated ON memories (uid) WHERE created_from IN ('git', 'file')
+    OR modified_from IN ('git', 'file');
 CREATE TABLE blocks (
     place INTEGER PRIMARY KEY, first INTEGER NOT NULL, passages TEXT NOT NULL,
     counts BLOB NOT NULL, codes BLOB NOT NULL, token_counts BLOB, tokens BLOB
@@ -442,6 +444,14 @@ class Manifest:
             }
         except (TypeError, ValueError) as error:  # not what ``apply`` wrote
             raise IndexCorrupted(str(error)) from error
+
+    def has_undated(self) -> bool:
+        """Return whether a time of any memory is neither in its header nor in its name."""
+        query = (
+            "SELECT uid FROM memories WHERE created_from IN ('git', 'file') "
+            "OR modified_from IN ('git', 'file') LIMIT 1"
+        )
+        return bool(list(self._db.rows(query)))
 
     def next_uid(self) -> int:
         """Return the lowest uid that was never used."""
