@@ -20,6 +20,7 @@ from memvault.lazy_pattern import lazy_pattern
 from memvault.model import Memory
 from memvault.recall.answer import ScoredMemory
 from memvault.settings.vault_settings import RankingSettings
+from memvault.vault import header_dates
 from memvault.vault.file_names import (
     DateRange,
     declared_dates,
@@ -110,9 +111,9 @@ def effective_date(entry: MemoryRecord | Memory) -> str:
     days = declared_dates(entry.path, entry.metadata)
     if days:
         return max(span.last for span in days).isoformat()
-    if entry.modified_from != "file":
+    if entry.modified_from == "git" or header_dates.time_in(entry.metadata, "modified"):
         return entry.modified
-    return entry.created if entry.created_from == "header" else ""
+    return entry.created if header_dates.time_in(entry.metadata, "created") else ""
 
 
 def is_newer(date: str, other: str) -> bool:

@@ -107,7 +107,8 @@ class _Reader:
                 if token[1:2] == b"<":
                     return False
                 commit, _, seconds = token[2:].decode().partition(" ")
-                when = "" if commit in self._shallow else clock.iso_from_ns(int(seconds) * 10**9)
+                is_known = commit not in self._shallow and seconds.isdigit()
+                when = clock.iso_from_ns(int(seconds) * 10**9) if is_known else ""
             elif token.lstrip(b"\n").startswith(b":"):
                 self._change(token.decode().split(), tokens, when)
         return True
@@ -115,9 +116,9 @@ class _Reader:
     def _change(self, fields: list[str], tokens: Iterator[bytes], when: str) -> None:
         """Apply one change, whose paths follow in the output."""
         before, blob, status = fields[-3:]
-        path = old = next(tokens).decode("utf-8", "surrogateescape")
+        path = old = next(tokens, b"").decode("utf-8", "surrogateescape")
         if status[0] in "RC":
-            path = next(tokens).decode("utf-8", "surrogateescape")
+            path = next(tokens, b"").decode("utf-8", "surrogateescape")
         if not blob.strip("0"):
             self._deleted.add(path)
             return

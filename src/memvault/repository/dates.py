@@ -60,7 +60,7 @@ class CommitDates:
             return
         try:
             self._read()
-        except (MemvaultError, OSError) as error:
+        except (MemvaultError, OSError, ValueError) as error:
             pause = _SLOW_RETRY_SECONDS if isinstance(error, TimedOut) else _RETRY_SECONDS
             with contextlib.suppress(OSError):
                 cache = self._cache() or self._create()
