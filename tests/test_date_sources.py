@@ -487,7 +487,8 @@ class TestCommits:
         without_identity(monkeypatch, tmp_path / "home")
         made = Repository(tmp_path / "vault")
         allow(made.root)
-        chance, known, last = random.Random(seed), {}, ""
+        chance, last = random.Random(seed), ""
+        known: dict[str, FileCommits] = {}
         model: dict[str, tuple[str, str]] = {}
         for number in range(12):
             when = f"2025-01-{number + 1:02}T00:00:00.000Z"

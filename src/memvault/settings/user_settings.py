@@ -88,7 +88,7 @@ class UserTools(Section):
 class UserGit(Section):
     """For vaults in which you allowed git."""
 
-    dates = Setting(True, SWITCH, "commits date notes without dates in their header", False)
+    dates = Setting(True, SWITCH, "or false: no dates from commits")
 
 
 class UserSettings(Section):
