@@ -13,17 +13,27 @@ from pathlib import Path
 
 import pytest
 
-from conftest import Run, explained, recalled, succeeded, write
+from conftest import (
+    Run,
+    explained,
+    index_of,
+    lie_still,
+    recalled,
+    succeeded,
+    write,
+)
 from git_clones import git, without_identity
 from memvault import Vault, open_vault
 from memvault.index.folder import find_folder
 from memvault.index.local import refresh
+from memvault.index.protocol import COMPLETE, MemoryRecord
 from memvault.model import FileState
 from memvault.repository.approved import approved_repository
 from memvault.repository.commits import FileCommits, read_commits
 from memvault.repository.dates import CommitDates
 from memvault.repository.location import find
 from memvault.vault.document import read_memory
+from memvault.workspace import Workspace
 
 OLD, NEW = "2024-02-03T04:05:06.000Z", "2025-06-07T08:09:10.000Z"
 LONG_AGO = datetime(2001, 2, 3, tzinfo=UTC)
@@ -208,6 +218,7 @@ class TestCommits:
         assert dates(clone) == dates(repository.root)
         assert newer(clone) == newer(repository.root) == {"new.md": "", "old.md": "new.md"}
 
+    @pytest.mark.promise("S21")
     def test_git_never_runs_without_approval(
         self, repository: Repository, git_runs: Callable[[], int]
     ) -> None:
@@ -479,6 +490,49 @@ class TestCommits:
         allow(repository.root)
         assert dates(repository.root) == WANTED
 
+    def test_index_that_cannot_be_written_still_answers(self, repository: Repository) -> None:
+        """Where new commits cannot be indexed, the notes are found with the dates known so far."""
+        allow(repository.root)
+        lie_still(repository.root)
+        with closing(Workspace(repository.root)) as workspace:
+            before = _records(workspace)
+            repository.commit("2025-12-01T00:00:00Z")
+            folder = index_of(repository.root)
+            folder.chmod(0o755)  # memvault writes to no folder that others can open
+            try:
+                assert _records(workspace) == before != {}
+            finally:
+                folder.chmod(0o700)
+
+    def test_open_vault_sees_commits(self, repository: Repository) -> None:
+        """A process that watches the folder sees a commit, which changes no note's file."""
+        allow(repository.root)
+        write(repository.root, "old.md", "# The office\n\nOur office is in Faro.\n")
+        with closing(Workspace(repository.root, stays=True)) as workspace:
+            for _ in range(2):
+                found = _records(workspace)["old.md"]
+                assert (found.created, found.modified_from) == (OLD, "file")
+            repository.commit("2025-12-01T00:00:00Z")
+            found = _records(workspace)["old.md"]
+            assert (found.modified, found.modified_from) == ("2025-12-01T00:00:00.000Z", "git")
+
+    @pytest.mark.promise("S22")
+    def test_git_never_runs_in_a_changed_repository(
+        self, repository: Repository, git_runs: Callable[[], int]
+    ) -> None:
+        """What git would run is approved as it was: with a new program, no recall runs git."""
+        allow(repository.root)
+        assert dates(repository.root) == WANTED
+        git(repository.root, "config", "core.fsmonitor", "./evil")
+        write(repository.root, "old.md", "# The office\n\nOur office is in Faro.\n")
+        repository.commit("2025-12-01T00:00:00Z")
+        git_runs()
+        touch(repository.root)
+        found = dates(repository.root)
+        assert git_runs() == 0
+        assert found["new.md"] == WANTED["new.md"]
+        assert found["old.md"][1][:10] == TODAY
+
     @pytest.mark.parametrize("seed", range(3))
     def test_reading_each_commit_is_reading_all(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
@@ -502,6 +556,11 @@ class TestCommits:
             last = head
             assert known == read_commits(repository, head, frozenset())
             assert _times(known) == model
+
+
+def _records(workspace: Workspace) -> dict[str, MemoryRecord]:
+    view = workspace.index.refresh(False, COMPLETE)
+    return {record.path: record for record in view.records()}
 
 
 def _times(files: dict[str, FileCommits]) -> dict[str, tuple[str, str]]:

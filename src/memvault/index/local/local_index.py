@@ -537,9 +537,12 @@ class LocalIndex:
         if dates is None or opened is None or not opened.manifest.has_undated():
             return
         if not dates.is_current():
-            with contextlib.suppress(StorageError), self.files.locked(_SHORT_WAIT) as locked:
-                if locked:
-                    self._writer.update(None, no_changes(opened.commit))
+            try:
+                with self.files.locked(_SHORT_WAIT) as locked:
+                    if locked:
+                        self._writer.update(None, no_changes(opened.commit))
+            except StorageError:
+                self.files.open()  # closed by the failure
 
     def _watched_changes(self, commit: IndexCommit) -> frozenset[str] | None:
         """Return which files may differ from the index; None if the folder must be scanned."""
