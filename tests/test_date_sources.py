@@ -532,6 +532,8 @@ class TestCommits:
         assert git_runs() == 0
         assert found["new.md"] == WANTED["new.md"]
         assert found["old.md"][1][:10] == TODAY
+        allow(repository.root)
+        assert dates(repository.root)["old.md"] == (OLD, "2025-12-01T00:00:00.000Z")
 
     @pytest.mark.parametrize("seed", range(3))
     def test_reading_each_commit_is_reading_all(

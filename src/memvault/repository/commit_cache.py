@@ -30,7 +30,8 @@ class CacheState(NamedTuple):
 
     ``folder`` is the repository's, ``prefix`` the vault's path in it, ``shallow`` the commits whose
     parents a shallow clone lacks. ``stamp`` is the state of the files that change when HEAD moves.
-    Until ``retry``, in seconds since 1970, git is not run again after an error.
+    Until ``retry``, in seconds since 1970, or until ``grant`` changes, git is not run again after
+    an error.
     """
 
     folder: str = ""
@@ -39,6 +40,7 @@ class CacheState(NamedTuple):
     commit: str = ""
     stamp: str = ""
     retry: float = 0.0
+    grant: str = ""
 
 
 class CommitCache:

@@ -8,15 +8,16 @@ from __future__ import annotations
 import contextlib
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from memvault.errors import MemvaultError, TimedOut
 from memvault.files import plain_files
 from memvault.model import CommitTimes
 from memvault.repository.location import GRANT, RepositoryLocation, find
+from memvault.settings import grants
 
 if TYPE_CHECKING:
     from memvault.repository.commit_cache import CacheState, CommitCache
@@ -62,9 +63,10 @@ class CommitDates:
             self._read()
         except (MemvaultError, OSError, ValueError) as error:
             pause = _SLOW_RETRY_SECONDS if isinstance(error, TimedOut) else _RETRY_SECONDS
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError, MemvaultError):
                 cache = self._cache() or self._create()
-                cache.write(cache.state()._replace(retry=time.time() + pause))
+                grant = _text(grants.get(self._root, *GRANT))
+                cache.write(cache.state()._replace(retry=time.time() + pause, grant=grant))
                 return
             self.close()
             with contextlib.suppress(OSError):
@@ -91,16 +93,17 @@ class CommitDates:
 
     def _is_read(self) -> bool:
         """Return whether the cache is of the current commit, or git may not run now."""
-        from memvault.settings import grants
-
         with contextlib.suppress(MemvaultError, OSError, ValueError):
             place = find(self._root)
             if place is None:
                 return True
             state = self._state()
-            if state is not None and (state.stamp == _stamp(place) or state.retry > time.time()):
+            if state is not None and state.stamp == _stamp(place):
                 return True
-            granted = grants.get(self._root, *GRANT).get("folder") == str(place.folder)
+            grant = grants.get(self._root, *GRANT)
+            if state is not None and state.retry > time.time() and state.grant == _text(grant):
+                return True
+            granted = grant.get("folder") == str(place.folder)
             return not (granted and self._is_enabled and self._find_folder() is not None)
         return True
 
@@ -168,6 +171,10 @@ class CommitDates:
         with contextlib.suppress(MemvaultError):
             return user_settings.load().git.dates
         return False
+
+
+def _text(grant: Mapping[str, Any]) -> str:
+    return json.dumps(grant, sort_keys=True)
 
 
 def _stamp(place: RepositoryLocation) -> str:
