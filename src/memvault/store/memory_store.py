@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from memvault.errors import MemvaultError, NotFound, Refused
 from memvault.files import atomic, plain_files
 from memvault.files.lock import FileLock
-from memvault.model import FileState, Memory
+from memvault.model import CommitTimes, FileState, Memory
 from memvault.settings.vault_settings import Settings
 from memvault.store.change_set import (
     FILE_MISSING_HINT,
@@ -73,16 +73,25 @@ class MemoryStore:
         root: Path,
         settings: Settings,
         change_set: ChangeSet | None = None,
-        dates: CommitDates | None = None,
+        open_dates: Callable[[], CommitDates | None] = lambda: None,
     ) -> None:
         self.root = root
-        self.dates = dates
+        self._open_dates = open_dates
         self.settings = settings
         self.change_set = change_set or ChangeSet()
         self.unlisted: list[str] = []
         """The folders that the last scan could not list."""
         # A folder with one of these names gives its memories that type.
         self.known_types = frozenset(known.name for known in settings.types)
+
+    @property
+    def dates(self) -> CommitDates | None:
+        """The times of the files in git; None if the vault is in no repository."""
+        return self._open_dates()
+
+    def _commit_times(self, path: str, data: bytes) -> CommitTimes:
+        dates = self.dates
+        return CommitTimes() if dates is None else dates.times(path, data)
 
     @cached_property
     def history(self) -> Revisions:
@@ -100,7 +109,7 @@ class MemoryStore:
 
     def with_change_set(self, change_set: ChangeSet) -> MemoryStore:
         """Return a store of the same memories whose changes belong to another call's change set."""
-        return MemoryStore(self.root, self.settings, change_set, self.dates)
+        return MemoryStore(self.root, self.settings, change_set, self._open_dates)
 
     def has_file(self, path: str) -> bool:
         """Return whether a file or folder is at a path of the vault."""
@@ -154,8 +163,9 @@ class MemoryStore:
 
     def parse(self, data: bytes, state: FileState) -> Memory:
         """Parse a memory from bytes already read."""
-        times = None if self.dates is None else self.dates.times
-        return document.read_memory(data, state, self.known_types, self.settings.encoding, times)
+        return document.read_memory(
+            data, state, self.known_types, self.settings.encoding, self._commit_times
+        )
 
     def add(self, memory_type: str, title: str, header: Mapping[str, Any], body: str) -> Memory:
         """Write a new memory under a free file name in the folder of its type.

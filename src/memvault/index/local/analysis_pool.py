@@ -221,7 +221,8 @@ def serve(tasks: BinaryIO, results: BinaryIO) -> None:
     """Analyse what is read until the input ends."""
     root, settings, embeds = pickle.load(tasks)  # noqa: S301 - of the process that started this
     root = Path(root)
-    store = MemoryStore(root, settings, dates=CommitDates(root, partial(find_folder, root)))
+    dates = CommitDates(root, partial(find_folder, root))
+    store = MemoryStore(root, settings, open_dates=lambda: dates)
     table = None
     if embeds:
         from memvault.index.embedding.static import open_table

@@ -533,10 +533,11 @@ class LocalIndex:
 
         Nothing is done while another process writes the index.
         """
-        dates, opened = self._store.dates, self.files.opened
-        if dates is None or opened is None or not opened.manifest.has_undated():
+        opened = self.files.opened
+        if opened is None or not opened.manifest.has_undated():
             return
-        if not dates.is_current():
+        dates = self._store.dates
+        if dates is not None and not dates.is_current():
             try:
                 with self.files.locked(_SHORT_WAIT) as locked:
                     if locked:
