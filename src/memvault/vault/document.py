@@ -279,8 +279,8 @@ def _day_in_name(path: str, latest: str) -> str:
     A note about a day before 1970, or after ``latest``, was created on another day.
     """
     days = dates_in_path(path)
-    limit = clock.parse(latest)
-    if days is None or limit is None or days.first.year < _FIRST_YEAR:
+    limit = clock.parse(latest) if days is not None and days.first.year >= _FIRST_YEAR else None
+    if days is None or limit is None:
         return ""
     day = datetime.combine(days.first, time.min, UTC)
     return clock.iso(day) if day - _ONE_DAY <= limit else ""
