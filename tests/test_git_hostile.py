@@ -215,7 +215,7 @@ def test_a_git_that_waits_is_ended_with_a_hint(
     (folder / "deep").mkdir()
     os.mkfifo(folder / "deep/.gitignore")
     write(folder, "deep/a.md", "x\n")
-    monkeypatch.setattr("memvault.git.program._SECONDS", 0.5)
+    monkeypatch.setattr("memvault.repository.program._SECONDS", 0.5)
     failed = vault.call("git_status")["error"]
     assert failed["code"] == "timed_out", failed
     assert "pipe" in failed["hint"]

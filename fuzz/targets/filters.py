@@ -23,7 +23,9 @@ TOKENS = tuple(
 def _record(**header: Any) -> dict[str, Any]:
     moment = "2026-11-22T10:30:00.000Z"
     names = ("m1", "Use PostgreSQL", "learning", ("db", "x"), moment, moment)
-    return values_of(MemoryRecord(1, "notes/a.md", 9, "e", *names, header, "", "english"))
+    return values_of(
+        MemoryRecord(1, "notes/a.md", 9, "e", *names, header, "", "english", "header", "header")
+    )
 
 
 _RECORDS = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 FALLBACK_TYPE = "context"
 EPISODE, FACT, PROCEDURE = "episode", "fact", "procedure"
@@ -62,12 +62,27 @@ class FileState(NamedTuple):
     inode: int
 
 
+class CommitTimes(NamedTuple):
+    """The times of a file's first and last commit in git, as ISO 8601; empty if unknown.
+
+    ``modified`` is empty for a file that differs from its last commit, too.
+    """
+
+    created: str = ""
+    modified: str = ""
+
+
+DateSource = Literal["header", "name", "git", "file"]
+"""Where a memory's time comes from: its header, its file name, git's commits, or the file times."""
+
+
 class Memory(NamedTuple):
     """A memory: the parsed content of one markdown file.
 
     ``metadata`` is the whole header as JSON values, ``body`` the text below it, ``etag`` a hash of
     the file's bytes, ``problem`` a description of what is wrong with the file, ``newline`` its line
-    ending, ``body_line`` the number of the file's line on which the body begins.
+    ending, ``body_line`` the number of the file's line on which the body begins. ``created_from``
+    and ``modified_from`` are the sources of its times.
     """
 
     path: str
@@ -83,6 +98,8 @@ class Memory(NamedTuple):
     problem: str = ""
     newline: str = "\n"
     body_line: int = 1
+    created_from: DateSource = "file"
+    modified_from: DateSource = "file"
 
     def line_at(self, place: int) -> int:
         """Return the number of the file's line that contains a position in the body."""

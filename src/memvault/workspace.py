@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ from memvault.settings.exclusions import sources_state
 if TYPE_CHECKING:
     from memvault.index.milvus.remote import RemoteIndex
     from memvault.index.protocol import Index, SearchIndex
+    from memvault.repository.dates import CommitDates
     from memvault.store.memory_store import MemoryReader, MemoryStore
 
 
@@ -98,7 +100,26 @@ class Workspace:
         """The store of the memories in the vault's folder."""
         from memvault.store.memory_store import MemoryStore
 
-        return MemoryStore(self.root, self.settings)
+        return MemoryStore(self.root, self.settings, open_dates=self._open_dates)
+
+    def _open_dates(self) -> CommitDates | None:
+        """Return the times of the vault's files in git; None if it is in no repository."""
+        if "_dates" not in self.__dict__ and not any(map(os.path.lexists, self._git_paths)):
+            return None
+        return self._dates
+
+    @cached_property
+    def _git_paths(self) -> list[str]:
+        """The paths at which a repository of the vault may begin."""
+        root = Path(os.path.realpath(self.root))
+        return [str(folder / ".git") for folder in (root, *root.parents)]
+
+    @cached_property
+    def _dates(self) -> CommitDates:
+        from memvault.index.folder import find_folder
+        from memvault.repository.dates import CommitDates
+
+        return CommitDates(self.root, partial(find_folder, self.root))
 
     @property
     def reader(self) -> MemoryReader:
@@ -144,7 +165,7 @@ class Workspace:
     def reload(self) -> None:
         """Close and drop the settings and parts, because ``memvault.toml`` has changed."""
         self.close()
-        for name in ("settings", "store", "index", "_remote"):
+        for name in ("settings", "store", "index", "_remote", "_dates"):
             self.__dict__.pop(name, None)
 
     def notify_waiters(self) -> None:
@@ -159,7 +180,7 @@ class Workspace:
 
     def close(self) -> None:
         """Close all open files and other vaults."""
-        for name in ("index", "_remote"):
+        for name in ("index", "_remote", "_dates"):
             if name in self.__dict__:
                 self.__dict__[name].close()
         for other in self._other_vaults.values():

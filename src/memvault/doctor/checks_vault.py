@@ -17,10 +17,11 @@ from memvault.doctor.inspection import InspectedMemory, VaultInspection
 from memvault.errors import MemvaultError
 from memvault.files import atomic, lock, plain_files
 from memvault.files.user_folders import SETTINGS_FILE
-from memvault.git import index_file, program
+from memvault.git import index_file
 from memvault.git.tree_merge import LINK
 from memvault.index.protocol import LinkEntry, StoredLink
 from memvault.recall.filters import Filters
+from memvault.repository import program
 from memvault.sanitize import replace_surrogates
 from memvault.store.change_set import MOVE_INTENT
 from memvault.vault import document, paths, program_files

@@ -88,13 +88,16 @@ def best_effort() -> contextlib.suppress:
 
 
 class Attributes(NamedTuple):
-    """The permissions, owner, group and extended attributes of a file, and its times."""
+    """The permissions, owner, group and extended attributes of a file, and its times.
+
+    ``times`` are those of the last access and change in nanoseconds; None means the current time.
+    """
 
     mode: int
     user: int
     group: int
     extended: tuple[tuple[str, bytes], ...]
-    times: tuple[int, int]
+    times: tuple[int, int] | None
 
     @classmethod
     def of(cls, path: Path) -> Self:
@@ -120,7 +123,7 @@ class Attributes(NamedTuple):
         )
 
     def apply(self, file: int, path: Path) -> None:
-        """Set the attributes of an open file, except its times, as far as the system permits.
+        """Set the attributes of an open file that has its bytes, as far as the system permits.
 
         If the group cannot be set, the file's group gets no more rights than everyone has.
 
@@ -128,6 +131,9 @@ class Attributes(NamedTuple):
             OSError: the permissions cannot be set.
         """
         mode = self.mode & 0o777
+        if self.times is not None:
+            with contextlib.suppress(OSError):
+                os.utime(path, ns=self.times)
         if sys.platform == "win32":
             path.chmod(mode)
             return
@@ -195,16 +201,22 @@ def require_writable(path: Path) -> None:
         raise PermissionError(errno.EACCES, "Permission denied", str(path))
 
 
-def replace(path: Path, data: bytes, last_look: Callable[[], None] = lambda: None) -> None:
+def replace(
+    path: Path,
+    data: bytes,
+    last_look: Callable[[], None] = lambda: None,
+    times: tuple[int, int] | None = None,
+) -> None:
     """Replace an existing file's bytes atomically, keeping its ``Attributes`` but for times.
 
-    ``last_look`` is called directly before the replacement; if it raises, the file is unchanged.
+    It gets ``times``, as those of ``Attributes``. ``last_look`` is called directly before the
+    replacement; if it raises, the file is unchanged.
 
     Raises:
         StorageError: the file cannot be written; the old file is unchanged.
     """
     with map_os_errors(path):
-        attributes = Attributes.of(path)
+        attributes = Attributes.of(path)._replace(times=times)
         require_writable(path)
         with _temporary(path, data, like=attributes) as temporary:
             last_look()
@@ -353,8 +365,6 @@ def _move_to_mount(source: Path, target: Path) -> None:
     data = plain_files.read(source, sys.maxsize - 1)
     create(target, data, attributes)
     try:
-        with contextlib.suppress(OSError):
-            os.utime(target, ns=attributes.times)
         if plain_files.read(source, sys.maxsize - 1) != data:
             raise Conflict(f"{source} was changed while it was moved", "try again")
     except BaseException:

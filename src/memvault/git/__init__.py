@@ -3,6 +3,6 @@
 ``sync`` merges the remote branch outside the working tree: ``tree_merge`` follows memories
 by id, ``merge`` merges each by header key and text, and ``objects`` reads and writes git's
 trees; ``checkout`` replaces the files. ``driver`` offers the same merge of
-memories to ``git pull``. ``approval`` and ``setup`` decide whether git may run at all. ``project``
-says what a project's repository is about, without its settings.
+memories to ``git pull``. ``setup`` asks whether git may run at all, which ``repository`` checks.
+``project`` says what a project's repository is about, without its settings.
 """

@@ -16,12 +16,12 @@ from memvault.agents.address import locks_for_paths
 from memvault.errors import Conflict, MemvaultError, Refused
 from memvault.files import atomic, plain_files
 from memvault.files.walk import walk
-from memvault.git import approval
 from memvault.git.objects import ChangedPath, check_names, differences, is_private, read_blobs
-from memvault.git.program import QUIET_INSIDE, GitError, Repository, null_separated
-from memvault.git.repository import find
 from memvault.git.tree_merge import LINK
 from memvault.model import FileState, Memory
+from memvault.repository import approval
+from memvault.repository.location import find
+from memvault.repository.program import QUIET_INSIDE, GitError, Repository, null_separated
 from memvault.sanitize import replace_surrogates
 from memvault.store.memory_store import MemoryStore
 from memvault.vault import program_files
@@ -284,7 +284,8 @@ def _write(
         if old is not None:
             with contextlib.suppress(OSError):
                 mem_id = _parsed(store, path, data[old.name]).mem_id
-                attributes[mem_id] = atomic.Attributes.of(store.root / path)
+                now = atomic.Attributes.of(store.root / path)._replace(times=None)
+                attributes[mem_id] = now
     for path, old, new in changed:
         before = data[old.name] if old else None
         after = data[new.name] if new else None

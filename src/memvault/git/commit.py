@@ -10,8 +10,10 @@ from typing import TypeVar
 from memvault.call import Call
 from memvault.errors import MemvaultError
 from memvault.files.lock import FileLock
-from memvault.git import program, setup
-from memvault.git.program import (
+from memvault.repository import program
+from memvault.repository.approved import NotAllowed, approved_repository
+from memvault.repository.location import find
+from memvault.repository.program import (
     QUIET_INSIDE,
     Git,
     GitError,
@@ -19,7 +21,6 @@ from memvault.git.program import (
     null_separated,
     require_idle_branch,
 )
-from memvault.git.repository import find
 from memvault.vault.paths import private_folder
 
 Result = TypeVar("Result")
@@ -78,11 +79,11 @@ def commit(root: Path, paths: Iterable[str], message: str) -> str:
         place = find(root)
         if place is None:
             return f"{_SET}, but the vault is in no git repository: memvault git init"
-        found = setup.approved_repository(root, place)
+        found = approved_repository(root, place)
         require_idle_branch(found)
         with lock(root, _SHORTLY):
             retry_while_locked(lambda: _commit(found, list(dict.fromkeys(paths)), message))
-    except setup.NotAllowed as error:
+    except NotAllowed as error:
         if not error.was_allowed:
             return f"{_SET}, but nobody at this machine set git up: memvault git init"
         return f"not committed to git: {error.message}: memvault git init"

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from memvault.files import atomic, plain_files
 from memvault.git.merge import MemoryMerger, version
-from memvault.git.program import Git
+from memvault.repository.program import Git
 from memvault.sanitize import replace_surrogates
 from memvault.secrets.detector import masked
 

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from memvault.files import plain_files
-from memvault.git import program
+from memvault.repository import program
 
 _FIXED = 62
 """Number of bytes of an entry before its path, including the SHA-1 of its content."""

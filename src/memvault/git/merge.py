@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from memvault.errors import MemvaultError
 from memvault.files import atomic
-from memvault.git.program import Git
+from memvault.repository.program import Git
 from memvault.vault import header_dates, paths
 from memvault.vault.document import DecodedText, decode
 from memvault.vault.front_matter import FrontMatter, patch_header, split_front_matter

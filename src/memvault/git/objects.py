@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from memvault.errors import Refused
-from memvault.git.program import Git, null_separated
+from memvault.repository.program import Git, null_separated
 from memvault.sanitize import replace_surrogates
 from memvault.vault.file_names import folded, names_folded
 

@@ -15,8 +15,8 @@ from tempfile import TemporaryDirectory
 
 from memvault.errors import MemvaultError
 from memvault.files import atomic, plain_files
-from memvault.git.program import Git
-from memvault.git.repository import RepositoryLocation, find
+from memvault.repository.location import RepositoryLocation, find
+from memvault.repository.program import Git
 from memvault.secrets.detector import masked
 
 _COMMITS = 5

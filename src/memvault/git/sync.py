@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from memvault.call import Call
 from memvault.errors import Conflict, Refused
 from memvault.files.walk import remove
-from memvault.git import program, setup
+from memvault.git import setup
 from memvault.git.checkout import ConcurrentEdit, fast_forward, restore_unfinished
 from memvault.git.commit import commit_all, lock
 from memvault.git.objects import (
@@ -22,14 +22,15 @@ from memvault.git.objects import (
     read_blobs,
     smaller_blobs,
 )
-from memvault.git.program import (
+from memvault.git.tree_merge import TreeMerge
+from memvault.repository import program
+from memvault.repository.program import (
     LARGER,
     NETWORK_SECONDS,
     Git,
     Repository,
     require_idle_branch,
 )
-from memvault.git.tree_merge import TreeMerge
 from memvault.sanitize import replace_surrogates
 from memvault.settings.exclusions import Exclusions
 from memvault.store import writer

@@ -25,8 +25,8 @@ from memvault.git.objects import (
     write_blob,
     write_tree,
 )
-from memvault.git.program import Git
 from memvault.model import FileState, Memory
+from memvault.repository.program import Git
 from memvault.sanitize import replace_surrogates as _shown
 from memvault.secrets.detector import masked
 from memvault.settings.exclusions import Exclusions

@@ -361,7 +361,8 @@ def _respell(store: MemoryStore, old: RevertStep, new: RevertStep) -> None:
     try:
         earlier = store.history.read(new.subject.mem_id, new.kept)
         now = plain_files.read(store.root / old.path)
-        store.changes.move(old.path, [new.path], now, earlier, new.subject)
+        times = store.history.times(new.subject.mem_id, new.kept)
+        store.changes.move(old.path, [new.path], now, earlier, new.subject, times)
     except (FileNotFoundError, NotFound) as error:
         raise Conflict(f"{old.path} was changed in the meantime", "try again") from error
 
@@ -389,7 +390,8 @@ def _apply(store: MemoryStore, step: RevertStep, moves: bool) -> None:
                 now = plain_files.read(store.root / path)
                 if etag(now) != step.left:
                     raise Conflict(f"{path} was changed in the meantime", "try again")
-                changes.replace(path, now, earlier, step.subject)
+                times = store.history.times(step.subject.mem_id, step.kept)
+                changes.replace(path, now, earlier, step.subject, times)
             else:
                 like = store.history.attributes(step.subject.mem_id, step.kept)
                 changes.create([path], earlier, step.subject, like)

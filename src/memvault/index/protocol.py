@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from memvault.errors import MemvaultError
-from memvault.model import Memory, Passage, aliases_of
+from memvault.model import DateSource, Memory, Passage, aliases_of
 
 if TYPE_CHECKING:
     from array import array
@@ -86,6 +86,8 @@ class MemoryRecord(NamedTuple):
     metadata: dict[str, Any]
     problem: str
     language: str
+    created_from: DateSource
+    modified_from: DateSource
     vault: str = ""
     published_at: str = ""
     is_past: bool = False

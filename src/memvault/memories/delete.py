@@ -286,11 +286,12 @@ def restore(store: MemoryStore, engine: RecallEngine, name: str) -> Memory:
 
 
 def restore_revision(store: MemoryStore, memory: Memory, revision: str) -> Memory:
-    """Replace a memory by an earlier revision; the present content becomes a revision.
+    """Replace a memory by an earlier revision with its times; the present one becomes a revision.
 
     Raises:
         NotFound: there is no such revision.
         Conflict: the revision is damaged.
     """
     earlier = store.history.read_verified(memory.mem_id, revision)
-    return store.rewrite(memory, earlier).memory
+    times = store.history.times(memory.mem_id, revision)
+    return store.rewrite(memory, earlier, times).memory

@@ -104,14 +104,14 @@ _DAY_LENGTH = len("2026-11-05")
 def effective_date(entry: MemoryRecord | Memory) -> str:
     """Return the date by which a memory may be newer than another, as text for ``is_newer``.
 
-    This is the date in its name or header, or else the header's time of the last change or of the
-    creation. It is empty if only the file system provides a time: copying, checking out and
-    touching a file set it.
+    This is the date in its name or header, or else the time of the last change in the header or in
+    git, or of the creation in the header. It is empty if only the file system provides a time:
+    copying, checking out and touching a file set it.
     """
     days = declared_dates(entry.path, entry.metadata)
     if days:
         return max(span.last for span in days).isoformat()
-    if header_dates.time_in(entry.metadata, "modified"):
+    if entry.modified_from == "git" or header_dates.time_in(entry.metadata, "modified"):
         return entry.modified
     return entry.created if header_dates.time_in(entry.metadata, "created") else ""
 

@@ -299,7 +299,7 @@ def _demoted(entry: Ranked) -> Ranked:
 
 
 def _recency_key(entry: Ranked) -> tuple[str, float, int]:
-    return entry.row.record.modified, entry.score, -entry.row.key
+    return effective_date(entry.row.record), entry.score, -entry.row.key
 
 
 def _match_quality(entry: Ranked) -> float:

@@ -327,6 +327,7 @@ class Search:
                 "coverage": round(coverage, 4),
                 "proximity": round(row.sentences.proximity, 4),
                 "chance": chance,
+                "dates": {"created": record.created_from, "modified": record.modified_from},
             },
             entry.validity._replace(newer=newest.record.mem_id if newest is not None else ""),
             record.is_past,

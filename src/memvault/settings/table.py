@@ -95,6 +95,9 @@ class Section:
         return type(self)(**{**vars(self), **values})
 
 
+SWITCH = ValueKind("true or false", lambda value: value in (True, False))  # and 1 or 0
+
+
 def whole(minimum: int, maximum: float = inf) -> ValueKind:
     """Return the kind of whole numbers between two bounds, which are included."""
     upper = "" if maximum == inf else f" and at most {maximum:,}"

@@ -19,6 +19,7 @@ from memvault.files.user_folders import (
 from memvault.settings import table
 from memvault.settings.table import (
     MODEL,
+    SWITCH,
     TOOLS,
     Section,
     Setting,
@@ -84,6 +85,12 @@ class UserTools(Section):
     tools = Setting("", TOOLS, "profiles and tools", "core,talk")
 
 
+class UserGit(Section):
+    """For vaults in which you allowed git."""
+
+    dates = Setting(True, SWITCH, "or false: no dates from commits")
+
+
 class UserSettings(Section):
     """The user's settings; a model or tools that are not set are empty."""
 
@@ -92,6 +99,7 @@ class UserSettings(Section):
     embedder = UserEmbedder()
     rerank = UserReranker()
     mcp = UserTools()
+    git = UserGit()
 
 
 def load() -> UserSettings:

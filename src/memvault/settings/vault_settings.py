@@ -17,6 +17,7 @@ from memvault.settings.exclusions import Exclusions
 from memvault.settings.table import (
     FLAG,
     MODEL,
+    SWITCH,
     TOOLS,
     Section,
     Setting,
@@ -137,7 +138,6 @@ _PATTERNS = texts(
     f"a list of texts, {_MAX_IGNORE_LENGTH:,} characters at most",
     lambda value: sum(map(len, value)) <= _MAX_IGNORE_LENGTH,
 )
-_SWITCH = ValueKind("true or false", lambda value: value in (True, False))  # and 1 or 0
 _ADDRESS = text(
     "an engine's address, as http://localhost:19530, without a name, a password or a query",
     _is_address,
@@ -173,7 +173,7 @@ class RankingSettings(Section):
     recency = Setting(0.02, _WEIGHT, "the newer of two equal memories first")
     importance = Setting(0.05, _WEIGHT, "what a memory's header says")
     date = Setting(0.15, _WEIGHT, '"last week" or "in May 2023" in a question')
-    diversity = Setting(True, _SWITCH, "what repeats a better or newer result ranks lower")
+    diversity = Setting(True, SWITCH, "what repeats a better or newer result ranks lower")
 
 
 class RerankSettings(Section):

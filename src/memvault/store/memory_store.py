@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from memvault.errors import MemvaultError, NotFound, Refused
 from memvault.files import atomic, plain_files
 from memvault.files.lock import FileLock
-from memvault.model import FileState, Memory
+from memvault.model import CommitTimes, FileState, Memory
 from memvault.settings.vault_settings import Settings
 from memvault.store.change_set import (
     FILE_MISSING_HINT,
@@ -28,6 +28,7 @@ from memvault.vault.paths import private_folder
 from memvault.vault.reader import Scan, listed, scan, state_of
 
 if TYPE_CHECKING:
+    from memvault.repository.dates import CommitDates
     from memvault.store.revisions import Revisions, TrashedFile
     from memvault.store.writer import VaultWriter
     from memvault.vault.folder_watch import FolderWatch
@@ -67,14 +68,30 @@ class MemoryReader(Protocol):
 class MemoryStore:
     """The memories of one vault, stored as files."""
 
-    def __init__(self, root: Path, settings: Settings, change_set: ChangeSet | None = None) -> None:
+    def __init__(
+        self,
+        root: Path,
+        settings: Settings,
+        change_set: ChangeSet | None = None,
+        open_dates: Callable[[], CommitDates | None] = lambda: None,
+    ) -> None:
         self.root = root
+        self._open_dates = open_dates
         self.settings = settings
         self.change_set = change_set or ChangeSet()
         self.unlisted: list[str] = []
         """The folders that the last scan could not list."""
         # A folder with one of these names gives its memories that type.
         self.known_types = frozenset(known.name for known in settings.types)
+
+    @property
+    def dates(self) -> CommitDates | None:
+        """The times of the files in git; None if the vault is in no repository."""
+        return self._open_dates()
+
+    def _commit_times(self, path: str, data: bytes) -> CommitTimes:
+        dates = self.dates
+        return CommitTimes() if dates is None else dates.times(path, data)
 
     @cached_property
     def history(self) -> Revisions:
@@ -92,7 +109,7 @@ class MemoryStore:
 
     def with_change_set(self, change_set: ChangeSet) -> MemoryStore:
         """Return a store of the same memories whose changes belong to another call's change set."""
-        return MemoryStore(self.root, self.settings, change_set)
+        return MemoryStore(self.root, self.settings, change_set, self._open_dates)
 
     def has_file(self, path: str) -> bool:
         """Return whether a file or folder is at a path of the vault."""
@@ -136,8 +153,7 @@ class MemoryStore:
 
     def read(self, path: str) -> Memory:
         """Read one memory; raises as ``read_bytes`` does."""
-        data, state = self.read_bytes(path)
-        return document.read_memory(data, state, self.known_types, self.settings.encoding)
+        return self.parse(*self.read_bytes(path))
 
     def read_listed(self, path: str) -> Memory | None:
         """Return the memory with exactly this path, or None if missing; raises as ``read`` does.
@@ -152,7 +168,9 @@ class MemoryStore:
 
     def parse(self, data: bytes, state: FileState) -> Memory:
         """Parse a memory from bytes already read."""
-        return document.read_memory(data, state, self.known_types, self.settings.encoding)
+        return document.read_memory(
+            data, state, self.known_types, self.settings.encoding, self._commit_times
+        )
 
     def add(self, memory_type: str, title: str, header: Mapping[str, Any], body: str) -> Memory:
         """Write a new memory under a free file name in the folder of its type.
@@ -273,7 +291,8 @@ class MemoryStore:
     ) -> WriteResult:
         """Move a memory to exactly this path, and set header keys and body; its memId is kept.
 
-        With another ``title``, an alias equal to the old title is updated.
+        The file keeps its times. With another ``title``, an alias equal to the old title is
+        updated.
 
         Raises:
             Conflict: the path is taken, or the file's bytes have changed since.
@@ -287,11 +306,23 @@ class MemoryStore:
             named |= file_names.retitled(memory._replace(path=path), str(named["title"]))
         edited = partial(self._edit_bytes, memory, named, body)
         self._check_path(path)
-        return self._replace_file(memory, edited, [path])
+        return self._replace_file(memory, edited, [path], times=self.times_of(memory.path))
 
-    def rewrite(self, memory: Memory, data: bytes) -> WriteResult:
-        """Replace all bytes of a memory's file; raises as ``change`` does."""
-        return self._replace_file(memory, lambda *_: data)
+    def rewrite(
+        self, memory: Memory, data: bytes, times: tuple[int, int] | None = None
+    ) -> WriteResult:
+        """Replace all bytes of a memory's file; raises as ``change`` does.
+
+        The file gets ``times``, as for ``atomic.replace``.
+        """
+        return self._replace_file(memory, lambda *_: data, times=times)
+
+    def times_of(self, path: str) -> tuple[int, int] | None:
+        """Return the times of a file, as ``atomic.replace`` sets them; None if it is missing."""
+        with contextlib.suppress(OSError):
+            status = (self.root / path).lstat()
+            return status.st_atime_ns, status.st_mtime_ns
+        return None
 
     def _replace_file(
         self,
@@ -299,6 +330,7 @@ class MemoryStore:
         edited: Callable[[bytes, FileState], bytes],
         names: Iterable[str] = (),
         if_match: str | None = None,
+        times: tuple[int, int] | None = None,
     ) -> WriteResult:
         """Write new bytes of a memory, at the first free path of ``names`` if there are any."""
         with self.lock():
@@ -312,9 +344,9 @@ class MemoryStore:
             self._check_path(path)
             subject = FileRef(memory.mem_id, memory.title)
             if not names:
-                revision = self.changes.replace(path, data, after, subject)
+                revision = self.changes.replace(path, data, after, subject, times)
             else:
-                path, revision = self.changes.move(memory.path, names, data, after, subject)
+                path, revision = self.changes.move(memory.path, names, data, after, subject, times)
         return WriteResult(self._written_memory(path, after), revision)
 
     def _written_memory(self, path: str, data: bytes) -> Memory:

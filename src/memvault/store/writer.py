@@ -233,8 +233,17 @@ class VaultWriter:
         self.warn_secrets(path, secrets)
         return path
 
-    def replace(self, path: str, before: bytes, after: bytes, subject: FileRef) -> str:
+    def replace(
+        self,
+        path: str,
+        before: bytes,
+        after: bytes,
+        subject: FileRef,
+        times: tuple[int, int] | None = None,
+    ) -> str:
         """Replace a file's bytes, and return the name of the revision that keeps the old ones.
+
+        The file gets ``times``, as for ``atomic.replace``.
 
         Editors take no lock. The file is therefore read again after everything else is done, and is
         kept as a hard link: what an editor writes into it even later is in the revision.
@@ -246,12 +255,19 @@ class VaultWriter:
             StorageError: the file cannot be written; the old file is unchanged.
         """
         secrets = self.check(before, after)
-        revision = self.replace_unrecorded(path, before, after, subject.mem_id)
+        revision = self.replace_unrecorded(path, before, after, subject.mem_id, times)
         self._record("changed", path, subject, revision, etag(after))
         self.warn_secrets(path, secrets)
         return revision
 
-    def replace_unrecorded(self, path: str, before: bytes, after: bytes, mem_id: str) -> str:
+    def replace_unrecorded(
+        self,
+        path: str,
+        before: bytes,
+        after: bytes,
+        mem_id: str,
+        times: tuple[int, int] | None = None,
+    ) -> str:
         """Replace a file's bytes as ``replace`` does, without recording the change for undo."""
         file = self.root / path
         saved: list[str] = []
@@ -262,7 +278,7 @@ class VaultWriter:
 
         try:
             with missing_as_not_found(path):
-                atomic.replace(file, after, save_and_check)
+                atomic.replace(file, after, save_and_check, times)
         except BaseException:
             for revision in saved:
                 self._history.delete(mem_id, revision)
@@ -342,12 +358,19 @@ class VaultWriter:
         return path
 
     def move(
-        self, source: str, targets: Iterable[str], before: bytes, after: bytes, subject: FileRef
+        self,
+        source: str,
+        targets: Iterable[str],
+        before: bytes,
+        after: bytes,
+        subject: FileRef,
+        times: tuple[int, int] | None = None,
     ) -> tuple[str, str]:
         """Write new bytes at the first free path and delete the old file, under the vault lock.
 
-        Returns the new path, and the revision that keeps the old bytes. If the process is killed in
-        between, ``complete_move`` deletes the old file.
+        The new file gets ``times``, as for ``atomic.replace``. Returns the new path, and the
+        revision that keeps the old bytes. If the process is killed in between, ``complete_move``
+        deletes the old file.
 
         Raises:
             Conflict: no path is free, or the old file has changed.
@@ -359,7 +382,7 @@ class VaultWriter:
         with missing_as_not_found(source), atomic.map_os_errors(source):
             revision = self._history.save(subject.mem_id, before, self.root / source)
         try:
-            target = self._move(source, targets, before, after)
+            target = self._move(source, targets, before, after, times)
         except BaseException:
             self._history.delete(subject.mem_id, revision)
             raise
@@ -370,17 +393,24 @@ class VaultWriter:
         self.warn_secrets(target, secrets)
         return target, revision
 
-    def _move(self, source: str, targets: Iterable[str], before: bytes, after: bytes) -> str:
+    def _move(
+        self,
+        source: str,
+        targets: Iterable[str],
+        before: bytes,
+        after: bytes,
+        times: tuple[int, int] | None,
+    ) -> str:
         old = self.root / source
         require_unchanged = partial(self._require_unchanged, source, before)
         with missing_as_not_found(source), atomic.map_os_errors(source):
-            attributes = atomic.Attributes.of(old)
+            attributes = atomic.Attributes.of(old)._replace(times=times)
         for target in targets:
             if self.is_respelled(source, target):
                 with missing_as_not_found(source), atomic.map_os_errors(source):
                     old.rename(self.root / target)
                     try:
-                        atomic.replace(self.root / target, after, require_unchanged)
+                        atomic.replace(self.root / target, after, require_unchanged, times)
                     except BaseException:
                         (self.root / target).rename(old)
                         raise

@@ -11,7 +11,7 @@ from memvault.tools.core.registry import ToolGroup
 from memvault.tools.core.results import Confirm, token_to_confirm
 
 if TYPE_CHECKING:
-    from memvault.git.setup import NotAllowed
+    from memvault.repository.approved import NotAllowed
     from memvault.results import InitializedRepository, RepositoryStatus, SyncedVault
 
 group = ToolGroup("git", "Sharing a vault with git", place=105)

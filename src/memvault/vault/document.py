@@ -8,16 +8,17 @@ import os
 import re
 import unicodedata
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, time, timedelta
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
 from memvault import clock
 from memvault.errors import MemvaultError, Refused
 from memvault.lazy_pattern import lazy_pattern
-from memvault.model import FALLBACK_TYPE, FileState, Memory
+from memvault.model import FALLBACK_TYPE, CommitTimes, DateSource, FileState, Memory
 from memvault.sanitize import replace_surrogates
 from memvault.vault import header_dates, paths
-from memvault.vault.file_names import normalize, tag_key
+from memvault.vault.file_names import dates_in_path, normalize, tag_key
 from memvault.vault.front_matter import (
     FrontMatter,
     close_front_matter,
@@ -39,6 +40,8 @@ _BOMS = (
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
+CommitTimesOf = Callable[[str, bytes], CommitTimes]
+"""Returns the times that git has for a path in the vault whose file has these bytes."""
 _BLANKS = " \t\r\n"
 _MAX_CONTROLS = 8
 """Number of control characters that any text may hold, such as a NUL left by a crash."""
@@ -184,11 +187,16 @@ def body_of(data: bytes, encoding: str = AUTO) -> str:
 
 
 def read_memory(
-    data: bytes, state: FileState, known_types: frozenset[str], encoding: str = AUTO
+    data: bytes,
+    state: FileState,
+    known_types: frozenset[str],
+    encoding: str = AUTO,
+    commit_times: CommitTimesOf | None = None,
 ) -> Memory:
     """Parse a memory from a file's bytes, whatever they are.
 
     If the header has a git conflict, our side of it is used, so that it remains the same memory.
+    ``commit_times`` is called only if the header lacks a time.
     """
     file = Document.parse(data, ours=True, encoding=encoding)
     problem = file.problem or file.decoded.problem
@@ -200,8 +208,7 @@ def read_memory(
     metadata = file.header or {}
     path = PurePosixPath(state.path)
     title = title_of(metadata, file.parts.body, state.path)
-    modified = header_dates.time_in(metadata, "modified")
-    created = header_dates.time_in(metadata, "created")
+    times = _times(metadata, data, state, commit_times)
     given_id = metadata.get("id")
     return Memory(
         path=state.path,
@@ -211,15 +218,72 @@ def read_memory(
         title=title,
         memory_type=_memory_type(metadata, path, known_types),
         tags=_tags(metadata, file.parts.body),
-        created=created or clock.iso_from_ns(min(state.mtime, state.ctime)),
-        modified=modified or max(clock.iso_from_ns(state.mtime), created or ""),
+        created=times.created,
+        modified=times.modified,
         metadata=metadata,
         body=file.parts.body,
         etag=etag(data),
         problem=problem,
         newline=file.parts.newline,
         body_line=file.parts.body_line,
+        created_from=times.created_from,
+        modified_from=times.modified_from,
     )
+
+
+class _Times(NamedTuple):
+    """A memory's times and their sources."""
+
+    created: str
+    created_from: DateSource
+    modified: str
+    modified_from: DateSource
+
+
+def _times(
+    metadata: Mapping[str, Any],
+    data: bytes,
+    state: FileState,
+    commit_times: CommitTimesOf | None,
+) -> _Times:
+    """Return a memory's times, each from the best source that has it.
+
+    These are the header, for ``created`` the date in the file name, git's commits, and the file's
+    times. A time that is not from the header keeps ``created`` before ``modified``.
+    """
+    created, modified = (header_dates.time_in(metadata, role) for role in ("created", "modified"))
+    created_from: DateSource = "header"
+    modified_from: DateSource = "header"
+    if created and modified:
+        return _Times(created, created_from, modified, modified_from)
+    committed = CommitTimes() if commit_times is None else commit_times(state.path, data)
+    if not modified:
+        modified_from = "git" if committed.modified else "file"
+        modified = max(committed.modified or clock.iso_from_ns(state.mtime), created)
+    if not created:
+        created = _day_in_name(state.path, min(committed.created or modified, modified))
+        created_from = "name" if created else "git" if committed.created else "file"
+        earliest = committed.created or clock.iso_from_ns(min(state.mtime, state.ctime))
+        created = created or min(earliest, modified)
+    return _Times(created, created_from, modified, modified_from)
+
+
+_FIRST_YEAR = 1970
+_ONE_DAY = timedelta(days=1)
+"""How long before midnight UTC a day may begin in the user's time zone, and more."""
+
+
+def _day_in_name(path: str, latest: str) -> str:
+    """Return the first day in a file name as a time; empty if the note was not created then.
+
+    A note about a day before 1970, or after ``latest``, was created on another day.
+    """
+    days = dates_in_path(path)
+    limit = clock.parse(latest) if days is not None and days.first.year >= _FIRST_YEAR else None
+    if days is None or limit is None:
+        return ""
+    day = datetime.combine(days.first, time.min, UTC)
+    return clock.iso(day) if day - _ONE_DAY <= limit else ""
 
 
 def title_of(metadata: Mapping[str, Any], body: str, path: str) -> str:

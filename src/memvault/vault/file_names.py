@@ -222,7 +222,11 @@ _MONTH = lazy_pattern(r"(\d{4})[-_.](\d\d)", re.ASCII)
 _MONTH_DAY = lazy_pattern(r"(\d\d)[-_.](\d\d)", re.ASCII)
 _TWO_DIGITS = lazy_pattern(r"\d\d", re.ASCII)
 _YEAR = lazy_pattern(r"\d{4}", re.ASCII)
-_LEADING_DATE = lazy_pattern(r"(\d{4}-\d\d-\d\d)(?!\d)", re.ASCII)
+_LEADING_DATE = lazy_pattern(
+    r"(?:(\d{4}([-_.])\d\d\2\d\d)|((?:19|20)\d{6})(?:(?:[01]\d|2[0-3])(?:[0-5]\d){1,2})?)(?!\d)",
+    re.ASCII,
+)
+"""A day, and the time that may follow its digits, as in a Zettelkasten's 202603051230."""
 
 
 class DateRange(NamedTuple):
@@ -279,11 +283,14 @@ def declared_dates(path: str, metadata: Mapping[str, Any]) -> list[DateRange]:
 
 
 def dates_in_path(path: str) -> DateRange | None:
-    """Return the days that a file name consists of or begins with, or None."""
+    """Return the days that a file name consists of or begins with, or None.
+
+    A name may begin with ``2026-11-05``, ``20261105``, or ``202611051230`` with a time.
+    """
     days = note_days(path)
     if days is None:
         match = _LEADING_DATE.match(path.rpartition("/")[2])
-        days = parse_date_range(match[1]) if match is not None else None
+        days = parse_date_range(match[1] or match[3]) if match is not None else None
     return days
 
 

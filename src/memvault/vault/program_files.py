@@ -7,7 +7,7 @@ trust in a tool covers those of the tool's programs.
 
 Not listed are files that a program reads only on request, such as aider's ``CONVENTIONS.md``, and
 files that it reads in a folder of its own, such as OpenClaw's ``SOUL.md`` and ``MEMORY.md``, since
-notes have such names. Git's own files are checked by ``git.approval``.
+notes have such names. Git's own files are checked by ``repository.approval``.
 """
 
 from __future__ import annotations

@@ -16,11 +16,13 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from memvault.errors import EmbedderError
+from memvault.index.folder import find_folder
 from memvault.index.local.file_analysis import (
     Analysis,
     FileTask,
@@ -31,6 +33,7 @@ from memvault.index.local.file_analysis import (
 )
 from memvault.index.text.analysis import main_language
 from memvault.model import FileState
+from memvault.repository.dates import CommitDates
 from memvault.store.memory_store import MemoryStore
 
 if TYPE_CHECKING:
@@ -217,7 +220,9 @@ class _Process:
 def serve(tasks: BinaryIO, results: BinaryIO) -> None:
     """Analyse what is read until the input ends."""
     root, settings, embeds = pickle.load(tasks)  # noqa: S301 - of the process that started this
-    store = MemoryStore(Path(root), settings)
+    root = Path(root)
+    dates = CommitDates(root, partial(find_folder, root))
+    store = MemoryStore(root, settings, open_dates=lambda: dates)
     table = None
     if embeds:
         from memvault.index.embedding.static import open_table

@@ -33,7 +33,7 @@ from memvault.vault.reader import Scan
 
 Value = TypeVar("Value")
 
-_FORMAT = 12
+_FORMAT = 13
 MADE = f"{_FORMAT}.{analysis.VERSION}.{passages.VERSION}.{indexed_text.VERSION}"
 """The versions of the analysis, the passages and the file format that an index was built with."""
 INDEX = f"index-{MADE}"

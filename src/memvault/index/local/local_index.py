@@ -31,7 +31,13 @@ from memvault.index.local import embedding_lock
 from memvault.index.local.backend import LOCAL, Backend, Progress
 from memvault.index.local.index_files import INDEX, IndexFiles
 from memvault.index.local.manifest import IndexedFile
-from memvault.index.local.refresh import FolderDiff, PendingChanges, diff_folder, split_readable
+from memvault.index.local.refresh import (
+    FolderDiff,
+    PendingChanges,
+    diff_folder,
+    no_changes,
+    split_readable,
+)
 from memvault.index.local.snapshot import EMPTY, Overlay, Snapshot
 from memvault.index.protocol import (
     BEST_EFFORT,
@@ -131,6 +137,7 @@ class LocalIndex:
         while True:
             (changes, is_current), scanned_at = self._look(vectors, whole), time.monotonic()
             if is_current:
+                self._update_dates()
                 self._settle()
                 return self._snapshot(EMPTY, vectors)
             is_small = changes is not None and not changes.large.size
@@ -431,6 +438,7 @@ class LocalIndex:
         """
         changes, is_current = self.files.healing(lambda: self._look(False))
         if is_current:
+            self._update_dates()
             self._settle()
         elif changes is None and self.watch is not None:  # a command makes the index anew
             self.watch.changes()
@@ -519,6 +527,23 @@ class LocalIndex:
         if changes.is_unchanged and not is_remembered:
             self.files.remember_scan(found)
         return changes, changes.is_unchanged and is_complete
+
+    def _update_dates(self) -> None:
+        """Index the times of new commits in git, if the current index has memories that need them.
+
+        Nothing is done while another process writes the index.
+        """
+        opened = self.files.opened
+        if opened is None or not opened.manifest.has_undated():
+            return
+        dates = self._store.dates
+        if dates is not None and not dates.is_current():
+            try:
+                with self.files.locked(_SHORT_WAIT) as locked:
+                    if locked:
+                        self._writer.update(None, no_changes(opened.commit))
+            except StorageError:
+                self.files.open()  # closed by the failure
 
     def _watched_changes(self, commit: IndexCommit) -> frozenset[str] | None:
         """Return which files may differ from the index; None if the folder must be scanned."""

@@ -211,7 +211,7 @@ CREATE TABLE memories (
     uid INTEGER PRIMARY KEY, path TEXT NOT NULL UNIQUE,
     size INTEGER, mtime INTEGER, ctime INTEGER, inode INTEGER, checked INTEGER, etag TEXT,
     mem_id TEXT, title TEXT, memory_type TEXT, tags TEXT, created TEXT, modified TEXT,
-    metadata TEXT, problem TEXT, language TEXT,
+    metadata TEXT, problem TEXT, language TEXT, created_from TEXT, modified_from TEXT,
     l_title INTEGER, l_headings INTEGER, l_body INTEGER, l_tags INTEGER, l_identifier INTEGER,
     folded TEXT, first_day TEXT, last_day TEXT
 );
@@ -219,6 +219,8 @@ CREATE INDEX by_id ON memories (mem_id);
 CREATE INDEX by_title ON memories (folded);
 CREATE INDEX by_language ON memories (language);
 CREATE INDEX by_time ON memories (modified, path);
+CREATE INDEX undated ON memories (uid) WHERE created_from IN ('git', 'file')
+    OR modified_from IN ('git', 'file');
 CREATE TABLE blocks (
     place INTEGER PRIMARY KEY, first INTEGER NOT NULL, passages TEXT NOT NULL,
     counts BLOB NOT NULL, codes BLOB NOT NULL, token_counts BLOB, tokens BLOB
@@ -243,7 +245,7 @@ CREATE TABLE made_for (fingerprint TEXT NOT NULL);
 """
 _COLUMNS = (
     "uid, path, size, etag, mem_id, title, memory_type, tags, created, modified, "
-    "metadata, problem, language"
+    "metadata, problem, language, created_from, modified_from"
 )
 _FILE_COLUMNS = (
     "mtime, ctime, inode, checked, l_title, l_headings, l_body, l_tags, l_identifier, folded, "
@@ -443,6 +445,14 @@ class Manifest:
         except (TypeError, ValueError) as error:  # not what ``apply`` wrote
             raise IndexCorrupted(str(error)) from error
 
+    def has_undated(self) -> bool:
+        """Return whether a time of any memory is neither in its header nor in its name."""
+        query = (
+            "SELECT uid FROM memories WHERE created_from IN ('git', 'file') "
+            "OR modified_from IN ('git', 'file') LIMIT 1"
+        )
+        return bool(list(self._db.rows(query)))
+
     def next_uid(self) -> int:
         """Return the lowest uid that was never used."""
         return self._counter("next_uid")
@@ -578,6 +588,8 @@ def columns_of(row: ManifestRow) -> tuple[Any, ...]:
         json.dumps(record.metadata, allow_nan=False),
         record.problem,
         record.language,
+        record.created_from,
+        record.modified_from,
         *row.state[2:],
         row.checked,
         *(row.lengths.get(name, 0) for name in _FIELDS),

@@ -8,7 +8,7 @@ can search what is committed while the rest is still being indexed.
 from __future__ import annotations
 
 import sys
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import closing
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
@@ -88,6 +88,12 @@ class PendingChanges(NamedTuple):
     def is_unchanged(self) -> bool:
         """Whether nothing differs and nothing is doubtful."""
         return not self.small.size and not self.small.doubtful and not self.large.size
+
+
+def no_changes(commit: IndexCommit) -> PendingChanges:
+    """Return that no file differs from a commit."""
+    nothing = FolderDiff([], [], [], [])
+    return PendingChanges(commit, {}, nothing, nothing, nothing, True)
 
 
 def diff_folder(
@@ -229,7 +235,8 @@ class IndexWriter(NamedTuple):
     def _apply(
         self, opened: OpenIndex, diff: FolderDiff, static: StaticVectors | None
     ) -> OpenIndex:
-        opened, diff = self._skip_unchanged(opened, diff)
+        redated = self._update_dates(opened, diff)
+        opened, diff = self._skip_unchanged(opened, self._with_redated(opened, diff, redated))
         uid_by_path = {state.path: known.uid for known, state in diff.changed}
         pending = [*diff.added, *(state for _, state in diff.changed)]
         removed = list(diff.removed)
@@ -249,7 +256,37 @@ class IndexWriter(NamedTuple):
                 static.embed(opened.manifest)
             if opened.manifest.blocks.lacks_tokens():
                 self._complete_subwords(opened, static.table)
+        if redated and self.store.dates is not None:
+            self.store.dates.settle(redated)
         return opened
+
+    def _update_dates(self, opened: OpenIndex, diff: FolderDiff) -> set[str]:
+        """Read new commits if any memory may need their times; return the files that they date."""
+        dates = self.store.dates
+        if dates is None or not (diff.added or diff.changed or opened.manifest.has_undated()):
+            return set()
+        dates.update()
+        return dates.pending()
+
+    def _with_redated(
+        self, opened: OpenIndex, diff: FolderDiff, redated: Collection[str]
+    ) -> FolderDiff:
+        """Return a diff with the unchanged files whose times in git have changed as doubtful."""
+        if not redated:
+            return diff
+        differing = {known.uid for known, _ in (*diff.changed, *diff.doubtful)}
+        differing.update(diff.removed)
+        files = {
+            known.uid: known
+            for known in opened.manifest.known_of(redated).values()
+            if known.uid not in differing
+        }
+        undated = (
+            files[record.key]
+            for record in opened.manifest.records_of(files)
+            if not {record.created_from, record.modified_from} <= {"header", "name"}
+        )
+        return diff._replace(doubtful=[*diff.doubtful, *((file, file.state) for file in undated)])
 
     def _analyses(
         self, manifest: Manifest, parts: Sequence[Sequence[FileState]], static: StaticVectors | None

@@ -20,6 +20,8 @@ _UNDER_WAY = {
     "CHERRY_PICK_HEAD": "cherry-pick",
     "REVERT_HEAD": "revert",
 }
+GRANT = "git", "repository"
+"""The kind and name of the grant that lets git run in a vault's repository."""
 _READ = "", "info", "objects/info", "objects/pack", "refs"
 """Folders whose files git opens without checking their type."""
 _IN_TOP = ".gitattributes", ".gitignore", ".gitmodules", ".mailmap"

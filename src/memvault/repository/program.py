@@ -17,7 +17,7 @@ from memvault import process
 from memvault.errors import MemvaultError, Refused, TimedOut, UsageError
 from memvault.files import plain_files
 from memvault.files.user_folders import is_owned
-from memvault.git.repository import RepositoryLocation, check_plain
+from memvault.repository.location import RepositoryLocation, check_plain
 from memvault.sanitize import replace_surrogates
 
 _MODULE = re.compile(r"^[ \t]*+path[ \t]*+=[ \t]*+\"?([^\s\"][^\r\n\"]*)", re.MULTILINE)

@@ -19,12 +19,11 @@ from typing import NamedTuple
 from memvault.errors import MemvaultError, Refused
 from memvault.files import plain_files
 from memvault.files.user_folders import expand_home
-from memvault.git.repository import RepositoryLocation
+from memvault.repository.location import GRANT, RepositoryLocation
 from memvault.sanitize import replace_surrogates
 from memvault.settings import grants
 from memvault.vault.file_names import folded
 
-_KIND, _NAME = "git", "repository"
 _HEADER = re.compile(r'\[([A-Za-z][A-Za-z0-9-]*)(?: "([^"\\\x00-\x1f\x7f]*)")?\]')
 _SETTING = re.compile(r"[ \t]*([A-Za-z][A-Za-z0-9-]*)(?:[ \t]*=((?: |[^\s\"\\#;\x00-\x1f\x7f])*))?")
 """A setting in plain form.
@@ -135,7 +134,7 @@ def _name_below(top: Path, path: Path) -> str:
 def allowed(root: Path, place: RepositoryLocation) -> list[Part] | None:
     """Return the approved parts of a vault's repository, or None without an approval."""
     try:
-        kept = grants.get(root, _KIND, _NAME)
+        kept = grants.get(root, *GRANT)
         if kept.get("folder") != str(place.folder):
             return None
         return [Part(str(name), str(digest)) for name, digest in kept.get("covers", [])]
@@ -161,7 +160,7 @@ def new(now: list[Part], before: list[Part]) -> list[str]:
 def allow(root: Path, place: RepositoryLocation, found: list[Part]) -> None:
     """Store the approval of a repository in its current state; raises as ``grants.add`` does."""
     covers = [list(part) for part in found]
-    grants.add(root, _KIND, _NAME, {"folder": str(place.folder), "covers": covers})
+    grants.add(root, *GRANT, {"folder": str(place.folder), "covers": covers})
 
 
 def remotes(place: RepositoryLocation) -> dict[str, str]:

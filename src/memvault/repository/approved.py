@@ -1,0 +1,53 @@
+"""Open a repository in which the user has allowed git to run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from memvault.errors import Refused
+from memvault.repository import approval
+from memvault.repository.location import RepositoryLocation
+from memvault.repository.program import Repository, at
+
+_SHOWN = 5
+
+
+class NotAllowed(Refused):
+    """Git may not run in a repository, since parts of it are not approved.
+
+    ``runs`` lists the names of the parts without approval, and ``was_allowed`` is true if
+    the repository was approved before something changed. The message contains names only,
+    since values of settings may be private.
+    """
+
+    def __init__(self, now: list[approval.Part], before: list[approval.Part] | None) -> None:
+        self.runs = approval.new(now, before or [])
+        self.was_allowed = before is not None
+        self.covered = [f"{part.name}\n{part.digest}" for part in now]
+        message = "Git runs programs that a repository names, and nobody at this machine allowed it"
+        if self.was_allowed:
+            message = f"What git may run here, or lead to, has changed since: {self.summary}"
+        super().__init__(message, "a person runs 'memvault git init' there once")
+
+    @property
+    def summary(self) -> str:
+        """The first of the names, as text for a message."""
+        names = list(dict.fromkeys(run.partition(" = ")[0] for run in self.runs))
+        more = len(names) - _SHOWN
+        return ", ".join(names[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
+
+
+def approved_repository(root: Path, place: RepositoryLocation) -> Repository:
+    """Return a vault's repository if it is approved in its current state.
+
+    Raises:
+        NotAllowed: it was never approved, or an approved part has changed since.
+        Refused: git is not installed, or the repository cannot be read.
+    """
+    before = approval.allowed(root, place)
+    if before is None:
+        raise NotAllowed([], None)
+    now = approval.parts(place)
+    if not approval.is_within(now, before):
+        raise NotAllowed(now, before)
+    return at(root, place)

@@ -1,0 +1,671 @@
+"""The dates of notes without dates in their header: from the name, from git, from the file."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import sys
+from collections.abc import Callable
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from conftest import (
+    Run,
+    explained,
+    index_of,
+    lie_still,
+    recalled,
+    succeeded,
+    write,
+)
+from git_clones import git, without_identity
+from memvault import Vault, open_vault
+from memvault.index.folder import find_folder
+from memvault.index.local import refresh
+from memvault.index.protocol import COMPLETE, MemoryRecord
+from memvault.model import FileState
+from memvault.repository.approved import approved_repository
+from memvault.repository.commits import FileCommits, read_commits
+from memvault.repository.dates import CommitDates
+from memvault.repository.location import find
+from memvault.vault.document import read_memory
+from memvault.workspace import Workspace
+
+OLD, NEW = "2024-02-03T04:05:06.000Z", "2025-06-07T08:09:10.000Z"
+LONG_AGO = datetime(2001, 2, 3, tzinfo=UTC)
+TODAY = datetime.now(UTC).date().isoformat()
+
+
+def created_of(path: str, changed: str = "2026-11-27", header: str = "") -> tuple[str, str]:
+    """Return when a note that was last changed on a day was created, and how that is known."""
+    moment = int(datetime.fromisoformat(changed).replace(tzinfo=UTC).timestamp() * 1e9)
+    text = f"---\n{header}\n---\nText.\n" if header else "Text.\n"
+    state = FileState(path, len(text), moment, moment, 1)
+    memory = read_memory(text.encode(), state, frozenset())
+    return memory.created[:10], memory.created_from
+
+
+@pytest.mark.parametrize(
+    ("path", "day"),
+    [
+        ("2024-03-05.md", "2024-03-05"),
+        ("2024-03-05 Meeting.md", "2024-03-05"),
+        ("work/2024-03-05-launch.md", "2024-03-05"),
+        ("2024_03_05 Meeting.md", "2024-03-05"),
+        ("2024.03.05 Meeting.md", "2024-03-05"),
+        ("20240305.md", "2024-03-05"),
+        ("20240305-x.md", "2024-03-05"),
+        ("20240305T1230 x.md", "2024-03-05"),
+        ("202403051230 Zettel.md", "2024-03-05"),
+        ("20240305123059-org-roam.md", "2024-03-05"),
+        ("2024/03/05.md", "2024-03-05"),
+        ("journal/2024/03-05.md", "2024-03-05"),
+        ("2024-W10.md", "2024-03-04"),
+        ("2024-03.md", "2024-03-01"),
+    ],
+)
+def test_created_is_the_date_in_the_file_name(path: str, day: str) -> None:
+    """A note without dates in its header was created on the day with which its name begins."""
+    assert created_of(path) == (day, "name")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "12345678-phone.md",
+        "20241305-x.md",
+        "20240230-x.md",
+        "202403059930 x.md",
+        "2024030512-x.md",
+        "1969-07-20 Moon landing.md",
+        "2026-12-24 Christmas.md",
+        "2024-03-05x2.md/../x.md",
+        "report-2024-03-05.md",
+        "v2024.md",
+    ],
+)
+def test_implausible_date_in_the_name_is_not_used(path: str) -> None:
+    """A number that is not a day, or one on which the note cannot be created, is only a name."""
+    assert created_of(path) == ("2026-11-27", "file")
+
+
+def test_header_wins_over_the_file_name() -> None:
+    """A date in the header is never replaced by one in the name."""
+    found = created_of("2024-03-05.md", header="created: 2023-01-02")
+    assert found == ("2023-01-02", "header")
+
+
+@pytest.mark.parametrize("zone", [-1, 0, 1])
+def test_note_written_on_its_day_is_dated_by_its_name(zone: int) -> None:
+    """A daily note of today counts, although its day may begin earlier or later in UTC."""
+    day = (datetime(2026, 11, 27, tzinfo=UTC) - timedelta(days=zone)).date().isoformat()
+    assert created_of(f"{day}.md", "2026-11-27T00:30:00") == (day, "name")
+
+
+def test_file_time_never_puts_created_after_modified() -> None:
+    """A copied note whose header has only the last change was not created after it."""
+    assert created_of("a.md", header="modified: 2023-01-02") == ("2023-01-02", "file")
+
+
+class Repository:
+    """A vault in a git repository whose commits have given times."""
+
+    def __init__(self, top: Path, below: str = "") -> None:
+        self.top, self.root = top, top / below
+        self.root.mkdir(parents=True, exist_ok=True)
+        git(top, "init", "--quiet", "--initial-branch=main")
+        write(self.root, "memvault.toml", "version = 1\n")
+
+    def commit(self, when: str, *words: str) -> None:
+        """Commit everything at a time."""
+        git(self.top, "add", "--all")
+        git(self.top, "commit", "--quiet", "--allow-empty", "-m", "x", f"--date={when}", *words)
+
+
+def allow(root: Path) -> None:
+    """Let git run in a vault's repository, as its user does once."""
+    with open_vault(root) as vault:
+        assert vault.call("git_init", confirm=True)["success"]
+
+
+def dates(root: Path) -> dict[str, tuple[str, str]]:
+    """Return when each memory was created and modified, as a listing says."""
+    with open_vault(root) as vault:
+        found = vault.call("memory_list", limit=1_000)["memories"]
+    return {entry["filePath"]: (entry["created"], entry["modified"]) for entry in found}
+
+
+def touch(root: Path, moment: datetime | None = None) -> None:
+    """Give all notes another time, as copying and checking out do."""
+    at = (moment or datetime.now(UTC)).timestamp()
+    for file in root.rglob("*.md"):
+        os.utime(file, (at, at))
+
+
+@pytest.fixture
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repository:
+    """A vault in git with two notes about one thing, the second of them a year later."""
+    without_identity(monkeypatch, tmp_path / "home")
+    made = Repository(tmp_path / "vault")
+    write(made.root, "old.md", "# The office\n\nOur office is in Lisbon, on the second floor.\n")
+    made.commit(OLD)
+    write(made.root, "new.md", "# The office\n\nOur office is in Porto, on the second floor.\n")
+    made.commit(NEW)
+    return made
+
+
+def newer(root: Path) -> dict[str, str]:
+    """Return the newer memory of each that recall finds, by path."""
+    with open_vault(root) as vault:
+        found = recalled(vault, "where is our office")
+        paths = {entry["memId"]: entry["filePath"] for entry in found}
+        return {entry["filePath"]: paths.get(entry.get("newer", ""), "") for entry in found}
+
+
+@pytest.fixture
+def git_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
+    """Return how often memvault has run git since the last call."""
+    program, log = shutil.which("git"), tmp_path / "runs"
+    script = f'#!/bin/sh\necho >> "{log}"\nexec "{program}" "$@"\n'
+    write(tmp_path, "bin/git", script).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
+
+    def count() -> int:
+        found = log.read_text().count("\n") if log.exists() else 0
+        log.unlink(missing_ok=True)
+        return found
+
+    return count
+
+
+WANTED = {"old.md": (OLD, OLD), "new.md": (NEW, NEW)}
+
+
+def test_commits_date_notes(repository: Repository) -> None:
+    """Created is the first commit of a note, modified the last that changed it."""
+    allow(repository.root)
+    write(repository.root, "old.md", "# The office\n\nOur office is in Faro.\n")
+    repository.commit(NEW)
+    assert dates(repository.root)["old.md"] == (OLD, NEW)
+
+
+def test_touch_changes_no_date(repository: Repository) -> None:
+    """Touching files changes neither what a listing shows nor which note is newer."""
+    allow(repository.root)
+    before = dates(repository.root), newer(repository.root)
+    assert before == (WANTED, {"new.md": "", "old.md": "new.md"})
+    for moment in (None, LONG_AGO):
+        touch(repository.root, moment)
+        os.utime(repository.root / "old.md")
+        assert (dates(repository.root), newer(repository.root)) == before
+
+
+def test_clone_has_the_dates_of_the_original(repository: Repository) -> None:
+    """A fresh clone, whose files are all of today, shows and concludes the same."""
+    allow(repository.root)
+    clone = repository.root.parent / "clone"
+    git(repository.root.parent, "clone", "--quiet", "vault", "clone")
+    assert {day[:10] for pair in dates(clone).values() for day in pair} == {TODAY}
+    assert newer(clone) == {"new.md": "", "old.md": ""}
+    allow(clone)
+    assert dates(clone) == dates(repository.root)
+    assert newer(clone) == newer(repository.root) == {"new.md": "", "old.md": "new.md"}
+
+
+@pytest.mark.promise("S21")
+def test_git_never_runs_without_approval(
+    repository: Repository, git_runs: Callable[[], int]
+) -> None:
+    """A vault that somebody sent with its repository is dated without running git."""
+    dates(repository.root)
+    newer(repository.root)
+    assert git_runs() == 0
+
+
+def test_setting_of_the_user_turns_commits_off(
+    repository: Repository, git_runs: Callable[[], int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With ``git.dates = false`` in the user's own settings, no recall runs git."""
+    allow(repository.root)
+    git_runs()
+    home = repository.root.parent / "config"
+    monkeypatch.setenv("MEMVAULT_CONFIG", str(home))
+    write(home, "settings.toml", "[git]\ndates = false\n")
+    assert {day[:10] for pair in dates(repository.root).values() for day in pair} == {TODAY}
+    assert git_runs() == 0
+
+
+def test_git_runs_only_after_a_commit(repository: Repository, git_runs: Callable[[], int]) -> None:
+    """Nothing is asked of git while HEAD stays; edits, listings and recalls are no reason."""
+    allow(repository.root)
+    dates(repository.root)
+    git_runs()
+    write(repository.root, "old.md", "# The office\n\nOur office is in Faro.\n")
+    newer(repository.root)
+    dates(repository.root)
+    assert git_runs() == 0
+    repository.commit(NEW)
+    git_runs()
+    dates(repository.root)
+    assert git_runs() > 0
+    dates(repository.root)
+    assert git_runs() == 0
+
+
+def test_memories_with_dates_in_their_header_need_no_git(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, git_runs: Callable[[], int]
+) -> None:
+    """A vault of memories that memvault wrote, committed call by call, is recalled as ever."""
+    without_identity(monkeypatch, tmp_path / "home")
+    made = Repository(tmp_path / "vault")
+    write(made.root, "memvault.toml", "version = 1\n\n[git]\nautocommit = true\n")
+    allow(made.root)
+    with open_vault(made.root) as vault:
+        for title in ("Kites", "Boats"):
+            vault.call("memory_remember", title=title, content="They need wind.")
+            git_runs()
+            assert recalled(vault, "what needs wind")
+            if title == "Boats":
+                assert git_runs() == 0
+
+
+def test_uncommitted_change_is_dated_by_its_file(repository: Repository) -> None:
+    """What git has not seen was modified when the file was, and is no evidence of newer."""
+    allow(repository.root)
+    write(repository.root, "old.md", "# The office\n\nOur office is in Faro, second floor.\n")
+    created, modified = dates(repository.root)["old.md"]
+    assert (created, modified[:10]) == (OLD, TODAY)
+    assert newer(repository.root)["new.md"] == ""
+    repository.commit("2025-12-01T00:00:00Z")
+    assert dates(repository.root)["old.md"] == (OLD, "2025-12-01T00:00:00.000Z")
+    assert newer(repository.root)["new.md"] == "old.md"
+
+
+def test_explain_shows_where_dates_come_from(repository: Repository) -> None:
+    """--explain says for each date whether header, name, git or file has it."""
+    allow(repository.root)
+    write(repository.root, "2024-03-05 Office.md", "# Moving\n\nThe office moves.\n")
+    write(repository.root, "h.md", "---\ncreated: 2024-01-01\n---\n\nAn office with a header.\n")
+    with open_vault(repository.root) as vault:
+        found = explained(vault, "office", limit=10)
+    sources = {
+        entry["filePath"]: (entry["why"]["dates"]["created"], entry["why"]["dates"]["modified"])
+        for entry in found
+    }
+    assert sources == {
+        "old.md": ("git", "git"),
+        "new.md": ("git", "git"),
+        "2024-03-05 Office.md": ("name", "file"),
+        "h.md": ("header", "file"),
+    }
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        'with "quotes".md',
+        "tab\there.md",
+        "new\nline.md",
+        "äöü 日本.md",
+        "-dash.md",
+        ":(top)x.md",
+    ]
+    + ([] if sys.platform == "darwin" else [os.fsdecode(b"latin-\xe9.md")]),
+)
+def test_odd_names_are_dated(repository: Repository, name: str) -> None:
+    """No name of a file hides its commits, and a rename keeps them."""
+    write(repository.root, "plain.md", "# A note\n\nIt is renamed.\n")
+    repository.commit(OLD)
+    (repository.root / "plain.md").rename(repository.root / name)
+    repository.commit(NEW)
+    allow(repository.root)
+    with open_vault(repository.root) as vault:
+        found = vault.call("memory_list", limit=10)["memories"]
+    renamed = [entry for entry in found if entry["filePath"] not in WANTED]
+    assert [(entry["created"], entry["modified"]) for entry in renamed] == [(OLD, OLD)]
+
+
+def test_renamed_and_edited_note_keeps_its_creation(repository: Repository) -> None:
+    """A commit that renames a note and changes some of it is a change, not a new note."""
+    lines = "".join(f"Line {number} of the note.\n" for number in range(20))
+    write(repository.root, "a.md", lines)
+    repository.commit(OLD)
+    (repository.root / "a.md").unlink()
+    write(repository.root, "b/c.md", f"{lines}One more.\n")
+    repository.commit(NEW)
+    allow(repository.root)
+    assert dates(repository.root)["b/c.md"] == (OLD, NEW)
+
+
+def test_name_of_a_deleted_note_can_be_used_again(repository: Repository) -> None:
+    """A note under the name of one that was deleted is a new one."""
+    (repository.root / "old.md").unlink()
+    repository.commit(NEW)
+    write(repository.root, "old.md", "# Something else\n\nA recipe for bread.\n")
+    repository.commit("2025-12-01T00:00:00Z")
+    allow(repository.root)
+    assert dates(repository.root)["old.md"] == ("2025-12-01T00:00:00.000Z",) * 2
+
+
+def test_both_sides_of_a_merge_count(repository: Repository) -> None:
+    """Changes on a merged branch have their own times; a resolved conflict has the merge's."""
+    allow(repository.root)
+    repository.commit(NEW)
+    git(repository.root, "switch", "--quiet", "--create", "side")
+    write(repository.root, "side.md", "# Side\n\nA note of the side branch.\n")
+    write(repository.root, "old.md", "# The office\n\nFaro.\n")
+    repository.commit("2025-07-01T00:00:00Z")
+    git(repository.root, "switch", "--quiet", "main")
+    write(repository.root, "old.md", "# The office\n\nBraga.\n")
+    repository.commit("2025-08-01T00:00:00Z")
+    git(repository.root, "-c", "merge.memvault.driver=false", "merge", "side", good=False)
+    write(repository.root, "old.md", "# The office\n\nBoth.\n")
+    git(repository.root, "add", "--all")
+    git(repository.root, "commit", "--quiet", "-m", "x", "--date=2025-09-01T00:00:00Z")
+    found = dates(repository.root)
+    assert found["side.md"] == ("2025-07-01T00:00:00.000Z",) * 2
+    assert found["old.md"] == (OLD, "2025-09-01T00:00:00.000Z")
+
+
+def test_rewritten_history_is_read_again(repository: Repository) -> None:
+    """After a reset, an amended commit or another branch, the dates are those of HEAD."""
+    allow(repository.root)
+    assert dates(repository.root) == WANTED
+    git(repository.root, "commit", "--quiet", "--amend", "--no-edit", "--date=2025-03-03T00:00Z")
+    assert dates(repository.root)["new.md"][1] == "2025-03-03T00:00:00.000Z"
+    git(repository.root, "switch", "--quiet", "--orphan", "other")
+    git(repository.root, "checkout", "--quiet", "main", "--", ".")
+    repository.commit("2025-04-04T00:00Z")
+    assert set(dates(repository.root).values()) == {("2025-04-04T00:00:00.000Z",) * 2}
+    git(repository.root, "switch", "--quiet", "--detach", "main")
+    assert dates(repository.root)["new.md"][1] == "2025-03-03T00:00:00.000Z"
+
+
+def test_shallow_clone_invents_no_dates(repository: Repository) -> None:
+    """A commit without its parents did not create what it has; only later ones count."""
+    url = repository.root.as_uri()
+    git(repository.root.parent, "clone", "--quiet", "--depth=1", url, "clone")
+    clone = repository.root.parent / "clone"
+    allow(clone)
+    assert {day[:10] for pair in dates(clone).values() for day in pair} == {TODAY}
+    write(clone, "old.md", "# The office\n\nOur office is in Faro.\n")
+    git(clone, "commit", "--quiet", "--all", "-m", "x", "--date=2025-12-01T00:00:00Z")
+    created, modified = dates(clone)["old.md"]
+    assert (created, modified) == ("2025-12-01T00:00:00.000Z",) * 2
+    git(clone, "fetch", "--quiet", "--unshallow")
+    assert dates(clone) == {"old.md": (OLD, "2025-12-01T00:00:00.000Z"), "new.md": (NEW, NEW)}
+
+
+def test_vault_below_the_top_of_a_repository(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A vault in a folder of a repository is dated by the commits of its own files."""
+    without_identity(monkeypatch, tmp_path / "home")
+    made = Repository(tmp_path / "project", "docs/my notes")
+    write(made.root, "a.md", "# A\n\nOne.\n")
+    write(made.top, "a.md", "# A\n\nAnother.\n")
+    made.commit(OLD)
+    write(made.top, "a.md", "# A\n\nChanged.\n")
+    made.commit(NEW)
+    git(made.top, "config", "diff.relative", "true")
+    git(made.top, "config", "log.showRoot", "false")
+    git(made.top, "config", "log.follow", "true")
+    allow(made.root)
+    assert dates(made.root) == {"a.md": (OLD, OLD)}
+
+
+def test_linked_worktree_has_dates(repository: Repository) -> None:
+    """A worktree has the dates of its own HEAD."""
+    tree = repository.root.parent / "tree"
+    git(repository.root, "worktree", "add", "--quiet", "--detach", str(tree), "HEAD")
+    allow(tree)
+    assert dates(tree) == WANTED
+
+
+@pytest.mark.parametrize("broken", ["HEAD", "objects", "gone", "worktree"])
+def test_broken_repository_leaves_file_times(repository: Repository, broken: str) -> None:
+    """Without git's data, notes are found with the dates that are known, and no error."""
+    allow(repository.root)
+    folder = repository.root / ".git"
+    if broken == "HEAD":
+        write(folder, "HEAD", "ref: refs/heads/\0\n")
+    elif broken == "objects":
+        shutil.rmtree(folder / "objects")
+        (folder / "objects").mkdir()
+    else:
+        shutil.rmtree(folder)
+        if broken == "worktree":
+            folder.write_text("gitdir: /nowhere/.git/worktrees/x\n")
+    assert set(dates(repository.root)) == {"old.md", "new.md"}
+    with open_vault(repository.root) as vault:
+        found = vault.call("memory_recall", query="our office")
+    assert len(found["memories"]) == 2
+    assert "notes" not in found
+
+
+def test_missing_git_leaves_file_times(
+    repository: Repository, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Where git is not installed, an approved vault is recalled all the same."""
+    allow(repository.root)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert {day[:10] for pair in dates(repository.root).values() for day in pair} == {TODAY}
+
+
+def test_damaged_cache_is_made_again(repository: Repository) -> None:
+    """What was read from git can be read again."""
+    allow(repository.root)
+    assert dates(repository.root) == WANTED
+    folder = find_folder(repository.root)
+    assert folder is not None
+    (cache,) = folder.glob("commits-*.db")
+    cache.write_bytes(b"x" * 5_000)
+    for _ in range(2):
+        dates(repository.root)
+    touch(repository.root)
+    assert dates(repository.root) == WANTED
+
+
+def test_times_read_but_not_indexed_are_indexed_later(repository: Repository) -> None:
+    """A process that is killed between reading git and indexing leaves no old dates."""
+    root = repository.root
+    dates(root)
+    allow(root)
+    with closing(CommitDates(root, lambda: find_folder(root))) as read:
+        read.update()
+        assert read.pending() >= WANTED.keys()
+    assert dates(root) == WANTED
+    with closing(CommitDates(root, lambda: find_folder(root))) as read:
+        assert not read.pending()
+
+
+def test_line_ends_of_a_checkout_are_no_change(repository: Repository) -> None:
+    """A note that git writes with CRLF is as committed."""
+    git(repository.root, "config", "core.autocrlf", "true")
+    for file in repository.root.glob("*.md"):
+        file.write_bytes(file.read_bytes().replace(b"\n", b"\r\n"))
+    allow(repository.root)
+    assert dates(repository.root) == WANTED
+
+
+def test_processes_that_analyze_know_the_dates(
+    repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A first index made by several processes has the dates of git."""
+    monkeypatch.setattr(refresh, "_MANY_FILES", 1)
+    monkeypatch.setattr("memvault.index.local.analysis_pool._processors", lambda: 2)
+    allow(repository.root)
+    assert dates(repository.root) == WANTED
+
+
+def test_index_that_cannot_be_written_still_answers(repository: Repository) -> None:
+    """Where new commits cannot be indexed, the notes are found with the dates known so far."""
+    allow(repository.root)
+    lie_still(repository.root)
+    with closing(Workspace(repository.root)) as workspace:
+        before = _records(workspace)
+        repository.commit("2025-12-01T00:00:00Z")
+        folder = index_of(repository.root)
+        folder.chmod(0o755)  # memvault writes to no folder that others can open
+        try:
+            assert _records(workspace) == before != {}
+        finally:
+            folder.chmod(0o700)
+
+
+def test_open_vault_sees_commits(repository: Repository) -> None:
+    """A process that watches the folder sees a commit, which changes no note's file."""
+    allow(repository.root)
+    write(repository.root, "old.md", "# The office\n\nOur office is in Faro.\n")
+    with closing(Workspace(repository.root, stays=True)) as workspace:
+        for _ in range(2):
+            found = _records(workspace)["old.md"]
+            assert (found.created, found.modified_from) == (OLD, "file")
+        repository.commit("2025-12-01T00:00:00Z")
+        found = _records(workspace)["old.md"]
+        assert (found.modified, found.modified_from) == ("2025-12-01T00:00:00.000Z", "git")
+
+
+@pytest.mark.promise("S22")
+def test_git_never_runs_in_a_changed_repository(
+    repository: Repository, git_runs: Callable[[], int]
+) -> None:
+    """What git would run is approved as it was: with a new program, no recall runs git."""
+    allow(repository.root)
+    assert dates(repository.root) == WANTED
+    git(repository.root, "config", "core.fsmonitor", "./evil")
+    write(repository.root, "old.md", "# The office\n\nOur office is in Faro.\n")
+    repository.commit("2025-12-01T00:00:00Z")
+    git_runs()
+    touch(repository.root)
+    found = dates(repository.root)
+    assert git_runs() == 0
+    assert found["new.md"] == WANTED["new.md"]
+    assert found["old.md"][1][:10] == TODAY
+    allow(repository.root)
+    assert dates(repository.root)["old.md"] == (OLD, "2025-12-01T00:00:00.000Z")
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_reading_each_commit_is_reading_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    """Whatever is added, changed, renamed and deleted, new commits lead to the same dates."""
+    without_identity(monkeypatch, tmp_path / "home")
+    made = Repository(tmp_path / "vault")
+    allow(made.root)
+    chance, last = random.Random(seed), ""
+    known: dict[str, FileCommits] = {}
+    model: dict[str, tuple[str, str]] = {}
+    for number in range(12):
+        when = f"2025-01-{number + 1:02}T00:00:00.000Z"
+        _change_some(made.root, model, when, chance)
+        made.commit(when)
+        place = find(made.root)
+        assert place is not None
+        repository = approved_repository(made.root, place)
+        head = repository.git.commit_id("HEAD")
+        known = read_commits(repository, head, frozenset(), last, known)
+        last = head
+        assert known == read_commits(repository, head, frozenset())
+        assert _times(known) == model
+
+
+def _records(workspace: Workspace) -> dict[str, MemoryRecord]:
+    view = workspace.index.refresh(False, COMPLETE)
+    return {record.path: record for record in view.records()}
+
+
+def _times(files: dict[str, FileCommits]) -> dict[str, tuple[str, str]]:
+    return {path: (entry.created, entry.modified) for path, entry in files.items()}
+
+
+def _change_some(
+    root: Path, model: dict[str, tuple[str, str]], when: str, chance: random.Random
+) -> None:
+    """Add, edit, rename and delete notes, and note when each was created and changed."""
+    for path in [path for path in model if chance.random() < 0.5]:
+        created = model[path][0]
+        file = root / path
+        match chance.choice(["edit", "rename", "both", "delete"]):
+            case "edit":
+                file.write_text(f"{file.read_text()}More, {when}.\n")
+                model[path] = created, when
+            case "rename":
+                file.rename(file.with_name(f"r{chance.randrange(10**9)}.md"))
+                model[_only_new(root, model)] = model.pop(path)
+            case "both":
+                target = file.with_name(f"b{chance.randrange(10**9)}.md")
+                target.write_text(f"{file.read_text()}And more, {when}.\n")
+                file.unlink()
+                del model[path]
+                model[target.name] = created, when
+            case _:
+                file.unlink()
+                del model[path]
+    for _ in range(chance.randrange(4)):
+        name = f"n{chance.randrange(10**9)}.md"
+        words = "".join(f"{chance.randrange(10**9)} {chance.randrange(10**9)}\n" for _ in range(30))
+        write(root, name, words)
+        model[name] = when, when
+
+
+def _only_new(root: Path, model: dict[str, tuple[str, str]]) -> str:
+    (name,) = {file.name for file in root.glob("*.md")} - model.keys()
+    return name
+
+
+def modified_of(file: Path) -> float:
+    """Return the modification time of a file."""
+    return file.stat().st_mtime
+
+
+def aged(folder: Path) -> Path:
+    """Write an old note without a header, and one that links to it."""
+    file = write(folder, "notes/tea.md", "# Tea\n\nGreen tea.\n")
+    other = write(folder, "notes/cups.md", "# Cups\n\nFor [[tea]].\n")
+    for entry in (file, other):
+        os.utime(entry, (LONG_AGO.timestamp(),) * 2)
+    return file
+
+
+def test_undo_restores_the_file_time(folder: Path, vault: Vault) -> None:
+    """An undone change leaves no trace in the dates, and neither does what it deleted."""
+    file = aged(folder)
+    vault.call("memory_compound", query="notes/tea.md", modifications="And black tea.")
+    assert modified_of(file) > LONG_AGO.timestamp()
+    changed = modified_of(file)
+    assert vault.call("undo")["success"]
+    assert modified_of(file) == LONG_AGO.timestamp()
+    assert vault.call("memory_show", memId="notes/tea.md")["modified"].startswith("2001-02-03")
+    assert vault.call("memory_delete", ids="notes/tea.md")["success"]
+    assert vault.call("undo")["success"]
+    assert modified_of(file) == LONG_AGO.timestamp() < changed
+
+
+def test_restored_revision_has_its_file_time(folder: Path, vault: Vault) -> None:
+    """A revision that is put back is as old as it was."""
+    file = aged(folder)
+    before = vault.call("memory_compound", query="notes/tea.md", modifications="And black tea.")
+    revision = before["previousRevision"]
+    vault.call("memory_restore", name="notes/tea.md", revision=revision)
+    assert file.read_text().endswith("Green tea.\n")
+    assert modified_of(file) == LONG_AGO.timestamp()
+
+
+def test_rename_keeps_file_times(folder: Path, run: Run) -> None:
+    """A renamed note, and those whose links are updated, are as old as before; undo too."""
+    file = aged(folder)
+    succeeded(run("rename", "notes/tea.md", "Green tea", "--yes"))
+    renamed = folder / "notes/green-tea.md"
+    assert not file.exists()
+    assert "green-tea" in (folder / "notes/cups.md").read_text().lower().replace(" ", "-")
+    files = [renamed, folder / "notes/cups.md"]
+    assert [modified_of(entry) for entry in files] == [LONG_AGO.timestamp()] * 2
+    succeeded(run("undo"))
+    files = [file, folder / "notes/cups.md"]
+    assert [modified_of(entry) for entry in files] == [LONG_AGO.timestamp()] * 2
