@@ -25,6 +25,10 @@ _NO_KINGFISHER = (
 )
 
 
+IN_BYTES = "indexing"
+"""The step whose progress is in bytes, as ``index.local.backend.Progress`` describes."""
+
+
 def silent(what: str, done: int, total: int) -> None:
     """Ignore the progress."""
 
@@ -130,6 +134,14 @@ class Workspace:
 
     def _report(self, what: str, done: int, total: int) -> None:
         self.progress(what, done, total)
+
+    def finish_indexing(self) -> None:
+        """Index what a call left out to answer early."""
+        from memvault.index.protocol import BEST_EFFORT
+
+        index = self.__dict__.get("index")
+        if index is not None and index.local.is_unfinished:
+            index.refresh(True, BEST_EFFORT)
 
     def open_other(self, root: Path) -> Workspace:
         """Return another vault, open as long as this one; this one for its own folder."""

@@ -202,6 +202,8 @@ def run_tool(
     results.check(options)
     workspace = options.workspace()
     caller = options.caller()._replace(speaks="tools" if by_tool_name else "shell")
+    if name == "memory_recall" and options.may_ask and not options.quiet:
+        caller = caller._replace(reads_early=True)
     query = str(arguments.get("query") or arguments.get("around") or "")
     view, writes = (tool.view, not tool.read_only) if tool else (Template(), True)
     try:
@@ -226,6 +228,8 @@ def run_tool(
             notes = outcome.settle()
         if not options.quiet:
             output.notes(notes)
+        if caller.reads_early:
+            workspace.finish_indexing()
     finally:
         workspace.release()
     if name == "memory_recall" and not workspace.is_kept and hand_over.was_used_lately():

@@ -30,6 +30,7 @@ from memvault.cli.options import GlobalOptions
 from memvault.errors import MemvaultError
 from memvault.lazy_pattern import lazy_pattern
 from memvault.recall import query_filters
+from memvault.workspace import IN_BYTES
 
 _WIDE = 80
 """Columns from which the memory is beside the list, not in its place."""
@@ -165,7 +166,8 @@ class MemoryBrowser(App[BrowsedMemory]):
 
     def progress(self, what: str, done: int, total: int) -> None:
         """Show how far the index is; called in the thread of the session."""
-        self.call_from_thread(self._show_status, f"{what} {done:,} of {total:,}")
+        share = f"{100 * done // total} %" if what == IN_BYTES and total else ""
+        self.call_from_thread(self._show_status, f"{what} {share or f'{done:,} of {total:,}'}")
 
     @property
     def chosen(self) -> BrowsedMemory | None:

@@ -115,6 +115,8 @@ class LocalIndex:
         """The changes that the last look has read from the watch."""
         self.freshness = ""
         """How the last refresh found the index: ``current``, ``behind`` or ``missing``."""
+        self.is_unfinished = False
+        """Whether the last refresh stopped indexing, so that its caller has an early answer."""
 
     def refresh(self, vectors: bool, patience: WaitPolicy) -> Snapshot:
         """Bring the index up to date with the folder and return a snapshot of it.
@@ -127,7 +129,9 @@ class LocalIndex:
 
     def _refresh(self, vectors: bool, patience: WaitPolicy) -> Snapshot:
         began, pause, whole = time.monotonic(), _SCAN_PAUSE, False
-        self.freshness = ""
+        until = None if patience.own is None else began + patience.own
+        left: FolderDiff | None = None
+        self.freshness, self.is_unfinished = "", False
         while True:
             (changes, is_current), scanned_at = self._look(vectors, whole), time.monotonic()
             if is_current:
@@ -143,9 +147,12 @@ class LocalIndex:
                     if locked:
                         waited = time.monotonic() - scanned_at > _MAX_SCAN_AGE
                         static = self.static if vectors else None
-                        self._writer.update(static, None if waited else changes)
+                        left = self._writer.update(static, None if waited else changes, until)
             except StorageError:
                 return self._snapshot(self._read_everything(), vectors)
+            if left is not None and left.size:
+                self.is_unfinished, self._compared = True, 0
+                return self._snapshot(self._read_around(left), vectors)
             if locked:  # released before this, as embedding for the snapshot may take long
                 self._settle()
                 return self._snapshot(EMPTY, vectors)
@@ -541,6 +548,12 @@ class LocalIndex:
         known = opened.manifest.known() if opened is not None else {}
         found = self._store.scan()
         return self._read(known, diff_folder(known, found.files, found.unreadable))
+
+    def _read_around(self, unread: FolderDiff) -> Overlay:
+        """Return the overlay of a view without the files that are not indexed yet."""
+        opened = self.files.open()
+        known = opened.manifest.known() if opened is not None else {}
+        return self._read(known, FolderDiff([], [], [], []), unread)
 
     def _read(
         self, known: Mapping[str, IndexedFile], diff: FolderDiff, unread: FolderDiff | None = None
