@@ -229,7 +229,7 @@ class Call:
             return memory
         masked = self.settings.detector.masking(memory.metadata)
         if not asks((), f"Do you mean {masked(memory.title)!r} ({masked(memory.mem_id)})?"):
-            raise Refused("Nothing was changed", "name the memory by its memId")
+            raise Refused("Nothing was changed", "name the memory by its memory id")
         return memory
 
     def vaults(self, names: Sequence[str]) -> dict[str, Path]:

@@ -98,5 +98,5 @@ def assign_positionals(parameters: tuple[Parameter, ...], given: dict[str, Any])
         else:
             given[entry.name] = rest.pop(0) if rest else None
     if rest:
-        key = next(entry.key for entry in ordered if entry.name in named)
-        raise UsageError(f"{key} is given twice", "give it once")
+        name = next(entry.shell_name for entry in ordered if entry.name in named)
+        raise UsageError(f"{name} is given twice", "give it once")

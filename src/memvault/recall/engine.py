@@ -297,7 +297,7 @@ def _ambiguous(name: str, records: Sequence[MemoryRecord]) -> Ambiguous:
     """Return the error for a name of several memories."""
     shared = len({record.mem_id for record in records}) == 1
     return Ambiguous(
-        f"{name!r} names {len(records)} memories" + " of the same memId" * shared,
-        "use one of their paths" if shared else "use one of their memIds or paths",
+        f"{name!r} names {len(records)} memories" + " of the same memory id" * shared,
+        "use one of their paths" if shared else "use one of their memory ids or paths",
         {"candidates": [memory_candidate(record) for record in records[:20]]},
     )

@@ -31,7 +31,13 @@ from memvault.index.local import embedding_lock
 from memvault.index.local.backend import LOCAL, Backend, Progress
 from memvault.index.local.index_files import INDEX, IndexFiles
 from memvault.index.local.manifest import IndexedFile
-from memvault.index.local.refresh import FolderDiff, PendingChanges, diff_folder, split_readable
+from memvault.index.local.refresh import (
+    NOTHING_LEFT,
+    FolderDiff,
+    PendingChanges,
+    diff_folder,
+    split_readable,
+)
 from memvault.index.local.snapshot import EMPTY, Overlay, Snapshot
 from memvault.index.protocol import (
     BEST_EFFORT,
@@ -129,8 +135,7 @@ class LocalIndex:
 
     def _refresh(self, vectors: bool, patience: WaitPolicy) -> Snapshot:
         began, pause, whole = time.monotonic(), _SCAN_PAUSE, False
-        until = None if patience.own is None else began + patience.own
-        left: FolderDiff | None = None
+        left = NOTHING_LEFT
         self.freshness, self.is_unfinished = "", False
         while True:
             (changes, is_current), scanned_at = self._look(vectors, whole), time.monotonic()
@@ -147,15 +152,13 @@ class LocalIndex:
                     if locked:
                         waited = time.monotonic() - scanned_at > _MAX_SCAN_AGE
                         static = self.static if vectors else None
-                        left = self._writer.update(static, None if waited else changes, until)
+                        left = self._writer.update(
+                            static, None if waited else changes, patience.own
+                        )
             except StorageError:
                 return self._snapshot(self._read_everything(), vectors)
-            if left is not None and left.size:
-                self.is_unfinished, self._compared = True, 0
-                return self._snapshot(self._read_around(left), vectors)
             if locked:  # released before this, as embedding for the snapshot may take long
-                self._settle()
-                return self._snapshot(EMPTY, vectors)
+                return self._updated(left, vectors)
             if changes is not None and changes.is_partial:
                 self._compared, whole = 0, True  # what is read beside the index needs all of it
                 continue
@@ -549,11 +552,15 @@ class LocalIndex:
         found = self._store.scan()
         return self._read(known, diff_folder(known, found.files, found.unreadable))
 
-    def _read_around(self, unread: FolderDiff) -> Overlay:
-        """Return the overlay of a view without the files that are not indexed yet."""
+    def _updated(self, left: FolderDiff, vectors: bool) -> Snapshot:
+        """Return a snapshot after an update, without the files that it has left unindexed."""
+        if not left.size:
+            self._settle()
+            return self._snapshot(EMPTY, vectors)
+        self.is_unfinished, self._compared = True, 0
         opened = self.files.open()
         known = opened.manifest.known() if opened is not None else {}
-        return self._read(known, FolderDiff([], [], [], []), unread)
+        return self._snapshot(self._read(known, NOTHING_LEFT, left), vectors)
 
     def _read(
         self, known: Mapping[str, IndexedFile], diff: FolderDiff, unread: FolderDiff | None = None

@@ -75,6 +75,9 @@ class FolderDiff(NamedTuple):
         return len(self.added) + len(self.changed) + len(self.removed)
 
 
+NOTHING_LEFT = FolderDiff([], [], [], [])
+
+
 class PendingChanges(NamedTuple):
     """The differences between the folder and a commit, split by whether they can be read directly.
 
@@ -204,7 +207,7 @@ def add_memory(
     overlay.links[key] = link_entry(memory)
 
 
-class _Bytes:
+class _ByteCount:
     """Counts the bytes of files that have been read and indexed, and reports both together."""
 
     def __init__(self, progress: Progress, files: Iterable[FileState]) -> None:
@@ -234,15 +237,16 @@ class IndexWriter(NamedTuple):
         self,
         static: StaticVectors | None,
         look: PendingChanges | None = None,
-        until: float | None = None,
+        seconds: float | None = None,
     ) -> FolderDiff:
         """Bring the index up to date with the folder; a corrupted index is rebuilt.
 
         A scan passed as ``look``, taken before the lock was acquired, is used if no other process
-        has committed since. With ``static`` vectors, these are computed too. With ``until``, a time
-        of ``time.monotonic``, the files changed last are indexed first, and no batch begins after
-        that time. Returns what is left to index.
+        has committed since. With ``static`` vectors, these are computed too. With
+        ``seconds``, the files changed last are indexed first, and no batch begins after that time.
+        Returns what is left to index.
         """
+        until = None if seconds is None else time.monotonic() + seconds
         for attempt in range(3):
             try:
                 opened = self.files.open(writing=True) or self.files.create_empty()
@@ -274,7 +278,7 @@ class IndexWriter(NamedTuple):
             parts = split_files(pending, _EARLY_FILES, _EARLY_BYTES)
         if not parts and removed:
             opened = self._commit(opened, NOTHING, removed)
-        size = _Bytes(self.progress, pending)
+        size = _ByteCount(self.progress, pending)
         analyses = self._analyses(opened.manifest, parts, static, size.read, until is not None)
         with closing(analyses) as found:
             for number, batch in enumerate(parts):
@@ -305,7 +309,7 @@ class IndexWriter(NamedTuple):
                 static.embed(opened.manifest)
             if opened.manifest.blocks.lacks_tokens():
                 self._complete_subwords(opened, static.table)
-        return FolderDiff([], [], [], [])
+        return NOTHING_LEFT
 
     def _analyses(
         self,
