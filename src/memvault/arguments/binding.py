@@ -391,7 +391,8 @@ def check_type(parameter: Parameter, value: Any) -> Any:
     if fits and isinstance(value, list) and not parameter.anything:
         if len(value) > MOST_ENTRIES:
             raise UsageError(
-                f"{parameter.shell_name} has {len(value):,} entries; the maximum is {MOST_ENTRIES:,}",
+                f"{parameter.shell_name} has {len(value):,} entries; "
+                f"the maximum is {MOST_ENTRIES:,}",
                 "divide it among several calls",
             )
         fits = all(isinstance(entry, dict if parameter.items else str) for entry in value)
