@@ -186,6 +186,16 @@ class Parameter(NamedTuple):
         return self.metavar if self.arg.positional else self.flag.partition("/")[0]
 
 
+def in_file(expected: tuple[Parameter, ...]) -> tuple[Parameter, ...]:
+    """Return parameters whose values come from a file, so that messages name them by their keys."""
+    return tuple(
+        entry._replace(
+            flag=entry.key, arg=entry.arg._replace(positional=False), items=in_file(entry.items)
+        )
+        for entry in expected
+    )
+
+
 _NONE: Any = object()
 """Stands for the default of a parameter that has none, since None is a default."""
 

@@ -81,7 +81,8 @@ def without_shell(text: str, tool: Tool | None, caller: Caller) -> str:
             )
             if not key:
                 return found[0]
-            joined = link if found.start() == end else ""
+            is_first = bool(found["option"]) and link == "with "
+            joined = link if is_first or found.start() == end else ""
             end, link = found.end(), "and "
             return f"{found['blank']}{joined}{key}"
         return "" if named else found[0]
