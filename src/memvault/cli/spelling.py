@@ -42,7 +42,7 @@ class FlexibleCommand(typer.core.TyperCommand):
         for word in words:
             if word == "--":
                 return [*normalized, word, *words]
-            if self.escape is not None and is_excluded(word):
+            if self.escape is not None and is_excluded(word, options):
                 normalized.append(self.escape(word))
                 continue
             name, equals, value = word.partition("=")
