@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from memvault.errors import INSTALL
 from memvault.files.plain_files import FileStamp, state_of
 from memvault.files.user_folders import SETTINGS_FILE
 from memvault.settings import locate, vault_settings
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 _NO_KINGFISHER = (
     "memvault.toml asks for kingfisher, which is not installed, so secrets are known by the "
-    "built-in forms only: pip install 'memvault[secrets]'"
+    f"built-in forms only: {INSTALL} '.[secrets]'"
 )
 
 
