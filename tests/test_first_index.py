@@ -104,8 +104,9 @@ def test_the_bar_of_a_large_vault_is_shown_immediately(monkeypatch: pytest.Monke
     """So many bytes take longer than a second, so nobody waits for the bar; few show none."""
     monkeypatch.setattr(sys, "stderr", Terminal())
     bar = output.ProgressBar(quiet=False)
-    bar("indexing", 0, output._LONG)
-    assert bar._bar is None
-    bar("indexing", 0, output._LONG + 1)
-    assert bar._bar is not None
+    shown = []
+    for total in (output._LONG, output._LONG + 1):
+        bar("indexing", 0, total)
+        shown.append(output.ProgressBar.shown is bar)
     bar.end()
+    assert shown == [False, True]
