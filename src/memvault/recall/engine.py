@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
@@ -209,8 +210,9 @@ class RecallEngine:
         counted = f"{missing} {'memory is' if missing == 1 else 'memories are'}"
         note = f"{counted} not indexed yet; another process is indexing them"
         if missing and self._view is not None and self._patience.own is not None:
-            _, count = self._view.latest(1, 0)
-            note = f"Indexing: answered from {count:,} of {count + missing:,} memories"
+            with contextlib.suppress(StaleView):
+                _, count = self._view.latest(1, 0)
+                note = f"Indexing: answered from {count:,} of {count + missing:,} memories"
         return [note] * bool(missing) + [self._validity_note] * bool(self._validity_note)
 
     def _current_view(self, vectors: bool, patience: WaitPolicy | None = None) -> View:

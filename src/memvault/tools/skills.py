@@ -42,7 +42,7 @@ def list_skill_categories(call: Call, limit: Limit = LISTED, offset: Offset = 0)
     listing: list[SkillCategory] = [
         {"categoryId": branch, "skills": count} for branch, count in found.items()
     ]
-    shown, paging = paginate(listing, limit, offset, "No procedure carries a skillId yet")
+    shown, paging = paginate(listing, limit, offset, "No procedure has a skill id yet")
     return {"categories": list(shown), **paging}
 
 
