@@ -113,6 +113,15 @@ def test_a_message_is_in_the_words_of_its_reader(
     assert json in f"{error['message']}\n{error['hint']}"
 
 
+@pytest.mark.promise("R111")
+def test_a_key_of_a_file_is_named_as_a_key(run: Run, folder: Path) -> None:
+    """What is missing in a tool's file is named as the file has to spell it."""
+    file = write(folder, "tool.json", '{"name": "t", "command": ["echo"]}')
+    said = run("tools", "register", str(file)).err
+    assert "needs description\n" in said
+    assert "--description" not in said
+
+
 def test_descriptions_for_tools_have_keys_and_no_options() -> None:
     """What an MCP client reads of a tool has its keys, where the help has options."""
     shown = {tool.name: reference.described(tool) for tool in tools.all_tools()}
