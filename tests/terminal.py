@@ -18,11 +18,13 @@ def at_terminal(
     asked: str = "[y/N]",
     meanwhile: Callable[[], object] = lambda: None,
     environment: Mapping[str, str] | None = None,
+    program: Sequence[str] = ("-m", "memvault"),
 ) -> tuple[int, str]:
     """Run a command on a terminal of 20 lines; return its exit code and what stood there.
 
     An ``answer`` is typed once the command has ``asked``, and after ``meanwhile`` was done; of
-    several answers, each once it has asked again. The terminal must be left as it was.
+    several answers, each once it has asked again. The terminal must be left as it was. ``program``
+    are the arguments with which Python runs memvault.
     """
     answers = [answer] if isinstance(answer, str) else [*answer]
     child, terminal = pty.fork()
@@ -30,7 +32,7 @@ def at_terminal(
         os.chdir(folder)
         os.environ.pop("NO_COLOR", None)
         os.environ |= {"TERM": "xterm", "LINES": "20", "COLUMNS": "80", **(environment or {})}
-        os.execv(sys.executable, [sys.executable, "-m", "memvault", *words])
+        os.execv(sys.executable, [sys.executable, *program, *words])
     modes = termios.tcgetattr(terminal)
     shown, seen = b"", 0
     while select.select([terminal], [], [], 60)[0]:

@@ -6,12 +6,15 @@ import asyncio
 import os
 import pty
 import select
+import signal
 import sys
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
+from rich.style import Style
+from rich.text import Span, Text
 from textual.pilot import Pilot
 from textual.widgets import Input, OptionList, Static
 
@@ -323,29 +326,103 @@ time.sleep(60)
 """
 
 
-def code_after_closing(folder: Path, variables: dict[str, str]) -> int:
-    """Browse in a terminal, and close it while a memory is in the editor; return the exit code."""
+UNMOVED_EDITOR = f"import signal\nsignal.signal(signal.SIGHUP, signal.SIG_IGN){WAITING_EDITOR}"
+"""An editor with a window of its own, which stays open without the terminal."""
+MOMENTS = {
+    "list": ("", "digs", WAITING_EDITOR),
+    "editor": ("\r", "editor is open", WAITING_EDITOR),
+    "editor with a window": ("\r", "editor is open", UNMOVED_EDITOR),
+    "line": ("\x14", "Tags to add", WAITING_EDITOR),
+    "yes or no": ("\x18", "to the trash", WAITING_EDITOR),
+    "memory": ("\x0c", "Link it to", WAITING_EDITOR),
+}
+"""The keys that lead to a moment, what is on the screen then, and the editor."""
+WITHIN = 3.0
+"""Seconds for what takes less than one on a machine that does nothing else."""
+
+
+def close_terminal(
+    folder: Path, variables: dict[str, str], moment: str, is_frozen: bool
+) -> tuple[int, float, float]:
+    """Browse in a terminal, and close it at a moment, after typing something without Enter.
+
+    A frozen terminal is one that nobody reads, whose process gets the signal alone. Returns the
+    exit code, and the seconds and the CPU time until the end.
+    """
+    keys, expected, _ = MOMENTS[moment]
     child, terminal = pty.fork()
     if child == 0:
         os.chdir(folder)
         os.environ |= variables
         os.execv(sys.executable, [sys.executable, "-m", "memvault", "browse", "type:fact"])
-    shown, has_asked = b"", False
-    while b"editor is open" not in shown:
+    shown, has_typed = b"", False
+    while not has_typed or expected.encode() not in shown:
         assert select.select([terminal], [], [], 60)[0], shown
         shown += os.read(terminal, 65_536)
-        if not has_asked and b"digs" in shown:
-            os.write(terminal, b"\r")
-            has_asked = True
-    time.sleep(0.1)
-    os.close(terminal)
+        if not has_typed and b"digs" in shown:
+            os.write(terminal, keys.encode())
+            has_typed = True
+    if keys and moment != "yes or no":
+        os.write(terminal, b"unsaved")
+    time.sleep(0.2)
+    before, began = cpu_seconds(child), time.monotonic()
+    if is_frozen:
+        os.kill(child, signal.SIGHUP)
+    else:
+        os.close(terminal)
     ended = os.WEXITED | os.WNOHANG | os.WNOWAIT
     until(lambda: os.waitid(os.P_PID, child, ended) is not None)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    seconds, used = time.monotonic() - began, cpu_seconds(child) - before
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    if is_frozen:
+        os.close(terminal)
+    return code, seconds, used
 
 
-def test_closing_the_terminal_ends_the_browser(notes: Path, tmp_path: Path) -> None:
-    """A terminal that closes while a memory is in the editor leaves no browser behind."""
-    script = write(tmp_path, "editor.py", WAITING_EDITOR)
+def cpu_seconds(process: int) -> float:
+    """Return the CPU time of a process so far; 0 where the system has no ``/proc``."""
+    file = Path(f"/proc/{process}/stat")
+    if not file.exists():
+        return 0.0
+    fields = file.read_text("utf-8").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+@pytest.mark.promise("R112")
+@pytest.mark.parametrize("is_frozen", [False, True], ids=["closed", "frozen"])
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_browser_ends_with_its_terminal(
+    notes: Path, tmp_path: Path, moment: str, is_frozen: bool
+) -> None:
+    """Whatever is open when a terminal is closed, no browser is left behind, and none is busy."""
+    script = write(tmp_path, "editor.py", MOMENTS[moment][2])
     variables = {"TERM": "xterm", "LINES": "30", "VISUAL": f"{sys.executable} {script}"}
-    assert code_after_closing(notes, variables) == 129
+    before = (notes / "fact/wombats.md").read_bytes()
+    code, seconds, used = close_terminal(notes, variables, moment, is_frozen)
+    assert code == 129
+    assert seconds < WITHIN
+    assert used < 1.0
+    assert (notes / "fact/wombats.md").read_bytes() == before
+
+
+def test_a_saved_search_is_browsed_as_its_query(run: Run, notes: Path) -> None:
+    """@NAME lists what recall finds for it, and its words are those marked in the text."""
+    succeeded(run("searches", "save", "digging", "who", "digs", "type:fact"))
+    succeeded(run("searches", "save", "facts", "--type", "fact"))
+
+    async def play(pilot: Pilot[BrowsedMemory]) -> None:
+        assert listed(pilot) == ["Wombats"]
+        content = pilot.app.query_one("#text-content", Static).content
+        assert isinstance(content, Text)
+        marked = {str(content[span.start : span.end]) for span in content.spans if is_marked(span)}
+        assert "digs" in marked
+
+    def is_marked(span: Span) -> bool:
+        return isinstance(span.style, Style) and bool(span.style.reverse)
+
+    async def see_facts(pilot: Pilot[BrowsedMemory]) -> None:
+        assert listed(pilot) == ["Wombats"]
+
+    browse(notes, play, "@digging")
+    browse(notes, see_facts, "@facts")
+    browse(notes, see_facts, "@facts tag:zoo")

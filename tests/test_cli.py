@@ -152,7 +152,7 @@ MISSING = {
     "edit ''": ("memvault edit needs MEMORY", 'memvault edit "Deploy notes"'),
     "vaults add": ("memvault vaults add needs NAME", "memvault vaults add work ."),
     "vaults add work": ("memvault vaults add needs DIR|ADDRESS", "memvault vaults add work ."),
-    "rename": ("memvault rename needs MEM-ID", "memvault rename "),
+    "rename": ("memvault rename needs MEMORY", "memvault rename "),
     "fact recall": ("memvault fact recall needs QUERY", "memvault fact recall "),
     "call": ("memvault call needs NAME", "memvault call memory_recall "),
     "call memory_list '{}' '{}'": ("Got unexpected extra argument(s) ({})", "memvault call --help"),

@@ -6,6 +6,7 @@ import ast
 import re
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ import pytest
 from memvault import __all__ as public
 from memvault import __version__
 from memvault.cli.help_pages import everything, overview
-from memvault.command_table import visible_commands
+from memvault.command_table import HELP_GROUPS, visible_commands
 from memvault.tools.core import registry
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -193,3 +194,23 @@ def test_there_is_one_way_to_write() -> None:
     only_read |= {"cli/hand_over.py", "cli/peer.py", "files/inotify.py", "importers/source.py"}
     assert found <= _WRITERS.keys() | only_read, found
     assert "files/atomic.py" in found
+
+
+def test_install_commands_work_from_a_checkout() -> None:
+    """No page and no hint installs memvault from PyPI, where the package is not."""
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "plugins").rglob("*.md")]
+    sources = (ROOT / "src/memvault").rglob("*.py")
+    by_name = re.compile(r"(pip|pipx|uv tool) install (?:--?[\w-]+ )*'?memvault\b")
+    texts = {path: path.read_text("utf-8") for path in (*pages, *sources)}
+    assert not [path for path, text in texts.items() if by_name.search(text)]
+
+
+def test_help_lists_each_command_once_in_groups_that_fit_a_screen() -> None:
+    """The list of all commands names none twice, and no group of it is longer than 15."""
+    groups = Counter(row.group for row in visible_commands())
+    assert {name: count for name, count in groups.items() if count > 15} == {}
+    assert groups.keys() <= HELP_GROUPS.keys()
+    listed = re.findall(r"^  ([a-z][a-z -]*?)  ", everything(), re.MULTILINE)
+    assert sorted(listed) == sorted({row.words for row in visible_commands()})
+    for words in ("today", "capture", "tasks", "browse", "import", "review", "web"):
+        assert re.search(rf"^  {words}\b", overview(), re.MULTILINE)

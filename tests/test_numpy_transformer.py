@@ -19,7 +19,7 @@ from locate_weights import locate
 from memvault import Vault
 from memvault.errors import EmbedderError
 from memvault.index.embedding import transformer
-from memvault.index.embedding.embedder import BUILTIN
+from memvault.index.embedding.embedder import BUILTIN, REINSTALL
 from memvault.index.embedding.numpy_transformer import WEIGHTS
 from memvault.index.embedding.transformer import DATA, BuiltinTransformer
 
@@ -132,7 +132,7 @@ def test_damaged_weights_are_an_error_with_a_hint(copied: Path, how: str) -> Non
     _damage(copied, how)
     with pytest.raises(EmbedderError, match="built-in model cannot be used") as raised:
         BuiltinTransformer().embed_query("Where is the key?")
-    assert raised.value.hint == "pip install --force-reinstall memvault"
+    assert raised.value.hint == REINSTALL
 
 
 def test_damaged_weights_cost_a_note(

@@ -245,3 +245,50 @@ def test_a_tag_that_is_on_no_memory_is_named(vault: Vault, folder: Path) -> None
         warnings = vault.call(tool, query="tag:netwrok")["warnings"]
         assert warnings == ["there is no tag 'netwrok'; did you mean network?"]
         assert "no memory in 'facts'" in vault.call(tool, query="in:facts")["warnings"][0]
+
+
+ATTACHED = {
+    "-n1": (["--limit", "1"], ""),
+    "-tfact": (["--type", "fact"], ""),
+    "-tIssue": (["--type", "issue"], ""),
+    "-Twork": (["--tags", "work"], ""),
+    "-temp": ([], "temp"),
+    "-notes": ([], "notes"),
+    "-tfacts": ([], "tfacts"),
+    "-verbose": ([], "verbose"),
+}
+"""Words of a command line: the options that they are, or the word that they exclude."""
+
+
+@pytest.mark.parametrize("typed", ATTACHED)
+@pytest.mark.parametrize("command", ["recall", "list", "tasks"])
+def test_value_may_be_attached_to_a_short_option(
+    folder: Path, run: Run, command: str, typed: str
+) -> None:
+    """-tfact is --type fact, as other programs read it; what is no value of it excludes a word."""
+    options, excluded = ATTACHED[typed]
+    words = ("temp", "notes", "tfacts", "verbose", "plain", "plain")
+    for number, word in enumerate(words):
+        kind, tag = ("fact", "work") if number % 2 else ("issue", "home")
+        header = f"---\ntags: [{tag}]\n---\n# Boat {number}\n\n"
+        write(folder, f"{kind}/{number}.md", f"{header}- [ ] The boat is {word}.\n")
+    key = "tasks" if command == "tasks" else "memories"
+    shown = {entry["title"] for entry in run(command, "boat", typed, "--json").json[key]}
+    if options:
+        alike = run(command, "boat", *options, "--json").json[key]
+        assert shown == {entry["title"] for entry in alike}
+        assert len(shown) < 6
+    else:
+        assert shown == {f"Boat {n}" for n in range(6) if words[n] != excluded}
+
+
+@pytest.mark.parametrize("command", ["recall", "list", "tasks"])
+def test_an_option_of_a_pasted_command_is_reported(folder: Path, run: Run, command: str) -> None:
+    """A note says that -av excluded a word, and how to search for it; -draft is plain enough."""
+    write(folder, "sync.md", "# Sync\n\n- [ ] Run rsync -av every day.\n")
+    note = "-av left out memories with the word 'av'; written as \"-av\", with the quotes"
+    assert note in run(command, "rsync", "-av").err
+    found = run(command, "rsync", '"-av"')
+    assert "Sync" in found.out or "rsync" in found.out
+    assert "left out" not in found.err
+    assert "left out" not in run(command, "rsync", "-draft").err

@@ -522,7 +522,7 @@ def test_without_the_extra_the_built_in_forms_hold(asking: Path) -> None:
         done = subprocess.run(line, cwd=asking, capture_output=True, text=True, check=True)
         return done.stderr
 
-    assert "pip install 'memvault[secrets]'" in said("Login", LOGIN)
+    assert "pip install '.[secrets]'" in said("Login", LOGIN)
     token = "ghp_" + "aB3dE5gH7jK9mN1pQ3sT5vW7xY9zA1cD3eF5"
     assert "GitHub token" in said("Token", token)
 

@@ -160,7 +160,7 @@ def test_the_tree_leads_to_every_skill(folder: Path, vault: Vault) -> None:
 def test_an_empty_tree_says_so(run: Run) -> None:
     """Without skills the lists are empty and no failure."""
     done = run("skills", "categories")
-    assert (done.code, done.out) == (0, "No procedure carries a skillId yet\n")
+    assert (done.code, done.out) == (0, "No procedure has a skill id yet\n")
 
 
 @given(ids)

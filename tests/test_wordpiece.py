@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from conftest import SOAK
 from memvault.errors import EmbedderError
+from memvault.index.embedding.embedder import REINSTALL
 from memvault.index.embedding.static import StaticEmbedder
 from memvault.index.embedding.tokenizer import open_tokenizer
 from memvault.index.embedding.wordpiece import (
@@ -105,4 +106,4 @@ def test_a_damaged_vocabulary_is_an_error_with_a_hint(
         path.write_bytes(text[: len(text) // 2] if damage == "half" else b"\xff\x00" * 99)
     with pytest.raises(EmbedderError, match="tokenizer cannot be loaded") as raised:
         StaticEmbedder(folder).embed_query("café")
-    assert raised.value.hint == "pip install --force-reinstall memvault"
+    assert raised.value.hint == REINSTALL

@@ -52,7 +52,8 @@ class Caller(NamedTuple):
     there is no terminal. ``prefers`` does the same for a correction that memvault suggests, with
     yes as the default; None with --quiet, too. If it ``speaks`` tools, messages name tools and
     arguments, not commands. If it ``adds_arguments``, its program adds arguments that a tool does
-    not have, and they are ignored.
+    not have, and they are ignored. If it ``reads_early``, a person is shown an answer from what is
+    indexed so far, and the caller indexes the rest afterwards.
     """
 
     agent: str = "main"
@@ -66,6 +67,7 @@ class Caller(NamedTuple):
     prefers: Callable[[Sequence[str], str], bool] | None = None
     speaks: Literal["shell", "tools"] = "shell"
     adds_arguments: bool = False
+    reads_early: bool = False
 
     @property
     def masks(self) -> bool:
@@ -188,10 +190,12 @@ class Call:
     @cached_property
     def engine(self) -> RecallEngine:
         """The recall engine, with one snapshot of the index for the whole call."""
-        from memvault.index.protocol import BEST_EFFORT, COMPLETE
+        from memvault.index.protocol import BEST_EFFORT, COMPLETE, EARLY
         from memvault.recall.engine import RecallEngine
 
         patience = BEST_EFFORT if self.read_only else COMPLETE
+        if self.read_only and self.caller.reads_early:
+            patience = EARLY
         return RecallEngine(self.reader, self.workspace.search_index, patience, self.within)
 
     def link_graph(self, view: View) -> LinkGraph:
@@ -225,7 +229,7 @@ class Call:
             return memory
         masked = self.settings.detector.masking(memory.metadata)
         if not asks((), f"Do you mean {masked(memory.title)!r} ({masked(memory.mem_id)})?"):
-            raise Refused("Nothing was changed", "name the memory by its memId")
+            raise Refused("Nothing was changed", "name the memory by its memory id")
         return memory
 
     def vaults(self, names: Sequence[str]) -> dict[str, Path]:

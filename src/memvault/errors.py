@@ -61,6 +61,10 @@ class FailedCall(NamedTuple):
     changed: str
 
 
+INSTALL = "in a checkout of memvault, pip install"
+"""How hints begin that say what to install; the package is not on PyPI."""
+
+
 class MemvaultError(Exception):
     """Base class of all errors shown to users.
 

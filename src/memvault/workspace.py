@@ -9,6 +9,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from memvault.errors import INSTALL
 from memvault.files.plain_files import FileStamp, state_of
 from memvault.files.user_folders import SETTINGS_FILE
 from memvault.settings import locate, vault_settings
@@ -23,8 +24,12 @@ if TYPE_CHECKING:
 
 _NO_KINGFISHER = (
     "memvault.toml asks for kingfisher, which is not installed, so secrets are known by the "
-    "built-in forms only: pip install 'memvault[secrets]'"
+    f"built-in forms only: {INSTALL} '.[secrets]'"
 )
+
+
+IN_BYTES = "indexing"
+"""The step whose progress is in bytes, as ``index.local.backend.Progress`` describes."""
 
 
 def silent(what: str, done: int, total: int) -> None:
@@ -151,6 +156,14 @@ class Workspace:
 
     def _report(self, what: str, done: int, total: int) -> None:
         self.progress(what, done, total)
+
+    def finish_indexing(self) -> None:
+        """Index what a call left out to answer early."""
+        from memvault.index.protocol import BEST_EFFORT
+
+        index = self.__dict__.get("index")
+        if index is not None and index.local.is_unfinished:
+            index.refresh(True, BEST_EFFORT)
 
     def open_other(self, root: Path) -> Workspace:
         """Return another vault, open as long as this one; this one for its own folder."""

@@ -70,7 +70,7 @@ class ActiveSet(NamedTuple):
             f"{piece.mem_id} is no longer in the vault and has left active memory"
             for piece in self.missing
         ] + [
-            f"{mem_id} is the memId of {len(paths)} files now; "
+            f"{mem_id} is the memory id of {len(paths)} files now; "
             f"active memory waits until only one has it: {', '.join(paths)}"
             for mem_id, paths in self.duplicate_ids.items()
         ]
@@ -258,7 +258,7 @@ class ActiveMemory:
             ]
             raise Ambiguous(
                 f"{wanted!r} names {len(found)} memories in active memory",
-                "use one of their memIds",
+                "use one of their memory ids",
                 {"candidates": candidates},
             )
         return found[0]

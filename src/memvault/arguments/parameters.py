@@ -171,10 +171,29 @@ class Parameter(NamedTuple):
         return [part.strip() for part in text.split(",") if part.strip()]
 
     @property
-    def named(self) -> str:
-        """The key, followed by the option if its spelling differs, for messages."""
-        same = self.arg.positional or self.flag == f"--{kebab(self.key)}"
-        return self.key if same else f"{self.key} ({self.flag})"
+    def metavar(self) -> str:
+        """The name of its value in help pages, such as ``MEMORY``."""
+        cli = self.arg.cli
+        key = "memory" if self.arg.names in ("memory", "trash") else (cli and cli.name) or self.key
+        return self.arg.metavar or kebab(key).upper()
+
+    @property
+    def shell_name(self) -> str:
+        """How a command line names it, for messages: its option, or ``metavar`` if positional.
+
+        ``tools.core.wording`` replaces it by the key for callers that have tools.
+        """
+        return self.metavar if self.arg.positional else self.flag.partition("/")[0]
+
+
+def in_file(expected: tuple[Parameter, ...]) -> tuple[Parameter, ...]:
+    """Return parameters whose values come from a file, so that messages name them by their keys."""
+    return tuple(
+        entry._replace(
+            flag=entry.key, arg=entry.arg._replace(positional=False), items=in_file(entry.items)
+        )
+        for entry in expected
+    )
 
 
 _NONE: Any = object()

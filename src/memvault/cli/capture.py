@@ -81,7 +81,7 @@ def capture(
     text: Text = "",
     clip: Annotated[bool, Arg("Take the text of the clipboard")] = False,
     to: Annotated[
-        str, Arg("Append it to this memory: memId, path, title, or words", names="memory")
+        str, Arg("Append it to this memory: memory id, path, title, or words", names="memory")
     ] = "",
     memory_type: Annotated[
         str, Arg("The memory's type, context by default", flag="--type", names="type")

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from memvault import sanitize
 from memvault.arguments.binding import FLAGS, bind, read_input, read_json, read_object
-from memvault.arguments.parameters import Arg, Parameter, kebab
+from memvault.arguments.parameters import Arg, Parameter
 from memvault.cli import hand_over, output, results
 from memvault.cli.options import GlobalOptions
 from memvault.cli.registry import CONFIRM, CliCommand, ShellCommand, command
@@ -130,12 +130,7 @@ def metavar(parameter: Parameter) -> str:
     """Return what the help shows for a parameter's value: its choices, or its name."""
     if parameter.choices:
         return sanitize.escape_line("|".join(map(str, parameter.choices)))
-    return parameter.arg.metavar or key_in_capitals(parameter.key)
-
-
-def key_in_capitals(key: str) -> str:
-    """Return a key as the help names an argument, such as ``RUN-AFTER``."""
-    return kebab(key).upper()
+    return parameter.metavar
 
 
 def _text_from_pipe(
@@ -146,7 +141,7 @@ def _text_from_pipe(
         return None
     from memvault.cli.stdin import piped
 
-    return piped(key_in_capitals(parameter.key), parameter.arg.cli_optional, options.quiet)
+    return piped(parameter.metavar, parameter.arg.cli_optional, options.quiet)
 
 
 def _text_from_editor(
@@ -205,6 +200,8 @@ def run_tool(
     results.check(options)
     workspace = options.workspace()
     caller = options.caller()._replace(speaks="tools" if by_tool_name else "shell")
+    if name == "memory_recall" and options.may_ask and not options.quiet:
+        caller = caller._replace(reads_early=True)
     query = str(arguments.get("query") or arguments.get("around") or "")
     view, writes = (tool.view, not tool.read_only) if tool else (Template(), True)
     try:
@@ -228,6 +225,8 @@ def run_tool(
             notes = outcome.settle()
         if not options.quiet:
             output.notes(notes)
+        if caller.reads_early:
+            workspace.finish_indexing()
     finally:
         workspace.release()
     if name == "memory_recall" and not workspace.is_kept and hand_over.was_used_lately():
@@ -281,14 +280,14 @@ def _argument(parameter: Parameter, value: Any, options: GlobalOptions) -> Any:
     if isinstance(value, str):
         value = options.unescape(value)
     if isinstance(value, str) and parameter.types == (dict,):
-        return read_json(value, f"{parameter.named} is", parameter.arg.help)
+        return read_json(value, f"{parameter.shell_name} is", parameter.arg.help)
     if isinstance(value, str) and parameter.arg.positional and str not in parameter.types:
         value = _number(value)
     if parameter.arg.join_words and isinstance(value, list | tuple):
         return " ".join(map(options.unescape, value))
     if isinstance(value, list | tuple):
         if parameter.anything and len(value) == 1 and value[0].lstrip().startswith("["):
-            return read_json(value[0], f"{parameter.named} is", parameter.arg.help)
+            return read_json(value[0], f"{parameter.shell_name} is", parameter.arg.help)
         value = [options.unescape(entry) for entry in value]
         if parameter.arg.positional and parameter.arg.text:
             return _resolve_pairs(value)

@@ -40,7 +40,7 @@ _EDITED = """
 EDITED = Template(_EDITED)
 """How the result of an edit is printed."""
 MemoryOrVault = Annotated[
-    str, Arg("memId, path or title; the vault if missing", positional=True, names="memory")
+    str, Arg("Memory id, path or title; the vault if missing", positional=True, names="memory")
 ]
 
 
@@ -69,7 +69,7 @@ def path(options: GlobalOptions, memory: MemoryOrVault = "") -> dict[str, Any]:
 )
 def edit(
     options: GlobalOptions,
-    memory: Annotated[str, Arg("memId, path or title", positional=True, names="memory")],
+    memory: Annotated[str, Arg("Memory id, path or title", positional=True, names="memory")],
 ) -> dict[str, Any]:
     """Open a memory in your editor, and show what changed when you close it.
 

@@ -28,6 +28,8 @@ _FAILURE = """
        {score:.2f}  {strength}  {title}  {memoryType}  {memId}  {filePath}  {marks}"""
 """The view of the details of an error."""
 _PROGRESS_DELAY = 1.0
+_LONG = 2_000_000
+"""Bytes to read and to index, together, which take longer than a second."""
 
 
 def text(whole: str, as_json: bool) -> None:
@@ -168,6 +170,7 @@ def _styled(text: str, style: str) -> str:
 class ProgressBar:
     """A progress bar on standard error for work that takes longer than a second.
 
+    It is shown after that second, or immediately if there are so many bytes to index.
     It is shown only if standard error is a terminal, until something else is written. There is
     one bar: a new piece of work takes the place of the last one, and further rounds of the same
     work continue its count.
@@ -182,6 +185,7 @@ class ProgressBar:
         self._bar: Any = None
         self._work = ""
         self._offset = self._done = 0
+        self._columns: tuple[Any, ...] = ()
 
     def __call__(self, what: str, done: int, total: int) -> None:
         """Report that ``done`` of ``total`` steps of the work ``what`` are finished."""
@@ -194,36 +198,47 @@ class ProgressBar:
         elif self._offset + done < self._done:  # another round
             self._offset = self._done
         self._done = self._offset + done
-        if self._bar is None and time.monotonic() - self._started < _PROGRESS_DELAY:
+        from memvault.workspace import IN_BYTES
+
+        in_bytes = what == IN_BYTES
+        is_due = time.monotonic() - self._started >= _PROGRESS_DELAY
+        if self._bar is None and not is_due and not (in_bytes and total > _LONG):
             return
         whole = self._offset + total
         about = sanitize.escape_line(what).capitalize()
         if self._bar is None:
-            self._start(about, whole)
+            self._start(about, whole, in_bytes)
         task = self._bar.task_ids[0]
+        self._bar.columns = self._columns[in_bytes]
         if is_new:
             self._bar.reset(task, description=about)
         self._bar.update(task, description=about, completed=self._done, total=whole)
 
-    def _start(self, about: str, total: int) -> None:
+    def _start(self, about: str, total: int, in_bytes: bool) -> None:
         require_terminal()
         import atexit
 
         from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+        from rich.progress import (
+            BarColumn,
+            DownloadColumn,
+            MofNCompleteColumn,
+            TextColumn,
+            TimeRemainingColumn,
+        )
         from rich.progress import Progress as Bar
 
+        name = TextColumn("{task.description}", markup=False)
+        first, last = (name, BarColumn()), TimeRemainingColumn()
+        self._columns = (*first, MofNCompleteColumn(), last), (*first, DownloadColumn(), last)
         self._bar = Bar(
-            TextColumn("{task.description}", markup=False),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeRemainingColumn(),
+            *self._columns[in_bytes],
             console=Console(stderr=True),
             transient=True,
             redirect_stdout=False,  # the result may go to a file
             redirect_stderr=False,
         )
-        self._bar.add_task(about, total=total)
+        self._bar.add_task(about, total=total, completed=self._done)
         self._bar.start()
         ProgressBar.shown = self
         atexit.register(self._bar.stop)

@@ -2,14 +2,14 @@
 
 Plain are the words of a command, its positional arguments and its options in full: ``--flag``,
 ``--flag value``, ``--flag=value``, ``-n 5`` and ``-n5``, with everything behind ``--`` positional.
-In a command with a query that has filters, ``-word`` is a part of the query.
+In a command with a query that has filters, ``-word`` is a part of the query (``is_excluded``).
 All else, such as help, other spellings, a vault's own tools and every mistake, is left to Typer,
 so that there is one place that explains it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from memvault.arguments.parameters import Parameter
@@ -54,11 +54,27 @@ def takes_filters(parameters: Iterable[Parameter]) -> bool:
     return any(entry.arg.names == "query" and entry.arg.positional for entry in parameters)
 
 
-def is_excluded(word: str) -> bool:
-    """Return whether a word of a command line is a filter such as ``-draft``, and no ``-n5``."""
+def is_excluded(word: str, options: Container[str]) -> bool:
+    """Return whether a word of a command line is a filter such as ``-draft``.
+
+    It is not if it is one of the ``options`` in ``SHORT_FLAGS`` followed by a value of it: a number
+    after ``-n``, a built-in type after ``-t``, anything after ``-T``.
+    """
     first, second = word[1:2], word[2:3]
-    is_word = word[:1] == "-" and first.isalpha() and (second.isalnum() or second == "_")
-    return is_word and not (first == "n" and word[2:].isdigit())
+    if word[:1] != "-" or not first.isalpha() or not (second.isalnum() or second == "_"):
+        return False
+    return word[:2] not in options or not _is_value(first, word[2:])
+
+
+def _is_value(letter: str, text: str) -> bool:
+    """Return whether a text can be the value of a short option to which it is attached."""
+    if letter == "n":
+        return text.isdigit()
+    if letter == "t":
+        from memvault.settings.vault_settings import BUILTIN_TYPES
+
+        return text.lower() in [entry.name for entry in BUILTIN_TYPES]
+    return True
 
 
 class PlainLine(NamedTuple):
@@ -123,7 +139,7 @@ def _command_values(
     for word in words:
         if word == "--":
             positional += words
-        elif (has_query and is_excluded(word)) or not _is_option(word):
+        elif (has_query and is_excluded(word, options)) or not _is_option(word):
             positional.append(word)
         else:
             into = shared if _name(word) in _SHARED else values

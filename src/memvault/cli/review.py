@@ -36,7 +36,7 @@ _KEYS = {
 @command(
     "review",
     ("memvault review", "memvault review --kind conflict", "memvault review --json"),
-    group="vault",
+    group="daily",
 )
 def review(
     options: GlobalOptions,

@@ -13,7 +13,7 @@ from memvault.arguments.parameters import Arg
 from memvault.cli.options import GlobalOptions
 from memvault.cli.registry import command
 from memvault.cli.shutdown import Exit
-from memvault.errors import MemvaultError, UsageError
+from memvault.errors import INSTALL, MemvaultError, UsageError
 from memvault.settings import locate
 from memvault.settings.vault_settings import load_settings
 from memvault.tools.core.results import list_result
@@ -141,7 +141,7 @@ def _require_sdk(command: str) -> Iterator[None]:
     except ImportError as error:
         raise MemvaultError(
             f"memvault {command} needs the MCP SDK: {error}",
-            "install memvault with the extra mcp: pip install '.[mcp]' in a checkout",
+            f"{INSTALL} '.[mcp]'",
         ) from error
 
 

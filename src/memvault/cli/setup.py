@@ -16,14 +16,14 @@ from memvault.cli.options import GlobalOptions
 from memvault.cli.registry import command
 from memvault.clients import NAMES
 from memvault.command_table import TOOLS
-from memvault.errors import Refused, UsageError
+from memvault.errors import INSTALL, Refused, UsageError
 from memvault.tools.core import agent_guide, registry
 
 if TYPE_CHECKING:
     from memvault.clients.programs import AgentProgram, SetupContext
 
 
-_SDK_MISSING = "memvault mcp needs the MCP SDK: install memvault with the extra mcp"
+_SDK_MISSING = f"memvault mcp needs the MCP SDK: {INSTALL} '.[mcp]'"
 
 
 _IMPORTED = ("opencode",)

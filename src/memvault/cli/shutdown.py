@@ -24,6 +24,8 @@ _CLEANUP_TIMEOUT = 10.0
 """Seconds that cleanup may take after a termination signal."""
 _THREADS_TIMEOUT = 2.0
 """Seconds that other threads may work on after a termination signal."""
+_OUTPUT_TIMEOUT = 0.3
+"""Seconds that output may take to be written after a termination signal."""
 _BY_SIGNAL = 128
 """An exit code above this is that of a termination signal."""
 _STDERR = 2
@@ -142,18 +144,33 @@ def exit_process(code: int) -> None:
 
     The exit handlers run, and standard output and error are flushed. Returns instead where Python
     has more to do: another thread still works, a debugger, profiler or coverage tool watches, or
-    the output cannot be written. After a termination signal other threads have two seconds.
+    the output cannot be written. After a termination signal other threads have two seconds, and the
+    output a moment, since a frozen terminal accepts none.
     """
-    if _is_watched() or _has_threads(code > _BY_SIGNAL):
+    is_terminated = code > _BY_SIGNAL
+    if _is_watched() or _has_threads(is_terminated):
         return
+    if is_terminated:
+        import threading
+
+        finishing = threading.Thread(target=_finish, daemon=True)
+        finishing.start()
+        finishing.join(_OUTPUT_TIMEOUT)
+    elif not _finish():  # Python reports it
+        return
+    os._exit(code)
+
+
+def _finish() -> bool:
+    """Run the exit handlers and flush the output; return whether it could be written."""
     atexit._run_exitfuncs()  # noqa: SLF001  # as multiprocessing does before os._exit
     try:
         for stream in (sys.stdout, sys.stderr):
             if stream is not None:
                 stream.flush()
-    except (OSError, ValueError):  # Python reports it
-        return
-    os._exit(code)
+    except (OSError, ValueError):
+        return False
+    return True
 
 
 def _has_threads(is_terminated: bool) -> bool:

@@ -42,7 +42,7 @@ class FlexibleCommand(typer.core.TyperCommand):
         for word in words:
             if word == "--":
                 return [*normalized, word, *words]
-            if self.escape is not None and is_excluded(word):
+            if self.escape is not None and is_excluded(word, options):
                 normalized.append(self.escape(word))
                 continue
             name, equals, value = word.partition("=")
@@ -98,5 +98,5 @@ def assign_positionals(parameters: tuple[Parameter, ...], given: dict[str, Any])
         else:
             given[entry.name] = rest.pop(0) if rest else None
     if rest:
-        key = next(entry.key for entry in ordered if entry.name in named)
-        raise UsageError(f"{key} is given twice", "give it once")
+        name = next(entry.shell_name for entry in ordered if entry.name in named)
+        raise UsageError(f"{name} is given twice", "give it once")

@@ -123,7 +123,7 @@ def add(
 ) -> dict[str, Any]:
     """Register a name for a vault, for use with recall --vaults and --vault.
 
-    Every command then accepts NAME:MEMID for its memories. Names are stored in your own
+    Every command then accepts NAME:MEMORY for its memories. Names are stored in your own
     settings, never in a vault. Instead of a folder, give the address of a Milvus server for
     a vault that another machine has sent there with index push: its memories can be
     recalled, listed and shown here, as of its last push. The token is read from

@@ -12,7 +12,7 @@ from memvault.arguments.parameters import Arg
 from memvault.cli import output
 from memvault.cli.options import GlobalOptions
 from memvault.cli.registry import command
-from memvault.errors import MemvaultError, Refused, UsageError
+from memvault.errors import INSTALL, MemvaultError, Refused, UsageError
 
 _EXTRA = frozenset(("jinja2", "markupsafe", "starlette", "uvicorn"))
 
@@ -110,5 +110,5 @@ def require_extra() -> Iterator[None]:
         if (error.name or "").partition(".")[0] not in _EXTRA:
             raise
         name = sanitize.escape_line(error.name or "")
-        hint = "pip install 'memvault[web]', or '.[web]' in a checkout"
+        hint = f"{INSTALL} '.[web]'"
         raise Refused(f"The package {name} is missing", hint) from error

@@ -139,14 +139,14 @@ def unusable_ids(vault: VaultInspection) -> Iterator[Finding]:
     for memory in vault.memories:
         given_id, mem_id = memory.record.metadata.get("id"), memory.record.mem_id
         if given_id not in (None, "", mem_id):
-            message = f"Its id {given_id!r} cannot be a memId, so {mem_id} is used, of its path"
+            message = f"Its id {given_id!r} cannot be a memory id, so {mem_id} is used, of its path"
             yield Finding(memory.path, message)
 
 
 @check(
     "id-shared",
     "error",
-    "Several memories with one memId",
+    "Several memories with one memory id",
     fix="gives all but the oldest an id of their own",
 )
 def shared_ids(vault: VaultInspection) -> Iterator[Finding]:
@@ -162,8 +162,8 @@ def shared_ids(vault: VaultInspection) -> Iterator[Finding]:
         for memory in others:
             new_id = _unused_id(memory.path, taken)
             taken.add(new_id)
-            fix = set_header(memory.file, f"give it the memId {new_id}", {"id": new_id})
-            message = f"It has the memId of {replace_surrogates(first.path)}: {mem_id}"
+            fix = set_header(memory.file, f"give it the memory id {new_id}", {"id": new_id})
+            message = f"It has the memory id of {replace_surrogates(first.path)}: {mem_id}"
             yield Finding(memory.path, message, fix)
 
 

@@ -146,7 +146,10 @@ def _shared_ids(records: list[MemoryRecord]) -> list[FileProblem]:
     for record in sorted(records, key=lambda record: record.path):
         sharing.setdefault(record.mem_id, []).append(record.path)
     return [
-        {"filePath": path, "problem": f"has the same memId, {mem_id}, as {', '.join(others[:9])}"}
+        {
+            "filePath": path,
+            "problem": f"has the same memory id, {mem_id}, as {', '.join(others[:9])}",
+        }
         for mem_id, (path, *others) in sharing.items()
         if others
     ]

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from memvault.errors import Refused, UsageError, VaultUnreadable
+from memvault.errors import INSTALL, Refused, UsageError, VaultUnreadable
 from memvault.files.user_folders import SETTINGS_FILE
 from memvault.index.folder import prepare_folder
 from memvault.index.milvus import access
@@ -40,9 +40,7 @@ def validate_engine(shared: EngineSettings) -> None:
         UsageError: a setting is invalid or missing, or pymilvus is not installed.
     """
     if find_spec("pymilvus") is None:
-        raise UsageError(
-            "Milvus needs the extra milvus", "pip install '.[milvus]' in a checkout of memvault"
-        )
+        raise UsageError("Milvus needs the extra milvus", f"{INSTALL} '.[milvus]'")
     if not shared.uri:
         raise UsageError("The engine's address is missing", WRITE)
     table.check(shared, "index", _HINTS)

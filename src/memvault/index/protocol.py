@@ -49,17 +49,22 @@ class WaitPolicy(NamedTuple):
     ``indexing`` is the time in seconds to wait while the other process has much to index,
     ``unreadable`` the time while no readable commit exists, as is the case for a moment during each
     commit. ``allow_partial`` is whether a view of what is readable is acceptable after that time.
+    ``own`` is the time in seconds after which this process stops indexing and returns a partial
+    view; None to index everything first.
     """
 
     indexing: float
     unreadable: float
     allow_partial: bool
+    own: float | None = None
 
 
 COMPLETE = WaitPolicy(60.0, 60.0, False)
 """For tasks whose result would be wrong unless all memories are visible."""
 BEST_EFFORT = WaitPolicy(2.0, 60.0, True)
 """For answers, which state how many memories were not visible."""
+EARLY = BEST_EFFORT._replace(own=2.0)
+"""For answers to a person, who reads them while the rest is indexed."""
 NO_WAIT = WaitPolicy(0.0, 1.0, False)
 """For tasks that are skipped rather than delayed."""
 
@@ -333,7 +338,7 @@ class View(Protocol):
 
     @property
     def missing(self) -> int:
-        """The number of memories left out because another process is still indexing them."""
+        """The number of memories left out because they are not indexed yet."""
 
     def keyword(self, query: KeywordQuery) -> KeywordAnswer:
         """Return the best memories for a query's words, best first."""

@@ -199,7 +199,7 @@ class AsyncVault(AsyncOpenVault):
         limit: int | None = None,
         expression: str | None = None,
     ) -> LoadedMemory:
-        """Load a memory into active memory by memId, or long-term memories by a query."""
+        """Load a memory into active memory by memory id, or long-term memories by a query."""
         return cast("LoadedMemory", await self._run("memory_load", locals()))
 
     async def evict(self, mem_id: str) -> EvictedMemory:
@@ -220,7 +220,7 @@ class AsyncVault(AsyncOpenVault):
         limit: int = 10,
         offset: int | None = None,
     ) -> FoundMemories:
-        """Search for memories to load: memIds with short snippets."""
+        """Search for memories to load: memory ids with short snippets."""
         return cast("FoundMemories", await self._run("memory_search", locals()))
 
     async def active(
@@ -415,7 +415,7 @@ class AsyncVault(AsyncOpenVault):
         return cast("SentTalk", await self._run("talk_log", locals()))
 
     async def reply(self, talk_id: int, message: str) -> SentTalk:
-        """Answer a talk: its sender gets the message, with a reference to the talkId."""
+        """Answer a talk: its sender gets the message, with a reference to the talk id."""
         return cast("SentTalk", await self._run("reply", locals()))
 
     async def wait_for(

@@ -199,7 +199,7 @@ class Vault(OpenVault):
         limit: int | None = None,
         expression: str | None = None,
     ) -> LoadedMemory:
-        """Load a memory into active memory by memId, or long-term memories by a query."""
+        """Load a memory into active memory by memory id, or long-term memories by a query."""
         return cast("LoadedMemory", self._run("memory_load", locals()))
 
     def evict(self, mem_id: str) -> EvictedMemory:
@@ -218,7 +218,7 @@ class Vault(OpenVault):
         limit: int = 10,
         offset: int | None = None,
     ) -> FoundMemories:
-        """Search for memories to load: memIds with short snippets."""
+        """Search for memories to load: memory ids with short snippets."""
         return cast("FoundMemories", self._run("memory_search", locals()))
 
     def active(self, *, full: bool = False, limit: int = 50, offset: int = 0) -> ActiveMemories:
@@ -407,7 +407,7 @@ class Vault(OpenVault):
         return cast("SentTalk", self._run("talk_log", locals()))
 
     def reply(self, talk_id: int, message: str) -> SentTalk:
-        """Answer a talk: its sender gets the message, with a reference to the talkId."""
+        """Answer a talk: its sender gets the message, with a reference to the talk id."""
         return cast("SentTalk", self._run("reply", locals()))
 
     def wait_for(

@@ -23,7 +23,7 @@ from memvault.mcp.results import presented, unknown_tool
 from memvault.tools.core import available, invoke, wording
 from memvault.tools.core.invoke import FindTool, ToolOutcome
 from memvault.tools.core.registry import Tool
-from memvault.workspace import WAITS, Workspace
+from memvault.workspace import IN_BYTES, WAITS, Workspace
 
 _REPORT_INTERVAL = 0.25
 """Seconds between two checks for progress to report."""
@@ -56,7 +56,7 @@ class ProgressTracker:
             self._offset = self._latest.progress
             self._work = what
         offset = self._offset
-        message = f"{what.capitalize()}: {done:,} of {total:,}"
+        message = f"{what.capitalize()}: {done:,} of {total:,}{' bytes' * (what == IN_BYTES)}"
         self._latest = ProgressUpdate(
             max(self._latest.progress, offset + done), offset + total, message
         )

@@ -114,7 +114,7 @@ def target(engine: RecallEngine, query: str, notes: list[str]) -> Memory:
     if exact is not None:
         return exact
     if not query.strip():
-        raise UsageError("The query is empty", "name a memory by memId, path, title or words")
+        raise UsageError("The query is empty", "name a memory by memory id, path, title or words")
     from memvault.recall.answer import RecallRequest, memory_candidate
 
     answer = engine.search(RecallRequest(query, limit=5, diverse=False))
@@ -138,7 +138,7 @@ def target(engine: RecallEngine, query: str, notes: list[str]) -> Memory:
     ]
     raise Ambiguous(
         f"{query!r} does not clearly name one memory",
-        "name one of the candidates by its memId",
+        "name one of the candidates by its memory id",
         {"candidates": candidates},
     )
 

@@ -71,7 +71,8 @@ def read_all(root: Path) -> ToolFiles:
 
 def _definition(header: Mapping[str, Any]) -> ToolDefinition:
     given = _definition_keys(header)
-    return tool_definition(**bind(parameters.parameters_of(tool_definition), given, "it"))
+    expected = parameters.in_file(parameters.parameters_of(tool_definition))
+    return tool_definition(**bind(expected, given, "it"))
 
 
 def _definition_keys(header: Mapping[str, Any]) -> dict[str, Any]:
@@ -311,7 +312,9 @@ def _converted(parameter: Parameter, value: Any, what: str) -> Any:
     """Return a value converted to the parameter's type."""
     try:
         typed = check_type(parameter, value)
-        return bind((parameter,), {parameter.key: typed}, parameter.name)[parameter.name]
+        return bind(parameters.in_file((parameter,)), {parameter.key: typed}, parameter.name)[
+            parameter.name
+        ]
     except UsageError as error:
         raise UsageError(
             f"The {what} of the parameter {parameter.name} does not fit: {error.message}",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
@@ -208,6 +209,10 @@ class RecallEngine:
         missing = self._view.missing if self._view is not None else 0
         counted = f"{missing} {'memory is' if missing == 1 else 'memories are'}"
         note = f"{counted} not indexed yet; another process is indexing them"
+        if missing and self._view is not None and self._patience.own is not None:
+            with contextlib.suppress(StaleView):
+                _, count = self._view.latest(1, 0)
+                note = f"Indexing: answered from {count:,} of {count + missing:,} memories"
         return [note] * bool(missing) + [self._validity_note] * bool(self._validity_note)
 
     def _current_view(self, vectors: bool, patience: WaitPolicy | None = None) -> View:
@@ -294,7 +299,7 @@ def _ambiguous(name: str, records: Sequence[MemoryRecord]) -> Ambiguous:
     """Return the error for a name of several memories."""
     shared = len({record.mem_id for record in records}) == 1
     return Ambiguous(
-        f"{name!r} names {len(records)} memories" + " of the same memId" * shared,
-        "use one of their paths" if shared else "use one of their memIds or paths",
+        f"{name!r} names {len(records)} memories" + " of the same memory id" * shared,
+        "use one of their paths" if shared else "use one of their memory ids or paths",
         {"candidates": [memory_candidate(record) for record in records[:20]]},
     )

@@ -23,10 +23,12 @@ _PART = lazy_pattern(
 )
 _MAX_WORDS = 30
 """The most words of a query that may have filters."""
+_SHORT = 4
+"""The length up to which an excluded word may be an option of a command, such as ``-av``."""
 
 
 class QueryLine(NamedTuple):
-    """The words of a query, its filters, and notes about filters that were taken as words."""
+    """The words of a query, its filters, and notes about parts that may be meant otherwise."""
 
     words: str
     filters: Filters = Filters()
@@ -50,6 +52,7 @@ def parse(text: str) -> QueryLine:
         key = part["key"]
         if part["word"]:
             unless.append(Filters(containing=(value,)))
+            notes += _notes_on_exclusion(value)
         elif key in ("since", "until"):
             if part["no"]:
                 continue
@@ -92,6 +95,14 @@ def as_words(text: str) -> str:
 
 def _is_pasted(text: str) -> bool:
     return "\n" in text.strip() or len(text.split(None, _MAX_WORDS)) > _MAX_WORDS
+
+
+def _notes_on_exclusion(word: str) -> list[str]:
+    """Return a note if a word that was excluded may be meant as an option of a command."""
+    if not word.isascii() or len(word) > _SHORT:
+        return []
+    note = f"-{word} left out memories with the word {word!r}"
+    return [f'{note}; written as "-{word}", with the quotes, it is searched for']
 
 
 def _single(key: str, value: str) -> Filters:

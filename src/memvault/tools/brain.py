@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from memvault.arguments.parameters import Arg
@@ -15,7 +15,7 @@ from memvault.tools.core.results import (
     LIMIT_ALIASES,
     LISTED,
     MEMORY_ALIASES,
-    MEMORY_HELP,
+    MEMORY_NAMES,
     QUERY_ALIASES,
     THRESHOLD_ALIASES,
     Expression,
@@ -79,7 +79,9 @@ def memory_create(
     call: Call,
     name: Annotated[
         str,
-        Arg("The memory's title; its memId starts with it", positional=True, aliases=("title",)),
+        Arg(
+            "The memory's title; its memory id starts with it", positional=True, aliases=("title",)
+        ),
     ],
     value: Annotated[
         str,
@@ -92,7 +94,7 @@ def memory_create(
 ) -> CreatedMemory:
     """Create a memory and load it into active memory.
 
-    It always gets a new memId, even if another memory has the same name. Memories
+    It always gets a new memory id, even if another memory has the same name. Memories
     evicted from active memory to stay within the budget are listed under evicted.
     """
     from memvault.errors import MemvaultError
@@ -159,7 +161,7 @@ def memory_load(
     mem_id: Annotated[
         str | None,
         Arg(
-            f"Load this memory: {MEMORY_HELP}",
+            f"Load this memory: {MEMORY_NAMES}",
             positional=True,
             names="memory",
             aliases=MEMORY_ALIASES,
@@ -195,9 +197,9 @@ def memory_load(
     ] = None,
     expression: Expression = None,
 ) -> LoadedMemory:
-    """Load a memory into active memory by memId, or long-term memories by a query.
+    """Load a memory into active memory by memory id, or long-term memories by a query.
 
-    By memId: replaces the part of the memory that was loaded before; if the budget is
+    By memory id: replaces the part of the memory that was loaded before; if the budget is
     exceeded, the least recently used other memories are evicted. A part has at most 20,000
     characters and never exceeds the budget; the result says where it was cut, and offset
     loads the rest.
@@ -206,21 +208,24 @@ def memory_load(
     both are comparable across vaults.
     """
     if query is not None:
-        _refuse_mix("query", memId=mem_id, length=length)
+        _refuse_mix("--query", {"MEMORY": mem_id, "--length": length})
         window = (limit or _DEFAULT_LOADED, offset or 0)
         return _search_texts(call, query, threshold, window, expression)
-    _refuse_mix("memId", threshold=threshold, limit=limit, filter=expression)
+    _refuse_mix("MEMORY", {"--threshold": threshold, "--limit": limit, "--filter": expression})
     if not (mem_id or "").strip():
-        raise UsageError("memory_load needs memId or query", "memvault search QUERY finds memIds")
+        raise UsageError(
+            "memvault load needs MEMORY or --query", "memvault search QUERY finds memory ids"
+        )
     return _load(call, mem_id or "", offset or 0, length or 0)
 
 
-def _refuse_mix(given: str, **others: object) -> None:
+def _refuse_mix(given: str, others: Mapping[str, object]) -> None:
     names = [name for name, value in others.items() if value is not None]
     if names:
         raise UsageError(
             f"{given} and {names[0]} cannot be combined",
-            "load by memId with offset and length, or by query with threshold, limit and filter",
+            "load by MEMORY with --offset and --length, "
+            "or by --query with --threshold, --limit and --filter",
         )
 
 
@@ -358,7 +363,7 @@ def memory_evict(
     mem_id: Annotated[
         str,
         Arg(
-            f"The memory to evict: {MEMORY_HELP}",
+            f"The memory to evict: {MEMORY_NAMES}",
             positional=True,
             names="memory",
             aliases=MEMORY_ALIASES,
@@ -387,7 +392,7 @@ def memory_mutate(
     mem_id: Annotated[
         str,
         Arg(
-            f"A memory in active memory: {MEMORY_HELP}",
+            f"A memory in active memory: {MEMORY_NAMES}",
             positional=True,
             names="memory",
             aliases=MEMORY_ALIASES,
@@ -468,7 +473,7 @@ def memory_search(
     ] = "Hybrid",
     limit: Limit = _DEFAULT_LIMIT,
 ) -> FoundMemories:
-    """Search for memories to load: memIds with short snippets."""
+    """Search for memories to load: memory ids with short snippets."""
     from memvault.recall.answer import RecallRequest
 
     if not query.strip():

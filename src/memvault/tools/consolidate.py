@@ -96,8 +96,8 @@ def consolidate_memories(
         str | None,
         Arg(
             "A command, run without a shell, that reads episodes as JSON lines and prints "
-            'lines such as {"fact": "...", "confidence": 0.8, "episodes": ["memId"]} or '
-            '{"procedure": "name", "prompt": "...", "episodes": ["memId"]}'
+            'lines such as {"fact": "...", "confidence": 0.8, "episodes": ["ID"]} or '
+            '{"procedure": "name", "prompt": "...", "episodes": ["ID"]}'
         ),
     ] = None,
 ) -> ConsolidatedMemories:
@@ -108,7 +108,7 @@ def consolidate_memories(
     episodes. What a later episode says supersedes the facts that it contradicts; other
     contradictions are only reported, once per subject. Facts with the same meaning are merged.
     Memories that are unimportant, old and were never returned on this machine by recall, show,
-    load or context are archived: they stay files, and recall still finds them. With apply, the
+    load or context are archived: they stay files, and recall still finds them. With --apply, the
     result lists what was written.
     """
     if not apply:

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
         SavedSearchResult,
     )
 
-group = ToolGroup("daily", "Daily notes and tasks", place=96)
+group = ToolGroup("daily", "Daily notes, tasks and review", place=96)
 
 
 @group.tool(
@@ -191,7 +191,7 @@ def complete_task(
     memory: Annotated[
         str,
         Arg(
-            "memId, path or title; or PATH:LINE",
+            "Memory id, path or title; or PATH:LINE",
             positional=True,
             names="memory",
             aliases=MEMORY_ALIASES,

@@ -130,7 +130,7 @@ def store_episode(
 ) -> StoredEpisode:
     """Store an episode: the situation, what was done, and the outcome.
 
-    episodeSuccess is true if the episode has outcomes, and fewer than 30 % of them have the
+    The episode succeeded if it has outcomes, and fewer than 30 % of them have the
     type action_error.
     """
     from memvault.memories import episodes
@@ -251,7 +251,7 @@ def get_episodes_with_skill(
 
     skill_key = procedures.key(skill_id)
     if not skill_key:
-        raise UsageError("The skillId is empty", "memvault skills categories shows what there is")
+        raise UsageError("The skill id is empty", "memvault skills categories shows what there is")
 
     def used(record: MemoryRecord) -> bool:
         return skill_key in map(procedures.key, texts(record.metadata.get("skills_used")))

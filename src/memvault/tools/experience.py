@@ -119,7 +119,7 @@ def recall_fact(
 ) -> RecalledFacts:
     """Recall facts, the best first, and count the access.
 
-    accessCount is how often a fact was recalled on this machine by any tool, including
+    The access count is how often a fact was recalled on this machine by any tool, including
     this call. distance is 0 for the same meaning and 1 for nothing in common. Facts that
     are unlikely to answer and archived facts are left out; plain recall finds both.
     """
@@ -161,7 +161,7 @@ def update_fact(
     fact_id: Annotated[
         str,
         Arg(
-            "memId or its beginning, path, or exact title",
+            "Memory id or its beginning, path, or exact title",
             positional=True,
             key="factId",
             names="memory",
@@ -178,13 +178,13 @@ def update_fact(
 ) -> UpdatedFact:
     """Update the text of a fact, its confidence, or both.
 
-    The old text stays in the history. A title derived from it changes too; memId and file
+    The old text stays in the history. A title derived from it changes too; memory id and file
     name do not.
     """
     from memvault.memories import facts
 
     if new_text is None and new_confidence is None:
-        raise UsageError("There is nothing to change", "give newText, newConfidence or both")
+        raise UsageError("There is nothing to change", "give --new-text, --new-confidence or both")
     memory = call.resolve(fact_id)
     change = facts.change(call.store, memory, new_text, new_confidence)
     return {
@@ -376,7 +376,7 @@ def recall_memory(
 
     Returns the texts of at most 5 facts, at most 3 experiences with an importance of 0.3 or
     more, and the procedures with a success rate of 0.6 or more. Weak matches and replaced or
-    expired facts are left out. sources lists their memIds in the same order.
+    expired facts are left out. sources lists their memory ids in the same order.
     """
     from memvault.memories import episodes, experience_search, facts, procedures
 

@@ -147,7 +147,7 @@ def memory_recall(
     limit: Annotated[
         int | None,
         Arg(
-            f"How many at most; {LISTED} with isAll; a query: {_MAX_LIMIT:,}",
+            f"How many at most; {LISTED} with --all; a query: {_MAX_LIMIT:,}",
             minimum=1,
             default=_DEFAULT_LIMIT,
             aliases=LIMIT_ALIASES,
@@ -186,7 +186,7 @@ def memory_recall(
     is_all: Annotated[bool, Arg("List every memory, newest change first", flag="--all")] = False,
     full: Annotated[bool, Arg("Include the whole content")] = False,
     explain: Annotated[bool, Arg("Explain each score")] = False,
-    brief: Annotated[bool, Arg("Return each as one line: title, best sentence, memId")] = False,
+    brief: Annotated[bool, Arg("Return each as one line: title, best sentence, memory id")] = False,
     budget: Annotated[
         int | None,
         Arg(
@@ -213,9 +213,9 @@ def memory_recall(
     is that of the strongest, or none if no memory is likely to answer. Memories that are
     superseded, expired or not yet valid are marked and listed after current ones.
 
-    Scores are only comparable within one result. With asOf later memories are left out, and
+    Scores are only comparable within one result. With --as-of later memories are left out, and
     texts are as they were then, if a kept revision shows it; memories deleted since are missing.
-    With include the agent's own values, goals and plans (state), or its spaces and inbox
+    With --include the agent's own values, goals and plans (state), or its spaces and inbox
     (messages), are searched by keywords too, and listed separately under others; score is there
     the share of the query's words that an entry contains.
     """
@@ -227,7 +227,7 @@ def memory_recall(
 
     if rerank and (is_all or mode == "tag"):
         raise UsageError(
-            "rerank does not work with isAll or with tags",
+            "--rerank does not work with --all or with --tags",
             "leave it out, or ask with --mode hybrid, keyword or vector",
         )
     line = query_filters.parse(query)
@@ -236,11 +236,11 @@ def memory_recall(
     search_filters = filters(memory_type, tags, since, until, expression, line.filters)
     as_of_time = parse_date_argument(as_of, "asOf", True)
     if as_of_time is not None and is_all:
-        raise UsageError("asOf and isAll cannot be combined", "list with --until instead")
+        raise UsageError("--as-of and --all cannot be combined", "list with --until instead")
     if include and not query.strip():
-        raise UsageError("include needs a query", "say what to look for")
+        raise UsageError("--include needs a query", "say what to look for")
     if is_all and query.strip():
-        raise UsageError("A query and isAll cannot be combined", "leave out one of them")
+        raise UsageError("A query and --all cannot be combined", "leave out one of them")
     result_budget = ResultBudget.of(call, brief, budget)
     selection = VaultSelection.of(call, vaults or ())
     if is_all or (as_of_time is None and not query.strip() and search_filters != Filters()):
@@ -407,13 +407,13 @@ def memory_remember(
     ] = None,
     file_path: Annotated[
         str | None,
-        Arg("Update this memory (path, memId or title) instead of adding one", names="memory"),
+        Arg("Update this memory (path, memory id or title) instead of adding one", names="memory"),
     ] = None,
 ) -> RememberedMemory:
     """Remember something: write a new memory, never over an existing one.
 
     The result lists similar existing memories, so that one that says the same can be compounded
-    instead; similarity is that of their meaning, compared with no threshold. With filePath that
+    instead; similarity is that of their meaning, compared with no threshold. With --file-path that
     memory gets the new content; the old one is kept as a revision.
     """
     from memvault.memories import create
@@ -490,7 +490,7 @@ def memory_compound(
     query: Annotated[
         str,
         Arg(
-            "The memory: memId, path, title, or words",
+            "The memory: memory id, path, title, or words",
             positional=True,
             names="memory",
             aliases=MEMORY_ALIASES,
@@ -582,7 +582,7 @@ def memory_forget(
     query: Annotated[
         str,
         Arg(
-            "What to forget: words, or memIds separated by commas",
+            "What to forget: words, or memory ids separated by commas",
             positional=True,
             names="memory",
             aliases=MEMORY_ALIASES,
@@ -600,8 +600,9 @@ def memory_forget(
     A token is valid only for the files shown, as they were then.
     memvault restore brings forgotten files back.
 
-    A title that several memories share means all of them, or those of memoryType. Quotes around
-    the query and words such as "everything about" are dropped, unless they are part of a title.
+    A title that several memories share means all of them, or those of the given type. Quotes
+    around the query and words such as "everything about" are dropped, unless they are part of a
+    title.
     An empty query with a filter selects all memories that pass it.
     """
     from memvault.memories import delete

@@ -71,7 +71,7 @@ def memory_log(
     name: Annotated[
         str,
         Arg(
-            "memId, path or title; by default all changes are shown",
+            "Memory id, path or title; by default all changes are shown",
             key="memId",
             positional=True,
             names="memory",
@@ -118,7 +118,7 @@ def memory_diff(
     name: Annotated[
         str,
         Arg(
-            "memId, path or exact title",
+            "Memory id, path or exact title",
             key="memId",
             positional=True,
             names="memory",
@@ -185,7 +185,7 @@ def memory_undo(
     """Undo the last change by a tool: restore every file to its state before.
 
     Called again, it undoes the change before that. An undo is a change too and can
-    be undone by its changeId. If a file has changed since, nothing is undone.
+    be undone by its change id. If a file has changed since, nothing is undone.
     """
     from memvault.history import log, undo
 
@@ -203,7 +203,7 @@ def memory_undo(
             **paging,
         }
     if limit is not None or offset is not None:
-        raise UsageError("limit and offset are for --list", "memvault undo --list")
+        raise UsageError("--limit and --offset are for --list", "memvault undo --list")
     chosen = undo.select_change(call, require_text(change, "The change's id", _WITHOUT_ID))
     undone = undo.undo(call, chosen, keep_changed)
     return {

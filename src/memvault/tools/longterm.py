@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 group = ToolGroup("long-term", "Long-term memory", place=30)
 
 _METADATA_HELP = "Further front matter: texts, numbers, truth values, lists of these"
-_IDS_HELP = "memIds or their beginnings, paths, or exact titles, separated by commas"
+_IDS_HELP = "Memory ids or their beginnings, paths, or exact titles, separated by commas"
 
 
 def _pairs(entry: str) -> dict[str, Any]:
@@ -28,7 +28,7 @@ def _pairs(entry: str) -> dict[str, Any]:
         return read_object(entry, "metadata is", 'write {"key": "value"}')
     key, equals, text = entry.partition("=")
     if not equals:
-        raise UsageError(f"metadata {entry!r} has no =", "write --metadata KEY=VALUE")
+        raise UsageError(f"--metadata {entry!r} has no =", "write --metadata KEY=VALUE")
     value: Any = None
     with suppress(ValueError, RecursionError):
         value = json.loads(text)
@@ -108,6 +108,6 @@ def memory_delete(
         call.engine, partial(call.resolve, whole=True, suggests=False), names
     )
     if not chosen and not missing:
-        raise UsageError("No ids are given", "memvault search QUERY finds memIds")
+        raise UsageError("No ids are given", "memvault search QUERY finds memory ids")
     delete.delete(call.store, chosen)
     return {"deleted": [memory.mem_id for memory in chosen], "missing": missing}

@@ -83,7 +83,7 @@ def memory_rename(
 ) -> RenamedMemory:
     """Rename or move a memory, and rewrite the links to it.
 
-    Its memId does not change, and its former title stays in its aliases. Links in texts and
+    Its memory id does not change, and its former title stays in its aliases. Links in texts and
     headers keep their form, alias and heading; links in code are not rewritten. If other memories
     change, they are shown first and written once confirmed. It is one change to undo.
     """
@@ -146,7 +146,7 @@ def memory_links(
 ) -> MemoryLinks:
     """List the links of a memory: wikilinks, embeds, markdown links, and names in its header.
 
-    A link whose target does not exist has no memId.
+    A link whose target does not exist has no memory id.
     """
     memory = call.resolve(name)
     outgoing = call.engine.on_view(lambda view: call.link_graph(view).outgoing(memory))

@@ -34,7 +34,7 @@ group = ToolGroup("skills", "Skills", place=60)
 def list_skill_categories(call: Call, limit: Limit = LISTED, offset: Offset = 0) -> SkillCategories:
     """List the categories of skills, the first parts of their ids, with the number of skills.
 
-    A skill is a procedure that has a skillId; archived ones are left out.
+    A skill is a procedure that has a skill id; archived ones are left out.
     """
     from memvault.memories import procedures
 
@@ -42,7 +42,7 @@ def list_skill_categories(call: Call, limit: Limit = LISTED, offset: Offset = 0)
     listing: list[SkillCategory] = [
         {"categoryId": branch, "skills": count} for branch, count in found.items()
     ]
-    shown, paging = paginate(listing, limit, offset, "No procedure carries a skillId yet")
+    shown, paging = paginate(listing, limit, offset, "No procedure has a skill id yet")
     return {"categories": list(shown), **paging}
 
 
@@ -153,9 +153,9 @@ def use_skill(
 ) -> UsedSkill:
     """Use a skill: get the procedure to follow, and how likely it is to succeed.
 
-    Success or failure is not recorded here but with update_success_rate. If no procedure has
-    the skillId, the call fails and writes a request for it to a file of the agent, one per
-    skill and action. Storing a procedure with that skillId answers the request.
+    Success or failure is not recorded here but with memvault procedure outcome. If no procedure has
+    the skill id, the call fails and writes a request for it to a file of the agent, one per
+    skill and action. Storing a procedure with that skill id answers the request.
     """
     from memvault.memories import procedures
 

@@ -146,7 +146,7 @@ def talk_user(
     It goes to the inbox of the agent user, to whom memvault inbox peek shows it.
     """
     if user.strip():
-        raise UsageError(f"There is one user, not {user!r}", "leave user empty")
+        raise UsageError(f"There is one user, not {user!r}", "leave --user empty")
     from memvault.agents.address import USER, Address
 
     return _send(call, Address(USER), message)
@@ -245,9 +245,9 @@ def reply(
     ],
     message: MessageText,
 ) -> SentTalk:
-    """Answer a talk: its sender gets the message, with a reference to the talkId.
+    """Answer a talk: its sender gets the message, with a reference to the talk id.
 
-    The result has the answer's own talkId.
+    The result has the answer's own talk id.
     """
     talks = _talks(call)
     return {"talkId": talks.answer(talk_id, message, call.inbox)}
@@ -261,7 +261,7 @@ def _parse_event(word: str) -> dict[str, Any]:
         kind, _, rest = word.rpartition("#")[0].partition(":")
         talk_id = word.rpartition("#")[2]
         if not talk_id.isdecimal() or len(talk_id) > _MAX_TALK_ID_DIGITS:
-            raise UsageError(f"{talk_id!r} is not a talkId", "write agent:NAME#TALKID")
+            raise UsageError(f"{talk_id!r} is not a talk id", "write agent:NAME#TALKID")
     if kind.lower() not in ("user", "agent", "time", "hook"):
         seconds = kind.replace(".", "", 1).isdecimal()
         suggestion = f"time:{kind}" if seconds else f"agent:{word}"
@@ -303,7 +303,7 @@ def wait_for(
 ) -> HappenedEvents:
     """Wait for the first of several events, remove it from the inbox, and return it.
 
-    An Agent or User event is a message from them. With a talkId, it is the answer to that talk:
+    An Agent or User event is a message from them. With a talk id, it is the answer to that talk:
     a reply to it, or else the next message that they sent after it and that is no reply.
     You must have talked to them before. A Hook event is delivered by memvault inbox push NAME.
     An event that is already in the inbox ends the wait at once.

@@ -118,11 +118,11 @@ def memory_show(
 ) -> ShownMemory:
     """Show one memory in full, with its etag and kept revisions; or a part of it.
 
-    parts gives the position of a part in the whole, in characters as in memory_load. The etag
-    and wholeLength are those of the whole, totalLength and next those of the part.
+    parts gives the position of a part in the whole, in characters as in memvault load.
+    The etag is that of the whole; the total length and next are those of the part.
     """
     if section is not None and around is not None:
-        raise UsageError("section and around cannot be combined", "leave out one of them")
+        raise UsageError("--section and --around cannot be combined", "leave out one of them")
     memory = call.resolve(name)
     history = call.store.history
     if revision:
@@ -270,7 +270,7 @@ def memory_restore(
     name: Annotated[
         str,
         Arg(
-            "memId, path or title; without it the trash is listed",
+            "Memory id, path or title; without it the trash is listed",
             key="memId",
             positional=True,
             names="trash",
@@ -512,7 +512,7 @@ def model_use(
     used to download a model that is not on this machine.
 
     For a model that is not in the package, up to 100 titles and headings of the vault are then
-    asked as questions, to find how much vectors should count in it: vectorFactor times as much as
+    asked as questions, to find how much vectors should count in it: a factor times as much as
     by default.
     """
     from memvault.index.embedding import selection

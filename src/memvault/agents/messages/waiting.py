@@ -160,7 +160,7 @@ class EventPattern(NamedTuple):
         if self.kind == "Agent":
             return self._replace(parameter=str(address(self.parameter)))
         if self.talk_id:
-            raise UsageError(f"{self.kind} events have no talkId", "leave it out, or give 0")
+            raise UsageError(f"{self.kind} events have no talk id", "leave it out, or give 0")
         if self.kind == "Time":
             return self._replace(parameter=f"{_seconds(self.parameter):g}")
         if not self.parameter.strip():

@@ -19,7 +19,8 @@ from memvault.sanitize import shorten
 if TYPE_CHECKING:
     from cronsim import CronSim
 
-KINDS = ("cron", "runAfter", "scheduledAt")
+_OPTIONS = {"cron": "--cron", "runAfter": "--run-after", "scheduledAt": "--at"}
+KINDS = tuple(_OPTIONS)
 _UNITS = {
     **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), 1),
     **dict.fromkeys(("m", "min", "mins", "minute", "minutes"), 60),
@@ -66,7 +67,7 @@ class Schedule(NamedTuple):
         at = clock.parse(self.text, zone)
         if at is None:
             raise UsageError(
-                f"scheduledAt cannot be {shorten(self.text, 40)!r}", "write 2026-03-01T08:00:00Z"
+                f"{shorten(self.text, 40)!r} is not a time", "write 2026-03-01T08:00:00Z"
             )
         return at
 
@@ -79,10 +80,10 @@ def only_schedule(plan: str, **given: str | None) -> Schedule:
     """
     schedules = [Schedule(kind, text) for kind, text in given.items() if text]
     if len(schedules) != 1:
-        kinds = " and ".join(entry.kind for entry in schedules) or "none"
+        kinds = " and ".join(_OPTIONS[entry.kind] for entry in schedules) or "none"
         raise UsageError(
             f"The plan {plan!r} needs exactly one schedule and has {kinds}",
-            "give cron (--cron), runAfter (--run-after) or scheduledAt (--at)",
+            "give --cron, --run-after or --at",
         )
     return schedules[0]
 
@@ -195,7 +196,7 @@ def delay(text: str) -> timedelta:
         position = match.end()
     if not cleaned or position != len(cleaned) or not 0 < seconds <= _MAX_DELAY:
         raise UsageError(
-            f"runAfter cannot be {shorten(text, 40)!r}",
+            f"{shorten(text, 40)!r} is not a delay",
             "write 90 seconds, 30 minutes, 2 hours, 1 day or 1 week, at most ten years",
         )
     return timedelta(seconds=seconds)

@@ -14,12 +14,14 @@ from textual import events, work
 from textual.app import App, ComposeResult, SuspendNotSupported
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, VerticalScroll
+from textual.driver import Driver
 from textual.widgets import Footer, Input, OptionList, Static, TabbedContent, TabPane
 from textual.widgets.option_list import Option
 
 from memvault import sanitize
 from memvault.cli import editor, terminal
 from memvault.cli.browse.dialogs import ConfirmDialog, HelpDialog, LineDialog, MemoryDialog
+from memvault.cli.browse.driver import ending
 from memvault.cli.browse.session import (
     BrowsedMemory,
     BrowserSession,
@@ -29,7 +31,7 @@ from memvault.cli.browse.session import (
 from memvault.cli.options import GlobalOptions
 from memvault.errors import MemvaultError
 from memvault.lazy_pattern import lazy_pattern
-from memvault.recall import query_filters
+from memvault.workspace import IN_BYTES
 
 _WIDE = 80
 """Columns from which the memory is beside the list, not in its place."""
@@ -103,9 +105,14 @@ class MemoryBrowser(App[BrowsedMemory]):
         self._options = options
         self._session = session
         self._line = line
+        self._words = ""
         self._picks = picks
         self._memories: tuple[BrowsedMemory, ...] = ()
         self._seen: object = None
+
+    def get_driver_class(self) -> type[Driver]:
+        """Return the driver of the terminal."""
+        return ending(super().get_driver_class())
 
     def compose(self) -> ComposeResult:
         """Lay out the query above the list and the memory."""
@@ -165,7 +172,8 @@ class MemoryBrowser(App[BrowsedMemory]):
 
     def progress(self, what: str, done: int, total: int) -> None:
         """Show how far the index is; called in the thread of the session."""
-        self.call_from_thread(self._show_status, f"{what} {done:,} of {total:,}")
+        share = f"{100 * done // total} %" if what == IN_BYTES and total else ""
+        self.call_from_thread(self._show_status, f"{what} {share or f'{done:,} of {total:,}'}")
 
     @property
     def chosen(self) -> BrowsedMemory | None:
@@ -182,7 +190,7 @@ class MemoryBrowser(App[BrowsedMemory]):
 
     def _show_found(self, outcome: SearchOutcome, keep: bool) -> None:
         before = self.chosen
-        self._memories = outcome.memories
+        self._memories, self._words = outcome.memories, outcome.words
         found = self.query_one("#list", OptionList)
         found.clear_options()
         found.add_options([Option(_entry(memory)) for memory in outcome.memories])
@@ -226,8 +234,7 @@ class MemoryBrowser(App[BrowsedMemory]):
     def _show_part(self, part: Part, pairs: list[tuple[str, str]]) -> None:
         first_match = 0
         if part == "text":
-            query = query_filters.parse(self._line).words
-            content, first_match = _text(*pairs[0], query, self._text_width())
+            content, first_match = _text(*pairs[0], self._words, self._text_width())
         else:
             content = _pairs(pairs, _NOTHING[part])
         self.query_one(f"#{part}-content", Static).update(content)

@@ -15,7 +15,6 @@ from typing import Any, Literal, NamedTuple, TypeVar
 from memvault import clock
 from memvault.call import Caller
 from memvault.errors import MemvaultError
-from memvault.recall import query_filters
 from memvault.workspace import Workspace, silent
 
 Result = TypeVar("Result")
@@ -60,12 +59,16 @@ class BrowsedMemory(NamedTuple):
 
 
 class SearchOutcome(NamedTuple):
-    """The memories found for a query line, or the reason why there are none."""
+    """The memories found for a query line, or the reason why there are none.
+
+    ``words`` are those of the query, without its filters.
+    """
 
     line: str
     memories: tuple[BrowsedMemory, ...]
     total: int
     problem: str = ""
+    words: str = ""
 
 
 Part = Literal["text", "links", "history"]
@@ -149,8 +152,11 @@ class BrowserSession:
         return result
 
     def _search(self, line: str) -> SearchOutcome:
+        from memvault.tools.core import saved_searches
+
         try:
-            if query_filters.parse(line).words.strip():
+            words = saved_searches.words_of(line, self._opened().settings.searches)
+            if words:
                 arguments: dict[str, Any] = {"query": line, "limit": _MOST}
                 found = self._call("memory_recall", arguments, self._finder)
             else:
@@ -161,7 +167,7 @@ class BrowserSession:
         masked = self._masked(found)
         memories = tuple(map(BrowsedMemory.of, found["memories"], masked["memories"]))
         problem = "" if memories else str(found.get("message", ""))
-        return SearchOutcome(line, memories, found.get("total", len(memories)), problem)
+        return SearchOutcome(line, memories, found.get("total", len(memories)), problem, words)
 
     def _masked(self, found: Mapping[str, Any]) -> Mapping[str, Any]:
         from memvault.call import Call

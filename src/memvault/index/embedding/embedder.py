@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 from weakref import WeakValueDictionary
 
-from memvault.errors import EmbedderError
+from memvault.errors import INSTALL, EmbedderError
 from memvault.files.plain_files import state_of
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 BUILTIN = "builtin"
 MULTILINGUAL = "multilingual"
-REINSTALL = "pip install --force-reinstall memvault"
+REINSTALL = f"{INSTALL} --force-reinstall ."
 """The hint of an error if something is missing in the package."""
 Model = TypeVar("Model")
 

@@ -30,6 +30,7 @@ from memvault.index.local.file_analysis import (
     embed,
     joined,
     split_files,
+    total_size,
 )
 from memvault.index.text.analysis import main_language
 from memvault.model import FileState
@@ -69,7 +70,7 @@ class AnalysisPool:
         """Yield the analysis of each batch; files have ascending uids from ``first_uid`` on.
 
         ``languages`` returns the number of memories indexed in each language by now. ``report`` is
-        called with the number of files done.
+        called with the number of bytes done.
         """
         results = self._results(_tasks(batches, first_uid, languages))
         setting = self._store.settings.language
@@ -78,8 +79,8 @@ class AnalysisPool:
             found: list[Analysis] = []
             tasks: list[FileTask] = []
             for task, analysis in islice(results, len(_split(batch))):
+                done += total_size(task.files)
                 report(done)
-                done += len(task.files)
                 tasks.append(task)
                 found.append(analysis)
             detected = [language for one in found for language in one.detected]

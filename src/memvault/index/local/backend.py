@@ -21,7 +21,11 @@ if TYPE_CHECKING:
     from memvault.index.local.vectors import VectorCard, VectorFile
 
 Progress = Callable[[str, int, int], None]
-"""A callback for progress: the name of the step, the number of items done, and the total."""
+"""A callback for progress: the name of the step, how much is done, and the total.
+
+They are bytes in the step ``indexing``, where each byte counts once when its file has been read and
+once when it is indexed, and items in all others.
+"""
 
 
 class KeywordStore(Protocol):

@@ -106,6 +106,11 @@ def split_files(
     return parts
 
 
+def total_size(files: Iterable[FileState]) -> int:
+    """Return the size of files in bytes."""
+    return sum(file.size for file in files)
+
+
 class FileTask(NamedTuple):
     """Files to analyse, the uid of the first, and the number of indexed memories by language."""
 
@@ -154,7 +159,7 @@ def analyse(
     """Return what an index stores of files; those that no longer exist are left out.
 
     ``language`` is the main language, by default that of most memories, indexed or of the task.
-    ``report`` is called with the number of files done.
+    ``report`` is called with the number of bytes done.
     """
     read = [found for state in task.files if (found := read_file(store, state)) is not None]
     setting, most = store.settings.language, store.settings.index.characters
@@ -165,9 +170,11 @@ def analyse(
         rows=[], documents=[], blocks={}, links={}, passages={}, cuts={},
         detected=detected, main_language=language,
     )  # fmt: skip
+    size = 0
     for number, (memory, fresh, checked) in enumerate(read):
         if number % _REPORTED == 0:
-            report(number)
+            report(size)
+        size += fresh.size
         uid, words = task.first_uid + number, analyser(detected[number] or language)
         part = parts[number]
         counted = keyword_documents(uid, part, words)

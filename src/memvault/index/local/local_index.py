@@ -32,6 +32,7 @@ from memvault.index.local.backend import LOCAL, Backend, Progress
 from memvault.index.local.index_files import INDEX, IndexFiles
 from memvault.index.local.manifest import IndexedFile
 from memvault.index.local.refresh import (
+    NOTHING_LEFT,
     FolderDiff,
     PendingChanges,
     diff_folder,
@@ -121,6 +122,8 @@ class LocalIndex:
         """The changes that the last look has read from the watch."""
         self.freshness = ""
         """How the last refresh found the index: ``current``, ``behind`` or ``missing``."""
+        self.is_unfinished = False
+        """Whether the last refresh stopped indexing, so that its caller has an early answer."""
 
     def refresh(self, vectors: bool, patience: WaitPolicy) -> Snapshot:
         """Bring the index up to date with the folder and return a snapshot of it.
@@ -133,7 +136,8 @@ class LocalIndex:
 
     def _refresh(self, vectors: bool, patience: WaitPolicy) -> Snapshot:
         began, pause, whole = time.monotonic(), _SCAN_PAUSE, False
-        self.freshness = ""
+        left = NOTHING_LEFT
+        self.freshness, self.is_unfinished = "", False
         while True:
             (changes, is_current), scanned_at = self._look(vectors, whole), time.monotonic()
             if is_current:
@@ -150,12 +154,13 @@ class LocalIndex:
                     if locked:
                         waited = time.monotonic() - scanned_at > _MAX_SCAN_AGE
                         static = self.static if vectors else None
-                        self._writer.update(static, None if waited else changes)
+                        left = self._writer.update(
+                            static, None if waited else changes, patience.own
+                        )
             except StorageError:
                 return self._snapshot(self._read_everything(), vectors)
             if locked:  # released before this, as embedding for the snapshot may take long
-                self._settle()
-                return self._snapshot(EMPTY, vectors)
+                return self._updated(left, vectors)
             if changes is not None and changes.is_partial:
                 self._compared, whole = 0, True  # what is read beside the index needs all of it
                 continue
@@ -566,6 +571,16 @@ class LocalIndex:
         known = opened.manifest.known() if opened is not None else {}
         found = self._store.scan()
         return self._read(known, diff_folder(known, found.files, found.unreadable))
+
+    def _updated(self, left: FolderDiff, vectors: bool) -> Snapshot:
+        """Return a snapshot after an update, without the files that it has left unindexed."""
+        if not left.size:
+            self._settle()
+            return self._snapshot(EMPTY, vectors)
+        self.is_unfinished, self._compared = True, 0
+        opened = self.files.open()
+        known = opened.manifest.known() if opened is not None else {}
+        return self._snapshot(self._read(known, NOTHING_LEFT, left), vectors)
 
     def _read(
         self, known: Mapping[str, IndexedFile], diff: FolderDiff, unread: FolderDiff | None = None

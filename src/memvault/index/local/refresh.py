@@ -8,7 +8,8 @@ can search what is committed while the rest is still being indexed.
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import closing
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
@@ -22,6 +23,7 @@ from memvault.index.local.file_analysis import (
     link_entry,
     read_file,
     split_files,
+    total_size,
 )
 from memvault.index.local.index_files import IndexFiles, OpenIndex
 from memvault.index.local.manifest import IndexCommit, IndexedFile, Manifest, ManifestRow
@@ -49,6 +51,9 @@ _MANY_BYTES = 12_000_000
 """Files and bytes from which several processes are faster: each takes 0.3 s of CPU to start."""
 _MAX_READ_FILES = 500
 _MAX_READ_BYTES = 4_000_000
+_EARLY_FILES = 200
+_EARLY_BYTES = 400_000
+"""The largest batch where a reader waits for the first commits."""
 
 
 class FolderDiff(NamedTuple):
@@ -68,6 +73,9 @@ class FolderDiff(NamedTuple):
     def size(self) -> int:
         """The number of memories known to differ without reading any file."""
         return len(self.added) + len(self.changed) + len(self.removed)
+
+
+NOTHING_LEFT = FolderDiff([], [], [], [])
 
 
 class PendingChanges(NamedTuple):
@@ -205,6 +213,25 @@ def add_memory(
     overlay.links[key] = link_entry(memory)
 
 
+class _ByteCount:
+    """Counts the bytes of files that have been read and indexed, and reports both together."""
+
+    def __init__(self, progress: Progress, files: Iterable[FileState]) -> None:
+        self._progress = progress
+        self._total = 2 * total_size(files)
+        self._read = self._indexed = 0
+
+    def read(self, size: int) -> None:
+        """Report how many bytes have been read so far."""
+        self._read = max(size, self._indexed)
+        self._progress("indexing", self._read + self._indexed, self._total)
+
+    def add_indexed(self, files: Iterable[FileState]) -> None:
+        """Report files that have been indexed."""
+        self._indexed += total_size(files)
+        self.read(self._read)
+
+
 class IndexWriter(NamedTuple):
     """A writer of one vault's index; the caller must hold the index's lock."""
 
@@ -212,20 +239,28 @@ class IndexWriter(NamedTuple):
     files: IndexFiles
     progress: Progress
 
-    def update(self, static: StaticVectors | None, look: PendingChanges | None = None) -> OpenIndex:
+    def update(
+        self,
+        static: StaticVectors | None,
+        look: PendingChanges | None = None,
+        seconds: float | None = None,
+    ) -> FolderDiff:
         """Bring the index up to date with the folder; a corrupted index is rebuilt.
 
         A scan passed as ``look``, taken before the lock was acquired, is used if no other process
-        has committed since. With ``static`` vectors, these are computed too.
+        has committed since. With ``static`` vectors, these are computed too. With
+        ``seconds``, the files changed last are indexed first, and no batch begins after that time.
+        Returns what is left to index.
         """
+        until = None if seconds is None else time.monotonic() + seconds
         for attempt in range(3):
             try:
                 opened = self.files.open(writing=True) or self.files.create_empty()
                 if look is not None and look.commit.number == opened.commit.number:
-                    return self._apply(opened, look.whole, static)
+                    return self._apply(opened, look.whole, static, until)
                 found = self.store.scan()
                 diff = diff_folder(opened.manifest.known(), found.files, found.unreadable)
-                return self._apply(opened, diff, static)
+                return self._apply(opened, diff, static, until)
             except IndexCorrupted:
                 if attempt == 2:
                     raise
@@ -233,21 +268,46 @@ class IndexWriter(NamedTuple):
         raise AssertionError("the last attempt returns or raises")
 
     def _apply(
-        self, opened: OpenIndex, diff: FolderDiff, static: StaticVectors | None
-    ) -> OpenIndex:
+        self,
+        opened: OpenIndex,
+        diff: FolderDiff,
+        static: StaticVectors | None,
+        until: float | None,
+    ) -> FolderDiff:
         redated = self._update_dates(opened, diff)
         opened, diff = self._skip_unchanged(opened, self._with_redated(opened, diff, redated))
-        uid_by_path = {state.path: known.uid for known, state in diff.changed}
+        known_by_path = {state.path: known for known, state in diff.changed}
         pending = [*diff.added, *(state for _, state in diff.changed)]
         removed = list(diff.removed)
         parts = split_files(pending)
+        if until is not None and len(pending) > _EARLY_FILES:
+            pending.sort(key=_changed_at, reverse=True)
+            parts = split_files(pending, _EARLY_FILES, _EARLY_BYTES)
         if not parts and removed:
             opened = self._commit(opened, NOTHING, removed)
-        with closing(self._analyses(opened.manifest, parts, static)) as found:
-            for batch, analysis in zip(parts, found, strict=True):
-                removed += (uid_by_path[state.path] for state in batch if state.path in uid_by_path)
+        size = _ByteCount(self.progress, pending)
+        analyses = self._analyses(opened.manifest, parts, static, size.read, until is not None)
+        with closing(analyses) as found:
+            for number, batch in enumerate(parts):
+                if until is not None and number and time.monotonic() > until:
+                    left = [state for part in parts[number:] for state in part]
+                    return FolderDiff(
+                        [state for state in left if state.path not in known_by_path],
+                        [
+                            (known_by_path[state.path], state)
+                            for state in left
+                            if state.path in known_by_path
+                        ],
+                        [],
+                        [],
+                    )
+                analysis = next(found)
+                removed += (
+                    known_by_path[state.path].uid for state in batch if state.path in known_by_path
+                )
                 opened = self._commit(opened, analysis, removed)
                 removed = []
+                size.add_indexed(batch)
                 if static is not None:
                     static.embed(opened.manifest, analysis.passages, analysis.embedded)
                     self._complete_subwords(opened, static.table, analysis.cuts)
@@ -258,7 +318,7 @@ class IndexWriter(NamedTuple):
                 self._complete_subwords(opened, static.table)
         if redated and self.store.dates is not None:
             self.store.dates.settle(redated)
-        return opened
+        return NOTHING_LEFT
 
     def _update_dates(self, opened: OpenIndex, diff: FolderDiff) -> set[str]:
         """Read new commits if any memory may need their times; return the files that they date."""
@@ -289,16 +349,23 @@ class IndexWriter(NamedTuple):
         return diff._replace(doubtful=[*diff.doubtful, *((file, file.state) for file in undated)])
 
     def _analyses(
-        self, manifest: Manifest, parts: Sequence[Sequence[FileState]], static: StaticVectors | None
+        self,
+        manifest: Manifest,
+        parts: Sequence[Sequence[FileState]],
+        static: StaticVectors | None,
+        report: Callable[[int], None],
+        early: bool,
     ) -> Generator[Analysis]:
-        """Yield the analysis of each part, computed by several processes if there is much to do."""
+        """Yield the analysis of each part, computed by several processes if there is much to do.
+
+        ``report`` is called with the number of bytes read. If a reader wants an ``early`` answer,
+        it does not wait for other processes to start.
+        """
         first, total = manifest.next_uid(), sum(map(len, parts))
-
-        def report(done: int) -> None:
-            self.progress("indexing", done, total)
-
-        size = sum(file.size for part in parts for file in part)
-        if total >= _MANY_FILES or size >= _MANY_BYTES:
+        if parts:
+            report(0)
+        size = sum(map(total_size, parts))
+        if not early and (total >= _MANY_FILES or size >= _MANY_BYTES):
             from memvault.index.local.analysis_pool import open_pool
 
             with open_pool(self.store, static) as pool:
@@ -307,9 +374,10 @@ class IndexWriter(NamedTuple):
                     return
         done = 0
         for part in parts:
-            task = FileTask(part, first + done, manifest.languages())
+            task = FileTask(part, first, manifest.languages())
             yield analyse(self.store, task, lambda more, done=done: report(done + more))  # type: ignore[misc]
-            done += len(part)
+            first += len(part)
+            done += total_size(part)
 
     def _skip_unchanged(self, opened: OpenIndex, diff: FolderDiff) -> tuple[OpenIndex, FolderDiff]:
         """Compare the bytes of changed and doubtful files; a merely touched file is not changed.

@@ -123,7 +123,7 @@ class Snapshot(NamedTuple):
 
     @property
     def missing(self) -> int:
-        """How many memories are left out because another process is still indexing them."""
+        """How many memories are left out because they are not indexed yet."""
         return self.overlay.missing
 
     @stale_if_corrupted

@@ -10,7 +10,7 @@ import os
 from importlib.util import find_spec
 from pathlib import Path
 
-from memvault.errors import MemvaultError, Refused, UsageError
+from memvault.errors import INSTALL, MemvaultError, Refused, UsageError
 from memvault.files.user_folders import expand_home
 from memvault.index.folder import IndexFolder
 from memvault.index.local.backend import Progress
@@ -73,7 +73,7 @@ def engine_of(shared: EngineSettings, makes: bool = True) -> EngineClient:
 def why_unavailable(root: Path, shared: EngineSettings) -> str:
     """Return why the engine in the settings cannot be used; empty if it can."""
     if find_spec("pymilvus") is None:
-        return "memvault.toml names Milvus, which needs the extra milvus: pip install '.[milvus]'"
+        return f"memvault.toml names Milvus, which needs the extra milvus: {INSTALL} '.[milvus]'"
     if not shared.uri or not shared.vault or not granted(root, shared):
         return "memvault.toml names Milvus, which is asked once memvault index push has been run"
     return ""

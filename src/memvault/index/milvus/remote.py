@@ -283,7 +283,7 @@ class RemoteIndex:
         """Raise ``Refused``: earlier versions are kept only with the files."""
         raise Refused(
             "Only the machine that holds a vault knows what was so before",
-            "leave out asOf, or ask there",
+            "leave out --as-of, or ask there",
         )
 
     def rerank_scores(self, query: str, texts: Sequence[str]) -> list[float]:

@@ -272,7 +272,7 @@ def _run(
     limits = (bound.get("budget") if is_limited else None, how.budget)
     if "budget" in added and 0 < bound.get("budget", 0) < _MIN_BUDGET:
         raise UsageError(
-            f"budget must be at least {_MIN_BUDGET} tokens, not {bound['budget']}",
+            f"--budget must be at least {_MIN_BUDGET} tokens, not {bound['budget']}",
             "give more, or 0 for no limit",
         )
     default = call_context.settings.mcp.budget if how.caller.budgeted else 0

@@ -200,7 +200,7 @@ def _on_the_command_line(tool: Tool) -> list[str]:
 
 
 def _spelling(parameter: Parameter) -> str:
-    return parameter.key.upper() if parameter.arg.positional else parameter.flag
+    return parameter.metavar if parameter.arg.positional else parameter.flag
 
 
 def _describe(parameter: Parameter, required: str) -> tuple[str, str]:

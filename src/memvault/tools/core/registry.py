@@ -15,7 +15,13 @@ from importlib import import_module
 from typing import Any, NamedTuple, TypeVar
 
 from memvault.arguments.binding import bind
-from memvault.arguments.parameters import Arg, Parameter, normal_name, parameters_of
+from memvault.arguments.parameters import (
+    Arg,
+    Parameter,
+    in_file,
+    normal_name,
+    parameters_of,
+)
 from memvault.call import Scope
 from memvault.command_table import TOOLS, Command
 from memvault.errors import UsageError
@@ -187,7 +193,14 @@ class Tool(NamedTuple):
         self, arguments: Mapping[str, Any], ignored: list[str] | None = None
     ) -> dict[str, Any]:
         """Validate arguments and rename them to the function's parameters; as ``binding.bind``."""
-        return bind(self.parameters, arguments, self.name, ignored)
+        expected = self.parameters
+        if self.command_line_form:  # others come from a file that the command reads
+            typed = {entry.shell_name for entry in self.shell_parameters}
+            expected = tuple(
+                entry if entry.items or entry.shell_name in typed else in_file((entry,))[0]
+                for entry in expected
+            )
+        return bind(expected, arguments, self.name, ignored)
 
     @property
     def summary(self) -> str:

@@ -203,7 +203,8 @@ class VaultSelection:
             count_retrievals(self._call, memories, self._vaults.get(vault))
 
 
-MEMORY_HELP = "memId or its beginning, path, or exact title"
+MEMORY_NAMES = "memory id or its beginning, path, or exact title"
+MEMORY_HELP = f"M{MEMORY_NAMES[1:]}"
 TYPE_HELP = "Such as design-decision; memvault types lists them"
 MEMORY_ALIASES = ("memId", "id", "memoryId", "filePath", "path", "title", "name")
 TYPE_ALIASES = ("type", "kind", "category")

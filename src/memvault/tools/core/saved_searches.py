@@ -53,6 +53,15 @@ def expanded(
     return ExpandedArguments(dict(bound))
 
 
+def words_of(line: str, searches: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return the words of a query without its filters; those of a saved search for its name."""
+    name, _, others = line.strip().partition(" ")
+    search = searches.get(name[1:]) if name[:1] == SIGN else None
+    if search is not None and not query_filters.parse(others).words.strip():
+        line = search.get(QUERY, "")
+    return query_filters.parse(line).words.strip()
+
+
 def _expanded(
     tool: Tool,
     bound: Mapping[str, Any],

@@ -1,8 +1,10 @@
 """Wording of messages and descriptions for callers that have tools, not a shell.
 
-They are written with commands and options. For a caller that ``speaks`` tools (over MCP, in
-Python or of ``call``), ``invoke.call`` replaces a command that is one of its tools by the tool's
-name, and an option by the argument's key. Texts of memories and of a vault's tool are not changed.
+They are written with commands, options, arguments in capitals and ids in words: ``memvault show
+MEMORY --section``, ``memory id``. For a caller that ``speaks`` tools (over MCP, in Python or of
+``call``), ``invoke.call`` replaces a command that is one of its tools by the tool's name, an option
+or argument by its key, and an id by the key of that id. Texts of memories and of a vault's tool are
+not changed.
 """
 
 from __future__ import annotations
@@ -16,9 +18,11 @@ from memvault.arguments.parameters import normal_key
 from memvault.call import LOCAL, Caller
 from memvault.command_table import TOOLS
 from memvault.errors import MemvaultError, Verbatim
+from memvault.lazy_pattern import lazy_pattern
 from memvault.tools.core import available, registry
 from memvault.tools.core.registry import Tool
 
+_REPLACED = lazy_pattern(r"memvault |--|[A-Z]{2}|[a-z] ids?\b")
 _FOR_PEOPLE = ("model_use",)
 """Tools whose commands stay in messages, because a person decides about them."""
 _TEXTS = frozenset(("message", "hint", "error"))
@@ -29,14 +33,16 @@ _LISTS = frozenset(("warnings", "todo"))
 
 @cache
 def _pattern() -> re.Pattern[str]:
-    """Return the pattern of a quoted value, a command, an option, and options in parentheses."""
+    """Return the pattern of a quoted value and of what ``without_shell`` replaces."""
     words = sorted((entry.words for entry in TOOLS if entry.tool not in _FOR_PEOPLE), reverse=True)
     return re.compile(
         r"(?<!\w)(?P<quote>['\"])(?:(?!(?P=quote))[^\\]|\\.){0,300}+(?P=quote)(?!\w)"
         rf"|\bmemvault (?P<words>{'|'.join(words)})(?![\w-])(?! --fix)"
         r"|\bmemvault (?P<other>[a-z]+)"
         r"| \(--[a-z/-]+\)"
-        r"|(?P<blank> ?)(?<![\w-])--(?P<option>[a-z][a-z-]*)"
+        r"|\b(?P<id>[Mm]emory|[Tt]alk|[Ss]kill|[Cc]hange) id(?P<plural>s?)\b"
+        r"|(?P<blank> ?)(?:(?<![\w-])--(?P<option>[a-z][a-z-]*)"
+        r"|(?<![\w/:@=-])(?P<argument>[A-Z][A-Z-]*[A-Z])(?![\w/:@=-]|\.\w))"
     )
 
 
@@ -49,37 +55,51 @@ def without_shell(text: str, tool: Tool | None, caller: Caller) -> str:
     """
     if isinstance(text, Verbatim):
         return text
-    if "memvault " not in text and "--" not in text:
+    if not _REPLACED.search(text):
         return Verbatim(text)
-    named, is_first = tool, False
+    named, end, link = tool, -1, ""
 
     def replacement(found: re.Match[str]) -> str:
-        nonlocal named, is_first
+        nonlocal named, end, link
         if found["quote"]:
             return found[0]
+        if found["id"]:
+            kind = found["id"].lower()
+            return f"{'mem' if kind == 'memory' else kind}Id{found['plural']}"
         if found["words"]:
             named = registry.lookup(found["words"].replace(" ", "_"))
             named = named if named is not None and available.is_within(named, caller) else None
-            is_first = named is not None
+            end, link = found.end(), "with "
             return named.name if named else found[0]
         if found["other"]:
             named = None
             return found[0]
-        if found["option"]:
-            key = _key(named, found["option"]) if named else ""
-            joined = "with " * is_first
-            is_first = False
-            return f"{found['blank']}{joined}{key}" if key else found[0]
+        if found["option"] or found["argument"]:
+            asked = found["option"] or "", found["argument"] or ""
+            key = next(
+                filter(None, (_key(one, *asked) for one in (named, tool) if named and one)), ""
+            )
+            if not key:
+                return found[0]
+            is_first = bool(found["option"]) and link == "with "
+            joined = link if is_first or found.start() == end else ""
+            end, link = found.end(), "and "
+            return f"{found['blank']}{joined}{key}"
         return "" if named else found[0]
 
     return Verbatim(_pattern().sub(replacement, text))
 
 
-def _key(tool: Tool, option: str) -> str:
-    """Return the key of the argument of an option, or an empty text."""
+def _key(tool: Tool, option: str, argument: str) -> str:
+    """Return the key of an option or of an argument in capitals, or an empty text."""
     for entry in tool.parameters:
         for part in (entry, *entry.items):
-            if f"--{option}" in part.flag.split("/") or normal_key(option) == normal_key(part.key):
+            is_named = argument == part.shell_name and part.arg.positional and not part.arg.metavar
+            if (
+                is_named
+                or (option and f"--{option}" in part.flag.split("/"))
+                or (option and normal_key(option) == normal_key(part.key))
+            ):
                 return part.key
     return ""
 

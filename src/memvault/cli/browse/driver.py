@@ -1,0 +1,46 @@
+"""A terminal driver that ends after a termination signal, also if nobody reads the terminal."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from memvault.cli.shutdown import termination_requested
+
+if TYPE_CHECKING:
+    from textual.driver import Driver
+
+_SECONDS = 0.2
+"""How long the terminal may take to accept the last output after a termination signal."""
+
+
+def ending(base: type[Driver]) -> type[Driver]:
+    """Return a subclass of Textual's driver whose last output waits only for a moment.
+
+    Textual's own waits until the terminal has accepted everything, which a frozen one never does.
+    """
+
+    class EndingDriver(base):  # type: ignore[misc, valid-type]  # which base depends on the system
+        """The driver of ``base``, with a limit on the output after a termination signal."""
+
+        _is_stuck = False
+
+        def write(self, data: str) -> None:
+            """Write to the terminal."""
+            self._limited(lambda: base.write(self, data))
+
+        def close(self) -> None:
+            """Wait until everything has been written."""
+            self._limited(lambda: base.close(self))
+
+        def _limited(self, work: Callable[[], object]) -> None:
+            if not termination_requested():
+                work()
+            elif not self._is_stuck:
+                worker = threading.Thread(target=work, daemon=True)
+                worker.start()
+                worker.join(_SECONDS)
+                self._is_stuck = worker.is_alive()
+
+    return EndingDriver

@@ -1,0 +1,112 @@
+"""The first index of a large vault: its progress, and an early answer at a terminal."""
+
+from __future__ import annotations
+
+import io
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from conftest import Run, succeeded, titles, write
+from memvault.cli import output
+from terminal import at_terminal
+
+EARLY = """
+import sys
+from memvault.__main__ import main
+from memvault.cli import output
+from memvault.index import protocol
+protocol.EARLY = protocol.EARLY._replace(own=0.0)
+output._LONG = 0
+sys.exit(main(sys.argv[1:]))
+"""
+"""A program that answers after the first batch, and shows progress from the first byte."""
+COUNT, FIRST = 450, 200
+STEP = re.compile(r"Indexing [━╸╺ ]+ +([\d.]+)/([\d.]+) [kM]B")
+
+
+@pytest.fixture
+def unindexed(folder: Path) -> Path:
+    """A vault that was never indexed, and is read in three batches."""
+    for number in range(COUNT):
+        write(folder, f"n{number}.md", f"# Note {number}\n\nThe wombat digs burrow {number}.\n")
+    return folder
+
+
+def recall(folder: Path, *words: str) -> tuple[int, str]:
+    """Recall at a terminal; return the exit code and the text without control sequences."""
+    variables = {"MEMVAULT_DEEP": "off", "PAGER": "cat", "NO_COLOR": "1"}
+    program = ("-c", EARLY)
+    code, shown = at_terminal(folder, "recall", *words, environment=variables, program=program)
+    return code, re.sub(r"\x1b\[[\d;?]*[A-Za-z]", "", shown)
+
+
+@pytest.mark.promise("R110")
+def test_recall_at_a_terminal_answers_before_all_is_indexed(unindexed: Path) -> None:
+    """The answer comes from the files changed last and says so; the next call has all of them."""
+    code, shown = recall(unindexed, "wombat", "-n", "1")
+    assert code == 0, shown
+    note = f"Indexing: answered from {FIRST} of {COUNT} memories"
+    assert shown.index("1. Note") < shown.index(note)
+    code, shown = recall(unindexed, "burrow", "0", "-n", "1")
+    assert code == 0, shown
+    assert "answered from" not in shown
+    assert "1. Note 0 " in shown
+
+
+@pytest.mark.promise("R110")
+def test_one_bar_counts_the_bytes_read_and_indexed(unindexed: Path) -> None:
+    """Before and after the answer it is the same bar, of the same length, which only moves on."""
+    _, shown = recall(unindexed, "wombat", "-n", "1")
+    steps = [(float(done), float(total)) for done, total in STEP.findall(shown)]
+    assert steps
+    assert len({total for _, total in steps}) == 1
+    assert steps == sorted(steps)
+    assert "Embedding" not in shown
+
+
+@pytest.mark.promise("R110")
+def test_programs_get_a_complete_first_answer(unindexed: Path, run: Run) -> None:
+    """A pipe, and --json at a terminal, wait until every memory is indexed."""
+    _, shown = recall(unindexed, "burrow", "0", "-n", "1", "--json")
+    assert "answered from" not in shown
+    assert '"title": "Note 0"' in shown
+    write(unindexed, "late.md", "# Late\n\nA quokka.\n")
+    found = succeeded(run("recall", "quokka", "-n", "1", "--json")).json
+    assert titles(found) == ["Late"]
+    assert "warnings" not in found
+
+
+@pytest.mark.promise("R110")
+def test_an_early_answer_after_many_changes_has_no_former_text(unindexed: Path, run: Run) -> None:
+    """A memory that has changed and is not indexed again yet is left out, not shown as before."""
+    succeeded(run("list"))
+    for number in range(COUNT):
+        write(unindexed, f"n{number}.md", f"# Note {number}\n\nThe quokka eats leaf {number}.\n")
+    (unindexed / "n7.md").unlink()
+    code, shown = recall(unindexed, "wombat", "burrow", "-n", "3")
+    assert code == 0, shown
+    assert f"answered from {FIRST} of {COUNT - 1} memories" in shown
+    assert "The wombat digs" not in shown
+
+
+class Terminal(io.StringIO):
+    """A stream that takes itself for a terminal."""
+
+    def isatty(self) -> bool:
+        """Return True."""
+        return True
+
+
+def test_the_bar_of_a_large_vault_is_shown_immediately(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So many bytes take longer than a second, so nobody waits for the bar; few show none."""
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    bar = output.ProgressBar(quiet=False)
+    shown = []
+    for total in (output._LONG, output._LONG + 1):
+        bar("indexing", 0, total)
+        shown.append(output.ProgressBar.shown is bar)
+    bar.end()
+    assert shown == [False, True]

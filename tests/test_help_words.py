@@ -1,0 +1,132 @@
+"""Help and messages in the words of their reader: options in a shell, keys in JSON."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from conftest import Run, write
+from memvault import Vault
+from memvault.arguments.parameters import Parameter
+from memvault.cli import parameter_help, registry
+from memvault.command_table import COMMANDS
+from memvault.tools.core import reference
+from memvault.tools.core import registry as tools
+from memvault.tools.core.registry import Tool
+
+ENTRIES = {row.words: registry.find_command(row.words) for row in COMMANDS}
+_TEMPLATE = re.compile(r"'\{[^']*\}[^']*'")
+_WORD = re.compile(r"(?<![\w-])[\w-]+")
+
+
+def keys_unlike_options(entry: registry.ShellCommand) -> set[str]:
+    """Return the keys of a command's arguments, and of their objects, that no option is called."""
+    whole: Iterator[Parameter] = iter(entry.parameters if isinstance(entry, Tool) else ())
+    parts = [part for one in whole for part in (one, *one.items)]
+    parts += entry.shell_parameters
+    return {part.key for part in parts if part.key not in (part.shell_name.strip("-"), "key=value")}
+
+
+def is_a_key(word: str) -> bool:
+    """Return whether a word is spelled as only a key is, such as ``memoryType``."""
+    return re.fullmatch(r"[a-z]+([A-Z][a-z]*)+", word) is not None
+
+
+@pytest.mark.promise("R111")
+@pytest.mark.parametrize("words", ENTRIES)
+def test_help_has_options_and_no_keys(words: str, run: Run) -> None:
+    """No help page has a key that is spelled otherwise on the command line, or a tool's name."""
+    entry = ENTRIES[words]
+    assert entry is not None
+    shown = run("help", *words.split())
+    assert shown.code == 0, shown
+    page = _TEMPLATE.sub("", shown.out)
+    known = keys_unlike_options(entry) | {one.name for one in tools.all_tools() if "_" in one.name}
+    used = set(_WORD.findall(page.partition("Examples:")[0]))
+    assert not {word for word in used if is_a_key(word)}, page
+    assert not {word for word in used & known if is_a_key(word) or "_" in word}, page
+
+
+def test_each_summary_has_no_keys() -> None:
+    """The list of all commands has no keys either."""
+    assert not [row for row in COMMANDS if any(map(is_a_key, _WORD.findall(row.summary)))]
+
+
+def test_an_argument_that_is_a_memory_is_called_so() -> None:
+    """Whatever its key is, its place on the command line is MEMORY."""
+    for entry in ENTRIES.values():
+        assert entry is not None
+        for parameter in entry.shell_parameters:
+            if parameter.arg.names == "memory":
+                assert "MEMORY" in (parameter_help.value_name(parameter) or "")
+
+
+@pytest.mark.promise("R111")
+@pytest.mark.parametrize(
+    ("line", "shell", "tool", "arguments", "json"),
+    [
+        ("recall a --limit 0", "--limit must be", "memory_recall", {"query": "a", "limit": 0},
+         "limit must be"),
+        ("recall a --mode best", "--mode must be one of", "memory_recall",
+         {"query": "a", "type": "best"}, "type must be one of"),
+        ("recall --all --as-of yesterday", "--as-of and --all cannot", "memory_recall",
+         {"isAll": True, "asOf": "yesterday"}, "asOf and isAll cannot"),
+        ("load", "memvault load needs MEMORY or --query", "memory_load", {},
+         "memory_load needs memId or query\nmemory_search with query finds memIds"),
+        ("load x --query y", "--query and MEMORY cannot", "memory_load",
+         {"memId": "x", "query": "y"}, "query and memId cannot"),
+        ("show LONG", "MEMORY has 100,001 characters", "memory_show", {"memId": "LONG"},
+         "memId has 100,001 characters"),
+        ("remember a b --title c", "TITLE is given twice", "memory_remember",
+         {"title": "a", "Title": "b", "content": "x"}, "title is given twice"),
+        ("plans set A b", "has none\nhint: give --cron, --run-after or --at", "set_plans",
+         {"plans": [{"name": "A", "instruction": "b"}]},
+         "has none\ngive cron, runAfter or scheduledAt"),
+        ("show", "memvault show needs MEMORY", "memory_show", {}, "memory_show needs memId"),
+        ("show twin", "use one of their paths", "memory_show", {"memId": "twin"},
+         "of the same memId\nuse one of their paths"),
+        ("compound '' x", "name a memory by memory id", "memory_compound",
+         {"query": "", "modifications": "x"}, "name a memory by memId"),
+    ],
+)  # fmt: skip
+def test_a_message_is_in_the_words_of_its_reader(
+    folder: Path,
+    vault: Vault,
+    run: Run,
+    line: str,
+    shell: str,
+    tool: str,
+    arguments: dict[str, object],
+    json: str,
+) -> None:
+    """The same failure has options and arguments in a shell, and keys for a JSON caller."""
+    for place in ("one", "two"):
+        write(folder, f"{place}/twin.md", "---\nid: twin\n---\n")
+    long = "x" * 100_001
+    typed = [long if word == "LONG" else word.strip("'") for word in line.split(" ")]
+    assert shell in run(*typed).err
+    given = {key: long if value == "LONG" else value for key, value in arguments.items()}
+    error = vault.call(tool, **given)["error"]
+    assert json in f"{error['message']}\n{error['hint']}"
+
+
+@pytest.mark.promise("R111")
+def test_a_key_of_a_file_is_named_as_a_key(run: Run, folder: Path) -> None:
+    """What is missing in a tool's file is named as the file has to spell it."""
+    file = write(folder, "tool.json", '{"name": "t", "command": ["echo"]}')
+    said = run("tools", "register", str(file)).err
+    assert "needs description\n" in said
+    assert "--description" not in said
+
+
+def test_descriptions_for_tools_have_keys_and_no_options() -> None:
+    """What an MCP client reads of a tool has its keys, where the help has options."""
+    shown = {tool.name: reference.described(tool) for tool in tools.all_tools()}
+    recall = shown["memory_recall"]
+    assert "With asOf later" in recall["description"]
+    assert "with isAll" in recall["inputSchema"]["properties"]["limit"]["description"]
+    about = shown["memory_show"]["inputSchema"]["properties"]["memId"]["description"]
+    assert about.startswith("memId or its beginning")
