@@ -233,6 +233,20 @@ KINDS = (
         has_names=True,
     ),
     Kind(
+        "joplin",
+        "Joplin",
+        "a .jex file, or the folder of its export as RAW",
+        "imported/joplin",
+        "joplin",
+    ),
+    Kind(
+        "simplenote",
+        "Simplenote",
+        "the zip of its export, or notes.json",
+        "imported/simplenote",
+        "simplenote",
+    ),
+    Kind(
         "bookmarks",
         "A browser's bookmarks",
         "the HTML file, Chrome's Bookmarks, Firefox's JSON backup",

@@ -1,4 +1,4 @@
-"""The folder, file or zip that is imported, read with limits and without following links."""
+"""The folder, file or archive that is imported, read with limits and without following links."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from functools import cached_property
 from pathlib import Path, PurePosixPath
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from memvault.errors import NotFound, UsageError
 from memvault.files import plain_files
@@ -23,7 +23,8 @@ MAX_FILE = plain_files.MEMORY
 """Maximum size in bytes of a file that is read as a whole."""
 _MAX_FILES = 1_000_000
 _MAX_RATIO, _MIN_EXPANDED = 200, 256 * 1024 * 1024
-"""A zip's files may expand to this many times its size, or to these bytes if that is more."""
+"""An archive's files may expand to this many times its size, or to these bytes if that is more."""
+LINK = "a link, which is not followed"
 _JUNK = frozenset({"__MACOSX", ".DS_Store", "Thumbs.db", "desktop.ini"})
 _FIXED_NAMES = frozenset({"memory", "claude", "bookmarks", "conversations"})
 """Names that a program gives to each of its files, which tell no source from another."""
@@ -139,7 +140,7 @@ class _PlainSource(Source):
                 if name in _JUNK or name == ".git":
                     folders.remove(name)
                 elif is_link(os.path.join(folder, name)):
-                    self.skipped.append(Unreadable(prefix + name, "a link, which is not followed"))
+                    self.skipped.append(Unreadable(prefix + name, LINK))
             for name in filter(lambda name: name not in _JUNK, names):
                 reason = _why_no_file(os.path.join(folder, name))
                 if reason:
@@ -182,18 +183,12 @@ def _why_no_file(path: str) -> str:
     return "a link, which is not followed" if stat.S_ISLNK(mode) else "no file"
 
 
-class _ZipSource(Source):
-    """A zip. Its only top folder, if it has one, is no part of the names."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__(path)
-        self._zip = zipfile.ZipFile(path)
-
-    def close(self) -> None:
-        self._zip.close()
+class ArchiveSource(Source):
+    """A zip or a tar. Its only top folder, if it has one, is no part of the names."""
 
     @property
     def label(self) -> str:
+        """The name of the only top folder, else as for any source."""
         return self._top or super().label
 
     @cached_property
@@ -203,45 +198,79 @@ class _ZipSource(Source):
         return tops.pop() if len(tops) == 1 and all("/" in name for name in self._all) else ""
 
     @cached_property
-    def _entries(self) -> dict[str, zipfile.ZipInfo]:
+    def _entries(self) -> dict[str, Any]:
         top = f"{self._top}/" if self._top else ""
         return {name.removeprefix(top): entry for name, entry in self._all.items()}
 
     @cached_property
-    def _all(self) -> dict[str, zipfile.ZipInfo]:
-        entries: dict[str, zipfile.ZipInfo] = {}
+    def _all(self) -> dict[str, Any]:
+        """The files by their names; those that are not read are in ``skipped``."""
+        entries: dict[str, Any] = {}
         room = max(_MIN_EXPANDED, _MAX_RATIO * self.path.stat().st_size)
-        for entry in self._zip.infolist():
-            parts = PurePosixPath(entry.filename).parts
-            if entry.is_dir() or _JUNK.intersection(parts) or ".git" in parts:
+        for name, size, reason, entry in self._listed():
+            parts = PurePosixPath(name).parts
+            if not parts or _JUNK.intersection(parts) or ".git" in parts:
                 continue
-            room -= entry.file_size
-            reason = _why_unsafe(entry)
+            room -= size
+            reason = reason or self._why_unsafe(name)
             if not reason and (room < 0 or len(entries) >= _MAX_FILES):
-                reason = "the zip expands to more than is read"
+                reason = f"the {self.form} expands to more than is read"
             if reason:
-                self.skipped.append(Unreadable(entry.filename, reason))
+                self.skipped.append(Unreadable(name, reason))
             else:
-                entries[str(PurePosixPath(entry.filename))] = entry
+                entries[str(PurePosixPath(name))] = entry
         return entries
+
+    form = "archive"
+    """What the file is, for people."""
+
+    def _listed(self) -> Iterator[tuple[str, int, str, Any]]:
+        """Yield the name and size of each file, why it is not read, and its entry."""
+        raise NotImplementedError
+
+    def _why_unsafe(self, name: str) -> str:
+        """Return why a file is not read because of its name; empty if it may be."""
+        is_out = name.startswith("/") or "\\" in name or ":" in name[:2] or ".." in name.split("/")
+        return f"its path leads out of the {self.form}" if is_out else ""
 
     @cached_property
     def names(self) -> list[str]:
+        """The names of all files, sorted."""
         return sorted(self._entries)
 
-    def _entry(self, name: str) -> zipfile.ZipInfo:
+    def _entry(self, name: str) -> Any:
         if name not in self._entries:
-            raise FileNotFoundError(errno.ENOENT, "there is no such file in the zip", name)
+            raise FileNotFoundError(errno.ENOENT, f"there is no such file in the {self.form}", name)
         return self._entries[name]
 
+
+class _ZipSource(ArchiveSource):
+    """A zip."""
+
+    form = "zip"
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self._zip = zipfile.ZipFile(path)
+
+    def close(self) -> None:
+        self._zip.close()
+
+    def _listed(self) -> Iterator[tuple[str, int, str, Any]]:
+        for entry in self._zip.infolist():
+            if not entry.is_dir():
+                yield entry.filename, entry.file_size, _why_unreadable(entry), entry
+
     def size(self, name: str) -> int:
-        return self._entry(name).file_size
+        size: int = self._entry(name).file_size
+        return size
 
     def modified(self, name: str) -> float:
         from datetime import UTC, datetime
 
+        entry: zipfile.ZipInfo = self._entry(name)
         try:
-            return datetime(*self._entry(name).date_time, tzinfo=UTC).timestamp()
+            return datetime(*entry.date_time, tzinfo=UTC).timestamp()
         except ValueError:
             return self.path.stat().st_mtime
 
@@ -274,23 +303,22 @@ class _ZipReader(io.RawIOBase):
         super().close()
 
 
-def _why_unsafe(entry: zipfile.ZipInfo) -> str:
+def _why_unreadable(entry: zipfile.ZipInfo) -> str:
     """Return why an entry of a zip is not read; empty if it may be."""
-    name = entry.filename
     if stat.S_ISLNK(entry.external_attr >> 16):
-        return "a link, which is not followed"
-    if name.startswith("/") or "\\" in name or ":" in name[:2] or ".." in name.split("/"):
-        return "its path leads out of the zip"
+        return LINK
     return "it is encrypted" if entry.flag_bits & 1 else ""
 
 
 def open_source(given: str) -> Source:
-    """Open a folder, a file or a zip.
+    """Open a folder, a file, a zip or a tar.
 
     Raises:
         NotFound: there is no such file or folder.
-        UsageError: it is neither, or a damaged zip.
+        UsageError: it is neither, or a damaged archive.
     """
+    from memvault.importers import tar_source
+
     path = Path(given).expanduser()
     try:
         mode = path.stat().st_mode
@@ -301,6 +329,8 @@ def open_source(given: str) -> Source:
     try:
         if stat.S_ISREG(mode) and zipfile.is_zipfile(path):
             return _ZipSource(path.resolve())
+        if stat.S_ISREG(mode) and tar_source.is_tar(path):
+            return tar_source.TarSource(path.resolve())
         return _PlainSource(path.resolve())
     except (zipfile.BadZipFile, NotImplementedError, ValueError, OSError) as error:
         raise UsageError(f"{given} cannot be read: {error}", "export it again") from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 
 from memvault import clock
@@ -55,6 +56,17 @@ def line(value: object) -> str:
 def tag(text: str) -> str:
     """Return a name as a tag, in which blanks are hyphens."""
     return "-".join(text.split())
+
+
+def id_link(ref: str, shown: str, match: re.Match[str], is_embed: bool = False) -> str:
+    """Return a link to an id of the source in place of a match, also in a table's cell.
+
+    ``ref`` has none of the signs ``[]|``.
+    """
+    start = match.string.rfind("\n", 0, match.start()) + 1
+    bar = "\\|" if match.string[start : match.start()].lstrip(" >").startswith("|") else "|"
+    shown = " ".join(label(shown).split())
+    return f"{'!' if is_embed else ''}[[import:{ref}{bar + shown if shown else ''}]]"
 
 
 def label(text: str) -> str:
