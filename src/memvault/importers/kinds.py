@@ -247,6 +247,20 @@ KINDS = (
         "simplenote",
     ),
     Kind(
+        "standard-notes",
+        "Standard Notes",
+        "the zip of a decrypted backup, or its file of notes",
+        "imported/standard-notes",
+        "standard_notes",
+    ),
+    Kind(
+        "textbundle",
+        "Bear, and TextBundles of other programs",
+        "a .bear2bk file, or .textbundle and .textpack files",
+        "imported/textbundle",
+        "textbundle",
+    ),
+    Kind(
         "bookmarks",
         "A browser's bookmarks",
         "the HTML file, Chrome's Bookmarks, Firefox's JSON backup",

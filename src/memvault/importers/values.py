@@ -58,13 +58,15 @@ def tag(text: str) -> str:
     return "-".join(text.split())
 
 
-def id_link(ref: str, shown: str, match: re.Match[str], is_embed: bool = False) -> str:
+def id_link(
+    ref: str, shown: str, match: re.Match[str] | None = None, is_embed: bool = False
+) -> str:
     """Return a link to an id of the source in place of a match, also in a table's cell.
 
     ``ref`` has none of the signs ``[]|``.
     """
-    start = match.string.rfind("\n", 0, match.start()) + 1
-    bar = "\\|" if match.string[start : match.start()].lstrip(" >").startswith("|") else "|"
+    before = "" if match is None else match.string[: match.start()].rpartition("\n")[2]
+    bar = "\\|" if before.lstrip(" >").startswith("|") else "|"
     shown = " ".join(label(shown).split())
     return f"{'!' if is_embed else ''}[[import:{ref}{bar + shown if shown else ''}]]"
 

@@ -1,0 +1,45 @@
+"""HTML that a reader makes of a program's own format, with links to ids and tasks."""
+
+from __future__ import annotations
+
+import html
+import re
+
+from memvault.importers import html_markdown, values
+from memvault.lazy_pattern import lazy_pattern
+
+_LINK, _DONE, _OPEN = "\ue000", "\ue001", "\ue002"
+"""Private characters, which no text has: they surround a link's number, and begin a task."""
+_PRIVATE = str.maketrans("", "", _LINK + _DONE + _OPEN)
+_MARKED = lazy_pattern("\ue000([0-9]+)\ue000")
+
+
+class MarkedHtml:
+    """Makes the parts of the HTML of one note, and the markdown of it."""
+
+    def __init__(self) -> None:
+        self._links: list[tuple[str, str, bool]] = []
+
+    @staticmethod
+    def text(text: str) -> str:
+        """Return text as HTML."""
+        return html.escape(text.translate(_PRIVATE))
+
+    @staticmethod
+    def task(is_done: bool) -> str:
+        """Return the mark at the beginning of an item that is a task."""
+        return _DONE if is_done else _OPEN
+
+    def link(self, ref: str, shown: str, is_embed: bool = False) -> str:
+        """Return a link to an id of the source, as ``values.id_link``."""
+        self._links.append((ref, shown, is_embed))
+        return f"{_LINK}{len(self._links) - 1}{_LINK}"
+
+    def markdown(self, made: str) -> str:
+        """Return HTML of such parts as markdown; raises ``ValueError`` as ``html_markdown``."""
+        text = _MARKED.sub(self._written, html_markdown.markdown(made))
+        return text.replace(_DONE, "[x] ").replace(_OPEN, "[ ] ")
+
+    def _written(self, match: re.Match[str]) -> str:
+        ref, shown, is_embed = self._links[int(match[1])]
+        return values.id_link(ref, shown, match, is_embed)
