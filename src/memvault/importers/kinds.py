@@ -261,6 +261,14 @@ KINDS = (
         "textbundle",
     ),
     Kind(
+        "word",
+        "Word documents, such as OneNote's exports",
+        "a .docx file, or a folder of them",
+        "imported/word",
+        "word",
+        has_names=True,
+    ),
+    Kind(
         "bookmarks",
         "A browser's bookmarks",
         "the HTML file, Chrome's Bookmarks, Firefox's JSON backup",

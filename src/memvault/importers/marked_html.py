@@ -1,4 +1,4 @@
-"""HTML that a reader makes of a program's own format, with links to ids and tasks."""
+"""HTML that a reader makes of a program's own format, with links to ids, tasks and markdown."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import re
 from memvault.importers import html_markdown, values
 from memvault.lazy_pattern import lazy_pattern
 
-_LINK, _DONE, _OPEN = "\ue000", "\ue001", "\ue002"
-"""Private characters, which no text has: they surround a link's number, and begin a task."""
-_PRIVATE = str.maketrans("", "", _LINK + _DONE + _OPEN)
+_PART, _DONE, _OPEN = "\ue000", "\ue001", "\ue002"
+"""Private characters, which no text has: they surround a part's number, and begin a task."""
+_PRIVATE = str.maketrans("", "", _PART + _DONE + _OPEN)
 _MARKED = lazy_pattern("\ue000([0-9]+)\ue000")
 
 
@@ -18,7 +18,7 @@ class MarkedHtml:
     """Makes the parts of the HTML of one note, and the markdown of it."""
 
     def __init__(self) -> None:
-        self._links: list[tuple[str, str, bool]] = []
+        self._parts: list[tuple[str, str, bool] | str] = []
 
     @staticmethod
     def text(text: str) -> str:
@@ -32,8 +32,15 @@ class MarkedHtml:
 
     def link(self, ref: str, shown: str, is_embed: bool = False) -> str:
         """Return a link to an id of the source, as ``values.id_link``."""
-        self._links.append((ref, shown, is_embed))
-        return f"{_LINK}{len(self._links) - 1}{_LINK}"
+        return self._part((ref, shown, is_embed))
+
+    def raw(self, text: str) -> str:
+        """Return markdown that is kept as it is."""
+        return self._part(text)
+
+    def _part(self, part: tuple[str, str, bool] | str) -> str:
+        self._parts.append(part)
+        return f"{_PART}{len(self._parts) - 1}{_PART}"
 
     def markdown(self, made: str) -> str:
         """Return HTML of such parts as markdown; raises ``ValueError`` as ``html_markdown``."""
@@ -41,5 +48,8 @@ class MarkedHtml:
         return text.replace(_DONE, "[x] ").replace(_OPEN, "[ ] ")
 
     def _written(self, match: re.Match[str]) -> str:
-        ref, shown, is_embed = self._links[int(match[1])]
+        part = self._parts[int(match[1])]
+        if isinstance(part, str):
+            return part
+        ref, shown, is_embed = part
         return values.id_link(ref, shown, match, is_embed)

@@ -114,7 +114,7 @@ def read(source: Source) -> Iterator[Item]:
     """Yield the notes with their files, without those in the trash."""
     titles: dict[str, str] = {}
     bundles = [
-        _Bundle((folder or source.label).removesuffix(_BUNDLE), source, folder, names)
+        _Bundle(_bare(folder or source.label), source, folder, names)
         for folder, names in _folders(source).items()
     ]
     for bundle in sorted(bundles, key=lambda bundle: len(bundle.name)):  # "Note" before "Note 1"
@@ -124,6 +124,11 @@ def read(source: Source) -> Iterator[Item]:
         yield from records.items_of(bundle.name, _items, source, bundle, titles)
     for name in source.named(_PACK):
         yield from records.items_of(name, _packed, source, name, titles)
+
+
+def _bare(name: str) -> str:
+    """Return the name of a bundle without its ending."""
+    return name[: -len(_BUNDLE)] if name.lower().endswith(_BUNDLE) else name
 
 
 def _title(text: bytes) -> str:
@@ -180,12 +185,7 @@ def _items(source: Source, bundle: _Bundle, titles: dict[str, str]) -> Iterator[
         "source": values.text(info.get("sourceURL")),
     }
     key = values.text(bear.get("uniqueIdentifier")) or f"{source.label}/{bundle.name}"
-    yield ImportedNote(key, f"{bundle.name}.md", text, header, (_ref(bundle.name),))
-
-
-def _ref(name: str) -> str:
-    """Return the name of a bundle as an id, without the signs of links."""
-    return re.sub(r"[\[\]|#\\\n]", "-", name).strip()
+    yield ImportedNote(key, f"{bundle.name}.md", text, header, (values.ref(bundle.name),))
 
 
 def _info(bundle: _Bundle) -> dict[str, Any]:
@@ -240,7 +240,7 @@ def _without_bear(text: str, bundle: _Bundle, titles: dict[str, str]) -> str:
         if name is None:
             return match[0]
         shown = match[2] or (title if not heading else "")
-        return values.id_link(_ref(name) + (f"#{heading}" if heading else ""), shown, match)
+        return values.id_link(values.ref(name) + (f"#{heading}" if heading else ""), shown, match)
 
     def file(match: re.Match[str]) -> str:
         path = f"assets/{posixpath.basename(match[1])}"

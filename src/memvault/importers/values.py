@@ -11,6 +11,7 @@ from memvault.lazy_pattern import lazy_pattern
 _LAST = 1e11
 """Seconds since 1970 beyond any time in an export."""
 _NOT_IN_LABELS = lazy_pattern(r"[\[\]|]")
+_NOT_IN_REFS = lazy_pattern(r"[\[\]|#\\\r\n]")
 
 
 def time_of(seconds: object, unit: float = 1.0) -> str:
@@ -56,6 +57,11 @@ def line(value: object) -> str:
 def tag(text: str) -> str:
     """Return a name as a tag, in which blanks are hyphens."""
     return "-".join(text.split())
+
+
+def ref(name: str) -> str:
+    """Return a name as an id, without the signs of links."""
+    return _NOT_IN_REFS.sub("-", name).strip()
 
 
 def id_link(
