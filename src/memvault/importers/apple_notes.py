@@ -1,20 +1,31 @@
 """Import of Apple Notes: the copy from privacy.apple.com, or notes exported as markdown.
 
 The copy has a folder ``Notes`` with a folder for each note, ``Title/Title.txt``, its files beside
-it (as of November 2026). macOS and iOS 26 export a note as a folder with ``Title.md`` and
-``Attachments``.
+it, and ``Notes Details.csv`` with the times. In the text a task begins with a circle or check mark
+between tabs, and U+FFFC is where a file was (as of November 2026). macOS and iOS 26 export a note
+as a folder with ``Title.md`` and ``Attachments``, or as ``Title.md`` alone.
 """
 
 from __future__ import annotations
 
+import csv
+import io
 import posixpath
 from collections.abc import Iterator
+from typing import Any
 
-from memvault.importers import folder, records
+from memvault.importers import folder, plain_text, records, values
 from memvault.importers.items import ImportedNote, Item, Unreadable, note_path
 from memvault.importers.kinds import NO, POSSIBLE, SURE
 from memvault.importers.source import Source
+from memvault.lazy_pattern import lazy_pattern
 
+_DETAILS = "Notes Details.csv"
+_TIME = lazy_pattern(r"(\d\d)-(\d\d)-(\d{4}) (\d\d:\d\d:\d\d)")
+_ITEM = lazy_pattern(r"\t([\u25e6\u2713])\t|[-*] ")
+_MARKS = {"\u25e6": "- [ ] ", "\u2713": "- [x] "}
+_FILE = "\ufffc"
+_NUMBER = lazy_pattern(r"-(\d{1,9})(?=\.[^.]*\Z|\Z)")
 _FOLDERS = frozenset(("Notes", "iCloud Notes", "Recently Deleted"))
 
 
@@ -42,26 +53,84 @@ def _texts(source: Source) -> list[str]:
 
 def read(source: Source) -> Iterator[Item]:
     """Yield each note with its folders, and the files beside it; deleted notes are left out."""
-    texts = {posixpath.dirname(name): name for name in _texts(source)}
+    texts = {posixpath.dirname(name) for name in _texts(source)}
+    details = _details(source)
     beside: dict[str, list[str]] = {}
     for name in source.names:
         beside.setdefault(posixpath.dirname(name), []).append(posixpath.basename(name))
     for name in source.names:
         parts = name.split("/")
+        is_text = name.lower().endswith((".txt", ".md"))
         if "Recently Deleted" in parts[:-1]:
-            continue
-        if texts.get(posixpath.dirname(name)) == name:
+            if is_text:
+                source.tally.omitted("note in the trash")
+        elif is_text and posixpath.dirname(name) in texts and _is_note(parts):
             item = folder.read_file(source, name)
-            files = beside[posixpath.dirname(name)]
+            files = _files(beside[posixpath.dirname(name)], parts)
             if isinstance(item, ImportedNote):
-                yield from records.items_of(name, _note, item, name, files)
+                source.tally.converted("note")
+                yield from records.items_of(name, _note, item, name, files, details)
             else:
                 yield item
         elif any("/".join(parts[:length]) in texts for length in range(1, len(parts))):
+            source.tally.converted("file")
             item = folder.attachment(source, name)
             yield item if isinstance(item, Unreadable) else item._replace(path=_kept(parts))
-        elif name.lower().endswith((".txt", ".md")):
+        elif name.lower().endswith(".md"):
+            source.tally.converted("note")
+            item = folder.read_file(source, name)
+            yield item._replace(path=_kept(parts)) if isinstance(item, ImportedNote) else item
+        elif is_text:
             yield Unreadable(name, "a text that is not in a folder of its name, as notes are")
+
+
+def _is_note(parts: list[str]) -> bool:
+    """Return whether a text is named as its folder; one of several notes of a title ends in -1."""
+    title, stem = parts[-2].strip(), posixpath.splitext(parts[-1])[0].strip()
+    return stem == title or (stem.startswith(f"{title}-") and stem[len(title) + 1 :].isdecimal())
+
+
+def _files(names: list[str], parts: list[str]) -> list[str]:
+    """Return the files beside a note in the order of their numbers; the first note has them."""
+    notes = [name for name in names if _is_note([parts[-2], name]) and name.endswith(".txt")]
+    if parts[-1] != min(notes, key=len, default=parts[-1]):
+        return []
+    files = [name for name in names if name not in notes]
+    return sorted(files, key=lambda name: [int(one) for one in _NUMBER.findall(name)[:1]] or [0])
+
+
+def _details(source: Source) -> dict[str, dict[str, Any]]:
+    """Return the header keys of the notes that the copy's table has, by their titles.
+
+    Of several notes with one title none has any.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    twins: set[str] = set()
+    for name in source.names:
+        if posixpath.basename(name) != _DETAILS:
+            continue
+        try:
+            text = source.read(name).decode("utf-8-sig", "replace")
+            rows = list(csv.DictReader(io.StringIO(text), skipinitialspace=True))
+        except (OSError, csv.Error) as error:
+            source.skipped.append(Unreadable(name, records.reason_of(error)))
+            continue
+        for row in rows:
+            title = values.line(row.get("Title"))
+            twins |= {title} & found.keys()
+            is_pinned = values.line(row.get("Pinned")).lower() == "yes"
+            found[title] = {
+                "created": _time(row.get("Created On")),
+                "modified": _time(row.get("Modified On")),
+                "tags": ["pinned"] if is_pinned else [],
+            }
+    return {title: header for title, header in found.items() if title not in twins}
+
+
+def _time(text: str | None) -> str:
+    """Return a time such as ``11-03-2026 09:15:00`` in ISO 8601, else ""."""
+    match = _TIME.fullmatch(values.line(text))
+    return values.parsed_time(f"{match[3]}-{match[1]}-{match[2]} {match[4]}") if match else ""
 
 
 def _kept(parts: list[str]) -> str:
@@ -69,15 +138,36 @@ def _kept(parts: list[str]) -> str:
     return "/".join(part for part in parts if part not in _FOLDERS)
 
 
-def _note(item: ImportedNote, name: str, files: list[str]) -> ImportedNote:
-    """Return a note; a text without links gets those to the files beside it."""
+def _note(
+    item: ImportedNote, name: str, files: list[str], details: dict[str, dict[str, Any]]
+) -> ImportedNote:
+    """Return a note; a text gets links to the files beside it where they were, or at its end."""
     parts = name.split("/")
-    if not name.lower().endswith(".txt"):
-        header = {**item.header, "title": parts[-2].strip() or "Note"}
-        return ImportedNote(name, _kept(parts), item.text, header)
-    folders = [part for part in parts[:-2] if part not in _FOLDERS]
     title = parts[-2].strip() or "Note"
-    embeds = [f"![[{title}/{file}]]" for file in files if file != parts[-1]]
-    text = "\n\n".join([item.text.rstrip(), *embeds])
-    path = note_path(title, *folders)
-    return ImportedNote(name, path, text, {**item.header, "title": title})
+    if not name.lower().endswith(".txt"):
+        return ImportedNote(name, _kept(parts), item.text, {**item.header, "title": title})
+    folders = [part for part in parts[:-2] if part not in _FOLDERS]
+    first = next(filter(str.strip, item.text.splitlines()), "")
+    own = details.get(title) or details.get(values.line(first)) or {}
+    header = {**item.header, "title": title, **{key: value for key, value in own.items() if value}}
+    embeds = [f"![[{title}/{file}]]" for file in files]
+    text = _markdown(item.text, embeds)
+    return ImportedNote(name, note_path(title, *folders), text, header)
+
+
+def _markdown(text: str, embeds: list[str]) -> str:
+    """Return a text of the copy as markdown, with the embeds where files were, or at its end."""
+    lines: list[str] = []
+    is_after_item = False
+    for line in text.splitlines():
+        item = _ITEM.match(line)
+        rest = line[item.end() :] if item else line
+        if is_after_item and item is None and line.strip():
+            lines.append("")  # the line is no part of the item
+        is_after_item = item is not None
+        mark = "" if item is None else _MARKS.get(item[1] or "", "- ")
+        made, *others = plain_text.escaped(rest, is_line=bool(mark)).split(_FILE)
+        for part in others:
+            made += (embeds.pop(0) if embeds else "") + part
+        lines.append(mark + made)
+    return "\n\n".join(["\n".join(lines).strip("\n"), *embeds])

@@ -104,7 +104,8 @@ class Docx:
         self._links: dict[str, str] = {}
         self._notes: dict[str, str] = {}
         """The texts of the footnotes that were met, by their labels."""
-        self._footnotes: dict[str, Any] = {}
+        self._footnotes: dict[str, tuple[Any, str]] = {}
+        """By the kind and id of a note: its element, and the file with its links."""
         self._field = self._address = ""
         self.files: dict[str, Attachment] = {}
         """The pictures, by their names in the document."""
@@ -125,7 +126,8 @@ class Docx:
         self._links = self._relations("word/_rels/document.xml.rels")
         for kind in ("footnote", "endnote"):
             for note in self._optional(f"word/{kind}s.xml"):
-                self._footnotes[kind[0] + _value(note, "id")] = note
+                links = f"word/_rels/{kind}s.xml.rels"
+                self._footnotes[kind[0] + _value(note, "id")] = note, links
         text = self._html.markdown("".join(self._blocks(body)))
         notes = (f"[^{label}]: {self._html.markdown(note)}" for label, note in self._notes.items())
         return "\n\n".join([text, *(re.sub(r"\n+", "\n    ", note) for note in notes)])
@@ -361,13 +363,15 @@ class Docx:
 
     def _footnote(self, kind: str, note_id: str) -> str:
         label = note_id if kind == "f" else f"e{note_id}"
-        note = self._footnotes.get(kind + note_id)
+        note, rels = self._footnotes.get(kind + note_id, (None, ""))
         if note is None or not label.isalnum():
             return ""
         if label not in self._notes:
             self._tally.converted("footnote")
             self._notes[label] = ""  # it may refer to itself
+            links, self._links = self._links, self._relations(rels)
             self._notes[label] = "".join(self._blocks(note))
+            self._links = links
         return self._html.raw(f"[^{label}]")
 
     def _picture(self, element: Any) -> str:
