@@ -84,7 +84,7 @@ def make(folder: Path) -> Path:
     with tarfile.open(folder / "notes.jex", "w") as made:
         for name, data in files().items():
             entry = tarfile.TarInfo(name)
-            entry.size = len(data)
+            entry.size, entry.mtime = len(data), 1_762_161_300
             made.addfile(entry, io.BytesIO(data))
     return folder / "notes.jex"
 

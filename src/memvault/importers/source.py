@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from functools import cached_property
 from pathlib import Path, PurePosixPath
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from memvault.errors import NotFound, UsageError
 from memvault.files import plain_files
@@ -19,13 +19,17 @@ from memvault.files.walk import is_link, walk
 from memvault.importers.items import Unreadable
 from memvault.importers.tally import Tally
 
+if TYPE_CHECKING:
+    import tarfile
+
 MAX_FILE = plain_files.MEMORY
 """Maximum size in bytes of a file that is read as a whole."""
 _MAX_FILES = 1_000_000
 _MAX_RATIO, _MIN_EXPANDED = 200, 256 * 1024 * 1024
 """An archive's files may expand to this many times its size, or to these bytes if that is more."""
-LINK = "a link, which is not followed"
+_LINK = "a link, which is not followed"
 _JUNK = frozenset({"__MACOSX", ".DS_Store", "Thumbs.db", "desktop.ini"})
+_TAR_SIGN, _TAR_SIGN_AT = b"ustar", 257
 _FIXED_NAMES = frozenset({"memory", "claude", "bookmarks", "conversations"})
 """Names that a program gives to each of its files, which tell no source from another."""
 
@@ -140,7 +144,7 @@ class _PlainSource(Source):
                 if name in _JUNK or name == ".git":
                     folders.remove(name)
                 elif is_link(os.path.join(folder, name)):
-                    self.skipped.append(Unreadable(prefix + name, LINK))
+                    self.skipped.append(Unreadable(prefix + name, _LINK))
             for name in filter(lambda name: name not in _JUNK, names):
                 reason = _why_no_file(os.path.join(folder, name))
                 if reason:
@@ -183,12 +187,11 @@ def _why_no_file(path: str) -> str:
     return "a link, which is not followed" if stat.S_ISLNK(mode) else "no file"
 
 
-class ArchiveSource(Source):
+class _ArchiveSource(Source):
     """A zip or a tar. Its only top folder, if it has one, is no part of the names."""
 
     @property
     def label(self) -> str:
-        """The name of the only top folder, else as for any source."""
         return self._top or super().label
 
     @cached_property
@@ -235,7 +238,6 @@ class ArchiveSource(Source):
 
     @cached_property
     def names(self) -> list[str]:
-        """The names of all files, sorted."""
         return sorted(self._entries)
 
     def _entry(self, name: str) -> Any:
@@ -244,7 +246,7 @@ class ArchiveSource(Source):
         return self._entries[name]
 
 
-class _ZipSource(ArchiveSource):
+class _ZipSource(_ArchiveSource):
     """A zip."""
 
     form = "zip"
@@ -306,8 +308,91 @@ class _ZipReader(io.RawIOBase):
 def _why_unreadable(entry: zipfile.ZipInfo) -> str:
     """Return why an entry of a zip is not read; empty if it may be."""
     if stat.S_ISLNK(entry.external_attr >> 16):
-        return LINK
+        return _LINK
     return "it is encrypted" if entry.flag_bits & 1 else ""
+
+
+class _TarEntry(NamedTuple):
+    """Where a file is in a tar."""
+
+    offset: int
+    size: int
+    modified: float
+
+
+class _TarSource(_ArchiveSource):
+    """A tar that is not compressed."""
+
+    form = "tar"
+
+    def _listed(self) -> Iterator[tuple[str, int, str, Any]]:
+        import tarfile
+
+        most = self.path.stat().st_size
+        end = 0
+        try:
+            with tarfile.open(self.path, "r:") as tar:
+                while (found := tar.next()) is not None:
+                    tar.members.clear()  # type: ignore[attr-defined]  # keeps what it has read
+                    if found.offset_data <= end or found.offset_data + found.size > most:
+                        raise tarfile.ReadError("a file in it ends beyond the tar")
+                    end = found.offset_data
+                    self.tick()
+                    if not found.isdir():
+                        entry = _TarEntry(end, found.size, float(found.mtime))
+                        yield found.name, found.size, _why_not_plain(found), entry
+        except (tarfile.TarError, ValueError, OverflowError, OSError) as error:
+            self.skipped.append(Unreadable(self.path.name, f"its rest cannot be read: {error}"))
+
+    def size(self, name: str) -> int:
+        size: int = self._entry(name).size
+        return size
+
+    def modified(self, name: str) -> float:
+        modified: float = self._entry(name).modified
+        return modified
+
+    def _open(self, name: str) -> BinaryIO:
+        entry = self._entry(name)
+        return io.BufferedReader(_Section(self.path, entry.offset, entry.size))
+
+
+def _why_not_plain(entry: tarfile.TarInfo) -> str:
+    """Return why an entry of a tar is not read; empty if it may be."""
+    if entry.issym() or entry.islnk():
+        return _LINK
+    return "" if entry.isreg() and not entry.issparse() else "not a plain file"
+
+
+class _Section(io.RawIOBase):
+    """A part of a file."""
+
+    def __init__(self, path: Path, offset: int, size: int) -> None:
+        self._file = path.open("rb", buffering=0)
+        self._file.seek(offset)
+        self._left = size
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        data = self._file.read(min(len(buffer), self._left))
+        if not data and self._left:
+            raise OSError(errno.EIO, "the tar has become shorter")
+        self._left -= len(data)
+        buffer[: len(data)] = data
+        return len(data)
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+
+def _is_tar(path: Path) -> bool:
+    """Return whether a file begins as a tar that is not compressed."""
+    with path.open("rb") as file:
+        file.seek(_TAR_SIGN_AT)
+        return file.read(len(_TAR_SIGN)) == _TAR_SIGN
 
 
 def open_source(given: str) -> Source:
@@ -317,8 +402,6 @@ def open_source(given: str) -> Source:
         NotFound: there is no such file or folder.
         UsageError: it is neither, or a damaged archive.
     """
-    from memvault.importers import tar_source
-
     path = Path(given).expanduser()
     try:
         mode = path.stat().st_mode
@@ -329,8 +412,8 @@ def open_source(given: str) -> Source:
     try:
         if stat.S_ISREG(mode) and zipfile.is_zipfile(path):
             return _ZipSource(path.resolve())
-        if stat.S_ISREG(mode) and tar_source.is_tar(path):
-            return tar_source.TarSource(path.resolve())
+        if stat.S_ISREG(mode) and _is_tar(path):
+            return _TarSource(path.resolve())
         return _PlainSource(path.resolve())
     except (zipfile.BadZipFile, NotImplementedError, ValueError, OSError) as error:
         raise UsageError(f"{given} cannot be read: {error}", "export it again") from error

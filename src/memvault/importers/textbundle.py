@@ -28,7 +28,7 @@ from memvault.lazy_pattern import lazy_pattern
 from memvault.vault import document, markdown, markdown_inline
 from memvault.vault.markdown import replace_outside_code
 
-_BUNDLE, _PACK = ".textbundle", ".textpack"
+_BUNDLE, _PACK, _BACKUP = ".textbundle", ".textpack", ".bear2bk"
 _TEXTS = tuple(f"text.{ending}" for ending in ("md", "markdown", "txt", "text", "html"))
 _INFO = "info.json"
 _SIGN = b'"version"'
@@ -106,7 +106,7 @@ def claims(source: Source) -> Collection[str]:
     return [
         *(posixpath.join(folder, name) for folder, names in folders.items() for name in names),
         *source.named(_PACK),
-        *(_OF_BEAR & source.name_set if folders else ()),
+        *(name for name in source.names if posixpath.basename(name) in _OF_BEAR and folders),
     ]
 
 
@@ -127,8 +127,9 @@ def read(source: Source) -> Iterator[Item]:
 
 
 def _bare(name: str) -> str:
-    """Return the name of a bundle without its ending."""
-    return name[: -len(_BUNDLE)] if name.lower().endswith(_BUNDLE) else name
+    """Return the name of a bundle without its ending, and without the folder of a backup."""
+    name = name[: -len(_BUNDLE)] if name.lower().endswith(_BUNDLE) else name
+    return name.rpartition(f"{_BACKUP}/")[2]
 
 
 def _title(text: bytes) -> str:
