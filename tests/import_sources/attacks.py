@@ -202,25 +202,28 @@ def _tar(folder: Path) -> Path:
         entry = tarfile.TarInfo(f"{'1' * 32}.md")
         entry.size = len(item)
         made.addfile(entry, io.BytesIO(item))
-        for number in range(100_000):
+        for number in range(20_000):
             made.addfile(tarfile.TarInfo(f"{number:032x}.md"))
     return folder / "notes.jex"
 
 
 def _document(folder: Path) -> Path:
     cells = b'<w:tc><w:tcPr><w:gridSpan w:val="99"/></w:tcPr><w:p/></w:tc>' * 100_000
-    deep = b"<w:p><w:r><w:t>They dig</w:t></w:r></w:p>" + b"<w:sdt>" * 200_000
-    space = b'<w:document xmlns:w="w"><w:body>'
-    for name, body in (("a", b"<w:tbl><w:tr>" + cells), ("b", deep), ("c", b"<w:p/>" * 900_000)):
+    table = b"<w:tbl><w:tr>" + cells + b"</w:tr></w:tbl>"
+    deep = b"<w:sdt>" * 200_000
+    runs = b"<w:p><w:r><w:rPr><w:b/></w:rPr><w:t>x</w:t></w:r>" + b"<w:r/>" * 400_000 + b"</w:p>"
+    bodies = {"a": table, "b": deep, "c": runs, "d": b"<w:p/>" * 900_000}
+    for name, body in bodies.items():
         with zipfile.ZipFile(write(folder, f"docs/{name}.docx", b""), "w", 8) as made:
-            made.writestr("word/document.xml", space + body + b"</w:tr></w:tbl></w:body>")
+            begin, end = b'<w:document xmlns:w="w"><w:body>', b"</w:body></w:document>"
+            made.writestr("word/document.xml", begin + body + end)
     write(folder, "docs/Wombats.md", "They dig\n")
     return folder / "docs"
 
 
 def _super(folder: Path) -> Path:
     node: object = {"type": "text", "text": "x"}
-    for _ in range(900):
+    for _ in range(150):
         node = {"type": "list", "children": [{"type": "listitem", "children": [node]}]}
     wide = [{"type": "text", "text": "x", "format": 255}] * 200_000
     roots = (node, {"type": "root", "children": wide}, {"type": "text", "text": "They dig"})

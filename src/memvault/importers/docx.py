@@ -147,7 +147,7 @@ class Docx:
         try:
             root = etree.fromstring(data, parser)
         except etree.XMLSyntaxError as error:
-            raise ValueError(f"its XML is damaged: {error}") from error
+            raise ValueError(f"its XML is damaged: {error.msg}") from error
         if root.getroottree().docinfo.doctype:
             raise ValueError("its XML has a DOCTYPE, which a document never has")
         return root

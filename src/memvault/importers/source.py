@@ -29,7 +29,10 @@ _MAX_RATIO, _MIN_EXPANDED = 200, 256 * 1024 * 1024
 """An archive's files may expand to this many times its size, or to these bytes if that is more."""
 _LINK = "a link, which is not followed"
 _JUNK = frozenset({"__MACOSX", ".DS_Store", "Thumbs.db", "desktop.ini"})
+_SHORTER = "the tar has become shorter"
 _TAR_SIGN, _TAR_SIGN_AT = b"ustar", 257
+_PIECE = 1 << 16
+"""Maximum size of a file of a tar that is read at once when it is opened."""
 _FIXED_NAMES = frozenset({"memory", "claude", "bookmarks", "conversations"})
 """Names that a program gives to each of its files, which tell no source from another."""
 
@@ -321,9 +324,16 @@ class _TarEntry(NamedTuple):
 
 
 class _TarSource(_ArchiveSource):
-    """A tar that is not compressed."""
+    """A tar that is not compressed. Nothing is extracted: files are read where they are in it."""
 
     form = "tar"
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self._file = path.open("rb")
+
+    def close(self) -> None:
+        self._file.close()
 
     def _listed(self) -> Iterator[tuple[str, int, str, Any]]:
         import tarfile
@@ -354,7 +364,13 @@ class _TarSource(_ArchiveSource):
 
     def _open(self, name: str) -> BinaryIO:
         entry = self._entry(name)
-        return io.BufferedReader(_Section(self.path, entry.offset, entry.size))
+        if entry.size > _PIECE:
+            return io.BufferedReader(_Section(self.path, entry.offset, entry.size))
+        self._file.seek(entry.offset)
+        data = self._file.read(entry.size)
+        if len(data) < entry.size:
+            raise OSError(errno.EIO, _SHORTER)
+        return io.BytesIO(data)
 
 
 def _why_not_plain(entry: tarfile.TarInfo) -> str:
@@ -378,7 +394,7 @@ class _Section(io.RawIOBase):
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
         data = self._file.read(min(len(buffer), self._left))
         if not data and self._left:
-            raise OSError(errno.EIO, "the tar has become shorter")
+            raise OSError(errno.EIO, _SHORTER)
         self._left -= len(data)
         buffer[: len(data)] = data
         return len(data)

@@ -21,6 +21,8 @@ _TEXT = "word/document.xml"
 _NOTES = (".md", ".markdown")
 _ONENOTE = (".one", ".onepkg", ".onetoc2", ".mht", ".mhtml")
 _HINT = "a format that is not read: export the page or section from OneNote as Word document"
+_NO_YEAR = "1980"
+"""The year that Word gives to the files in a document."""
 _TAG_SIGNS = str.maketrans(";", ",")
 
 
@@ -51,8 +53,7 @@ def read(source: Source) -> Iterator[Item]:
         label = source.label
         name = label[: -len(_DOCX)] if label.lower().endswith(_DOCX) else label
         document = Docx(source.read, source.name_set, values.ref(name))
-        modified = source.path.stat().st_mtime
-        yield from records.items_of(name, _note, source, f"{name}{_DOCX}", document, modified)
+        yield from records.items_of(name, _note, source, f"{name}{_DOCX}", document, _TEXT)
         return
     documents = set(_documents(source))
     for name in source.names:
@@ -71,15 +72,17 @@ def read(source: Source) -> Iterator[Item]:
 def _packed(source: Source, name: str) -> Iterator[Item]:
     files = PackedFiles(source, name)
     document = Docx(files.read, frozenset(files.names), values.ref(name[: -len(_DOCX)]))
-    yield from _note(source, name, document, source.modified(name))
+    yield from _note(source, name, document, name)
 
 
-def _note(source: Source, name: str, document: Docx, modified: float) -> Iterator[Item]:
-    """Yield the pictures of a document, and its note."""
+def _note(source: Source, name: str, document: Docx, dated: str) -> Iterator[Item]:
+    """Yield the pictures of a document, and its note; ``dated`` is the file with its time."""
     text = document.markdown(source.tally)
     found = document.properties()
     keywords = found.get("keywords", "").translate(_TAG_SIGNS).split(",")
-    changed = values.time_of(modified)
+    changed = values.time_of(source.modified(dated))
+    if changed.startswith(_NO_YEAR):
+        changed = ""
     header = {
         "title": posixpath.basename(name)[: -len(_DOCX)],
         "tags": [tag for tag in map(values.tag, keywords) if tag],
