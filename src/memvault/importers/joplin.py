@@ -97,7 +97,7 @@ def claims(source: Source) -> Collection[str]:
 
 def read(source: Source) -> Iterator[Item]:
     """Yield the files and the notes, without those in the trash."""
-    export = _Export(source)
+    export = _JoplinExport(source)
     files = [name for name in source.names if _FILE.fullmatch(name)]
     for name in files:
         yield from records.items_of(name, export.file, name)
@@ -125,7 +125,7 @@ def _parsed(data: bytes) -> _JoplinItem:
     return _JoplinItem(" ".join(title.split()), body, properties)
 
 
-class _Export:
+class _JoplinExport:
     """What the items say of each other: notebooks, tags and files, by their ids."""
 
     def __init__(self, source: Source) -> None:
