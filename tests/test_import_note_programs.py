@@ -156,6 +156,8 @@ def test_bear_notes_keep_tags_links_and_code(run: Run, folder: Path, tmp_path: P
     assert "#animals/wild #two-words and ==marked== <u>under</u> ==🟢green==" in fox
     assert "![](assets/Fox-den/fox%201.png)" in fox
     assert "See [[Hen]], [[Hen#The house|house]], [[Nobody]]." in fox
+    assert "In ~/a and ~/b, #one #two, #end # and std::a::b. ![](assets/Fox-den/f" in fox
+    assert got.data("assets/Fox-den/f\u00fcr.png") == bundle_source.PICTURE
     assert "```\n#two words# ~x~ [[Hen]]\n```" in fox
     assert "![](<assets/Hen/fox 1.png>) #farm" in got.text("Hen.md")
     assert got.data("assets/Fox-den/fox 1.png") == bundle_source.PICTURE

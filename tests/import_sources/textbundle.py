@@ -39,6 +39,8 @@ _FOX = """# Fox/den
 
 See [[Hen]], [[Hen/The house|house]], [[Nobody]].
 
+In ~/a and ~/b, #one #two, #end # and std::a::b. ![](assets/fu\u0308r.png)
+
 ```
 #two words# ~x~ [[Hen]]
 ```
@@ -63,6 +65,7 @@ def make(folder: Path) -> Path:
             made.writestr(f"{top}/{name}.textbundle/info.json", info)
         for name in ("Fox-den", "Hen"):
             made.writestr(f"{top}/{name}.textbundle/assets/fox 1.png", PICTURE)
+        made.writestr(f"{top}/Fox-den.textbundle/assets/f\u00fcr.png", PICTURE)
     return made_at
 
 

@@ -102,7 +102,7 @@ def body() -> str:
             _item("Paint", 0),
             _box(1, "buy paint"),
             _box(0, "buy oil"),
-            paragraph(run("\u2610 call Ana")),
+            paragraph('<w:r><w:sym w:font="Wingdings" w:char="F0A8"/></w:r>' + run(" call Ana")),
             paragraph(run("if a:", code)),
             paragraph(run("    b = '*'", code)),
             paragraph(run("Slowly."), '<w:pStyle w:val="Zitat"/>'),

@@ -1,10 +1,11 @@
 """Import of notes, memories and transcripts that other programs keep.
 
-``items`` has the values that readers yield, ``source`` the folder, file or archive they read, ``kinds``
-the table of kinds and their recognition, ``state`` what the vault holds already, ``planning`` the
-plan of an import, ``links`` the rewriting of links, ``applying`` the writing. ``reader_process``
-runs readers in a process with limits, ``records`` converts one record at a time, ``tally`` counts
-what is converted. ``memvault import`` (``cli.transfer``) shows the plan, asks, and applies it.
+``items`` has the values that readers yield, ``source`` the folder, file or archive they read,
+``kinds`` the table of kinds and their recognition, ``state`` what the vault holds already,
+``planning`` the plan of an import, ``links`` the rewriting of links, ``applying`` the writing.
+``reader_process`` runs readers in a process with limits, ``records`` converts one record at a time,
+``tally`` counts what is converted. ``memvault import`` (``cli.transfer``) shows the plan, asks, and
+applies it.
 
 How to add a kind:
 

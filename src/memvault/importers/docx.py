@@ -23,6 +23,7 @@ _MAX_STYLES = 10
 """Maximum number of styles of which one is based on the next."""
 _MAX_LEVEL = 8
 _HEADING = lazy_pattern(r"heading ?([1-9])")
+_CONTENTS = lazy_pattern(r"toc [1-9]")
 _CODE_STYLES = frozenset(
     ("code", "source code", "html preformatted", "html code", "verbatim char", "macro text")
 )
@@ -32,6 +33,8 @@ _CODE_FONTS = frozenset(
 _QUOTES = frozenset(("quote", "intense quote", "block text"))
 _TASK = lazy_pattern(r"\s*([\u2610\u2611\u2612\u2705])[ \u00a0\t]*")
 """Matches the box that a task begins with."""
+_SYMBOLS = {"F0A8": "\u2610", "F06F": "\u2610", "F0FE": "\u2611", "F0FD": "\u2611"}
+"""Boxes of the font Wingdings."""
 _FIELD = lazy_pattern(r"\s*HYPERLINK\s+\"([^\"]+)\"")
 _OFF = frozenset(("0", "false", "off", "none"))
 _FORMATS = {"b": "b", "i": "i", "strike": "del", "dstrike": "del", "u": "u", "highlight": "mark"}
@@ -246,6 +249,9 @@ class Docx:
         made = _joined(runs)
         if not made.strip():
             return "p", ""
+        if _CONTENTS.fullmatch(named):
+            self._tally.omitted("line of a table of contents")
+            return "p", ""
         level, heading = self._level(properties), _HEADING.match(named)
         if heading or named == "title" or level is not None:
             self._tally.converted("heading")
@@ -321,6 +327,8 @@ class Docx:
             return "\t"
         if name == "noBreakHyphen":
             return "-"
+        if name == "sym" and _value(element, "char").upper() in _SYMBOLS:
+            return _SYMBOLS[_value(element, "char").upper()]
         if name in ("footnoteReference", "endnoteReference"):
             return self._footnote(name[0], _value(element, "id"))
         if name == "instrText":

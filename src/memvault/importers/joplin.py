@@ -32,7 +32,8 @@ _ITEM = lazy_pattern(r"(?:.*/)?([0-9a-fA-F]{32})\.md")
 _FILE = lazy_pattern(r"(?:.*/)?resources/([0-9a-fA-F]{32})(?:\.[^/]*)?")
 _SIGN = lazy_pattern(r"(?:\A|\n)type_: *\d+\s*\Z")
 _LINK = lazy_pattern(
-    r"(!?)\[([^\[\]\n]*)\]\(<?:/([0-9a-fA-F]{32})(?:#[^\s()<>]*)?>?(?:[ \t]+[\"'][^\"'\n]*[\"'])?\)"
+    r"(!?)\[([^\[\]\n]*)\]\(<?(?::/|joplin://x-callback-url/openNote\?id=)([0-9a-fA-F]{32})"
+    r"(?:#[^\s()<>]*)?>?(?:[ \t]+[\"'][^\"'\n]*[\"'])?\)"
 )
 _IMAGE = lazy_pattern(r"<img\b[^<>]*?\bsrc=[\"']?:/([0-9a-fA-F]{32})\b[^<>]*>", re.IGNORECASE)
 _MAX_SNIFFED, _SNIFFED = 20, 1 << 16

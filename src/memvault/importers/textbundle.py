@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Collection, Iterator
+import unicodedata
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from memvault.importers import html_markdown, json_source, plain_text, records, values
@@ -36,9 +37,9 @@ _BEAR = "net.shinyfrog.bear"
 _OF_BEAR = frozenset(("tags.json", "backup.json"))
 _TITLE = lazy_pattern(r"\A\s*#[ \t]+([^\n]+)")
 _HEAD = 2048
-_TAG = lazy_pattern(r"(?<!\S)#([^\s#][^#\n]*)#(?![\w#])")
+_TAG = lazy_pattern(r"(?<!\S)#([^\s#](?:[^#\n]*[^\s#])?)#(?![\w#])")
 _HIGHLIGHT = lazy_pattern(r"(?<![:\w])::([^\s:][^:\n]*)::(?![:\w])")
-_UNDERLINE = lazy_pattern(r"(?<![~\\\w])~([^~\n]+)~(?![~\w])")
+_UNDERLINE = lazy_pattern(r"(?<![~\\\w])~([^\s~/](?:[^~\n]*[^\s~])?)~(?![~\w/])")
 _WIKILINK = lazy_pattern(r"(?<!!)\[\[([^\[\]\n|\\]+)(?:\|([^\[\]\n]*))?\]\]")
 _OLD_FILE = lazy_pattern(r"\[(?:image:|file:|assets/)([^\[\]\n]+)\](?![\[(:])")
 _FLAGS = ("pinned", "archived")
@@ -55,27 +56,43 @@ _USED_OF_BEAR = frozenset(
 
 
 class _Bundle(NamedTuple):
-    """A bundle: its name without the ending, where its files are, and their names below it."""
+    """A bundle: its name without the ending, where its files are, and their names below it.
+
+    ``names`` maps each name with composed accents to the name as it is: macOS decomposes accents in
+    names, but not in links.
+    """
 
     name: str
     files: Source | PackedFiles
     folder: str
-    names: list[str]
+    names: dict[str, str]
 
     def read(self, name: str) -> bytes:
         """Return the bytes of a file; raises ``OSError``."""
         return self.files.read(posixpath.join(self.folder, name))
 
+    def named(self, path: str) -> str:
+        """Return the name of a file; empty if it lacks it."""
+        return self.names.get(_composed(path), "")
+
     @property
     def text_name(self) -> str:
         """The name of the file with the text; empty if it has none."""
-        lowered = {name.lower(): name for name in self.names}
+        lowered = {name.lower(): name for name in self.names.values()}
         return next((lowered[name] for name in _TEXTS if name in lowered), "")
 
     def asset_path(self, name: str) -> str:
         """Return the path that a file of it gets."""
         folder, title = posixpath.split(self.name)
-        return posixpath.join(folder, "assets", title, posixpath.basename(name))
+        return posixpath.join(folder, "assets", title, name.removeprefix("assets/"))
+
+
+def _composed(name: str) -> str:
+    return unicodedata.normalize("NFC", name)
+
+
+def _by_composed(names: Iterable[str]) -> dict[str, str]:
+    return {_composed(name): name for name in names}
 
 
 def recognise(source: Source) -> int:
@@ -114,7 +131,7 @@ def read(source: Source) -> Iterator[Item]:
     """Yield the notes with their files, without those in the trash."""
     titles: dict[str, str] = {}
     bundles = [
-        _Bundle(_bare(folder or source.label), source, folder, names)
+        _Bundle(_bare(folder or source.label), source, folder, _by_composed(names))
         for folder, names in _folders(source).items()
     ]
     for bundle in sorted(bundles, key=lambda bundle: len(bundle.name)):  # "Note" before "Note 1"
@@ -144,7 +161,8 @@ def _packed(source: Source, name: str, titles: dict[str, str]) -> Iterator[Item]
     folder = posixpath.dirname(min(infos, key=len)) if infos else ""
     prefix = f"{folder}/" if folder else ""
     names = [one.removeprefix(prefix) for one in files.names if one.startswith(prefix)]
-    yield from _items(source, _Bundle(name[: -len(_PACK)], files, folder, names), titles)
+    bundle = _Bundle(name[: -len(_PACK)], files, folder, _by_composed(names))
+    yield from _items(source, bundle, titles)
 
 
 def _items(source: Source, bundle: _Bundle, titles: dict[str, str]) -> Iterator[Item]:
@@ -161,7 +179,7 @@ def _items(source: Source, bundle: _Bundle, titles: dict[str, str]) -> Iterator[
     if not bundle.text_name:
         yield Unreadable(bundle.name, "a bundle without a text that is read")
         return
-    for name in bundle.names:
+    for name in bundle.names.values():
         if name not in (_INFO, bundle.text_name):
             yield from records.items_of(f"{bundle.name}/{name}", _asset, bundle, name)
     source.tally.properties("bundle", info, _USED)
@@ -217,8 +235,9 @@ def _markdown(text: str, bundle: _Bundle, kind: str, is_bear: bool, titles: dict
     edits = []
     beside = posixpath.dirname(bundle.name)
     for link in markdown.links(text):
-        target = markdown_inline.path_beside(link.target, "text.md")
-        if not link.is_wikilink and target in bundle.names:
+        if link.is_wikilink:
+            continue
+        if target := bundle.named(markdown_inline.path_beside(link.target, "text.md")):
             way = posixpath.relpath(bundle.asset_path(target), beside or ".")
             edits.append((link, markdown_inline.written_target(link, way, text)))
     return markdown_inline.replaced(text, edits)
@@ -226,12 +245,6 @@ def _markdown(text: str, bundle: _Bundle, kind: str, is_bear: bool, titles: dict
 
 def _without_bear(text: str, bundle: _Bundle, titles: dict[str, str]) -> str:
     """Return a text with Bear's tags of several words, marks and links as markdown has them."""
-
-    def tag(match: re.Match[str]) -> str:
-        return f"#{values.tag(match[1])}" if match[1] == match[1].rstrip() else match[0]
-
-    def underline(match: re.Match[str]) -> str:
-        return f"<u>{match[1]}</u>" if match[1] == match[1].strip() else match[0]
 
     def note(match: re.Match[str]) -> str:
         title, heading = match[1].strip(), ""
@@ -244,14 +257,14 @@ def _without_bear(text: str, bundle: _Bundle, titles: dict[str, str]) -> str:
         return values.id_link(values.ref(name) + (f"#{heading}" if heading else ""), shown, match)
 
     def file(match: re.Match[str]) -> str:
-        path = f"assets/{posixpath.basename(match[1])}"
-        return f"![](<{path}>)" if path in bundle.names else match[0]
+        path = bundle.named(f"assets/{posixpath.basename(match[1])}")
+        return f"![](<{path}>)" if path else match[0]
 
     for pattern, written in (
         (_OLD_FILE, file),
-        (_TAG, tag),
+        (_TAG, lambda match: f"#{values.tag(match[1])}"),
         (_HIGHLIGHT, lambda match: f"=={match[1]}=="),
-        (_UNDERLINE, underline),
+        (_UNDERLINE, lambda match: f"<u>{match[1]}</u>"),
         (_WIKILINK, note),
     ):
         text = replace_outside_code(pattern, written, text)
