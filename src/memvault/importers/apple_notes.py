@@ -54,7 +54,10 @@ def _texts(source: Source) -> list[str]:
 def read(source: Source) -> Iterator[Item]:
     """Yield each note with its folders, and the files beside it; deleted notes are left out."""
     texts = {posixpath.dirname(name) for name in _texts(source)}
-    details = _details(source)
+    tables = [name for name in source.names if posixpath.basename(name) == _DETAILS]
+    details: dict[str, dict[str, Any]] = {}
+    for name in tables:
+        yield from records.items_of(name, _read_details, source, name, details)
     beside: dict[str, list[str]] = {}
     for name in source.names:
         beside.setdefault(posixpath.dirname(name), []).append(posixpath.basename(name))
@@ -65,23 +68,28 @@ def read(source: Source) -> Iterator[Item]:
             if is_text:
                 source.tally.omitted("note in the trash")
         elif is_text and posixpath.dirname(name) in texts and _is_note(parts):
-            item = folder.read_file(source, name)
             files = _files(beside[posixpath.dirname(name)], parts)
-            if isinstance(item, ImportedNote):
-                source.tally.converted("note")
-                yield from records.items_of(name, _note, item, name, files, details)
-            else:
-                yield item
+            yield from _read_note(source, name, files, details)
         elif any("/".join(parts[:length]) in texts for length in range(1, len(parts))):
             source.tally.converted("file")
             item = folder.attachment(source, name)
             yield item if isinstance(item, Unreadable) else item._replace(path=_kept(parts))
         elif name.lower().endswith(".md"):
-            source.tally.converted("note")
-            item = folder.read_file(source, name)
-            yield item._replace(path=_kept(parts)) if isinstance(item, ImportedNote) else item
+            yield from _read_note(source, name, [], details)
         elif is_text:
             yield Unreadable(name, "a text that is not in a folder of its name, as notes are")
+
+
+def _read_note(
+    source: Source, name: str, files: list[str], details: dict[str, dict[str, Any]]
+) -> Iterator[Item]:
+    """Yield the note that a text is, with links to its files."""
+    item = folder.read_file(source, name)
+    if isinstance(item, ImportedNote):
+        source.tally.converted("note")
+        yield from records.items_of(name, _note, item, name, files, details)
+    else:
+        yield item
 
 
 def _is_note(parts: list[str]) -> bool:
@@ -99,32 +107,21 @@ def _files(names: list[str], parts: list[str]) -> list[str]:
     return sorted(files, key=lambda name: [int(one) for one in _NUMBER.findall(name)[:1]] or [0])
 
 
-def _details(source: Source) -> dict[str, dict[str, Any]]:
-    """Return the header keys of the notes that the copy's table has, by their titles.
+def _read_details(source: Source, name: str, details: dict[str, dict[str, Any]]) -> None:
+    """Add the header keys of the notes that the copy's table has, by their titles.
 
     Of several notes with one title none has any.
     """
-    found: dict[str, dict[str, Any]] = {}
-    twins: set[str] = set()
-    for name in source.names:
-        if posixpath.basename(name) != _DETAILS:
-            continue
-        try:
-            text = source.read(name).decode("utf-8-sig", "replace")
-            rows = list(csv.DictReader(io.StringIO(text), skipinitialspace=True))
-        except (OSError, csv.Error) as error:
-            source.skipped.append(Unreadable(name, records.reason_of(error)))
-            continue
-        for row in rows:
-            title = values.line(row.get("Title"))
-            twins |= {title} & found.keys()
-            is_pinned = values.line(row.get("Pinned")).lower() == "yes"
-            found[title] = {
-                "created": _time(row.get("Created On")),
-                "modified": _time(row.get("Modified On")),
-                "tags": ["pinned"] if is_pinned else [],
-            }
-    return {title: header for title, header in found.items() if title not in twins}
+    text = source.read(name).decode("utf-8-sig", "replace")
+    for row in csv.DictReader(io.StringIO(text), skipinitialspace=True):
+        title = values.line(row.get("Title"))
+        is_pinned = values.line(row.get("Pinned")).lower() == "yes"
+        header = {
+            "created": _time(row.get("Created On")),
+            "modified": _time(row.get("Modified On")),
+            "tags": ["pinned"] if is_pinned else [],
+        }
+        details[title] = {} if title in details else header
 
 
 def _time(text: str | None) -> str:
@@ -143,9 +140,10 @@ def _note(
 ) -> ImportedNote:
     """Return a note; a text gets links to the files beside it where they were, or at its end."""
     parts = name.split("/")
-    title = parts[-2].strip() or "Note"
     if not name.lower().endswith(".txt"):
+        title = posixpath.splitext(parts[-1])[0].strip() or "Note"
         return ImportedNote(name, _kept(parts), item.text, {**item.header, "title": title})
+    title = parts[-2].strip() or "Note"
     folders = [part for part in parts[:-2] if part not in _FOLDERS]
     first = next(filter(str.strip, item.text.splitlines()), "")
     own = details.get(title) or details.get(values.line(first)) or {}

@@ -25,7 +25,7 @@ _LINK = lazy_pattern(
     r"\[([^\[\]\n]*)\]\(simplenote://note/([\w.~%-]+)\)|simplenote://note/([\w.~-]+)"
 )
 _TASK = lazy_pattern(r"([ \t]*[-*+] \[[ xX]\])(?:[ \t]+|\Z)")
-_HEADING = lazy_pattern(r"#+[ \t]+")
+_HEADING = lazy_pattern(r"\A#++[ \t]++")
 _MARK = "\ue000"
 """What surrounds a link's number while the text is escaped; no text has this private character."""
 _MARKED = lazy_pattern("\ue000([0-9]+)\ue000")

@@ -328,13 +328,6 @@ class _TarSource(_ArchiveSource):
 
     form = "tar"
 
-    def __init__(self, path: Path) -> None:
-        super().__init__(path)
-        self._file = path.open("rb")
-
-    def close(self) -> None:
-        self._file.close()
-
     def _listed(self) -> Iterator[tuple[str, int, str, Any]]:
         import tarfile
 
@@ -366,8 +359,9 @@ class _TarSource(_ArchiveSource):
         entry = self._entry(name)
         if entry.size > _PIECE:
             return io.BufferedReader(_Section(self.path, entry.offset, entry.size))
-        self._file.seek(entry.offset)
-        data = self._file.read(entry.size)
+        with self.path.open("rb", buffering=0) as file:
+            file.seek(entry.offset)
+            data = file.read(entry.size)
         if len(data) < entry.size:
             raise OSError(errno.EIO, _SHORTER)
         return io.BytesIO(data)

@@ -98,10 +98,13 @@ def _by_composed(names: Iterable[str]) -> dict[str, str]:
 def recognise(source: Source) -> int:
     """Return ``SURE`` if the source is a bundle, or has more bundles than other markdown files."""
     bundles = _folders(source)
+    notes = source.named(".md", ".markdown")
     if "" in bundles:
-        return SURE if _SIGN in source.head(_INFO) else NO
-    others = len(source.named(".md", ".markdown")) - len(bundles)
-    return SURE if len(bundles) + len(source.named(_PACK)) > max(0, others) else NO
+        others = [name for name in notes if name not in _TEXTS and not name.startswith("assets/")]
+        return SURE if not others and _SIGN in source.head(_INFO) else NO
+    return (
+        SURE if len(bundles) + len(source.named(_PACK)) > max(0, len(notes) - len(bundles)) else NO
+    )
 
 
 def _folders(source: Source) -> dict[str, list[str]]:
