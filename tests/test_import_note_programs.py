@@ -278,6 +278,27 @@ def test_unpacked_and_packed_exports_are_the_same(
         assert (found["kind"], found["unchanged"]) == (first["kind"], first["new"])
 
 
+def test_notes_with_one_id_are_all_imported(run: Run, folder: Path, tmp_path: Path) -> None:
+    """Of records with one id, none is lost, and a second import changes nothing."""
+    write(
+        tmp_path,
+        "notes.json",
+        json.dumps({"activeNotes": [{"id": "a", "content": text} for text in ("One", "Two")]}),
+    )
+    notes = [standard_source.note("a", title, title, "plain-text") for title in ("One", "Two")]
+    write(tmp_path, standard_source.BACKUP, json.dumps({"version": "004", "items": notes}))
+    item = joplin_source.item("One", "Text.", 1, "a" * 32)
+    for name in ("a" * 32, "b" * 32):
+        write(tmp_path, f"raw/{name}.md", item)
+    for name in ("One", "Two"):
+        info = json.dumps({"version": 2, "net.shinyfrog.bear": {"uniqueIdentifier": "a"}})
+        write(tmp_path, f"bundles/{name}.textbundle/info.json", info)
+        write(tmp_path, f"bundles/{name}.textbundle/text.md", f"# {name}\n")
+    for source in ("notes.json", standard_source.BACKUP, "raw", "bundles"):
+        assert import_all(run, tmp_path / source).json["new"] == 2
+        assert import_all(run, tmp_path / source).json["unchanged"] == 2
+
+
 def test_super_note_of_unknown_shape_is_read(run: Run, folder: Path, tmp_path: Path) -> None:
     """Wrong values in a document cost what they are in, and no note."""
     bad = {"type": "list", "children": [None, 7, {"type": "listitem", "children": "x"}]}

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import posixpath
 import re
+from collections import Counter
 from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
@@ -134,6 +135,7 @@ class _JoplinExport:
         self._notebooks: dict[str, _JoplinItem] = {}
         self._tags: dict[str, str] = {}
         self._tags_of: dict[str, list[str]] = {}
+        self._seen: Counter[str] = Counter()
         self.resources: dict[str, _JoplinItem] = {}
         self._paths: dict[str, str] = {}
         """By the folded path of a file: its id."""
@@ -221,7 +223,8 @@ class _JoplinExport:
         if item.get("is_todo"):
             text = f"{_task(item)}\n\n{text}"
         path = note_path(item.title or "Untitled", *self._folders(item))
-        return ImportedNote(item_id, path, text, header, (item_id,))
+        key = values.numbered(item_id, self._seen)
+        return ImportedNote(key, path, text, header, (item_id,))
 
     def _folders(self, item: _JoplinItem) -> list[str]:
         """Return the titles of the notebooks that an item is in, outermost first."""

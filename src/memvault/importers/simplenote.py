@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import posixpath
 import re
+from collections import Counter
 from collections.abc import Collection, Iterator
 from typing import Any
 
@@ -59,17 +60,20 @@ def claims(source: Source) -> Collection[str]:
 
 def read(source: Source) -> Iterator[Item]:
     """Yield the notes, without those in the trash."""
+    seen: Counter[str] = Counter()
     for name in _files(source):
         for found in json_source.objects(source, name, "activeNotes"):
             if isinstance(found, Unreadable):
                 yield found
             else:
-                yield from records.items_of(found[0], _note, source, *found)
+                yield from records.items_of(found[0], _note, source, seen, *found)
         for _ in json_source.array_items(source, name, "trashedNotes"):
             source.tally.omitted("note in the trash")
 
 
-def _note(source: Source, place: str, entry: dict[str, Any]) -> ImportedNote | Unreadable:
+def _note(
+    source: Source, seen: Counter[str], place: str, entry: dict[str, Any]
+) -> ImportedNote | Unreadable:
     content = entry.get("content")
     if not isinstance(content, str):
         return Unreadable(place, "a note without text")
@@ -92,7 +96,8 @@ def _note(source: Source, place: str, entry: dict[str, Any]) -> ImportedNote | U
     }
     key = values.text(entry.get("id")) or f"{header['created']} {title}"
     text = replace_outside_code(_LINK, _link, text) if is_markdown else _plain(text)
-    return ImportedNote(key, note_path(str(header["title"])), text, header, (key,))
+    own = values.numbered(key, seen)
+    return ImportedNote(own, note_path(str(header["title"])), text, header, (key,))
 
 
 def _texts(entry: dict[str, Any], key: str) -> list[str]:

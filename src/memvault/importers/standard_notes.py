@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import posixpath
 import re
+from collections import Counter
 from collections.abc import Collection, Iterator
 from typing import Any
 
@@ -100,6 +101,7 @@ class _Backup:
 
     def __init__(self, source: Source) -> None:
         self._source = source
+        self._seen: Counter[str] = Counter()
         self._titles: dict[str, str] = {}
         self._parents: dict[str, str] = {}
         self._tags_of: dict[str, list[str]] = {}
@@ -146,7 +148,8 @@ class _Backup:
             yield Unreadable(title, _AUTHENTICATOR)
             return
         self._source.tally.properties("note", content, _USED)
-        document = LexicalDocument(self._source.tally, item_id, self._titles)
+        key = values.numbered(item_id, self._seen)
+        document = LexicalDocument(self._source.tally, key, self._titles)
         if kind == "super":
             root = json_source.parse(text or '{"root": {}}')
             text = document.markdown(root["root"])
@@ -171,7 +174,7 @@ class _Backup:
             "modified": _time(own.get("client_updated_at")) or _time(entry.get("updated_at")),
         }
         self._source.tally.converted(f"{kind} note")
-        yield ImportedNote(item_id, note_path(title), text, header, (item_id,))
+        yield ImportedNote(key, note_path(title), text, header, (item_id,))
 
     def _linked(self, content: dict[str, Any]) -> Iterator[str]:
         """Yield the ids of the notes that a note refers to."""

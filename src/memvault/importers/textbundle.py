@@ -10,6 +10,7 @@ from __future__ import annotations
 import posixpath
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any, NamedTuple
 
@@ -133,6 +134,7 @@ def claims(source: Source) -> Collection[str]:
 def read(source: Source) -> Iterator[Item]:
     """Yield the notes with their files, without those in the trash."""
     titles: dict[str, str] = {}
+    seen: Counter[str] = Counter()
     bundles = [
         _Bundle(_bare(folder or source.label), source, folder, _by_composed(names))
         for folder, names in _folders(source).items()
@@ -141,9 +143,9 @@ def read(source: Source) -> Iterator[Item]:
         title = _title(source.head(posixpath.join(bundle.folder, bundle.text_name), _HEAD))
         titles.setdefault((title or posixpath.basename(bundle.name)).casefold(), bundle.name)
     for bundle in bundles:
-        yield from records.items_of(bundle.name, _items, source, bundle, titles)
+        yield from records.items_of(bundle.name, _items, source, bundle, titles, seen)
     for name in source.named(_PACK):
-        yield from records.items_of(name, _packed, source, name, titles)
+        yield from records.items_of(name, _packed, source, name, titles, seen)
 
 
 def _bare(name: str) -> str:
@@ -157,7 +159,9 @@ def _title(text: bytes) -> str:
     return values.line(found[1]) if found else ""
 
 
-def _packed(source: Source, name: str, titles: dict[str, str]) -> Iterator[Item]:
+def _packed(
+    source: Source, name: str, titles: dict[str, str], seen: Counter[str]
+) -> Iterator[Item]:
     """Yield the items of a bundle that is a zip, in which it may be in a folder."""
     files = PackedFiles(source, name)
     infos = [one for one in files.names if posixpath.basename(one) == _INFO]
@@ -165,10 +169,12 @@ def _packed(source: Source, name: str, titles: dict[str, str]) -> Iterator[Item]
     prefix = f"{folder}/" if folder else ""
     names = [one.removeprefix(prefix) for one in files.names if one.startswith(prefix)]
     bundle = _Bundle(name[: -len(_PACK)], files, folder, _by_composed(names))
-    yield from _items(source, bundle, titles)
+    yield from _items(source, bundle, titles, seen)
 
 
-def _items(source: Source, bundle: _Bundle, titles: dict[str, str]) -> Iterator[Item]:
+def _items(
+    source: Source, bundle: _Bundle, titles: dict[str, str], seen: Counter[str]
+) -> Iterator[Item]:
     """Yield the files of a bundle, and its note."""
     info = _info(bundle)
     bear = info.get(_BEAR)
@@ -207,6 +213,7 @@ def _items(source: Source, bundle: _Bundle, titles: dict[str, str]) -> Iterator[
         "source": values.text(info.get("sourceURL")),
     }
     key = values.text(bear.get("uniqueIdentifier")) or f"{source.label}/{bundle.name}"
+    key = values.numbered(key, seen)
     yield ImportedNote(key, f"{bundle.name}.md", text, header, (values.ref(bundle.name),))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from datetime import UTC, datetime
 
 from memvault import clock
@@ -57,6 +58,12 @@ def line(value: object) -> str:
 def tag(text: str) -> str:
     """Return a name as a tag, in which blanks are hyphens."""
     return "-".join(text.split())
+
+
+def numbered(key: str, seen: Counter[str]) -> str:
+    """Return the key of a record, with a number if an earlier record has the same."""
+    seen[key] += 1
+    return key if seen[key] == 1 else f"{key}-{seen[key]}"
 
 
 def ref(name: str) -> str:
