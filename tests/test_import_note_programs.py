@@ -299,6 +299,27 @@ def test_notes_with_one_id_are_all_imported(run: Run, folder: Path, tmp_path: Pa
         assert import_all(run, tmp_path / source).json["unchanged"] == 2
 
 
+def test_rule_at_the_beginning_is_not_front_matter(run: Run, folder: Path, tmp_path: Path) -> None:
+    """A text that begins with a line of hyphens stays whole, and gives the note no header."""
+    text = "---\nid: mine\n---\nThe rest."
+    write(tmp_path, f"raw/{'a' * 32}.md", joplin_source.item("Note", text, 1, "a" * 32))
+    entry = {"id": "a", "content": text, "markdown": True}
+    write(tmp_path, "notes.json", json.dumps({"activeNotes": [entry]}))
+    items = [standard_source.note("a", "Note", text, "markdown")]
+    write(tmp_path, standard_source.BACKUP, json.dumps({"version": "004", "items": items}))
+    write(tmp_path, "Note.textbundle/text.md", text.replace("id: mine", "A line"))
+    write(tmp_path, "Note.textbundle/info.json", json.dumps({"version": 2}))
+    for source in ("raw", "notes.json", standard_source.BACKUP, "Note.textbundle"):
+        assert import_all(run, tmp_path / source).json["new"] == 1
+    texts = [data.decode() for name, data in notes_in(folder).items() if name.endswith(".md")]
+    assert len(texts) == 4
+    for whole in texts:
+        header, _, rest = whole.partition("\n---\n\n")
+        assert "mine" not in header
+        assert rest.lstrip("\n").startswith("---\n")
+        assert rest.endswith("\n---\nThe rest.\n")
+
+
 def test_super_note_of_unknown_shape_is_read(run: Run, folder: Path, tmp_path: Path) -> None:
     """Wrong values in a document cost what they are in, and no note."""
     bad = {"type": "list", "children": [None, 7, {"type": "listitem", "children": "x"}]}

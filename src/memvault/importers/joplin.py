@@ -224,7 +224,7 @@ class _JoplinExport:
             text = f"{_task(item)}\n\n{text}"
         path = note_path(item.title or "Untitled", *self._folders(item))
         key = values.numbered(item_id, self._seen)
-        return ImportedNote(key, path, text, header, (item_id,))
+        return ImportedNote(key, path, values.body(text), header, (item_id,))
 
     def _folders(self, item: _JoplinItem) -> list[str]:
         """Return the titles of the notebooks that an item is in, outermost first."""

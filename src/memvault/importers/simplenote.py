@@ -97,7 +97,7 @@ def _note(
     key = values.text(entry.get("id")) or f"{header['created']} {title}"
     text = replace_outside_code(_LINK, _link, text) if is_markdown else _plain(text)
     own = values.numbered(key, seen)
-    return ImportedNote(own, note_path(str(header["title"])), text, header, (key,))
+    return ImportedNote(own, note_path(str(header["title"])), values.body(text), header, (key,))
 
 
 def _texts(entry: dict[str, Any], key: str) -> list[str]:

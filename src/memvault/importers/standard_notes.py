@@ -174,7 +174,7 @@ class _Backup:
             "modified": _time(own.get("client_updated_at")) or _time(entry.get("updated_at")),
         }
         self._source.tally.converted(f"{kind} note")
-        yield ImportedNote(key, note_path(title), text, header, (item_id,))
+        yield ImportedNote(key, note_path(title), values.body(text), header, (item_id,))
 
     def _linked(self, content: dict[str, Any]) -> Iterator[str]:
         """Yield the ids of the notes that a note refers to."""

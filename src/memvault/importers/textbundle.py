@@ -199,6 +199,7 @@ def _items(
         return
     source.tally.converted("note")
     is_bear = bool(bear) or info.get("creatorIdentifier") == _BEAR
+    has_header = bool(document.Document.parse(decoded.text.encode("utf-8", "replace")).header)
     text = _markdown(decoded.text, bundle, str(info.get("type")), is_bear, titles)
     title = _title(text.encode("utf-8", "replace"))
     modified = ""
@@ -214,6 +215,7 @@ def _items(
     }
     key = values.text(bear.get("uniqueIdentifier")) or f"{source.label}/{bundle.name}"
     key = values.numbered(key, seen)
+    text = text if has_header else values.body(text)
     yield ImportedNote(key, f"{bundle.name}.md", text, header, (values.ref(bundle.name),))
 
 

@@ -55,6 +55,11 @@ def line(value: object) -> str:
     return " ".join(str(value or "").split())
 
 
+def body(text: str) -> str:
+    """Return the text of a program without front matter, so that a first line is not read as it."""
+    return f"\n{text}" if text.startswith("---") else text
+
+
 def tag(text: str) -> str:
     """Return a name as a tag, in which blanks are hyphens."""
     return "-".join(text.split())

@@ -92,4 +92,4 @@ def _note(source: Source, name: str, document: Docx, dated: str) -> Iterator[Ite
     }
     source.tally.converted("document")
     yield from document.files.values()
-    yield ImportedNote(name, f"{name[: -len(_DOCX)]}.md", text, header)
+    yield ImportedNote(name, f"{name[: -len(_DOCX)]}.md", values.body(text), header)
