@@ -37,6 +37,7 @@ KINDS = (
     *("memvault", "folder", "mnemonics", "basic-memory", "mcp-memory", "mem0", "agent-zero"),
     *("claude-memory", "claude", "chatgpt", "claude-code", "codex", "opencode", "gemini", "notion"),
     *("evernote", "keep", "apple-notes", "bookmarks", "logseq", "dendron", "roam", "zotero"),
+    *("joplin", "simplenote", "standard-notes", "textbundle", "word"),
 )
 """The kinds of sources, each a target of the module ``imports``."""
 IMPORT = "import-"

@@ -6,9 +6,12 @@ the source has too, which has to be imported.
 
 from __future__ import annotations
 
+import io
 import json
 import pickle
 import sqlite3
+import tarfile
+import zipfile
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -193,6 +196,55 @@ def _notes(folder: Path) -> Path:
     return folder / "notes"
 
 
+def _tar(folder: Path) -> Path:
+    item = b"Wombats\n\nThey dig\n\nid: 1\ntype_: 1"
+    with tarfile.open(write(folder, "notes.jex", b""), "w") as made:
+        entry = tarfile.TarInfo(f"{'1' * 32}.md")
+        entry.size = len(item)
+        made.addfile(entry, io.BytesIO(item))
+        for number in range(20_000):
+            made.addfile(tarfile.TarInfo(f"{number:032x}.md"))
+    return folder / "notes.jex"
+
+
+def _document(folder: Path) -> Path:
+    cells = b'<w:tc><w:tcPr><w:gridSpan w:val="99"/></w:tcPr><w:p/></w:tc>' * 100_000
+    table = b"<w:tbl><w:tr>" + cells + b"</w:tr></w:tbl>"
+    deep = b"<w:sdt>" * 200_000
+    runs = b"<w:p><w:r><w:rPr><w:b/></w:rPr><w:t>x</w:t></w:r>" + b"<w:r/>" * 400_000 + b"</w:p>"
+    bodies = {"a": table, "b": deep, "c": runs, "d": b"<w:p/>" * 900_000}
+    for name, body in bodies.items():
+        with zipfile.ZipFile(write(folder, f"docs/{name}.docx", b""), "w", 8) as made:
+            begin, end = b'<w:document xmlns:w="w"><w:body>', b"</w:body></w:document>"
+            made.writestr("word/document.xml", begin + body + end)
+    write(folder, "docs/Wombats.md", "They dig\n")
+    return folder / "docs"
+
+
+def _super(folder: Path) -> Path:
+    node: object = {"type": "text", "text": "x"}
+    for _ in range(150):
+        node = {"type": "list", "children": [{"type": "listitem", "children": [node]}]}
+    wide = [{"type": "text", "text": "x", "format": 255}] * 200_000
+    roots = (node, {"type": "root", "children": wide}, {"type": "text", "text": "They dig"})
+    items = [
+        {
+            "uuid": f"n{number}",
+            "content_type": "Note",
+            "content": {"text": json.dumps({"root": root}), "noteType": "super"},
+        }
+        for number, root in enumerate(roots)
+    ]
+    return write(folder, "backup.txt", json.dumps({"version": "004", "items": items}))
+
+
+def _bundle(folder: Path) -> Path:
+    text = "# Wombats\n\nThey dig\n" + "#a b " * 100_000 + "~x " * 100_000 + "[[" * 100_000
+    write(folder, "w.textbundle/text.md", text + "[image:" * 100_000 + "::a" * 100_000)
+    write(folder, "w.textbundle/info.json", '{"version": 2, "net.shinyfrog.bear": {"pinned": 1}}')
+    return folder / "w.textbundle"
+
+
 ATTACKS: dict[str, Attack] = {
     "a generated column": Attack("opencode", _generated_session, "Wombats"),
     "columns that double": Attack("basic-memory", _doubled_title),
@@ -207,4 +259,8 @@ ATTACKS: dict[str, Attack] = {
     "a table": Attack("notion", _table, "They dig"),
     "references to blocks": Attack("logseq", _blocks, "They dig"),
     "elements of XML": Attack("evernote", _notes, "They dig"),
+    "entries of a tar": Attack("joplin", _tar, "They dig"),
+    "cells of a document": Attack("word", _document, "They dig"),
+    "nodes of an editor": Attack("standard-notes", _super, "They dig"),
+    "marks of Bear": Attack("textbundle", _bundle, "They dig"),
 }

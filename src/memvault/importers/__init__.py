@@ -1,7 +1,7 @@
 """Import of notes, memories and transcripts that other programs keep.
 
-``items`` has the values that readers yield, ``source`` the folder, file or zip they read, ``kinds``
-the table of kinds and their recognition, ``claims`` the files that a kind does not read,
+``items`` has the values that readers yield, ``source`` the folder, file or archive they read,
+``kinds`` the table of kinds and their recognition, ``claims`` the files that a kind does not read,
 ``state`` what the vault holds already, ``planning`` the plan of an import, ``links`` the rewriting
 of links, ``applying`` the writing. ``reader_process`` runs readers in a process with limits,
 ``records`` converts one record at a time, ``tally`` counts what is converted. ``memvault import``

@@ -1,20 +1,31 @@
 """Import of Apple Notes: the copy from privacy.apple.com, or notes exported as markdown.
 
 The copy has a folder ``Notes`` with a folder for each note, ``Title/Title.txt``, its files beside
-it (as of November 2026). macOS and iOS 26 export a note as a folder with ``Title.md`` and
-``Attachments``.
+it, and ``Notes Details.csv`` with the times. In the text a task begins with a circle or check mark
+between tabs, and U+FFFC is where a file was (as of November 2026). macOS and iOS 26 export a note
+as a folder with ``Title.md`` and ``Attachments``, or as ``Title.md`` alone.
 """
 
 from __future__ import annotations
 
+import csv
+import io
 import posixpath
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from typing import Any
 
-from memvault.importers import folder, records
+from memvault.importers import folder, plain_text, records, values
 from memvault.importers.items import ImportedNote, Item, Unreadable, note_path
 from memvault.importers.kinds import NO, POSSIBLE, SURE
 from memvault.importers.source import Source
+from memvault.lazy_pattern import lazy_pattern
 
+_DETAILS = "Notes Details.csv"
+_TIME = lazy_pattern(r"(\d\d)-(\d\d)-(\d{4}) (\d\d:\d\d:\d\d)")
+_ITEM = lazy_pattern(r"\t([\u25e6\u2713])\t|[-*] ")
+_MARKS = {"\u25e6": "- [ ] ", "\u2713": "- [x] "}
+_FILE = "\ufffc"
+_NUMBER = lazy_pattern(r"-(\d{1,9})(?=\.[^.]*\Z|\Z)")
 _DELETED = "Recently Deleted"
 _FOLDERS = frozenset(("Notes", "iCloud Notes", _DELETED))
 
@@ -42,37 +53,93 @@ def _texts(source: Source) -> list[str]:
 
 
 def claims(source: Source) -> list[str]:
-    """Return the files in the folders of notes, and those of deleted notes."""
+    """Return the files in the folders of notes, loose markdown, deleted notes, and the table."""
     folders = {posixpath.dirname(name) for name in _texts(source)}
-    return [
-        name
-        for name in source.names
-        if _DELETED in (parts := name.split("/"))[:-1]
-        or any("/".join(parts[:length]) in folders for length in range(1, len(parts)))
-    ]
+    return [name for name in source.names if folders and _is_claimed(name, folders)]
+
+
+def _is_claimed(name: str, folders: Collection[str]) -> bool:
+    parts = name.split("/")
+    if _DELETED in parts[:-1] or parts[-1] == _DETAILS or name.lower().endswith(".md"):
+        return True
+    return any("/".join(parts[:length]) in folders for length in range(1, len(parts)))
 
 
 def read(source: Source) -> Iterator[Item]:
     """Yield each note with its folders, and the files beside it; deleted notes are left out."""
-    texts = {posixpath.dirname(name): name for name in _texts(source)}
+    folders = {posixpath.dirname(name) for name in _texts(source)}
+    tables = [name for name in source.names if posixpath.basename(name) == _DETAILS]
+    details: dict[str, dict[str, Any]] = {}
+    for name in tables:
+        yield from records.items_of(name, _read_details, source, name, details)
     beside: dict[str, list[str]] = {}
     for name in source.names:
         beside.setdefault(posixpath.dirname(name), []).append(posixpath.basename(name))
     for name in claims(source):
         parts = name.split("/")
+        is_text = name.lower().endswith((".txt", ".md"))
         if _DELETED in parts[:-1]:
-            if texts.get(posixpath.dirname(name)) == name:
+            if is_text:
                 source.tally.omitted("note in the trash")
-        elif texts.get(posixpath.dirname(name)) == name:
-            item = folder.read_file(source, name)
-            files = beside[posixpath.dirname(name)]
-            if isinstance(item, ImportedNote):
-                yield from records.items_of(name, _note, item, name, files)
-            else:
-                yield item
-        else:
+        elif is_text and posixpath.dirname(name) in folders and _is_note(parts):
+            files = _files(beside[posixpath.dirname(name)], parts)
+            yield from _read_note(source, name, files, details)
+        elif any("/".join(parts[:length]) in folders for length in range(1, len(parts))):
+            source.tally.converted("file")
             item = folder.attachment(source, name)
             yield item if isinstance(item, Unreadable) else item._replace(path=_kept(parts))
+        elif name.lower().endswith(".md"):
+            yield from _read_note(source, name, [], details)
+
+
+def _read_note(
+    source: Source, name: str, files: list[str], details: dict[str, dict[str, Any]]
+) -> Iterator[Item]:
+    """Yield the note that a text is, with links to its files."""
+    item = folder.read_file(source, name)
+    if isinstance(item, ImportedNote):
+        source.tally.converted("note")
+        yield from records.items_of(name, _note, item, name, files, details)
+    else:
+        yield item
+
+
+def _is_note(parts: list[str]) -> bool:
+    """Return whether a text is named as its folder; one of several notes of a title ends in -1."""
+    title, stem = parts[-2].strip(), posixpath.splitext(parts[-1])[0].strip()
+    return stem == title or (stem.startswith(f"{title}-") and stem[len(title) + 1 :].isdecimal())
+
+
+def _files(names: list[str], parts: list[str]) -> list[str]:
+    """Return the files beside a note in the order of their numbers; the first note has them."""
+    notes = [name for name in names if _is_note([parts[-2], name]) and name.endswith(".txt")]
+    if parts[-1] != min(notes, key=len, default=parts[-1]):
+        return []
+    files = [name for name in names if name not in notes]
+    return sorted(files, key=lambda name: [int(one) for one in _NUMBER.findall(name)[:1]] or [0])
+
+
+def _read_details(source: Source, name: str, details: dict[str, dict[str, Any]]) -> None:
+    """Add the header keys of the notes that the copy's table has, by their titles.
+
+    Of several notes with one title none has any.
+    """
+    text = source.read(name).decode("utf-8-sig", "replace")
+    for row in csv.DictReader(io.StringIO(text), skipinitialspace=True):
+        title = values.line(row.get("Title"))
+        is_pinned = values.line(row.get("Pinned")).lower() == "yes"
+        header = {
+            "created": _time(row.get("Created On")),
+            "modified": _time(row.get("Modified On")),
+            "tags": ["pinned"] if is_pinned else [],
+        }
+        details[title] = {} if title in details else header
+
+
+def _time(text: str | None) -> str:
+    """Return a time such as ``11-03-2026 09:15:00`` in ISO 8601, else ""."""
+    match = _TIME.fullmatch(values.line(text))
+    return values.parsed_time(f"{match[3]}-{match[1]}-{match[2]} {match[4]}") if match else ""
 
 
 def _kept(parts: list[str]) -> str:
@@ -80,15 +147,37 @@ def _kept(parts: list[str]) -> str:
     return "/".join(part for part in parts if part not in _FOLDERS)
 
 
-def _note(item: ImportedNote, name: str, files: list[str]) -> ImportedNote:
-    """Return a note; a text without links gets those to the files beside it."""
+def _note(
+    item: ImportedNote, name: str, files: list[str], details: dict[str, dict[str, Any]]
+) -> ImportedNote:
+    """Return a note; a text gets links to the files beside it where they were, or at its end."""
     parts = name.split("/")
     if not name.lower().endswith(".txt"):
-        header = {**item.header, "title": parts[-2].strip() or "Note"}
-        return ImportedNote(name, _kept(parts), item.text, header)
-    folders = [part for part in parts[:-2] if part not in _FOLDERS]
+        title = posixpath.splitext(parts[-1])[0].strip() or "Note"
+        return ImportedNote(name, _kept(parts), item.text, {**item.header, "title": title})
     title = parts[-2].strip() or "Note"
-    embeds = [f"![[{title}/{file}]]" for file in files if file != parts[-1]]
-    text = "\n\n".join([item.text.rstrip(), *embeds])
-    path = note_path(title, *folders)
-    return ImportedNote(name, path, text, {**item.header, "title": title})
+    folders = [part for part in parts[:-2] if part not in _FOLDERS]
+    first = next(filter(str.strip, item.text.splitlines()), "")
+    own = details.get(title) or details.get(values.line(first)) or {}
+    header = {**item.header, "title": title, **{key: value for key, value in own.items() if value}}
+    embeds = [f"![[{title}/{file}]]" for file in files]
+    text = _markdown(item.text, embeds)
+    return ImportedNote(name, note_path(title, *folders), text, header)
+
+
+def _markdown(text: str, embeds: list[str]) -> str:
+    """Return a text of the copy as markdown, with the embeds where files were, or at its end."""
+    lines: list[str] = []
+    is_after_item = False
+    for line in text.splitlines():
+        item = _ITEM.match(line)
+        rest = line[item.end() :] if item else line
+        if is_after_item and item is None and line.strip():
+            lines.append("")  # the line is no part of the item
+        is_after_item = item is not None
+        mark = "" if item is None else _MARKS.get(item[1] or "", "- ")
+        made, *others = plain_text.escaped(rest, is_line=bool(mark)).split(_FILE)
+        for part in others:
+            made += (embeds.pop(0) if embeds else "") + part
+        lines.append(mark + made)
+    return "\n\n".join(["\n".join(lines).strip("\n"), *embeds])

@@ -108,10 +108,13 @@ def _written(link: Link, text: str, note: str, found: str, names: Names) -> str:
 
 def _by_id(match: re.Match[str], names: Names) -> str:
     whole, ref, shown = match[0], match[1].strip(), match[2]
-    found = names.of_ref(ref)
+    found, heading = names.of_ref(ref), ""
+    if found is None:
+        ref, sign, heading = ref.partition("#")
+        found, heading = names.of_ref(ref), sign + heading
     if found is None:
         return shown or ref
-    written = names.wikilink(found)
+    written = names.wikilink(found) + heading
     separator = "\\|" if "\\|" in whole else "|"
     label = f"{separator}{shown}" if shown and shown != written else ""
     return f"{'!' if whole.startswith('!') else ''}[[{written}{label}]]"

@@ -1,4 +1,4 @@
-"""The folder, file or zip that is imported, read with limits and without following links."""
+"""The folder, file or archive that is imported, read with limits and without following links."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from functools import cached_property
 from pathlib import Path, PurePosixPath
-from typing import BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from memvault.errors import NotFound, UsageError
 from memvault.files import plain_files
@@ -19,15 +19,23 @@ from memvault.files.walk import is_link, walk
 from memvault.importers.items import Unreadable
 from memvault.importers.tally import Tally
 
+if TYPE_CHECKING:
+    import tarfile
+
 MAX_FILE = plain_files.MEMORY
 """Maximum size in bytes of a file that is read as a whole."""
 _MAX_FILES = 1_000_000
 _MAX_RATIO, _MIN_EXPANDED = 200, 256 * 1024 * 1024
-"""A zip's files may expand to this many times its size, or to these bytes if that is more."""
+"""An archive's files may expand to this many times its size, or to these bytes if that is more."""
+_LINK = "a link, which is not followed"
 _HEAD, _LONG_HEAD = 4096, 1 << 16
 _MAX_HEADS = 64 * 1024 * 1024
 """Maximum size of the beginnings of files that are stored, so that each file is opened once."""
 _JUNK = frozenset({"__MACOSX", ".DS_Store", "Thumbs.db", "desktop.ini"})
+_SHORTER = "the tar has become shorter"
+_TAR_SIGN, _TAR_SIGN_AT = b"ustar", 257
+_PIECE = 1 << 16
+"""Maximum size of a file of a tar that is read at once when it is opened."""
 _FIXED_NAMES = frozenset({"memory", "claude", "bookmarks", "conversations"})
 """Names that a program gives to each of its files, which tell no source from another."""
 
@@ -157,7 +165,7 @@ class _PlainSource(Source):
                 if name in _JUNK or name == ".git":
                     folders.remove(name)
                 elif is_link(os.path.join(folder, name)):
-                    self.skipped.append(Unreadable(prefix + name, "a link, which is not followed"))
+                    self.skipped.append(Unreadable(prefix + name, _LINK))
             for name in filter(lambda name: name not in _JUNK, names):
                 reason = _why_no_file(os.path.join(folder, name))
                 if reason:
@@ -200,15 +208,8 @@ def _why_no_file(path: str) -> str:
     return "a link, which is not followed" if stat.S_ISLNK(mode) else "no file"
 
 
-class _ZipSource(Source):
-    """A zip. Its only top folder, if it has one, is no part of the names."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__(path)
-        self._zip = zipfile.ZipFile(path)
-
-    def close(self) -> None:
-        self._zip.close()
+class _ArchiveSource(Source):
+    """A zip or a tar. Its only top folder, if it has one, is no part of the names."""
 
     @property
     def label(self) -> str:
@@ -221,45 +222,78 @@ class _ZipSource(Source):
         return tops.pop() if len(tops) == 1 and all("/" in name for name in self._all) else ""
 
     @cached_property
-    def _entries(self) -> dict[str, zipfile.ZipInfo]:
+    def _entries(self) -> dict[str, Any]:
         top = f"{self._top}/" if self._top else ""
         return {name.removeprefix(top): entry for name, entry in self._all.items()}
 
     @cached_property
-    def _all(self) -> dict[str, zipfile.ZipInfo]:
-        entries: dict[str, zipfile.ZipInfo] = {}
+    def _all(self) -> dict[str, Any]:
+        """The files by their names; those that are not read are in ``skipped``."""
+        entries: dict[str, Any] = {}
         room = max(_MIN_EXPANDED, _MAX_RATIO * self.path.stat().st_size)
-        for entry in self._zip.infolist():
-            parts = PurePosixPath(entry.filename).parts
-            if entry.is_dir() or _JUNK.intersection(parts) or ".git" in parts:
+        for name, size, reason, entry in self._listed():
+            parts = PurePosixPath(name).parts
+            if not parts or _JUNK.intersection(parts) or ".git" in parts:
                 continue
-            room -= entry.file_size
-            reason = _why_unsafe(entry)
+            room -= size
+            reason = reason or self._why_unsafe(name)
             if not reason and (room < 0 or len(entries) >= _MAX_FILES):
-                reason = "the zip expands to more than is read"
+                reason = f"the {self.form} expands to more than is read"
             if reason:
-                self.skipped.append(Unreadable(entry.filename, reason))
+                self.skipped.append(Unreadable(name, reason))
             else:
-                entries[str(PurePosixPath(entry.filename))] = entry
+                entries[str(PurePosixPath(name))] = entry
         return entries
+
+    form = "archive"
+    """What the file is, for people."""
+
+    def _listed(self) -> Iterator[tuple[str, int, str, Any]]:
+        """Yield the name and size of each file, why it is not read, and its entry."""
+        raise NotImplementedError
+
+    def _why_unsafe(self, name: str) -> str:
+        """Return why a file is not read because of its name; empty if it may be."""
+        is_out = name.startswith("/") or "\\" in name or ":" in name[:2] or ".." in name.split("/")
+        return f"its path leads out of the {self.form}" if is_out else ""
 
     @cached_property
     def names(self) -> list[str]:
         return sorted(self._entries)
 
-    def _entry(self, name: str) -> zipfile.ZipInfo:
+    def _entry(self, name: str) -> Any:
         if name not in self._entries:
-            raise FileNotFoundError(errno.ENOENT, "there is no such file in the zip", name)
+            raise FileNotFoundError(errno.ENOENT, f"there is no such file in the {self.form}", name)
         return self._entries[name]
 
+
+class _ZipSource(_ArchiveSource):
+    """A zip."""
+
+    form = "zip"
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self._zip = zipfile.ZipFile(path)
+
+    def close(self) -> None:
+        self._zip.close()
+
+    def _listed(self) -> Iterator[tuple[str, int, str, Any]]:
+        for entry in self._zip.infolist():
+            if not entry.is_dir():
+                yield entry.filename, entry.file_size, _why_unreadable(entry), entry
+
     def size(self, name: str) -> int:
-        return self._entry(name).file_size
+        size: int = self._entry(name).file_size
+        return size
 
     def modified(self, name: str) -> float:
         from datetime import UTC, datetime
 
+        entry: zipfile.ZipInfo = self._entry(name)
         try:
-            return datetime(*self._entry(name).date_time, tzinfo=UTC).timestamp()
+            return datetime(*entry.date_time, tzinfo=UTC).timestamp()
         except ValueError:
             return self.path.stat().st_mtime
 
@@ -292,22 +326,109 @@ class _ZipReader(io.RawIOBase):
         super().close()
 
 
-def _why_unsafe(entry: zipfile.ZipInfo) -> str:
+def _why_unreadable(entry: zipfile.ZipInfo) -> str:
     """Return why an entry of a zip is not read; empty if it may be."""
-    name = entry.filename
     if stat.S_ISLNK(entry.external_attr >> 16):
-        return "a link, which is not followed"
-    if name.startswith("/") or "\\" in name or ":" in name[:2] or ".." in name.split("/"):
-        return "its path leads out of the zip"
+        return _LINK
     return "it is encrypted" if entry.flag_bits & 1 else ""
 
 
+class _TarEntry(NamedTuple):
+    """Where a file is in a tar."""
+
+    offset: int
+    size: int
+    modified: float
+
+
+class _TarSource(_ArchiveSource):
+    """A tar that is not compressed. Nothing is extracted: files are read where they are in it."""
+
+    form = "tar"
+
+    def _listed(self) -> Iterator[tuple[str, int, str, Any]]:
+        import tarfile
+
+        most = self.path.stat().st_size
+        end = 0
+        try:
+            with tarfile.open(self.path, "r:") as tar:
+                while (found := tar.next()) is not None:
+                    tar.members.clear()  # type: ignore[attr-defined]  # keeps what it has read
+                    if found.offset_data <= end or found.offset_data + found.size > most:
+                        raise tarfile.ReadError("a file in it ends beyond the tar")
+                    end = found.offset_data
+                    self.tick()
+                    if not found.isdir():
+                        entry = _TarEntry(end, found.size, float(found.mtime))
+                        yield found.name, found.size, _why_not_plain(found), entry
+        except (tarfile.TarError, ValueError, OverflowError, OSError) as error:
+            self.skipped.append(Unreadable(self.path.name, f"its rest cannot be read: {error}"))
+
+    def size(self, name: str) -> int:
+        size: int = self._entry(name).size
+        return size
+
+    def modified(self, name: str) -> float:
+        modified: float = self._entry(name).modified
+        return modified
+
+    def _open(self, name: str) -> BinaryIO:
+        entry = self._entry(name)
+        if entry.size > _PIECE:
+            return io.BufferedReader(_Section(self.path, entry.offset, entry.size))
+        with self.path.open("rb", buffering=0) as file:
+            file.seek(entry.offset)
+            data = file.read(entry.size)
+        if len(data) < entry.size:
+            raise OSError(errno.EIO, _SHORTER)
+        return io.BytesIO(data)
+
+
+def _why_not_plain(entry: tarfile.TarInfo) -> str:
+    """Return why an entry of a tar is not read; empty if it may be."""
+    if entry.issym() or entry.islnk():
+        return _LINK
+    return "" if entry.isreg() and not entry.issparse() else "not a plain file"
+
+
+class _Section(io.RawIOBase):
+    """A part of a file."""
+
+    def __init__(self, path: Path, offset: int, size: int) -> None:
+        self._file = path.open("rb", buffering=0)
+        self._file.seek(offset)
+        self._left = size
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        data = self._file.read(min(len(buffer), self._left))
+        if not data and self._left:
+            raise OSError(errno.EIO, _SHORTER)
+        self._left -= len(data)
+        buffer[: len(data)] = data
+        return len(data)
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+
+def _is_tar(path: Path) -> bool:
+    """Return whether a file begins as a tar that is not compressed."""
+    with path.open("rb") as file:
+        file.seek(_TAR_SIGN_AT)
+        return file.read(len(_TAR_SIGN)) == _TAR_SIGN
+
+
 def open_source(given: str) -> Source:
-    """Open a folder, a file or a zip.
+    """Open a folder, a file, a zip or a tar.
 
     Raises:
         NotFound: there is no such file or folder.
-        UsageError: it is neither, or a damaged zip.
+        UsageError: it is neither, or a damaged archive.
     """
     path = Path(given).expanduser()
     try:
@@ -319,6 +440,8 @@ def open_source(given: str) -> Source:
     try:
         if stat.S_ISREG(mode) and zipfile.is_zipfile(path):
             return _ZipSource(path.resolve())
+        if stat.S_ISREG(mode) and _is_tar(path):
+            return _TarSource(path.resolve())
         return _PlainSource(path.resolve())
     except (zipfile.BadZipFile, NotImplementedError, ValueError, OSError) as error:
         raise UsageError(f"{given} cannot be read: {error}", "export it again") from error

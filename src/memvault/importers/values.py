@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from datetime import UTC, datetime
 
 from memvault import clock
@@ -10,6 +12,7 @@ from memvault.lazy_pattern import lazy_pattern
 _LAST = 1e11
 """Seconds since 1970 beyond any time in an export."""
 _NOT_IN_LABELS = lazy_pattern(r"[\[\]|]")
+_NOT_IN_REFS = lazy_pattern(r"[\[\]|#\\\r\n]")
 
 
 def time_of(seconds: object, unit: float = 1.0) -> str:
@@ -52,9 +55,38 @@ def line(value: object) -> str:
     return " ".join(str(value or "").split())
 
 
+def body(text: str) -> str:
+    """Return the text of a program without front matter, so that a first line is not read as it."""
+    return f"\n{text}" if text.startswith("---") else text
+
+
 def tag(text: str) -> str:
     """Return a name as a tag, in which blanks are hyphens."""
     return "-".join(text.split())
+
+
+def numbered(key: str, seen: Counter[str]) -> str:
+    """Return the key of a record, with a number if an earlier record has the same."""
+    seen[key] += 1
+    return key if seen[key] == 1 else f"{key}-{seen[key]}"
+
+
+def ref(name: str) -> str:
+    """Return a name as an id, without the signs of links."""
+    return _NOT_IN_REFS.sub("-", name).strip()
+
+
+def id_link(
+    ref: str, shown: str, match: re.Match[str] | None = None, is_embed: bool = False
+) -> str:
+    """Return a link to an id of the source in place of a match, also in a table's cell.
+
+    ``ref`` has none of the signs ``[]|``.
+    """
+    before = "" if match is None else match.string[: match.start()].rpartition("\n")[2]
+    bar = "\\|" if before.lstrip(" >").startswith("|") else "|"
+    shown = " ".join(label(shown).split())
+    return f"{'!' if is_embed else ''}[[import:{ref}{bar + shown if shown else ''}]]"
 
 
 def label(text: str) -> str:

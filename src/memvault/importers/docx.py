@@ -1,0 +1,468 @@
+"""Documents of Word, .docx, as markdown: Office Open XML, read by lxml without entities.
+
+The text is ``word/document.xml``; styles, lists, links, footnotes and properties are files beside
+it (ECMA-376, parts 1 and 4). Their elements are known here by their names without namespaces, which
+differ between the two variants of the format.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Callable, Iterator
+from itertools import groupby
+from typing import Any
+
+from memvault.importers.items import Attachment, GivenBytes
+from memvault.importers.marked_html import MarkedHtml
+from memvault.importers.tally import Tally
+from memvault.lazy_pattern import lazy_pattern
+
+_MAX_ELEMENTS = 1_000_000
+_MAX_STYLES = 10
+"""Maximum number of styles of which one is based on the next."""
+_MAX_LEVEL = 8
+_HEADING = lazy_pattern(r"heading ?([1-9])")
+_CONTENTS = lazy_pattern(r"toc [1-9]")
+_CODE_STYLES = frozenset(
+    ("code", "source code", "html preformatted", "html code", "verbatim char", "macro text")
+)
+_CODE_FONTS = frozenset(
+    ("consolas", "courier new", "courier", "menlo", "monaco", "lucida console", "cascadia code")
+)
+_QUOTES = frozenset(("quote", "intense quote", "block text"))
+_TASK = lazy_pattern(r"\s*([\u2610\u2611\u2612\u2705])[ \u00a0\t]*")
+"""Matches the box that a task begins with."""
+_SYMBOLS = {"F0A8": "\u2610", "F06F": "\u2610", "F0FE": "\u2611", "F0FD": "\u2611"}
+"""Boxes of the font Wingdings."""
+_FIELD = lazy_pattern(r"\s*HYPERLINK\s+\"([^\"]+)\"")
+_OFF = frozenset(("0", "false", "off", "none"))
+_FORMATS = {"b": "b", "i": "i", "strike": "del", "dstrike": "del", "u": "u", "highlight": "mark"}
+_IGNORED = frozenset(
+    (
+        *("pPr", "rPr", "sectPr", "bookmarkStart", "bookmarkEnd", "proofErr", "softHyphen"),
+        *("lastRenderedPageBreak", "commentRangeStart", "commentRangeEnd", "annotationRef"),
+        *("permStart", "permEnd", "sdtPr", "sdtEndPr", "footnoteRef", "endnoteRef", "separator"),
+        *("continuationSeparator", "smartTagPr", "instrText", "delText", "Fallback", "moveFrom"),
+    )
+)
+_TRANSPARENT = frozenset(
+    (
+        *("smartTag", "ins", "moveTo", "sdtContent", "fldSimple", "customXml", "dir", "bdo"),
+        *("AlternateContent", "Choice"),
+    )
+)
+_OMITTED = {
+    "commentReference": "comment",
+    "del": "deleted text",
+    "object": "embedded object",
+    "oMath": "equation",
+    "oMathPara": "equation",
+}
+
+
+def _name(element: Any) -> str:
+    """Return an element's name without its namespace; empty for a comment."""
+    tag = element.tag
+    return tag.rpartition("}")[2] if isinstance(tag, str) else ""
+
+
+def _value(element: Any, name: str = "val") -> str:
+    """Return an attribute by its name without the namespace."""
+    for key, value in element.attrib.items():
+        if key.rpartition("}")[2] == name:
+            return str(value)
+    return ""
+
+
+def _child(element: Any, *names: str) -> Any:
+    """Return the element at a path of names, or None."""
+    for name in names:
+        if element is None:
+            return None
+        element = next((one for one in element if _name(one) == name), None)
+    return element
+
+
+def _is_on(element: Any) -> bool:
+    return element is not None and _value(element).lower() not in _OFF
+
+
+class Docx:
+    """Makes markdown of one document.
+
+    ``read`` returns the bytes of a file of it and raises ``OSError``; ``key`` is an id for it.
+    """
+
+    def __init__(self, read: Callable[[str], bytes], names: frozenset[str], key: str) -> None:
+        self._read = read
+        self._names = names
+        self._key = key
+        self._html = MarkedHtml()
+        self._tally = Tally()
+        self._styles: dict[str, tuple[str, str]] = {}
+        """By the id of a style: its name, and the id of the one on which it is based."""
+        self._numbers: dict[str, dict[str, str]] = {}
+        """By the id of a list: the tag of each level."""
+        self._links: dict[str, str] = {}
+        self._notes: dict[str, str] = {}
+        """The texts of the footnotes that were met, by their labels."""
+        self._footnotes: dict[str, tuple[Any, str]] = {}
+        """By the kind and id of a note: its element, and the file with its links."""
+        self._field = self._address = ""
+        self.files: dict[str, Attachment] = {}
+        """The pictures, by their names in the document."""
+
+    def markdown(self, tally: Tally) -> str:
+        """Return the document as markdown; ``self.files`` are its pictures.
+
+        Raises:
+            OSError: it lacks its text, or is damaged.
+            ValueError: its XML is damaged or too large.
+        """
+        self._tally = tally
+        body = _child(self._parsed("word/document.xml"), "body")
+        if body is None:
+            raise ValueError("it has no text")
+        self._read_styles()
+        self._read_numbers()
+        self._links = self._relations("word/_rels/document.xml.rels")
+        for kind in ("footnote", "endnote"):
+            for note in self._optional(f"word/{kind}s.xml"):
+                links = f"word/_rels/{kind}s.xml.rels"
+                self._footnotes[kind[0] + _value(note, "id")] = note, links
+        text = self._html.markdown("".join(self._blocks(body)))
+        notes = (f"[^{label}]: {self._html.markdown(note)}" for label, note in self._notes.items())
+        return "\n\n".join([text, *(re.sub(r"\n+", "\n    ", note) for note in notes)])
+
+    def properties(self) -> dict[str, str]:
+        """Return the properties of the document by their names."""
+        found = self._optional("docProps/core.xml")
+        return {_name(one): str(one.text or "").strip() for one in found if _name(one)}
+
+    def _parsed(self, name: str) -> Any:
+        from lxml import etree
+
+        data = self._read(name)
+        if data.count(b"<") > _MAX_ELEMENTS:
+            raise ValueError(f"it has more than {_MAX_ELEMENTS:,} elements")
+        parser = etree.XMLParser(resolve_entities=False, no_network=True, remove_comments=True)
+        try:
+            root = etree.fromstring(data, parser)
+        except etree.XMLSyntaxError as error:
+            raise ValueError(f"its XML is damaged: {error.msg}") from error
+        if root.getroottree().docinfo.doctype:
+            raise ValueError("its XML has a DOCTYPE, which a document never has")
+        return root
+
+    def _optional(self, name: str) -> Any:
+        """Return the root of a file; an empty list if there is none or it is damaged."""
+        if name not in self._names:
+            return []
+        try:
+            return self._parsed(name)
+        except (OSError, ValueError):
+            return []
+
+    def _read_styles(self) -> None:
+        for style in self._optional("word/styles.xml"):
+            name, base = _child(style, "name"), _child(style, "basedOn")
+            self._styles[_value(style, "styleId")] = (
+                _value(name).lower() if name is not None else "",
+                _value(base) if base is not None else "",
+            )
+
+    def _read_numbers(self) -> None:
+        root, abstract = self._optional("word/numbering.xml"), dict[str, dict[str, str]]()
+        for one in root:
+            if _name(one) == "abstractNum":
+                levels = (level for level in one if _name(level) == "lvl")
+                abstract[_value(one, "abstractNumId")] = {
+                    _value(level, "ilvl"): _list_tag(_child(level, "numFmt")) for level in levels
+                }
+        for one in root:
+            if _name(one) == "num":
+                used = _child(one, "abstractNumId")
+                found = abstract.get(_value(used), {}) if used is not None else {}
+                self._numbers[_value(one, "numId")] = found
+
+    def _relations(self, name: str) -> dict[str, str]:
+        return {_value(one, "Id"): _value(one, "Target") for one in self._optional(name)}
+
+    def _style(self, style: str) -> str:
+        """Return the name of a style, or of the one it is based on, that has a meaning here."""
+        names = []
+        for _ in range(_MAX_STYLES):
+            name, base = self._styles.get(style, (style.lower(), ""))
+            names.append(name)
+            if not base:
+                break
+            style = base
+        known = (name for name in names if _HEADING.match(name) or name in _CODE_STYLES | _QUOTES)
+        return next(known, names[0])
+
+    def _blocks(self, parent: Any) -> Iterator[str]:
+        """Yield the blocks of an element as HTML; items of a list, code and quotes together."""
+        for (kind, _), group in groupby(self._parts(parent), key=lambda part: part[0]):
+            parts = [part[1] for part in group]
+            if kind == "list":
+                yield _lists(parts)
+            elif kind == "pre":
+                yield f"<pre><code>{chr(10).join(parts)}</code></pre>"
+            elif kind == "blockquote":
+                yield f"<blockquote>{''.join(f'<p>{part}</p>' for part in parts)}</blockquote>"
+            else:
+                yield from parts
+
+    def _parts(self, parent: Any) -> Iterator[tuple[tuple[str, int], Any]]:
+        """Yield the kind of each block, and what it is made of; others have kinds of their own."""
+        for number, child in enumerate(parent):
+            name = _name(child)
+            if name == "p":
+                kind, made = self._paragraph(child)
+                if made:
+                    yield (kind, 0 if kind in ("list", "pre", "blockquote") else number), made
+            elif name == "tbl":
+                self._tally.converted("table")
+                yield from self._table(child, number)
+            elif name == "sdt":
+                content = _child(child, "sdtContent")
+                yield from self._parts(content) if content is not None else ()
+            elif name in _TRANSPARENT:
+                yield from self._parts(child)
+            else:
+                self._count(name)
+
+    def _paragraph(self, element: Any) -> tuple[str, Any]:
+        """Return the kind of a paragraph, and its HTML; that of an item of a list has its level."""
+        properties = _child(element, "pPr")
+        style = _child(properties, "pStyle")
+        named = self._style(_value(style)) if style is not None else ""
+        runs = list(self._runs(element, frozenset()))
+        is_code = named in _CODE_STYLES or (
+            any(text.strip() for _, text in runs)
+            and all("code" in formats or not text.strip() for formats, text in runs)
+        )
+        if is_code:
+            self._tally.converted("line of code")
+            return "pre", "".join(text for _, text in runs).replace("<br>", "\n")
+        made = _joined(runs)
+        if not made.strip():
+            return "p", ""
+        if _CONTENTS.fullmatch(named):
+            self._tally.omitted("line of a table of contents")
+            return "p", ""
+        level, heading = self._level(properties), _HEADING.match(named)
+        if heading or named == "title" or level is not None:
+            self._tally.converted("heading")
+            number = min(6, level or (int(heading[1]) if heading else 1))
+            return "heading", f"<h{number}>{_without_bold(made)}</h{number}>"
+        number_id = _child(properties, "numPr", "numId")
+        task = _TASK.match(made)
+        if task is not None:
+            mark = self._html.task(task[1] != "\u2610")
+            self._tally.converted("task")
+            made = mark + made[task.end() :]
+        if task is not None or (number_id is not None and _value(number_id) != "0"):
+            self._tally.converted("list item")
+            depth = _value(_child(properties, "numPr", "ilvl")) if number_id is not None else "0"
+            levels = self._numbers.get(_value(number_id), {}) if number_id is not None else {}
+            tag = levels.get(depth, "ul")
+            return "list", (int(depth) if depth.isdecimal() else 0, tag, made)
+        self._tally.converted("paragraph")
+        return ("blockquote", made) if named in _QUOTES else ("p", f"<p>{made}</p>")
+
+    @staticmethod
+    def _level(properties: Any) -> int | None:
+        level = _child(properties, "outlineLvl")
+        value = _value(level) if level is not None else ""
+        return int(value) + 1 if value.isdecimal() and len(value) == 1 and value != "9" else None
+
+    def _runs(self, element: Any, formats: frozenset[str]) -> Iterator[tuple[frozenset[str], str]]:
+        """Yield the texts in an element as HTML, with the tags around them."""
+        for child in element:
+            name = _name(child)
+            if name == "r":
+                yield from self._runs(child, self._formats(child))
+            elif name == "hyperlink":
+                shown = _joined(list(self._runs(child, frozenset())))
+                yield frozenset(), self._linked(self._links.get(_value(child, "id"), ""), shown)
+            elif name == "sdt":
+                box = _child(child, "sdtPr", "checkbox")
+                if box is not None:
+                    yield frozenset(), "\u2612" if _is_on(_child(box, "checked")) else "\u2610"
+                else:
+                    yield from self._runs(child, formats)
+            elif name in ("drawing", "pict"):
+                yield from self._shapes(child)
+            elif name in _TRANSPARENT:
+                yield from self._runs(child, formats)
+            elif name == "fldChar":
+                self._begin_field(child)
+            else:
+                yield formats, self._text(child, name)
+
+    def _shapes(self, element: Any) -> Iterator[tuple[frozenset[str], str]]:
+        """Yield the pictures and the texts of a drawing."""
+        for child in element:
+            name = _name(child)
+            if name in ("pic", "imagedata"):
+                yield frozenset(), self._picture(child)
+            elif name == "txbxContent":
+                self._tally.converted("text box")
+                for paragraph in child.iter("{*}p"):
+                    yield from self._runs(paragraph, frozenset())
+                    yield frozenset(), "<br>"
+            else:
+                yield from self._shapes(child)
+
+    def _text(self, element: Any, name: str) -> str:
+        """Return a part of a run as HTML."""
+        if name == "t":
+            text = self._html.text(str(element.text or ""))
+            return self._linked(self._address, text) if self._address else text
+        if name in ("br", "cr"):
+            return "<br>"
+        if name == "tab":
+            return "\t"
+        if name == "noBreakHyphen":
+            return "-"
+        if name == "sym" and _value(element, "char").upper() in _SYMBOLS:
+            return _SYMBOLS[_value(element, "char").upper()]
+        if name in ("footnoteReference", "endnoteReference"):
+            return self._footnote(name[0], _value(element, "id"))
+        if name == "instrText":
+            self._field += str(element.text or "")
+        elif name in _OMITTED:
+            self._tally.omitted(_OMITTED[name])
+            words = element.iter("{*}t") if name.startswith("oMath") else ()
+            return self._html.text("".join(str(word.text or "") for word in words))
+        else:
+            self._count(name)
+        return ""
+
+    def _formats(self, run: Any) -> frozenset[str]:
+        properties = _child(run, "rPr")
+        if properties is None:
+            return frozenset()
+        found = {
+            _FORMATS[_name(one)] for one in properties if _name(one) in _FORMATS and _is_on(one)
+        }
+        style, fonts = _child(properties, "rStyle"), _child(properties, "rFonts")
+        if style is not None and self._style(_value(style)) in _CODE_STYLES:
+            return frozenset(("code",))
+        if fonts is not None and _value(fonts, "ascii").lower() in _CODE_FONTS:
+            return frozenset(("code",))
+        if style is not None and _value(style) == "Hyperlink":
+            found.discard("u")
+        return frozenset(found)
+
+    def _begin_field(self, element: Any) -> None:
+        """Note where a field begins and ends, of which links are one kind."""
+        kind = _value(element, "fldCharType")
+        match = _FIELD.match(self._field) if kind == "separate" else None
+        self._address = match[1] if match else ""
+        self._field = ""
+
+    def _linked(self, address: str, shown: str) -> str:
+        if not address.startswith(("http:", "https:", "mailto:")):
+            return shown
+        return f'<a href="{self._html.text(address)}">{shown}</a>'
+
+    def _footnote(self, kind: str, note_id: str) -> str:
+        label = note_id if kind == "f" else f"e{note_id}"
+        note, rels = self._footnotes.get(kind + note_id, (None, ""))
+        if note is None or not label.isalnum():
+            return ""
+        if label not in self._notes:
+            self._tally.converted("footnote")
+            self._notes[label] = ""  # it may refer to itself
+            links, self._links = self._links, self._relations(rels)
+            self._notes[label] = "".join(self._blocks(note))
+            self._links = links
+        return self._html.raw(f"[^{label}]")
+
+    def _picture(self, element: Any) -> str:
+        blip = next(element.iter("{*}blip"), None)
+        relation = _value(element, "id") if blip is None else _value(blip, "embed")
+        path = posixpath.normpath(posixpath.join("word", self._links.get(relation, "")))
+        path = path if path in self._names else path.removeprefix("word/").lstrip("/")
+        if path not in self._names:
+            self._tally.omitted("picture that the document lacks")
+            return ""
+        ref = f"{self._key}/{posixpath.basename(path)}"
+        if path not in self.files:
+            self._tally.converted("picture")
+            self.files[path] = Attachment(f"files/{ref}", GivenBytes(self._read(path)), (ref,))
+        return self._html.link(ref, "", is_embed=True)
+
+    def _table(self, table: Any, number: int) -> Iterator[tuple[tuple[str, int], Any]]:
+        """Yield a table; one of a single cell, which is there for its frame, as its blocks."""
+        rows = [[one for one in row if _name(one) == "tc"] for row in table if _name(row) == "tr"]
+        if len(rows) == 1 and len(rows[0]) == 1:
+            yield from self._parts(rows[0][0])
+            return
+        made = []
+        for index, row in enumerate(rows):
+            tag = "td" if index else "th"
+            cells = [f"<{tag}>{text}</{tag}>" for cell in row for text in self._cell(cell)]
+            made.append(f"<tr>{''.join(cells)}</tr>")
+        yield ("table", number), f"<table>{''.join(made)}</table>"
+
+    def _cell(self, cell: Any) -> Iterator[str]:
+        """Yield the text of a cell, and nothing for the further columns that it has."""
+        lines = (_joined(list(self._runs(one, frozenset()))) for one in cell.iter("{*}p"))
+        merged = _child(cell, "tcPr", "vMerge")
+        is_continued = merged is not None and _value(merged) != "restart"
+        yield "" if is_continued else "<br>".join(line for line in lines if line.strip())
+        span = _child(cell, "tcPr", "gridSpan")
+        value = _value(span) if span is not None else ""
+        yield from [""] * ((int(value) if value.isdecimal() and len(value) < 3 else 1) - 1)
+
+    def _count(self, name: str) -> None:
+        if name and name not in _IGNORED:
+            self._tally.omitted(f"element {name}")
+
+
+def _list_tag(form: Any) -> str:
+    return "ul" if form is None or _value(form) in ("bullet", "none", "") else "ol"
+
+
+def _joined(runs: list[tuple[frozenset[str], str]]) -> str:
+    """Return texts with their tags, those of one form together."""
+    made = []
+    for formats, group in groupby(runs, key=lambda run: run[0]):
+        text = "".join(part for _, part in group)
+        core = text.strip()
+        if core and formats:
+            start = text[: len(text) - len(text.lstrip())]
+            end = text[len(text.rstrip()) :]
+            for tag in sorted(formats):
+                core = f"<{tag}>{core}</{tag}>"
+            text = start + core + end
+        made.append(text)
+    return "".join(made)
+
+
+def _without_bold(made: str) -> str:
+    return re.sub(r"</?b>", "", made)
+
+
+def _lists(items: list[tuple[int, str, str]]) -> str:
+    """Return lists, of which each item has a level, the tag of its list and its HTML."""
+    made: list[str] = []
+    tags: list[str] = []
+    for level, tag, inner in items:
+        level = min(level, len(tags), _MAX_LEVEL)
+        while len(tags) > level + 1:
+            made.append(f"</li></{tags.pop()}>")
+        if len(tags) == level + 1:
+            made.append("</li>")
+            if tags[-1] != tag:
+                made.append(f"</{tags.pop()}>")
+        if len(tags) == level:
+            made.append(f"<{tag}>")
+            tags.append(tag)
+        made.append(f"<li>{inner}")
+    made += (f"</li></{tag}>" for tag in reversed(tags))
+    return "".join(made)

@@ -1,0 +1,265 @@
+"""Import of Joplin's exports: JEX, a tar of items, or "RAW", a folder of the same.
+
+An item is ``ID.md``: the title, the text and a last paragraph of ``key: value`` lines, of which
+``type_`` is 1 for a note, 2 for a notebook, 4 for a file, 5 for a tag and 6 for a tag of a note.
+Files are ``resources/ID.ext``, and links are ``:/ID`` (Joplin 3;
+https://joplinapp.org/help/api/references/rest_api, and the source of its class ``BaseItem``).
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections import Counter
+from collections.abc import Collection, Iterator
+from typing import NamedTuple
+
+from memvault import clock
+from memvault.importers import html_markdown, records, values
+from memvault.importers.items import (
+    Attachment,
+    ImportedNote,
+    Item,
+    StoredBytes,
+    Unreadable,
+    note_path,
+)
+from memvault.importers.kinds import NO, SURE
+from memvault.importers.source import MAX_FILE, Source
+from memvault.lazy_pattern import lazy_pattern
+from memvault.vault.markdown import replace_outside_code
+
+_ITEM = lazy_pattern(r"(?:.*/)?([0-9a-fA-F]{32})\.md")
+_FILE = lazy_pattern(r"(?:.*/)?resources/([0-9a-fA-F]{32})(?:\.[^/]*)?")
+_SIGN = lazy_pattern(r"(?:\A|\n)type_: *\d+\s*\Z")
+_LINK = lazy_pattern(
+    r"(!?)\[([^\[\]\n]*)\]\(<?(?::/|joplin://x-callback-url/openNote\?id=)([0-9a-fA-F]{32})"
+    r"(?:#[^\s()<>]*)?>?(?:[ \t]+[\"'][^\"'\n]*[\"'])?\)"
+)
+_IMAGE = lazy_pattern(r"<img\b[^<>]*?\bsrc=[\"']?:/([0-9a-fA-F]{32})\b[^<>]*>", re.IGNORECASE)
+_MAX_SNIFFED, _SNIFFED = 20, 1 << 16
+_MAX_DEPTH = 50
+_NOTE, _NOTEBOOK, _RESOURCE, _TAG, _NOTE_TAG = "1", "2", "4", "5", "6"
+_TYPES = {_NOTE: "note", _NOTEBOOK: "notebook", _RESOURCE: "resource", _TAG: "tag"}
+_OTHER_TYPES = {
+    "8": "setting",
+    "9": "master key",
+    "10": "item change",
+    "12": "migration",
+    "13": "revision",
+    "15": "smart filter",
+    "16": "command",
+}
+_HTML = "2"
+_USED = frozenset(
+    (
+        *("id", "parent_id", "type_", "created_time", "updated_time", "user_created_time"),
+        *("user_updated_time", "is_conflict", "latitude", "longitude", "altitude", "author"),
+        *("source_url", "is_todo", "todo_due", "todo_completed", "markup_language"),
+        *("encryption_applied", "deleted_time"),
+        # of the program itself
+        *("source", "source_application", "order", "is_shared", "share_id", "master_key_id"),
+        *("encryption_cipher_text", "encryption_blob_encrypted", "conflict_original_id"),
+        *("mime", "filename", "file_extension", "size", "blob_updated_time", "note_id", "tag_id"),
+        *("ocr_status", "ocr_driver_id", "selected_folder_id"),
+    )
+)
+
+
+class _JoplinItem(NamedTuple):
+    """An item: its title, its text and its properties."""
+
+    title: str
+    text: str
+    properties: dict[str, str]
+
+    def get(self, key: str) -> str:
+        """Return a property; empty if it has none, or 0."""
+        value = self.properties.get(key, "")
+        return "" if not value.strip("0.") else value
+
+
+def recognise(source: Source) -> int:
+    """Return ``SURE`` if most markdown files have an id as their name, and some a type."""
+    items = _items(source)
+    if not items or len(items) * 2 <= len(source.named(".md")):
+        return NO
+    heads = (source.head(name, _SNIFFED) for name in items[:_MAX_SNIFFED])
+    return SURE if any(_SIGN.search(head.decode("utf-8", "replace")) for head in heads) else NO
+
+
+def _items(source: Source) -> list[str]:
+    return [name for name in source.named(".md") if _ITEM.fullmatch(name)]
+
+
+def claims(source: Source) -> Collection[str]:
+    """Return the names of the items and files."""
+    return [*_items(source), *(name for name in source.names if _FILE.fullmatch(name))]
+
+
+def read(source: Source) -> Iterator[Item]:
+    """Yield the files and the notes, without those in the trash."""
+    export = _JoplinExport(source)
+    files = [name for name in source.names if _FILE.fullmatch(name)]
+    for name in files:
+        yield from records.items_of(name, export.file, name)
+    found = {str(match[1]).lower() for match in map(_FILE.fullmatch, files) if match}
+    for item_id, resource in export.resources.items():
+        if item_id not in found:
+            yield Unreadable(resource.title or item_id, "the export lacks the file")
+    for name in _items(source):
+        yield from records.items_of(name, export.item, name)
+
+
+def _parsed(data: bytes) -> _JoplinItem:
+    """Return an item.
+
+    Raises:
+        ValueError: it has no type.
+    """
+    text = data.decode("utf-8-sig", "replace").replace("\r\n", "\n").rstrip()
+    before, _, last = text.rpartition("\n\n")
+    pairs = (line.partition(":") for line in last.split("\n"))
+    properties = {key.strip(): value.strip() for key, _, value in pairs}
+    if not properties.get("type_"):
+        raise ValueError("it is not an item of Joplin: it has no type_")
+    title, _, body = before.partition("\n\n")
+    return _JoplinItem(" ".join(title.split()), body, properties)
+
+
+class _JoplinExport:
+    """What the items say of each other: notebooks, tags and files, by their ids."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._notebooks: dict[str, _JoplinItem] = {}
+        self._tags: dict[str, str] = {}
+        self._tags_of: dict[str, list[str]] = {}
+        self._seen: Counter[str] = Counter()
+        self.resources: dict[str, _JoplinItem] = {}
+        self._paths: dict[str, str] = {}
+        """By the folded path of a file: its id."""
+        for name in _items(source):
+            try:
+                self._add(_parsed(source.read(name)))
+            except (OSError, ValueError):  # which is listed when the items are read
+                continue
+
+    def _add(self, item: _JoplinItem) -> None:
+        item_id, kind = item.properties.get("id", "").lower(), item.properties["type_"]
+        if item.get("encryption_applied"):
+            return
+        if kind == _NOTEBOOK:
+            self._notebooks[item_id] = item._replace(text="")
+        elif kind == _TAG:
+            self._tags[item_id] = values.tag(item.title)
+        elif kind == _RESOURCE:
+            self.resources[item_id] = item._replace(text="")
+        elif kind == _NOTE_TAG:
+            note, tag = (item.properties.get(key, "").lower() for key in ("note_id", "tag_id"))
+            self._tags_of.setdefault(note, []).append(tag)
+
+    def file(self, name: str) -> Item:
+        """Return a file, whose name is that of its item."""
+        if self._source.size(name) > MAX_FILE:
+            return Unreadable(name, f"larger than {MAX_FILE >> 20} MB")
+        match = _FILE.fullmatch(name)
+        assert match is not None
+        item_id = match[1].lower()
+        item = self.resources.get(item_id)
+        base = posixpath.basename(name)
+        if item is not None:
+            if item.get("encryption_blob_encrypted"):
+                return Unreadable(item.title or name, _ENCRYPTED)
+            title = item.title or item.properties.get("filename", "") or base
+            ending = posixpath.splitext(base)[1]
+            base = title if posixpath.splitext(title)[1] else title + ending
+        base = base.replace("/", "-")
+        ways = (base, f"{item_id[:8]}-{base}", f"{item_id}-{base}")
+        path = next(
+            path
+            for path in (f"resources/{way}" for way in ways)
+            if self._paths.setdefault(path.casefold(), item_id) == item_id
+        )
+        return Attachment(path, StoredBytes(self._source.read, name), (item_id,))
+
+    def item(self, name: str) -> Item | None:
+        """Return the note that an item is, and count the item."""
+        item, tally = _parsed(self._source.read(name)), self._source.tally
+        kind = item.properties["type_"]
+        if item.get("encryption_applied"):
+            return Unreadable(name, _ENCRYPTED)
+        if kind == _NOTE_TAG:
+            return None
+        if kind not in _TYPES:
+            tally.omitted(_OTHER_TYPES.get(kind, f"item of type {kind}"))
+            return None
+        if item.get("deleted_time"):
+            tally.omitted(f"{_TYPES[kind]} in the trash")
+            return None
+        used = {key: item.get(key) for key in item.properties if item.properties[key] != "{}"}
+        tally.properties(_TYPES[kind], used, _USED)
+        tally.converted(_TYPES[kind])
+        return self._note(name, item) if kind == _NOTE else None
+
+    def _note(self, name: str, item: _JoplinItem) -> ImportedNote:
+        match = _ITEM.fullmatch(name)
+        assert match is not None
+        item_id = (item.get("id") or match[1]).lower()
+        tags = [self._tags[tag] for tag in self._tags_of.get(item_id, ()) if tag in self._tags]
+        header = {
+            "title": item.title or "Untitled",
+            "tags": [*tags, "conflict"] if item.get("is_conflict") else tags,
+            "created": _time(item, "user_created_time", "created_time"),
+            "modified": _time(item, "user_updated_time", "updated_time"),
+            "source": item.get("source_url"),
+            **{key: item.get(key) for key in ("author", "latitude", "longitude", "altitude")},
+        }
+        text = item.text
+        if item.get("markup_language") == _HTML:
+            text = html_markdown.markdown(text)
+        text = replace_outside_code(_IMAGE, self._embed, text)
+        text = replace_outside_code(_LINK, self._link, text)
+        if item.get("is_todo"):
+            text = f"{_task(item)}\n\n{text}"
+        path = note_path(item.title or "Untitled", *self._folders(item))
+        key = values.numbered(item_id, self._seen)
+        return ImportedNote(key, path, values.body(text), header, (item_id,))
+
+    def _folders(self, item: _JoplinItem) -> list[str]:
+        """Return the titles of the notebooks that an item is in, outermost first."""
+        folders: list[str] = []
+        while len(folders) < _MAX_DEPTH:
+            notebook = self._notebooks.get(item.properties.get("parent_id", "").lower())
+            if notebook is None:
+                break
+            folders.insert(0, notebook.title or "Untitled")
+            item = notebook
+        return folders
+
+    def _embed(self, match: re.Match[str]) -> str:
+        return values.id_link(match[1].lower(), "", match, is_embed=True)
+
+    def _link(self, match: re.Match[str]) -> str:
+        item_id = match[3].lower()
+        shown = match[2]
+        if not shown.strip() and item_id in self.resources:
+            shown = self.resources[item_id].title
+        return values.id_link(item_id, shown, match, bool(match[1]))
+
+
+_ENCRYPTED = "it is encrypted: turn off encryption in Joplin, and export again"
+
+
+def _time(item: _JoplinItem, *keys: str) -> str:
+    """Return the first time that an item has."""
+    times = (values.parsed_time(item.get(key)) for key in keys)
+    return next(filter(None, times), "")
+
+
+def _task(item: _JoplinItem) -> str:
+    """Return a to-do as a task."""
+    mark = "x" if item.get("todo_completed") else " "
+    due = values.time_of(item.get("todo_due"), 1e-3)
+    day = f" 📅 {clock.local(due)}" if due else ""
+    return f"- [{mark}] {item.title or 'Untitled'}{day}"

@@ -1,0 +1,183 @@
+"""Documents of the editor Lexical, in which Standard Notes keeps its Super notes, as markdown.
+
+A node has a ``type`` and mostly ``children``; text has a ``format`` of bits (Lexical 0.30, and
+Standard Notes' own nodes in its packages/web, Components/SuperEditor).
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Callable
+from typing import Any
+
+from memvault.importers import values
+from memvault.importers.items import Attachment, GivenBytes
+from memvault.importers.marked_html import MarkedHtml
+from memvault.importers.tally import Tally
+
+_FORMATS = (
+    *((1, "b"), (2, "i"), (4, "del"), (8, "u"), (16, "code"), (32, "sub"), (64, "sup")),
+    (128, "mark"),
+)
+_BLOCKS = {
+    "paragraph": "p",
+    "quote": "blockquote",
+    "table": "table",
+    "tablerow": "tr",
+    "collapsible-container": "div",
+    "collapsible-title": "p",
+    "collapsible-content": "div",
+}
+_HEADINGS = frozenset(("h1", "h2", "h3", "h4", "h5", "h6"))
+_TRANSPARENT = frozenset(("root", "mark", "overflow"))
+_MAX_URL = 10_000
+
+
+class LexicalDocument:
+    """Makes markdown of a document.
+
+    ``linked`` are the ids of the items that it links to, ``files`` the files within it.
+    """
+
+    def __init__(self, tally: Tally, key: str, titles: dict[str, str]) -> None:
+        self._tally = tally
+        self._key = key
+        self._titles = titles
+        self._html = MarkedHtml()
+        self.linked: set[str] = set()
+        self.files: list[Attachment] = []
+        self._writers: dict[str, Callable[[dict[str, Any]], str]] = {
+            "text": self._text,
+            "code-highlight": self._plain,
+            "hashtag": self._plain,
+            "tab": lambda _: "\t",
+            "linebreak": lambda _: "<br>",
+            "horizontalrule": lambda _: "<hr>",
+            "heading": self._heading,
+            "list": self._list,
+            "code": self._code,
+            "link": self._link,
+            "autolink": self._link,
+            "tablecell": self._cell,
+            "snbubble": lambda node: self._item(node, "itemUuid", False),
+            "snfile": lambda node: self._item(node, "fileUuid", True),
+            "unencrypted-image": self._image,
+            "inline-file": self._file,
+            "youtube": lambda node: self._site(node, "videoID", "https://www.youtube.com/watch?v="),
+            "tweet": lambda node: self._site(node, "id", "https://x.com/i/status/"),
+        }
+
+    def markdown(self, root: dict[str, Any]) -> str:
+        """Return the document as markdown.
+
+        Raises:
+            ValueError: it is too large.
+        """
+        return self._html.markdown(self._node(root))
+
+    def _node(self, node: Any) -> str:
+        if not isinstance(node, dict):
+            return ""
+        kind = values.text(node.get("type"))
+        if kind in self._writers:
+            return self._writers[kind](node)
+        inner = self._children(node)
+        if kind in _BLOCKS:
+            return f"<{_BLOCKS[kind]}>{inner}</{_BLOCKS[kind]}>"
+        if kind not in _TRANSPARENT:
+            self._tally.omitted(f"super node {kind or 'without a type'}")
+        return inner
+
+    def _children(self, node: dict[str, Any]) -> str:
+        return "".join(map(self._node, _nodes(node)))
+
+    def _plain(self, node: dict[str, Any]) -> str:
+        return self._html.text(values.text(node.get("text")))
+
+    def _text(self, node: dict[str, Any]) -> str:
+        text, bits = self._plain(node), node.get("format")
+        for bit, tag in _FORMATS:
+            if isinstance(bits, int) and bits & bit and text.strip():
+                text = f"<{tag}>{text}</{tag}>"
+        return text
+
+    def _heading(self, node: dict[str, Any]) -> str:
+        tag = node.get("tag")
+        tag = tag if tag in _HEADINGS else "h2"
+        return f"<{tag}>{self._children(node)}</{tag}>"
+
+    def _list(self, node: dict[str, Any]) -> str:
+        """Return a list; an item of lists only is a part of the item before it."""
+        kind, items = node.get("listType"), list[str]()
+        for child in _nodes(node):
+            inner = self._children(child)
+            if items and all(one.get("type") == "list" for one in _nodes(child)):
+                items[-1] += inner
+            else:
+                mark = self._html.task(bool(child.get("checked"))) if kind == "check" else ""
+                items.append(mark + inner)
+        tag, start = ("ol", node.get("start")) if kind == "number" else ("ul", None)
+        opened = f'<ol start="{start}">' if isinstance(start, int) else f"<{tag}>"
+        return opened + "".join(f"<li>{item}</li>" for item in items) + f"</{tag}>"
+
+    def _code(self, node: dict[str, Any]) -> str:
+        language = self._html.text("".join(values.text(node.get("language")).split()))
+        lines = self._children(node).replace("<br>", "\n")
+        return f'<pre><code class="language-{language}">{lines}</code></pre>'
+
+    def _link(self, node: dict[str, Any]) -> str:
+        return self._address(values.text(node.get("url")), self._children(node))
+
+    def _address(self, url: str, shown: str) -> str:
+        if not url.startswith(("http:", "https:", "mailto:")):
+            return shown
+        return f'<a href="{self._html.text(url)}">{shown}</a>'
+
+    def _cell(self, node: dict[str, Any]) -> str:
+        tag = "th" if node.get("headerState") else "td"
+        return f"<{tag}>{self._children(node)}</{tag}>"
+
+    def _item(self, node: dict[str, Any], key: str, is_file: bool) -> str:
+        item_id = values.text(node.get(key))
+        title = self._titles.get(item_id, "")
+        if not title:
+            self._tally.omitted("super node for an item that the backup lacks")
+            return ""
+        self.linked.add(item_id)
+        link = self._html.text(title) if is_file else self._html.link(item_id, title)
+        return f"<p>{link}</p>" if is_file else link
+
+    def _image(self, node: dict[str, Any]) -> str:
+        src, alt = values.text(node.get("src")), self._html.text(values.text(node.get("alt")))
+        if not src.startswith(("http:", "https:")) or len(src) > _MAX_URL:
+            self._tally.omitted("super node unencrypted-image without an address")
+            return ""
+        return f'<img src="{self._html.text(src)}" alt="{alt}">'
+
+    def _file(self, node: dict[str, Any]) -> str:
+        """Return the embed of a file that is in the text as a data address."""
+        start, _, data = values.text(node.get("src")).partition(",")
+        try:
+            content = base64.b64decode(data, validate=True)
+        except binascii.Error:
+            content = b""
+        if not content or not start.endswith(";base64"):
+            self._tally.omitted("super node inline-file without its bytes")
+            return ""
+        name = values.text(node.get("fileName")) or "file"
+        ref = f"{self._key}-{len(self.files) + 1}"
+        path = f"files/{ref}/{name.replace('/', '-')}"
+        self.files.append(Attachment(path, GivenBytes(content), (ref,)))
+        return f"<p>{self._html.link(ref, '', is_embed=True)}</p>"
+
+    def _site(self, node: dict[str, Any], key: str, site: str) -> str:
+        url = site + values.text(node.get(key))
+        return f"<p>{self._address(url, self._html.text(url))}</p>"
+
+
+def _nodes(node: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the children of a node."""
+    children = node.get("children")
+    listed = children if isinstance(children, list) else []
+    return [child for child in listed if isinstance(child, dict)]

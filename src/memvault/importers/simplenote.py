@@ -1,0 +1,130 @@
+"""Import of Simplenote's export: ``source/notes.json`` in its zip.
+
+The file has ``activeNotes`` and ``trashedNotes``, objects with ``content``, whose first line is the
+title, ``markdown`` if the text is markdown, ``tags`` and times. The ``.txt`` files of the zip are
+copies of the notes (the source of its program for desktops, lib/utils/export, version 2.23).
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections import Counter
+from collections.abc import Collection, Iterator
+from typing import Any
+
+from memvault.importers import json_source, plain_text, records, values
+from memvault.importers.items import ImportedNote, Item, Unreadable, note_path
+from memvault.importers.kinds import NO, SURE
+from memvault.importers.source import Source
+from memvault.lazy_pattern import lazy_pattern
+from memvault.vault.markdown import replace_outside_code
+
+_SIGN = b'"activeNotes"'
+_NAME = "notes.json"
+_LINK = lazy_pattern(
+    r"\[([^\[\]\n]*)\]\(simplenote://note/([\w.~%-]+)\)|simplenote://note/([\w.~-]+)"
+)
+_TASK = lazy_pattern(r"([ \t]*[-*+] \[[ xX]\])(?:[ \t]+|\Z)")
+_HEADING = lazy_pattern(r"\A#++[ \t]++")
+_MARK = "\ue000"
+"""What surrounds a link's number while the text is escaped; no text has this private character."""
+_MARKED = lazy_pattern("\ue000([0-9]+)\ue000")
+_MAX_TITLE = 100
+_USED = frozenset(
+    (
+        *("id", "content", "creationDate", "lastModified", "markdown", "pinned", "tags"),
+        *("publicURL", "systemTags", "deleted"),
+    )
+)
+
+
+def recognise(source: Source) -> int:
+    """Return ``SURE`` if there is a file of notes."""
+    return SURE if _files(source) else NO
+
+
+def _files(source: Source) -> list[str]:
+    names = (name for name in source.named(_NAME) if posixpath.basename(name).lower() == _NAME)
+    return [name for name in names if _SIGN in source.head(name)]
+
+
+def claims(source: Source) -> Collection[str]:
+    """Return the names of the files of notes, and of the copies of the notes."""
+    found = _files(source)
+    folders = {posixpath.dirname(posixpath.dirname(name)) for name in found}
+    folders |= {posixpath.join(folder, "trash") for folder in folders}
+    copies = (name for name in source.named(".txt") if posixpath.dirname(name) in folders)
+    return [*found, *copies]
+
+
+def read(source: Source) -> Iterator[Item]:
+    """Yield the notes, without those in the trash."""
+    seen: Counter[str] = Counter()
+    for name in _files(source):
+        for found in json_source.objects(source, name, "activeNotes"):
+            if isinstance(found, Unreadable):
+                yield found
+            else:
+                yield from records.items_of(found[0], _note, source, seen, *found)
+        for _ in json_source.array_items(source, name, "trashedNotes"):
+            source.tally.omitted("note in the trash")
+
+
+def _note(
+    source: Source, seen: Counter[str], place: str, entry: dict[str, Any]
+) -> ImportedNote | Unreadable:
+    content = entry.get("content")
+    if not isinstance(content, str):
+        return Unreadable(place, "a note without text")
+    source.tally.properties("note", entry, _USED)
+    source.tally.converted("note")
+    text = content.replace("\r\n", "\n").replace("\r", "\n").replace(_MARK, "")
+    flags = _texts(entry, "systemTags")
+    is_markdown = bool(entry.get("markdown")) or "markdown" in flags
+    first = next(filter(str.strip, text.split("\n")), "")
+    title = values.line(_HEADING.sub("", first, 1) if is_markdown else first)[:_MAX_TITLE]
+    tags = [values.tag(tag) for tag in _texts(entry, "tags")]
+    if entry.get("pinned") or "pinned" in flags:
+        tags.append("pinned")
+    header = {
+        "title": title.strip() or "Untitled",
+        "tags": [tag for tag in tags if tag],
+        "created": values.parsed_time(entry.get("creationDate")),
+        "modified": values.parsed_time(entry.get("lastModified")),
+        "source": values.text(entry.get("publicURL")),
+    }
+    key = values.text(entry.get("id")) or f"{header['created']} {title}"
+    text = replace_outside_code(_LINK, _link, text) if is_markdown else _plain(text)
+    own = values.numbered(key, seen)
+    return ImportedNote(own, note_path(str(header["title"])), values.body(text), header, (key,))
+
+
+def _texts(entry: dict[str, Any], key: str) -> list[str]:
+    listed = entry.get(key)
+    return [text for text in listed if isinstance(text, str)] if isinstance(listed, list) else []
+
+
+def _link(match: re.Match[str]) -> str:
+    shown = match[1] if match[3] is None else ""
+    return values.id_link(match[2] or match[3], shown, match)
+
+
+def _plain(text: str) -> str:
+    """Return plain text as markdown; tasks and links to notes, which it may have, stay."""
+    found: list[str] = []
+
+    def marked(match: re.Match[str]) -> str:
+        found.append(_link(match))
+        return f"{_MARK}{len(found) - 1}{_MARK}"
+
+    lines: list[str] = []
+    is_after_task = False
+    for line in _LINK.sub(marked, text).split("\n"):
+        task = _TASK.match(line)
+        if is_after_task and task is None and line.strip():
+            lines.append("")  # the line is no part of the task
+        is_after_task = task is not None
+        rest = plain_text.escaped(line[task.end() :] if task else line)
+        lines.append(f"{task[1]} {rest}" if task else rest)
+    return _MARKED.sub(lambda match: found[int(match[1])], "\n".join(lines)).strip("\n")

@@ -1,0 +1,292 @@
+"""Import of a decrypted backup of Standard Notes.
+
+The zip has ``Standard Notes Backup and Import File.txt``, an object with ``items``: notes, tags and
+others with ``uuid``, ``content_type``, ``content`` and times. The type of a note says what its text
+is. ``Items/`` has copies (format 004; the source of its packages/web and packages/features).
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections import Counter
+from collections.abc import Collection, Iterator
+from typing import Any
+
+from memvault.importers import html_markdown, json_source, plain_text, records, values
+from memvault.importers.items import ImportedNote, Item, Unreadable, note_path
+from memvault.importers.kinds import NO, SURE
+from memvault.importers.lexical import LexicalDocument
+from memvault.importers.source import Source
+from memvault.lazy_pattern import lazy_pattern
+
+_NAMED = "standard notes backup"
+_SIGNS = (b'"items"', b'"content_type"')
+_MAX_SNIFFED, _SNIFFED = 20, 1 << 16
+_MAX_DEPTH = 20
+_MAX_CELLS = 100_000
+_ENCRYPTED = "{} of its items are encrypted: export a decrypted backup in Preferences, Backups"
+_AUTHENTICATOR = "an authenticator's note: its keys are secrets, which are not imported"
+_UUID = lazy_pattern(r"[\w-]{1,100}")
+_FLAGS = ("pinned", "archived", "protected", "starred")
+_EDITORS = {
+    "code-editor": "code",
+    "code-pro": "code",
+    "bold-editor": "rich-text",
+    "plus-editor": "rich-text",
+    "token-vault": "authentication",
+    "spreadsheets": "spreadsheet",
+    "standard-sheets": "spreadsheet",
+    "simple-task-editor": "task",
+    "advanced-checklist": "task",
+    "super-editor": "super",
+}
+"""The type of a note by the last part of the identifier of its editor."""
+_USED = frozenset(
+    (
+        *("title", "text", "references", "appData", "noteType", "editorIdentifier", "trashed"),
+        *(*_FLAGS, "conflict_of", "preview_plain", "preview_html", "hidePreview", "spellcheck"),
+        *("locked", "editorWidth", "prefersPlainEditor", "mobilePrefersPlainEditor"),
+    )
+)
+_LATEST = "1970-01-02"
+"""Times before this day are those of items that were never synced."""
+
+
+def recognise(source: Source) -> int:
+    """Return ``SURE`` if there is a backup."""
+    return SURE if _files(source) else NO
+
+
+def _files(source: Source) -> list[str]:
+    names = source.named(".txt", ".json")
+    named = [name for name in names if _NAMED in posixpath.basename(name).lower()]
+    for name in named or names[:_MAX_SNIFFED]:
+        head = source.head(name, _SNIFFED)
+        if head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{") and all(
+            sign in head for sign in _SIGNS
+        ):
+            return [name]
+    return []
+
+
+def claims(source: Source) -> Collection[str]:
+    """Return the name of the backup, and those of the copies of the items."""
+    found = _files(source)
+    folders = tuple(posixpath.join(posixpath.dirname(name), "Items/") for name in found)
+    return [*found, *(name for name in source.names if folders and name.startswith(folders))]
+
+
+def read(source: Source) -> Iterator[Item]:
+    """Yield the notes, without those in the trash, and list the files, which no backup has."""
+    for name in _files(source):
+        backup = _Backup(source)
+        encrypted = 0
+        for entry in json_source.array_items(source, name, "items"):
+            if isinstance(entry, dict):
+                records.items_of(name, backup.add, entry)
+        for found in json_source.objects(source, name, "items"):
+            if isinstance(found, Unreadable):
+                yield found
+            elif isinstance(found[1].get("content"), str):
+                encrypted += 1
+            else:
+                yield from records.items_of(found[0], backup.items, *found)
+        if encrypted:
+            yield Unreadable(name, _ENCRYPTED.format(encrypted))
+
+
+class _Backup:
+    """What the items say of each other: titles, and tags with those that they are in."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._seen: Counter[str] = Counter()
+        self._titles: dict[str, str] = {}
+        self._parents: dict[str, str] = {}
+        self._tags_of: dict[str, list[str]] = {}
+
+    def add(self, entry: dict[str, Any]) -> None:
+        """Add an item of the first reading."""
+        item_id, kind, content = _parts(entry)
+        if not item_id or entry.get("deleted"):
+            return
+        if kind in ("Note", "Tag", "File"):
+            self._titles[item_id] = values.line(content.get("title") or content.get("name"))
+        if kind == "Tag":
+            for reference in _objects(content, "references"):
+                other = values.text(reference.get("uuid"))
+                if reference.get("content_type") == "Tag":
+                    self._parents[item_id] = other
+                else:
+                    self._tags_of.setdefault(other, []).append(item_id)
+
+    def items(self, place: str, entry: dict[str, Any]) -> Iterator[Item]:
+        """Yield what an item becomes, and count it."""
+        tally = self._source.tally
+        item_id, kind, content = _parts(entry)
+        if entry.get("deleted") or content.get("trashed"):
+            tally.omitted(f"{kind.lower()} in the trash")
+        elif kind == "Tag":
+            tally.converted("tag")
+        elif kind == "File":
+            tally.omitted("file")
+            title = values.line(content.get("name")) or place
+            yield Unreadable(title, "a backup has no files: download it in Standard Notes")
+        elif kind != "Note":
+            tally.omitted(f"item {kind}")
+        elif not item_id:
+            yield Unreadable(place, "a note without an id")
+        else:
+            yield from self._note(item_id, entry, content)
+
+    def _note(self, item_id: str, entry: dict[str, Any], content: dict[str, Any]) -> Iterator[Item]:
+        title = values.line(content.get("title")) or "Untitled"
+        text = values.text(content.get("text"))
+        kind = _type_of(content, text)
+        if kind == "authentication":
+            yield Unreadable(title, _AUTHENTICATOR)
+            return
+        self._source.tally.properties("note", content, _USED)
+        key = values.numbered(item_id, self._seen)
+        document = LexicalDocument(self._source.tally, key, self._titles)
+        if kind == "super":
+            root = json_source.parse(text or '{"root": {}}')
+            text = document.markdown(root["root"])
+            yield from document.files
+        else:
+            text = _markdown(text, kind)
+        links = [
+            values.id_link(other, self._titles[other])
+            for other in self._linked(content)
+            if other not in document.linked
+        ]
+        linked = f"Linked notes: {', '.join(links)}" if links else ""
+        text = "\n\n".join(filter(None, [text, linked]))
+        tags = [self._tag(tag) for tag in self._tags_of.get(item_id, ())]
+        own = _object(_object(content, "appData"), "org.standardnotes.sn")
+        tags += [flag for flag in _FLAGS if content.get(flag) or own.get(flag)]
+        tags += ["conflict"] if content.get("conflict_of") else []
+        header = {
+            "title": title,
+            "tags": list(dict.fromkeys(filter(None, tags))),
+            "created": _time(entry.get("created_at")),
+            "modified": _time(own.get("client_updated_at")) or _time(entry.get("updated_at")),
+        }
+        self._source.tally.converted(f"{kind} note")
+        yield ImportedNote(key, note_path(title), values.body(text), header, (item_id,))
+
+    def _linked(self, content: dict[str, Any]) -> Iterator[str]:
+        """Yield the ids of the notes that a note refers to."""
+        for reference in _objects(content, "references"):
+            other = values.text(reference.get("uuid"))
+            if reference.get("content_type") == "Note" and self._titles.get(other):
+                yield other
+
+    def _tag(self, tag: str) -> str:
+        """Return the name of a tag with those of the tags that it is in."""
+        names: list[str] = []
+        while tag and len(names) < _MAX_DEPTH:
+            names.insert(0, values.tag(self._titles.get(tag, "")))
+            tag = self._parents.get(tag, "")
+        return "/".join(filter(None, names))
+
+
+def _object(entry: dict[str, Any], key: str) -> dict[str, Any]:
+    found = entry.get(key)
+    return found if isinstance(found, dict) else {}
+
+
+def _objects(entry: dict[str, Any], key: str) -> list[dict[str, Any]]:
+    listed = entry.get(key)
+    listed = listed if isinstance(listed, list) else []
+    return [one for one in listed if isinstance(one, dict)]
+
+
+def _parts(entry: dict[str, Any]) -> tuple[str, str, dict[str, Any]]:
+    """Return an item's id, type and content."""
+    item_id = values.text(entry.get("uuid"))
+    kind = values.text(entry.get("content_type"))
+    return item_id if _UUID.fullmatch(item_id) else "", kind, _object(entry, "content")
+
+
+def _time(value: object) -> str:
+    time = values.parsed_time(value)
+    return time if time >= _LATEST else ""
+
+
+def _type_of(content: dict[str, Any], text: str) -> str:
+    """Return the type of a note, also of one that was written before notes had types."""
+    kind = values.text(content.get("noteType"))
+    if kind in ("", "unknown"):
+        editor = values.text(content.get("editorIdentifier")).rpartition(".")[2]
+        kind = "markdown" if "markdown" in editor else _EDITORS.get(editor, kind)
+    start = text[:200]
+    if start.startswith('{"root":{'):
+        return "super"
+    is_secret = start.startswith("[{") and '"secret"' in text and '"service"' in text
+    return "authentication" if is_secret else kind or "plain-text"
+
+
+def _markdown(text: str, kind: str) -> str:
+    """Return the text of a note of a type as markdown."""
+    if kind == "markdown":
+        return text
+    if kind == "rich-text":
+        return html_markdown.markdown(text)
+    if kind == "code":
+        return _fenced(text)
+    if kind == "task":
+        return _tasks(text)
+    if kind == "spreadsheet":
+        return _tables(text)
+    return plain_text.escaped(text)
+
+
+def _fenced(text: str) -> str:
+    fence = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
+    return f"{fence}\n{text}\n{fence}"
+
+
+def _tasks(text: str) -> str:
+    """Return a checklist, which the newer of two editors writes as JSON, the other as markdown."""
+    if not text.lstrip().startswith("{"):
+        return text
+    parts = []
+    for group in _objects(json_source.parse(text), "groups"):
+        tasks = "\n".join(
+            f"- [{'x' if task.get('completed') else ' '}] "
+            + plain_text.escaped(values.line(task.get("description")), is_line=True)
+            for task in _objects(group, "tasks")
+        )
+        name = plain_text.escaped(values.line(group.get("name")), is_line=True)
+        parts += [f"## {name}", tasks]
+    return "\n\n".join(filter(None, parts))
+
+
+def _tables(text: str) -> str:
+    """Return the sheets of a spreadsheet as tables."""
+    parts, cells = [], 0
+    for sheet in _objects(json_source.parse(text or "{}"), "sheets"):
+        rows = [
+            {
+                cell["index"]: plain_text.escaped(values.line(cell.get("value")), is_line=True)
+                for cell in _objects(row, "cells")
+                if isinstance(cell.get("index"), int) and 0 <= cell["index"] < _MAX_CELLS
+            }
+            for row in _objects(sheet, "rows")
+        ]
+        width = max((max(row, default=-1) + 1 for row in rows), default=0)
+        cells += width * len(rows)
+        if cells > _MAX_CELLS:
+            raise ValueError("a spreadsheet of more cells than a note should have")
+        lines = [
+            f"| {' | '.join(row.get(index, '') for index in range(width))} |"
+            for row in rows
+            if width
+        ]
+        if lines:
+            lines.insert(1, "|" + " --- |" * width)
+        name = plain_text.escaped(values.line(sheet.get("name")), is_line=True)
+        parts += [f"## {name}" if name else "", "\n".join(lines)]
+    return "\n\n".join(filter(None, parts))

@@ -1,0 +1,283 @@
+"""Import of TextBundles: Bear's backup, and what Ulysses, iA Writer and others write.
+
+A bundle is a folder ``Title.textbundle`` with ``text.md``, ``info.json`` and ``assets``, or a zip
+of one, ``Title.textpack`` (version 2, textbundle.org). Bear adds ``net.shinyfrog.bear`` to the
+information, and its backup, ``.bear2bk``, is a zip of bundles and ``tags.json`` (Bear 2).
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator
+from typing import Any, NamedTuple
+
+from memvault.importers import html_markdown, json_source, plain_text, records, values
+from memvault.importers.items import (
+    Attachment,
+    GivenBytes,
+    ImportedNote,
+    Item,
+    StoredBytes,
+    Unreadable,
+)
+from memvault.importers.kinds import NO, SURE
+from memvault.importers.packed_files import PackedFiles
+from memvault.importers.source import MAX_FILE, Source
+from memvault.lazy_pattern import lazy_pattern
+from memvault.vault import document, markdown, markdown_inline
+from memvault.vault.markdown import replace_outside_code
+
+_BUNDLE, _PACK, _BACKUP = ".textbundle", ".textpack", ".bear2bk"
+_TEXTS = tuple(f"text.{ending}" for ending in ("md", "markdown", "txt", "text", "html"))
+_INFO = "info.json"
+_SIGN = b'"version"'
+_BEAR = "net.shinyfrog.bear"
+_OF_BEAR = frozenset(("tags.json", "backup.json"))
+_TITLE = lazy_pattern(r"\A\s*#[ \t]+([^\n]+)")
+_HEAD = 2048
+_TAG = lazy_pattern(r"(?<!\S)#([^\s#](?:[^#\n]*[^\s#])?)#(?![\w#])")
+_HIGHLIGHT = lazy_pattern(r"(?<![:\w])::([^\s:][^:\n]*)::(?![:\w])")
+_UNDERLINE = lazy_pattern(r"(?<![~\\\w])~([^\s~/](?:[^~\n]*[^\s~])?)~(?![~\w/])")
+_WIKILINK = lazy_pattern(r"(?<!!)\[\[([^\[\]\n|\\]+)(?:\|([^\[\]\n]*))?\]\]")
+_OLD_FILE = lazy_pattern(r"\[(?:image:|file:|assets/)([^\[\]\n]+)\](?![\[(:])")
+_FLAGS = ("pinned", "archived")
+_USED = frozenset(
+    ("version", "type", "transient", "creatorIdentifier", "creatorURL", "sourceURL", _BEAR)
+)
+_USED_OF_BEAR = frozenset(
+    (
+        *("uniqueIdentifier", "creationDate", "modificationDate", "title", "trashed", "tags"),
+        *(*_FLAGS, "encrypted", "trashedDate", "archivedDate", "pinnedDate", "lockedDate"),
+        *("lastEditingDevice", "version", "pinnedInTagTitles", "locked"),
+    )
+)
+
+
+class _Bundle(NamedTuple):
+    """A bundle: its name without the ending, where its files are, and their names below it.
+
+    ``names`` maps each name with composed accents to the name as it is: macOS decomposes accents in
+    names, but not in links.
+    """
+
+    name: str
+    files: Source | PackedFiles
+    folder: str
+    names: dict[str, str]
+
+    def read(self, name: str) -> bytes:
+        """Return the bytes of a file; raises ``OSError``."""
+        return self.files.read(posixpath.join(self.folder, name))
+
+    def named(self, path: str) -> str:
+        """Return the name of a file; empty if it lacks it."""
+        return self.names.get(_composed(path), "")
+
+    @property
+    def text_name(self) -> str:
+        """The name of the file with the text; empty if it has none."""
+        lowered = {name.lower(): name for name in self.names.values()}
+        return next((lowered[name] for name in _TEXTS if name in lowered), "")
+
+    def asset_path(self, name: str) -> str:
+        """Return the path that a file of it gets."""
+        folder, title = posixpath.split(self.name)
+        return posixpath.join(folder, "assets", title, name.removeprefix("assets/"))
+
+
+def _composed(name: str) -> str:
+    return unicodedata.normalize("NFC", name)
+
+
+def _by_composed(names: Iterable[str]) -> dict[str, str]:
+    return {_composed(name): name for name in names}
+
+
+def recognise(source: Source) -> int:
+    """Return ``SURE`` if the source is a bundle, or has more bundles than other markdown files."""
+    bundles = _folders(source)
+    notes = source.named(".md", ".markdown")
+    if "" in bundles:
+        others = [name for name in notes if name not in _TEXTS and not name.startswith("assets/")]
+        return SURE if not others and _SIGN in source.head(_INFO) else NO
+    return (
+        SURE if len(bundles) + len(source.named(_PACK)) > max(0, len(notes) - len(bundles)) else NO
+    )
+
+
+def _folders(source: Source) -> dict[str, list[str]]:
+    """Return the names of the files of each bundle, by its folder; "" if the source is one."""
+    found: dict[str, list[str]] = {}
+    for name in source.names:
+        at = name.lower().find(f"{_BUNDLE}/")
+        if at > 0:
+            end = at + len(_BUNDLE)
+            found.setdefault(name[:end], []).append(name[end + 1 :])
+    if not found and _INFO in source.name_set and any(t in source.name_set for t in _TEXTS):
+        return {"": source.names}
+    return found
+
+
+def claims(source: Source) -> Collection[str]:
+    """Return the names of the files of bundles, and those of Bear's own lists."""
+    folders = _folders(source)
+    return [
+        *(posixpath.join(folder, name) for folder, names in folders.items() for name in names),
+        *source.named(_PACK),
+        *(name for name in source.names if posixpath.basename(name) in _OF_BEAR and folders),
+    ]
+
+
+def read(source: Source) -> Iterator[Item]:
+    """Yield the notes with their files, without those in the trash."""
+    titles: dict[str, str] = {}
+    seen: Counter[str] = Counter()
+    bundles = [
+        _Bundle(_bare(folder or source.label), source, folder, _by_composed(names))
+        for folder, names in _folders(source).items()
+    ]
+    for bundle in sorted(bundles, key=lambda bundle: len(bundle.name)):  # "Note" before "Note 1"
+        title = _title(source.head(posixpath.join(bundle.folder, bundle.text_name), _HEAD))
+        titles.setdefault((title or posixpath.basename(bundle.name)).casefold(), bundle.name)
+    for bundle in bundles:
+        yield from records.items_of(bundle.name, _items, source, bundle, titles, seen)
+    for name in source.named(_PACK):
+        yield from records.items_of(name, _packed, source, name, titles, seen)
+
+
+def _bare(name: str) -> str:
+    """Return the name of a bundle without its ending, and without the folder of a backup."""
+    name = name[: -len(_BUNDLE)] if name.lower().endswith(_BUNDLE) else name
+    return name.rpartition(f"{_BACKUP}/")[2]
+
+
+def _title(text: bytes) -> str:
+    found = _TITLE.match(text.decode("utf-8", "replace"))
+    return values.line(found[1]) if found else ""
+
+
+def _packed(
+    source: Source, name: str, titles: dict[str, str], seen: Counter[str]
+) -> Iterator[Item]:
+    """Yield the items of a bundle that is a zip, in which it may be in a folder."""
+    files = PackedFiles(source, name)
+    infos = [one for one in files.names if posixpath.basename(one) == _INFO]
+    folder = posixpath.dirname(min(infos, key=len)) if infos else ""
+    prefix = f"{folder}/" if folder else ""
+    names = [one.removeprefix(prefix) for one in files.names if one.startswith(prefix)]
+    bundle = _Bundle(name[: -len(_PACK)], files, folder, _by_composed(names))
+    yield from _items(source, bundle, titles, seen)
+
+
+def _items(
+    source: Source, bundle: _Bundle, titles: dict[str, str], seen: Counter[str]
+) -> Iterator[Item]:
+    """Yield the files of a bundle, and its note."""
+    info = _info(bundle)
+    bear = info.get(_BEAR)
+    bear = bear if isinstance(bear, dict) else {}
+    if bear.get("trashed"):
+        source.tally.omitted("note in the trash")
+        return
+    if bear.get("encrypted"):
+        yield Unreadable(bundle.name, "it is encrypted: unlock the note in Bear, and export again")
+        return
+    if not bundle.text_name:
+        yield Unreadable(bundle.name, "a bundle without a text that is read")
+        return
+    for name in bundle.names.values():
+        if name not in (_INFO, bundle.text_name):
+            yield from records.items_of(f"{bundle.name}/{name}", _asset, bundle, name)
+    source.tally.properties("bundle", info, _USED)
+    source.tally.properties("note", bear, _USED_OF_BEAR)
+    decoded = document.decode(bundle.read(bundle.text_name))
+    if decoded.encoding == "binary":
+        yield Unreadable(bundle.name, decoded.problem)
+        return
+    source.tally.converted("note")
+    is_bear = bool(bear) or info.get("creatorIdentifier") == _BEAR
+    has_header = bool(document.Document.parse(decoded.text.encode("utf-8", "replace")).header)
+    text = _markdown(decoded.text, bundle, str(info.get("type")), is_bear, titles)
+    title = _title(text.encode("utf-8", "replace"))
+    modified = ""
+    if isinstance(bundle.files, Source):
+        name = posixpath.join(bundle.folder, bundle.text_name)
+        modified = values.time_of(bundle.files.modified(name))
+    header = {
+        "title": title or values.text(bear.get("title")) or posixpath.basename(bundle.name),
+        "tags": [flag for flag in _FLAGS if bear.get(flag)],
+        "created": values.parsed_time(bear.get("creationDate")) or modified,
+        "modified": values.parsed_time(bear.get("modificationDate")) or modified,
+        "source": values.text(info.get("sourceURL")),
+    }
+    key = values.text(bear.get("uniqueIdentifier")) or f"{source.label}/{bundle.name}"
+    key = values.numbered(key, seen)
+    text = text if has_header else values.body(text)
+    yield ImportedNote(key, f"{bundle.name}.md", text, header, (values.ref(bundle.name),))
+
+
+def _info(bundle: _Bundle) -> dict[str, Any]:
+    """Return the information on a bundle; it may lack any."""
+    if _INFO not in bundle.names:
+        return {}
+    info = json_source.parse(bundle.read(_INFO))
+    return info if isinstance(info, dict) else {}
+
+
+def _asset(bundle: _Bundle, name: str) -> Item:
+    whole = posixpath.join(bundle.folder, name)
+    if isinstance(bundle.files, PackedFiles):
+        return Attachment(bundle.asset_path(name), GivenBytes(bundle.files.read(whole)))
+    if bundle.files.size(whole) > MAX_FILE:
+        return Unreadable(whole, f"larger than {MAX_FILE >> 20} MB")
+    return Attachment(bundle.asset_path(name), StoredBytes(bundle.files.read, whole))
+
+
+def _markdown(text: str, bundle: _Bundle, kind: str, is_bear: bool, titles: dict[str, str]) -> str:
+    """Return the text of a bundle with links to the files and notes."""
+    if bundle.text_name.lower().endswith("html"):
+        text = html_markdown.markdown(text)
+    elif "plain" in kind and not is_bear:
+        text = plain_text.escaped(text)
+    if is_bear:
+        text = _without_bear(text, bundle, titles)
+    edits = []
+    beside = posixpath.dirname(bundle.name)
+    for link in markdown.links(text):
+        if link.is_wikilink:
+            continue
+        if target := bundle.named(markdown_inline.path_beside(link.target, "text.md")):
+            way = posixpath.relpath(bundle.asset_path(target), beside or ".")
+            edits.append((link, markdown_inline.written_target(link, way, text)))
+    return markdown_inline.replaced(text, edits)
+
+
+def _without_bear(text: str, bundle: _Bundle, titles: dict[str, str]) -> str:
+    """Return a text with Bear's tags of several words, marks and links as markdown has them."""
+
+    def note(match: re.Match[str]) -> str:
+        title, heading = match[1].strip(), ""
+        if title.casefold() not in titles:
+            title, _, heading = title.partition("/")
+        name = titles.get(title.strip().casefold())
+        if name is None:
+            return match[0]
+        shown = match[2] or (title if not heading else "")
+        return values.id_link(values.ref(name) + (f"#{heading}" if heading else ""), shown, match)
+
+    def file(match: re.Match[str]) -> str:
+        path = bundle.named(f"assets/{posixpath.basename(match[1])}")
+        return f"![](<{path}>)" if path else match[0]
+
+    for pattern, written in (
+        (_OLD_FILE, file),
+        (_TAG, lambda match: f"#{values.tag(match[1])}"),
+        (_HIGHLIGHT, lambda match: f"=={match[1]}=="),
+        (_UNDERLINE, lambda match: f"<u>{match[1]}</u>"),
+        (_WIKILINK, note),
+    ):
+        text = replace_outside_code(pattern, written, text)
+    return text

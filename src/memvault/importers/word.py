@@ -1,0 +1,95 @@
+"""Import of Word's documents, as which OneNote exports a page, a section or a notebook.
+
+OneNote for Windows exports .docx, its own formats (.one, .onepkg), single web pages (.mht) and PDF;
+only the first is read (OneNote of Microsoft 365).
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Collection, Iterator
+
+from memvault.importers import folder, records, values
+from memvault.importers.docx import Docx
+from memvault.importers.items import ImportedNote, Item, Unreadable
+from memvault.importers.kinds import NO, POSSIBLE, SURE
+from memvault.importers.packed_files import PackedFiles
+from memvault.importers.source import Source
+
+_DOCX = ".docx"
+_TEXT = "word/document.xml"
+_NOTES = (".md", ".markdown")
+_ONENOTE = (".one", ".onepkg", ".onetoc2", ".mht", ".mhtml")
+_HINT = "a format that is not read: export the page or section from OneNote as Word document"
+_NO_YEAR = "1980"
+"""The year that Word gives to the files in a document."""
+_TAG_SIGNS = str.maketrans(";", ",")
+
+
+def recognise(source: Source) -> int:
+    """Return ``SURE`` for a document, and if there are more documents than other notes."""
+    if _TEXT in source.name_set:
+        return SURE
+    documents = len(_documents(source))
+    others = len(source.named(*_NOTES))
+    if documents:
+        return SURE if documents > others else NO
+    return POSSIBLE if source.named(*_ONENOTE) and not others else NO
+
+
+def _documents(source: Source) -> list[str]:
+    """Return the names of the documents, without those that Word writes while one is open."""
+    return [one for one in source.named(_DOCX) if not posixpath.basename(one).startswith("~$")]
+
+
+def claims(source: Source) -> Collection[str]:
+    """Return the names of all files: those of other kinds are copied, or listed with a hint."""
+    return source.names
+
+
+def read(source: Source) -> Iterator[Item]:
+    """Yield the documents with their pictures, and the other files of a folder."""
+    if _TEXT in source.name_set:
+        label = source.label
+        name = label[: -len(_DOCX)] if label.lower().endswith(_DOCX) else label
+        document = Docx(source.read, source.name_set, values.ref(name))
+        yield from records.items_of(name, _note, source, f"{name}{_DOCX}", document, _TEXT)
+        return
+    documents = set(_documents(source))
+    for name in source.names:
+        if any(part.startswith((".", "~$")) for part in name.split("/")):
+            continue
+        if name in documents:
+            yield from records.items_of(name, _packed, source, name)
+        elif name.lower().endswith(_ONENOTE):
+            yield Unreadable(name, _HINT)
+        elif name.lower().endswith(_NOTES):
+            yield folder.read_file(source, name)
+        else:
+            yield folder.attachment(source, name)
+
+
+def _packed(source: Source, name: str) -> Iterator[Item]:
+    files = PackedFiles(source, name)
+    document = Docx(files.read, frozenset(files.names), values.ref(name[: -len(_DOCX)]))
+    yield from _note(source, name, document, name)
+
+
+def _note(source: Source, name: str, document: Docx, dated: str) -> Iterator[Item]:
+    """Yield the pictures of a document, and its note; ``dated`` is the file with its time."""
+    text = document.markdown(source.tally)
+    found = document.properties()
+    keywords = found.get("keywords", "").translate(_TAG_SIGNS).split(",")
+    changed = values.time_of(source.modified(dated))
+    if changed.startswith(_NO_YEAR):
+        changed = ""
+    header = {
+        "title": posixpath.basename(name)[: -len(_DOCX)],
+        "tags": [tag for tag in map(values.tag, keywords) if tag],
+        "created": values.parsed_time(found.get("created")) or changed,
+        "modified": values.parsed_time(found.get("modified")) or changed,
+        "author": found.get("creator", ""),
+    }
+    source.tally.converted("document")
+    yield from document.files.values()
+    yield ImportedNote(name, f"{name[: -len(_DOCX)]}.md", values.body(text), header)

@@ -1,0 +1,330 @@
+"""What imports from Joplin, Simplenote, Standard Notes, TextBundles, Word and Apple Notes keep."""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from conftest import Run, write
+from import_sources import apple_notes as apple_source
+from import_sources import joplin as joplin_source
+from import_sources import simplenote as simplenote_source
+from import_sources import standard_notes as standard_source
+from import_sources import textbundle as bundle_source
+from import_sources import word as word_source
+from memvault.importers import kinds
+from memvault.importers.source import open_source
+from test_import import import_all, notes_in
+from test_import_details import Imported
+
+
+def counted(got: Imported, key: str) -> dict[str, int]:
+    """Return the counts of a result by their names."""
+    return {one["name"]: one["count"] for one in got.found.get(key, ())}
+
+
+def body(text: str) -> str:
+    """Return a note's text without its header."""
+    return text.split("\n---\n", 1)[1].lstrip("\n")
+
+
+def test_joplin_items_keep_their_properties_and_are_counted(
+    run: Run, folder: Path, tmp_path: Path
+) -> None:
+    """Notebooks, tags, times, places and addresses are kept; what is left out is counted."""
+    got = Imported(run, folder, joplin_source.make(tmp_path), "joplin")
+    bees = got.text("Garden/Hives/Bees.md")
+    for kept in ("tags: [bee-keeping]", "source: https://bees.example/1", "52.52", "author: Ana"):
+        assert kept in bees
+    assert "See [[Honey|the honey]] and ![[hive.png|a hive]]." in bees
+    assert f"    [code](:/{joplin_source.HONEY})" in bees
+    assert "created: 2020-01-02T03:04:05" in got.text("Honey.md")
+    assert "tags: [conflict]" in got.text("Honey-2.md")
+    assert body(got.text("A page.md")).startswith("Cut **hay**, see [[Honey|honey]].")
+    assert got.data("resources/hive.png") == joplin_source.PICTURE
+    assert got.data("resources/cccccccc-hive.png") == joplin_source.PICTURE + b" 2"
+    assert counted(got, "contents") == {"note": 5, "resource": 3, "notebook": 2, "tag": 1}
+    assert counted(got, "notConverted") == {
+        "note in the trash": 1,
+        'note property "user_data"': 1,
+        'resource property "ocr_text"': 1,
+        "revision": 1,
+    }
+    assert {what for what, _ in got.unreadable} == {"lost.pdf", f"{joplin_source.SECRET}.md"}
+
+
+def test_tar_entries_that_are_not_plain_files_are_listed(
+    run: Run, folder: Path, tmp_path: Path
+) -> None:
+    """Links, devices and paths that lead out of a tar are never followed; the rest is imported."""
+    files = joplin_source.files()
+    name = f"{joplin_source.HONEY}.md"
+    with tarfile.open(tmp_path / "bad.jex", "w") as made:
+        for path in (name, "../out.md", "/tmp/out.md"):
+            entry = tarfile.TarInfo(path)
+            entry.size = len(files[name])
+            made.addfile(entry, io.BytesIO(files[name]))
+        for path, kind in (
+            ("link.md", tarfile.SYMTYPE),
+            ("hard.md", tarfile.LNKTYPE),
+            ("device.md", tarfile.CHRTYPE),
+            ("pipe.md", tarfile.FIFOTYPE),
+        ):
+            entry = tarfile.TarInfo(path)
+            entry.type, entry.linkname = kind, "/etc/passwd"
+            made.addfile(entry)
+    found = import_all(run, tmp_path / "bad.jex").json
+    assert (found["kind"], found["new"]) == ("joplin", 1)
+    assert len(found["unreadable"]) == 6
+    assert not (tmp_path.parent / "out.md").exists()
+
+
+def test_truncated_tar_gives_the_items_before_its_end(
+    run: Run, folder: Path, tmp_path: Path
+) -> None:
+    """Of a tar that was cut off, the whole items are imported and the rest is listed."""
+    whole = joplin_source.make(tmp_path).read_bytes()
+    (tmp_path / "notes.jex").write_bytes(whole[: len(whole) // 4])
+    got = Imported(run, folder, tmp_path / "notes.jex", "joplin")
+    assert got.found["new"] >= 1
+    assert any("its rest cannot be read" in reason for _, reason in got.unreadable)
+
+
+def test_simplenote_plain_text_keeps_its_meaning(run: Run, folder: Path, tmp_path: Path) -> None:
+    """Plain notes are escaped, markdown notes are not; tasks and links work in both."""
+    got = Imported(run, folder, simplenote_source.make(tmp_path), "simplenote")
+    shop = body(got.text("shopping-1.md"))
+    assert "- [ ] oil \\*cold pressed\\*\n- [x] screws\n" in shop
+    assert "\n\\# no heading\n" in shop
+    assert "See [[Tea|Tea_time]]" in shop
+    tea = got.text("Tea.md")
+    assert "**Green**, from [[shopping-1|the shop]].\n\n    # code" in tea
+    assert "source: http://simp.ly/p/AbC" in tea
+    assert "Another one." in got.text("shopping-1-2.md")
+    assert counted(got, "notConverted")["note in the trash"] == 1
+
+
+def test_standard_notes_of_each_type_become_markdown(
+    run: Run, folder: Path, tmp_path: Path
+) -> None:
+    """Each type of note is converted by what its text is; tags have the names of their parents."""
+    got = Imported(run, folder, standard_source.make(tmp_path), "standard-notes")
+    weaving = body(got.text("Weaving.md"))
+    assert "A **bold** loom" in weaving
+    assert "see [[Plain]] and [a shop](https://loom.example/1)" in weaving
+    assert "- [x] warp\n- [ ] weft\n  - blue" in weaving
+    assert "if *x*:\n    [[y]]\n```" in weaving
+    assert "| a\\|b | [[Plain]] |" in weaving
+    assert got.data("files/1-note-1/loom.png") == standard_source.PICTURE
+    assert "tags: [home/big-loom, pinned]" in got.text("Plain.md")
+    assert "modified: 2026-11-05T11:15" in got.text("Plain.md")
+    assert body(got.text("Code.md")) == "````\na = '```'\n# *x*\n````\n"
+    assert body(got.text("Tasks.md")).endswith("- [x] oil \\#1\n\nLinked notes: [[Plain]]\n")
+    assert "| price |  | 7 |" in got.text("Sheet.md")
+    assert counted(got, "notConverted")["super node equation"] == 1
+
+
+def test_authenticator_secrets_are_not_imported(run: Run, folder: Path, tmp_path: Path) -> None:
+    """A note of an authenticator is listed, and its keys are nowhere in the vault."""
+    got = Imported(run, folder, standard_source.make(tmp_path), "standard-notes")
+    assert "Keys" in {what for what, _ in got.unreadable}
+    assert not any(b"JBSWY3DP" in data for data in notes_in(folder).values())
+
+
+def test_encrypted_backup_says_how_to_export_it(run: Run, folder: Path, tmp_path: Path) -> None:
+    """Encrypted items are counted in one message that says what to do."""
+    got = Imported(run, folder, standard_source.make_encrypted(tmp_path), "standard-notes")
+    assert got.unreadable == {
+        (
+            standard_source.BACKUP,
+            "1 of its items are encrypted: export a decrypted backup in Preferences, Backups",
+        )
+    }
+    assert got.found["new"] == 1
+
+
+def test_bear_notes_keep_tags_links_and_code(run: Run, folder: Path, tmp_path: Path) -> None:
+    """Bear's marks become markdown outside of code; locked notes are listed."""
+    got = Imported(run, folder, bundle_source.make(tmp_path), "textbundle")
+    fox = body(got.text("Fox-den.md"))
+    assert "#animals/wild #two-words and ==marked== <u>under</u> ==🟢green==" in fox
+    assert "![](assets/Fox-den/fox%201.png)" in fox
+    assert "See [[Hen]], [[Hen#The house|house]], [[Nobody]]." in fox
+    assert "In ~/a and ~/b, #one #two, #end # and std::a::b. ![](assets/Fox-den/f" in fox
+    assert got.data("assets/Fox-den/f\u00fcr.png") == bundle_source.PICTURE
+    assert "```\n#two words# ~x~ [[Hen]]\n```" in fox
+    assert "![](<assets/Hen/fox 1.png>) #farm" in got.text("Hen.md")
+    assert got.data("assets/Fox-den/fox 1.png") == bundle_source.PICTURE
+    assert {what for what, _ in got.unreadable} == {"Safe"}
+    assert counted(got, "notConverted") == {"note in the trash": 1, 'note property "colour"': 1}
+
+
+def test_later_bear_backup_adds_no_note_twice(run: Run, folder: Path, tmp_path: Path) -> None:
+    """A backup of another day, which has another name, has the same notes."""
+    made = bundle_source.make(tmp_path)
+    assert import_all(run, made).json["new"] == 3
+    again = tmp_path / "Bear Notes 2026-11-11 at 08.00.bear2bk"
+    with zipfile.ZipFile(made) as old, zipfile.ZipFile(again, "w") as new:
+        for name in old.namelist():
+            new.writestr(name.replace(made.name, again.name), old.read(name))
+    found = import_all(run, again).json
+    assert (found["new"], found["changed"], found["unchanged"]) == (0, 0, 3)
+
+
+def test_word_documents_become_markdown(run: Run, folder: Path, tmp_path: Path) -> None:
+    """Headings, lists, tasks, code, tables, links, footnotes and pictures are converted."""
+    got = Imported(run, folder, word_source.make(tmp_path), "word")
+    assert body(got.text("Boats.md")) == (
+        "# Boats\n\n**Paint the hull** with `x = [1]`[oil](https://boats.example/1)[^2]\n\n"
+        "1. Sand\n   - fine\n2. Paint\n\n- [x] buy paint\n- [ ] buy oil\n- [ ] call Ana\n\n"
+        "```\nif a:\n    b = '*'\n```\n\n> Slowly.\n\n| a\\|b | c |\n| --- | --- |\n| d | e |\n\n"
+        "![[image1.png]]\n\n[^2]: Or tar.\n"
+    )
+    assert "tags: [boats, to-do]" in got.text("Boats.md")
+    assert "created: 2026-11-03T09:15" in got.text("Boats.md")
+    assert got.data("files/Boats/image1.png") == word_source.PICTURE
+    assert counted(got, "notConverted") == {"deleted text": 1, "embedded object": 1}
+
+
+def test_hostile_word_documents_cost_only_themselves(
+    run: Run, folder: Path, tmp_path: Path
+) -> None:
+    """A document that is too large, has entities or is damaged is listed with its reason."""
+    made = word_source.make_folder(tmp_path)
+    with zipfile.ZipFile(made / "Bomb.docx", "w", zipfile.ZIP_DEFLATED) as files:
+        files.writestr("word/document.xml", b"<a>" + bytes(100 << 20))
+    entities = '<!DOCTYPE a [<!ENTITY b "c">]><a>&b;</a>'
+    for name, text in (("Entities", entities), ("Unclosed", "<w:document>"), ("Empty", "<a/>")):
+        with zipfile.ZipFile(made / f"{name}.docx", "w") as files:
+            files.writestr("word/document.xml", text)
+    got = Imported(run, folder, made, "word")
+    reasons = dict(got.unreadable)
+    assert "expands to more" in reasons["Bomb.docx"]
+    assert "DOCTYPE" in reasons["Entities.docx"]
+    assert "damaged" in reasons["Unclosed.docx"]
+    assert "no text" in reasons["Empty.docx"]
+    assert "export the page or section" in reasons["Harbor.one"]
+    assert got.found["new"] == 2
+    assert got.data("map.pdf") == b"%PDF-1.7"
+
+
+def test_copy_of_apple_notes_keeps_times_tasks_and_files(
+    run: Run, folder: Path, tmp_path: Path
+) -> None:
+    """The copy's table gives the times; circles become tasks; files are where they were."""
+    got = Imported(run, folder, apple_source.make(tmp_path), "apple-notes")
+    garden = got.text("Garden.md")
+    assert "created: 2026-11-03T09:15:00.000Z\nmodified: 2026-11-04T10:15:00.000Z" in garden
+    assert "tags: [pinned]" in garden
+    assert body(got.text("Work/Shed-2.md")) == (
+        "Shed\n\\# no heading\n- [ ] oil \\#1\n- [x] screws\n- wood\n\n"
+        "Then ![[Shed/Attachment.png]] and\n![[Shed/Attachment-2.png]]\n\n"
+        "![[Shed/Attachment-10.png]]\n"
+    )
+    assert body(got.text("Work/Shed.md")) == "Shed\nAnother shed.\n"
+    assert counted(got, "notConverted") == {"note in the trash": 1}
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        ("Letter.textpack", b"PK"),
+        ("Boats.docx", b"PK"),
+        (f"{'a' * 32}.md", b"Bees\n\nid: 1\ntype_: 1"),
+        ("Harbor.one", b"x"),
+        ("items.json", b'{"items": [{"content": 1}]}'),
+        ("notes.json", b'{"notes": []}'),
+    ],
+    ids=lambda file: file[0],
+)
+def test_one_odd_file_does_not_change_the_kind_of_a_folder(
+    file: tuple[str, bytes], tmp_path: Path
+) -> None:
+    """A folder of markdown in which another program has a file is still a folder of markdown."""
+    for number in range(3):
+        write(tmp_path, f"vault/n{number}.md", f"# Note {number}\n")
+    (tmp_path / "vault" / file[0]).write_bytes(file[1])
+    assert kinds.recognised(open_source(str(tmp_path / "vault"))).name == "folder"
+
+
+@pytest.mark.parametrize("module", ["joplin", "simplenote", "standard_notes", "textbundle"])
+def test_unpacked_and_packed_exports_are_the_same(
+    module: str, run: Run, folder: Path, tmp_path: Path
+) -> None:
+    """The unpacked folder of an export, and a zip of it, give what the export itself gives."""
+    makers = {
+        "joplin": joplin_source.make,
+        "simplenote": simplenote_source.make,
+        "standard_notes": standard_source.make,
+        "textbundle": bundle_source.make,
+    }
+    made = makers[module](tmp_path)
+    first = import_all(run, made).json
+    unpacked = tmp_path / "unpacked"
+    if made.suffix == ".jex":
+        with tarfile.open(made) as files:
+            files.extractall(unpacked, filter="data")
+    else:
+        shutil.unpack_archive(made, unpacked, "zip")
+    zipped = shutil.make_archive(str(tmp_path / "zipped"), "zip", unpacked)
+    for source in (unpacked, zipped):
+        found = import_all(run, source).json
+        assert (found["kind"], found["unchanged"]) == (first["kind"], first["new"])
+
+
+def test_notes_with_one_id_are_all_imported(run: Run, folder: Path, tmp_path: Path) -> None:
+    """Of records with one id, none is lost, and a second import changes nothing."""
+    write(
+        tmp_path,
+        "notes.json",
+        json.dumps({"activeNotes": [{"id": "a", "content": text} for text in ("One", "Two")]}),
+    )
+    notes = [standard_source.note("a", title, title, "plain-text") for title in ("One", "Two")]
+    write(tmp_path, standard_source.BACKUP, json.dumps({"version": "004", "items": notes}))
+    item = joplin_source.item("One", "Text.", 1, "a" * 32)
+    for name in ("a" * 32, "b" * 32):
+        write(tmp_path, f"raw/{name}.md", item)
+    for name in ("One", "Two"):
+        info = json.dumps({"version": 2, "net.shinyfrog.bear": {"uniqueIdentifier": "a"}})
+        write(tmp_path, f"bundles/{name}.textbundle/info.json", info)
+        write(tmp_path, f"bundles/{name}.textbundle/text.md", f"# {name}\n")
+    for source in ("notes.json", standard_source.BACKUP, "raw", "bundles"):
+        assert import_all(run, tmp_path / source).json["new"] == 2
+        assert import_all(run, tmp_path / source).json["unchanged"] == 2
+
+
+def test_rule_at_the_beginning_is_not_front_matter(run: Run, folder: Path, tmp_path: Path) -> None:
+    """A text that begins with a line of hyphens stays whole, and gives the note no header."""
+    text = "---\nid: mine\n---\nThe rest."
+    write(tmp_path, f"raw/{'a' * 32}.md", joplin_source.item("Note", text, 1, "a" * 32))
+    entry = {"id": "a", "content": text, "markdown": True}
+    write(tmp_path, "notes.json", json.dumps({"activeNotes": [entry]}))
+    items = [standard_source.note("a", "Note", text, "markdown")]
+    write(tmp_path, standard_source.BACKUP, json.dumps({"version": "004", "items": items}))
+    write(tmp_path, "Note.textbundle/text.md", text.replace("id: mine", "A line"))
+    write(tmp_path, "Note.textbundle/info.json", json.dumps({"version": 2}))
+    for source in ("raw", "notes.json", standard_source.BACKUP, "Note.textbundle"):
+        assert import_all(run, tmp_path / source).json["new"] == 1
+    texts = [data.decode() for name, data in notes_in(folder).items() if name.endswith(".md")]
+    assert len(texts) == 4
+    for whole in texts:
+        header, _, rest = whole.partition("\n---\n\n")
+        assert "mine" not in header
+        assert rest.lstrip("\n").startswith("---\n")
+        assert rest.endswith("\n---\nThe rest.\n")
+
+
+def test_super_note_of_unknown_shape_is_read(run: Run, folder: Path, tmp_path: Path) -> None:
+    """Wrong values in a document cost what they are in, and no note."""
+    bad = {"type": "list", "children": [None, 7, {"type": "listitem", "children": "x"}]}
+    root = {"type": "root", "children": [bad, {"type": 5}, standard_source.text("Kept")]}
+    note = standard_source.note("n", "Odd", json.dumps({"root": root}), "super")
+    write(tmp_path, standard_source.BACKUP, json.dumps({"version": "004", "items": [note]}))
+    got = Imported(run, folder, tmp_path / standard_source.BACKUP, "standard-notes")
+    assert "Kept" in got.text("Odd.md")
