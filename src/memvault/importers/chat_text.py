@@ -53,8 +53,9 @@ def message(text: str, is_plain: bool = False) -> str:
 
 def _ends_and_has_no_upper_heading(text: str) -> bool:
     """Return whether a heading after a text is one, and the only one of its level or above."""
-    levels = [level for _, _, level, _ in markdown.headings(text + _NEXT)]
-    return levels[-1:] == [_RESERVED] and min(levels[:-1], default=6) > _RESERVED
+    found = list(markdown.headings(text + _NEXT))
+    is_next = bool(found) and found[-1][0] > len(text)
+    return is_next and all(level > _RESERVED for _, _, level, _ in found[:-1])
 
 
 class _Scan:
@@ -64,6 +65,8 @@ class _Scan:
         self._is_plain = is_plain
         self._fence = ""
         self._done: list[str] = []
+        self._paragraph = 0
+        """How many lines the paragraph has that the next line may belong to."""
         self.is_sure = True
 
     def lines(self, lines: list[str]) -> list[str]:
@@ -71,8 +74,14 @@ class _Scan:
         prefix = ""
         for line in lines:
             if self._fence:
-                bare = line.strip(" \t>")
-                if bare.startswith(self._fence) and not bare.strip(self._fence[0]):
+                self._paragraph = 0
+                bare = line.strip(" \t>" if ">" in prefix else " \t")
+                is_indented = not prefix and line.startswith(_INDENTED)
+                if (
+                    bare.startswith(self._fence)
+                    and not bare.strip(self._fence[0])
+                    and not is_indented
+                ):
                     self._fence = ""
             elif ("```" in line or "~~~" in line) and (opening := self._opening(line)) is not None:
                 prefix, self._fence = opening
@@ -97,19 +106,22 @@ class _Scan:
             self.is_sure = False
         heading = _HEADING.match(line)
         if heading is not None:
+            self._paragraph = 0
             rest = self._signs(line[heading.end() :])
             if self._is_plain:
                 return f"{heading[1]}\\{heading[2]}{rest}"
             return f"{'#' * min(6, len(heading[2]) + _RESERVED)}{rest}"
         line = self._signs(line)
-        underline = _UNDERLINE.match(line)
-        before = self._done[-1] if self._done else ""
-        if underline is None or _NO_PARAGRAPH.match(before):
+        underline = _UNDERLINE.match(line) if self._paragraph else None
+        if underline is None:
+            self._paragraph = 0 if _NO_PARAGRAPH.match(line) else self._paragraph + 1
             return line
-        if self._is_plain or (len(self._done) > 1 and not _NO_PARAGRAPH.match(self._done[-2])):
+        is_heading = self._paragraph == 1 and not self._is_plain
+        self._paragraph = 0
+        if not is_heading:
             return f"\\{line.strip()}"
         level = _RESERVED + (1 if underline[1][0] == "=" else 2)
-        self._done[-1] = f"{'#' * level} {before.strip()}"
+        self._done[-1] = f"{'#' * level} {self._done[-1].strip()}"
         return ""
 
     def _signs(self, line: str) -> str:
