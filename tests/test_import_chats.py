@@ -7,7 +7,6 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -309,7 +308,7 @@ def test_chatgpt_code_and_citations_are_converted(run: Run, folder: Path, tmp_pa
 
 
 def test_chatgpt_files_are_found_by_their_ids(run: Run, folder: Path, tmp_path: Path) -> None:
-    """Pictures and files of the zip are embedded or linked, those it lacks are named and counted."""
+    """Pictures and files of the zip are embedded or linked; those it lacks are counted."""
     picture = {"content_type": "image_asset_pointer", "asset_pointer": "sediment://file_0000abcd"}
     gone = {"content_type": "image_asset_pointer", "asset_pointer": "file-service://file-Gone12"}
     voice = {"content_type": "audio_transcription", "text": "Spoken *words*"}
