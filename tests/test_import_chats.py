@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import zipfile
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from conftest import Run, succeeded, write
 from memvault.importers.chat_text import fenced, message
+from memvault.importers.source import open_source
 from memvault.vault import markdown
 
 
@@ -106,7 +109,8 @@ def test_claude_artifacts_in_tags_and_thinking_are_told_from_text(
     """Tags in a text become documents and thinking is left out; tags in code stay."""
     text = (
         'Here.\n\n<antThinking>hm</antThinking>\n\n<antArtifact identifier="x" type="text/html" '
-        'title="A &lt;page">\n<h1>Hi</h1>\n</antArtifact>\n\nBye.\n\n```\n<antArtifact title="q">\n```'
+        'title="A &lt;page">\n<h1>Hi</h1>\n</antArtifact>\n\nBye.\n\n'
+        '```\n<antArtifact title="q">\n```'
     )
     got = Chats(run, folder, claude(tmp_path, claude_message("assistant", text)), "claude")
     assert "```html\n<h1>Hi</h1>\n```\n\nBye." in got.text
@@ -455,3 +459,35 @@ def test_old_zip_of_chatgpt_is_still_a_zip(tmp_path: Path, run: Run, folder: Pat
     got = Chats(run, folder, tmp_path / "export.zip", "chatgpt")
     again = Chats(run, folder, made, "chatgpt").found
     assert got.found["new"] == again["unchanged"] == 1
+
+
+@pytest.mark.parametrize(
+    ("module", "unclaimed"),
+    [
+        ("claude_chats", set()),
+        ("chatgpt", set()),
+        ("bookmarks", set()),
+        ("claude_code", {"shop/memory/a.md"}),
+        ("codex", {"notes.md"}),
+        ("opencode", set()),
+        ("gemini", {"GEMINI.md"}),
+    ],
+)
+def test_each_kind_claims_the_files_of_its_program_only(
+    module: str, unclaimed: set[str], tmp_path: Path
+) -> None:
+    """A kind claims all files that its program writes, and no note beside them."""
+    fixture = importlib.import_module(f"import_sources.{module}")
+    reader = importlib.import_module(f"memvault.importers.{module}")
+    for number, name in enumerate(sorted(vars(fixture))):
+        if name.startswith("make"):
+            folder = tmp_path / str(number)
+            folder.mkdir()
+            made = getattr(fixture, name)(folder)
+            if made.is_dir():
+                for path in unclaimed:
+                    write(made, path, "A note")
+            source = open_source(str(made))
+            left = unclaimed if made.is_dir() else set()
+            assert set(source.names) - set(reader.claims(source)) == left
+            source.close()

@@ -125,12 +125,13 @@ class Session:
 
     def join(self, other: Session) -> None:
         """Add a record of the same session, which may repeat the beginning of this one."""
-        self.prompts += _behind_common(self.prompts, other.prompts)
-        later = _behind_common(self.answers, other.answers)
-        self.answers += later
+        asked = _behind_common(self.prompts, other.prompts)
+        answered = _behind_common(self.answers, other.answers)
+        self.prompts += asked
+        self.answers += answered
         self.tools |= other.tools
         self.failed |= other.failed
-        self.is_broken_off = other.is_broken_off if later else self.is_broken_off
+        self.is_broken_off = other.is_broken_off if asked or answered else self.is_broken_off
         self.title = other.title or self.title
         self.folder = self.folder or other.folder
         self.branch = other.branch or self.branch
