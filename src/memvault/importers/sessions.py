@@ -341,21 +341,21 @@ def _decisions(session: Session, shown: str) -> list[str]:
     """Return the sentences of prompts and answers that read like decisions, first ones first."""
     found: dict[str, None] = {}
     for text in (*session.prompts, *session.answers):
-        for sentence in _sentences(text):
-            is_short = _MIN_DECISION < len(sentence) <= _MAX_DECISION
-            if is_short and _DECISION.search(sentence) and sentence not in shown:
-                found.setdefault(sentence)
+        for line in filter(_DECISION.search, text.splitlines()):
+            for sentence in _sentences(line):
+                is_short = _MIN_DECISION < len(sentence) <= _MAX_DECISION
+                if is_short and _DECISION.search(sentence) and sentence not in shown:
+                    found.setdefault(sentence)
     return list(found)[:_MAX_DECISIONS]
 
 
-def _sentences(text: str) -> Iterator[str]:
-    for line in text.splitlines():
-        start = 0
-        for end in (*sentence_ends(line), len(line)):
-            sentence = " ".join(line[start:end].strip(" \t#>*-").split())
-            if sentence and not sentence.startswith(("{", "[", '"')):  # no data
-                yield sentence
-            start = end
+def _sentences(line: str) -> Iterator[str]:
+    start = 0
+    for end in (*sentence_ends(line), len(line)):
+        sentence = " ".join(line[start:end].strip(" \t#>*-").split())
+        if sentence and not sentence.startswith(("{", "[", '"')):  # no data
+            yield sentence
+        start = end
 
 
 def _reflection(session: Session) -> str:
