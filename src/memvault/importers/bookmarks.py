@@ -189,9 +189,10 @@ def _property_list(data: bytes) -> Any:
     import plistlib
     from xml.parsers.expat import ExpatError
 
+    damaged = (plistlib.InvalidFileException, ExpatError, LookupError, TypeError, AttributeError)
     try:
         return plistlib.load(io.BytesIO(data))
-    except (plistlib.InvalidFileException, ExpatError, OverflowError, TypeError) as error:
+    except (*damaged, OverflowError) as error:
         raise ValueError("it is no property list") from error
 
 
