@@ -306,19 +306,16 @@ def _tagged(text: str) -> Iterator[tuple[int, int, dict[str, str] | None, str]]:
     """
     place, fence = 0, ""
     while place < len(text):
-        stop = text.find("\n", place)
-        stop = len(text) if stop < 0 else stop + 1
-        line = text[place:stop]
-        bare = line.strip()
-        if bare.startswith("```") and (
-            not fence or (bare.startswith(fence) and not bare.strip("`"))
-        ):
-            fence = "" if fence else bare[: len(bare) - len(bare.lstrip("`"))]
-        at = -1 if fence else line.find("<ant")
-        if at < 0 or line.count("`", 0, at) % 2:
+        stop = text.find("\n", place) + 1 or len(text)
+        if text[place - 1 : place] in ("", "\n"):
+            bare = text[place:stop].strip()
+            is_end = bare.startswith(fence) and not bare.strip("`")
+            if bare.startswith("```") and (not fence or is_end):
+                fence = "" if fence else bare[: len(bare) - len(bare.lstrip("`"))]
+        start = -1 if fence else text.find("<ant", place, stop)
+        if start < 0 or text.count("`", place, start) % 2:
             place = stop
             continue
-        start = place + at
         is_artifact = text.startswith(_TAG, start)
         if not is_artifact and not text.startswith(_THINKING, start):
             place = stop
