@@ -441,6 +441,14 @@ def test_message_never_changes_what_follows(lines: list[str], is_plain: bool) ->
     assert [match[1] for match in markdown.tags(body)][-1:] == ["shown"]
 
 
+def test_message_escapes_signs_in_indented_text_but_not_in_code() -> None:
+    """A line that continues a paragraph or a list is text; one after a blank line is code."""
+    given_text = "My code:\n    #include <x>\n\n    #define y\n\n- a\n    - #b [[c]] \\#d"
+    assert message(given_text, is_plain=True) == (
+        "My code:\n    \\#include <x>\n\n    #define y\n\n- a\n    - \\#b \\[[c]] \\#d"
+    )
+
+
 @given(st.text("`~ab\n # ", max_size=60))
 def test_fences_are_longer_than_those_inside(text: str) -> None:
     """A code block has the text as it is, whatever fences are in it."""

@@ -17,9 +17,9 @@ _UNDERLINE = lazy_pattern(r" {0,3}(=+|-+)[ \t]*\Z")
 _NO_PARAGRAPH = lazy_pattern(r"[ \t]*+(?:[-*+>#|<]|\d{1,9}[.)]|\Z)")
 _SIGNS = lazy_pattern(
     r"(?<![^\s>])#(?=\d*+[^\W\d])"  # a tag
-    r"|\[\[(?P<link>[^\[\]]*\]\]\()?"  # a wikilink; or a link whose label is in brackets
+    r"|(?<!\\)\[\[(?P<link>[^\[\]]*\]\]\()?"  # a wikilink; or a link whose label is in brackets
     r"|%%"  # a comment of Obsidian's
-    r"|<(?=!--|\?|![A-Za-z\[]|/?(?:script|pre|style|textarea)\b)",  # HTML without an end
+    r"|(?<!\\)<(?=!--|\?|![A-Za-z\[]|/?(?:script|pre|style|textarea)\b)",  # HTML without an end
     re.IGNORECASE,
 )
 _TAG = lazy_pattern(r"<(?=[A-Za-z/!?])(?!(?:https?|mailto):)")
@@ -46,6 +46,8 @@ def message(text: str, is_plain: bool = False) -> str:
     text = text.replace("\r\n", "\n").replace("\r", "\n").strip("\n")
     scan = _Scan(is_plain)
     made = "\n".join(scan.lines(text.split("\n")))
+    if scan.has_indented_signs:  # in code or in a list
+        made = markdown.replace_outside_code(_SIGNS, _escaped, made)
     if scan.is_sure or _ends_and_has_no_upper_heading(made):
         return made
     return fenced(text)
@@ -68,6 +70,7 @@ class _Scan:
         self._paragraph = 0
         """How many lines the paragraph has that the next line may belong to."""
         self.is_sure = True
+        self.has_indented_signs = False
 
     def lines(self, lines: list[str]) -> list[str]:
         """Return the lines with escapes, and with the end of a code block that has none."""
@@ -86,7 +89,10 @@ class _Scan:
             elif ("```" in line or "~~~" in line) and (opening := self._opening(line)) is not None:
                 prefix, self._fence = opening
                 self.is_sure = self.is_sure and not prefix
-            elif not line.startswith(_INDENTED):
+            elif line.startswith(_INDENTED):
+                self._paragraph += bool(self._paragraph)
+                self.has_indented_signs |= _SIGNS.search(line) is not None
+            else:
                 line = self._outside(line)
             self._done.append(line)
         if self._fence:
