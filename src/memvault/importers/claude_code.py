@@ -25,8 +25,8 @@ _TITLES = ("customTitle", "aiTitle", "summary")
 """The keys of titles: a user's own, and two that models write; the first of them is used."""
 _SYNTHETIC = "<synthetic>"
 """The model of answers that the program itself writes."""
-_OWN_DATA = ("/subagents/", "/tool-results/")
-"""Parts of the paths of files that belong to a session."""
+_OWN_DATA = ("/subagents/", "/tool-results/", "/sessions-index.json")
+"""Parts of the paths of files that belong to a session, and of the program's list of sessions."""
 
 
 def recognise(source: Source) -> int:

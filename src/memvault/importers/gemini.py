@@ -28,17 +28,21 @@ _SESSION_ID = lazy_pattern(r'"sessionId"\s*:\s*"([\w.-]{1,100})"')
 def recognise(source: Source) -> int:
     """Return ``SURE`` if one of the first files is a session."""
     names = source.named(".json", ".jsonl")[:_MAX_SNIFFED]
-    return SURE if any(_is_session(source, name) for name in names) else NO
+    return SURE if any(_session_of(source, name) for name in names) else NO
 
 
-def _is_session(source: Source, name: str) -> bool:
+def _session_of(source: Source, name: str) -> str:
+    """Return the id of the session of a file; empty if it is none."""
     head = source.head(name)
-    return b'"sessionId"' in head and b'"projectHash"' in head
+    if b'"sessionId"' not in head or b'"projectHash"' not in head:
+        return ""
+    found = _SESSION_ID.search(head.decode("utf-8", "replace"))
+    return found[1] if found else name
 
 
 def claims(source: Source) -> Collection[str]:
     """Return the names of the files of sessions, and of the program's own data beside them."""
-    sessions = [name for name in source.named(".json", ".jsonl") if _is_session(source, name)]
+    sessions = [name for name in source.named(".json", ".jsonl") if _session_of(source, name)]
     return [*sessions, *filter(_is_own, source.names)] if sessions else []
 
 
@@ -76,9 +80,8 @@ def _threads(source: Source) -> dict[str, list[str]]:
     for name in source.named(".json", ".jsonl"):
         if name.rpartition("/")[2].startswith("checkpoint") and _is_own(name):
             source.tally.omitted("checkpoint")
-        elif _is_session(source, name):
-            found = _SESSION_ID.search(source.head(name).decode("utf-8", "replace"))
-            threads.setdefault(found[1] if found else name, []).append(name)
+        elif key := _session_of(source, name):
+            threads.setdefault(key, []).append(name)
     return threads
 
 
