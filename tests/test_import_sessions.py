@@ -167,6 +167,7 @@ def test_meta_messages_and_results_are_no_prompts(run: Run, folder: Path, tmp_pa
         {**line("attachment", 6, ""), "message": None, "attachment": told},
         {"type": "progress", "uuid": "p"},
         line("assistant", 7, [{"type": "thinking", "thinking": "…"}, *text("Done.")]),
+        line("assistant", 8, text("No response requested."), message={"model": "<synthetic>"}),
     )
     write(
         tmp_path,
@@ -176,8 +177,9 @@ def test_meta_messages_and_results_are_no_prompts(run: Run, folder: Path, tmp_pa
     got = Episodes(run, folder, made.parent)
     assert got.body.count("Asked:") == 2
     assert "- Asked: Also the docs" in got.body
+    assert got.body.endswith("- answer: given without tools\n\n## Reflection\n\nDone.")
     assert got.omitted == {
-        "message of the program": 2,
+        "message of the program": 3,
         "message of a sub-agent": 1,
         "session of a sub-agent": 1,
         "entry attachment": 1,

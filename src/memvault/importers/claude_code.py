@@ -13,7 +13,7 @@ from typing import Any
 from memvault.importers import json_source, records
 from memvault.importers.items import Item, Unreadable
 from memvault.importers.kinds import NO, SURE
-from memvault.importers.sessions import Session, episode, first_entries, text_of
+from memvault.importers.sessions import Session, episode, first_entries, is_error, text_of
 from memvault.importers.source import Source
 from memvault.importers.tally import Tally
 
@@ -164,7 +164,8 @@ class _Record:
             session.ask(text_of(content))
         elif entry.get("isApiErrorMessage") or message.get("model") == _SYNTHETIC:
             self._tally.omitted("message of the program")
-            session.break_off()
+            if entry.get("isApiErrorMessage") or is_error(text_of(content)):
+                session.break_off()
         else:
             session.answer(text_of(content))
         for part in content if isinstance(content, list) else ():

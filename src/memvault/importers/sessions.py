@@ -113,7 +113,7 @@ class Session:
 
     def answer(self, text: str) -> None:
         """Add an answer of the agent, unless it is an error of the program."""
-        if text.lstrip().startswith(_ERRORS):
+        if is_error(text):
             self.break_off()
         elif text.strip():
             self.answers.append(_kept(text))
@@ -146,6 +146,11 @@ class Session:
         """Mark a use of a tool as failed."""
         if call_id in self.tools:
             self.failed.add(call_id)
+
+
+def is_error(text: str) -> bool:
+    """Return whether a text is an error that a program shows in place of an answer."""
+    return text.lstrip().startswith(_ERRORS)
 
 
 def _behind_common(first: list[str], other: list[str]) -> list[str]:
@@ -284,7 +289,7 @@ def episode(session: Session, tally: Tally) -> ImportedNote | None:
 
 def _title(session: Session) -> str:
     title = session.title if _is_of_user(session.title) else ""
-    for text in ("" if title.startswith(_ERRORS) else title, *session.prompts):
+    for text in ("" if is_error(title) else title, *session.prompts):
         try:
             return create.title_of(text)
         except UsageError:
