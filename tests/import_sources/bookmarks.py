@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import plistlib
 from pathlib import Path
 
 HTML = """<!DOCTYPE NETSCAPE-Bookmark-file-1>
@@ -56,3 +57,17 @@ def make_firefox(folder: Path) -> Path:
     tree = {"guid": "root________", "typeCode": 2, "root": "placesRoot", "children": [menu]}
     (folder / "bookmarks-2026-11-20.json").write_text(json.dumps(tree), "utf-8")
     return folder / "bookmarks-2026-11-20.json"
+
+
+def make_safari(folder: Path) -> Path:
+    """Write Safari's property list; no real file was available."""
+    leaf = {
+        "WebBookmarkType": "WebBookmarkTypeLeaf",
+        "URLString": "https://tea.example/",
+        "URIDictionary": {"title": "Green tea"},
+        "ReadingList": {"PreviewText": "On tea"},
+    }
+    part = {"WebBookmarkType": "WebBookmarkTypeList", "Title": "Tea shops", "Children": [leaf]}
+    tree = {"WebBookmarkType": "WebBookmarkTypeList", "Title": "", "Children": [part]}
+    (folder / "Bookmarks.plist").write_bytes(plistlib.dumps(tree))
+    return folder / "Bookmarks.plist"

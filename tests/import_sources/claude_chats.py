@@ -62,3 +62,62 @@ def make(folder: Path) -> Path:
         made.writestr("memories.json", json.dumps([_MEMORIES]))
         made.writestr("users.json", "[]")
     return folder / "data-2026-03-02.zip"
+
+
+def make_folder(folder: Path) -> Path:
+    """Write the parts in folders of their own, as exports since 2026 have them.
+
+    The conversation has artifacts of both kinds, a created file, citations, files and a branch. No
+    real export was available; the keys are those that public converters read.
+    """
+    made = folder / "export"
+    tool = {"type": "tool_use", "name": "artifacts"}
+    new = {"command": "create", "id": "a", "title": "Pump", "language": "python", "content": "a=1"}
+    blocks = [
+        {"type": "thinking", "thinking": "…"},
+        {
+            "type": "text",
+            "text": "# Done",
+            "citations": [{"url": "https://a.example/", "title": "A"}],
+        },
+        {**tool, "input": new},
+        {**tool, "input": {"command": "update", "id": "a", "old_str": "1", "new_str": "2"}},
+        {**tool, "name": "create_file", "input": {"path": "/m.py", "file_text": "x = 1"}},
+        {
+            "type": "text",
+            "text": '<antArtifact identifier="b" title="B">\n<p>\n</antArtifact>\nBye',
+        },
+        {"type": "tool_result", "content": []},
+    ]
+    root = "00000000-0000-4000-8000-000000000000"
+    asked = {**_CONVERSATION["chat_messages"][0], "parent_message_uuid": root}  # type: ignore[index]
+    messages = [
+        {**asked, "files": [{"file_name": "plan.pdf"}]},
+        {"uuid": "m2", "sender": "assistant", "content": blocks, "parent_message_uuid": "m1"},
+        {"uuid": "m3", "sender": "assistant", "text": "Again", "parent_message_uuid": "m1"},
+    ]
+    chat = {**_CONVERSATION, "chat_messages": messages, "current_leaf_message_uuid": "m2"}
+    design = {
+        "uuid": "d1",
+        "title": "Logo",
+        "project": {"name": "Shop"},
+        "messages": [
+            {"role": "user", "content": {"content": "Draw", "attachments": [{"name": "a.png"}]}},
+            {
+                "role": "assistant",
+                "content": {"contentBlocks": [{"type": "tool_call", "toolCall": {"name": "snap"}}]},
+            },
+        ],
+    }
+    memory = {"account_uuid": "a1", "memory_files": [{"path": "/tea.md", "content": "Green"}]}
+    for name, entry in (
+        ("conversations.json", [chat]),
+        ("projects/p1.json", _PROJECT),
+        ("memories/a1.json", memory),
+        ("design_chats/d1.json", design),
+        ("users.json", []),
+    ):
+        path = made / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(entry), "utf-8")
+    return made

@@ -90,3 +90,18 @@ def make(folder: Path) -> Path:
     write_session(folder, lines())
     write(folder, "projects/-home-ana-shop/agent-1.jsonl", json.dumps(lines()[2]))
     return folder / "projects"
+
+
+def make_resumed(folder: Path) -> Path:
+    """Write a session and its continuation in another file, which repeats its messages."""
+    entries = [{**one, "uuid": f"u{number}"} for number, one in enumerate(lines())]
+    write_session(folder, entries)
+    again = [{**one, "sessionId": "later"} for one in entries]
+    error = "API Error: 529 {}"
+    more = [
+        _line("assistant", 19, [{"type": "text", "text": error}], isApiErrorMessage=True),
+        {"type": "summary", "summary": "Double charges", "leafUuid": "u2"},
+    ]
+    text = "\n".join(map(json.dumps, [*again, *more]))
+    write(folder, "projects/-home-ana-shop/later.jsonl", text)
+    return folder / "projects"

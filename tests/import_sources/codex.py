@@ -56,3 +56,15 @@ def make(folder: Path) -> Path:
     write(folder, f"sessions/2026/11/19/{name}", "\n".join(lines))
     write(folder, "sessions/2026/10/01/rollout-2026-10-01T10-00-00-01.jsonl.zst", b"(\xb5/\xfd")
     return folder / "sessions"
+
+
+def make_fork(folder: Path) -> Path:
+    """Write a session and its fork, which begins with the lines of the other."""
+    meta = {"id": "a", "cwd": "/home/ana/shop", "source": "cli"}
+    asked = _line(1, "event_msg", type="user_message", message="Round prices")
+    first = [_line(0, "session_meta", **meta), asked]
+    fork = _line(2, "session_meta", **{**meta, "id": "b", "forked_from_id": "a"})
+    more = _line(3, "event_msg", type="agent_message", message="Prices are rounded.")
+    write(folder, "sessions/rollout-1-a.jsonl", "\n".join(first))
+    write(folder, "sessions/rollout-2-b.jsonl", "\n".join([fork, *first, more]))
+    return folder / "sessions"

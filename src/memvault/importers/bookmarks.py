@@ -1,34 +1,63 @@
-"""Import of browsers' bookmarks: the HTML file that all export, Chrome's and Firefox's own files.
+"""Import of browsers' bookmarks: the HTML file that all export, and files of browsers' own.
 
 The HTML is Netscape's: ``<DT><A HREF ADD_DATE TAGS>`` in nested ``<DL>`` with ``<H3>`` names, and
-``<DD>`` descriptions. Chrome's profile has a JSON file ``Bookmarks`` with ``roots``; Firefox saves
-a JSON tree with ``typeCode`` (versions of November 2026).
+``<DD>`` descriptions; Pinboard, Raindrop and Pocket export it, too. Chrome's profile has a JSON
+file ``Bookmarks`` with ``roots``; Firefox saves a JSON tree with ``typeCode``; Safari has a
+property list ``Bookmarks.plist`` (versions of November 2026).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import io
+from collections.abc import Collection, Iterator
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from memvault.importers import html_markdown, json_source, records, values
+from memvault import clock
+from memvault.importers import html_markdown, json_source, plain_text, records, values
 from memvault.importers.items import ImportedNote, Item, Unreadable, note_path
 from memvault.importers.kinds import NO, SURE
 from memvault.importers.source import Source
+from memvault.importers.tally import Tally
 
+_HEAD = 1 << 14
 _CHROME_EPOCH = 11_644_473_600
 """Seconds from 1601, where Chrome's times begin, to 1970."""
 _CHROME_ROOTS = frozenset("123")
 """The ids of Chrome's own folders: the bar, other bookmarks, and those of a phone."""
-_FIREFOX_BOOKMARK = 1
-"""The ``typeCode`` of a bookmark; folders and separators have others."""
+_SAFARI_ROOTS = {
+    "": "",
+    "BookmarksBar": "",
+    "BookmarksMenu": "",
+    "com.apple.ReadingList": "Reading list",
+}
+"""The titles of Safari's own folders, and what their bookmarks are tagged with."""
+_FIREFOX_BOOKMARK, _FIREFOX_SEPARATOR = 1, 3
+"""The ``typeCode`` of a bookmark and of a separator; folders have another."""
 _MAX_DEPTH = 200
 _MAX_DIGITS = 20
 _MAX_NAME = 200
 """Maximum length of the name of a folder, which becomes a tag of each bookmark in it."""
+_CHROME = (
+    "type url name id guid date_added date_last_used date_modified children meta_info "
+    "source visit_count show_icon"
+).split()
+_FIREFOX = (
+    "guid title index dateAdded lastModified id typeCode type uri tags keyword iconuri iconUri "
+    "charset root children annos postData"
+).split()
+_NETSCAPE = (
+    "href add_date last_modified last_visit last_charset tags icon icon_uri shortcuturl private "
+    "toread time_added post_data id guid data-cover data-important"
+).split()
+_SAFARI = (
+    "WebBookmarkType WebBookmarkUUID URLString URIDictionary ReadingList ReadingListNonSync "
+    "Sync imageURL previewText previewTextIsUserDefined Children Title"
+).split()
 
 
 class Bookmark(NamedTuple):
-    """A bookmark; ``added`` is a time of the header or empty."""
+    """A bookmark; ``added`` and ``changed`` are times of the header or empty."""
 
     address: str
     title: str
@@ -36,6 +65,13 @@ class Bookmark(NamedTuple):
     added: str
     about: str = ""
     tags: tuple[str, ...] = ()
+    changed: str = ""
+    keyword: str = ""
+
+
+def claims(source: Source) -> Collection[str]:
+    """Return the names of the files of bookmarks."""
+    return _files(source)
 
 
 def recognise(source: Source) -> int:
@@ -46,79 +82,159 @@ def recognise(source: Source) -> int:
 def _files(source: Source) -> list[str]:
     found = []
     for name in source.names:
-        if name.lower().endswith((".html", ".htm", ".json")) or name.endswith("Bookmarks"):
-            head = source.head(name)
-            is_chrome = b'"checksum"' in head and b'"roots"' in source.head(name, 1 << 14)
+        if name.endswith("Bookmarks.plist"):
+            if source.head(name, 8).startswith((b"bplist", b"<?xml")):
+                found.append(name)
+        elif name.lower().endswith((".html", ".htm", ".json")) or name.endswith("Bookmarks"):
+            whole = source.head(name, _HEAD)
+            head = whole[:4096]
+            is_html = b"NETSCAPE-Bookmark-file" in head or b"<title>Pocket Export" in head
+            is_chrome = b'"checksum"' in head and b'"roots"' in whole
             is_firefox = b'"root":"placesRoot"' in head.replace(b" ", b"") or (
                 b'"typeCode"' in head and b'"guid"' in head
             )
-            if b"NETSCAPE-Bookmark-file" in head or is_chrome or is_firefox:
+            if is_html or is_chrome or is_firefox:
                 found.append(name)
     return found
 
 
 def read(source: Source) -> Iterator[Item]:
-    """Yield a note for each bookmark with a web address, each address once."""
-    seen: set[str] = set()
+    """Yield a note for each web address, with the folders and tags of all its bookmarks."""
+    merged: dict[str, Bookmark] = {}
     for name in _files(source):
         try:
-            bookmarks = list(_bookmarks(source, name))
+            for bookmark in _bookmarks(source, name):
+                if isinstance(bookmark, Unreadable):
+                    yield bookmark._replace(what=f"{name}, {bookmark.what}")
+                elif reason := _why_left_out(bookmark.address):
+                    what = bookmark.title.strip() or bookmark.address[:_MAX_NAME]
+                    yield Unreadable(f"{name}, {what}", reason)
+                else:
+                    source.tally.converted("bookmark")
+                    key = bookmark.address
+                    merged[key] = _merged(merged[key], bookmark) if key in merged else bookmark
         except (OSError, ValueError, RecursionError) as error:
             yield Unreadable(name, records.reason_of(error))
-            continue
-        for bookmark in bookmarks:
-            if isinstance(bookmark, Unreadable):
-                yield bookmark._replace(what=f"{name}, {bookmark.what}")
-            elif not bookmark.address:
-                yield Unreadable(f"{name}, {bookmark.title}", "it has no address")
-            elif (
-                bookmark.address.startswith(("http://", "https://"))
-                and bookmark.address not in seen
-            ):
-                seen.add(bookmark.address)
-                yield from records.items_of(f"{name}, {bookmark.address}", _note, bookmark)
+    for address, bookmark in merged.items():
+        yield from records.items_of(address, _note, bookmark)
+
+
+def _why_left_out(address: str) -> str:
+    """Return why a bookmark is not imported; empty if its address is one of the web."""
+    if not address:
+        return "it has no address"
+    scheme = address.partition(":")[0].strip().lower()
+    if scheme in ("http", "https"):
+        return ""
+    return f"its address begins with {values.line(scheme[:30])}:, which is not a web page"
+
+
+def _merged(first: Bookmark, other: Bookmark) -> Bookmark:
+    """Return two bookmarks of one address as one."""
+    abouts = dict.fromkeys(filter(None, (first.about.strip(), other.about.strip())))
+    return first._replace(
+        title=first.title.strip() or other.title,
+        folders=(*first.folders, *other.folders),
+        added=min(filter(None, (first.added, other.added)), default=""),
+        changed=max(first.changed, other.changed),
+        about="\n\n".join(abouts),
+        tags=(*first.tags, *other.tags),
+        keyword=first.keyword or other.keyword,
+    )
 
 
 def _note(bookmark: Bookmark) -> ImportedNote:
     title = " ".join(bookmark.title.split()) or bookmark.address
-    label = title.replace("[", "(").replace("]", ")")
-    text = f"[{label}](<{bookmark.address.replace('<', '%3C').replace('>', '%3E')}>)"
-    about = " ".join(bookmark.about.split())
+    label = plain_text.escaped(title, is_line=True)
+    address = "".join(bookmark.address.split())
+    for sign, written in (("<", "%3C"), (">", "%3E"), ("\\", "%5C")):
+        address = address.replace(sign, written)
+    about = plain_text.escaped(bookmark.about.strip())
     folders = map(values.tag, bookmark.folders)
     header = {
         "title": title,
         "tags": list(dict.fromkeys(tag for tag in (*folders, *bookmark.tags) if tag)),
         "source": bookmark.address,
         "created": bookmark.added,
-        "modified": bookmark.added,
+        "modified": max(bookmark.added, bookmark.changed),
+        "keyword": bookmark.keyword,
     }
-    return ImportedNote(
-        bookmark.address, note_path(title[:80]), f"{text}\n\n{about}".strip(), header
-    )
+    text = f"[{label}](<{address}>)\n\n{about}".strip()
+    return ImportedNote(bookmark.address, note_path(title[:80]), text, header)
 
 
 def _bookmarks(source: Source, name: str) -> Iterator[Bookmark | Unreadable]:
-    if not name.lower().endswith((".html", ".htm")):
+    if name.endswith(".plist"):
+        yield from _safari(_property_list(source.read(name)), (), source.tally, set())
+    elif name.lower().endswith((".html", ".htm")):
+        netscape = _Netscape(source.tally)
+        html_markdown.parse(source.read(name).decode("utf-8", "replace"), netscape)
+        yield from netscape.found
+    else:
         tree = json_source.read_object(source, name)
         if isinstance(roots := tree.get("roots"), dict):
             for root in roots.values():
                 if isinstance(root, dict):  # Chrome keeps other values there, too
-                    yield from _chrome(root, ())
+                    yield from _chrome(root, (), source.tally)
         else:
-            yield from _firefox(tree, (), 0)
+            yield from _firefox(tree, (), 0, source.tally)
+
+
+def _property_list(data: bytes) -> Any:
+    """Return the value of a property list, whose entities are not expanded.
+
+    Raises:
+        ValueError: it is none.
+    """
+    import plistlib
+    from xml.parsers.expat import ExpatError
+
+    damaged = (plistlib.InvalidFileException, ExpatError, LookupError, TypeError, AttributeError)
+    try:
+        return plistlib.load(io.BytesIO(data))
+    except (*damaged, OverflowError) as error:
+        raise ValueError("it is no property list") from error
+
+
+def _safari(
+    node: Any, folders: tuple[str, ...], tally: Tally, seen: set[int]
+) -> Iterator[Bookmark | Unreadable]:
+    """Yield the bookmarks below a node; one that is there several times is read once."""
+    if not isinstance(node, dict) or len(folders) > _MAX_DEPTH:
+        yield _unreadable(node, folders)
         return
-    netscape = _Netscape()
-    html_markdown.parse(source.read(name).decode("utf-8", "replace"), netscape)
-    yield from netscape.found
+    if id(node) in seen:
+        return
+    seen.add(id(node))
+    kind = node.get("WebBookmarkType")
+    if kind == "WebBookmarkTypeLeaf":
+        tally.properties("bookmark", node, _SAFARI)
+        about, reading = node.get("URIDictionary"), node.get("ReadingList")
+        title = values.text(about.get("title")) if isinstance(about, dict) else ""
+        reading = reading if isinstance(reading, dict) else {}
+        added = reading.get("DateAdded")
+        when = clock.iso(added.replace(tzinfo=UTC)) if isinstance(added, datetime) else ""
+        text = values.text(reading.get("PreviewText"))
+        yield Bookmark(values.text(node.get("URLString")), title, folders, when, text)
+        return
+    if kind == "WebBookmarkTypeProxy":  # of the history
+        return
+    title = values.text(node.get("Title"))[:_MAX_NAME]
+    title = _SAFARI_ROOTS.get(title, title) if len(folders) < 2 else title
+    children = node.get("Children")
+    for child in children if isinstance(children, list) else ():
+        yield from _safari(child, (*folders, title), tally, seen)
 
 
-def _chrome(node: Any, folders: tuple[str, ...]) -> Iterator[Bookmark | Unreadable]:
+def _chrome(node: Any, folders: tuple[str, ...], tally: Tally) -> Iterator[Bookmark | Unreadable]:
     if not isinstance(node, dict) or len(folders) > _MAX_DEPTH:
         yield _unreadable(node, folders)
         return
     if node.get("type") == "url":
+        tally.properties("bookmark", node, _CHROME)
         micro = str(node.get("date_added") or "0")[:_MAX_DIGITS]
-        added = int(micro) / 1e6 - _CHROME_EPOCH if micro.isdecimal() else 0
+        is_number = micro.isascii() and micro.isdecimal()
+        added = int(micro) / 1e6 - _CHROME_EPOCH if is_number else 0
         when = values.time_of(max(0, added))
         yield Bookmark(values.text(node.get("url")), str(node.get("name", "")), folders, when)
     inner = (
@@ -127,21 +243,38 @@ def _chrome(node: Any, folders: tuple[str, ...]) -> Iterator[Bookmark | Unreadab
         else ()
     )
     for child in _children(node):
-        yield from _chrome(child, inner)
+        yield from _chrome(child, inner, tally)
 
 
-def _firefox(node: Any, folders: tuple[str, ...], depth: int) -> Iterator[Bookmark | Unreadable]:
+def _firefox(
+    node: Any, folders: tuple[str, ...], depth: int, tally: Tally
+) -> Iterator[Bookmark | Unreadable]:
     if not isinstance(node, dict) or depth > _MAX_DEPTH:
         yield _unreadable(node, folders)
         return
     if node.get("typeCode") == _FIREFOX_BOOKMARK or node.get("uri"):
+        tally.properties("bookmark", node, _FIREFOX)
         tags = tuple(str(node.get("tags") or "").split(",")) if node.get("tags") else ()
-        added = values.time_of(node.get("dateAdded"), 1e-6)
-        address, title = values.text(node.get("uri")), str(node.get("title", ""))
-        yield Bookmark(address, title, folders, added, "", tags)
+        added, changed = (
+            values.time_of(node.get(key), 1e-6) for key in ("dateAdded", "lastModified")
+        )
+        address, title = values.text(node.get("uri")), str(node.get("title") or "")
+        keyword = values.text(node.get("keyword"))
+        about = _described(node.get("annos"))
+        yield Bookmark(address, title, folders, added, about, tags, changed, keyword)
+    elif node.get("typeCode") == _FIREFOX_SEPARATOR:
+        tally.omitted("separator")
     inner = (*folders, str(node.get("title", ""))[:_MAX_NAME]) if depth > 1 else ()
     for child in _children(node):
-        yield from _firefox(child, inner, depth + 1)
+        yield from _firefox(child, inner, depth + 1, tally)
+
+
+def _described(annotations: Any) -> str:
+    """Return the description among a bookmark's annotations, which Firefox had until 2018."""
+    for one in annotations if isinstance(annotations, list) else ():
+        if isinstance(one, dict) and one.get("name") == "bookmarkProperties/description":
+            return values.text(one.get("value"))
+    return ""
 
 
 def _unreadable(node: Any, folders: tuple[str, ...]) -> Unreadable:
@@ -158,40 +291,68 @@ def _children(node: dict[str, Any]) -> list[Any]:
 class _Netscape:
     """Collects the bookmarks of an HTML file and the folders that contain them."""
 
-    def __init__(self) -> None:
+    def __init__(self, tally: Tally) -> None:
         self.found: list[Bookmark] = []
+        self._tally = tally
         self._folders: list[str] = []
         self._inside = ""
         self._texts: list[str] = []
         self._attributes: dict[str, str] = {}
         self._next_folder = ""
+        self._is_of_folder = False
+        """Whether the next description is that of a folder."""
 
     def start(self, tag: str, attributes: dict[str, str]) -> None:
         """Begin a folder, a name, an address or a description."""
+        if self._inside == "dd" and tag in ("br", "p", "b", "i", "em", "strong", "a"):
+            self._texts.append("\n" if tag in ("br", "p") else "")
+            if tag != "a" or "add_date" not in attributes:  # a link in a description
+                return
         self._end_about()
         if tag == "dl":
             self._folders.append(self._next_folder)
             self._next_folder = ""
+        elif tag == "hr":
+            self._tally.omitted("separator")
         elif tag in ("a", "h3", "dd"):
             self._inside, self._texts = tag, []
             self._attributes = dict(attributes)
 
     def end(self, tag: str) -> None:
         """End a folder, a name or an address."""
+        if self._inside == "dd" and tag not in ("dd", "dl", "dt"):
+            return
         self._end_about()
         if tag == "dl" and self._folders:
             self._folders.pop()
         elif tag == "h3" and self._inside == "h3":
             is_bar = "personal_toolbar_folder" in self._attributes
             self._next_folder = "" if is_bar else self._text.strip()[:_MAX_NAME]
-            self._inside = ""
+            self._inside, self._is_of_folder = "", True
         elif tag == "a" and self._inside == "a":
-            given = self._attributes
-            folders = tuple(name for name in self._folders[:_MAX_DEPTH] if name)
-            tags = tuple(word.strip() for word in given.get("tags", "").split(",") if word.strip())
-            added = values.time_of(given.get("add_date"))
-            self.found.append(Bookmark(given.get("href", ""), self._text, folders, added, "", tags))
-            self._inside = ""
+            self._add(self._attributes)
+            self._inside, self._is_of_folder = "", False
+
+    def _add(self, given: dict[str, str]) -> None:
+        self._tally.properties("bookmark", given, _NETSCAPE)
+        folders = tuple(name for name in self._folders[:_MAX_DEPTH] if name)
+        tags = [word.strip() for word in given.get("tags", "").split(",")]
+        if given.get("toread") == "1":
+            tags.append("to-read")
+        added = _netscape_time(given.get("add_date") or given.get("time_added"))
+        changed = _netscape_time(given.get("last_modified"))
+        self.found.append(
+            Bookmark(
+                given.get("href", ""),
+                self._text,
+                folders,
+                added,
+                "",
+                tuple(filter(None, tags)),
+                changed,
+                given.get("shortcuturl", ""),
+            )
+        )
 
     def data(self, data: str) -> None:
         """Collect a text."""
@@ -203,10 +364,23 @@ class _Netscape:
         return "".join(self._texts)
 
     def _end_about(self) -> None:
-        if self._inside == "dd" and self.found:
-            self.found[-1] = self.found[-1]._replace(about=self._text)
+        if self._inside == "dd":
+            if self._is_of_folder:
+                self._tally.omitted("description of a folder")
+            elif self.found:
+                self.found[-1] = self.found[-1]._replace(about=self._text)
             self._inside = ""
 
     def close(self) -> None:
         """End the last description."""
         self._end_about()
+
+
+def _netscape_time(text: object) -> str:
+    """Return a time in seconds since 1970, which some programs write in smaller units."""
+    digits = str(text or "").strip()[:_MAX_DIGITS]
+    if not (digits.isascii() and digits.isdecimal()):
+        return ""
+    number = int(digits)
+    unit = 1 if number < 10**11 else 1_000 if number < 10**14 else 1_000_000
+    return values.time_of(number // unit)

@@ -1,32 +1,63 @@
-"""Import of ChatGPT's data export: ``conversations.json`` with the pictures in the zip.
+"""Import of ChatGPT's data export: ``conversations.json`` with the files in the zip.
 
-A conversation is a tree of messages, of which the branch that ends at ``current_node`` is kept;
-newer exports divide them among ``conversations-000.json`` and so on (as of November 2026).
+A conversation is a tree of messages, of which the branch that ends at ``current_node`` is kept.
+Newer exports divide them among ``conversations-000.json`` and so on, and name files by ids, with
+their own names in ``conversation_asset_file_names.json``. The format is undocumented; this reads
+what exports of 2023 to November 2026 have.
 """
 
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
+from hashlib import sha256
 from typing import Any
 
-from memvault.importers import folder, json_source, records, values
-from memvault.importers.chats import ChatTurn, conversation
-from memvault.importers.items import Attachment, Item, Unreadable
+from memvault.importers import chatgpt_messages, folder, json_source, records, values
+from memvault.importers.chat_text import message
+from memvault.importers.chats import conversation
+from memvault.importers.items import Attachment, ImportedNote, Item, Unreadable, note_path
 from memvault.importers.kinds import NO, SURE
 from memvault.importers.source import Source
-from memvault.lazy_pattern import lazy_pattern
 
 _HEAD = 1 << 16
-_SPEAKERS = {"user": "You", "assistant": "ChatGPT"}
-_FILE_ID = lazy_pattern(r"file[-_][A-Za-z0-9]{6,64}")
-_CITATION = lazy_pattern("\ue200[^\ue201]{0,500}\ue201|【[^】]{0,100}】")
-"""Marks of citations, which only the web page shows."""
+_FILE_NAMES = "conversation_asset_file_names.json"
+_COPIES = (_FILE_NAMES, "chat.html", "user.json", "user_settings.json", "export_manifest.json")
+"""Files without notes: a copy of the conversations, names of files, and the account's data."""
+_RECORDS = {
+    "message_feedback.json": "rating of a message",
+    "model_comparisons.json": "comparison of models",
+    "shared_conversations.json": "shared link",
+    "group_chats.json": "group chat",
+    "library_files.json": "entry of the library",
+    "shopping.json": "entry of shopping.json",
+    "sora.json": "entry of sora.json",
+}
+"""Files whose records are counted, and what a record is."""
+_CONVERSATION = (
+    "title create_time update_time mapping current_node conversation_id id is_archived is_starred "
+    "default_model_slug gizmo_id gizmo_type conversation_template_id moderation_results plugin_ids "
+    "safe_urls blocked_urls conversation_origin async_status disabled_tool_ids memory_scope "
+    "context_scopes is_do_not_remember is_read_only is_study_mode owner voice sugar_item_id "
+    "sugar_item_visible pinned_time atlas_mode_enabled"
+).split()
+_MAX_INSTRUCTIONS = 1_000
+"""Maximum number of different custom instructions that become notes."""
 
 
 def recognise(source: Source) -> int:
     """Return ``SURE`` if there is a file of conversations with a ``mapping``."""
     return SURE if _files(source) else NO
+
+
+def claims(source: Source) -> Collection[str]:
+    """Return the names of the files with conversations, of their files, and of the account."""
+    found = set(_files(source))
+    if found:
+        known = {*_COPIES, *_RECORDS}
+        found.update(name for name in source.names if posixpath.basename(name) in known)
+        found.update(_assets(source))
+    return found
 
 
 def _files(source: Source) -> list[str]:
@@ -38,81 +69,143 @@ def _files(source: Source) -> list[str]:
     ]
 
 
+def _assets(source: Source) -> dict[str, str]:
+    """Return the names of the files that messages refer to, with their ids."""
+    matches = ((name, chatgpt_messages.file_id(posixpath.basename(name))) for name in source.names)
+    return {name: found for name, found in matches if found}
+
+
 def read(source: Source) -> Iterator[Item]:
     """Yield a note for each conversation, and the files that messages refer to."""
-    for name in source.names:
-        match = _FILE_ID.match(posixpath.basename(name))
-        if match is not None:
-            item = folder.attachment(source, name)
-            if isinstance(item, Attachment):
-                item = item._replace(path=f"files/{posixpath.basename(name)}", refs=(match[0],))
-            yield item
+    assets = _assets(source)
+    titles = _file_names(source)
+    for name, file_id in assets.items():
+        item = folder.attachment(source, name)
+        if isinstance(item, Attachment):
+            source.tally.converted("file")
+            path = _path(posixpath.basename(name), file_id, titles)
+            item = item._replace(path=f"files/{path}", refs=(file_id,))
+        yield item
+    reader = _Reader(source, frozenset(assets.values()))
     for name in _files(source):
         for found in json_source.objects(source, name):
             if isinstance(found, Unreadable):
                 yield found
             else:
-                yield from records.items_of(found[0], _conversation, *found)
+                yield from records.items_of(found[0], reader.conversation, *found)
+    yield from reader.memories()
+    for name in source.names:
+        kind = _RECORDS.get(posixpath.basename(name))
+        if kind is not None:
+            for _ in json_source.array_items(source, name):
+                source.tally.omitted(kind)
 
 
-def _conversation(place: str, entry: dict[str, Any]) -> Item:
-    mapping = entry.get("mapping")
-    if mapping and not isinstance(mapping, dict):
-        return Unreadable(place, f"its mapping of messages is {json_source.NO_OBJECT}")
-    key = str(entry.get("conversation_id") or entry.get("id") or "")
-    return conversation(
-        place,
-        key,
-        values.text(entry.get("title")),
-        [ChatTurn(*turn) for turn in _turns(mapping or {}, entry.get("current_node"))],
-        (
-            values.time_or_text(entry.get("create_time")),
-            values.time_or_text(entry.get("update_time")),
-        ),
-        tags=["conversation", "chatgpt"],
-        source=f"https://chatgpt.com/c/{key}",
-    )
+def _file_names(source: Source) -> dict[str, str]:
+    """Return the own names of files by their names in the export; empty if there are none."""
+    names: dict[str, str] = {}
+    for name in source.names:
+        if posixpath.basename(name) == _FILE_NAMES:
+            try:
+                found = json_source.read_object(source, name)
+            except (OSError, ValueError):
+                continue
+            names |= {key: value for key, value in found.items() if isinstance(value, str)}
+    return names
 
 
-def _turns(nodes: dict[str, Any], current: Any) -> Iterator[tuple[str, str]]:
-    """Yield the speaker and text of each message on the branch to the current node."""
+def _path(file: str, file_id: str, titles: Mapping[str, str]) -> str:
+    """Return the name for a file: with its own ending, if the export gives it as ``.dat``."""
+    own = titles.get(file) or titles.get(file_id) or ""
+    own = own.replace("\\", "/").rpartition("/")[2]
+    if not own or not file.endswith(".dat"):
+        return file
+    return own if own.startswith(file_id) else f"{file_id}-{own}"
+
+
+class _Reader:
+    """Converts the conversations of one export."""
+
+    def __init__(self, source: Source, files: frozenset[str]) -> None:
+        self._tally = source.tally
+        self._files = files
+        self._instructions: set[str] = set()
+        self._memories: tuple[str, str] = ("", "")
+        """The time and text of what ChatGPT remembered, as of the latest conversation."""
+
+    def conversation(self, place: str, entry: dict[str, Any]) -> Iterator[Item]:
+        """Yield a conversation, and custom instructions that none before it has."""
+        mapping = entry.get("mapping")
+        if mapping and not isinstance(mapping, dict):
+            yield Unreadable(place, f"its mapping of messages is {json_source.NO_OBJECT}")
+            return
+        self._tally.properties("conversation", entry, _CONVERSATION)
+        nodes = mapping or {}
+        branch = _branch(nodes, entry.get("current_node"))
+        talk = chatgpt_messages.Talk(self._tally, self._files)
+        for one in branch:
+            talk.add(one)
+        others = sum(
+            isinstance(node, dict) and chatgpt_messages.is_said(node.get("message"))
+            for node in nodes.values()
+        ) - sum(map(chatgpt_messages.is_said, branch))
+        if others > 0:
+            self._tally.omitted("message of another branch", others)
+        talk.turns += talk.documents.last_versions()
+        created = values.time_or_text(entry.get("create_time"))
+        updated = values.time_or_text(entry.get("update_time"))
+        key = str(entry.get("conversation_id") or entry.get("id") or "")
+        flags = {"archived": entry.get("is_archived"), "starred": entry.get("is_starred")}
+        template = values.text(entry.get("gizmo_id") or entry.get("conversation_template_id"))
+        role = "project" if template.startswith("g-p-") else "gpt"
+        made = conversation(
+            place,
+            key,
+            values.text(entry.get("title")),
+            talk.turns,
+            (created, updated),
+            tags=["conversation", "chatgpt", *(name for name, is_set in flags.items() if is_set)],
+            source=f"https://chatgpt.com/c/{key}" if key else "",
+            model=values.text(entry.get("default_model_slug")),
+            **{role: template},
+        )
+        if isinstance(made, ImportedNote):
+            self._tally.converted("conversation")
+        yield made
+        yield from self._custom_instructions(talk.instructions, created)
+        if talk.memories:
+            self._memories = max(self._memories, (updated or created, talk.memories))
+
+    def _custom_instructions(self, text: str, created: str) -> Iterator[ImportedNote]:
+        digest = sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+        is_known = digest in self._instructions or len(self._instructions) >= _MAX_INSTRUCTIONS
+        if text and not is_known:
+            self._instructions.add(digest)
+            self._tally.converted("custom instructions")
+            title = "ChatGPT's custom instructions"
+            header = {"title": title, "tags": ["chatgpt"], "created": created}
+            key = f"custom_instructions/{digest}"
+            yield ImportedNote(key, note_path(title), text, header, masked=True)
+
+    def memories(self) -> Iterator[ImportedNote]:
+        """Yield what ChatGPT remembered of the user when the last conversation began."""
+        time, text = self._memories
+        if text:
+            self._tally.converted("memory")
+            title = "What ChatGPT remembers"
+            header = {"title": title, "tags": ["chatgpt"], "modified": time}
+            yield ImportedNote("memories", note_path(title), message(text), header, masked=True)
+
+
+def _branch(nodes: dict[str, Any], current: Any) -> list[dict[str, Any]]:
+    """Return the messages on the branch to the current node."""
     is_there = isinstance(current, str) and current in nodes
     name = current if is_there else next(reversed(nodes), None)
-    branch: list[Any] = []
-    while isinstance(name, str) and isinstance(node := nodes.get(name), dict):
-        if len(branch) >= len(nodes):  # a circle
+    branch: dict[str, Any] = {}
+    while isinstance(name, str) and name not in branch:
+        node = nodes.get(name)
+        if not isinstance(node, dict):
             break
-        branch.append(node.get("message"))
+        branch[name] = node.get("message")
         name = node.get("parent")
-    for message in reversed(branch):
-        if not isinstance(message, dict):
-            continue
-        author, about = message.get("author"), message.get("metadata")
-        role = str(author.get("role")) if isinstance(author, dict) else ""
-        is_hidden = isinstance(about, dict) and about.get("is_visually_hidden_from_conversation")
-        if role in _SPEAKERS and not is_hidden and message.get("recipient", "all") == "all":
-            yield _SPEAKERS[role], _text(message.get("content"))
-
-
-def _text(content: Any) -> str:
-    if not isinstance(content, dict) or content.get("content_type") in (
-        "thoughts",
-        "reasoning_recap",
-    ):
-        return ""
-    parts = content.get("parts")
-    texts = [_part(part) for part in parts] if isinstance(parts, list) else []
-    if content.get("text"):
-        texts.append(f"```\n{content['text']}\n```")
-    return _CITATION.sub("", "\n\n".join(text for text in texts if text))
-
-
-def _part(part: Any) -> str:
-    if isinstance(part, str):
-        return part
-    if isinstance(part, dict):
-        match = _FILE_ID.match(str(part.get("asset_pointer") or "").rpartition("/")[2])
-        if match is not None:
-            return f"![[import:{match[0]}|(a picture)]]"
-        return str(part.get("text") or "")
-    return ""
+    return [one for one in reversed(branch.values()) if isinstance(one, dict)]

@@ -2,23 +2,82 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from memvault import clock
 from memvault.errors import UsageError
+from memvault.importers import plain_text
+from memvault.importers.chat_text import fenced
 from memvault.importers.items import ImportedNote, Unreadable, note_path
 from memvault.lazy_pattern import lazy_pattern
 from memvault.memories import create
 
-_EMBED = lazy_pattern(r"!\[\[[^\[\]\n]*+\]\]")
+_NO_TITLE = lazy_pattern(
+    r"!?\[\[[^\[\]\n]*+\]\]|^\*\*[^\n]*\*\*(?: \(\w+\))?$|^`{3,}+[^\n]*+$|\\(?=[^\w\s])",
+    re.MULTILINE,
+)
+"""Matches what a message has besides its words: pictures, names of files, fences, escapes."""
+_TIME_LENGTH = len("2026-03-01T10:00")
+_MAX_GROWN = 4_000_000
+"""Maximum number of characters that changes add to the documents of a conversation."""
 
 
 class ChatTurn(NamedTuple):
-    """A message of a conversation: who wrote it, and its markdown."""
+    """A message of a conversation: who wrote it, its markdown, and when, in ISO 8601."""
 
     speaker: str
     text: str
+    time: str = ""
+
+
+class ChatDocuments:
+    """The documents that a conversation writes and changes, such as artifacts and canvases."""
+
+    def __init__(self) -> None:
+        self._documents: dict[str, tuple[str, str, str]] = {}
+        """By its id: the title, the language and the text of a document."""
+        self._changed: dict[str, None] = {}
+        self._room = _MAX_GROWN
+
+    @property
+    def last(self) -> str:
+        """The id of the document that was written last; empty if there is none."""
+        return next(reversed(self._documents), "")
+
+    def write(self, key: str, title: str, language: str, text: str) -> str:
+        """Return a document, or another version of it, as markdown."""
+        old_title, old_language, _ = self._documents.pop(key, ("", "", ""))
+        title, language = title or old_title, language or old_language
+        self._documents[key] = (title, language, text)
+        self._changed.pop(key, None)
+        return titled(title, fenced(text, language))
+
+    def replace(self, key: str, old: str, new: str, is_every: bool = False) -> str:
+        """Return the new part of a document as markdown, and put it in place of the old one."""
+        title, language, text = self._documents.get(key, ("", "", ""))
+        count = text.count(old) if old and is_every else int(bool(old) and old in text)
+        growth = max(0, count * (len(new) - len(old)))
+        if count and growth <= self._room:
+            self._room -= growth
+            self._documents[key] = (title, language, text.replace(old, new, count))
+            self._changed[key] = None
+        return titled(title, fenced(new, language), "changed") if new.strip() else ""
+
+    def last_versions(self) -> Iterator[ChatTurn]:
+        """Yield each document that was changed in parts, as it was in the end."""
+        for key in self._changed:
+            title, language, text = self._documents[key]
+            name = plain_text.escaped(title or "Document", is_line=True)
+            yield ChatTurn(f"{name}, last version", fenced(text, language))
+
+
+def titled(title: str, text: str, about: str = "") -> str:
+    """Return a text with the name of its file or document above it."""
+    name = plain_text.escaped(title, is_line=True)
+    head = " ".join(filter(None, (f"**{name}**" if name else "", f"({about})" if about else "")))
+    return f"{head}\n\n{text}" if head else text
 
 
 def conversation(
@@ -32,6 +91,7 @@ def conversation(
     """Return a conversation as a note, with secrets masked, unless it has no text.
 
     ``place`` is where it is in the source; ``times``, in ISO 8601, are its first and its last.
+    What one speaker says in several messages in a row is under one heading.
     """
     created, modified = times
     worded = [turn for turn in turns if turn.text.strip()]
@@ -39,12 +99,19 @@ def conversation(
         return Unreadable(place, "its messages have no text" if turns else "it has no messages")
     for text in (title, *(turn.text for turn in worded)):
         try:
-            title = create.title_of(_EMBED.sub("", text))
+            title = create.title_of(_NO_TITLE.sub("", text))
             break
         except UsageError:
             title = "Conversation"
     day = clock.local(created) if created else ""
-    body = "\n\n".join(f"## {turn.speaker}\n\n{turn.text.strip()}" for turn in worded)
+    parts: list[str] = []
+    speaker = ""
+    for turn in worded:
+        if turn.speaker != speaker:
+            speaker = turn.speaker
+            time = turn.time[:_TIME_LENGTH].replace("T", " ")
+            parts.append(f"## {speaker} ({time} UTC)" if time else f"## {speaker}")
+        parts.append(turn.text.strip("\n"))
     path = note_path(f"{day} {title}".strip(), *filter(None, [day[:4]]))
     header |= {"title": title, "created": created, "modified": modified or created}
-    return ImportedNote(key, path, body, header, masked=True)
+    return ImportedNote(key or place, path, "\n\n".join(parts), header, masked=True)

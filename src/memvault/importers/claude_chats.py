@@ -1,97 +1,395 @@
-"""Import of Claude's data export: conversations, projects, and what Claude remembers.
+"""Import of Claude's data export: conversations, projects, design chats, and memories.
 
 The zip that claude.ai sends has ``conversations.json``, an array of conversations with
-``chat_messages``, ``projects.json`` and ``memories.json`` (as of November 2026). It has no files,
-only the texts that were extracted from them.
+``chat_messages``, ``projects.json`` or a file for each project, ``memories.json`` or one for each
+account, and ``design_chats`` (as of November 2026). It has no files, only their names and the texts
+that were extracted from them. The format is undocumented.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import posixpath
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from memvault.importers import json_source, records, values
-from memvault.importers.chats import ChatTurn, conversation
+from memvault.importers import json_source, plain_text, records, values
+from memvault.importers.chat_text import fenced, message
+from memvault.importers.chats import ChatDocuments, ChatTurn, conversation, titled
 from memvault.importers.items import ImportedNote, Item, Unreadable, note_path
 from memvault.importers.kinds import NO, SURE
 from memvault.importers.source import Source
+from memvault.importers.tally import Tally
 
 _HEAD = 1 << 16
 _SPEAKERS = {"human": "You", "user": "You", "assistant": "Claude"}
+_ACCOUNT = ("users.json", "login_history.json")
+_LANGUAGES = {
+    "text/markdown": "markdown",
+    "text/html": "html",
+    "image/svg+xml": "svg",
+    "application/vnd.ant.mermaid": "mermaid",
+    "application/vnd.ant.react": "jsx",
+}
+_MARKDOWN, _PLAIN = ("", "md", "markdown"), ("txt", "pdf", "doc", "docx", "rtf", "odt", "pptx")
+"""The endings of a project's documents whose texts are markdown, and plain text."""
+_CONVERSATION = (
+    "uuid name summary created_at updated_at account chat_messages project is_starred model "
+    "settings current_leaf_message_uuid"
+).split()
+_MESSAGE = (
+    "uuid text content sender created_at updated_at attachments files files_v2 index "
+    "parent_message_uuid truncated input_mode stop_reason"
+).split()
+_PROJECT = (
+    "uuid name description prompt_template created_at updated_at creator docs is_private "
+    "is_starter_project"
+).split()
+_MARKS = {
+    "projects": (b'"prompt_template"',),
+    "memories": (b'"conversations_memory"', b'"memory_files"'),
+    "design_chats": (b'"contentBlocks"',),
+}
+"""The parts of an export besides conversations, and the keys by which they are recognised alone."""
+_TAG, _END = "<antArtifact", "</antArtifact>"
+_THINKING, _THINKING_END = "<antThinking>", "</antThinking>"
 
 
 def recognise(source: Source) -> int:
-    """Return ``SURE`` if there is a file of conversations with ``chat_messages``."""
-    return SURE if _files(source) else NO
+    """Return ``SURE`` if there is a file of conversations, projects or memories."""
+    return SURE if any(_parts(source)) else NO
 
 
-def _files(source: Source) -> list[str]:
-    return [
-        name
-        for name in source.named(".json")
-        if (len(source.names) == 1 or "conversations" in name)
-        and b'"chat_messages"' in source.head(name, _HEAD)
-    ]
+def claims(source: Source) -> Collection[str]:
+    """Return the names of the files with conversations, projects and memories, and of accounts."""
+    parts = _parts(source)
+    others = [name for name in source.names if _is_of_account(name)]
+    return {name for names in parts for name in names}.union(others if any(parts) else ())
+
+
+def _is_of_account(name: str) -> bool:
+    file = posixpath.basename(name)
+    return file in _ACCOUNT or (file.startswith("manifest-") and file.endswith(".json"))
+
+
+def _parts(source: Source) -> tuple[list[str], list[str], list[str], list[str]]:
+    """Return the names of the files of conversations, projects, memories and design chats."""
+    conversations: list[str] = []
+    others: tuple[list[str], list[str], list[str]] = ([], [], [])
+    is_alone = len(source.names) == 1
+    for name in source.named(".json"):
+        parent, file = posixpath.split(name)
+        folder = posixpath.basename(parent)
+        if ("conversations" in name or is_alone) and b'"chat_messages"' in source.head(name, _HEAD):
+            conversations.append(name)
+            continue
+        for found, part in zip(others, _MARKS, strict=True):
+            if file == f"{part}.json" or folder == part:
+                found.append(name)
+    if not conversations:  # other programs have files of these names
+        for found, marks in zip(others, _MARKS.values(), strict=True):
+            found[:] = [name for name in found if _has(source, name, marks)]
+    return conversations, *others
+
+
+def _has(source: Source, name: str, marks: tuple[bytes, ...]) -> bool:
+    head = source.head(name, _HEAD)
+    return any(mark in head for mark in marks)
 
 
 def read(source: Source) -> Iterator[Item]:
-    """Yield a note for each conversation, document of a project, and memory."""
-    projects: dict[str, str] = {}
-    for names, convert, more in (
-        (_files(source), _conversation, ()),
-        (source.named("projects.json"), _project, (projects,)),
-        (source.named("memories.json"), _memories, (projects,)),
+    """Yield a note for each conversation, project, document of a project, and memory."""
+    conversations, projects, memories, designs = _parts(source)
+    names: dict[str, str] = {}
+    tally = source.tally
+    for files, convert, more in (
+        (conversations, _conversation, (tally,)),
+        (projects, _project, (tally, names)),
+        (memories, _memories, (tally, names)),
+        (designs, _design_chat, (tally,)),
     ):
-        for name in names:
-            for found in json_source.objects(source, name):
+        for name in files:
+            for found in _entries(source, name):
                 if isinstance(found, Unreadable):
                     yield found
                 else:
                     yield from records.items_of(found[0], convert, *found, *more)
 
 
-def _conversation(place: str, entry: dict[str, Any]) -> Iterator[Item]:
-    turns: list[ChatTurn] = []
-    messages = entry.get("chat_messages")
-    for number, message in enumerate(messages if isinstance(messages, list) else [], 1):
-        if isinstance(message, dict):
-            speaker = _SPEAKERS.get(str(message.get("sender")), "Claude")
-            turns.append(ChatTurn(speaker, _text(message)))
+def _entries(source: Source, name: str) -> Iterator[tuple[str, dict[str, Any]] | Unreadable]:
+    """Yield the objects of a file: those of its array, or the one that it is."""
+    if not source.head(name).lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
+        yield from json_source.objects(source, name)
+        return
+    try:
+        yield name, json_source.read_object(source, name)
+    except (OSError, ValueError) as error:
+        yield Unreadable(name, records.reason_of(error))
+
+
+def _conversation(place: str, entry: dict[str, Any], tally: Tally) -> Iterator[Item]:
+    tally.properties("conversation", entry, _CONVERSATION)
+    talk = _Talk(tally)
+    summary = values.text(entry.get("summary"))
+    if summary.strip():
+        talk.turns.append(ChatTurn("Summary", message(summary)))
+    given = entry.get("chat_messages")
+    messages: list[dict[str, Any]] = []
+    for number, one in enumerate(given if isinstance(given, list) else [], 1):
+        if isinstance(one, dict):
+            messages.append(one)
         else:
             yield Unreadable(f"{place}, message {number}", json_source.NO_OBJECT)
-    key = str(entry.get("uuid") or "")
-    yield conversation(
+    shown = _branch(messages, entry.get("current_leaf_message_uuid"))
+    if len(shown) < len(messages):
+        tally.omitted("message of another branch", len(messages) - len(shown))
+    for one in shown:
+        talk.add(one)
+    talk.turns += talk.documents.last_versions()
+    key, project = str(entry.get("uuid") or ""), entry.get("project")
+    made = conversation(
         place,
         key,
         values.text(entry.get("name")),
-        turns,
+        talk.turns if shown else [],
         (
             values.time_or_text(entry.get("created_at")),
             values.time_or_text(entry.get("updated_at")),
         ),
-        tags=["conversation", "claude"],
-        source=f"https://claude.ai/chat/{key}",
+        tags=["conversation", "claude", *(["starred"] if entry.get("is_starred") else [])],
+        source=f"https://claude.ai/chat/{key}" if key else "",
+        model=values.text(entry.get("model")),
+        project=values.text(project.get("name")) if isinstance(project, dict) else "",
     )
+    if isinstance(made, ImportedNote):
+        tally.converted("conversation")
+        tally.converted("message", len(shown))
+    yield made
 
 
-def _text(message: dict[str, Any]) -> str:
-    parts = message.get("content")
-    texts = [
-        values.text(part.get("text"))
-        for part in (parts if isinstance(parts, list) else [])
-        if isinstance(part, dict) and part.get("type") == "text"
-    ] or [values.text(message.get("text"))]
-    attached = message.get("attachments")
-    for one in attached if isinstance(attached, list) else []:
-        if isinstance(one, dict) and one.get("extracted_content"):
-            lines = str(one["extracted_content"]).splitlines()
-            quoted = "\n".join(f"> {line}" for line in lines)
-            texts.append(f"> **{one.get('file_name') or 'A file'}**\n>\n{quoted}")
-    return "\n\n".join(text for text in texts if text)
+def _branch(messages: list[dict[str, Any]], leaf: Any) -> list[dict[str, Any]]:
+    """Return the messages that lead to the last one; all, if the export has no branches."""
+    by_id = {one["uuid"]: one for one in messages if isinstance(one.get("uuid"), str)}
+    parents = [one.get("parent_message_uuid") for one in messages]
+    if len(by_id) < len(messages) or not all(isinstance(parent, str) for parent in parents):
+        return messages
+    if sum(parent not in by_id for parent in parents) != 1 and leaf not in by_id:
+        return messages  # several beginnings, of which none is known to be the shown one
+    at = leaf if isinstance(leaf, str) and leaf in by_id else messages[-1]["uuid"]
+    branch: dict[str, dict[str, Any]] = {}
+    while at in by_id and at not in branch:
+        branch[at] = by_id[at]
+        at = by_id[at]["parent_message_uuid"]
+    return list(reversed(branch.values()))
 
 
-def _project(place: str, entry: dict[str, Any], names: dict[str, str]) -> Iterator[Item]:
+class _Talk:
+    """The messages of one conversation as they are converted, and its documents."""
+
+    def __init__(self, tally: Tally) -> None:
+        self.turns: list[ChatTurn] = []
+        self.documents = ChatDocuments()
+        self._tally = tally
+
+    def add(self, entry: Mapping[str, Any]) -> None:
+        """Convert a message."""
+        self._tally.properties("message", entry, _MESSAGE)
+        speaker = _SPEAKERS.get(str(entry.get("sender")), "Claude")
+        parts = entry.get("content")
+        texts = (
+            [self._block(part, speaker) for part in parts]
+            if isinstance(parts, list) and parts
+            else [self._text(values.text(entry.get("text")), speaker)]
+        )
+        texts += self._files(entry)
+        time = values.time_or_text(entry.get("created_at"))
+        self.turns.append(ChatTurn(speaker, "\n\n".join(filter(None, texts)), time))
+
+    def _block(self, part: Any, speaker: str) -> str:
+        kind = part.get("type") if isinstance(part, dict) else None
+        if kind in ("text", "voice_note"):
+            text = self._text(values.text(part.get("text")), speaker)
+            return f"{text}{self._citations(part.get('citations'))}"
+        if kind == "tool_use":
+            return self._tool(str(part.get("name")), part.get("input"))
+        self._tally.omitted(f"block {kind}")
+        return ""
+
+    def _text(self, text: str, speaker: str) -> str:
+        """Return a text as markdown, with the artifacts that it has between tags."""
+        if "<ant" not in text:
+            return message(text, is_plain=speaker == "You")
+        pieces: list[str] = []
+        done = 0
+        for start, end, tag, content in _tagged(text):
+            pieces.append(message(text[done:start]))
+            done = end
+            if tag is None:
+                self._tally.omitted("block thinking")
+            else:
+                pieces.append(self._artifact({**tag, "content": content}))
+        return "\n\n".join(filter(None, [*pieces, message(text[done:])]))
+
+    def _tool(self, name: str, given: Any) -> str:
+        """Return the document that a use of a tool writes or changes; empty if it is another."""
+        if isinstance(given, dict):
+            path = values.text(given.get("path") or given.get("file_path"))
+            if name == "artifacts":
+                return self._artifact(given)
+            if name in ("create_file", "str_replace") and path:
+                title = posixpath.basename(path)
+                if name == "create_file":
+                    text = values.text(given.get("file_text") or given.get("content"))
+                    self._tally.converted("file")
+                    return self.documents.write(path, title, _ending(title), text)
+                old, new = values.text(given.get("old_str")), values.text(given.get("new_str"))
+                self._tally.converted("change of a file")
+                return self.documents.replace(path, old, new)
+            if name in ("repl", "analysis_tool") and isinstance(given.get("code"), str):
+                self._tally.converted("code")
+                return fenced(given["code"], "javascript")
+        self._tally.omitted(f'tool use "{name}"')
+        return ""
+
+    def _artifact(self, given: Mapping[str, Any]) -> str:
+        key = values.text(given.get("id") or given.get("identifier"))
+        text, new = values.text(given.get("content")), values.text(given.get("new_str"))
+        self._tally.converted("version of an artifact")
+        if new or given.get("command") == "update":
+            return self.documents.replace(key, values.text(given.get("old_str")), new)
+        kind = values.text(given.get("type"))
+        language = values.text(given.get("language")) or _LANGUAGES.get(kind, "")
+        return self.documents.write(key, values.text(given.get("title")), language, text)
+
+    def _citations(self, given: Any) -> str:
+        """Return the pages that a text cites, as a line of links."""
+        links: dict[str, str] = {}
+        for one in given if isinstance(given, list) else ():
+            details = one.get("details") if isinstance(one, dict) else None
+            found = {**one, **details} if isinstance(details, dict) else one
+            url = values.text(found.get("url")) if isinstance(found, dict) else ""
+            if url.startswith(("http://", "https://")) and not set(url) & set(" <>\n"):
+                title = values.line(found.get("title")) or url.split("/")[2]
+                links.setdefault(url, plain_text.escaped(title, is_line=True))
+        if not links:
+            return ""
+        self._tally.converted("citation", len(links))
+        return "\n\nSources: " + ", ".join(f"[{title}](<{url}>)" for url, title in links.items())
+
+    def _files(self, entry: Mapping[str, Any]) -> Iterator[str]:
+        """Yield the files that were given with a message: their text, or their name only."""
+        names: set[str] = set()
+        for key in ("attachments", "files", "files_v2"):
+            given = entry.get(key)
+            for one in given if isinstance(given, list) else ():
+                if not isinstance(one, dict):
+                    continue
+                name = values.line(one.get("file_name"))
+                text = values.text(one.get("extracted_content"))
+                if text.strip():
+                    self._tally.converted("text of a file")
+                    yield titled(name or "A file", fenced(text, _ending(name)))
+                elif name and name not in names:
+                    self._tally.omitted("file that the export lacks")
+                    yield titled(name, "", "a file").strip()
+                names.add(name)
+
+
+def _ending(name: str) -> str:
+    """Return the ending of a file's name without its dot, as the language of its text."""
+    return posixpath.splitext(name)[1][1:].lower()
+
+
+def _tagged(text: str) -> Iterator[tuple[int, int, dict[str, str] | None, str]]:
+    """Yield the start and end of each artifact outside of code, its attributes and its content.
+
+    The attributes are None for thinking. Each line is looked at once.
+    """
+    place, fence = 0, ""
+    while place < len(text):
+        stop = text.find("\n", place) + 1 or len(text)
+        if text[place - 1 : place] in ("", "\n"):
+            bare = text[place:stop].strip()
+            is_end = bare.startswith(fence) and not bare.strip("`")
+            if bare.startswith("```") and (not fence or is_end):
+                fence = "" if fence else bare[: len(bare) - len(bare.lstrip("`"))]
+        start = -1 if fence else text.find("<ant", place, stop)
+        if start < 0 or text.count("`", place, start) % 2:
+            place = stop
+            continue
+        is_artifact = text.startswith(_TAG, start)
+        if not is_artifact and not text.startswith(_THINKING, start):
+            place = stop
+            continue
+        ending = _END if is_artifact else _THINKING_END
+        opened = text.find(">", start) + 1 or len(text)
+        end = text.find(ending, opened)
+        attributes = _attributes(text[start:opened]) if is_artifact else None
+        content = text[opened : end if end >= 0 else len(text)]
+        place = end + len(ending) if end >= 0 else len(text)
+        yield start, place, attributes, content
+
+
+def _attributes(tag: str) -> dict[str, str]:
+    """Return the attributes of a tag with their values in double quotes."""
+    names = [part.split()[-1] if part.split() else "" for part in tag.split('="')]
+    found = tag.split('"')
+    return dict(zip((name for name in names[:-1]), found[1::2], strict=False))
+
+
+def _design_chat(place: str, entry: dict[str, Any], tally: Tally) -> Iterator[Item]:
+    """Yield a conversation with Claude's design tool, whose blocks have other names."""
+    given = entry.get("messages")
+    messages = [one for one in (given if isinstance(given, list) else []) if isinstance(one, dict)]
+    chat = {
+        "uuid": entry.get("uuid"),
+        "name": entry.get("title"),
+        "created_at": entry.get("created_at"),
+        "updated_at": entry.get("updated_at"),
+        "project": entry.get("project"),
+        "chat_messages": [_design_message(one) for one in messages],
+    }
+    used = ("uuid", "title", "created_at", "updated_at", "project", "messages")
+    tally.properties("design chat", entry, used)
+    for item in _conversation(place, chat, tally):
+        if isinstance(item, ImportedNote):
+            header = {**item.header, "tags": ["conversation", "claude", "design"], "source": ""}
+            item = item._replace(header=header)
+        yield item
+
+
+def _design_message(entry: dict[str, Any]) -> dict[str, Any]:
+    content = entry.get("content")
+    content = content if isinstance(content, dict) else {"content": content}
+    attached = content.get("attachments")
+    blocks = content.get("contentBlocks")
+    return {
+        "sender": entry.get("role"),
+        "created_at": entry.get("created_at") or content.get("timestamp"),
+        "text": content.get("content"),
+        "content": [_design_block(one) for one in blocks] if isinstance(blocks, list) else [],
+        "attachments": [
+            {"file_name": one.get("name"), "extracted_content": one.get("content")}
+            for one in (attached if isinstance(attached, list) else [])
+            if isinstance(one, dict)
+        ],
+    }
+
+
+def _design_block(block: Any) -> Any:
+    kind = block.get("type") if isinstance(block, dict) else None
+    if kind == "tool_call" and isinstance(call := block.get("toolCall"), dict):
+        return {"type": "tool_use", "name": call.get("name"), "input": call.get("input")}
+    if kind == "user_interjection":
+        said = block.get("message")
+        return {"type": "text", "text": said.get("content") if isinstance(said, dict) else said}
+    return block
+
+
+def _project(
+    place: str, entry: dict[str, Any], tally: Tally, names: dict[str, str]
+) -> Iterator[Item]:
     """Yield a project and its documents; ``names`` gets its name by its id."""
+    tally.properties("project", entry, _PROJECT)
     uuid = values.text(entry.get("uuid"))
     name = values.text(entry.get("name")) or f"Project {uuid[:8]}".strip()
     names[uuid] = name
@@ -100,38 +398,76 @@ def _project(place: str, entry: dict[str, Any], names: dict[str, str]) -> Iterat
         "created": values.time_or_text(entry.get("created_at")),
         "modified": values.time_or_text(entry.get("updated_at")),
     }
-    texts = [values.text(entry.get(part)) for part in ("description", "prompt_template")]
-    if any(texts):
+    about, instructions = (
+        message(values.text(entry.get(part))) for part in ("description", "prompt_template")
+    )
+    if about or instructions:
+        tally.converted("project")
         header = {"title": name, "tags": ["claude", "project"], **times}
-        body = "\n\n".join(filter(None, texts))
-        yield ImportedNote(key, note_path(name, "projects"), body, header)
+        body = [about, f"## Instructions\n\n{instructions}" if instructions else ""]
+        text = "\n\n".join(filter(None, body))
+        yield ImportedNote(key, note_path(name, "projects"), text, header)
     documents = entry.get("docs")
     for number, one in enumerate(documents if isinstance(documents, list) else [], 1):
         if not isinstance(one, dict) or not isinstance(one.get("content"), str):
             yield Unreadable(f"{place}, document {number}", "it has no text")
         elif one["content"]:
+            tally.converted("document of a project")
             file = values.text(one.get("filename")) or "document"
-            header = {"title": file, "created": values.time_or_text(one.get("created_at"))}
+            header = {
+                "title": file,
+                "tags": ["claude", values.tag(name)],
+                "created": values.time_or_text(one.get("created_at")),
+            }
             doc_key = f"{key}/{one.get('uuid') or file}"
             path = note_path(file.removesuffix(".md"), "projects", name)
-            yield ImportedNote(doc_key, path, one["content"], header)
+            yield ImportedNote(doc_key, path, _document(file, one["content"]), header)
 
 
-def _memories(place: str, entry: dict[str, Any], projects: dict[str, str]) -> Iterator[Item]:
+def _document(file: str, text: str) -> str:
+    """Return a document of a project as markdown."""
+    ending = _ending(file)
+    if ending in _MARKDOWN:
+        return text
+    return plain_text.escaped(text) if ending in _PLAIN else fenced(text, ending)
+
+
+def _memories(
+    place: str, entry: dict[str, Any], tally: Tally, projects: dict[str, str]
+) -> Iterator[Item]:
     """Yield what Claude remembers of an account, and of its projects."""
+    used = ("account_uuid", "conversations_memory", "project_memories", "memory_files")
+    tally.properties("memory", entry, used)
     account = values.text(entry.get("account_uuid"))
     key = f"conversations_memory/{account}" if account else "conversations_memory"
-    yield from _memory(place, key, "What Claude remembers", entry.get("conversations_memory"))
+    given = entry.get("conversations_memory")
+    yield from _memory(place, tally, key, "What Claude remembers", given)
     of_projects = entry.get("project_memories")
     for uuid, text in of_projects.items() if isinstance(of_projects, dict) else ():
         name = projects.get(uuid) or f"project {uuid[:8]}"
         key = f"project_memories/{uuid}"
-        yield from _memory(place, key, f"What Claude remembers of {name}", text)
+        yield from _memory(place, tally, key, f"What Claude remembers of {name}", text)
+    files = entry.get("memory_files")
+    for number, one in enumerate(files if isinstance(files, list) else [], 1):
+        path = values.text(one.get("path")).strip("/") if isinstance(one, dict) else ""
+        if not path or not isinstance(one.get("content"), str):
+            yield Unreadable(f"{place}, memory file {number}", "it has no path or no text")
+        elif one["content"].strip():
+            tally.converted("memory")
+            *folders, file = path.split("/")
+            key = f"memory_files/{account}/{path}"
+            at = note_path(file.removesuffix(".md"), "memory", *folders)
+            times = {
+                "created": values.time_or_text(one.get("created_at")),
+                "modified": values.time_or_text(one.get("updated_at")),
+            }
+            yield ImportedNote(key, at, _document(file, one["content"]), times)
 
 
-def _memory(place: str, key: str, title: str, text: Any) -> Iterator[Item]:
+def _memory(place: str, tally: Tally, key: str, title: str, text: Any) -> Iterator[Item]:
     if isinstance(text, str):
         if text.strip():
+            tally.converted("memory")
             yield ImportedNote(key, note_path(title), text, {"title": title})
     elif text is not None:
         yield Unreadable(f"{place}, {key}", "no text")

@@ -1,31 +1,38 @@
 """Import of Claude Code's sessions, ``~/.claude/projects/PROJECT/SESSION.jsonl``, as episodes.
 
 The format is undocumented; this reads what versions 2.0 to 2.1 write. Sub-agents' records are left
-out: what they found is in the main session.
+out: what they found is in the main session. A session that was resumed or forked into another file
+repeats its messages there, with their ids; all files that begin with one message are one episode.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from memvault.importers import json_source, records
 from memvault.importers.items import Item, Unreadable
 from memvault.importers.kinds import NO, SURE
-from memvault.importers.sessions import Session, episode, text_of
+from memvault.importers.sessions import Session, episode, first_entries, is_error, text_of
 from memvault.importers.source import Source
+from memvault.importers.tally import Tally
 
 _PROGRAM = "claude-code"
 _MAX_SNIFFED = 20
 _HEAD = 1 << 16
 """The bytes that are looked into: a session may begin with a long snapshot of files."""
-_TITLES = ("summary", "customTitle", "aiTitle")
+_TITLES = ("customTitle", "aiTitle", "summary")
+"""The keys of titles: a user's own, and two that models write; the first of them is used."""
+_SYNTHETIC = "<synthetic>"
+"""The model of answers that the program itself writes."""
+_OWN_DATA = ("/subagents/", "/tool-results/", "/sessions-index.json")
+"""Parts of the paths of files that belong to a session, and of the program's list of sessions."""
 
 
 def recognise(source: Source) -> int:
     """Return ``SURE`` if one of the first files is a session's record."""
     names = _records(source)[:_MAX_SNIFFED]
-    return SURE if any(_is_record(source, name) for name in names) else NO
+    return SURE if any(_is_record(source.head(name, _HEAD)) for name in names) else NO
 
 
 def _records(source: Source) -> list[str]:
@@ -37,42 +44,144 @@ def _records(source: Source) -> list[str]:
     ]
 
 
-def _is_record(source: Source, name: str) -> bool:
-    head = source.head(name, _HEAD)
+def claims(source: Source) -> Collection[str]:
+    """Return the names of the records of sessions and sub-agents, and of what belongs to them."""
+    records = [name for name in source.named(".jsonl") if _is_record(source.head(name, _HEAD))]
+    own = (name for name in source.names if any(part in f"/{name}" for part in _OWN_DATA))
+    return {*records, *own}
+
+
+def _is_record(head: bytes) -> bool:
     marks = (b'"parentUuid"', b'"leafUuid"', b'"isSidechain"', b'"type":"queue-operation"')
     return (b'"sessionId"' in head or b'"leafUuid"' in head) and any(map(head.__contains__, marks))
 
 
 def read(source: Source) -> Iterator[Item]:
     """Yield an episode for each session with a prompt."""
-    for name in _records(source):
-        if not _is_record(source, name):
-            continue
-        session = Session(_PROGRAM, name.rpartition("/")[2].removesuffix(".jsonl"))
-        for line, entry in json_source.lines(source, name):
-            if isinstance(entry, str):
-                yield Unreadable(f"{name}, line {line}", entry)
-            elif not entry.get("isSidechain"):
-                yield from records.items_of(f"{name}, line {line}", _add, session, entry)
-        yield from records.items_of(name, episode, session)
+    names = _records(source)
+    agents = len(source.named(".jsonl")) - len(names)
+    if agents:
+        source.tally.omitted("session of a sub-agent", agents)
+    threads: dict[str, list[str]] = {}
+    for name in names:
+        head = source.head(name, _HEAD)
+        if _is_record(head):
+            threads.setdefault(_thread(source, name, head), []).append(name)
+    for key, files in threads.items():
+        record = _Record(key, source.tally)
+        for name in sorted(files, key=lambda name: (source.size(name), name)):
+            for line, entry in json_source.lines(source, name):
+                if isinstance(entry, str):
+                    yield Unreadable(f"{name}, line {line}", entry)
+                else:
+                    yield from records.items_of(f"{name}, line {line}", record.add, entry)
+        yield from records.items_of(files[0], record.episode)
 
 
-def _add(session: Session, entry: dict[str, Any]) -> None:
-    session.at(entry.get("timestamp"))
-    session.folder = session.folder or str(entry.get("cwd") or "")
-    session.branch = str(entry.get("gitBranch") or session.branch)
-    session.title = next((str(entry[key]) for key in _TITLES if entry.get(key)), session.title)
-    message = entry.get("message")
-    if not isinstance(message, dict) or entry.get("isMeta") or entry.get("isCompactSummary"):
-        return
-    content = message.get("content")
-    parts = content if isinstance(content, list) else []
-    if entry.get("type") == "user":
-        session.ask(text_of(content))
-    elif entry.get("type") == "assistant":
-        session.answer(text_of(content))
-    for part in parts:
-        if isinstance(part, dict) and part.get("type") == "tool_use":
-            session.use(str(part.get("id") or ""), str(part.get("name")), part.get("input"))
-        elif isinstance(part, dict) and part.get("type") == "tool_result" and part.get("is_error"):
-            session.fail(str(part.get("tool_use_id")))
+def _thread(source: Source, name: str, head: bytes) -> str:
+    """Return the id of a session: that of its first message, which each copy of it has, too."""
+    for entry in first_entries(head, _HEAD):
+        if found := _id_of_message(entry):
+            return found
+    if len(head) == _HEAD:  # it begins with a long snapshot of files
+        for _, line in json_source.lines(source, name):
+            if isinstance(line, dict) and (found := _id_of_message(line)):
+                return found
+    return name.rpartition("/")[2].removesuffix(".jsonl")
+
+
+def _id_of_message(entry: dict[str, Any]) -> str:
+    """Return the id of a message of the user or an agent, or that of which it is a copy."""
+    is_message = entry.get("type") in ("user", "assistant")
+    if not is_message or entry.get("isMeta") or entry.get("isSidechain"):
+        return ""
+    origin = entry.get("forkedFrom")
+    copied = origin.get("messageUuid") if isinstance(origin, dict) else None
+    return str(copied or entry.get("uuid") or "")
+
+
+class _Record:
+    """The record of one session, from one file or several."""
+
+    def __init__(self, key: str, tally: Tally) -> None:
+        self._session = Session(_PROGRAM, key)
+        self._tally = tally
+        self._seen: set[str] = set()
+        """The ids of messages; those that another file repeats are read once."""
+        self._titles: dict[str, str] = {}
+        self._summaries: dict[str, str] = {}
+        """By the id of the last message that it summarizes: it may be one of another session."""
+
+    def add(self, entry: dict[str, Any]) -> None:
+        """Add a line."""
+        kind = entry.get("type")
+        self._add_titles(entry)
+        if entry.get("isSidechain"):
+            self._tally.omitted("message of a sub-agent")
+            return
+        if kind not in ("user", "assistant", "attachment", "summary"):
+            if not any(entry.get(key) for key in _TITLES):
+                self._tally.omitted(f"entry {kind}")
+            return
+        message_id = _id_of_message(entry)
+        own_id = str(entry.get("uuid") or "")
+        if message_id and message_id in self._seen:
+            self._seen.add(own_id)
+            return
+        self._seen.update((message_id, own_id))
+        session = self._session
+        session.at(entry.get("timestamp"))
+        session.folder = session.folder or str(entry.get("cwd") or "")
+        session.branch = str(entry.get("gitBranch") or session.branch)
+        message = entry.get("message")
+        if kind == "attachment":
+            self._add_attachment(entry.get("attachment"))
+        elif isinstance(message, dict):
+            self._add_message(entry, message)
+
+    def _add_titles(self, entry: dict[str, Any]) -> None:
+        for key in _TITLES:
+            if isinstance(title := entry.get(key), str) and title:
+                if key == "summary" and isinstance(leaf := entry.get("leafUuid"), str):
+                    self._summaries[leaf] = title
+                else:
+                    self._titles[key] = title
+
+    def _add_attachment(self, attached: Any) -> None:
+        """Add what the user typed while the agent worked."""
+        is_queued = isinstance(attached, dict) and attached.get("type") == "queued_command"
+        if is_queued and attached.get("commandMode", "prompt") == "prompt":
+            self._session.ask(text_of(attached.get("prompt")))
+        else:
+            self._tally.omitted("entry attachment")
+
+    def _add_message(self, entry: dict[str, Any], message: dict[str, Any]) -> None:
+        content, session = message.get("content"), self._session
+        if entry.get("isMeta") or entry.get("isCompactSummary"):
+            self._tally.omitted("message of the program")
+            return
+        if entry.get("type") == "user":
+            session.ask(text_of(content))
+        elif entry.get("isApiErrorMessage") or message.get("model") == _SYNTHETIC:
+            self._tally.omitted("message of the program")
+            if entry.get("isApiErrorMessage") or is_error(text_of(content)):
+                session.break_off()
+        else:
+            session.answer(text_of(content))
+        for part in content if isinstance(content, list) else ():
+            kind = part.get("type") if isinstance(part, dict) else None
+            if kind == "tool_use":
+                session.use(str(part.get("id") or ""), str(part.get("name")), part.get("input"))
+            elif kind == "tool_result":
+                if part.get("is_error"):
+                    session.fail(str(part.get("tool_use_id")))
+            elif kind != "text":
+                self._tally.omitted(f"block {kind}")
+
+    def episode(self) -> Item | None:
+        """Return the session as an episode; None if nothing was asked."""
+        own = [title for leaf, title in self._summaries.items() if leaf in self._seen]
+        titles = [self._titles.get("customTitle"), self._titles.get("aiTitle"), *own[-1:]]
+        found = [title for title in (*titles, self._titles.get("summary")) if title]
+        self._session.title = found[0] if found else ""
+        return episode(self._session, self._tally)

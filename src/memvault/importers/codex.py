@@ -1,23 +1,28 @@
 """Import of Codex's sessions, ``~/.codex/sessions/YYYY/MM/DD/rollout-*.jsonl``, as episodes.
 
 Each line has a timestamp, a type and a payload (the protocol of github.com/openai/codex,
-codex-rs/protocol; versions 0.40 to 0.169). The records of sub-agents are left out.
+codex-rs/protocol; versions 0.40 to 0.169). The records of sub-agents are left out. A session that
+was resumed is continued in its file; one that was forked begins with the lines of the other, and
+both are one episode.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from memvault.importers import json_source, records
 from memvault.importers.items import Item, Unreadable
 from memvault.importers.kinds import NO, SURE
-from memvault.importers.sessions import Session, episode, text_of
+from memvault.importers.sessions import Session, episode, first_entries, text_of
 from memvault.importers.source import Source
+from memvault.importers.tally import Tally
 
 _PROGRAM = "codex"
 _CALLS = ("function_call", "custom_tool_call", "local_shell_call")
 _MAX_SNIFFED = 20
+_HEAD = 1 << 17
+"""The bytes that have the metadata of a session, and of those from which it was forked."""
 
 
 def recognise(source: Source) -> int:
@@ -27,32 +32,106 @@ def recognise(source: Source) -> int:
     return SURE if any(mark in source.head(name) for name in names for mark in marks) else NO
 
 
+def claims(source: Source) -> Collection[str]:
+    """Return the names of the records of sessions, also of compressed ones."""
+    return _records(source)
+
+
+def _records(source: Source) -> list[str]:
+    return [
+        name
+        for name in source.named(".jsonl", ".jsonl.zst")
+        if name.rpartition("/")[2].startswith("rollout-") or len(source.names) == 1
+    ]
+
+
 def read(source: Source) -> Iterator[Item]:
     """Yield an episode for each session with a prompt."""
-    for name in source.named(".jsonl", ".jsonl.zst"):
-        file = name.rpartition("/")[2]
-        if not file.startswith("rollout-") and len(source.names) > 1:
-            continue
-        if name.endswith(".zst"):
-            yield Unreadable(name, "compressed; zstd -d unpacks it")
-            continue
-        rollout = _Rollout(file.removesuffix(".jsonl"))
-        for line, entry in json_source.lines(source, name):
-            if isinstance(entry, str):
-                yield Unreadable(f"{name}, line {line}", entry)
-            else:
-                yield from records.items_of(f"{name}, line {line}", rollout.add, entry)
-        yield from records.items_of(name, rollout.episode)
+    names = _records(source)
+    for name in filter(_is_compressed, names):
+        yield Unreadable(name, "compressed; zstd -d unpacks it")
+    plain = [name for name in names if not _is_compressed(name)]
+    for key, files in _threads(source, plain).items():
+        session: Session | None = None
+        for name in files:
+            rollout = _Rollout(key, source.tally)
+            for line, entry in json_source.lines(source, name):
+                if isinstance(entry, str):
+                    yield Unreadable(f"{name}, line {line}", entry)
+                else:
+                    yield from records.items_of(f"{name}, line {line}", rollout.add, entry)
+            session = _joined(session, rollout.session(), source.tally)
+        if session is not None:
+            yield from records.items_of(files[0], episode, session, source.tally)
+
+
+def _is_compressed(name: str) -> bool:
+    return name.endswith(".zst")
+
+
+def _joined(first: Session | None, other: Session | None, tally: Tally) -> Session | None:
+    if other is None:
+        tally.omitted("session of a sub-agent")
+    elif first is not None:
+        first.join(other)
+    return first or other
+
+
+def _threads(source: Source, names: list[str]) -> dict[str, list[str]]:
+    """Return the names of the records of each session, by the id of its first record."""
+    origins: dict[str, str] = {}
+    """By the id of a session: that of the session from which it was forked, or its own."""
+    ids: dict[str, str] = {}
+    for name in names:
+        ids[name] = name.rpartition("/")[2].removesuffix(".jsonl")
+        for number, (session_id, origin) in enumerate(_metadata(source.head(name, _HEAD))):
+            ids[name] = ids[name] if number else session_id
+            origins.setdefault(session_id, origin)
+    threads: dict[str, list[str]] = {}
+    for name, session_id in ids.items():
+        threads.setdefault(_origin(session_id, origins), []).append(name)
+    return threads
+
+
+def _metadata(head: bytes) -> Iterator[tuple[str, str]]:
+    """Yield the id of each session in a record's first lines, and that of its origin.
+
+    The first is the session itself, the others are those whose lines it repeats.
+    """
+    for entry in first_entries(head, _HEAD):
+        payload = entry.get("payload")
+        if entry.get("type") == "session_meta" and isinstance(payload, dict) and payload.get("id"):
+            own = str(payload["id"])
+            origin = "" if _is_subagent(payload) else str(payload.get("forked_from_id") or "")
+            yield own, origin or own
+
+
+def _origin(session_id: str, origins: dict[str, str]) -> str:
+    """Return the id of the session from which a session was forked, through others."""
+    for _ in range(len(origins)):
+        if origins.get(session_id, session_id) == session_id:
+            break
+        session_id = origins[session_id]
+    return session_id
+
+
+def _is_subagent(payload: dict[str, Any]) -> bool:
+    source = payload.get("source")
+    return (isinstance(source, dict) and "subagent" in source) or (
+        payload.get("thread_source") == "subagent"
+    )
 
 
 class _Rollout:
     """The record of one session, which names prompts and answers twice in most versions."""
 
-    def __init__(self, name: str) -> None:
-        self._session = Session(_PROGRAM, name)
-        self._shown = Session(_PROGRAM, name)
+    def __init__(self, key: str, tally: Tally) -> None:
+        self._session = Session(_PROGRAM, key)
+        self._shown = Session(_PROGRAM, key)
         """What was shown to the user; the items for the model also have what the program added."""
         self._is_subagent = False
+        self._has_metadata = False
+        self._tally = tally
 
     def add(self, entry: dict[str, Any]) -> None:
         """Add a line."""
@@ -64,22 +143,27 @@ class _Rollout:
             self._add_metadata(payload)
         elif entry.get("type") == "event_msg":
             self._add_event(payload)
-        else:
+        elif entry.get("type") in (None, "response_item") or payload is entry:
             self._add_item(payload)
+        else:
+            self._tally.omitted(f"entry {entry['type']}")
 
-    def episode(self) -> Item | None:
-        """Return the session as an episode; None if nothing was asked, or it is a sub-agent's."""
+    def session(self) -> Session | None:
+        """Return the session; None if it is a sub-agent's."""
         session, shown = self._session, self._shown
         session.prompts = shown.prompts or session.prompts
-        session.answers = shown.answers or session.answers
-        return None if self._is_subagent else episode(session)
+        if shown.answers:
+            session.answers, session.is_broken_off = shown.answers, shown.is_broken_off
+        return None if self._is_subagent else session
 
     def _add_metadata(self, payload: dict[str, Any]) -> None:
-        git, source = payload.get("git"), payload.get("source")
-        self._session.session_id = str(payload.get("id") or self._session.session_id)
+        if self._has_metadata:  # of a session whose lines are repeated
+            return
+        self._has_metadata = True
+        git = payload.get("git")
         self._session.folder = str(payload.get("cwd") or "")
         self._session.branch = str(git.get("branch") or "") if isinstance(git, dict) else ""
-        self._is_subagent = isinstance(source, dict) and "subagent" in source
+        self._is_subagent = _is_subagent(payload)
 
     def _add_event(self, payload: dict[str, Any]) -> None:
         kind = payload.get("type")
@@ -95,6 +179,11 @@ class _Rollout:
             self._shown.answer(str(payload.get("message") or ""))
         elif kind == "thread_name_updated":
             self._session.title = str(payload.get("thread_name") or "")
+        elif kind in ("error", "stream_error"):
+            self._session.break_off()
+            self._shown.break_off()
+        else:
+            self._tally.omitted(f"event {kind}")
 
     def _add_item(self, payload: dict[str, Any]) -> None:
         kind = payload.get("type")
@@ -106,8 +195,11 @@ class _Rollout:
             arguments = payload.get("arguments", payload.get("input", payload.get("action")))
             name = str(payload.get("name") or "shell")
             self._session.use(str(payload.get("call_id") or ""), name, arguments)
-        elif kind in ("function_call_output", "custom_tool_call_output") and _failed(payload):
-            self._session.fail(str(payload.get("call_id")))
+        elif kind in ("function_call_output", "custom_tool_call_output"):
+            if _failed(payload):
+                self._session.fail(str(payload.get("call_id")))
+        elif kind is not None:
+            self._tally.omitted(f"item {kind}")
 
 
 def _failed(payload: dict[str, Any]) -> bool:

@@ -3,12 +3,13 @@
 Until version 0.38 a session is a JSON object with ``messages``, then a file of JSON lines, in which
 a later line of the same ``id`` replaces an earlier one and ``$set`` changes the session's data
 (github.com/google-gemini/gemini-cli, packages/core/src/services/chatRecordingService.ts; up to
-0.61).
+0.61). Files of one session are one episode; the program's log of prompts and its checkpoints, which
+name no session, are left out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from memvault.importers import json_source, records
@@ -16,40 +17,72 @@ from memvault.importers.items import Item, Unreadable
 from memvault.importers.kinds import NO, SURE
 from memvault.importers.sessions import Session, episode, text_of
 from memvault.importers.source import Source
+from memvault.importers.tally import Tally
+from memvault.lazy_pattern import lazy_pattern
 
 _PROGRAM = "gemini"
 _MAX_SNIFFED = 50
+_SESSION_ID = lazy_pattern(r'"sessionId"\s*:\s*"([\w.-]{1,100})"')
 
 
 def recognise(source: Source) -> int:
     """Return ``SURE`` if one of the first files is a session."""
     names = source.named(".json", ".jsonl")[:_MAX_SNIFFED]
-    return SURE if any(_is_session(source, name) for name in names) else NO
+    return SURE if any(_session_of(source, name) for name in names) else NO
 
 
-def _is_session(source: Source, name: str) -> bool:
+def _session_of(source: Source, name: str) -> str:
+    """Return the id of the session of a file; empty if it is none."""
     head = source.head(name)
-    return b'"sessionId"' in head and b'"projectHash"' in head
+    if b'"sessionId"' not in head or b'"projectHash"' not in head:
+        return ""
+    found = _SESSION_ID.search(head.decode("utf-8", "replace"))
+    return found[1] if found else name
+
+
+def claims(source: Source) -> Collection[str]:
+    """Return the names of the files of sessions, and of the program's own data beside them."""
+    sessions = [name for name in source.named(".json", ".jsonl") if _session_of(source, name)]
+    return [*sessions, *filter(_is_own, source.names)] if sessions else []
+
+
+def _is_own(name: str) -> bool:
+    file = name.rpartition("/")[2]
+    is_checkpoint = file.startswith("checkpoint") and file.endswith(".json")
+    return is_checkpoint or file in ("logs.json", "shell_history", ".project_root")
 
 
 def read(source: Source) -> Iterator[Item]:
     """Yield an episode for each session with a prompt; those of sub-agents are left out."""
-    for name in source.named(".json", ".jsonl"):
-        if not _is_session(source, name):
-            continue
+    for names in _threads(source).values():
         about: dict[str, Any] = {}
         messages: dict[str, dict[str, Any]] = {}
-        for place, entry in _entries(source, name):
-            if isinstance(entry, str):
-                yield Unreadable(f"{name}, {place}", entry)
-            elif isinstance(entry.get("$set"), dict):
-                about |= entry["$set"]
-            elif "type" in entry:
-                messages[str(entry.get("id") or len(messages))] = entry
-            else:
-                about |= entry
-        if about.get("kind") != "subagent":
-            yield from records.items_of(name, _episode, name, about, messages)
+        for name in names:
+            for place, entry in _entries(source, name):
+                if isinstance(entry, str):
+                    yield Unreadable(f"{name}, {place}", entry)
+                elif isinstance(entry.get("$set"), dict):
+                    about |= entry["$set"]
+                elif "type" in entry:
+                    messages[str(entry.get("id") or len(messages))] = entry
+                else:
+                    about |= entry
+        if about.get("kind") == "subagent":
+            source.tally.omitted("session of a sub-agent")
+        else:
+            made = (_episode, names[0], about, messages, source.tally)
+            yield from records.items_of(names[0], *made)
+
+
+def _threads(source: Source) -> dict[str, list[str]]:
+    """Return the names of the files of each session by its id; checkpoints are counted."""
+    threads: dict[str, list[str]] = {}
+    for name in source.named(".json", ".jsonl"):
+        if name.rpartition("/")[2].startswith("checkpoint") and _is_own(name):
+            source.tally.omitted("checkpoint")
+        elif key := _session_of(source, name):
+            threads.setdefault(key, []).append(name)
+    return threads
 
 
 def _entries(source: Source, name: str) -> Iterator[tuple[str, dict[str, Any] | str]]:
@@ -69,7 +102,9 @@ def _entries(source: Source, name: str) -> Iterator[tuple[str, dict[str, Any] | 
         yield f"message {number}", message if is_object else json_source.NO_OBJECT
 
 
-def _episode(name: str, about: dict[str, Any], messages: dict[str, dict[str, Any]]) -> Item | None:
+def _episode(
+    name: str, about: dict[str, Any], messages: dict[str, dict[str, Any]], tally: Tally
+) -> Item | None:
     session = Session(_PROGRAM, str(about.get("sessionId") or name))
     session.at(about.get("startTime"))
     session.title = str(about.get("summary") or "")
@@ -77,12 +112,17 @@ def _episode(name: str, about: dict[str, Any], messages: dict[str, dict[str, Any
     session.folder = str(folders[0]) if isinstance(folders, list) and folders else ""
     for message in messages.values():
         session.at(message.get("timestamp"))
-        if message.get("type") == "user":
-            session.ask(text_of(message.get("content")))
-        elif message.get("type") == "gemini":
+        kind = message.get("type")
+        if kind == "user":
+            session.ask(text_of(message.get("displayContent") or message.get("content")))
+        elif kind == "gemini":
             session.answer(text_of(message.get("content")))
             _add_tools(session, message.get("toolCalls"))
-    return episode(session)
+        else:
+            tally.omitted(f"message {kind}")
+            if kind == "error":
+                session.break_off()
+    return episode(session, tally)
 
 
 def _add_tools(session: Session, calls: Any) -> None:

@@ -287,7 +287,7 @@ KINDS = (
     Kind(
         "bookmarks",
         "A browser's bookmarks",
-        "the HTML file, Chrome's Bookmarks, Firefox's JSON backup",
+        "the HTML file, Chrome's or Safari's own file, Firefox's JSON backup",
         "imported/bookmarks",
         "bookmarks",
     ),

@@ -9,7 +9,7 @@ Sub-agents' sessions, which have a parent, are left out.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from memvault.importers import json_source, records
@@ -18,6 +18,7 @@ from memvault.importers.items import ImportedNote, Item, Unreadable
 from memvault.importers.kinds import NO, SURE
 from memvault.importers.sessions import Session, episode
 from memvault.importers.source import Source
+from memvault.importers.tally import Tally
 
 _PROGRAM = "opencode"
 _SESSION = "id parent_id title directory time_created time_updated".split()
@@ -30,6 +31,18 @@ _FINISHED_WITH_ERROR = "error"
 def recognise(source: Source) -> int:
     """Return ``SURE`` for its database, or its folder of sessions."""
     return SURE if _database(source) or _sessions(source) else NO
+
+
+def claims(source: Source) -> Collection[str]:
+    """Return the names of the database and of the files that the program stores."""
+    database = _database(source)
+    stored = [name for name in source.named(".json") if "storage/" in f"/{name}"]
+    sessions = _sessions(source)
+    if sessions and not stored:  # the folder of the storage itself is the source
+        parts = ("session/", "message/", "part/", "session_diff/", "todo/", "project/")
+        stored = [name for name in source.named(".json") if any(part in name for part in parts)]
+    files = [name for name in source.names if database and name.startswith(database)]
+    return [*files, *stored] if database or sessions else []
 
 
 def _database(source: Source) -> str:
@@ -64,14 +77,18 @@ def _read_database(source: Source, name: str) -> Iterator[Item]:
     try:
         with open_database(source, name) as database:
             for row in database.table("session", _SESSION, "ORDER BY id"):
-                if not row.get("parent_id"):
-                    place = f"{name}, session {row.get('id')}"
-                    yield from records.items_of(place, _of_database, database, name, row)
+                if row.get("parent_id"):
+                    source.tally.omitted("session of a sub-agent")
+                    continue
+                place, tally = f"{name}, session {row.get('id')}", source.tally
+                yield from records.items_of(place, _of_database, database, name, row, tally)
     except UnreadableDatabase as error:
         yield Unreadable(name, f"it cannot be read: {error}")
 
 
-def _of_database(database: SourceDatabase, name: str, row: dict[str, Any]) -> Iterator[Item]:
+def _of_database(
+    database: SourceDatabase, name: str, row: dict[str, Any], tally: Tally
+) -> Iterator[Item]:
     """Yield the episode of a session, and before it what of it cannot be read."""
     parts: dict[str, list[dict[str, Any]]] = defaultdict(list)
     messages: list[dict[str, Any]] = []
@@ -87,7 +104,7 @@ def _of_database(database: SourceDatabase, name: str, row: dict[str, Any]) -> It
             messages.append({**data, "id": message["id"]})
     times = {"created": row.get("time_created"), "updated": row.get("time_updated")}
     about: dict[str, Any] = {key: row.get(key) for key in ("id", "title", "directory")}
-    found = _episode({**about, "time": times}, messages, parts.__getitem__)
+    found = _episode({**about, "time": times}, messages, parts.__getitem__, tally)
     if found is not None:
         yield found
 
@@ -116,6 +133,7 @@ def _of_files(source: Source, name: str, below: Mapping[str, list[str]]) -> Iter
         yield about
         return
     if about.get("parentID"):
+        source.tally.omitted("session of a sub-agent")
         return
     top = name.partition("session/")[0]
     messages = _objects(source, below.get(f"{top}message/{about.get('id')}", ()))
@@ -129,7 +147,7 @@ def _of_files(source: Source, name: str, below: Mapping[str, list[str]]) -> Iter
         else:
             yield message
     read = [message for message in messages if isinstance(message, dict)]
-    if (session := _episode(about, read, parts.__getitem__)) is not None:
+    if (session := _episode(about, read, parts.__getitem__, source.tally)) is not None:
         yield session
 
 
@@ -148,27 +166,37 @@ def _episode(
     about: dict[str, Any],
     messages: Iterable[dict[str, Any]],
     parts_of: Callable[[str], Iterable[dict[str, Any]]],
+    tally: Tally,
 ) -> Item | None:
     session = Session(_PROGRAM, str(about.get("id")))
     session.title, session.folder = str(about.get("title") or ""), str(about.get("directory") or "")
-    if session.title.startswith("New session"):
+    if session.title.startswith(("New session - ", "Child session - ")):
         session.title = ""
     times = about.get("time")
     for time in times.values() if isinstance(times, dict) else ():
         session.at(time)
     for message in messages:
         parts = list(parts_of(str(message.get("id"))))
-        texts = [
-            str(part.get("text") or "")
-            for part in parts
-            if part.get("type") == "text" and not part.get("synthetic")
-        ]
+        if message.get("summary") is True:  # of what was before, for the agent
+            tally.omitted("message of the program")
+            continue
+        texts = [str(part.get("text") or "") for part in parts if _is_said(part)]
         add = session.ask if message.get("role") == "user" else session.answer
         add("\n\n".join(texts))
+        if isinstance(message.get("error"), dict):
+            session.break_off()
         for part in parts:
-            if part.get("type") == "tool" and isinstance(state := part.get("state"), dict):
+            kind = part.get("type")
+            if kind == "tool" and isinstance(state := part.get("state"), dict):
                 call_id = str(part.get("callID") or part.get("id") or "")
                 session.use(call_id, str(part.get("tool")), state.get("input"))
                 if state.get("status") == _FINISHED_WITH_ERROR:
                     session.fail(call_id)
-    return episode(session)
+            elif not _is_said(part):
+                tally.omitted("message of the program" if kind == "text" else f"part {kind}")
+    return episode(session, tally)
+
+
+def _is_said(part: dict[str, Any]) -> bool:
+    is_added = part.get("synthetic") or part.get("ignored")
+    return part.get("type") == "text" and not is_added

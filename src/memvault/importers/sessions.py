@@ -17,6 +17,7 @@ from memvault import clock
 from memvault.errors import UsageError
 from memvault.importers import json_source, values
 from memvault.importers.items import ImportedNote, note_path
+from memvault.importers.tally import Tally
 from memvault.index.text.sentences import sentence_ends
 from memvault.lazy_pattern import lazy_pattern
 from memvault.memories import create, episodes
@@ -39,17 +40,28 @@ _EDITS = frozenset(
 _READS = frozenset("read read_file read_many_files view".split())
 _PATCHED = lazy_pattern(r"^\*\*\* (?:Update|Add|Delete) File: (.{1,500})$", re.MULTILINE)
 _ADDED_BY_PROGRAMS = lazy_pattern(
-    r"<(system-reminder|hook_context|memory-data|environment_context|user_instructions|"
-    r"ide_selection|ide_opened_file|local-command-stdout|command-message|command-args|"
-    r"INSTRUCTIONS)\b[^<>]{0,200}>"
+    r"<(system-reminder|hook_context|memory-data|environment_context|environment_details|"
+    r"user_instructions|permissions instructions|collaboration_mode|skill|turn_aborted|"
+    r"user_shell_command|subagent_notification|hook_prompt|session_context|"
+    r"ide_selection|ide_opened_file|ide_diagnostics|new-diagnostics|task-notification|"
+    r"teammate-message|local-command-stdout|local-command-stderr|local-command-caveat|"
+    r"command-name|command-message|command-args|command-contents|bash-input|bash-stdout|"
+    r"bash-stderr|user-prompt-submit-hook|session-start-hook|INSTRUCTIONS)\b[^<>]{0,200}>"
 )
 _NO_PROMPTS = (
-    "<command-name>",
     "<local-command",
-    "Caveat: ",
+    "Caveat: The messages below",
     "[Request interrupted",
-    "# AGENTS.md",
+    "# AGENTS.md instructions",
+    "This session is being continued from a previous conversation",
+    "Another language model started to solve this problem",
+    "Stop hook feedback:",
+    "This is the Gemini CLI. We are setting up the context",
 )
+_SLASH_COMMAND = lazy_pattern(r"/[\w:.-]+(?:\s|\Z)")
+"""A command of the program; a path contains a second slash and does not match."""
+_ERRORS = ("API Error", "[Request interrupted", "Invalid API key")
+_REFERENCED = "\n--- Content from referenced files ---"
 _REQUEST = "## My request for Codex:"
 _DECISION = lazy_pattern(
     r"\b(?:decided|we(?:'ll| will) (?:use|go|keep|stay)|let's (?:use|go|keep|stick)|"
@@ -82,6 +94,8 @@ class Session:
         self.tools: dict[str, ToolUse] = {}
         """By the id of the call, or a number."""
         self.failed: set[str] = set()
+        self.is_broken_off = False
+        """Whether an error came after the last answer."""
 
     def at(self, time: Any) -> None:
         """Extend the session to a time: ISO 8601, or milliseconds since 1970."""
@@ -93,14 +107,36 @@ class Session:
     def ask(self, text: str) -> None:
         """Add a prompt of the user, unless the program wrote it."""
         text = _without_additions(text[: _MAX_TEXT * 10])
-        text = _kept(text.rpartition(_REQUEST)[2])
-        if text and not text.startswith(_NO_PROMPTS):
+        text = _kept(text.rpartition(_REQUEST)[2].partition(_REFERENCED)[0])
+        if text and _is_of_user(text):
             self.prompts.append(text)
 
     def answer(self, text: str) -> None:
-        """Add an answer of the agent."""
-        if text.strip():
+        """Add an answer of the agent, unless it is an error of the program."""
+        if is_error(text):
+            self.break_off()
+        elif text.strip():
             self.answers.append(_kept(text))
+            self.is_broken_off = False
+
+    def break_off(self) -> None:
+        """Note an error, after which the agent may go on."""
+        self.is_broken_off = True
+
+    def join(self, other: Session) -> None:
+        """Add a record of the same session, which may repeat the beginning of this one."""
+        asked = _behind_common(self.prompts, other.prompts)
+        answered = _behind_common(self.answers, other.answers)
+        self.prompts += asked
+        self.answers += answered
+        self.tools |= other.tools
+        self.failed |= other.failed
+        self.is_broken_off = other.is_broken_off if asked or answered else self.is_broken_off
+        self.title = other.title or self.title
+        self.folder = self.folder or other.folder
+        self.branch = other.branch or self.branch
+        for time in filter(None, (other.started, other.ended)):
+            self.at(time)
 
     def use(self, call_id: str, name: str, arguments: Any) -> None:
         """Add a use of a tool with its arguments: an object, JSON, or a patch."""
@@ -110,6 +146,25 @@ class Session:
         """Mark a use of a tool as failed."""
         if call_id in self.tools:
             self.failed.add(call_id)
+
+
+def is_error(text: str) -> bool:
+    """Return whether a text is an error that a program shows in place of an answer."""
+    return text.lstrip().startswith(_ERRORS)
+
+
+def _behind_common(first: list[str], other: list[str]) -> list[str]:
+    """Return the entries of another list behind those with which both begin."""
+    count = 0
+    while count < min(len(first), len(other)) and first[count] == other[count]:
+        count += 1
+    return other[count:]
+
+
+def _is_of_user(text: str) -> bool:
+    """Return whether a text is one that a user writes, and no command of the program."""
+    is_added = text.startswith(_NO_PROMPTS) or _ADDED_BY_PROGRAMS.match(text) is not None
+    return not is_added and _SLASH_COMMAND.match(text) is None
 
 
 def _without_additions(text: str) -> str:
@@ -184,14 +239,37 @@ def text_of(content: Any) -> str:
     return ""
 
 
-def episode(session: Session) -> ImportedNote | None:
-    """Return a session as an episode; None if nothing was asked."""
+def first_entries(head: bytes, length: int) -> Iterator[dict[str, Any]]:
+    """Yield the objects of the lines in the first bytes of a file, of which ``length`` are read."""
+    lines = head.split(b"\n")
+    if len(head) == length:  # the last line is cut
+        del lines[-1]
+    for line in filter(bytes.strip, lines):
+        try:
+            entry = json_source.parse(line)
+        except ValueError:
+            continue
+        if isinstance(entry, dict):
+            yield entry
+
+
+def episode(session: Session, tally: Tally) -> ImportedNote | None:
+    """Return a session as an episode, in which each sentence is once; None if nothing was asked."""
     if not session.prompts:
+        tally.omitted("session without a prompt")
         return None
+    for name, parts in (
+        ("session", (session,)),
+        ("prompt", session.prompts),
+        ("answer", session.answers),
+        ("tool use", session.tools),
+    ):
+        if parts:
+            tally.converted(name, len(parts))
     files = list(dict.fromkeys(_relative(file, session.folder) for file in _changed(session)))
-    body = episodes.body_of(
-        _context(session), _actions(session, files), _outcomes(session), _reflection(session)
-    )
+    context, reflection = _context(session), _reflection(session)
+    outcomes = _outcomes(session, " ".join([*context, *reflection.split()]))
+    body = episodes.body_of(context, _actions(session, files), outcomes, reflection)
     title = _title(session)
     day = clock.local(session.started) if session.started else ""
     header = {
@@ -210,7 +288,8 @@ def episode(session: Session) -> ImportedNote | None:
 
 
 def _title(session: Session) -> str:
-    for text in (session.title, *session.prompts):
+    title = session.title if _is_of_user(session.title) else ""
+    for text in ("" if is_error(title) else title, *session.prompts):
         try:
             return create.title_of(text)
         except UsageError:
@@ -222,7 +301,7 @@ def _context(session: Session) -> list[str]:
     where = [f"In {session.folder}"] if session.folder else []
     if where and session.branch:
         where = [f"{where[0]}, on branch {session.branch}"]
-    prompts = session.prompts
+    prompts = list(dict.fromkeys(session.prompts))
     left_out = len(prompts) - _MAX_PROMPTS
     if left_out > 0:
         half = _MAX_PROMPTS // 2
@@ -252,34 +331,36 @@ def _actions(session: Session, files: list[str]) -> list[str]:
     return actions
 
 
-def _outcomes(session: Session) -> list[dict[str, Any]]:
-    decided = [{"type": "decision", "text": text} for text in _decisions(session)]
+def _outcomes(session: Session, shown: str) -> list[str]:
+    """Return what was decided, unless it is in ``shown``, and how the session ended."""
+    decided = [f"decision: {text}" for text in _decisions(session, shown)]
     calls, failed = len(session.tools), len(session.failed)
-    if not session.answers:
-        return [*decided, {"type": episodes.ERROR, "text": "It ended without an answer"}]
-    used = f"{calls} tool calls, {failed} failed; " if calls else ""
-    last = _short(_without_headings(session.answers[-1]), _MAX_DECISION)
-    return [*decided, {"type": "answer", "text": f"{used}{last}"}]
+    if session.is_broken_off or not session.answers:
+        how = "with an error of the program" if session.is_broken_off else "without an answer"
+        return [*decided, f"{episodes.ERROR}: It ended {how}"]
+    used = f"after {calls} tool {'call' if calls == 1 else 'calls'}, {failed} failed"
+    return [*decided, f"answer: given {used if calls else 'without tools'}"]
 
 
-def _decisions(session: Session) -> list[str]:
+def _decisions(session: Session, shown: str) -> list[str]:
     """Return the sentences of prompts and answers that read like decisions, first ones first."""
     found: dict[str, None] = {}
     for text in (*session.prompts, *session.answers):
-        for sentence in _sentences(text):
-            if _MIN_DECISION < len(sentence) <= _MAX_DECISION and _DECISION.search(sentence):
-                found.setdefault(sentence)
+        for line in filter(_DECISION.search, text.splitlines()):
+            for sentence in _sentences(line):
+                is_short = _MIN_DECISION < len(sentence) <= _MAX_DECISION
+                if is_short and _DECISION.search(sentence) and sentence not in shown:
+                    found.setdefault(sentence)
     return list(found)[:_MAX_DECISIONS]
 
 
-def _sentences(text: str) -> Iterator[str]:
-    for line in text.splitlines():
-        start = 0
-        for end in (*sentence_ends(line), len(line)):
-            sentence = line[start:end].strip(" \t#>*-")
-            if sentence:
-                yield sentence
-            start = end
+def _sentences(line: str) -> Iterator[str]:
+    start = 0
+    for end in (*sentence_ends(line), len(line)):
+        sentence = " ".join(line[start:end].strip(" \t#>*-").split())
+        if sentence and not sentence.startswith(("{", "[", '"')):  # no data
+            yield sentence
+        start = end
 
 
 def _reflection(session: Session) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from contextlib import suppress
 from datetime import UTC, datetime
 
 from memvault import clock
@@ -28,6 +29,9 @@ def time_of(seconds: object, unit: float = 1.0) -> str:
 def parsed_time(text: object) -> str:
     """Return a time in ISO 8601, from a text such as ``20240131T120000Z`` or a date; else ""."""
     value = str(text).strip() if isinstance(text, str | int | float) else ""
+    if value[10:11] == "T" and value.endswith("Z"):  # the usual form, tried first
+        with suppress(ValueError, OverflowError):
+            return clock.iso(datetime.fromisoformat(value))
     for pattern in ("%Y%m%dT%H%M%SZ", "%Y-%m-%dT%H:%M:%S%z", "%Y-%m-%d %H:%M:%S"):
         try:
             moment = datetime.strptime(value, pattern)  # noqa: DTZ007  # UTC is added below

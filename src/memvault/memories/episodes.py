@@ -137,10 +137,12 @@ def _outcome_kind(outcome: Mapping[str, Any]) -> str:
 def body_of(
     context: Sequence[str],
     actions: Sequence[str],
-    outcomes: Sequence[Mapping[str, Any]],
+    outcomes: Sequence[Mapping[str, Any] | str],
     reflection: str,
 ) -> str:
     """Return an episode as markdown; empty sections are left out.
+
+    An outcome may be a text such as ``decision: to stay``, which reads back as a type and a text.
 
     Raises:
         UsageError: an outcome contains a value that JSON cannot represent.
@@ -148,7 +150,10 @@ def body_of(
     lists = {
         "Context": [_list_entry(text) for text in context],
         "Actions": [_list_entry(text) for text in actions],
-        "Outcomes": [_in_backticks(_json(outcome)) for outcome in outcomes],
+        "Outcomes": [
+            _list_entry(outcome) if isinstance(outcome, str) else _in_backticks(_json(outcome))
+            for outcome in outcomes
+        ],
     }
     sections = {
         name: "\n".join(f"- {line}" for line in lines) for name, lines in lists.items() if lines

@@ -1,0 +1,149 @@
+"""Messages of chat programs as markdown below a heading, and code in fences."""
+
+from __future__ import annotations
+
+import re
+
+from memvault.lazy_pattern import lazy_pattern
+from memvault.vault import markdown
+
+_TICKS = lazy_pattern(r"`{3,}+")
+_LANGUAGE = lazy_pattern(r"[\w+#.-]{1,30}")
+_OPENING = lazy_pattern(r"(`{3,}+)(?!.*`)|(~{3,}+)")
+_PREFIX = lazy_pattern(r"[ \t>]*+(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)*+[ \t>]*+")
+_INDENTED = ("    ", "\t")
+_HEADING = lazy_pattern(r"( {0,3})(#{1,6})(?=[ \t]|\Z)")
+_UNDERLINE = lazy_pattern(r" {0,3}(=+|-+)[ \t]*\Z")
+_NO_PARAGRAPH = lazy_pattern(r"[ \t]*+(?:[-*+>#|<]|\d{1,9}[.)]|\Z)")
+_SIGNS = lazy_pattern(
+    r"(?<![^\s>])#(?=\d*+[^\W\d])"  # a tag
+    r"|(?<!\\)\[\[(?P<link>[^\[\]]*\]\]\()?"  # a wikilink; or a link whose label is in brackets
+    r"|%%"  # a comment of Obsidian's
+    r"|(?<!\\)<(?=!--|\?|![A-Za-z\[]|/?(?:script|pre|style|textarea)\b)",  # HTML without an end
+    re.IGNORECASE,
+)
+_TAG = lazy_pattern(r"<(?=[A-Za-z/!?])(?!(?:https?|mailto):)")
+_RESERVED = 2
+"""The levels of headings that are not those of messages: the title, and the speakers."""
+_NEXT = "\n\n## Next"
+
+
+def fenced(text: str, language: str = "") -> str:
+    """Return a text unchanged as a code block, whose fence is longer than any in the text."""
+    longest = max((len(run[0]) for run in _TICKS.finditer(text)), default=2)
+    fence = "`" * (longest + 1)
+    found = _LANGUAGE.match(language)
+    text = text.replace("\r\n", "\n").strip("\n")
+    return f"{fence}{found[0] if found else ''}\n{text}\n{fence}"
+
+
+def message(text: str, is_plain: bool = False) -> str:
+    """Return a message as markdown that cannot change the text around it.
+
+    Its headings get lower levels, its code blocks end, and nothing outside of its code is a tag, a
+    wikilink or a comment. With ``is_plain`` a person typed it: only its code is markup.
+    """
+    text = text.replace("\r\n", "\n").replace("\r", "\n").strip("\n")
+    scan = _Scan(is_plain)
+    made = "\n".join(scan.lines(text.split("\n")))
+    if scan.has_indented_signs:  # in code or in a list
+        made = markdown.replace_outside_code(_SIGNS, _escaped, made)
+    if scan.is_sure or _ends_and_has_no_upper_heading(made):
+        return made
+    return fenced(text)
+
+
+def _ends_and_has_no_upper_heading(text: str) -> bool:
+    """Return whether a heading after a text is one, and the only one of its level or above."""
+    found = list(markdown.headings(text + _NEXT))
+    is_next = bool(found) and found[-1][0] > len(text)
+    return is_next and all(level > _RESERVED for _, _, level, _ in found[:-1])
+
+
+class _Scan:
+    """One pass over the lines of a message; ``is_sure`` is whether its code is certain to end."""
+
+    def __init__(self, is_plain: bool) -> None:
+        self._is_plain = is_plain
+        self._fence = ""
+        self._done: list[str] = []
+        self._paragraph = 0
+        """How many lines the paragraph has that the next line may belong to."""
+        self.is_sure = True
+        self.has_indented_signs = False
+
+    def lines(self, lines: list[str]) -> list[str]:
+        """Return the lines with escapes, and with the end of a code block that has none."""
+        prefix = ""
+        for line in lines:
+            if self._fence:
+                self._paragraph = 0
+                bare = line.strip(" \t>" if ">" in prefix else " \t")
+                is_indented = not prefix and line.startswith(_INDENTED)
+                if (
+                    bare.startswith(self._fence)
+                    and not bare.strip(self._fence[0])
+                    and not is_indented
+                ):
+                    self._fence = ""
+            elif ("```" in line or "~~~" in line) and (opening := self._opening(line)) is not None:
+                prefix, self._fence = opening
+                self.is_sure = self.is_sure and not prefix
+            elif line.startswith(_INDENTED):
+                self._paragraph += bool(self._paragraph)
+                self.has_indented_signs |= _SIGNS.search(line) is not None
+            else:
+                line = self._outside(line)
+            self._done.append(line)
+        if self._fence:
+            self._done.append(f"{re.sub('[^ >]', ' ', prefix)}{self._fence}")
+        return self._done
+
+    @staticmethod
+    def _opening(line: str) -> tuple[str, str] | None:
+        """Return what is before a fence in a line that begins code, and the fence."""
+        prefix = _PREFIX.match(line)
+        assert prefix is not None  # it can be empty
+        fence = _OPENING.match(line, prefix.end())
+        return None if fence is None else (prefix[0], fence[1] or fence[2])
+
+    def _outside(self, line: str) -> str:
+        if line.lstrip().startswith("<"):
+            self.is_sure = False
+        heading = _HEADING.match(line)
+        if heading is not None:
+            self._paragraph = 0
+            rest = self._signs(line[heading.end() :])
+            if self._is_plain:
+                return f"{heading[1]}\\{heading[2]}{rest}"
+            return f"{'#' * min(6, len(heading[2]) + _RESERVED)}{rest}"
+        line = self._signs(line)
+        underline = _UNDERLINE.match(line) if self._paragraph else None
+        if underline is None:
+            self._paragraph = 0 if _NO_PARAGRAPH.match(line) else self._paragraph + 1
+            return line
+        is_heading = self._paragraph == 1 and not self._is_plain
+        self._paragraph = 0
+        if not is_heading:
+            return f"\\{line.strip()}"
+        level = _RESERVED + (1 if underline[1][0] == "=" else 2)
+        self._done[-1] = f"{'#' * level} {self._done[-1].strip()}"
+        return ""
+
+    def _signs(self, line: str) -> str:
+        if "#" in line or "[[" in line or "%%" in line or "<" in line:
+            line = markdown.replace_outside_code(_SIGNS, _escaped, line)
+            if self._is_plain and "<" in line:
+                line = markdown.replace_outside_code(_TAG, _backslash, line)
+        return line
+
+
+def _backslash(match: re.Match[str]) -> str:
+    return f"\\{match[0]}"
+
+
+def _escaped(match: re.Match[str]) -> str:
+    if match["link"]:
+        label = match["link"].removesuffix("]](")
+        return f"[\\[{label}\\]]("
+    return "%\\%" if match[0] == "%%" else f"\\{match[0]}"

@@ -1,0 +1,329 @@
+"""The messages of ChatGPT's export as markdown: texts, code, canvases, pictures and citations."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from memvault.importers import json_source, plain_text, values
+from memvault.importers.chat_text import fenced, message
+from memvault.importers.chats import ChatDocuments, ChatTurn, titled
+from memvault.importers.tally import Tally
+from memvault.lazy_pattern import lazy_pattern
+from memvault.vault import markdown
+
+_SPEAKERS = {"user": "You", "assistant": "ChatGPT", "tool": "ChatGPT"}
+_FILE_ID = lazy_pattern(r"file[-_][A-Za-z0-9]{6,64}")
+_MARK = lazy_pattern(
+    "\ue200[^\ue200\ue201]{0,20000}\ue201|【[^【】]{0,60}†[^【】]{0,60}】|[\ue200-\ue206]"
+)
+"""Marks of citations, which only the web page shows."""
+_PLAIN_PATTERN = lazy_pattern(r"(?:[^\\.^$*+?{}\[\]|()]|\\[^\w\s]|\\[ \n])+")
+_SILENT = ("thoughts", "reasoning_recap")
+_CANVAS = "canmore."
+_MEMORY = "bio"
+_CODE_TOOLS = ("python", "code_interpreter")
+
+
+def file_id(text: str) -> str:
+    """Return the id of a file with which a text begins; empty if there is none."""
+    match = _FILE_ID.match(text)
+    return match[0] if match is not None else ""
+
+
+def is_said(entry: Any) -> bool:
+    """Return whether a message is one that the user or ChatGPT wrote to the other."""
+    return (
+        isinstance(entry, dict)
+        and _role(entry) in ("user", "assistant")
+        and entry.get("recipient", "all") == "all"
+        and not _about(entry).get("is_visually_hidden_from_conversation")
+    )
+
+
+def _role(entry: Mapping[str, Any]) -> str:
+    author = entry.get("author")
+    return str(author.get("role")) if isinstance(author, dict) else ""
+
+
+def _about(entry: Mapping[str, Any]) -> Mapping[str, Any]:
+    about = entry.get("metadata")
+    return about if isinstance(about, dict) else {}
+
+
+class Talk:
+    """The messages of one conversation as they are converted.
+
+    ``files`` are the ids of the files that the export has. ``instructions`` are the custom
+    instructions as markdown, ``memories`` what ChatGPT remembered of the user.
+    """
+
+    def __init__(self, tally: Tally, files: frozenset[str]) -> None:
+        self.turns: list[ChatTurn] = []
+        self.documents = ChatDocuments()
+        self.instructions = ""
+        self.memories = ""
+        self._tally = tally
+        self._files = files
+
+    def add(self, entry: Mapping[str, Any]) -> None:
+        """Convert a message."""
+        role, content = _role(entry), entry.get("content")
+        content = content if isinstance(content, dict) else {}
+        kind = str(content.get("content_type"))
+        if kind == "user_editable_context":
+            self._add_instructions(content, _about(entry))
+            return
+        if kind == "model_editable_context":
+            self.memories = values.text(content.get("model_set_context")) or self.memories
+            return
+        if role not in _SPEAKERS or _about(entry).get("is_visually_hidden_from_conversation"):
+            return
+        if role != "tool" and is_said(entry):
+            self._tally.converted("message")
+        texts = list(self._parts(entry, role, kind, content))
+        text = "\n\n".join(filter(None, texts))
+        time = values.time_or_text(entry.get("create_time"))
+        self.turns.append(ChatTurn(_SPEAKERS[role], text, time))
+
+    def _parts(
+        self, entry: Mapping[str, Any], role: str, kind: str, content: Mapping[str, Any]
+    ) -> Iterator[str]:
+        to = str(entry.get("recipient") or "all")
+        if kind in _SILENT:
+            self._tally.omitted(f"message {kind}")
+        elif role == "tool":
+            yield from self._of_tool(entry, kind, content)
+        elif to.startswith(_CANVAS):
+            yield self._canvas(to.removeprefix(_CANVAS), _plain(content))
+        elif to == _MEMORY:
+            self._tally.converted("memory")
+            yield f"**Remembered:** {plain_text.escaped(_plain(content), is_line=True)}"
+        elif to in _CODE_TOOLS:
+            self._tally.converted("code")
+            yield fenced(_plain(content), "python")
+        elif to != "all":
+            self._tally.omitted(f'use of the tool "{to}"')
+        else:
+            yield from self._said(entry, role, kind, content)
+
+    def _said(
+        self, entry: Mapping[str, Any], role: str, kind: str, content: Mapping[str, Any]
+    ) -> Iterator[str]:
+        about = _about(entry)
+        links = _links(about)
+        parts = content.get("parts")
+        if kind == "code":
+            self._tally.converted("code")
+            language = values.text(content.get("language"))
+            yield fenced(_plain(content), "" if language == "unknown" else language)
+        elif isinstance(parts, list):
+            shown: set[str] = set()
+            for part in parts:
+                yield self._part(part, role, links, about, shown)
+            yield from self._attached(about, shown)
+        else:
+            self._tally.omitted(f"message {kind}")
+            if content.get("text"):
+                yield fenced(_plain(content))
+
+    def _part(
+        self,
+        part: Any,
+        role: str,
+        links: Mapping[str, str],
+        about: Mapping[str, Any],
+        shown: set[str],
+    ) -> str:
+        if isinstance(part, str):
+            if role == "user":
+                return message(part, is_plain=True)
+            return _cited(message(_with_ranges(part, about)), links)
+        if not isinstance(part, dict):
+            self._tally.omitted("part")
+            return ""
+        kind = str(part.get("content_type"))
+        if kind == "audio_transcription" or (
+            "asset_pointer" not in part and isinstance(part.get("text"), str)
+        ):
+            return message(values.text(part.get("text")), is_plain=role == "user")
+        inner = part.get("audio_asset_pointer")
+        pointer = values.text((inner if isinstance(inner, dict) else part).get("asset_pointer"))
+        found = file_id(pointer.rpartition("/")[2])
+        if not found:
+            self._tally.omitted(f"part {kind}")
+            return ""
+        shown.add(found)
+        is_picture = "image" in kind
+        if not is_picture and found not in self._files:
+            self._tally.omitted("voice recording that the export lacks")
+            return ""
+        if found not in self._files:
+            self._tally.omitted("picture that the export lacks")
+        return f"![[import:{found}|({'a picture' if is_picture else 'a recording'})]]"
+
+    def _attached(self, about: Mapping[str, Any], shown: set[str]) -> Iterator[str]:
+        """Yield links to the files that were given with a message and are not shown in it."""
+        given = about.get("attachments")
+        for one in given if isinstance(given, list) else ():
+            if not isinstance(one, dict):
+                continue
+            found, name = file_id(str(one.get("id"))), values.line(one.get("name"))
+            if found in shown or not (found or name):
+                continue
+            if found in self._files:
+                yield f"[[import:{found}|{values.label(name) or found}]]"
+            else:
+                self._tally.omitted("file that the export lacks")
+                yield titled(name or found, "", "a file").strip()
+
+    def _of_tool(
+        self, entry: Mapping[str, Any], kind: str, content: Mapping[str, Any]
+    ) -> Iterator[str]:
+        """Yield what a tool gave that the user sees: the output of code, and pictures."""
+        author = entry.get("author")
+        name = str(author.get("name") or "") if isinstance(author, dict) else ""
+        if kind == "execution_output":
+            self._tally.converted("output of code")
+            yield titled("", fenced(_plain(content)), "output")
+            yield from self._outputs(_about(entry))
+        elif kind == "multimodal_text" and isinstance(content.get("parts"), list):
+            for part in content["parts"]:
+                if isinstance(part, dict):
+                    yield self._part(part, "tool", {}, {}, set())
+        elif name.startswith(_CANVAS) or name == _MEMORY:
+            return  # whether it was done
+        else:
+            self._tally.omitted(f"result of the tool {name or kind}")
+
+    def _outputs(self, about: Mapping[str, Any]) -> Iterator[str]:
+        result = about.get("aggregate_result")
+        given = result.get("messages") if isinstance(result, dict) else None
+        for one in given if isinstance(given, list) else ():
+            if isinstance(one, dict) and one.get("message_type") == "image":
+                pointer = {"content_type": "image", "asset_pointer": one.get("image_url")}
+                yield self._part(pointer, "tool", {}, {}, set())
+
+    def _canvas(self, command: str, text: str) -> str:
+        """Return a document, or what a change puts into it; comments are left out."""
+        if command not in ("create_textdoc", "update_textdoc"):
+            self._tally.omitted(f'use of the tool "{_CANVAS}{command}"')
+            return ""
+        self._tally.converted("version of a canvas")
+        try:
+            given = json_source.parse(text)
+        except ValueError:
+            given = None
+        if not isinstance(given, dict):
+            return fenced(text)  # it was stopped while it was written
+        if command == "create_textdoc":
+            name, kind = values.text(given.get("name")), values.text(given.get("type"))
+            language = "markdown" if kind == "document" else kind.removeprefix("code/")
+            content = values.text(given.get("content"))
+            return self.documents.write(name or text[:40], name, language, content)
+        updates = given.get("updates")
+        changes = [
+            one for one in (updates if isinstance(updates, list) else []) if isinstance(one, dict)
+        ]
+        return "\n\n".join(filter(None, map(self._change, changes)))
+
+    def _change(self, change: Mapping[str, Any]) -> str:
+        key = self.documents.last
+        pattern, new = values.text(change.get("pattern")), values.text(change.get("replacement"))
+        if pattern.strip("^$") in (".*", r"[\s\S]*", "(?s).*"):
+            return self.documents.write(key, "", "", new)
+        old = ""
+        if _PLAIN_PATTERN.fullmatch(pattern):
+            old = re.sub(r"\\(.)", r"\1", pattern, flags=re.DOTALL)
+        else:
+            self._tally.omitted("change of a canvas by a pattern")
+        return self.documents.replace(key, old, new, is_every=bool(change.get("multiple")))
+
+    def _add_instructions(self, content: Mapping[str, Any], about: Mapping[str, Any]) -> None:
+        given = about.get("user_context_message_data")
+        given = given if isinstance(given, dict) else {}
+        sections = {
+            "About the user": given.get("about_user_message") or content.get("user_profile"),
+            "How to answer": given.get("about_model_message") or content.get("user_instructions"),
+        }
+        self.instructions = "\n\n".join(
+            f"## {name}\n\n{message(text, is_plain=True)}"
+            for name, text in sections.items()
+            if isinstance(text, str) and text.strip()
+        )
+
+
+def _plain(content: Mapping[str, Any]) -> str:
+    """Return the text of a message that is not markdown."""
+    parts = content.get("parts")
+    texts = [part for part in parts if isinstance(part, str)] if isinstance(parts, list) else []
+    return "\n".join(texts) or values.text(content.get("text") or content.get("result"))
+
+
+def _links(about: Mapping[str, Any]) -> dict[str, str]:
+    """Return what is shown in place of each mark of a citation."""
+    found: dict[str, str] = {}
+    references = about.get("content_references")
+    for one in references if isinstance(references, list) else ():
+        if isinstance(one, dict) and (mark := values.text(one.get("matched_text")).strip()):
+            items = one.get("items")
+            pages = dict(_page(item) for item in (items if isinstance(items, list) else []))
+            pages.pop("", None)
+            links = ", ".join(f"[{title}](<{url}>)" for url, title in pages.items())
+            alt = "" if pages else values.line(one.get("alt"))
+            found[mark] = f"({links})" if links else plain_text.escaped(alt, is_line=True)
+    return found
+
+
+def _page(item: Any) -> tuple[str, str]:
+    """Return the address and title of a page that is cited; two empty texts for anything else."""
+    url = values.text(item.get("url")) if isinstance(item, dict) else ""
+    if not url.startswith(("http://", "https://")) or set(url) & set(" <>\n"):
+        return "", ""
+    title = values.line(item.get("attribution") or item.get("title")) or url.split("/")[2]
+    return url, plain_text.escaped(title, is_line=True)
+
+
+def _with_ranges(text: str, about: Mapping[str, Any]) -> str:
+    """Return a text with links in place of the marks of older exports, which have positions."""
+    given = about.get("citations")
+    if "【" not in text or not isinstance(given, list):
+        return text
+    edits: dict[int, tuple[int, str]] = {}
+    for one in given:
+        start, end = (one.get("start_ix"), one.get("end_ix")) if isinstance(one, dict) else (0, 0)
+        if isinstance(start, int) and isinstance(end, int) and text[start:end].startswith("【"):
+            url, title = _page(one.get("metadata"))
+            if url and text[start:end].endswith("】"):
+                edits[start] = (end, f"([{title}](<{url}>))")
+    pieces, done = [], 0
+    for start, (end, link) in sorted(edits.items()):
+        if start >= done:
+            pieces += [text[done:start], link]
+            done = end
+    return "".join([*pieces, text[done:]])
+
+
+def _cited(text: str, links: Mapping[str, str]) -> str:
+    """Return a text with links in place of marks of citations; the other marks are removed."""
+
+    def shown(match: re.Match[str]) -> str:
+        mark = match[0]
+        return links[mark] if mark in links else _entity(mark)
+
+    return markdown.replace_outside_code(_MARK, shown, text)
+
+
+def _entity(mark: str) -> str:
+    """Return the name in the mark of a person or thing; empty for any other mark."""
+    kind, _, rest = mark.strip("\ue200\ue201").partition("\ue202")
+    if kind != "entity":
+        return ""
+    try:
+        given = json.loads(rest)
+    except (ValueError, RecursionError):
+        return ""
+    is_named = isinstance(given, list) and len(given) > 1 and isinstance(given[1], str)
+    return plain_text.escaped(given[1], is_line=True) if is_named else ""

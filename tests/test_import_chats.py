@@ -1,0 +1,501 @@
+"""Imported conversations keep their documents, files, code and structure."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from conftest import Run, succeeded, write
+from memvault.importers.chat_text import fenced, message
+from memvault.importers.source import open_source
+from memvault.vault import markdown
+
+
+class Chats:
+    """An imported export: the texts of its notes, and what the import listed."""
+
+    def __init__(self, run: Run, vault: Path, source: Path, kind: str) -> None:
+        self.found = succeeded(
+            run("import", str(source), "--from", kind, "--to", "in", "--yes", "--json")
+        ).json
+        self.omitted = {one["name"]: one["count"] for one in self.found.get("notConverted", ())}
+        self.contents = {one["name"]: one["count"] for one in self.found.get("contents", ())}
+        self.unreadable = self.found.get("unreadable", [])
+        self.notes = {
+            path.relative_to(vault / "in").as_posix(): path.read_text("utf-8")
+            for path in sorted((vault / "in").rglob("*.md"))
+        }
+
+    @property
+    def text(self) -> str:
+        """The text of the only conversation."""
+        [text] = [text for text in self.notes.values() if "tags: [conversation" in text]
+        return text
+
+
+def claude_message(sender: str, *blocks: Any, **more: Any) -> dict[str, Any]:
+    """Return a message of Claude's export; a text is a text block."""
+    content = [{"type": "text", "text": one} if isinstance(one, str) else one for one in blocks]
+    return {"sender": sender, "text": "", "content": content, "attachments": [], **more}
+
+
+def claude(folder: Path, *messages: dict[str, Any], **more: Any) -> Path:
+    """Write Claude's export with one conversation."""
+    chat = {"uuid": "c1", "name": "Pump", "chat_messages": list(messages), **more}
+    return write(folder, "data/conversations.json", json.dumps([chat])).parent
+
+
+def artifact(**given: Any) -> dict[str, Any]:
+    """Return a use of Claude's tool for artifacts."""
+    return {"type": "tool_use", "name": "artifacts", "input": given}
+
+
+def said(role: str, *parts: Any, to: str = "all", **more: Any) -> dict[str, Any]:
+    """Return a message of ChatGPT's export."""
+    content = more.pop("content", {"content_type": "text", "parts": list(parts)})
+    author = {"role": role, "name": more.pop("name", None)}
+    return {"author": author, "content": content, "recipient": to, "metadata": more}
+
+
+def chatgpt(folder: Path, *messages: dict[str, Any], **more: Any) -> Path:
+    """Write ChatGPT's export with one conversation, whose messages follow each other."""
+    mapping = {
+        str(number): {"message": one, "parent": str(number - 1) if number else None}
+        for number, one in enumerate(messages)
+    }
+    chat = {
+        "conversation_id": "g1",
+        "title": "Poem",
+        "mapping": mapping,
+        "current_node": str(len(messages) - 1),
+        **more,
+    }
+    return write(folder, "export/conversations.json", json.dumps([chat])).parent
+
+
+def test_claude_artifacts_keep_each_version_and_the_last(
+    run: Run, folder: Path, tmp_path: Path
+) -> None:
+    """A created and a rewritten artifact are code; after changes in parts the last is whole."""
+    made = claude(
+        tmp_path,
+        claude_message("human", "Write it"),
+        claude_message(
+            "assistant",
+            artifact(command="create", id="p", title="Pump", language="python", content="a = 1\nb"),
+            artifact(command="update", id="p", old_str="a = 1", new_str="a = '''\n```\n'''"),
+            artifact(command="create", id="q", title="Doc", type="text/markdown", content="# One"),
+            artifact(command="rewrite", id="q", content="# Two"),
+        ),
+    )
+    got = Chats(run, folder, made, "claude")
+    assert "**Pump**\n\n```python\na = 1\nb\n```\n" in got.text
+    assert "**Pump** (changed)\n\n````python\na = '''\n```\n'''\n````\n" in got.text
+    assert "**Doc**\n\n```markdown\n# One\n```\n\n**Doc**\n\n```markdown\n# Two\n```\n" in got.text
+    assert got.text.endswith("## Pump, last version\n\n````python\na = '''\n```\n'''\nb\n````\n")
+    assert got.contents["version of an artifact"] == 4
+
+
+def test_claude_artifacts_in_tags_and_thinking_are_told_from_text(
+    run: Run, folder: Path, tmp_path: Path
+) -> None:
+    """Tags in a text become documents and thinking is left out; tags in code stay."""
+    text = (
+        'Here.\n\n<antThinking>hm</antThinking>\n\n<antArtifact identifier="x" type="text/html" '
+        'title="A &lt;page">\n<h1>Hi</h1>\n</antArtifact>\n\nBye.\n\n'
+        '```\n<antArtifact title="q">\n```'
+    )
+    got = Chats(run, folder, claude(tmp_path, claude_message("assistant", text)), "claude")
+    assert "```html\n<h1>Hi</h1>\n```\n\nBye." in got.text
+    assert '```\n<antArtifact title="q">\n```' in got.text
+    assert "hm" not in got.text.partition("## ")[2]
+    assert got.omitted == {"block thinking": 1}
+
+
+def test_claude_files_of_tools_and_of_the_user_are_kept(
+    run: Run, folder: Path, tmp_path: Path
+) -> None:
+    """Created files are code, given files a quote of their text or a name; the rest is counted."""
+    made = claude(
+        tmp_path,
+        claude_message(
+            "human",
+            "compare",
+            attachments=[{"file_name": "a_b.md", "extracted_content": "# A\n\n```py\nx\n```\n"}],
+            files=[{"file_name": "plan.pdf"}, {"file_name": "a_b.md"}],
+        ),
+        claude_message(
+            "assistant",
+            {"type": "thinking", "thinking": "secretly"},
+            {
+                "type": "tool_use",
+                "name": "create_file",
+                "input": {"path": "/home/claude/m.py", "file_text": "  x = 1\n"},
+            },
+            {"type": "tool_use", "name": "web_search", "input": {"query": "x"}},
+            {"type": "tool_result", "content": [{"type": "text", "text": "OK"}]},
+            {"type": "hologram"},
+            {
+                "type": "text",
+                "text": "Done.",
+                "citations": [
+                    {"details": {"type": "web_search_citation", "url": "https://a.example/x_y"}},
+                    {"title": "B [1]", "url": "https://b.example/"},
+                    {"details": {"url": "javascript:1"}},
+                ],
+            },
+            mood="happy",
+        ),
+        hue="blue",
+    )
+    got = Chats(run, folder, made, "claude")
+    assert "````md\n# A\n\n```py\nx\n```\n````" in got.text
+    assert "**plan.pdf** (a file)" in got.text
+    assert got.text.count("a\\_b.md") + got.text.count("a_b.md") == 1
+    assert "**m.py**\n\n```py\n  x = 1\n```" in got.text
+    assert "[a.example](<https://a.example/x_y>), [B \\[1\\]](<https://b.example/>)" in got.text
+    assert "javascript" not in got.text
+    assert got.omitted == {
+        "block thinking": 1,
+        "block tool_result": 1,
+        "block hologram": 1,
+        'tool use "web_search"': 1,
+        "file that the export lacks": 1,
+        'message property "mood"': 1,
+        'conversation property "hue"': 1,
+    }
+
+
+def test_claude_shows_the_branch_of_the_last_edit(run: Run, folder: Path, tmp_path: Path) -> None:
+    """Of an edited message the last version is kept, and the messages of others are counted."""
+    root = "00000000-0000-4000-8000-000000000000"
+    links = [("m1", root), ("m2", "m1"), ("m3", "m1"), ("m4", "m3")]
+    messages = [
+        claude_message(
+            "human" if key in "m1" else "assistant", key, uuid=key, parent_message_uuid=up
+        )
+        for key, up in links
+    ]
+    got = Chats(run, folder, claude(tmp_path, *messages), "claude")
+    assert got.text.endswith("## You\n\nm1\n\n## Claude\n\nm3\n\nm4\n")
+    assert got.omitted == {"message of another branch": 1}
+    chosen = claude(tmp_path, *messages, current_leaf_message_uuid="m2")
+    assert Chats(run, folder, chosen, "claude").text.endswith("m1\n\n## Claude\n\nm2\n")
+
+
+def test_claude_export_in_folders_is_read(run: Run, folder: Path, tmp_path: Path) -> None:
+    """Projects, memories and design chats in files of their own are notes, also on their own."""
+    project = {
+        "uuid": "p",
+        "name": "Garden",
+        "description": "beds",
+        "prompt_template": "# Answer\n\nbriefly",
+        "docs": [
+            {"uuid": "d", "filename": "bees.md", "content": "# Bees"},
+            {"uuid": "e", "filename": "x.csv", "content": "a,b\n1,#2"},
+            {"uuid": "f", "filename": "y.pdf", "content": "# no heading"},
+        ],
+    }
+    design = {
+        "uuid": "d1",
+        "title": "Logo",
+        "messages": [
+            {"role": "user", "content": {"content": "Draw"}},
+            {
+                "role": "assistant",
+                "content": {
+                    "contentBlocks": [
+                        {"type": "text", "text": "Here"},
+                        {"type": "tool_call", "toolCall": {"name": "snap", "input": {}}},
+                    ]
+                },
+            },
+        ],
+    }
+    made = tmp_path / "export"
+    write(made, "projects/p.json", json.dumps(project))
+    write(made, "design_chats/d1.json", json.dumps(design))
+    memory = {"account_uuid": "a", "memory_files": [{"path": "/work/tea.md", "content": "Green"}]}
+    write(made, "memories/a.json", json.dumps(memory))
+    write(made, "users.json", "[]")
+    got = Chats(run, folder, made, "claude")
+    assert succeeded(run("import", str(made), "--json")).json["kind"] == "claude"
+    assert got.unreadable == []
+    assert "beds\n\n## Instructions\n\n### Answer\n\nbriefly\n" in got.notes["projects/Garden.md"]
+    assert got.notes["projects/Garden/bees.md"].endswith("# Bees\n")
+    assert got.notes["projects/Garden/x.csv.md"].endswith("```csv\na,b\n1,#2\n```\n")
+    assert got.notes["projects/Garden/y.pdf.md"].endswith("\\# no heading\n")
+    assert got.text.endswith("## You\n\nDraw\n\n## Claude\n\nHere\n")
+    assert got.notes["memory/work/tea.md"].endswith("Green\n")
+    assert got.omitted == {'tool use "snap"': 1}
+
+
+def test_chatgpt_canvas_keeps_its_versions(run: Run, folder: Path, tmp_path: Path) -> None:
+    """A canvas is shown as it was created and rewritten; changed in parts, as it was at last."""
+    create = {"name": "roses", "type": "document", "content": "Roses sleep.\nBeside (it)."}
+    part = {"updates": [{"pattern": r"sleep\.", "multiple": False, "replacement": "wake\\1!"}]}
+    unknown = {"updates": [{"pattern": "w.*e", "replacement": "x"}]}
+    whole = {"updates": [{"pattern": ".*", "replacement": "All new"}]}
+    steps = [
+        said("user", "write"),
+        said("assistant", json.dumps(create), to="canmore.create_textdoc"),
+        said("tool", "ok", name="canmore.create_textdoc"),
+        said("assistant", json.dumps(part), to="canmore.update_textdoc"),
+        said("assistant", '{"updates": [{"pat', to="canmore.update_textdoc"),
+    ]
+    got = Chats(run, folder, chatgpt(tmp_path, *steps), "chatgpt")
+    assert "**roses**\n\n```markdown\nRoses sleep.\nBeside (it).\n```" in got.text
+    assert '```\n{"updates": [{"pat\n```' in got.text
+    assert got.text.endswith(
+        "## roses, last version\n\n```markdown\nRoses wake\\1!\nBeside (it).\n```\n"
+    )
+    steps += [
+        said("assistant", json.dumps(unknown), to="canmore.update_textdoc"),
+        said("assistant", json.dumps(whole), to="canmore.update_textdoc"),
+    ]
+    got = Chats(run, folder, chatgpt(tmp_path, *steps), "chatgpt")
+    assert got.text.endswith("**roses**\n\n```markdown\nAll new\n```\n")
+    assert got.omitted == {"change of a canvas by a pattern": 1}
+
+
+def test_chatgpt_code_and_citations_are_converted(run: Run, folder: Path, tmp_path: Path) -> None:
+    """Code and its output are code blocks; citations become links, and their marks vanish."""
+    cite = "\ue200cite\ue202turn0search1\ue201"
+    page = {"url": "https://a.example/", "title": "A [x]"}
+    answer = (
+        f"\ue203Bees\ue204 {cite}dance\ue200filecite\ue202x\ue201, says "
+        '\ue200entity\ue202["people","Ada_L","x"]\ue201【3†source】【重点】.\n\n'
+        f"```\n【1†a】\n```"
+    )
+    references = [{"matched_text": cite, "type": "grouped_webpages", "items": [page]}]
+    old = [{"start_ix": 5, "end_ix": 15, "metadata": page}]
+    code = {"content_type": "code", "language": "unknown", "text": "print('```')"}
+    output = {"content_type": "execution_output", "text": "  ``` \n"}
+    got = Chats(
+        run,
+        folder,
+        chatgpt(
+            tmp_path,
+            said("user", "Do"),
+            said("assistant", content=code, to="python"),
+            said("tool", content=output, name="python"),
+            said("assistant", answer, content_references=references),
+            said("assistant", "Well 【1†source】.", citations=old),
+            said("assistant", "Noted: tea", to="bio"),
+            said("assistant", "search('x')", to="web"),
+            said("tool", "a page", name="web"),
+            said("assistant", content={"content_type": "thoughts", "thoughts": []}),
+            said("assistant", content={"content_type": "super_widget", "text": "odd"}),
+        ),
+        "chatgpt",
+    )
+    assert "````python\nprint('```')\n````\n\n(output)\n\n````\n  ``` \n````" in got.text
+    link = "[A \\[x\\]](<https://a.example/>)"
+    assert f"Bees ({link})dance, says Ada_L【重点】.\n\n```\n【1†a】\n```" in got.text
+    assert f"Well ({link})." in got.text
+    assert "**Remembered:** Noted: tea" in got.text
+    assert "```\nodd\n```" in got.text
+    assert not set(got.text) & set("\ue200\ue201\ue202\ue203\ue204")
+    assert got.omitted == {
+        'use of the tool "web"': 1,
+        "result of the tool web": 1,
+        "message thoughts": 1,
+        "message super_widget": 1,
+    }
+
+
+def test_chatgpt_files_are_found_by_their_ids(run: Run, folder: Path, tmp_path: Path) -> None:
+    """Pictures and files of the zip are embedded or linked; those it lacks are counted."""
+    picture = {"content_type": "image_asset_pointer", "asset_pointer": "sediment://file_0000abcd"}
+    gone = {"content_type": "image_asset_pointer", "asset_pointer": "file-service://file-Gone12"}
+    voice = {"content_type": "audio_transcription", "text": "Spoken *words*"}
+    sound = {"content_type": "audio_asset_pointer", "asset_pointer": "sediment://file_0000sound"}
+    drawn = {
+        "content_type": "multimodal_text",
+        "parts": [
+            {"content_type": "image_asset_pointer", "asset_pointer": "sediment://file_0000draw"}
+        ],
+    }
+    attachments = [
+        {"id": "file_0000abcd", "name": "me.png"},
+        {"id": "file-Plan123", "name": "the [plan].pdf"},
+        {"id": "file-Lost123", "name": "lost.pdf"},
+    ]
+    asked = said(
+        "user",
+        content={"content_type": "multimodal_text", "parts": [picture, gone, voice, sound, "Why?"]},
+        attachments=attachments,
+    )
+    made = chatgpt(tmp_path, asked, said("tool", content=drawn, name="dalle.text2im"))
+    write(made, "file_0000abcd.dat", b"picture")
+    write(made, "user-1/file_0000draw-1.webp", b"drawn")
+    write(made, "file-Plan123-plan.pdf", b"plan")
+    write(made, "conversation_asset_file_names.json", json.dumps({"file_0000abcd.dat": "me.png"}))
+    write(made, "chat.html", "<html>")
+    feedback = [{"rating": "thumbs_up"}, {"rating": "thumbs_down"}]
+    write(made, "message_feedback.json", json.dumps(feedback))
+    got = Chats(run, folder, made, "chatgpt")
+    assert "![[file_0000abcd-me.png|(a picture)]]\n\n(a picture)\n\nSpoken *words*\n" in got.text
+    assert "Why?\n\n[[file-Plan123-plan.pdf|the -plan-.pdf]]\n\n**lost.pdf** (a file)" in got.text
+    assert "## ChatGPT\n\n![[file_0000draw-1.webp|(a picture)]]" in got.text
+    assert (folder / "in/files/file_0000abcd-me.png").read_bytes() == b"picture"
+    assert got.omitted == {
+        "rating of a message": 2,
+        "picture that the export lacks": 1,
+        "voice recording that the export lacks": 1,
+        "file that the export lacks": 1,
+    }
+    assert got.unreadable == []
+
+
+def test_chatgpt_instructions_and_memories_are_notes(
+    run: Run, folder: Path, tmp_path: Path
+) -> None:
+    """Custom instructions are one note however often they are repeated; so are memories."""
+    context = {
+        "content_type": "user_editable_context",
+        "user_profile": "I keep bees",
+        "user_instructions": "Be brief",
+    }
+    memories = {"content_type": "model_editable_context", "model_set_context": "1. Likes tea"}
+    hidden = said("user", content=context, is_visually_hidden_from_conversation=True)
+    made = chatgpt(tmp_path, hidden, said("system", content=memories), said("user", "Hi"))
+    whole = json.loads((made / "conversations.json").read_text("utf-8"))
+    whole.append({**whole[0], "conversation_id": "g2", "gizmo_id": "g-p-7", "is_archived": True})
+    whole[1]["mapping"] = dict(whole[1]["mapping"])
+    write(made, "conversations-001.json", json.dumps(whole[1:]))
+    got = Chats(run, folder, made, "chatgpt")
+    assert (
+        set(got.notes)
+        == {
+            "ChatGPT-s custom instructions.md",
+            "What ChatGPT remembers.md",
+            "Poem.md",
+            "Poem-2.md",
+        }
+        or len(got.notes) == 4
+    )
+    [instructions] = [text for text in got.notes.values() if "I keep bees" in text]
+    assert "## About the user\n\nI keep bees\n\n## How to answer\n\nBe brief\n" in instructions
+    assert any("1. Likes tea" in text for text in got.notes.values())
+    assert any("project: g-p-7" in text and "archived" in text for text in got.notes.values())
+    again = Chats(run, folder, made, "chatgpt").found
+    assert (again["new"], again["changed"]) == (0, 0)
+
+
+def test_chatgpt_counts_the_other_branches(run: Run, folder: Path, tmp_path: Path) -> None:
+    """The branch that was shown last is kept; the answers of others are counted."""
+    made = chatgpt(tmp_path, said("user", "One"), said("assistant", "Two"), said("assistant", "3"))
+    whole = json.loads((made / "conversations.json").read_text("utf-8"))
+    whole[0]["mapping"]["2"]["parent"] = "0"
+    write(made, "conversations.json", json.dumps(whole))
+    got = Chats(run, folder, made, "chatgpt")
+    assert got.text.endswith("One\n\n## ChatGPT\n\n3\n")
+    assert got.omitted == {"message of another branch": 1}
+
+
+def test_chats_show_who_said_what_and_when(run: Run, folder: Path, tmp_path: Path) -> None:
+    """A speaker's messages in a row are under one heading with the time of the first."""
+    times = ("2026-03-01T10:00:00Z", "2026-03-01T10:01:00Z")
+    made = claude(
+        tmp_path,
+        claude_message("human", "# Look\n\n#include <x.h>\n[[y]]\n- [ ] z", created_at=times[0]),
+        claude_message(
+            "assistant", "# Title\n\nText\n===\n\n`#no` #yes\n```\n# code", created_at=times[1]
+        ),
+        claude_message("assistant", "More", created_at=times[1]),
+    )
+    text = Chats(run, folder, made, "claude").text
+    headings = [(level, title) for _, _, level, title in markdown.headings(text)]
+    assert headings == [
+        (2, "You (2026-03-01 10:00 UTC)"),
+        (2, "Claude (2026-03-01 10:01 UTC)"),
+        (3, "Title"),
+        (3, "Text"),
+    ]
+    assert "\\# Look\n\n\\#include \\<x.h>\n\\[[y]]\n" in text
+    assert "`#no` \\#yes\n```\n# code\n```\n\nMore\n" in text
+
+
+_LINES = st.sampled_from(
+    "|# A|## B|text|```|````py|~~~|  ```|- ```|> ```|<!-- x|-->|<script>|<pre>|%%|$$|===|---"
+    "|#tag|[[link]]|[[1]](http://a.b)|`#x`|    # code|\t#t|<div>|</div>|- a|1. b|| a | b |"
+    "||-|-||<?x|<![CDATA[|[a]: <b|\\|*|![[x]]".split("|")
+)
+
+
+@given(st.lists(_LINES, max_size=12), st.booleans())
+def test_message_never_changes_what_follows(lines: list[str], is_plain: bool) -> None:
+    """Whatever a message has, the heading after it is one, and no heading in it is as high."""
+    made = message("\n".join(lines), is_plain)
+    body = f"## You\n\n{made}\n\n## Claude\n\n#shown [[link]]\n"
+    upper = [title for _, _, level, title in markdown.headings(body) if level < 3]
+    assert upper == ["You", "Claude"]
+    assert [match[1] for match in markdown.tags(body)][-1:] == ["shown"]
+
+
+def test_message_escapes_signs_in_indented_text_but_not_in_code() -> None:
+    """A line that continues a paragraph or a list is text; one after a blank line is code."""
+    given_text = "My code:\n    #include <x>\n\n    #define y\n\n- a\n    - #b [[c]] \\#d"
+    assert message(given_text, is_plain=True) == (
+        "My code:\n    \\#include <x>\n\n    #define y\n\n- a\n    - \\#b \\[[c]] \\#d"
+    )
+
+
+@given(st.text("`~ab\n # ", max_size=60))
+def test_fences_are_longer_than_those_inside(text: str) -> None:
+    """A code block has the text as it is, whatever fences are in it."""
+    made = fenced(text)
+    code = [bool(is_code) for _, is_code in markdown.lines_with_code(f"{made}\n\nx\n")]
+    assert all(code[:-2])
+    assert not code[-1]
+    assert made.split("\n", 1)[1].rsplit("\n", 1)[0] == text.strip("\n")
+
+
+def test_old_zip_of_chatgpt_is_still_a_zip(tmp_path: Path, run: Run, folder: Path) -> None:
+    """A zip of the export gives the same notes as its folder."""
+    made = chatgpt(tmp_path, said("user", "One"), said("assistant", "Two"))
+    with zipfile.ZipFile(tmp_path / "export.zip", "w") as whole:
+        whole.write(made / "conversations.json", "conversations.json")
+    got = Chats(run, folder, tmp_path / "export.zip", "chatgpt")
+    again = Chats(run, folder, made, "chatgpt").found
+    assert got.found["new"] == again["unchanged"] == 1
+
+
+@pytest.mark.parametrize(
+    ("module", "unclaimed"),
+    [
+        ("claude_chats", set()),
+        ("chatgpt", set()),
+        ("bookmarks", set()),
+        ("claude_code", {"shop/memory/a.md"}),
+        ("codex", {"notes.md"}),
+        ("opencode", set()),
+        ("gemini", {"GEMINI.md"}),
+    ],
+)
+def test_each_kind_claims_the_files_of_its_program_only(
+    module: str, unclaimed: set[str], tmp_path: Path
+) -> None:
+    """A kind claims all files that its program writes, and no note beside them."""
+    fixture = importlib.import_module(f"import_sources.{module}")
+    reader = importlib.import_module(f"memvault.importers.{module}")
+    for number, name in enumerate(sorted(vars(fixture))):
+        if name.startswith("make"):
+            folder = tmp_path / str(number)
+            folder.mkdir()
+            made = getattr(fixture, name)(folder)
+            if made.is_dir():
+                for path in unclaimed:
+                    write(made, path, "A note")
+            source = open_source(str(made))
+            left = unclaimed if made.is_dir() else set()
+            assert set(source.names) - set(reader.claims(source)) == left
+            source.close()
