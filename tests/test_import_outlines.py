@@ -1,0 +1,204 @@
+"""Imports from Logseq and Roam keep links, tasks, code and days, and count the rest."""
+
+from __future__ import annotations
+
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from conftest import Run, succeeded, write
+from import_sources import logseq as logseq_source
+from memvault.importers import kinds, outlines
+from memvault.importers.items import Counted, ImportedNote, Unreadable
+from memvault.importers.source import open_source
+from test_import_details import Imported
+
+
+def counts(source: Path, kind: str) -> dict[str, dict[str, int]]:
+    """Return the numbers of converted and of omitted parts of a source by their types."""
+    found: dict[str, dict[str, int]] = {"converted": {}, "omitted": {}}
+    for item in kinds.find(kind).read(open_source(str(source))):
+        if isinstance(item, Counted):
+            found["converted" if item.is_converted else "omitted"][item.type_name] = item.number
+    return found
+
+
+def logseq_page(tmp_path: Path, text: str, **files: str) -> str:
+    """Return the markdown of a Logseq page; ``files`` are the texts of other pages by name."""
+    made = tmp_path / "graph"
+    write(made, "logseq/config.edn", "{}")
+    for name, other in files.items():
+        write(made, f"pages/{name}.md", other)
+    write(made, "pages/page.md", text)
+    items = kinds.find("logseq").read(open_source(str(made)))
+    return next(i.text for i in items if isinstance(i, ImportedNote) and "page.md" in i.key)
+
+
+@pytest.mark.parametrize(
+    ("form", "text"),
+    [
+        ("MMM do, yyyy", "Mar 22nd, 2024"),
+        ("MMMM do, yyyy", "March 22nd, 2024"),
+        ("EEEE, dd.MM.yyyy", "Friday, 22.03.2024"),
+        ("E, MM/dd/yyyy", "Fri, 03/22/2024"),
+        ("yyyy年MM月dd日", "2024年03月22日"),
+        ("yyyy_MM_dd", "2024_03_22"),
+        ("'Day' d MMM yyyy", "Day 22 Mar 2024"),
+    ],
+)
+def test_day_formats_are_written_and_parsed(form: str, text: str) -> None:
+    """Days in any of Logseq's formats are recognized, in any case."""
+    day = outlines.DayFormat(form)
+    assert day.written(date(2024, 3, 22)) == text
+    assert day.parsed(text.upper()) == date(2024, 3, 22)
+    assert day.parsed("Mar 32nd, 2024") is None
+
+
+def test_logseq_days_lead_to_journals(run: Run, folder: Path, tmp_path: Path) -> None:
+    """Links to days follow the graph's formats, and commented settings do not count."""
+    got = Imported(run, folder, logseq_source.make_settings(tmp_path), "logseq")
+    assert 'aliases: ["Monday, 04.03.2024"]' in got.text("journals/2024-03-04.md")
+    assert "created: 2024-03-04T" in got.text("journals/2024-03-04.md")
+    links = succeeded(run("links", "in/notes/The Bees.md", "--json")).json["links"]
+    assert "in/journals/2024-03-04.md" in {link.get("filePath") for link in links}
+    back = succeeded(run("backlinks", "in/notes/The Bees.md", "--json")).json
+    assert "in/journals/2024-03-04.md" in str(back)
+
+
+def test_logseq_link_to_a_day_without_journal_has_its_date(tmp_path: Path) -> None:
+    """A link to a day without a journal leads to the daily note that may be written later."""
+    assert logseq_page(tmp_path, "- [[Mar 4th, 2024]]") == "- [[2024-03-04|Mar 4th, 2024]]"
+
+
+def test_logseq_tasks_have_days_priorities_and_repeaters(
+    run: Run, folder: Path, tmp_path: Path
+) -> None:
+    """A deadline is the task's day; scheduled days, priorities and repeaters are kept."""
+    got = Imported(run, folder, logseq_source.make_settings(tmp_path), "logseq")
+    text = got.text("notes/The Bees.md")
+    task = "10:30 ⏫ 🔁 every 2 weeks when done ⏳ 2024-03-06 📅 2024-03-09\n"
+    assert f"- [ ] feed them, see [[2024-03-04|monday, 04.03.2024]] {task}" in text
+    assert "- [/] count, `TODO ((x))` and [[Hives|HIVES]]" in text.replace("in/notes/", "")
+    assert "LOGBOOK" not in text
+    assert "CLOCK" not in text
+    tasks = succeeded(run("tasks", "--json")).json["tasks"]
+    assert [one["due"] for one in tasks if "feed" in one["text"]] == ["2024-03-09"]
+
+
+def test_logseq_code_is_untouched(run: Run, folder: Path, tmp_path: Path) -> None:
+    """Tasks, properties, links and drawers in code stay as they are, with their indentation."""
+    text = Imported(run, folder, logseq_source.make_settings(tmp_path), "logseq").text(
+        "notes/The Bees.md"
+    )
+    code = "- ```js\n  - TODO in code [[Hives]]\n  collapsed:: true\n    kept\n  ```\n"
+    assert code in text
+    assert '- ```python\n  - TODO = "#+BEGIN_QUOTE"\n  ```\n' in text
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("- `{{query x}}` and `((65f0a1b2-0000-4000-8000-000000000001))`", None),
+        ("- ``a ` [[x]]`` and `SCHEDULED: <2024-03-06 Wed>`", None),
+        ("- ~~~\n  #+BEGIN_QUOTE\n  :LOGBOOK:\n  :END:\n  ~~~", None),
+        (
+            "- ```\n  - a fence that never ends\n- TODO x",
+            "- ```\n\t- a fence that never ends\n- [ ] x",
+        ),
+        ("- #+BEGIN_QUOTE\n  never ends\n- DONE x", "- #+BEGIN_QUOTE\n  never ends\n- [x] x"),
+        (
+            "- #+BEGIN_TIP\n  ```\n  [[a, b]](((x\n  ```\n  #+END_TIP",
+            "- > [!tip]\n  > ```\n  > [[a, b]](((x\n  > ```",
+        ),
+        ("- LATER\n- CANCELED [#B] x", "- [ ]\n- [-] x 🔼"),
+        ("- ## TODO heading", "- [ ] heading"),
+        ("- TODOS and DONE.", None),
+        ("-\n- - x", None),
+        ("# Title\n\ntext\n- a\n\n  b\n\nc", None),
+        ("- a\n    - b\n        - c", "- a\n\t- b\n\t\t- c"),
+        ("- {{youtube-timestamp 12}} {{cloze hidden}}", "- `{{youtube-timestamp 12}}` hidden"),
+        ("- {{query (and {{x}})}} {{", "- `{{query (and {{x}})}}` {{"),
+        ("- [a](https://example.org/a_(b)) ![b](../assets/c.png)", None),
+        ("- a [[b\n  c]] ]] [[", None),
+        ("- x\n  std::vector is no property", None),
+        ("- x\n  collapsed:: true\n  note:: [[y]]\n  id:: 1", "- x\n  note:: [[y]]"),
+        ("- due\n  DEADLINE: <2024-03-06 Wed +1m>", "- due 🔁 every month 📅 2024-03-06"),
+        ("- x\n  :PROPERTIES:\n  :id: 5\n  :heading: true\n  :END:", "- # x"),
+    ],
+)
+def test_logseq_block_is_converted(given: str, expected: str | None, tmp_path: Path) -> None:
+    """Markup of a block becomes markdown; code and everything unknown stay as they are."""
+    assert logseq_page(tmp_path, given) == (given if expected is None else expected)
+
+
+def test_logseq_links_name_their_pages(run: Run, folder: Path, tmp_path: Path) -> None:
+    """Aliases, titles and names in any case lead to their page, and references to the block's."""
+    got = Imported(run, folder, logseq_source.make_settings(tmp_path), "logseq")
+    hives = got.text("notes/Hives.md")
+    rest = "“Let it rest, deep [[in/notes/Hives|Hives]]” ([[The Bees]])"
+    assert f"- see {rest}, [[The Bees|the rest]]\n- {rest} and ((65f0" in hives
+    bees = got.text("notes/The Bees.md")
+    assert "- > Be good to [[The Bees|honey bees]].\n- > [!warning]\n  > They sting.\n" in bees
+    assert "- ![[in/notes/Hives|Hives]]\n" in bees
+    assert "- #two-words [[a, b]] [[in/notes/Hives|shown]]\n" in bees
+    assert "- | [[in/notes/a/Hives\\|a/Hives]] | ((x)) |\n" in bees
+    assert "![a hive|200](../assets/a%20hive.png)" in bees
+    assert got.data("assets/a hive.png") == b"a hive.png"
+    links = succeeded(run("links", "in/notes/The Bees.md", "--json")).json["links"]
+    assert {link.get("filePath") for link in links} >= {"in/notes/Hives.md", "in/notes/a/Hives.md"}
+
+
+def test_logseq_properties_and_lists_are_kept(run: Run, folder: Path, tmp_path: Path) -> None:
+    """Properties go to the header, those with a meaning here under another name."""
+    text = Imported(run, folder, logseq_source.make_settings(tmp_path), "logseq").text(
+        "notes/The Bees.md"
+    )
+    for line in ('aliases: ["Apis, honey", honey bees]', "tags: [bee-house, insects]"):
+        assert f"{line}\n" in text
+    assert "logseq_type: book\nread_on: 2024-03-04\n" in text
+    assert "\t1. first\n\t2. second\n\t\t- below\n" in text
+    assert "- ## heading of two\n" in text
+    assert "\n  effort:: 3\n" in text
+
+
+def test_logseq_highlights_name_page_and_color(run: Run, folder: Path, tmp_path: Path) -> None:
+    """Highlights of a PDF keep their page and color, and an area its picture."""
+    got = Imported(run, folder, logseq_source.make_settings(tmp_path), "logseq")
+    text = got.text("notes/hls__bees_1.md")
+    assert "[bees.pdf](../assets/bees_1.pdf)\n\n- They tell the way. (p. 12, yellow)\n" in text
+    assert "- ![](../assets/bees_1/3_65f0" in text
+    assert succeeded(run("show", "Highlights in bees.pdf", "--json")).json
+
+
+def test_logseq_counts_each_type_once(tmp_path: Path) -> None:
+    """The import lists how many parts were converted, and each type that was not."""
+    made = logseq_source.make_settings(tmp_path)
+    found = counts(made, "logseq")
+    for name, number in {"page": 4, "journal": 1, "task": 2, "block quote": 1, "video": 1}.items():
+        assert found["converted"][name] == number
+    assert found["omitted"] == {
+        "query": 1,
+        "renderer": 1,
+        'macro "poem"': 1,
+        "logbook": 1,
+        'block property "background-color"': 1,
+        'page property "icon"': 1,
+        'page property "public"': 1,
+        "reference to a missing block": 1,
+    }
+    listed = {
+        item.what: item.reason
+        for item in kinds.find("logseq").read(open_source(str(made)))
+        if isinstance(item, Unreadable)
+    }
+    assert set(listed) == {"notes/old.org", "whiteboards/plan.edn"}
+    assert "Org" in listed["notes/old.org"]
+
+
+def test_logseq_database_version_is_explained(run: Run, folder: Path, tmp_path: Path) -> None:
+    """An export of the version with a database is refused with what to do instead."""
+    made = write(tmp_path, "graph.edn", "{:properties {} :pages-and-blocks [{:page {}}]}")
+    got = Imported(run, folder, made, "logseq")
+    assert [what for what, _ in got.unreadable] == ["graph.edn"]
+    assert "export the graph as Markdown" in str(got.unreadable)
