@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import re
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from conftest import Run, succeeded, write
 from import_sources import logseq as logseq_source
+from import_sources import roam as roam_source
 from memvault.importers import kinds, outlines
 from memvault.importers.items import Counted, ImportedNote, Unreadable
 from memvault.importers.source import open_source
@@ -202,3 +206,113 @@ def test_logseq_database_version_is_explained(run: Run, folder: Path, tmp_path: 
     got = Imported(run, folder, made, "logseq")
     assert [what for what, _ in got.unreadable] == ["graph.edn"]
     assert "export the graph as Markdown" in str(got.unreadable)
+
+
+def roam_block(tmp_path: Path, string: str, *children: dict[str, Any], **keys: Any) -> str:
+    """Return the markdown of a Roam page with one block."""
+    pages = [roam_source.page("P", roam_source.block(string, *children, **keys))]
+    write(tmp_path, "graph.json", json.dumps([*pages, roam_source.page("Hive")]))
+    items = kinds.find("roam").read(open_source(str(tmp_path / "graph.json")))
+    return next(item.text for item in items if isinstance(item, ImportedNote))
+
+
+def test_roam_graphs_of_a_zip_are_all_imported(run: Run, folder: Path, tmp_path: Path) -> None:
+    """Each graph of a zip has its folder, and a later export of another name is the same graph."""
+    made = roam_source.make_graphs(tmp_path)
+    got = Imported(run, folder, made, "roam")
+    assert got.unreadable == set()
+    assert got.found["new"] == 6
+    assert "### Care\n\n- [ ] check the ==frames==\n" in got.text("bees/Bees.md")
+    again = Imported(run, folder, made.rename(tmp_path / "Roam-Export-1763.zip"), "roam").found
+    assert (again["new"], again["changed"], again["unchanged"]) == (0, 0, 6)
+
+
+def test_roam_links_lead_to_pages_days_and_blocks(run: Run, folder: Path, tmp_path: Path) -> None:
+    """Days lead to daily notes, references and embeds to the page of their block."""
+    got = Imported(run, folder, roam_source.make_graphs(tmp_path), "roam")
+    text = got.text("honey/Honey.md")
+    assert "- a “paint the **hive**” ([[hive-one]]) b\n" in text
+    links = "[[hive-one|the hive]] and [[hive-one|honey]] on [[2024-06-03|June 3rd, 2024]]"
+    assert f"- {links}\n" in text
+    assert "- “paint the **hive**” ([[hive-one]]) ![[hive-one|Hive One]]\n" in text
+    one = got.text("honey/hive-one.md")
+    assert "- see [[One]] and Gone [[One]]\n- here “paint the **hive**”\n" in one
+    found = succeeded(run("links", "in/honey/Honey.md", "--json")).json["links"]
+    paths = {link.get("filePath") for link in found}
+    assert paths >= {"in/honey/hive-one.md", "in/honey/daily/2024-06-03.md"}
+    assert "tags: [sweet, bee-house]\n" in text
+    assert "authors: [a@b.org]\n" in text
+    assert "modified: 2025-11-04T10:15" in text  # that of a block
+
+
+def test_roam_code_and_tables_are_kept(run: Run, folder: Path, tmp_path: Path) -> None:
+    """Code has its own lines and stays as it is; nested cells become a table."""
+    text = Imported(run, folder, roam_source.make_graphs(tmp_path), "roam").text("honey/Honey.md")
+    assert "- ```javascript\n  - {{[[TODO]]}} [[x]] ^^y^^\n    # z\n  ```\n" in text
+    assert "- `((hiveBlock)) {{[[TODO]]}}` #bee-house a#b\n" in text
+    assert "\n\n| Name | Count |\n| --- | --- |\n| Buckfast\\|x | 3 |\n\n" in text
+    assert "- Kanban\n  - To do\n    - feed\n" in text
+    assert "- numbers\n  1. one\n  2. two\n" in text
+    assert "- prose\n\n  para one\n\n  para two\n" in text
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("# not a heading", "\\# not a heading"),
+        ("- no list\n- nor this", "\\- no list\n  \\- nor this"),
+        ("1. one", "1\\. one"),
+        ("[[>]] a\nb", "> a\n  > b"),
+        ("{{TODO}} - x", "[ ] - x"),
+        ("__a__ **b** ^^c^^ ~~d~~", "*a* **b** ==c== ~~d~~"),
+        ("`__a__ ^^b^^` ``c ` ((aaaaaaaaa))``", None),
+        ("text ```js\nx = `1`\n``` after", "text\n  ```js\n  x = `1`\n  ```\n  after"),
+        ("```plain text\nx```", "```plain-text\n  x\n  ```"),
+        ("```x```", "```\n  x\n  ```"),
+        ("{{[[query]]: {and: [[a]] {or: [[b]]}}}}", "`{{[[query]]: {and: [[a]] {or: [[b]]}}}}`"),
+        ("{{iframe: https://a.org/b}} {{youtube: x}}", "https://a.org/b `{{youtube: x}}`"),
+        ("{{Button:SmartBlock:x}}", "`{{Button:SmartBlock:x}}`"),
+        ("{{ unclosed ((", None),
+        ("((zzzzzzzzz))", "((zzzzzzzzz))"),
+        ("wow![[Hive]]", "wow\\![[Hive]]"),
+        ("[a](https://a.org/b_(c)) https://a.org/x_y_z", None),
+        ("#tag, #a/b #[[Mar, x]]", "#tag, #a/b [[Mar, x]]"),
+        ("Author:: [[Hive]]", "Author:: [[Hive]]"),
+        ("[[Hive]]:: x", "[[Hive]]:: x"),
+        ("$$x_1$$ is", "$x_1$ is"),
+        ("[x](((aaaaaaaaa)))", "x"),
+        ("[[June 3rd, 2024]]", "[[2024-06-03|June 3rd, 2024]]"),
+    ],
+)
+def test_roam_string_is_converted(given: str, expected: str | None, tmp_path: Path) -> None:
+    """Roam's markup becomes markdown, code stays, and other signs keep no meaning."""
+    made = re.sub(r"\[\[import:[^|\]]*\|([^\]]*)\]\]", r"[[\1]]", roam_block(tmp_path, given))
+    assert made == f"- {given if expected is None else expected}"
+
+
+def test_roam_counts_each_type_once(tmp_path: Path) -> None:
+    """The import lists how many parts were converted, and each type that was not."""
+    found = counts(roam_source.make_graphs(tmp_path), "roam")
+    for name, number in {"page": 4, "daily page": 2, "block": 35, "table": 1, "task": 3}.items():
+        assert found["converted"][name] == number
+    assert found["omitted"] == {
+        'component "query"': 1,
+        "hiccup": 1,
+        'block property "text-align"': 1,
+        'block property "emojis"': 1,
+    }
+
+
+def test_roam_export_without_blocks_at_its_start_is_recognized(tmp_path: Path) -> None:
+    """Empty pages at the beginning of an export do not hide what it is."""
+    pages = [{"title": f"P{n}", "edit-time": 1, "uid": f"u{n}"} for n in range(3_000)]
+    write(tmp_path, "x.json", json.dumps(pages))
+    source = open_source(str(tmp_path / "x.json"))
+    assert kinds.recognised(source).name == "roam"
+
+
+def test_roam_edn_is_explained(run: Run, folder: Path, tmp_path: Path) -> None:
+    """An export as EDN is refused with the format to choose instead."""
+    made = write(tmp_path, "graph.edn", "#datascript/DB {:schema {}}")
+    got = Imported(run, folder, made, "roam")
+    assert got.unreadable == {("graph.edn", "EDN is not read: export the graph as JSON")}

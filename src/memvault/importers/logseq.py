@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterator
 from datetime import date
 from urllib.parse import unquote
 
-from memvault.importers import folder, records, values
+from memvault.importers import folder, outlines, records, values
 from memvault.importers.database import tables
 from memvault.importers.items import ImportedNote, Item, Unreadable
 from memvault.importers.kinds import NO, POSSIBLE, SURE
@@ -252,12 +252,11 @@ class _Graph:
         if ref is None and (day := self._day(bare)) is not None:
             ref = self._days.get(day)
             if ref is None:
-                label = f"|{shown}" if shown != day.isoformat() else ""
-                return f"[[{day.isoformat()}{label}]]"
+                return outlines.day_link(day, values.label(shown))
         if ref is not None and not (self._is_found(bare, ref) and not label):
             return f"[[import:{ref}|{values.label(shown)}]]"
         if "[[" in bare:  # no page has this name, but one may have the name within
-            return re.sub(r"\[\[([^\[\]]+)\]\]", lambda link: self._link(link[1], ""), bare)
+            return outlines.within(bare, lambda inner: self._link(inner, ""))
         return f"[[{bare}|{label}]]" if label and label != bare else f"[[{bare}]]"
 
     def _is_found(self, name: str, ref: str) -> bool:

@@ -27,6 +27,7 @@ _DAY = {
 }
 _TICKS = lazy_pattern(r"`++")
 _BRACKET = lazy_pattern(r"\[\[|\]\]|[{}]")
+_INNER = lazy_pattern(r"\[\[([^\[\]]+)\]\]")
 _CLOSING = {"[[": "]]", "{": "}"}
 _MASK = "\x00"
 PLACE = "\ue000"
@@ -143,6 +144,17 @@ def brackets(text: str) -> dict[int, int]:
         elif opened[sign]:
             found[opened[sign].pop()] = match.end()
     return found
+
+
+def within(name: str, link: Callable[[str], str]) -> str:
+    """Return the name of a missing page with links to the pages whose names are in it."""
+    return _INNER.sub(lambda match: link(match[1]), name)
+
+
+def day_link(day: date, shown: str) -> str:
+    """Return a link to the daily note of a day, which may be written later."""
+    name = day.isoformat()
+    return f"[[{name}]]" if shown == name else f"[[{name}|{shown}]]"
 
 
 Convert = Callable[[re.Match[str], str, dict[int, int]], "tuple[str, int] | None"]
