@@ -17,9 +17,9 @@ from memvault.importers.tally import Tally
 from memvault.lazy_pattern import lazy_pattern
 from memvault.vault import markdown
 
-PROPERTY = lazy_pattern(r"[ \t]*([^\s:`\[\](){}#\"|]{1,60})::(?:[ \t]+(.*))?")
+PROPERTY = lazy_pattern(r"[ \t]*+([^\s:`\[\](){}#\"|]{1,60})::(?:[ \t]+(.*))?")
 _BULLET = lazy_pattern(r"([ \t]*)-(?:[ \t](.*)|)\Z", re.DOTALL)
-_FENCE = lazy_pattern(r"[ \t]*(?:- )?[ \t]*(`{3,}+(?=[^`]*\Z)|~{3,}+)")
+_FENCE = lazy_pattern(r"[ \t]*+(?:- )?[ \t]*+(`{3,}+(?=[^`]*\Z)|~{3,}+)")
 _TASK = lazy_pattern(
     r"(#{1,6} )?(TODO|LATER|NOW|DOING|WAITING|WAIT|IN-PROGRESS|STARTED|DONE|CANCELED|CANCELLED)"
     r"(?:[ \t]+|\Z)(?:\[#([A-C])\][ \t]*)?"
@@ -35,9 +35,9 @@ _CLOCK = lazy_pattern(r"\b\d?\d:\d\d(?:-\d?\d:\d\d)?\b")
 _REPEAT = lazy_pattern(r"(\.\+|\+\+|\+)(\d{1,4})([hdwmy])")
 _UNITS = {"h": "hour", "d": "day", "w": "week", "m": "month", "y": "year"}
 _HEADING = lazy_pattern(r"#{1,6} |```|~~~")
-_BEGIN = lazy_pattern(r"[ \t]*#\+begin_(\w{1,30})[ \t]*(.*)", re.IGNORECASE)
-_DRAWER = lazy_pattern(r"[ \t]*:(LOGBOOK|PROPERTIES):[ \t]*", re.IGNORECASE)
-_DRAWER_PROPERTY = lazy_pattern(r"[ \t]*:([\w-]{1,60}):[ \t]*(.*)")
+_BEGIN = lazy_pattern(r"[ \t]*+#\+begin_(\w{1,30})[ \t]*+(.*)", re.IGNORECASE)
+_DRAWER = lazy_pattern(r"[ \t]*+:(LOGBOOK|PROPERTIES):[ \t]*+", re.IGNORECASE)
+_DRAWER_PROPERTY = lazy_pattern(r"[ \t]*+:([\w-]{1,60}):[ \t]*+(.*)")
 _CELL_LINK = lazy_pattern(r"(\[\[(?:import:)?[^\[\]|\n]+)\|")
 _CODE = {"src": "", "example": "", "export": "", "query": "clojure"}
 _ID = r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}"
@@ -107,6 +107,16 @@ class _Block:
         self.is_item = is_item
         self.lines = [line]
         self.is_code = [False]
+        self._missing: set[str] = set()
+
+    def position(self, start: int, wanted: str) -> int:
+        """Return the number of the next line with a text, ignoring case; -1 if there is none."""
+        if wanted not in self._missing:
+            for number in range(start + 1, len(self.lines)):
+                if self.lines[number].strip().lower() == wanted:
+                    return number
+            self._missing.add(wanted)
+        return -1
 
 
 def first_lines(text: str) -> Iterator[tuple[str, str]]:
@@ -258,7 +268,7 @@ def _lines(block: _Block, context: Context) -> tuple[bool, list[str]]:
     while number < len(block.lines):
         line, is_code = block.lines[number], block.is_code[number]
         begun = None if is_code else _BEGIN.match(line)
-        end = _position(block.lines, number, f"#+end_{begun[1].lower()}") if begun else -1
+        end = block.position(number, f"#+end_{begun[1].lower()}") if begun else -1
         if begun is not None and end > 0:
             out += _inline(plain, context)
             out += _special(begun, block, number + 1, end, context)
@@ -363,30 +373,27 @@ def _is_of_program(name: str, context: Context) -> bool:
 def _without_drawers(block: _Block, context: Context) -> dict[str, str]:
     """Remove the drawers of a block; return the properties in them."""
     found: dict[str, str] = {}
-    start = 0
-    while start < len(block.lines):
-        drawer = None if block.is_code[start] else _DRAWER.fullmatch(block.lines[start])
-        end = _position(block.lines, start, ":end:") if drawer else -1
+    lines: list[str] = []
+    is_code: list[bool] = []
+    number = 0
+    while number < len(block.lines):
+        drawer = None if block.is_code[number] else _DRAWER.fullmatch(block.lines[number])
+        end = block.position(number, ":end:") if drawer else -1
         if drawer is None or end < 0:
-            start += 1
+            lines.append(block.lines[number])
+            is_code.append(block.is_code[number])
+            number += 1
             continue
         if drawer[1].upper() == "LOGBOOK":
             context.tally.omitted("logbook")
-        for line in block.lines[start + 1 : end]:
-            if drawer[1].upper() == "PROPERTIES" and (one := _DRAWER_PROPERTY.fullmatch(line)):
-                found[one[1].lower()] = one[2].strip()
-                _is_of_program(one[1].lower(), context)
-        del block.lines[start : end + 1], block.is_code[start : end + 1]
-    if not block.lines:
-        block.lines, block.is_code = [""], [False]
+        else:
+            for line in block.lines[number + 1 : end]:
+                if (one := _DRAWER_PROPERTY.fullmatch(line)) is not None:
+                    found[one[1].lower()] = one[2].strip()
+                    _is_of_program(one[1].lower(), context)
+        number = end + 1
+    block.lines, block.is_code = lines or [""], is_code or [False]
     return found
-
-
-def _position(lines: list[str], start: int, wanted: str) -> int:
-    for number in range(start + 1, len(lines)):
-        if lines[number].strip().lower() == wanted:
-            return number
-    return -1
 
 
 def _special(

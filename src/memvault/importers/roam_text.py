@@ -83,14 +83,18 @@ def markdown_of(string: str, context: Context, is_quoted: bool = False) -> str:
     quote = _QUOTE.match(string)
     if quote is not None:
         context.tally.converted("quote")
-        text = markdown_of(string[quote.end() :], context, is_quoted)
+        text = _with_code(string[quote.end() :], context, is_quoted)
         return "\n".join(f"> {line}".rstrip() for line in text.split("\n"))
     named = _ATTRIBUTE.match(string) if "::" in string else None
-    if named is not None and not is_quoted:
-        context.tally.converted("attribute")
-        name = re.sub(r"\[\[(.*)\]\]", lambda link: context.page_link(link[1], ""), named[1])
-        value = markdown_of(string[named.end() :].strip(), context)
-        return f"{name}:: {value}".rstrip()
+    if named is None or is_quoted:
+        return _with_code(string, context, is_quoted)
+    context.tally.converted("attribute")
+    name = named[1]
+    name = context.page_link(name[2:-2], "") if name.startswith("[[") else name
+    return f"{name}:: {_with_code(string[named.end() :].strip(), context, False)}".rstrip()
+
+
+def _with_code(string: str, context: Context, is_quoted: bool) -> str:
     if "```" not in string:
         return _inline(string, context, is_quoted)
     parts: list[str] = []
