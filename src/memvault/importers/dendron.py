@@ -43,7 +43,7 @@ def recognise(source: Source) -> int:
 
 def read(source: Source) -> Iterator[Item]:
     """Yield the notes and their assets."""
-    workspace = _Workspace(source)
+    workspace = _DendronWorkspace(source)
     seen: set[str] = set()
     for item in folder.read(source):
         path = getattr(item, "path", "")
@@ -60,7 +60,7 @@ def read(source: Source) -> Iterator[Item]:
             yield item
 
 
-class _Workspace:
+class _DendronWorkspace:
     """The vaults of a workspace, and the paths of notes without ``.md`` by their names."""
 
     def __init__(self, source: Source) -> None:

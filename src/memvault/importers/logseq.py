@@ -20,13 +20,12 @@ from memvault.importers.database import tables
 from memvault.importers.items import ImportedNote, Item, Unreadable
 from memvault.importers.kinds import NO, POSSIBLE, SURE
 from memvault.importers.logseq_text import (
-    Context,
-    Target,
+    LogseqContext,
     converted,
     first_lines,
     page_properties,
 )
-from memvault.importers.outlines import DayFormat
+from memvault.importers.outlines import DayFormat, ReferredBlock
 from memvault.importers.source import Source
 from memvault.lazy_pattern import lazy_pattern
 
@@ -52,14 +51,14 @@ _ORG = "an Org file, which is not read: convert it to markdown, with pandoc for 
 def recognise(source: Source) -> int:
     """Return ``SURE`` if the folder has Logseq's settings and pages or journals."""
     has_pages = any(name.startswith(("pages/", "journals/")) for name in source.names)
-    if _CONFIG in source.name_set and (has_pages or _Graph(source).has_pages):
+    if _CONFIG in source.name_set and (has_pages or _LogseqGraph(source).has_pages):
         return SURE
     return POSSIBLE if any(_why_no_graph(source, name) for name in source.names) else NO
 
 
 def claims(source: Source) -> Collection[str]:
     """Return the names of all files but those that are in no folder of Logseq's."""
-    graph = _Graph(source)
+    graph = _LogseqGraph(source)
     folders = (*graph.folders, *_OWN_FOLDERS)
     return [
         name
@@ -88,7 +87,7 @@ def _why_no_graph(source: Source, name: str) -> str:
 
 def read(source: Source) -> Iterator[Item]:
     """Yield the pages, the journals and the assets; Logseq's own files and drafts are left out."""
-    graph = _Graph(source)
+    graph = _LogseqGraph(source)
     for name in source.named(".md"):
         if graph.is_page(name):
             item = folder.read_file(source, name)
@@ -102,7 +101,7 @@ def read(source: Source) -> Iterator[Item]:
             yield Unreadable(name, reason)
 
 
-def _read_file(source: Source, name: str, graph: _Graph) -> Iterator[Item]:
+def _read_file(source: Source, name: str, graph: _LogseqGraph) -> Iterator[Item]:
     if name.lower().endswith(".md"):
         item = folder.read_file(source, name)
         if isinstance(item, ImportedNote):
@@ -130,7 +129,7 @@ def _why_left_out(name: str) -> str:
     return "neither in pages nor in journals" if is_note else ""
 
 
-class _Graph:
+class _LogseqGraph:
     """The settings of a graph, and the names of its pages."""
 
     def __init__(self, source: Source) -> None:
@@ -147,7 +146,7 @@ class _Graph:
             DayFormat("yyyy-MM-dd"),
         )
         self._title_formats = (self._title, DayFormat("MMM do, yyyy"), *self._file_formats)
-        self._blocks: dict[str, Target] = {}
+        self._blocks: dict[str, ReferredBlock] = {}
         self._refs: dict[str, str] = {}
         """The ids of pages by their names, in lower case."""
         self._last_parts: Counter[str] = Counter()
@@ -185,7 +184,7 @@ class _Graph:
             if own_title and day is None:
                 self._paths[ref] = own_title
             for key, text in first_lines(item.text):
-                self._blocks[key] = Target(ref, text[:_MAX_QUOTED])
+                self._blocks[key] = ReferredBlock(ref, text[:_MAX_QUOTED])
 
     def complete(self) -> None:
         """Add the titles and aliases, which count only if no page has such a name."""
@@ -216,7 +215,7 @@ class _Graph:
         self._add_properties(properties, header)
         ref = _ref(item.key)
         to_root = "../" * path.count("/")
-        context = Context(ref, to_root, self._blocks, self._link, self._assets, self._tally)
+        context = LogseqContext(ref, to_root, self._blocks, self._link, self._assets, self._tally)
         body = converted(text, context).lstrip("\n")
         return ImportedNote(item.key, path, body, header, (ref,))
 

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from urllib.parse import quote, unquote
 
 from memvault.importers import outlines, values
+from memvault.importers.outlines import ReferredBlock
 from memvault.importers.tally import Tally
 from memvault.lazy_pattern import lazy_pattern
 from memvault.vault import markdown
@@ -75,14 +76,7 @@ _MAX_NUMBER = 99
 """A longer number would need a deeper indentation than a tab."""
 
 
-class Target(NamedTuple):
-    """Where a reference leads: the id of the note, and the markdown of a block's first line."""
-
-    ref: str
-    text: str
-
-
-class Context(NamedTuple):
+class LogseqContext(NamedTuple):
     """What converting a page needs of its graph.
 
     ``ref`` is the id of the note, ``to_root`` the relative path from its folder to the graph's,
@@ -92,13 +86,13 @@ class Context(NamedTuple):
 
     ref: str
     to_root: str
-    blocks: Mapping[str, Target]
+    blocks: Mapping[str, ReferredBlock]
     page_link: Callable[[str, str], str]
     asset_names: frozenset[str]
     tally: Tally
 
 
-class _Block:
+class _LogseqBlock:
     """A block: its depth, whether it has a mark, its lines without indentation."""
 
     def __init__(self, lead: int, depth: int, is_item: bool, line: str) -> None:
@@ -154,7 +148,7 @@ def page_properties(text: str) -> tuple[dict[str, str], str]:
     return found, "\n".join(lines[number:])
 
 
-def converted(text: str, context: Context) -> str:
+def converted(text: str, context: LogseqContext) -> str:
     """Return the text of a page, without its properties, as markdown."""
     lines: list[str] = []
     numbers: dict[int, int] = {}
@@ -180,9 +174,9 @@ def converted(text: str, context: Context) -> str:
     return "\n".join(lines)
 
 
-def _blocks(text: str) -> Iterator[_Block]:
+def _blocks(text: str) -> Iterator[_LogseqBlock]:
     """Yield the blocks of a page in their order."""
-    block: _Block | None = None
+    block: _LogseqBlock | None = None
     leads: list[int] = []
     for line, is_code in _lines_with_code(text):
         item = None if is_code else _BULLET.match(line)
@@ -192,13 +186,13 @@ def _blocks(text: str) -> Iterator[_Block]:
                 leads.pop()
             if block is not None:
                 yield block
-            block = _Block(lead, len(leads), True, item[2] or "")
+            block = _LogseqBlock(lead, len(leads), True, item[2] or "")
             leads.append(lead)
         elif block is None or (block.is_item and not is_code and _is_outside(line, block)):
             if block is not None:
                 yield block
             leads.clear()
-            block = _Block(0, 0, False, line)
+            block = _LogseqBlock(0, 0, False, line)
         else:
             block.lines.append(_dedented(line, block.lead + 2) if block.is_item else line)
             block.is_code.append(is_code)
@@ -222,7 +216,7 @@ def _lines_with_code(text: str) -> Iterator[tuple[str, bool]]:
                 unclosed.add(begun)
 
 
-def _is_outside(line: str, block: _Block) -> bool:
+def _is_outside(line: str, block: _LogseqBlock) -> bool:
     """Return whether a line without a mark is text below a list, not a part of its last item."""
     is_flush = bool(line.strip()) and _width(line[: len(line) - len(line.lstrip())]) <= block.lead
     return is_flush and (not block.lines[-1].strip() or _HEADING.match(line) is not None)
@@ -258,7 +252,7 @@ def _dedented(line: str, width: int) -> str:
     return ""
 
 
-def _lines(block: _Block, context: Context) -> tuple[bool, list[str]]:
+def _lines(block: _LogseqBlock, context: LogseqContext) -> tuple[bool, list[str]]:
     """Return whether a block is an item of a numbered list, and its lines as markdown."""
     properties = _without_drawers(block, context)
     out: list[str] = []
@@ -301,11 +295,11 @@ def _without_days(line: str, due: list[re.Match[str]]) -> str:
 
 
 def _finished(
-    block: _Block,
+    block: _LogseqBlock,
     lines: list[str],
     properties: Mapping[str, str],
     due: list[re.Match[str]],
-    context: Context,
+    context: LogseqContext,
 ) -> tuple[bool, list[str]]:
     """Return the lines of a block with its task, its days, its heading and its annotation."""
     lines = lines or [""]
@@ -329,7 +323,7 @@ def _finished(
     return properties.get("logseq.order-list-type") == "number", lines
 
 
-def _highlight(text: str, properties: Mapping[str, str], context: Context) -> str:
+def _highlight(text: str, properties: Mapping[str, str], context: LogseqContext) -> str:
     """Return a highlight of a PDF file with its page and its color."""
     page, key = properties.get("hl-page", ""), properties.get("id", "")
     if properties.get("hl-type") == "area":
@@ -360,7 +354,7 @@ def _days(due: list[re.Match[str]], priority: str) -> list[str]:
     return [*times[:1], priority, *repeats[:1], *days]
 
 
-def _is_of_program(name: str, context: Context) -> bool:
+def _is_of_program(name: str, context: LogseqContext) -> bool:
     """Return whether a property of a block is Logseq's own, and count it."""
     if name in _USED:
         return True
@@ -370,7 +364,7 @@ def _is_of_program(name: str, context: Context) -> bool:
     return is_own
 
 
-def _without_drawers(block: _Block, context: Context) -> dict[str, str]:
+def _without_drawers(block: _LogseqBlock, context: LogseqContext) -> dict[str, str]:
     """Remove the drawers of a block; return the properties in them."""
     found: dict[str, str] = {}
     lines: list[str] = []
@@ -397,7 +391,7 @@ def _without_drawers(block: _Block, context: Context) -> dict[str, str]:
 
 
 def _special(
-    begun: re.Match[str], block: _Block, start: int, end: int, context: Context
+    begun: re.Match[str], block: _LogseqBlock, start: int, end: int, context: LogseqContext
 ) -> list[str]:
     """Return the lines of a quote, a callout or code that is written as in Org."""
     name, lines = begun[1].lower(), block.lines[start:end]
@@ -426,21 +420,21 @@ def _special(
     return quoted if name in ("quote", "verse") else [f"> [!{name}]", *quoted]
 
 
-def _inline(lines: list[str], context: Context) -> list[str]:
+def _inline(lines: list[str], context: LogseqContext) -> list[str]:
     """Return lines with references, links and macros as markdown; the list is emptied."""
     text = "\n".join(lines)
     has_text = bool(lines)
     lines.clear()
     if "[" in text or "((" in text or "{{" in text:
-        text = outlines.converted(text, _TOKEN, _Inline(context))
+        text = outlines.converted(text, _TOKEN, _LogseqInline(context))
     made = text.split("\n") if has_text else []
     return [_CELL_LINK.sub(r"\1\\|", line) if line.startswith("|") else line for line in made]
 
 
-class _Inline:
+class _LogseqInline:
     """Converts the markup within a block."""
 
-    def __init__(self, context: Context, is_quoted: bool = False) -> None:
+    def __init__(self, context: LogseqContext, is_quoted: bool = False) -> None:
         self._context = context
         self._is_quoted = is_quoted
 
@@ -477,7 +471,7 @@ class _Inline:
         if self._is_quoted:
             return f"“{target.text}”"
         self._context.tally.converted("block reference")
-        shown = outlines.converted(_shown(target.text), _TOKEN, _Inline(self._context, True))
+        shown = outlines.converted(_shown(target.text), _TOKEN, _LogseqInline(self._context, True))
         is_here = target.ref == self._context.ref
         return f"“{shown}”" if is_here else f"“{shown}” ([[import:{target.ref}]])"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from datetime import date
+from typing import NamedTuple
 
 from memvault.lazy_pattern import lazy_pattern
 
@@ -32,6 +33,13 @@ _CLOSING = {"[[": "]]", "{": "}"}
 _MASK = "\x00"
 PLACE = "\ue000"
 """Stands for converted markup while the text around it is escaped."""
+
+
+class ReferredBlock(NamedTuple):
+    """A block that others refer to: the id of its note, and the beginning of its text."""
+
+    ref: str
+    text: str
 
 
 class DayFormat:

@@ -15,7 +15,8 @@ from typing import Any
 from memvault.importers import json_source, outlines, records, roam_text, values
 from memvault.importers.items import ImportedNote, Item, Unreadable, note_path
 from memvault.importers.kinds import NO, POSSIBLE, SURE
-from memvault.importers.roam_text import Block, Context
+from memvault.importers.outlines import ReferredBlock
+from memvault.importers.roam_text import RoamContext
 from memvault.importers.source import Source
 from memvault.importers.tally import Tally
 
@@ -68,7 +69,7 @@ def read(source: Source) -> Iterator[Item]:
             yield Unreadable(edn, "EDN is not read: export the graph as JSON")
     for name in names:
         stem = posixpath.splitext(posixpath.basename(name))[0]
-        graph = _Graph(stem, len(names) > 1, source.tally)
+        graph = _RoamGraph(stem, len(names) > 1, source.tally)
         for page in json_source.array_items(source, name):
             if isinstance(page, dict):
                 records.items_of(name, graph.add, page)
@@ -96,7 +97,7 @@ def _view(node: dict[str, Any]) -> str:
     return str(view or node.get("view-type") or "bullet").removeprefix(":")
 
 
-class _Graph:
+class _RoamGraph:
     """The pages and blocks of a graph by their names and ids."""
 
     def __init__(self, stem: str, has_folder: bool, tally: Tally) -> None:
@@ -105,7 +106,7 @@ class _Graph:
         self._tally = tally
         self._pages: dict[str, str] = {}
         """The ids of the notes by the titles of the pages."""
-        self._blocks: dict[str, Block] = {}
+        self._blocks: dict[str, ReferredBlock] = {}
 
     def _ref(self, page: dict[str, Any]) -> str:
         key = str(page.get("uid") or " ".join(str(page.get("title")).split()))
@@ -119,7 +120,7 @@ class _Graph:
         while waiting:
             for child in _children(waiting.pop()):
                 text = str(child.get("string", ""))[: roam_text.MAX_KEPT]
-                self._blocks[str(child.get("uid", ""))] = Block(ref, text)
+                self._blocks[str(child.get("uid", ""))] = ReferredBlock(ref, text)
                 waiting.append(child)
 
     def note(self, page: dict[str, Any]) -> ImportedNote:
@@ -129,7 +130,7 @@ class _Graph:
         day = _DAYS.parsed(title)
         self._tally.converted("daily page" if day else "page")
         self._tally.properties("page", page, _PAGE_KEYS)
-        writer = _Writer(Context(ref, self._blocks, self._link, self._tally))
+        writer = _RoamWriter(RoamContext(ref, self._blocks, self._link, self._tally))
         writer.write(page, "")
         writer.see(page)
         if writer.blocks:
@@ -176,14 +177,14 @@ def _lists(page: dict[str, Any]) -> dict[str, list[str]]:
     return found
 
 
-class _Writer:
+class _RoamWriter:
     """Writes the blocks of a page as a list, or headings at the top.
 
     ``edited`` is when the page or a block in it was last edited, ``users`` who wrote in it,
     ``blocks`` how many blocks it has.
     """
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: RoamContext) -> None:
         self._context = context
         self._lines: list[str] = []
         self.edited: float = 0

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from memvault.importers import outlines, plain_text, values
+from memvault.importers.outlines import ReferredBlock
 from memvault.importers.tally import Tally
 from memvault.lazy_pattern import lazy_pattern
 from memvault.vault import markdown
@@ -56,23 +57,16 @@ _NAMES = lazy_pattern(
 )
 
 
-class Block(NamedTuple):
-    """A block that can be referred to: the id of its page, and the beginning of its text."""
-
-    ref: str
-    text: str
-
-
-class Context(NamedTuple):
+class RoamContext(NamedTuple):
     """What converting a page needs of its graph: its id, the blocks by their ids, and links."""
 
     ref: str
-    blocks: Mapping[str, Block]
+    blocks: Mapping[str, ReferredBlock]
     page_link: Callable[[str, str], str]
     tally: Tally
 
 
-def markdown_of(string: str, context: Context, is_quoted: bool = False) -> str:
+def markdown_of(string: str, context: RoamContext, is_quoted: bool = False) -> str:
     """Return a block's text as markdown; ``is_quoted`` if it is text of another block."""
     if _PLAIN.fullmatch(string):
         return string
@@ -94,7 +88,7 @@ def markdown_of(string: str, context: Context, is_quoted: bool = False) -> str:
     return f"{name}:: {_with_code(string[named.end() :].strip(), context, False)}".rstrip()
 
 
-def _with_code(string: str, context: Context, is_quoted: bool) -> str:
+def _with_code(string: str, context: RoamContext, is_quoted: bool) -> str:
     if "```" not in string:
         return _inline(string, context, is_quoted)
     parts: list[str] = []
@@ -144,8 +138,8 @@ def _fenced(language: str, code: str) -> str:
     return f"{fence}{language.replace(' ', '-')}\n{code}\n{fence}"
 
 
-def _inline(text: str, context: Context, is_quoted: bool) -> str:
-    return outlines.converted(text, _TOKEN, _Inline(context, is_quoted), _escaped)
+def _inline(text: str, context: RoamContext, is_quoted: bool) -> str:
+    return outlines.converted(text, _TOKEN, _RoamInline(context, is_quoted), _escaped)
 
 
 def _escaped(text: str) -> str:
@@ -155,10 +149,10 @@ def _escaped(text: str) -> str:
     return text.replace(f"!{outlines.PLACE}", f"\\!{outlines.PLACE}")  # no embed
 
 
-class _Inline:
+class _RoamInline:
     """Converts the markup within a text."""
 
-    def __init__(self, context: Context, is_quoted: bool) -> None:
+    def __init__(self, context: RoamContext, is_quoted: bool) -> None:
         self._context = context
         self._is_quoted = is_quoted
         self._open: dict[str, int] = {}

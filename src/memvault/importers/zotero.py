@@ -87,7 +87,7 @@ def read(source: Source) -> Iterator[Item]:
         place = posixpath.dirname(name) or name
         try:
             with open_database(source, name) as database:
-                for item in _Library(database, source, posixpath.dirname(name)).read(name):
+                for item in _ZoteroLibrary(database, source, posixpath.dirname(name)).read(name):
                     yield _unique(item, place, seen)
         except UnreadableDatabase as error:
             yield Unreadable(name, f"it cannot be read: {error}")
@@ -104,7 +104,7 @@ def _unique(item: Item, place: str, seen: set[str]) -> Item:
     return item._replace(key=key)
 
 
-class _Library:
+class _ZoteroLibrary:
     """The items of a database, with the titles of collections and groups."""
 
     def __init__(self, database: SourceDatabase, source: Source, place: str) -> None:
