@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import sqlite3
+from contextlib import closing
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -115,6 +117,8 @@ def test_logseq_code_is_untouched(run: Run, folder: Path, tmp_path: Path) -> Non
             "- #+BEGIN_TIP\n  ```\n  [[a, b]](((x\n  ```\n  #+END_TIP",
             "- > [!tip]\n  > ```\n  > [[a, b]](((x\n  > ```",
         ),
+        ("- a ^^light^^ `^^x^^`", "- a ==light== `^^x^^`"),
+        ("---\ntags:\n  - a\n---\n- TODO b\n", "---\ntags:\n  - a\n---\n- [ ] b\n"),
         ("- LATER\n- CANCELED [#B] x", "- [ ]\n- [-] x 🔼"),
         ("- ## TODO heading", "- [ ] heading"),
         ("- TODOS and DONE.", None),
@@ -198,6 +202,21 @@ def test_logseq_counts_each_type_once(tmp_path: Path) -> None:
     }
     assert set(listed) == {"notes/old.org", "whiteboards/plan.edn"}
     assert "Org" in listed["notes/old.org"]
+
+
+def test_logseq_database_of_the_new_version_is_explained(
+    run: Run, folder: Path, tmp_path: Path
+) -> None:
+    """The folder of a graph with a database is recognized, and the hint says how to export it."""
+    made = write(tmp_path, "graph/db.sqlite", b"")
+    with closing(sqlite3.connect(made)) as database:
+        database.execute(
+            "CREATE TABLE kvs (addr INTEGER, content TEXT, addresses JSON)"
+        )
+        database.commit()
+    assert kinds.recognised(open_source(str(made.parent))).name == "logseq"
+    got = Imported(run, folder, made.parent, "logseq")
+    assert "export the graph as Markdown" in str(got.unreadable)
 
 
 def test_logseq_database_version_is_explained(run: Run, folder: Path, tmp_path: Path) -> None:

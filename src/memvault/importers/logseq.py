@@ -37,6 +37,7 @@ _MAX_QUOTED = 300
 _MAX_CONFIG = 1 << 20
 _LISTS = frozenset(("tags", "alias"))
 _ITEMS = lazy_pattern(r"\[\[((?:[^\[\]\n]|\[\[[^\[\]\n]*\]\])+)\]\]|\"([^\"]*)\"|[^,]+")
+_FRONT_MATTER = lazy_pattern(r"---\r?\n(?:(?!---)[^\n]*\n)*+---\r?\n")
 _LINK = lazy_pattern(r"\[([^\[\]\n]{1,200})\]\([^()\n]{1,500}\)")
 _OWN_FOLDERS = ("logseq/", "whiteboards/")
 _NOT_IN_LINKS = frozenset("#^|[]")
@@ -194,7 +195,9 @@ class _LogseqGraph:
 
     def note(self, item: ImportedNote) -> ImportedNote:
         """Return a page as a note."""
-        properties, text = page_properties(item.text)
+        front = _FRONT_MATTER.match(item.text)
+        start = front.end() if front else 0
+        properties, text = page_properties(item.text[start:])
         header: dict[str, object] = {**item.header}
         day = self._journal_day(item.path)
         name = _name(item.path, self._pages)
@@ -217,7 +220,7 @@ class _LogseqGraph:
         to_root = "../" * path.count("/")
         context = LogseqContext(ref, to_root, self._blocks, self._link, self._assets, self._tally)
         body = converted(text, context).lstrip("\n")
-        return ImportedNote(item.key, path, body, header, (ref,))
+        return ImportedNote(item.key, path, item.text[:start] + body, header, (ref,))
 
     def _add_properties(self, properties: dict[str, str], header: dict[str, object]) -> None:
         for key, value in properties.items():

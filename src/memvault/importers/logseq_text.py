@@ -44,7 +44,7 @@ _CODE = {"src": "", "example": "", "export": "", "query": "clojure"}
 _ID = r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}"
 _TOKEN = lazy_pattern(
     r"(?P<macro>\{\{)|(?P<image>!)?\[(?!\[)(?P<label>(?:[^\[\]\n]|\[[^\[\]\n]{0,99}\]){0,500}+)\]\("
-    r"|\(\((?P<ref>" + _ID + r")\)\)|#?\[\["
+    r"|\(\((?P<ref>" + _ID + r")\)\)|#?\[\[|\^\^(?P<marked>[^^\n\x00]{1,500}+)\^\^"
 )
 _REF_TARGET = lazy_pattern(r"\(\((" + _ID + r")\)\)\)")
 _PAGE_TARGET = lazy_pattern(r"\[\[([^\[\]\n]{1,300})\]\]\)")
@@ -425,7 +425,7 @@ def _inline(lines: list[str], context: LogseqContext) -> list[str]:
     text = "\n".join(lines)
     has_text = bool(lines)
     lines.clear()
-    if "[" in text or "((" in text or "{{" in text:
+    if "[" in text or "((" in text or "{{" in text or "^^" in text:
         text = outlines.converted(text, _TOKEN, _LogseqInline(context))
     made = text.split("\n") if has_text else []
     return [_CELL_LINK.sub(r"\1\\|", line) if line.startswith("|") else line for line in made]
@@ -447,6 +447,8 @@ class _LogseqInline:
             return self._reference(match["ref"], match[0]), match.end()
         if match["label"] is not None:
             return self._link(match, text)
+        if match["marked"]:
+            return f"=={match['marked']}==", match.end()
         is_tag = match[0].startswith("#")
         start = match.start() + is_tag
         end = ends.get(start)
