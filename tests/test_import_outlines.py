@@ -157,6 +157,14 @@ def test_logseq_links_name_their_pages(run: Run, folder: Path, tmp_path: Path) -
     assert {link.get("filePath") for link in links} >= {"in/notes/Hives.md", "in/notes/a/Hives.md"}
 
 
+def test_logseq_reference_to_code_shows_its_first_line(tmp_path: Path) -> None:
+    """A reference to a code block or a quote shows its text, not the line that begins it."""
+    key = logseq_source.BLOCK
+    other = f"- #+BEGIN_QUOTE\n  Be good.\n  #+END_QUOTE\n  id:: {key}\n"
+    text = logseq_page(tmp_path, f"- (({key}))", other=other)
+    assert text == "- “Be good.” ([[import:pages/other.md]])"
+
+
 def test_logseq_properties_and_lists_are_kept(run: Run, folder: Path, tmp_path: Path) -> None:
     """Properties go to the header, those with a meaning here under another name."""
     text = Imported(run, folder, logseq_source.make_settings(tmp_path), "logseq").text(
@@ -210,9 +218,7 @@ def test_logseq_database_of_the_new_version_is_explained(
     """The folder of a graph with a database is recognized, and the hint says how to export it."""
     made = write(tmp_path, "graph/db.sqlite", b"")
     with closing(sqlite3.connect(made)) as database:
-        database.execute(
-            "CREATE TABLE kvs (addr INTEGER, content TEXT, addresses JSON)"
-        )
+        database.execute("CREATE TABLE kvs (addr INTEGER, content TEXT, addresses JSON)")
         database.commit()
     assert kinds.recognised(open_source(str(made.parent))).name == "logseq"
     got = Imported(run, folder, made.parent, "logseq")

@@ -7,7 +7,6 @@ and relations ``- type [[Title]]`` (its NOTE-FORMAT.md, version 0.16), and stays
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -23,8 +22,8 @@ from memvault.vault.markdown import replace_outside_code
 
 _TABLES = frozenset({"entity", "observation", "relation"})
 _ENTITY = "id title entity_type entity_metadata permalink file_path created_at updated_at".split()
-_OBSERVATION = lazy_pattern(r"^[ \t]*- \[[^\[\]\n]{2,100}\] ", re.MULTILINE)
-_RELATION = lazy_pattern(r"^[ \t]*- [^\[\]\n]{0,100}\[\[", re.MULTILINE)
+_PART = lazy_pattern(r"\n[ \t]*+- (?:(\[[^\[\]\n]{2,100}\] )|[^\[\]\n]{0,100}\[\[)")
+"""Matches the beginning of an observation, which is the first group, or of a relation."""
 _OBSERVATIONS = "SELECT category, content, context FROM observation WHERE entity_id = ? ORDER BY id"
 _RELATIONS = """
     SELECT relation.to_id, relation.to_name, relation.relation_type, relation.context, entity.title
@@ -85,9 +84,8 @@ def _note(item: ImportedNote, tally: Tally) -> ImportedNote:
     permalink = values.line(values.text(header.get("permalink")))
     refs = (permalink,) if permalink else ()
     tally.converted("note")
-    for name, pattern in (("observation", _OBSERVATION), ("relation", _RELATION)):
-        if number := sum(1 for _ in pattern.finditer(item.text)):
-            tally.converted(name, number)
+    for category in _PART.findall(item.text):
+        tally.converted("observation" if category else "relation")
     return item._replace(key=permalink or item.key, text=_linked(item.text), refs=refs)
 
 

@@ -21,10 +21,12 @@ from memvault.lazy_pattern import lazy_pattern
 from memvault.vault.document import Document
 from memvault.vault.markdown import replace_outside_code
 
-_LINK = lazy_pattern(r"(!?)\[\[([^\[\]\n]{1,600})\]\]")
+_MARKUP = lazy_pattern(
+    r"(!?)\[\[([^\[\]\n]{1,600})\]\]|(?<=\]\()/(?=assets/)"
+    r"|@(?<![\w@/.]@)([A-Za-z0-9][\w.-]{0,99})"
+)
+"""Matches a link or an embed, the beginning of an absolute path of a file, and a user."""
 _OTHER_VAULT = lazy_pattern(r"dendron://([^/\s]{1,100})/(.+)")
-_USER = lazy_pattern(r"(?<![\w@/.])@([A-Za-z0-9][\w.-]{0,99})")
-_ASSET = lazy_pattern(r"(?<=\]\()/(?=assets/)")
 _VAULT = lazy_pattern(r"^\s*(?:-\s+)?(fsPath|name):[ \t]*['\"]?([^\s'\"#]+)", re.MULTILINE)
 _MILLISECONDS = lazy_pattern(r"^(created|updated): *'?(\d{12,14})'?[ \t]*\n", re.MULTILINE)
 _EMPTY_DESCRIPTION = lazy_pattern(r"^desc: *(?:''|\"\")?[ \t]*\n", re.MULTILINE)
@@ -98,9 +100,7 @@ class _DendronWorkspace:
         times = {"created": created or item.header["created"], "modified": modified or created}
         name = item.path[: -len(".md")]
         beside = posixpath.dirname(name)
-        text = replace_outside_code(_LINK, lambda link: self._linked(link, beside), item.text)
-        text = replace_outside_code(_USER, lambda user: self._user(user, beside), text)
-        text = replace_outside_code(_ASSET, lambda _: "", text)
+        text = replace_outside_code(_MARKUP, lambda one: self._written(one, beside), item.text)
         text = _MILLISECONDS.sub("", text, 2)
         text = _EMPTY_DESCRIPTION.sub("", text, 1) if header.get("desc") in ("", None) else text
         text = re.sub(r"\Aid: .*\n|(?<=\A---\n)id: .*\n", "", text)
@@ -109,6 +109,11 @@ class _DendronWorkspace:
         return ImportedNote(
             str(header.get("id") or item.key), item.path, text, times | tags, (name,)
         )
+
+    def _written(self, markup: re.Match[str], beside: str) -> str:
+        if markup[2]:
+            return self._linked(markup, beside)
+        return self._user(markup, beside) if markup[3] else ""
 
     def _linked(self, link: re.Match[str], beside: str) -> str:
         label, separator, target = link[2].rpartition("|")
@@ -133,9 +138,9 @@ class _DendronWorkspace:
         return next(iter(near or paths), name)
 
     def _user(self, user: re.Match[str], beside: str) -> str:
-        name = user[1].rstrip(".-")
+        name = user[3].rstrip(".-")
         if f"user.{name}".casefold() not in self._paths:
             return user[0]
         self._tally.converted("user")
-        rest = user[1][len(name) :]
+        rest = user[3][len(name) :]
         return f"[[{self._path(f'user.{name}', beside)}|@{name}]]{rest}"

@@ -72,6 +72,8 @@ _USED = frozenset(
 """Properties of a block that are converted, or that mean nothing outside of Logseq."""
 _PROGRAM = ("logseq.", "hl-", "ls-", "card-", "query-", "template")
 _PROGRAM_NAMES = frozenset(("background-color", "created-at", "updated-at", "public", "icon"))
+_BEGINNINGS = ("```", "~~~", "#+")
+"""How the first line of code or of a quote begins, which says nothing of the block."""
 _MAX_NUMBER = 99
 """A longer number would need a deeper indentation than a tab."""
 
@@ -124,6 +126,8 @@ def first_lines(text: str) -> Iterator[tuple[str, str]]:
             first = stripped[2:].strip()
         elif stripped.startswith("id:: "):
             yield stripped[len("id:: ") :].strip(), first
+        elif first.startswith(_BEGINNINGS) and stripped:
+            first = stripped.strip()
 
 
 def page_properties(text: str) -> tuple[dict[str, str], str]:

@@ -88,7 +88,11 @@ def _note(entry: dict[str, Any], relations: list[str], tally: Tally) -> Imported
     kind = str(entry.get("entityType") or "")
     observations = entry.get("observations")
     texts = observations if isinstance(observations, list) else []
-    lines = [f"- {text}".replace("\n", "\n  ") for text in texts if isinstance(text, str)]
+    lines = [
+        f"- {text}" if "\n" not in text else "- " + text.replace("\n", "\n  ")
+        for text in texts
+        if isinstance(text, str)
+    ]
     tally.converted("entity")
     if lines:
         tally.converted("observation", len(lines))
