@@ -94,6 +94,15 @@ def test_zotero_database_is_read_while_zotero_runs(run: Run, folder: Path, tmp_p
     assert (made / "zotero.sqlite").read_bytes() == before
 
 
+def test_zotero_folder_is_unchanged_by_reading_a_log(
+    run: Run, folder: Path, tmp_path: Path
+) -> None:
+    """Reading a database with a write-ahead log creates no file beside it."""
+    made = zotero_source.with_log(tmp_path / "Zotero")
+    assert Imported(run, folder, made, "zotero").found["new"] == 3
+    assert sorted(path.name for path in made.iterdir()) == ["zotero.sqlite", "zotero.sqlite-wal"]
+
+
 def test_zotero_write_ahead_log_in_a_zip_is_read(run: Run, folder: Path, tmp_path: Path) -> None:
     """What is only in the log of a database counts, also in a zip."""
     made = zotero_source.with_log(tmp_path / "Zotero")

@@ -163,10 +163,10 @@ def _reason(error: BaseException) -> str:
 
 
 def _opened(source: Source, name: str, opened: ExitStack) -> SourceDatabase:
-    """Open a database where it is, or a copy of it if it is in a zip or locked by its program."""
+    """Open a database where it is, or a copy if it is in a zip, locked or would be changed."""
     source.begin(name)
     path = local_file(source, name)
-    if path is not None:
+    if path is not None and not _is_left_by_program(source, name):
         connection = opened.enter_context(closing(_connect(path, "ro")))
         try:
             return SourceDatabase(source, connection)
@@ -175,6 +175,15 @@ def _opened(source: Source, name: str, opened: ExitStack) -> SourceDatabase:
                 raise
     copy = opened.enter_context(_copy(source, name))
     return SourceDatabase(source, opened.enter_context(closing(_connect(copy, "rw"))))
+
+
+def _is_left_by_program(source: Source, name: str) -> bool:
+    """Return whether a database has a write-ahead log that no program has open.
+
+    SQLite would create a file beside it, also in order to read it.
+    """
+    has_log = f"{name}-wal" in source.name_set and f"{name}-shm" not in source.name_set
+    return has_log and source.size(name) <= _MAX_BYTES
 
 
 @contextmanager
