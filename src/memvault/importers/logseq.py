@@ -42,9 +42,7 @@ _LINK = lazy_pattern(r"\[([^\[\]\n]{1,200})\]\([^()\n]{1,500}\)")
 _OWN_FOLDERS = ("logseq/", "whiteboards/")
 _NOT_IN_LINKS = frozenset("#^|[]")
 _NOT_CONVERTED = frozenset(("filters", "icon", "public", "exclude-from-graph-view", "template"))
-_DB = (
-    "Logseq's version with a database: in it, export the graph as Markdown, and import that folder"
-)
+_DB = "a graph of Logseq's database version: export the graph as Markdown, and import that"
 _EXPORTED = "an export as {}: import the graph's folder"
 _ORG = "an Org file, which is not read: convert it to markdown, with pandoc for example"
 
