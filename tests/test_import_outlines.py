@@ -119,6 +119,12 @@ def test_logseq_code_is_untouched(run: Run, folder: Path, tmp_path: Path) -> Non
         ),
         ("- a ^^light^^ `^^x^^`", "- a ==light== `^^x^^`"),
         ("---\ntags:\n  - a\n---\n- TODO b\n", "---\ntags:\n  - a\n---\n- [ ] b\n"),
+        ("- id:: 1\n  3. text\n  todo:: 1621908710666", "- 3. text"),
+        ("- a\n- todo:: later", None),
+        (
+            "- #+BEGIN_QUOTE\n  a\n\t- b [[x]]\n  #+END_QUOTE\n- TODO c",
+            "- > a\n  > - b [[x]]\n- [ ] c",
+        ),
         ("- LATER\n- CANCELED [#B] x", "- [ ]\n- [-] x 🔼"),
         ("- ## TODO heading", "- [ ] heading"),
         ("- TODOS and DONE.", None),
@@ -163,6 +169,9 @@ def test_logseq_reference_to_code_shows_its_first_line(tmp_path: Path) -> None:
     other = f"- #+BEGIN_QUOTE\n  Be good.\n  #+END_QUOTE\n  id:: {key}\n"
     text = logseq_page(tmp_path, f"- (({key}))", other=other)
     assert text == "- “Be good.” ([[import:pages/other.md]])"
+    other = f"- id:: {key}\n  ```js\n  x = 1\n  ```\n"
+    text = logseq_page(tmp_path, f"- (({key}))", other=other)
+    assert text == "- “x = 1” ([[import:pages/other.md]])"
 
 
 def test_logseq_properties_and_lists_are_kept(run: Run, folder: Path, tmp_path: Path) -> None:

@@ -72,6 +72,8 @@ _USED = frozenset(
 """Properties of a block that are converted, or that mean nothing outside of Logseq."""
 _PROGRAM = ("logseq.", "hl-", "ls-", "card-", "query-", "template")
 _PROGRAM_NAMES = frozenset(("background-color", "created-at", "updated-at", "public", "icon"))
+_TIMES = frozenset("todo doing now later done waiting created_at updated_at".split())
+"""Properties of a block that are Logseq's own if they are a time in milliseconds."""
 _BEGINNINGS = ("```", "~~~", "#+")
 """How the first line of code or of a quote begins, which says nothing of the block."""
 _MAX_NUMBER = 99
@@ -119,15 +121,19 @@ def first_lines(text: str) -> Iterator[tuple[str, str]]:
     """Yield the id and the first line of each block that has an id."""
     if "id:: " not in text:
         return
-    first = ""
+    first = key = ""
     for line in text.splitlines():
-        stripped = line.lstrip()
-        if stripped.startswith("- "):
-            first = stripped[2:].strip()
-        elif stripped.startswith("id:: "):
-            yield stripped[len("id:: ") :].strip(), first
-        elif first.startswith(_BEGINNINGS) and stripped:
-            first = stripped.strip()
+        bare = line.strip()
+        if bare.startswith("- "):
+            bare = bare[2:].strip()
+            first = key = ""
+        if bare.startswith("id:: "):
+            key = bare[len("id:: ") :].strip()
+        elif not first or first.startswith(_BEGINNINGS):
+            first = first if PROPERTY.fullmatch(bare) else bare
+        if key and first and not first.startswith(_BEGINNINGS):
+            yield key, first
+            key = ""
 
 
 def page_properties(text: str) -> tuple[dict[str, str], str]:
@@ -182,8 +188,8 @@ def _blocks(text: str) -> Iterator[_LogseqBlock]:
     """Yield the blocks of a page in their order."""
     block: _LogseqBlock | None = None
     leads: list[int] = []
-    for line, is_code in _lines_with_code(text):
-        item = None if is_code else _BULLET.match(line)
+    for line, is_inside, is_code in _lines_with_code(text):
+        item = None if is_inside else _BULLET.match(line)
         if item is not None:
             lead = _width(item[1])
             while leads and leads[-1] >= lead:
@@ -192,7 +198,7 @@ def _blocks(text: str) -> Iterator[_LogseqBlock]:
                 yield block
             block = _LogseqBlock(lead, len(leads), True, item[2] or "")
             leads.append(lead)
-        elif block is None or (block.is_item and not is_code and _is_outside(line, block)):
+        elif block is None or (block.is_item and not is_inside and _is_outside(line, block)):
             if block is not None:
                 yield block
             leads.clear()
@@ -204,20 +210,25 @@ def _blocks(text: str) -> Iterator[_LogseqBlock]:
         yield block
 
 
-def _lines_with_code(text: str) -> Iterator[tuple[str, bool]]:
-    """Yield the lines of a page, each with whether it is within a code block or its last line."""
+def _lines_with_code(text: str) -> Iterator[tuple[str, bool, bool]]:
+    """Yield each line, whether it is within a quote or code or ends it, and whether it is code."""
     lines = text.split("\n")
     unclosed: set[str] = set()
-    fence = ""
+    fence = quote = ""
     for number, line in enumerate(lines):
-        yield line, bool(fence)
+        yield line, bool(fence or quote), bool(fence)
+        begun, is_code = ("", False) if fence else _begun(line)
         if fence:
             fence = "" if _closes(line, fence) else fence
-        elif (begun := _fence(line)) and begun not in unclosed:
-            if any(_closes(later, begun) for later in islice(lines, number + 1, None)):
+        elif quote and _closes(line, quote):
+            quote = ""
+        elif begun and begun not in unclosed and (is_code or not quote):
+            if not any(_closes(later, begun) for later in islice(lines, number + 1, None)):
+                unclosed.add(begun)
+            elif is_code:
                 fence = begun
             else:
-                unclosed.add(begun)
+                quote = begun
 
 
 def _is_outside(line: str, block: _LogseqBlock) -> bool:
@@ -226,13 +237,13 @@ def _is_outside(line: str, block: _LogseqBlock) -> bool:
     return is_flush and (not block.lines[-1].strip() or _HEADING.match(line) is not None)
 
 
-def _fence(line: str) -> str:
-    """Return how the code ends that begins with a line; empty if none does."""
+def _begun(line: str) -> tuple[str, bool]:
+    """Return how the code or quote ends that begins with a line, and whether it is code."""
     match = _FENCE.match(line)
     if match is not None:
-        return match[1]
-    begun = _BEGIN.match(line.lstrip().removeprefix("- "))
-    return f"#+end_{begun[1].lower()}" if begun is not None and begun[1].lower() in _CODE else ""
+        return match[1], True
+    begun = _BEGIN.match(line.lstrip().removeprefix("- ")) if "#+" in line else None
+    return (f"#+end_{begun[1].lower()}", begun[1].lower() in _CODE) if begun else ("", False)
 
 
 def _closes(line: str, fence: str) -> bool:
@@ -273,9 +284,10 @@ def _lines(block: _LogseqBlock, context: LogseqContext) -> tuple[bool, list[str]
             number = end
         elif is_code:
             out += [*_inline(plain, context), line]
-        elif number and (found := PROPERTY.fullmatch(line)) is not None:
-            properties[found[1].lower()] = (found[2] or "").strip()
-            if not _is_of_program(found[1].lower(), context):
+        elif (found := PROPERTY.fullmatch(line)) is not None:
+            name, value = found[1].lower(), (found[2] or "").strip()
+            properties[name] = value
+            if not _is_of_program(name, value, context):
                 plain.append(line)
         else:
             left = _without_days(line, due)
@@ -358,11 +370,12 @@ def _days(due: list[re.Match[str]], priority: str) -> list[str]:
     return [*times[:1], priority, *repeats[:1], *days]
 
 
-def _is_of_program(name: str, context: LogseqContext) -> bool:
+def _is_of_program(name: str, value: str, context: LogseqContext) -> bool:
     """Return whether a property of a block is Logseq's own, and count it."""
     if name in _USED:
         return True
-    is_own = name in _PROGRAM_NAMES or name.startswith(_PROGRAM)
+    is_time = name in _TIMES and len(value) == len("1609232063516") and value.isdecimal()
+    is_own = name in _PROGRAM_NAMES or name.startswith(_PROGRAM) or is_time
     count = context.tally.omitted if is_own else context.tally.converted
     count(f'block property "{name}"' if is_own else "block property")
     return is_own
@@ -388,7 +401,7 @@ def _without_drawers(block: _LogseqBlock, context: LogseqContext) -> dict[str, s
             for line in block.lines[number + 1 : end]:
                 if (one := _DRAWER_PROPERTY.fullmatch(line)) is not None:
                     found[one[1].lower()] = one[2].strip()
-                    _is_of_program(one[1].lower(), context)
+                    _is_of_program(one[1].lower(), found[one[1].lower()], context)
         number = end + 1
     block.lines, block.is_code = lines or [""], is_code or [False]
     return found
