@@ -125,6 +125,8 @@ def test_logseq_code_is_untouched(run: Run, folder: Path, tmp_path: Path) -> Non
             "- #+BEGIN_QUOTE\n  a\n\t- b [[x]]\n  #+END_QUOTE\n- TODO c",
             "- > a\n  > - b [[x]]\n- [ ] c",
         ),
+        ("- #+BEGIN_QUOTE\n  a\n  #+END_QUOTE\n  b", "- > a\n\n  b"),
+        ("- #+BEGIN_CENTER\n  #+END_CENTER\n  b", "- b"),
         ("- LATER\n- CANCELED [#B] x", "- [ ]\n- [-] x 🔼"),
         ("- ## TODO heading", "- [ ] heading"),
         ("- TODOS and DONE.", None),

@@ -282,6 +282,10 @@ def _lines(block: _LogseqBlock, context: LogseqContext) -> tuple[bool, list[str]
             out += _inline(plain, context)
             out += _special(begun, block, number + 1, end, context)
             number = end
+            after = "".join(block.lines[end + 1 : end + 2])
+            is_quote = bool(out) and out[-1].startswith(">")
+            if is_quote and after.strip() and not PROPERTY.fullmatch(after):
+                out.append("")  # else the text below would be part of the quote
         elif is_code:
             out += [*_inline(plain, context), line]
         elif (found := PROPERTY.fullmatch(line)) is not None:
