@@ -392,7 +392,6 @@ def logseq(folder: Path) -> Path:
             roam,
             "roam",
             {
-                ("b.json", "another graph: import it by itself"),
                 ("a.json, entry 2", "a page without a title"),
                 ("a.json, entry 3", "no JSON object"),
             },

@@ -4,7 +4,8 @@
 ``kinds`` the table of kinds and their recognition, ``claims`` the files that a kind does not read,
 ``state`` what the vault holds already, ``planning`` the plan of an import, ``links`` the rewriting
 of links, ``applying`` the writing. ``reader_process`` runs readers in a process with limits,
-``records`` converts one record at a time, ``tally`` counts what is converted. ``memvault import``
+``records`` converts one record at a time, ``tally`` counts what is converted. ``outlines`` has
+functions for the readers of outliners. ``memvault import``
 (``cli.transfer``) shows the plan, asks, and applies it.
 
 How to add a kind:

@@ -6,6 +6,7 @@ The file is a pickle, which could run anything. It is read by ``pickles``, which
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,6 +19,7 @@ from memvault.memories import create
 
 _BESIDE = ("embedding.json", "knowledge_import.json")
 """Agent Zero's own files in the folder of a memory."""
+_KEYS = frozenset(("id", "area", "timestamp"))
 _OF_KNOWLEDGE = ("knowledge_source", "source_path", "source_file")
 
 
@@ -49,6 +51,7 @@ def claims(source: Source) -> set[str]:
 
 def read(source: Source) -> Iterator[Item]:
     """Yield each document as a note named by its first words, in a folder per memory."""
+    seen: set[str] = set()
     for name in _stores(source):
         folder = name.rpartition("/")[0].rpartition("/")[2]
         try:
@@ -65,8 +68,16 @@ def read(source: Source) -> Iterator[Item]:
                 of_knowledge += 1
             else:
                 place = f"{name}, document {number}"
-                yield from records.items_of(place, _note, place, folder, document, metadata)
+                for item in records.items_of(place, _note, place, folder, document, metadata):
+                    if isinstance(item, ImportedNote):
+                        source.tally.converted("memory")
+                        source.tally.properties("memory", metadata, _KEYS)
+                        if item.key in seen:  # the memory of one agent was copied for another
+                            item = item._replace(key=f"{folder}/{item.key}")
+                        seen.add(item.key)
+                    yield item
         if of_knowledge:
+            source.tally.omitted("piece of a knowledge file", of_knowledge)
             reason = "of files in Agent Zero's knowledge folder, which can be imported as a folder"
             yield Unreadable(f"{name}, {of_knowledge} pieces", reason)
 
@@ -79,7 +90,7 @@ def _note(place: str, folder: str, document: dict[Any, Any], metadata: dict[Any,
         return Unreadable(place, "it has no text")
     when = values.parsed_time(metadata.get("timestamp"))
     own = _text(metadata.get("id")) or _text(document.get("id"))
-    key = own or f"{folder}/{title}"
+    key = own or f"{folder}/{title} {zlib.crc32(text.encode('utf-8', 'replace')):08x}"
     area = _text(metadata.get("area")) or "main"
     header = {"title": title, "area": area, "created": when, "modified": when}
     return ImportedNote(key, note_path(title, *filter(None, [folder])), text, header)

@@ -10,17 +10,20 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import Any
 
-from memvault.importers import folder, records, values
+from memvault.importers import folder, json_source, records, values
 from memvault.importers.database import SourceDatabase, UnreadableDatabase, open_database, tables
 from memvault.importers.items import ImportedNote, Item, Unreadable
 from memvault.importers.kinds import NO, SURE
 from memvault.importers.source import Source
+from memvault.importers.tally import Tally
 from memvault.lazy_pattern import lazy_pattern
 from memvault.vault.document import Document
 from memvault.vault.markdown import replace_outside_code
 
 _TABLES = frozenset({"entity", "observation", "relation"})
-_ENTITY = "id title entity_type permalink file_path created_at updated_at".split()
+_ENTITY = "id title entity_type entity_metadata permalink file_path created_at updated_at".split()
+_PART = lazy_pattern(r"\n[ \t]*+- (?:(\[[^\[\]\n]{2,100}\] )|[^\[\]\n]{0,100}\[\[)")
+"""Matches the beginning of an observation, which is the first group, or of a relation."""
 _OBSERVATIONS = "SELECT category, content, context FROM observation WHERE entity_id = ? ORDER BY id"
 _RELATIONS = """
     SELECT relation.to_id, relation.to_name, relation.relation_type, relation.context, entity.title
@@ -72,9 +75,11 @@ def read(source: Source) -> Iterator[Item]:
     permalinks: set[str] = set()
     for item in folder.items(source, files):
         if isinstance(item, ImportedNote):
-            made = records.items_of(item.key, _note, item)
-            permalinks.update(ref for note in made for ref in getattr(note, "refs", ()))
-            yield from made
+            for made in records.items_of(item.key, _note, item, source.tally):
+                if isinstance(made, ImportedNote) and made.key in permalinks:
+                    made = made._replace(key=item.key)  # of two notes with one permalink
+                permalinks.update(getattr(made, "refs", ()))
+                yield made
         else:
             yield item
     if name := _database(source):
@@ -86,10 +91,13 @@ def read(source: Source) -> Iterator[Item]:
             yield Unreadable(name, f"it cannot be read: {error}")
 
 
-def _note(item: ImportedNote) -> ImportedNote:
+def _note(item: ImportedNote, tally: Tally) -> ImportedNote:
     header = Document.parse(item.text.encode("utf-8", "replace")).header or {}
     permalink = values.line(values.text(header.get("permalink")))
     refs = (permalink,) if permalink else ()
+    tally.converted("note")
+    for category in _PART.findall(item.text):
+        tally.converted("observation" if category else "relation")
     return item._replace(key=permalink or item.key, text=_linked(item.text), refs=refs)
 
 
@@ -109,14 +117,18 @@ def _read_database(
             if entity.get("permalink") in permalinks or entity.get("file_path") in paths:
                 continue
             place = f"{name}, entity {entity.get('id')}"
-            yield from records.items_of(place, _of_database, database, entity)
+            yield from records.items_of(place, _of_database, database, entity, source.tally)
 
 
-def _of_database(database: SourceDatabase, entity: dict[str, Any]) -> ImportedNote:
+def _of_database(database: SourceDatabase, entity: dict[str, Any], tally: Tally) -> ImportedNote:
     observations = database.rows(_OBSERVATIONS, [entity["id"]])
     relations = database.rows(_RELATIONS, [entity["id"]])
     lines = [_observation(dict(row)) for row in observations]
     links = [_relation(dict(row)) for row in relations]
+    tally.converted("entity")
+    for name, made in (("observation", lines), ("relation", links)):
+        if made:
+            tally.converted(name, len(made))
     return _entity(entity, lines, links)
 
 
@@ -133,6 +145,21 @@ def _relation(row: dict[str, Any]) -> str:
     return f"- {values.line(row.get('relation_type'))} [[import:{ref}|{name}]]{context}"
 
 
+def _metadata(text: Any) -> dict[str, Any]:
+    """Return the other keys of an entity's header, which the database has as JSON."""
+    try:
+        found = json_source.parse(text) if isinstance(text, str) and text else None
+    except ValueError:
+        found = None
+    kinds = (str, int, float, list)
+    items = found.items() if isinstance(found, dict) else ()
+    return {
+        key: [str(one) for one in value] if isinstance(value, list) else value
+        for key, value in items
+        if isinstance(value, kinds)
+    }
+
+
 def _entity(row: dict[str, Any], observations: list[str], relations: list[str]) -> ImportedNote:
     title = values.line(row.get("title"))
     path = str(row.get("file_path") or f"{title}.md")
@@ -140,12 +167,15 @@ def _entity(row: dict[str, Any], observations: list[str], relations: list[str]) 
     body = "\n\n".join(
         f"## {name}\n\n" + "\n".join(lines) for name, lines in sections.items() if lines
     )
-    header = {
+    header: dict[str, Any] = {
         "title": title,
         "type": str(row.get("entity_type") or ""),
         "permalink": str(row.get("permalink") or ""),
         "created": values.parsed_time(row.get("created_at")),
         "modified": values.parsed_time(row.get("updated_at")),
     }
+    for name, value in _metadata(row.get("entity_metadata")).items():
+        if name not in ("title", "type", "permalink", "created", "modified"):
+            header.setdefault(name, value)
     key = str(row.get("permalink") or row["id"])
     return ImportedNote(key, path, body, header, (str(row["id"]),))

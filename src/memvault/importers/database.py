@@ -7,13 +7,11 @@ plain tables are read, no function of SQL is called, and values and steps have l
 
 from __future__ import annotations
 
-import contextlib
-import os
 import sqlite3
 import tempfile
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -21,7 +19,7 @@ from urllib.parse import quote
 from memvault.importers.source import MAX_FILE, Source, local_file
 
 _MAX_BYTES = 512 * 1024 * 1024
-"""Maximum size of a database in a zip, which is unpacked to be read."""
+"""Maximum size of a database in a zip or locked by its program, which is copied to be read."""
 _JOURNAL_MODES = 18
 """Where the header of a file says that it has a write-ahead log, which a copy does not have."""
 MAGIC = b"SQLite format 3\0"
@@ -30,6 +28,8 @@ _STEPS = 100_000
 """Steps of SQLite's virtual machine between two checks of the time."""
 _SECONDS = 60
 """Maximum CPU seconds of the search for one row."""
+_SECONDS_LOCKED = 1
+"""Seconds to wait for a database that its program has locked, before a copy is read."""
 _MAX_COLUMNS = 200
 _LIMITS = {
     "LENGTH": MAX_FILE,
@@ -141,8 +141,8 @@ def open_database(source: Source, name: str) -> Iterator[SourceDatabase]:
         UnreadableDatabase: it cannot be read; the body of the ``with`` statement raises it, too.
     """
     try:
-        with _file(source, name) as path, closing(_connect(path)) as connection:
-            yield SourceDatabase(source, connection)
+        with ExitStack() as opened:
+            yield _opened(source, name, opened)
     except (
         sqlite3.Error,
         OSError,
@@ -162,35 +162,61 @@ def _reason(error: BaseException) -> str:
     return str(error)
 
 
-@contextmanager
-def _file(source: Source, name: str) -> Iterator[Path]:
-    """Return the path of a database; one in a zip is unpacked into a temporary file."""
+def _opened(source: Source, name: str, opened: ExitStack) -> SourceDatabase:
+    """Open a database where it is, or a copy if it is in a zip, locked or would be changed."""
     source.begin(name)
     path = local_file(source, name)
-    if path is not None:
-        yield path
-        return
-    if source.size(name) > _MAX_BYTES:
-        raise OSError(f"larger than {_MAX_BYTES >> 20} MB")
-    descriptor, copy = tempfile.mkstemp(prefix="memvault-")
-    try:
-        with open(descriptor, "wb") as file, source.open(name) as packed:
-            while piece := packed.read(_PIECE):
-                source.tick()
-                file.write(piece)
-                if file.tell() > _MAX_BYTES:
-                    raise OSError(f"larger than {_MAX_BYTES >> 20} MB")
-            if file.tell() > _JOURNAL_MODES + 2:
+    if path is not None and not _is_left_by_program(source, name):
+        connection = opened.enter_context(closing(_connect(path, "ro")))
+        try:
+            return SourceDatabase(source, connection)
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error):
+                raise
+    copy = opened.enter_context(_copy(source, name))
+    return SourceDatabase(source, opened.enter_context(closing(_connect(copy, "rw"))))
+
+
+def _is_left_by_program(source: Source, name: str) -> bool:
+    """Return whether a database has a write-ahead log that no program has open.
+
+    SQLite would create a file beside it, also in order to read it.
+    """
+    has_log = f"{name}-wal" in source.name_set and f"{name}-shm" not in source.name_set
+    return has_log and source.size(name) <= _MAX_BYTES
+
+
+@contextmanager
+def _copy(source: Source, name: str) -> Iterator[Path]:
+    """Copy a database to a temporary folder, with its write-ahead log if it has one."""
+    with tempfile.TemporaryDirectory(prefix="memvault-", ignore_cleanup_errors=True) as folder:
+        copy = Path(folder, "copy.db")
+        size = _copied(source, name, copy)
+        if f"{name}-wal" in source.name_set:
+            _copied(source, f"{name}-wal", Path(folder, "copy.db-wal"))
+        elif size > _JOURNAL_MODES + 2:
+            with copy.open("r+b") as file:
                 file.seek(_JOURNAL_MODES)
                 file.write(b"\1\1")
-        yield Path(copy)
-    finally:
-        with contextlib.suppress(OSError):
-            os.unlink(copy)
+        yield copy
 
 
-def _connect(path: Path) -> sqlite3.Connection:
-    return sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True)
+def _copied(source: Source, name: str, to: Path) -> int:
+    """Copy a file; return its size."""
+    if source.size(name) > _MAX_BYTES:
+        raise OSError(f"larger than {_MAX_BYTES >> 20} MB")
+    with to.open("xb") as file, source.open(name) as packed:
+        while piece := packed.read(_PIECE):
+            source.tick()
+            file.write(piece)
+            if file.tell() > _MAX_BYTES:
+                raise OSError(f"larger than {_MAX_BYTES >> 20} MB")
+        return file.tell()
+
+
+def _connect(path: Path, mode: str) -> sqlite3.Connection:
+    address = f"file:{quote(str(path))}?mode={mode}"
+    return sqlite3.connect(address, uri=True, timeout=_SECONDS_LOCKED)
 
 
 def tables(source: Source, name: str) -> frozenset[str]:

@@ -1,14 +1,17 @@
-"""Import of a Dendron vault: notes named by dots, with links whose label comes first.
+"""Import of a Dendron workspace: notes named by dots, with links whose label comes first.
 
 ``a.b.md`` is below ``a.md``; the header has ``id``, ``title``, ``desc`` and times in milliseconds;
-``[[label|a.b]]`` links to ``a.b`` and ``![[a.b#heading]]`` embeds it (Dendron 0.124,
-wiki.dendron.so). Schemas are left out.
+``[[label|a.b]]`` links to ``a.b``, ``[[dendron://vault/a.b]]`` to that of another vault,
+``![[a.b#heading:#end]]`` embeds a part of it, and ``@ann`` links to ``user.ann`` (Dendron 0.124,
+wiki.dendron.so). Schemas and empty stubs are left out.
 """
 
 from __future__ import annotations
 
 import itertools
+import posixpath
 import re
+from collections import defaultdict
 from collections.abc import Iterator
 
 from memvault.importers import folder, records, values
@@ -19,9 +22,15 @@ from memvault.lazy_pattern import lazy_pattern
 from memvault.vault.document import Document
 from memvault.vault.markdown import replace_outside_code
 
-_LINK = lazy_pattern(r"(?<!!)\[\[([^\[\]|\n]{1,300})\|([^\[\]|\n]{1,300})\]\]")
-_EMBED_RANGE = lazy_pattern(r"(!\[\[[^\[\]#\n]+#[^\[\]:,\n]+)[:,][^\[\]\n]*(?=\]\])")
+_MARKUP = lazy_pattern(
+    r"(!?)\[\[([^\[\]\n]{1,600})\]\]|(?<=\]\()/(?=assets/)"
+    r"|@(?<![\w@/.]@)([A-Za-z0-9][\w.-]{0,99})"
+)
+"""Matches a link or an embed, the beginning of an absolute path of a file, and a user."""
+_OTHER_VAULT = lazy_pattern(r"dendron://([^/\s]{1,100})/(.+)")
+_VAULT = lazy_pattern(r"^\s*(?:-\s+)?(fsPath|name):[ \t]*['\"]?([^\s'\"#]+)", re.MULTILINE)
 _MILLISECONDS = lazy_pattern(r"^(created|updated): *'?(\d{12,14})'?[ \t]*\n", re.MULTILINE)
+_EMPTY_DESCRIPTION = lazy_pattern(r"^desc: *(?:''|\"\")?[ \t]*\n", re.MULTILINE)
 _OWN = (".schema.yml", ".code-workspace", ".ws")
 _MAX_SNIFFED = 20
 
@@ -42,11 +51,21 @@ def claims(source: Source) -> list[str]:
 
 def read(source: Source) -> Iterator[Item]:
     """Yield the notes and their assets."""
+    workspace = _DendronWorkspace(source)
+    seen: set[str] = set()
     for item in folder.items(source, itertools.filterfalse(_is_own, claims(source))):
         if isinstance(item, ImportedNote):
-            yield from records.items_of(item.key, _note, item)
+            for made in records.items_of(item.key, workspace.note, item):
+                if isinstance(made, ImportedNote) and made.key in seen:
+                    made = made._replace(key=item.key)  # the roots of vaults may have one id
+                seen.add(getattr(made, "key", ""))
+                yield made
         else:
+            source.tally.converted("asset")
             yield item
+    schemas = len(source.named(".schema.yml"))
+    if schemas:
+        source.tally.omitted("schema", schemas)
 
 
 def _is_own(name: str) -> bool:
@@ -54,15 +73,85 @@ def _is_own(name: str) -> bool:
     return name.endswith(_OWN) or name.rpartition("/")[2].startswith("dendron.")
 
 
-def _note(item: ImportedNote) -> ImportedNote:
-    header = Document.parse(item.text.encode("utf-8", "replace")).header or {}
-    created = values.time_of(header.get("created"), 1e-3)
-    modified = values.time_of(header.get("updated"), 1e-3)
-    times = {"created": created or item.header["created"], "modified": modified or created}
-    text = replace_outside_code(_LINK, lambda link: f"[[{link[2]}|{link[1]}]]", item.text)
-    text = replace_outside_code(_EMBED_RANGE, lambda embed: embed[1], text)
-    text = _MILLISECONDS.sub("", text, 2)
-    name = item.path[: -len(".md")]
-    key = str(header.get("id") or item.key)
-    text = re.sub(r"\Aid: .*\n|(?<=\A---\n)id: .*\n", "", text)
-    return ImportedNote(key, item.path, text, times, (name,))
+class _DendronWorkspace:
+    """The vaults of a workspace, and the paths of notes without ``.md`` by their names."""
+
+    def __init__(self, source: Source) -> None:
+        self._tally = source.tally
+        self._paths: dict[str, list[str]] = defaultdict(list)
+        for name in source.named(".md"):
+            self._paths[posixpath.basename(name)[:-3].casefold()].append(name[:-3])
+        self._vaults: dict[str, str] = {}
+        """The folders of vaults by their names."""
+        for name in source.names:
+            if posixpath.basename(name) == "dendron.yml":
+                text = source.head(name, 1 << 16).decode("utf-8", "replace")
+                self._add_vaults(text.partition("\nvaults:")[2], posixpath.dirname(name))
+
+    def _add_vaults(self, text: str, root: str) -> None:
+        path = ""
+        for match in _VAULT.finditer(text):
+            if match[1] == "fsPath":
+                path = posixpath.normpath(posixpath.join(root, match[2]))
+                self._vaults.setdefault(posixpath.basename(path), path)
+            else:
+                self._vaults[match[2]] = path
+
+    def note(self, item: ImportedNote) -> ImportedNote | None:
+        """Return a note; None for a stub without text, which Dendron makes for notes below it."""
+        data = item.text.encode("utf-8", "replace")
+        document = Document.parse(data)
+        header = document.header or {}
+        if header.get("stub") is True and not document.parts.body.strip():
+            self._tally.omitted("stub")
+            return None
+        self._tally.converted("note")
+        created = values.time_of(header.get("created"), 1e-3)
+        modified = values.time_of(header.get("updated"), 1e-3)
+        times = {"created": created or item.header["created"], "modified": modified or created}
+        name = item.path[: -len(".md")]
+        beside = posixpath.dirname(name)
+        text = replace_outside_code(_MARKUP, lambda one: self._written(one, beside), item.text)
+        text = _MILLISECONDS.sub("", text, 2)
+        text = _EMPTY_DESCRIPTION.sub("", text, 1) if header.get("desc") in ("", None) else text
+        text = re.sub(r"\Aid: .*\n|(?<=\A---\n)id: .*\n", "", text)
+        tag = posixpath.basename(name).removeprefix("tags.")
+        tags = {"tags": [tag]} if posixpath.basename(name).startswith("tags.") else {}
+        return ImportedNote(
+            str(header.get("id") or item.key), item.path, text, times | tags, (name,)
+        )
+
+    def _written(self, markup: re.Match[str], beside: str) -> str:
+        if markup[2]:
+            return self._linked(markup, beside)
+        return self._user(markup, beside) if markup[3] else ""
+
+    def _linked(self, link: re.Match[str], beside: str) -> str:
+        label, separator, target = link[2].rpartition("|")
+        name, _, anchor = target.strip().partition("#")
+        # A range of a reference ends after a colon, and an offset after a comma.
+        anchor = re.split(r"[:,]", anchor, maxsplit=1)[0] if link[1] else anchor
+        anchor = "" if anchor.strip() in ("", "*") else f"#{anchor}"
+        path = self._path(name, beside)
+        self._tally.converted("note reference" if link[1] else "link")
+        shown = f"|{label.strip()}" if separator and not link[1] else ""
+        return f"{link[1]}[[{path}{anchor}{shown}]]"
+
+    def _path(self, name: str, beside: str) -> str:
+        """Return the name of a note, with its folder if several vaults have one of that name."""
+        vault = _OTHER_VAULT.fullmatch(name)
+        wished = self._vaults.get(vault[1], vault[1]) if vault else beside
+        name = vault[2] if vault else name
+        paths = self._paths.get(name.casefold(), [])
+        if not vault and len(paths) < 2:
+            return name
+        near = [path for path in paths if path.startswith(f"{wished}/" if wished else "")]
+        return next(iter(near or paths), name)
+
+    def _user(self, user: re.Match[str], beside: str) -> str:
+        name = user[3].rstrip(".-")
+        if f"user.{name}".casefold() not in self._paths:
+            return user[0]
+        self._tally.converted("user")
+        rest = user[3][len(name) :]
+        return f"[[{self._path(f'user.{name}', beside)}|@{name}]]{rest}"

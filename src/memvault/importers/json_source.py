@@ -23,6 +23,7 @@ _MAX_KEY = 200
 _MAX_CONTAINERS = 2_000_000
 """Maximum number of objects and arrays of one item: each takes a hundred bytes of memory."""
 _TOKEN = re.compile(rb'[\[\]{},]|"[^"\\]*+(?:\\.[^"\\]*+)*+(")?+', re.DOTALL)
+_WITHOUT_BRACKETS = re.compile(rb'(?:[^"\[\]{}]++|"[^"\\]*+(?:\\.[^"\\]*+)*+")*+', re.DOTALL)
 _REST_OF_STRING = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+(")?+', re.DOTALL)
 
 
@@ -69,7 +70,7 @@ class _ArrayScanner:
         if self._in_string:
             begin = 1 if self._is_escaped else 0
             position = self._end_of_string(piece, 0, _REST_OF_STRING.match(piece, begin))
-        while not self.is_done and (token := _TOKEN.search(piece, position)) is not None:
+        while not self.is_done and (token := self._next(piece, position)) is not None:
             mark, at = piece[token.start()], token.start()
             position = token.end()
             if mark == 0x22:
@@ -87,6 +88,11 @@ class _ArrayScanner:
                 self._depth -= 1
         if self._level:
             self._keep(piece[start:])
+
+    def _next(self, piece: bytes, position: int) -> re.Match[bytes] | None:
+        if self._level and self._depth > self._level:  # only brackets matter within an item
+            position = _WITHOUT_BRACKETS.match(piece, position).end()  # type: ignore[union-attr]
+        return _TOKEN.search(piece, position)
 
     def _begins(self) -> bool:
         """Return whether the array that begins now is the one to read."""

@@ -313,7 +313,6 @@ KINDS = (
         "its export as JSON, or a zip of it",
         "imported/roam",
         "roam",
-        has_names=True,
     ),
     Kind(
         "zotero",

@@ -1,117 +1,306 @@
-"""Import of a Logseq graph: ``pages``, ``journals`` and ``assets``.
+"""Import of a Logseq graph: ``pages``, ``journals``, ``assets`` and ``draws``.
 
-Pages are outlines; ``key:: value`` lines are properties, those of the first block belong to the
-page; ``((id))`` refers to the block with ``id:: id``, ``___`` in a file's name is a slash, and a
-task begins with a word such as TODO (Logseq 0.10, docs.logseq.com).
+Pages are outlines, whose blocks ``logseq_text`` converts. ``key:: value`` lines of the first block
+are the page's properties; ``___`` or ``%2F`` in a file's name is a slash; the names and titles of
+journals have the formats of ``logseq/config.edn`` (Logseq 0.10, docs.logseq.com). Files of Org mode
+and graphs of the version with a database are not read.
 """
 
 from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Collection, Iterator
+from datetime import date
 from urllib.parse import unquote
 
-from memvault.importers import folder, records, values
+from memvault.importers import folder, outlines, records, values
+from memvault.importers.database import tables
 from memvault.importers.items import ImportedNote, Item, Unreadable
-from memvault.importers.kinds import NO, SURE
+from memvault.importers.kinds import NO, POSSIBLE, SURE
+from memvault.importers.logseq_text import (
+    LogseqContext,
+    converted,
+    first_lines,
+    page_properties,
+)
+from memvault.importers.outlines import DayFormat, ReferredBlock
 from memvault.importers.source import Source
 from memvault.lazy_pattern import lazy_pattern
-from memvault.vault.markdown import replace_outside_code
 
-_BLOCK_ID = lazy_pattern(r"[ \t]*id:: ([0-9a-f-]{36})[ \t]*")
-_REFERENCE = lazy_pattern(r"(?:\{\{embed )?\(\(([0-9a-f-]{36})\)\)(?:\}\})?")
-_PROPERTY = lazy_pattern(r"[ \t]*(?:- )?([\w-]{1,60}):: (.*)")
-_HIDDEN = lazy_pattern(r"^[ \t]*(?:collapsed|id|logseq\.[\w.-]+|heading):: .*\n?", re.MULTILINE)
-_TASK = lazy_pattern(
-    r"^([ \t]*- )(TODO|LATER|NOW|DOING|WAITING|DONE|CANCELED|CANCELLED) ", re.MULTILINE
-)
-_JOURNAL = lazy_pattern(r"(\d{4})[_-](\d\d)[_-](\d\d)\.md")
-_MARKS = {"DONE": "x", "CANCELED": "-", "CANCELLED": "-"}
+_CONFIG = "logseq/config.edn"
+_SETTING = lazy_pattern(r'(?<![\w/#_-])(:[\w/-]{1,60})\s+"((?:[^"\\]|\\.){0,200})"')
+_COMMENT = lazy_pattern(r'("(?:[^"\\]|\\.)*+")|;[^\n]*')
 _MAX_QUOTED = 300
 """Maximum length of the text of a block where another refers to it."""
+_MAX_CONFIG = 1 << 20
 _LISTS = frozenset(("tags", "alias"))
+_ITEMS = lazy_pattern(r"\[\[((?:[^\[\]\n]|\[\[[^\[\]\n]*\]\])+)\]\]|\"([^\"]*)\"|[^,]+")
+_FRONT_MATTER = lazy_pattern(r"---\r?\n(?:(?!---)[^\n]*\n)*+---\r?\n")
+_LINK = lazy_pattern(r"\[([^\[\]\n]{1,200})\]\([^()\n]{1,500}\)")
+_OWN_FOLDERS = ("logseq/", "whiteboards/")
+_NOT_IN_LINKS = frozenset("#^|[]")
+_NOT_CONVERTED = frozenset(("filters", "icon", "public", "exclude-from-graph-view", "template"))
+_DB = "a graph of Logseq's database version: export the graph as Markdown, and import that"
+_EXPORTED = "an export as {}: import the graph's folder"
+_ORG = "an Org file, which is not read: convert it to markdown, with pandoc for example"
 
 
 def recognise(source: Source) -> int:
     """Return ``SURE`` if the folder has Logseq's settings and pages or journals."""
     has_pages = any(name.startswith(("pages/", "journals/")) for name in source.names)
-    return SURE if has_pages and "logseq/config.edn" in source.name_set else NO
+    if _CONFIG in source.name_set and (has_pages or _LogseqGraph(source).has_pages):
+        return SURE
+    return POSSIBLE if any(_why_no_graph(source, name) for name in source.names) else NO
+
+
+def claims(source: Source) -> Collection[str]:
+    """Return the names of all files but those that are in no folder of Logseq's."""
+    graph = _LogseqGraph(source)
+    folders = (*graph.folders, *_OWN_FOLDERS)
+    return [
+        name
+        for name in source.names
+        if name.startswith(folders) or _is_hidden(name) or _why_no_graph(source, name)
+    ]
+
+
+def _is_hidden(name: str) -> bool:
+    return any(part.startswith(".") for part in name.split("/"))
+
+
+def _why_no_graph(source: Source, name: str) -> str:
+    """Return the reason why a file with data of Logseq's is not read; empty if it has none."""
+    lowered = name.lower()
+    if lowered.endswith("db.sqlite"):
+        return _DB if "kvs" in tables(source, name) else ""
+    if "/" in name or not lowered.endswith((".edn", ".json", ".transit")):
+        return ""
+    head = source.head(name)
+    if b":pages-and-blocks" in head or b"~:logseq.class" in head or b":logseq.property" in head:
+        return _DB
+    is_export = b":block/page-name" in head or (b'"page-name"' in head and b'"blocks"' in head)
+    return _EXPORTED.format(lowered.rpartition(".")[2].upper()) if is_export else ""
 
 
 def read(source: Source) -> Iterator[Item]:
     """Yield the pages, the journals and the assets; Logseq's own files and drafts are left out."""
-    blocks: dict[str, str] = {}
+    graph = _LogseqGraph(source)
     for name in source.named(".md"):
-        item = folder.read_file(source, name)
-        if isinstance(item, ImportedNote):
-            blocks |= _blocks(item.text)
+        if graph.is_page(name):
+            item = folder.read_file(source, name)
+            if isinstance(item, ImportedNote):
+                records.items_of(name, graph.add, item)
+    graph.complete()
     for name in source.names:
-        if not name.startswith(("pages/", "journals/", "assets/", "draws/")):
-            if reason := _why_left_out(name):
-                yield Unreadable(name, reason)
-            continue
-        if not name.lower().endswith(".md"):
-            yield folder.attachment(source, name)
-            continue
+        if name.startswith(graph.folders):
+            yield from _read_file(source, name, graph)
+        elif reason := _why_left_out(name) or _why_no_graph(source, name):
+            yield Unreadable(name, reason)
+
+
+def _read_file(source: Source, name: str, graph: _LogseqGraph) -> Iterator[Item]:
+    if name.lower().endswith(".md"):
         item = folder.read_file(source, name)
         if isinstance(item, ImportedNote):
-            yield from records.items_of(name, _page, item, blocks)
+            yield from records.items_of(name, graph.note, item)
         else:
             yield item
+    elif graph.is_page(name) and name.lower().endswith(".org"):
+        yield Unreadable(name, _ORG)
+    elif not _is_highlights(name):
+        source.tally.converted("drawing" if name.startswith("draws/") else "asset")
+        yield folder.attachment(source, name)
+
+
+def _is_highlights(name: str) -> bool:
+    """Return whether a file has the positions of highlights, whose texts are in a page."""
+    return name.startswith("assets/") and name.lower().endswith(".edn")
 
 
 def _why_left_out(name: str) -> str:
     """Return why a file outside of the folders that are read is none of Logseq's own, if so."""
     if name.startswith("whiteboards/"):
         return "a whiteboard, which is no text"
-    is_own = name.startswith("logseq/") or any(part.startswith(".") for part in name.split("/"))
-    is_note = name.lower().endswith(".md") and not is_own
+    is_own = name.startswith("logseq/") or _is_hidden(name)
+    is_note = name.lower().endswith((".md", ".org")) and not is_own
     return "neither in pages nor in journals" if is_note else ""
 
 
-def _blocks(text: str) -> dict[str, str]:
-    """Return the first line of each block that has an id."""
-    found, first = {}, ""
-    for line in text.splitlines():
-        if line.lstrip().startswith("- "):
-            first = line.lstrip()[2:].strip()[:_MAX_QUOTED]
-        elif match := _BLOCK_ID.fullmatch(line):
-            found[match[1]] = first
+class _LogseqGraph:
+    """The settings of a graph, and the names of its pages."""
+
+    def __init__(self, source: Source) -> None:
+        self._tally = source.tally
+        settings = _settings(source)
+        self._pages = f"{settings.get(':pages-directory', 'pages').strip('/')}/"
+        self._journals = f"{settings.get(':journals-directory', 'journals').strip('/')}/"
+        self.folders = (self._pages, self._journals, "assets/", "draws/")
+        self._title = DayFormat(settings.get(":journal/page-title-format", "MMM do, yyyy"))
+        file_name = settings.get(":journal/file-name-format", "yyyy_MM_dd")
+        self._file_formats = (
+            DayFormat(file_name),
+            DayFormat("yyyy_MM_dd"),
+            DayFormat("yyyy-MM-dd"),
+        )
+        self._title_formats = (self._title, DayFormat("MMM do, yyyy"), *self._file_formats)
+        self._blocks: dict[str, ReferredBlock] = {}
+        self._refs: dict[str, str] = {}
+        """The ids of pages by their names, in lower case."""
+        self._last_parts: Counter[str] = Counter()
+        """How many pages have a name that ends in the same part after a slash."""
+        self._paths: dict[str, str] = {}
+        """The names of the notes of pages, in lower case, by their ids."""
+        self._others: list[tuple[str, str]] = []
+        """The titles and aliases of pages, with the ids of these."""
+        self._days: dict[date, str] = {}
+        self._assets = frozenset(name for name in source.names if name.startswith("assets/"))
+
+    @property
+    def has_pages(self) -> bool:
+        """Whether settings name the folders of pages or journals."""
+        return self._pages != "pages/" or self._journals != "journals/"
+
+    def is_page(self, name: str) -> bool:
+        """Return whether a file is in the folder of pages or journals."""
+        return name.startswith((self._pages, self._journals))
+
+    def add(self, item: ImportedNote) -> None:
+        """Add the names and the blocks of a page."""
+        ref = _ref(item.key)
+        day = self._journal_day(item.path)
+        if day is not None:
+            self._days.setdefault(day, ref)
+        else:
+            self._paths[ref] = _name(item.path, self._pages).casefold()
+            self._refs.setdefault(self._paths[ref], ref)
+        if ":: " in item.text:
+            properties, _ = page_properties(item.text)
+            names = [properties.get("title", ""), *_listed(properties.get("alias", ""))]
+            self._others += [(name.casefold(), ref) for name in names if name]
+            own_title = properties.get("title", "").casefold()
+            if own_title and day is None:
+                self._paths[ref] = own_title
+            for key, text in first_lines(item.text):
+                self._blocks[key] = ReferredBlock(ref, text[:_MAX_QUOTED])
+
+    def complete(self) -> None:
+        """Add the titles and aliases, which count only if no page has such a name."""
+        for name, ref in self._others:
+            self._refs.setdefault(name, ref)
+        self._last_parts.update(name.rpartition("/")[2] for name in self._paths.values())
+
+    def note(self, item: ImportedNote) -> ImportedNote:
+        """Return a page as a note."""
+        front = _FRONT_MATTER.match(item.text)
+        start = front.end() if front else 0
+        properties, text = page_properties(item.text[start:])
+        header: dict[str, object] = {**item.header}
+        day = self._journal_day(item.path)
+        name = _name(item.path, self._pages)
+        if day is not None:
+            self._tally.converted("journal")
+            path = f"{self._journals}{day.isoformat()}.md"
+            header["created"] = values.parsed_time(day.isoformat())
+            header["aliases"] = [self._title.written(day)]
+        else:
+            self._tally.converted("page")
+            header["title"] = name = properties.pop("title", "") or name
+            path = f"{self._pages}{name.strip('/') or 'page'}.md"
+        file = _LINK.fullmatch(properties.get("file", ""))
+        if file is not None and name.startswith("hls__"):
+            header["title"] = f"Highlights in {file[1]}"
+            text = f"{properties.pop('file')}\n\n{text.lstrip()}"
+            properties.pop("file-path", None)
+        self._add_properties(properties, header)
+        ref = _ref(item.key)
+        to_root = "../" * path.count("/")
+        context = LogseqContext(ref, to_root, self._blocks, self._link, self._assets, self._tally)
+        body = converted(text, context).lstrip("\n")
+        return ImportedNote(item.key, path, item.text[:start] + body, header, (ref,))
+
+    def _add_properties(self, properties: dict[str, str], header: dict[str, object]) -> None:
+        for key, value in properties.items():
+            if key in _LISTS:
+                names = _listed(value)
+                if key == "tags":
+                    header["tags"] = list(map(values.tag, names))
+                else:
+                    earlier = header.get("aliases", [])
+                    header["aliases"] = [*(earlier if isinstance(earlier, list) else []), *names]
+            elif key in ("created-at", "updated-at"):
+                role = "created" if key == "created-at" else "modified"
+                header[role] = values.time_of(value, 1e-3) or header.get(role)
+            elif key in _NOT_CONVERTED:
+                self._tally.omitted(f'page property "{key}"')
+            elif key not in ("id", "collapsed") and not key.startswith("logseq."):
+                self._tally.converted("page property")
+                header[values.header_key(key, "logseq")] = self._value(value)
+
+    def _value(self, value: str) -> str:
+        """Return the value of a property without the signs of links; a day is one in ISO 8601."""
+        bare = re.sub(r"\[\[|\]\]|#", "", value).strip()
+        day = self._day(bare) if value.startswith("[[") else None
+        return day.isoformat() if day else bare
+
+    def _link(self, name: str, label: str) -> str:
+        """Return a link to the page with a name."""
+        bare = name.strip()
+        shown = label or bare.replace("[[", "").replace("]]", "")
+        ref = self._refs.get(bare.casefold())
+        if ref is None and (day := self._day(bare)) is not None:
+            ref = self._days.get(day)
+            if ref is None:
+                return outlines.day_link(day, values.label(shown))
+        if ref is not None and not (self._is_found(bare, ref) and not label):
+            return f"[[import:{ref}|{values.label(shown)}]]"
+        if "[[" in bare:  # no page has this name, but one may have the name within
+            return outlines.within(bare, lambda inner: self._link(inner, ""))
+        return f"[[{bare}|{label}]]" if label and label != bare else f"[[{bare}]]"
+
+    def _is_found(self, name: str, ref: str) -> bool:
+        """Return whether a link with a page's name leads to its note as it is."""
+        folded = name.casefold()
+        is_plain = not _NOT_IN_LINKS.intersection(folded)
+        is_path = self._paths.get(ref) == folded
+        return is_path and is_plain and self._last_parts[folded.rpartition("/")[2]] == 1
+
+    def _day(self, name: str) -> date | None:
+        days = (form.parsed(name) for form in self._title_formats)
+        return next(filter(None, days), None) if name[-1:].isalnum() or "日" in name else None
+
+    def _journal_day(self, path: str) -> date | None:
+        if not path.startswith(self._journals):
+            return None
+        stem = posixpath.basename(path)[: -len(".md")]
+        return next(filter(None, (form.parsed(stem) for form in self._file_formats)), None)
+
+
+def _settings(source: Source) -> dict[str, str]:
+    """Return the texts of the settings of a graph by their keys."""
+    if _CONFIG not in source.name_set:
+        return {}
+    text = source.head(_CONFIG, _MAX_CONFIG).decode("utf-8", "replace")
+    bare = _COMMENT.sub(lambda match: match[1] or "", text)
+    return {match[1]: match[2] for match in _SETTING.finditer(bare)}
+
+
+def _name(path: str, pages: str) -> str:
+    """Return the name of a page with slashes."""
+    return unquote(path.removeprefix(pages)[: -len(".md")]).replace("___", "/")
+
+
+def _ref(key: str) -> str:
+    return values.label(key).replace("\\", "-")
+
+
+def _listed(value: str) -> list[str]:
+    """Return the names in the value of a property: links, tags or words between commas."""
+    found = []
+    for match in _ITEMS.finditer(value):
+        name = match[1] or match[2] or match[0].strip().removeprefix("#").strip()
+        bare = name.replace("[[", "").replace("]]", "").strip("# ")
+        if bare and bare not in found:
+            found.append(" ".join(bare.split()))
     return found
-
-
-def _page(item: ImportedNote, blocks: dict[str, str]) -> ImportedNote:
-    folder_name, base = posixpath.split(item.path)
-    name = unquote(base[: -len(".md")]).replace("___", "/")
-    journal = _JOURNAL.fullmatch(base)
-    path = (
-        f"{folder_name}/{'-'.join(journal.groups())}.md" if journal else f"{folder_name}/{name}.md"
-    )
-    header: dict[str, object] = {**item.header}
-    if not journal:
-        header["title"] = name
-    lines = item.text.splitlines(keepends=True)
-    first = 0
-    while first < len(lines) and (match := _PROPERTY.fullmatch(lines[first].rstrip())):
-        value = re.sub(r"\[\[|\]\]|#", "", match[2]).strip()
-        key = match[1].lower()
-        if key == "title":
-            header["title"] = value
-        elif key in _LISTS:
-            words = [" ".join(part.split()) for part in value.split(",") if part.strip()]
-            tags = list(map(values.tag, words))
-            header["aliases" if key == "alias" else "tags"] = words if key == "alias" else tags
-        elif key not in ("id", "collapsed") and not key.startswith("logseq."):
-            header[key.replace("-", "_")] = value
-        first += 1
-    text = replace_outside_code(
-        _REFERENCE,
-        lambda match: f"“{blocks[match[1]]}”" if match[1] in blocks else match[0],
-        "".join(lines[first:]),
-    )
-    text = replace_outside_code(_HIDDEN, lambda _: "", text)
-    text = replace_outside_code(
-        _TASK, lambda match: f"{match[1]}[{_MARKS.get(match[2], ' ')}] ", text
-    )
-    return ImportedNote(item.key, path, text.lstrip("\n"), header, (name,))

@@ -7,7 +7,7 @@ named as it is, with a list of observations and a list of relations as links.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,7 +15,10 @@ from memvault.importers import json_source, records, values
 from memvault.importers.items import ImportedNote, Item, Unreadable, note_path
 from memvault.importers.kinds import NO, SURE
 from memvault.importers.source import Source
+from memvault.importers.tally import Tally
 
+_ENTITY_KEYS = frozenset(("type", "name", "entityType", "observations"))
+_RELATION_KEYS = frozenset(("type", "from", "to", "relationType"))
 _MARKS = (b'"type":"entity"', b'"type":"relation"')
 
 
@@ -42,29 +45,61 @@ def read(source: Source) -> Iterator[Item]:
     name, *others = found
     for other in others:
         yield Unreadable(other, "another knowledge graph: import it by itself")
+    relations = _relations(source, name)
+    seen: Counter[str] = Counter()
+    for line, entry in json_source.lines(source, name):
+        where = f"{name}, line {line}"
+        if isinstance(entry, str):
+            yield Unreadable(where, entry)
+        elif entry.get("type") == "entity" and values.text(entry.get("name")).strip():
+            found = relations.pop(entry["name"], [])
+            for item in records.items_of(where, _note, entry, found, source.tally):
+                yield _unique(item, seen)
+        elif entry.get("type") == "relation":
+            source.tally.converted("relation")
+            source.tally.properties("relation", entry, _RELATION_KEYS)
+        else:
+            yield Unreadable(where, "neither an entity nor a relation")
+    for begin in relations:
+        yield Unreadable(f"{name}, the relations of {begin}", "there is no entity of that name")
+
+
+def _relations(source: Source, name: str) -> dict[str, list[str]]:
+    """Return the relations that begin at each entity, as items of a list."""
     relations: dict[str, list[str]] = defaultdict(list)
     for _, entry in json_source.lines(source, name):
         if isinstance(entry, dict) and entry.get("type") == "relation":
             begin, end = str(entry.get("from", "")), str(entry.get("to", ""))
             kind = str(entry.get("relationType") or "related to")
             relations[begin].append(f"- {kind} [[import:{end}|{end}]]")
-    for line, entry in json_source.lines(source, name):
-        if isinstance(entry, str):
-            yield Unreadable(f"{name}, line {line}", entry)
-        elif entry.get("type") == "entity" and values.text(entry.get("name")).strip():
-            found = relations.pop(entry["name"], [])
-            yield from records.items_of(f"{name}, line {line}", _note, entry, found)
-        elif entry.get("type") != "relation":
-            yield Unreadable(f"{name}, line {line}", "neither an entity nor a relation")
-    for begin in relations:
-        yield Unreadable(f"{name}, the relations of {begin}", "there is no entity of that name")
+    return relations
 
 
-def _note(entry: dict[str, Any], relations: list[str]) -> ImportedNote:
+def _unique(item: Item, seen: Counter[str]) -> Item:
+    """Return a note whose key no earlier entity has."""
+    if not isinstance(item, ImportedNote):
+        return item
+    seen[item.key] += 1
+    number = seen[item.key]
+    return item._replace(key=f"{item.key} {number}") if number > 1 else item
+
+
+def _note(entry: dict[str, Any], relations: list[str], tally: Tally) -> ImportedNote:
     name = " ".join(entry["name"].split())
     kind = str(entry.get("entityType") or "")
     observations = entry.get("observations")
-    lines = [f"- {text}" for text in observations] if isinstance(observations, list) else []
+    texts = observations if isinstance(observations, list) else []
+    lines = [
+        f"- {text}" if "\n" not in text else "- " + text.replace("\n", "\n  ")
+        for text in texts
+        if isinstance(text, str)
+    ]
+    tally.converted("entity")
+    if lines:
+        tally.converted("observation", len(lines))
+    if len(lines) < len(texts):
+        tally.omitted("observation without text", len(texts) - len(lines))
+    tally.properties("entity", entry, _ENTITY_KEYS)
     parts = ["\n".join(lines)] if lines else []
     if relations:
         parts.append("## Relations\n\n" + "\n".join(relations))

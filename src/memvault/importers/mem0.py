@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import zlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -26,6 +27,10 @@ _HISTORY = frozenset({"history"})
 _HISTORY_COLUMNS = "memory_id new_memory event created_at updated_at is_deleted".split()
 _OWN_KEYS = ("user_id", "agent_id", "run_id", "app_id")
 _SETTINGS = ("config.json", "meta.json")
+_KEYS = frozenset(
+    (*_OWN_KEYS, "id", "memory", "data", "hash", "metadata", "categories", "created_at")
+) | {"updated_at"}
+"""Keys of a memory that are converted; its hash means nothing elsewhere."""
 _MAX_SNIFFED = 20
 
 
@@ -76,6 +81,8 @@ def read(source: Source) -> Iterator[Item]:
         key = getattr(item, "key", "")
         if not key or key not in seen:
             seen.add(key)
+            if isinstance(item, ImportedNote):
+                source.tally.converted("memory")
             yield item
 
 
@@ -98,8 +105,12 @@ def _read_export(source: Source, name: str) -> Iterator[Item]:
                 yield found
             else:
                 where, entry = found
+                source.tally.properties("memory", entry, _KEYS)
                 text, metadata = values.text(entry.get("memory")), entry.get("metadata")
                 yield from records.items_of(where, _note, text, entry, metadata)
+    if start != b"[":
+        for _ in json_source.array_items(source, name, "relations"):
+            source.tally.omitted("relation")
     if not number and start != b"[":
         yield Unreadable(name, "it has no memories")
 
@@ -112,11 +123,14 @@ def _read_history(source: Source, name: str) -> Iterator[Item]:
             key = str(entry.get("memory_id"))
             first = last.get(key, entry).get("first", entry.get("created_at"))
             last[key] = {**entry, "first": first}
+            source.tally.converted("history event")
     for key, entry in last.items():
         if str(entry.get("event")).upper() != "DELETE" and not entry.get("is_deleted"):
             times = {"created_at": entry["first"], "updated_at": entry.get("updated_at")}
             text = str(entry.get("new_memory") or "")
             yield from records.items_of(f"{name}, {key}", _note, text, {"id": key, **times}, None)
+        else:
+            source.tally.omitted("deleted memory")
 
 
 def _read_points(source: Source, name: str) -> Iterator[Item]:
@@ -140,7 +154,14 @@ def _point(point: dict[Any, Any], row_id: Any) -> Iterator[Item]:
     payload, own = point["payload"], point.get("id")
     if isinstance(payload, dict) and isinstance(payload.get("data"), str):
         entry = {**payload, "id": own if isinstance(own, str | int) else row_id}
-        yield _note(payload["data"], entry, None)
+        metadata = {str(key): value for key, value in payload.items() if key not in _KEYS}
+        yield _note(payload["data"], entry, _plain(metadata))
+
+
+def _plain(metadata: dict[str, Any]) -> dict[str, Any]:
+    """Return the entries with a value that JSON has; a pickle may have any other."""
+    kinds = (str, int, float, bool, list, dict)
+    return {key: value for key, value in metadata.items() if isinstance(value, kinds)}
 
 
 def _note(text: str, entry: Mapping[str, Any], metadata: Any) -> Item:
@@ -160,8 +181,10 @@ def _note(text: str, entry: Mapping[str, Any], metadata: Any) -> Item:
         **{name: entry[name] for name in _OWN_KEYS if isinstance(entry.get(name), str)},
     }
     if isinstance(metadata, dict) and metadata:
-        header["metadata"] = json.dumps(metadata, ensure_ascii=False, sort_keys=True)
-    return ImportedNote(key or title, note_path(title), text, header)
+        written = json.dumps(metadata, ensure_ascii=False, sort_keys=True, default=str)
+        header["metadata"] = written
+    key = key or f"{title} {zlib.crc32(text.encode('utf-8', 'replace')):08x}"
+    return ImportedNote(key, note_path(title), text, header)
 
 
 def _tags(categories: list[Any]) -> list[str]:

@@ -1,73 +1,85 @@
 """Import of Roam Research's export as JSON.
 
-The file is an array of pages with a ``title`` and nested ``children``, blocks with a ``string`` and
-a ``uid``; ``((uid))`` refers to a block (export of November 2026). EDN is not read: Roam exports
-the same as JSON.
+Each file is the array of a graph's pages with a ``title`` and nested ``children``, blocks with a
+``string`` and a ``uid``; ``((uid))`` refers to a block, and ``roam_text`` converts the strings
+(export of November 2026). EDN is not read: Roam exports the same as JSON.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import posixpath
+from collections.abc import Collection, Iterator
+from datetime import date
 from typing import Any
 
-from memvault.importers import json_source, records, values
+from memvault.importers import json_source, outlines, records, roam_text, values
 from memvault.importers.items import ImportedNote, Item, Unreadable, note_path
 from memvault.importers.kinds import NO, POSSIBLE, SURE
+from memvault.importers.outlines import ReferredBlock
+from memvault.importers.roam_text import RoamContext
 from memvault.importers.source import Source
-from memvault.lazy_pattern import lazy_pattern
-from memvault.vault.markdown import replace_outside_code
+from memvault.importers.tally import Tally
 
-_REFERENCE = lazy_pattern(r"\(\(([\w-]{9,12})\)\)")
-_TASK = lazy_pattern(r"\{\{\[?\[?(TODO|DONE)\]?\]?\}\}[ \t]*")
-_DAY = lazy_pattern(r"([A-Z][a-z]+) (\d{1,2})(?:st|nd|rd|th), (\d{4})")
-_HIGHLIGHT = lazy_pattern(r"\^\^([^^\n]+)\^\^")
-_ITALIC = lazy_pattern(r"(?<!_)__([^_\n]+)__(?!_)")
-_TAG = lazy_pattern(r"#\[\[([^\[\]\n]+)\]\]")
-_MAX_DEPTH = 200
-_MONTHS = (
-    "January February March April May June July August September October November December"
-).split()
+_DAYS = outlines.DayFormat("MMMM do, yyyy")
+_MAX_INDENT = 100
+_MAX_CELLS = 5_000
+_BLOCK_KEYS = frozenset(
+    (
+        *("string", "uid", "children", "heading", "refs", ":block/refs", "open", "order"),
+        *("create-time", "edit-time", "create-email", "edit-email", ":create/user", ":edit/user"),
+        *("children-view-type", ":children/view-type", "view-type", ":block/uid", ":block/string"),
+    )
+)
+_PAGE_KEYS = _BLOCK_KEYS | {"title", ":log/id"}
+_USERS = ("create-email", "edit-email", ":create/user", ":edit/user")
+_LISTS = {"tags": "tags", "tag": "tags", "alias": "aliases", "aliases": "aliases"}
 
 
 def recognise(source: Source) -> int:
     """Return ``SURE`` for a JSON array of pages; ``POSSIBLE`` for an export as EDN."""
     if _files(source):
         return SURE
-    return (
-        POSSIBLE if any(b"datascript" in source.head(name) for name in source.named(".edn")) else NO
-    )
+    return POSSIBLE if _edn_files(source) else NO
+
+
+def claims(source: Source) -> Collection[str]:
+    """Return the names of the exports as JSON and as EDN."""
+    return [*_files(source), *_edn_files(source)]
 
 
 def _files(source: Source) -> list[str]:
     found = []
     for name in source.named(".json"):
-        head = source.head(name).lstrip()
-        is_array = head[:1] == b"[" and b'"title"' in head
-        if is_array and b'"children"' in head and b'"string"' in source.head(name, 1 << 16):
+        head = source.head(name, 1 << 16).lstrip(b"\xef\xbb\xbf \t\r\n")
+        has_blocks = b'"children"' in head and b'"string"' in head
+        if head[:1] == b"[" and b'"title"' in head and (has_blocks or b'"edit-time"' in head):
             found.append(name)
     return found
 
 
+def _edn_files(source: Source) -> list[str]:
+    return [name for name in source.named(".edn") if b"datascript" in source.head(name)]
+
+
 def read(source: Source) -> Iterator[Item]:
-    """Yield a note for each page."""
-    name, *others = _files(source) or [""]
-    if not name:
-        for edn in source.named(".edn"):
+    """Yield a note for each page of each graph; with several graphs, each has a folder."""
+    names = _files(source)
+    for edn in _edn_files(source):
+        if not names:
             yield Unreadable(edn, "EDN is not read: export the graph as JSON")
-        return
-    for other in others:
-        yield Unreadable(other, "another graph: import it by itself")
-    blocks: dict[str, str] = {}
-    for page in json_source.array_items(source, name):
-        if isinstance(page, dict):
-            records.items_of(name, _collect, page, blocks, 0)
-    for found in json_source.objects(source, name):
-        if isinstance(found, Unreadable):
-            yield found
-        elif values.text(found[1].get("title")).strip():
-            yield from records.items_of(found[0], _page, found[1], blocks)
-        else:
-            yield Unreadable(found[0], "a page without a title")
+    for name in names:
+        stem = posixpath.splitext(posixpath.basename(name))[0]
+        graph = _RoamGraph(stem, len(names) > 1, source.tally)
+        for page in json_source.array_items(source, name):
+            if isinstance(page, dict):
+                records.items_of(name, graph.add, page)
+        for found in json_source.objects(source, name):
+            if isinstance(found, Unreadable):
+                yield found
+            elif values.text(found[1].get("title")).strip():
+                yield from records.items_of(found[0], graph.note, found[1])
+            else:
+                yield Unreadable(found[0], "a page without a title")
 
 
 def _children(node: dict[str, Any]) -> list[dict[str, Any]]:
@@ -79,59 +91,182 @@ def _children(node: dict[str, Any]) -> list[dict[str, Any]]:
     )
 
 
-def _collect(node: dict[str, Any], blocks: dict[str, str], depth: int) -> None:
-    """Collect the text of each block that can be referred to."""
-    if depth < _MAX_DEPTH:
+def _view(node: dict[str, Any]) -> str:
+    """Return how the blocks below a node are shown: as bullets, numbered or as a document."""
+    view = node.get("children-view-type") or node.get(":children/view-type")
+    return str(view or node.get("view-type") or "bullet").removeprefix(":")
+
+
+class _RoamGraph:
+    """The pages and blocks of a graph by their names and ids."""
+
+    def __init__(self, stem: str, has_folder: bool, tally: Tally) -> None:
+        self._stem = stem
+        self._folders = (stem,) if has_folder else ()
+        self._tally = tally
+        self._pages: dict[str, str] = {}
+        """The ids of the notes by the titles of the pages."""
+        self._blocks: dict[str, ReferredBlock] = {}
+
+    def _ref(self, page: dict[str, Any]) -> str:
+        key = str(page.get("uid") or " ".join(str(page.get("title")).split()))
+        return values.label(f"{self._stem}/{key}").replace("\\", "-")
+
+    def add(self, page: dict[str, Any]) -> None:
+        """Add a page and its blocks."""
+        ref = self._ref(page)
+        self._pages.setdefault(" ".join(str(page.get("title", "")).split()), ref)
+        waiting = [page]
+        while waiting:
+            for child in _children(waiting.pop()):
+                text = str(child.get("string", ""))[: roam_text.MAX_KEPT]
+                self._blocks[str(child.get("uid", ""))] = ReferredBlock(ref, text)
+                waiting.append(child)
+
+    def note(self, page: dict[str, Any]) -> ImportedNote:
+        """Return a page as a note."""
+        title = " ".join(page["title"].split())
+        ref = self._ref(page)
+        day = _DAYS.parsed(title)
+        self._tally.converted("daily page" if day else "page")
+        self._tally.properties("page", page, _PAGE_KEYS)
+        writer = _RoamWriter(RoamContext(ref, self._blocks, self._link, self._tally))
+        writer.write(page, "")
+        writer.see(page)
+        if writer.blocks:
+            self._tally.converted("block", writer.blocks)
+        header: dict[str, Any] = {
+            "title": title,
+            "created": values.time_of(page.get("create-time"), 1e-3) or values.parsed_time(day),
+            "modified": values.time_of(writer.edited, 1e-3),
+            "authors": sorted(writer.users),
+            **_lists(page),
+        }
+        path = note_path(day.isoformat() if day else title, *self._folders, *_folder(day))
+        key = f"{self._stem}/{page.get('uid') or title}"
+        return ImportedNote(key, path, writer.text(), header, (ref, title))
+
+    def _link(self, name: str, label: str) -> str:
+        """Return a link to the page with a name."""
+        bare = " ".join(name.split())
+        shown = label or values.label(bare.replace("[[", "").replace("]]", ""))
+        ref = self._pages.get(bare)
+        if ref is not None:
+            return f"[[import:{ref}|{shown}]]"
+        day = _DAYS.parsed(bare)
+        if day is not None:
+            return outlines.day_link(day, shown)
+        if "[[" in bare:
+            return outlines.within(bare, lambda inner: self._link(inner, ""))
+        return f"[[{bare}|{label}]]" if label and label != bare else f"[[{bare}]]"
+
+
+def _folder(day: date | None) -> tuple[str, ...]:
+    return ("daily",) if day else ()
+
+
+def _lists(page: dict[str, Any]) -> dict[str, list[str]]:
+    """Return the tags and aliases in the attributes of a page."""
+    found: dict[str, list[str]] = {}
+    for child in _children(page):
+        name, value = roam_text.attribute(str(child.get("string", ""))) or ("", "")
+        if name in _LISTS:
+            names = roam_text.names_in(value)
+            key = _LISTS[name]
+            found[key] = [values.tag(one) for one in names] if key == "tags" else names
+    return found
+
+
+class _RoamWriter:
+    """Writes the blocks of a page as a list, or headings at the top.
+
+    ``edited`` is when the page or a block in it was last edited, ``users`` who wrote in it,
+    ``blocks`` how many blocks it has.
+    """
+
+    def __init__(self, context: RoamContext) -> None:
+        self._context = context
+        self._lines: list[str] = []
+        self.edited: float = 0
+        self.blocks = 0
+        self.users: set[str] = set()
+
+    def text(self) -> str:
+        """Return the markdown."""
+        return "\n".join(self._lines)
+
+    def see(self, node: dict[str, Any]) -> None:
+        """Collect when and by whom a page or block was written."""
+        time = node.get("edit-time") or node.get("create-time")
+        if isinstance(time, int | float) and time > self.edited:
+            self.edited = time
+        for key in _USERS:
+            if (user := node.get(key)) is not None:
+                user = user.get(":user/uid") if isinstance(user, dict) else user
+                if isinstance(user, str) and user:
+                    self.users.add(user)
+
+    def write(self, node: dict[str, Any], indent: str) -> None:
+        """Write the blocks below a page or block."""
+        children = _children(node)
+        if not children:
+            return
+        view, number = _view(node), 0
+        for child in children:
+            self.see(child)
+            self._count(child)
+            string = str(child.get("string", ""))
+            if "table" in string and roam_text.macro_name(string) == "table" and _children(child):
+                self._table(child, indent)
+                continue
+            text = roam_text.markdown_of(string, self._context)
+            level = child.get("heading")
+            is_heading = isinstance(level, int) and 1 <= level <= 3 and not text.startswith("```")
+            text = f"{'#' * (level + 1)} {text}" if is_heading else text  # type: ignore[operator]
+            number += 1
+            if (not indent and is_heading) or view == "document":
+                self._paragraph(text, indent)
+                self.write(child, indent)
+                continue
+            mark = f"{number}." if view == "numbered" else "-"
+            first, *others = text.split("\n")
+            self._lines.append(f"{indent}{mark} {first}".rstrip())
+            inner = indent + " " * (len(mark) + 1)
+            self._lines += [f"{inner}{line}" if line else "" for line in others]
+            self.write(child, inner if len(inner) < _MAX_INDENT else indent)
+
+    def _count(self, block: dict[str, Any]) -> None:
+        self.blocks += 1
+        if not block.keys() <= _BLOCK_KEYS:
+            self._context.tally.properties("block", block, _BLOCK_KEYS)
+
+    def _paragraph(self, text: str, indent: str) -> None:
+        lines = [f"{indent}{line}" if line else "" for line in text.split("\n")]
+        before = [""] if self._lines and self._lines[-1] else []
+        self._lines += [*before, *lines, ""]
+
+    def _table(self, node: dict[str, Any], indent: str) -> None:
+        """Write a table, each of whose rows is a block with the other cells nested below it."""
+        rows: list[list[str]] = []
         for child in _children(node):
-            blocks[str(child.get("uid", ""))] = str(child.get("string", ""))[:300]
-            _collect(child, blocks, depth + 1)
+            self._rows(child, [], rows)
+        width = max(map(len, rows), default=0)
+        if width * len(rows) > _MAX_CELLS:
+            raise ValueError("a table has more cells than a note should have")
+        self._context.tally.converted("table")
+        lines = [f"| {' | '.join(row + [''] * (width - len(row)))} |" for row in rows]
+        lines.insert(1, "|" + " --- |" * width)
+        self._paragraph("\n".join(lines), indent)
 
-
-def _page(page: dict[str, Any], blocks: dict[str, str]) -> ImportedNote:
-    title = " ".join(page["title"].split())
-    lines: list[str] = []
-    _write(page, blocks, 0, lines)
-    day = _DAY.fullmatch(title)
-    name = title
-    if day and day[1] in _MONTHS:
-        name = f"{day[3]}-{_MONTHS.index(day[1]) + 1:02}-{int(day[2]):02}"
-    header: dict[str, Any] = {
-        "title": title,
-        "created": values.time_of(page.get("create-time"), 1e-3),
-        "modified": values.time_of(page.get("edit-time"), 1e-3),
-    }
-    path = note_path(name, *(("daily",) if day else ()))
-    key = str(page.get("uid") or title)
-    return ImportedNote(key, path, "\n".join(lines), header, (title,))
-
-
-def _write(node: dict[str, Any], blocks: dict[str, str], depth: int, lines: list[str]) -> None:
-    """Append the blocks below a node as items of a list, or headings at the top."""
-    if depth >= _MAX_DEPTH:
-        return
-    for child in _children(node):
-        text = _text(str(child.get("string", "")), blocks)
-        level = child.get("heading")
-        if depth == 0 and isinstance(level, int) and 1 <= level <= 3:
-            lines += ["", f"{'#' * (level + 1)} {text}", ""]
-            _write(child, blocks, 0, lines)
-            continue
-        indent = "  " * depth
-        first, *others = text.split("\n")
-        lines.append(f"{indent}- {first}")
-        lines += [f"{indent}  {line}" for line in others]
-        _write(child, blocks, depth + 1, lines)
-
-
-def _text(string: str, blocks: dict[str, str]) -> str:
-    """Return a block's text as markdown."""
-    text = string
-    for pattern, written in (
-        (_REFERENCE, lambda match: f"“{blocks[match[1]]}”" if match[1] in blocks else match[0]),
-        (_TASK, lambda match: f"[{'x' if match[1] == 'DONE' else ' '}] "),
-        (_HIGHLIGHT, lambda match: f"=={match[1]}=="),
-        (_ITALIC, lambda match: f"*{match[1]}*"),
-        (_TAG, lambda match: f"#{'-'.join(match[1].split())}"),
-    ):
-        text = replace_outside_code(pattern, written, text)
-    return text
+    def _rows(self, node: dict[str, Any], before: list[str], rows: list[list[str]]) -> None:
+        self.see(node)
+        self._count(node)
+        text = roam_text.markdown_of(str(node.get("string", "")), self._context)
+        row = [*before, roam_text.cell(text)]
+        for child in _children(node):
+            self._rows(child, row, rows)
+            row = [""] * len(row)
+        if not _children(node):
+            rows.append(row)
+            if len(rows) * len(row) > _MAX_CELLS:
+                raise ValueError("a table has more cells than a note should have")

@@ -57,6 +57,9 @@ class Tally:
 
     @staticmethod
     def _add(counts: Counter[str], type_name: str, count: int) -> None:
+        if type_name in counts:  # as most are
+            counts[type_name] += count
+            return
         name = " ".join(type_name.split())
         if len(name) > _MAX_TYPE:
             name = f"{name[:_MAX_TYPE]}…"

@@ -9,9 +9,31 @@ from datetime import UTC, datetime
 
 from memvault import clock
 from memvault.lazy_pattern import lazy_pattern
+from memvault.secrets.detector import KEY
+from memvault.vault import header_dates
+from memvault.vault.file_names import LINK_KEYS
 
 _LAST = 1e11
 """Seconds since 1970 beyond any time in an export."""
+_OWN_KEYS = frozenset(
+    (
+        *(
+            "id",
+            "title",
+            "aliases",
+            "alias",
+            "memory_type",
+            "type",
+            "tags",
+            "tag",
+            "path",
+            "status",
+        ),
+        *("importance", "confidence", "valid_from", "valid_to", "source", "created", "modified"),
+        *(*LINK_KEYS, KEY, "imported_from", "imported_id", "imported_version"),
+    )
+)
+"""Header keys to which memvault gives a meaning, which a program's property does not have."""
 _NOT_IN_LABELS = lazy_pattern(r"[\[\]|]")
 _NOT_IN_REFS = lazy_pattern(r"[\[\]|#\\\r\n]")
 
@@ -96,3 +118,10 @@ def id_link(
 def label(text: str) -> str:
     """Return a text as the label of a link, without the signs that end it."""
     return _NOT_IN_LABELS.sub("-", text)
+
+
+def header_key(name: str, program: str) -> str:
+    """Return the header key for a property, with a prefix if memvault gives the key a meaning."""
+    key = re.sub(r"\W+", "_", name.lower()).strip("_") or "property"
+    is_own = key in _OWN_KEYS or header_dates.is_time_key(key)
+    return f"{program}_{key}" if is_own else key

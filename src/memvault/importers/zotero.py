@@ -1,143 +1,397 @@
 """Import of Zotero's notes and annotations from its database, ``zotero.sqlite``.
 
 Notes are HTML in ``itemNotes``, annotations of PDF files in ``itemAnnotations``; the data of the
-item that they belong to are in ``itemData`` and ``creators`` (Zotero 7, github.com/zotero/zotero,
-resource/schema/userdata.sql). Deleted items are left out. Close Zotero first, which locks the file.
+item that they belong to are in ``itemData``, ``creators``, ``collections`` and ``tags`` (Zotero 7,
+github.com/zotero/zotero, resource/schema/userdata.sql). Items in the trash are left out, with their
+notes and annotations. Items without any are counted.
 """
 
 from __future__ import annotations
 
+import posixpath
+import re
 from collections.abc import Iterator
 from typing import Any
 
-from memvault.importers import html_markdown, records, values
+from memvault.importers import folder, html_markdown, outlines, plain_text, records, values
 from memvault.importers.database import SourceDatabase, UnreadableDatabase, open_database, tables
-from memvault.importers.items import ImportedNote, Item, Unreadable, note_path
+from memvault.importers.items import (
+    Attachment,
+    ImportedNote,
+    Item,
+    Unreadable,
+    note_path,
+)
 from memvault.importers.kinds import NO, SURE
 from memvault.importers.source import Source
+from memvault.lazy_pattern import lazy_pattern
 
 _TABLES = frozenset({"itemNotes", "items", "itemData", "itemDataValues"})
-_NOTES = """
-    SELECT items.itemID, items.key, items.dateAdded, items.dateModified, itemNotes.note,
-           itemNotes.title, itemNotes.parentItemID AS parent
-    FROM itemNotes JOIN items USING (itemID)
-    WHERE items.itemID NOT IN (SELECT itemID FROM deletedItems) ORDER BY items.itemID
-"""
-_ANNOTATIONS = """
-    SELECT items.itemID, items.key, items.dateAdded, items.dateModified, text, comment, pageLabel,
-           itemAttachments.parentItemID AS parent
-    FROM itemAnnotations JOIN items USING (itemID)
-    JOIN itemAttachments ON itemAttachments.itemID = itemAnnotations.parentItemID
-    WHERE items.itemID NOT IN (SELECT itemID FROM deletedItems)
-    ORDER BY itemAttachments.parentItemID, sortIndex
-"""
+_ITEM = "itemID itemTypeID key libraryID dateAdded dateModified".split()
+_NOTE = "itemID parentItemID note title".split()
+_ANNOTATION = "itemID parentItemID type authorName text comment color pageLabel sortIndex".split()
 _FIELDS = """
     SELECT fields.fieldName, itemDataValues.value FROM itemData
     JOIN fields USING (fieldID) JOIN itemDataValues USING (valueID) WHERE itemID = ?
 """
 _CREATORS = """
-    SELECT lastName FROM itemCreators JOIN creators USING (creatorID) WHERE itemID = ?
+    SELECT lastName, firstName{} FROM itemCreators JOIN creators USING (creatorID) WHERE itemID = ?
     ORDER BY orderIndex
 """
 _ITEM_TAGS = "SELECT name FROM itemTags JOIN tags USING (tagID) WHERE itemID = ? ORDER BY name"
+_COLLECTIONS = """
+    SELECT collectionName FROM collectionItems JOIN collections USING (collectionID)
+    WHERE itemID = ? ORDER BY collectionName
+"""
+_TYPES = {1: "highlight", 2: "note", 3: "image", 4: "ink", 5: "underline", 6: "text"}
+_COLORS = {
+    "#ffd400": "yellow",
+    "#ff6666": "red",
+    "#5fb236": "green",
+    "#2ea8e5": "blue",
+    "#a28ae5": "purple",
+    "#e56eee": "magenta",
+    "#f19837": "orange",
+    "#aaaaaa": "gray",
+}
+_USED_FIELDS = frozenset(
+    ("title", "date", "url", "DOI", "publicationTitle", "abstractNote", "publisher", "ISBN")
+)
+_STORED = lazy_pattern(r"(?:storage|attachments):(.+)", re.DOTALL)
+_PICTURE = "\ue001"
+_IMAGE = lazy_pattern(r'<img\b[^<>]{0,1000}?\bdata-attachment-key="([A-Z0-9]{8})"[^<>]{0,1000}>')
+_TAG = lazy_pattern(r"(</?(?:b|i|sub|sup)>)")
+_MARKS = {"b": "**", "i": "*"}
+_ADDRESS = lazy_pattern(
+    r"\[([^\[\]\n]{0,500})\]\(<?zotero://[^\s()<>]{0,300}?/items/([A-Z0-9]{8})[^\s()<>]{0,300}>?\)"
+)
 
 
 def recognise(source: Source) -> int:
     """Return ``SURE`` if there is Zotero's database."""
-    return SURE if _database(source) else NO
+    return SURE if _databases(source) else NO
 
 
-def _database(source: Source) -> str:
-    return next((n for n in source.named(".sqlite") if tables(source, n) >= _TABLES), "")
+def _databases(source: Source) -> list[str]:
+    found = [name for name in source.named(".sqlite") if tables(source, name) >= _TABLES]
+    return sorted(found, key=lambda name: (name.count("/"), name))
 
 
 def claims(source: Source) -> list[str]:
-    """Return the name of the database, and those of its journals and backups."""
-    database = _database(source)
-    return [name for name in source.names if name.startswith(database)] if database else []
+    """Return the names of the databases, their journals and backups, and stored files."""
+    databases = _databases(source)
+    folders = [f"{posixpath.dirname(name)}/storage/".lstrip("/") for name in databases]
+    return [name for name in source.names if name.startswith((*databases, *folders))]
 
 
 def read(source: Source) -> Iterator[Item]:
     """Yield the notes, and for each item with annotations a note with all of them."""
-    name = _database(source)
-    if not name:
-        return
-    try:
-        with open_database(source, name) as database:
-            for row in database.rows(_NOTES):
-                yield from records.items_of(f"{name}, {row['key']}", _note, database, dict(row))
-            if "itemAnnotations" in tables(source, name):
-                yield from _annotated(database)
-    except UnreadableDatabase as error:
-        yield Unreadable(name, f"it cannot be read: {error}; close Zotero, or import a copy")
+    seen: set[str] = set()
+    for name in _databases(source):
+        place = posixpath.dirname(name) or name
+        try:
+            with open_database(source, name) as database:
+                for item in _ZoteroLibrary(database, source, posixpath.dirname(name)).read(name):
+                    yield _unique(item, place, seen)
+        except UnreadableDatabase as error:
+            yield Unreadable(name, f"it cannot be read: {error}")
 
 
-def _about(database: SourceDatabase, item: Any) -> dict[str, str]:
-    """Return what the header says of the item that a note belongs to."""
-    if item is None:
-        return {}
-    fields = {row["fieldName"]: str(row["value"]) for row in database.rows(_FIELDS, [item])}
-    names = [row["lastName"] for row in database.rows(_CREATORS, [item])]
-    year = fields.get("date", "")[:4]
-    about = {
-        "work": fields.get("title", ""),
-        "authors": ", ".join(filter(None, names)),
-        "year": year if year.isdigit() and year != "0000" else "",
-        "source": fields.get("url", "") or fields.get("DOI", ""),
-    }
-    return {key: value for key, value in about.items() if value}
+def _unique(item: Item, place: str, seen: set[str]) -> Item:
+    """Return a note whose key no earlier library has."""
+    if not isinstance(item, ImportedNote):
+        return item
+    key = item.key
+    if key in seen:
+        key = f"{place}/{item.header.get('library', '')}/{key}"
+    seen.add(key)
+    return item._replace(key=key)
 
 
-def _citation(about: dict[str, str]) -> str:
+class _ZoteroLibrary:
+    """The items of a database, with the titles of collections and groups."""
+
+    def __init__(self, database: SourceDatabase, source: Source, place: str) -> None:
+        self._database = database
+        self._source = source
+        self._tally = source.tally
+        self._place = f"{place}/" if place else ""
+        self._pictures: dict[str, str] = {}
+        """The names of the files of images in notes, by their keys."""
+        self._note_keys: frozenset[str] = frozenset()
+        self._roles: dict[Any, str] = {}
+        self._items: dict[int, dict[str, Any]] = {}
+        self._types: dict[Any, str] = {}
+        self._groups: dict[Any, str] = {}
+        self._deleted: set[Any] = set()
+        self._files: dict[Any, list[str]] = {}
+        """The names of the files of each item."""
+        self._parents: dict[Any, Any] = {}
+        self._abouts: dict[Any, dict[str, Any]] = {}
+
+    def _table(self, name: str, columns: list[str], rest: str = "") -> Iterator[dict[str, Any]]:
+        """Yield the rows of a table, none if it is missing or has not the first column."""
+        if columns[0] in self._database.columns.get(name, ()):
+            yield from self._database.table(name, columns, rest)
+
+    def read(self, name: str) -> Iterator[Item]:
+        """Yield the notes of the database."""
+        self._load()
+        self._load_files()
+        for key, file in self._pictures.items():
+            picture = folder.attachment(self._source, file)
+            refs = (self._ref(key),)
+            yield picture._replace(refs=refs) if isinstance(picture, Attachment) else picture
+        for note in self._table("itemNotes", _NOTE, "ORDER BY itemID"):
+            row = {**self._items.get(note["itemID"], {}), **note}
+            if self._is_kept(row["itemID"], "note"):
+                yield from records.items_of(f"{name}, {row.get('key')}", self._note, row)
+        yield from self._annotated()
+        self._count_items()
+
+    def _load(self) -> None:
+        for row in self._table("items", _ITEM):
+            self._items[row["itemID"]] = row
+        for row in self._table("itemTypes", ["itemTypeID", "typeName"]):
+            self._types[row["itemTypeID"]] = str(row["typeName"])
+        for row in self._table("groups", ["libraryID", "name"]):
+            self._groups[row.get("libraryID")] = values.line(row.get("name"))
+        if "creatorTypeID" in self._database.columns.get("itemCreators", ()):
+            for row in self._table("creatorTypes", ["creatorTypeID", "creatorType"]):
+                self._roles[row["creatorTypeID"]] = str(row["creatorType"])
+        self._deleted = {row["itemID"] for row in self._table("deletedItems", ["itemID"])}
+
+    def _load_files(self) -> None:
+        keys = {row["itemID"]: str(row.get("key")) for row in self._items.values()}
+        notes = {row["itemID"] for row in self._table("itemNotes", ["itemID"])}
+        self._note_keys = frozenset(keys.get(item, "") for item in notes)
+        for table in ("itemAttachments", "itemNotes", "itemAnnotations"):
+            for row in self._table(table, ["itemID", "parentItemID"]):
+                if row.get("parentItemID") is not None:
+                    self._parents[row["itemID"]] = row["parentItemID"]
+        for row in self._table("itemAttachments", ["itemID", "parentItemID", "path"]):
+            if row["itemID"] not in self._deleted:
+                self._add_file(row, keys.get(row["itemID"], ""), notes)
+
+    def _add_file(self, row: dict[str, Any], key: str, notes: set[Any]) -> None:
+        """Add the name of an attached file, or an image in a note."""
+        path = str(row.get("path") or "")
+        stored = _STORED.fullmatch(path)
+        file = (stored[1] if stored else path).replace("\\", "/").rpartition("/")[2]
+        name = f"{self._place}storage/{key}/{file}"
+        if row.get("parentItemID") not in notes:
+            if file:
+                owner = row.get("parentItemID") or row["itemID"]
+                self._files.setdefault(owner, []).append(values.line(file))
+        elif name in self._source.name_set:
+            self._pictures[key] = name
+
+    def _is_kept(self, item: Any, type_name: str) -> bool:
+        """Return whether neither an item nor what it belongs to is in the trash, and count it."""
+        above, steps = item, 0
+        while above is not None and steps < len(_TYPES):
+            if above in self._deleted:
+                self._tally.omitted(f"deleted {type_name}")
+                return False
+            above, steps = self._parents.get(above), steps + 1
+        self._tally.converted(type_name)
+        return True
+
+    def _count_items(self) -> None:
+        """Count the items that no note is about."""
+        children = {row["itemID"] for row in self._table("itemNotes", ["itemID"])}
+        children |= {row["itemID"] for row in self._table("itemAnnotations", ["itemID"])}
+        files = {row["itemID"] for row in self._table("itemAttachments", ["itemID"])}
+        for item, row in self._items.items():
+            kind = self._types.get(row.get("itemTypeID"), "")
+            if item in children:
+                continue
+            if item in files:
+                self._tally.omitted("attached file")
+            elif item in self._deleted:
+                self._tally.omitted("deleted item")
+            elif item in self._abouts:
+                self._tally.converted(f"item {kind}".strip())
+            else:
+                self._tally.omitted(f"item {kind} without notes".replace("  ", " "))
+
+    def _about(self, item: Any) -> dict[str, Any]:
+        """Return what the header says of the item that a note belongs to."""
+        if item is None:
+            return {}
+        if item not in self._abouts:
+            self._abouts[item] = self._data(item)
+        return self._abouts[item]
+
+    def _data(self, item: Any) -> dict[str, Any]:
+        rows = self._database.rows(_FIELDS, [item])
+        fields = {str(row["fieldName"]): str(row["value"]) for row in rows}
+        for name in fields:
+            count = self._tally.converted if name in _USED_FIELDS else self._tally.omitted
+            count("item field" if name in _USED_FIELDS else f'item field "{name}"')
+        people = self._creators(item)
+        date = fields.get("date", "")
+        about = {
+            "work": fields.get("title", ""),
+            "authors": ", ".join(last for last, _, role in people if role in ("", "author")),
+            "year": date[:4] if date[:4].isdigit() and date[:4] != "0000" else "",
+            "source": fields.get("url", "") or fields.get("DOI", ""),
+            "item_type": self._type(item),
+            "creators": [_person(*person) for person in people],
+            "published": _date(date),
+            "doi": fields.get("DOI", ""),
+            "isbn": fields.get("ISBN", ""),
+            "publication": fields.get("publicationTitle", ""),
+            "publisher": fields.get("publisher", ""),
+            "abstract": values.line(fields.get("abstractNote", "")),
+            "collections": self._names(_COLLECTIONS, item),
+            "files": self._files.get(item, []),
+            "item_tags": self._names(_ITEM_TAGS, item),
+        }
+        return {key: value for key, value in about.items() if value}
+
+    def _type(self, item: Any) -> str:
+        return self._types.get(self._items.get(item, {}).get("itemTypeID"), "")
+
+    def _names(self, query: str, item: Any) -> list[str]:
+        """Return the tags or the collections of an item, if the database has such tables."""
+        if not set(re.findall(r"(?:FROM|JOIN) (\w+)", query)) <= self._database.columns.keys():
+            return []
+        return [values.line(row[0]) for row in self._database.rows(query, [item]) if row[0]]
+
+    def _creators(self, item: Any) -> list[tuple[str, str, str]]:
+        """Return the last name, the first name and the role of each creator of an item."""
+        query = _CREATORS.format(", creatorTypeID" if self._roles else "")
+        return [
+            (
+                values.line(row["lastName"]),
+                values.line(row["firstName"]),
+                self._roles.get(row["creatorTypeID"], "") if self._roles else "",
+            )
+            for row in self._database.rows(query, [item])
+        ]
+
+    def _header(self, row: dict[str, Any], about: dict[str, Any], title: str) -> dict[str, Any]:
+        own = {key: value for key, value in about.items() if key != "item_tags"}
+        tags = [*self._names(_ITEM_TAGS, row["itemID"]), *about.get("item_tags", [])]
+        return {
+            "title": title,
+            "tags": list(dict.fromkeys(map(values.tag, tags))),
+            **own,
+            "library": self._groups.get(row.get("libraryID"), ""),
+            "created": values.parsed_time(row.get("dateAdded")),
+            "modified": values.parsed_time(row.get("dateModified")),
+        }
+
+    def _note(self, row: dict[str, Any]) -> Item:
+        html, images = _without_images(str(row.get("note") or ""))
+        text = html_markdown.markdown(html)
+        for number, key in enumerate(images):
+            is_there = key in self._pictures
+            text = text.replace(
+                f"{_PICTURE}{number};", f"![[import:{self._ref(key)}]]" if is_there else ""
+            )
+            (self._tally.converted if is_there else self._tally.omitted)("image of a note")
+        text = _ADDRESS.sub(self._linked, text)
+        about = self._about(row.get("parentItemID"))
+        title = values.line(row.get("title") or about.get("work") or "Note")
+        citation = _citation(about)
+        return ImportedNote(
+            str(row.get("key")),
+            note_path(title[:80]),
+            f"{text}\n\n{citation}".strip() if citation else text,
+            self._header(row, about, title),
+            (self._ref(str(row.get("key"))),),
+        )
+
+    def _ref(self, key: str) -> str:
+        return values.label(f"{self._place}{key}").replace("\\", "-")
+
+    def _linked(self, match: re.Match[str]) -> str:
+        is_note = match[2] in self._note_keys
+        return f"[[import:{self._ref(match[2])}|{values.label(match[1])}]]" if is_note else match[0]
+
+    def _annotated(self) -> Iterator[Item]:
+        """Yield a note for each item with the annotations of its files, in the order of pages."""
+        rows: dict[Any, list[dict[str, Any]]] = {}
+        for annotation in self._table("itemAnnotations", _ANNOTATION):
+            file = annotation.get("parentItemID")
+            row = {**self._items.get(annotation["itemID"], {}), **annotation}
+            rows.setdefault(self._parents.get(file, file), []).append(row)
+        for item, found in rows.items():
+            kept = [row for row in found if self._is_kept(row["itemID"], _type_of(row))]
+            if kept:
+                place = f"the annotations of {kept[0].get('key')}"
+                yield from records.items_of(place, self._annotations, item, kept)
+
+    def _annotations(self, item: Any, found: list[dict[str, Any]]) -> ImportedNote:
+        about = self._about(item)
+        title = f"Annotations of {about.get('work') or 'a file'}"
+        first = min(found, key=lambda row: row["itemID"])
+        last = max(found, key=lambda row: str(row.get("dateModified")))
+        paragraphs: list[str] = []
+        for row in sorted(found, key=lambda row: str(row.get("sortIndex"))):
+            tags = self._names(_ITEM_TAGS, row["itemID"])
+            paragraphs += _paragraphs(row, [f"#{values.tag(tag)}" for tag in tags])
+        text = "\n\n".join(paragraphs)
+        header = self._header({**first, "dateModified": last.get("dateModified")}, about, title)
+        return ImportedNote(
+            f"annotations-{first.get('key')}",
+            note_path(title[:100]),
+            f"{text}\n\n{_citation(about)}".strip(),
+            header,
+            tuple(self._ref(str(row.get("key"))) for row in found),
+        )
+
+
+def _type_of(annotation: dict[str, Any]) -> str:
+    return f"annotation {_TYPES.get(annotation.get('type', 1), 'of another type')}"
+
+
+def _paragraphs(row: dict[str, Any], tags: list[str]) -> list[str]:
+    """Return an annotation as a quote with its page and color, and its comment."""
+    quoted = _escaped(" ".join(str(row.get("text") or "").split()))
+    comment = _escaped(str(row.get("comment") or ""))
+    color = str(row.get("color") or "").lower()
+    page = f" (p. {row['pageLabel']})" if row.get("pageLabel") else ""
+    about = page + (f", {_COLORS.get(color, color)}" if color else "")
+    about += f", {values.line(row['authorName'])}" if row.get("authorName") else ""
+    about = " ".join([about, *tags]).rstrip()
+    if quoted:
+        return [f"> {quoted}{about}", *([comment] if comment else [])]
+    kind = _TYPES.get(row.get("type", 0), "note")
+    return [f"{comment or kind}{about}"]
+
+
+def _escaped(text: str) -> str:
+    """Return the text of an annotation, which is plain but for a few tags, as markdown."""
+    parts = _TAG.split(text.replace(outlines.PLACE, ""))
+    made = plain_text.escaped(outlines.PLACE.join(parts[::2])).split(outlines.PLACE)
+    written = [_MARKS.get(tag.strip("</>"), tag) for tag in parts[1::2]]
+    return "".join(part for pair in zip(made, [*written, ""], strict=False) for part in pair)
+
+
+def _without_images(html: str) -> tuple[str, list[str]]:
+    """Return HTML with marks in place of the images of a note, and the keys of these."""
+    keys: list[str] = []
+
+    def mark(match: re.Match[str]) -> str:
+        keys.append(match[1])
+        return f"{_PICTURE}{len(keys) - 1};"
+
+    return _IMAGE.sub(mark, html.replace(_PICTURE, "")), keys
+
+
+def _person(last: str, first: str, role: str) -> str:
+    name = f"{first} {last}".strip()
+    return f"{name} ({role})" if role and role != "author" else name
+
+
+def _date(text: str) -> str:
+    """Return the date of an item, which begins with a day, in which a missing part is zero."""
+    return text[:10].removesuffix("-00").removesuffix("-00").removesuffix("0000")
+
+
+def _citation(about: dict[str, Any]) -> str:
     parts = (about.get("authors"), about.get("work"), about.get("year"))
     return ", ".join(part for part in parts if part)
-
-
-def _note(database: SourceDatabase, row: dict[str, Any]) -> Item:
-    text = html_markdown.markdown(str(row["note"] or ""))
-    about = _about(database, row["parent"])
-    title = " ".join(str(row["title"] or about.get("work") or "Note").split())
-    tags = [values.tag(tag["name"]) for tag in database.rows(_ITEM_TAGS, [row["itemID"]])]
-    citation = _citation(about)
-    return ImportedNote(
-        str(row["key"]),
-        note_path(title[:80]),
-        f"{text}\n\n{citation}".strip() if citation else text,
-        {"title": title, "tags": tags, **about, **_times(row)},
-    )
-
-
-def _times(row: dict[str, Any]) -> dict[str, str]:
-    return {
-        "created": values.parsed_time(row["dateAdded"]),
-        "modified": values.parsed_time(row["dateModified"]),
-    }
-
-
-def _annotated(database: SourceDatabase) -> Iterator[Item]:
-    """Yield a note for each item with the annotations of its files, in the order of the pages."""
-    rows: dict[Any, list[dict[str, Any]]] = {}
-    for row in database.rows(_ANNOTATIONS):
-        rows.setdefault(row["parent"], []).append(dict(row))
-    for item, found in rows.items():
-        place = f"the annotations of {found[0]['key']}"
-        yield from records.items_of(place, _annotations, database, item, found)
-
-
-def _annotations(database: SourceDatabase, item: Any, found: list[dict[str, Any]]) -> ImportedNote:
-    about = _about(database, item)
-    title = f"Annotations of {about.get('work') or 'a file'}"
-    lines = []
-    for row in found:
-        quoted = " ".join(str(row["text"] or "").split())
-        comment = " ".join(str(row["comment"] or "").split())
-        page = f" (p. {row['pageLabel']})" if row["pageLabel"] else ""
-        lines.append(f"> {quoted}{page}" if quoted else f"{comment}{page}")
-        lines += [comment] if quoted and comment else []
-    text = "\n\n".join(lines)
-    return ImportedNote(
-        f"annotations-{found[0]['key']}",
-        note_path(title[:100]),
-        f"{text}\n\n{_citation(about)}".strip(),
-        {"title": title, **about, **_times(found[-1])},
-    )

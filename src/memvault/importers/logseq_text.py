@@ -1,0 +1,572 @@
+"""Logseq's blocks as markdown: tasks, properties, references, macros and drawers.
+
+A block is an item of a list; the lines below it, indented by two spaces more than its mark, belong
+to it (Logseq 0.10, docs.logseq.com; markdown as read by its parser mldoc).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
+from typing import NamedTuple
+from urllib.parse import quote, unquote
+
+from memvault.importers import outlines, values
+from memvault.importers.outlines import ReferredBlock
+from memvault.importers.tally import Tally
+from memvault.lazy_pattern import lazy_pattern
+from memvault.vault import markdown
+
+PROPERTY = lazy_pattern(r"[ \t]*+([^\s:`\[\](){}#\"|]{1,60})::(?:[ \t]+(.*))?")
+_BULLET = lazy_pattern(r"([ \t]*)-(?:[ \t](.*)|)\Z", re.DOTALL)
+_FENCE = lazy_pattern(r"[ \t]*+(?:- )?[ \t]*+(`{3,}+(?=[^`]*\Z)|~{3,}+)")
+_TASK = lazy_pattern(
+    r"(#{1,6} )?(TODO|LATER|NOW|DOING|WAITING|WAIT|IN-PROGRESS|STARTED|DONE|CANCELED|CANCELLED)"
+    r"(?:[ \t]+|\Z)(?:\[#([A-C])\][ \t]*)?"
+)
+_MARKS = {"DONE": "x", "CANCELED": "-", "CANCELLED": "-"} | dict.fromkeys(
+    ("DOING", "IN-PROGRESS", "STARTED"), "/"
+)
+_PRIORITIES = {"A": "⏫", "B": "🔼", "C": "🔽"}
+_DAY = lazy_pattern(
+    r"(SCHEDULED|DEADLINE):[ \t]*<(\d{4}-\d\d-\d\d)([^<>\n]{0,60})>[ \t]*", re.IGNORECASE
+)
+_CLOCK = lazy_pattern(r"\b\d?\d:\d\d(?:-\d?\d:\d\d)?\b")
+_REPEAT = lazy_pattern(r"(\.\+|\+\+|\+)(\d{1,4})([hdwmy])")
+_UNITS = {"h": "hour", "d": "day", "w": "week", "m": "month", "y": "year"}
+_HEADING = lazy_pattern(r"#{1,6} |```|~~~")
+_BEGIN = lazy_pattern(r"[ \t]*+#\+begin_(\w{1,30})[ \t]*+(.*)", re.IGNORECASE)
+_DRAWER = lazy_pattern(r"[ \t]*+:(LOGBOOK|PROPERTIES):[ \t]*+", re.IGNORECASE)
+_DRAWER_PROPERTY = lazy_pattern(r"[ \t]*+:([\w-]{1,60}):[ \t]*+(.*)")
+_CELL_LINK = lazy_pattern(r"(\[\[(?:import:)?[^\[\]|\n]+)\|")
+_CODE = {"src": "", "example": "", "export": "", "query": "clojure"}
+_ID = r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}"
+_TOKEN = lazy_pattern(
+    r"(?P<macro>\{\{)|(?P<image>!)?\[(?!\[)(?P<label>(?:[^\[\]\n]|\[[^\[\]\n]{0,99}\]){0,500}+)\]\("
+    r"|\(\((?P<ref>" + _ID + r")\)\)|#?\[\[|\^\^(?P<marked>[^^\n\x00]{1,500}+)\^\^"
+)
+_REF_TARGET = lazy_pattern(r"\(\((" + _ID + r")\)\)\)")
+_PAGE_TARGET = lazy_pattern(r"\[\[([^\[\]\n]{1,300})\]\]\)")
+_TARGET = lazy_pattern(r"((?:[^()\n]|\([^()\n]{0,200}\)){1,1000}+)\)(\{:[^{}\n]{0,200}\})?")
+_WIDTH = lazy_pattern(r":width[ ,]+(\d{1,5})")
+_ASSET = lazy_pattern(r"(?:\.\./|\./|/|assets://)*assets/(.+)")
+_MACRO = lazy_pattern(r"\{\{[ \t]*([\w-]{1,40})(?:[ :](.*))?\}\}", re.DOTALL)
+_EMBED = lazy_pattern(r"\(\((" + _ID + r")\)\)|\[\[(.+)\]\]")
+_MEDIA = {
+    "video": "",
+    "audio": "",
+    "img": "",
+    "youtube": "https://www.youtube.com/watch?v=",
+    "vimeo": "https://vimeo.com/",
+    "bilibili": "https://www.bilibili.com/video/",
+    "tweet": "https://twitter.com/i/status/",
+    "twitter": "https://twitter.com/i/status/",
+}
+_USED = frozenset(
+    (
+        *("id", "collapsed", "heading", "logseq.order-list-type"),
+        *("ls-type", "hl-page", "hl-color", "hl-type", "hl-stamp"),
+    )
+)
+"""Properties of a block that are converted, or that mean nothing outside of Logseq."""
+_PROGRAM = ("logseq.", "hl-", "ls-", "card-", "query-", "template")
+_PROGRAM_NAMES = frozenset(("background-color", "created-at", "updated-at", "public", "icon"))
+_TIMES = frozenset("todo doing now later done waiting created_at updated_at".split())
+"""Properties of a block that are Logseq's own if they are a time in milliseconds."""
+_BEGINNINGS = ("```", "~~~", "#+")
+"""How the first line of code or of a quote begins, which says nothing of the block."""
+_MAX_NUMBER = 99
+"""A longer number would need a deeper indentation than a tab."""
+
+
+class LogseqContext(NamedTuple):
+    """What converting a page needs of its graph.
+
+    ``ref`` is the id of the note, ``to_root`` the relative path from its folder to the graph's,
+    ``blocks`` are the blocks by their ids. ``page_link`` returns a link to the page with a name,
+    with a label if that is not empty. ``asset_names`` are the files in the folder for assets.
+    """
+
+    ref: str
+    to_root: str
+    blocks: Mapping[str, ReferredBlock]
+    page_link: Callable[[str, str], str]
+    asset_names: frozenset[str]
+    tally: Tally
+
+
+class _LogseqBlock:
+    """A block: its depth, whether it has a mark, its lines without indentation."""
+
+    def __init__(self, lead: int, depth: int, is_item: bool, line: str) -> None:
+        self.lead = lead
+        self.depth = depth
+        self.is_item = is_item
+        self.lines = [line]
+        self.is_code = [False]
+        self._missing: set[str] = set()
+
+    def position(self, start: int, wanted: str) -> int:
+        """Return the number of the next line with a text, ignoring case; -1 if there is none."""
+        if wanted not in self._missing:
+            for number in range(start + 1, len(self.lines)):
+                if self.lines[number].strip().lower() == wanted:
+                    return number
+            self._missing.add(wanted)
+        return -1
+
+
+def first_lines(text: str) -> Iterator[tuple[str, str]]:
+    """Yield the id and the first line of each block that has an id."""
+    if "id:: " not in text:
+        return
+    first = key = ""
+    for line in text.splitlines():
+        bare = line.strip()
+        if bare.startswith("- "):
+            bare = bare[2:].strip()
+            first = key = ""
+        if bare.startswith("id:: "):
+            key = bare[len("id:: ") :].strip()
+        elif not first or first.startswith(_BEGINNINGS):
+            first = first if PROPERTY.fullmatch(bare) else bare
+        if key and first and not first.startswith(_BEGINNINGS):
+            yield key, first
+            key = ""
+
+
+def page_properties(text: str) -> tuple[dict[str, str], str]:
+    """Return the properties of a page, which are its first block, and the rest of its text."""
+    text = text.replace("\r\n", "\n")
+    lines = text.split("\n")
+    found: dict[str, str] = {}
+    number = 0
+    while number < len(lines):
+        line = lines[number]
+        is_first = number == 0
+        bare = line.lstrip()[2:] if is_first and line.lstrip().startswith("- ") else line
+        match = PROPERTY.fullmatch(bare.rstrip())
+        if match is None:
+            break
+        found[match[1].lower()] = (match[2] or "").strip()
+        number += 1
+    following = lines[number] if number < len(lines) else ""
+    is_own_block = not following.strip() or _BULLET.match(following) or not lines[0].startswith("-")
+    if not found or not is_own_block:
+        return {}, text
+    return found, "\n".join(lines[number:])
+
+
+def converted(text: str, context: LogseqContext) -> str:
+    """Return the text of a page, without its properties, as markdown."""
+    lines: list[str] = []
+    numbers: dict[int, int] = {}
+    for block in _blocks(text):
+        context.tally.converted("block")
+        is_numbered, made = _lines(block, context)
+        if not block.is_item:
+            numbers.clear()
+            lines += made
+            continue
+        for depth in [depth for depth in numbers if depth > block.depth]:
+            del numbers[depth]
+        mark = "-"
+        if is_numbered:
+            number = numbers[block.depth] = numbers.get(block.depth, 0) + 1
+            mark = f"{min(number, _MAX_NUMBER)}."
+        else:
+            numbers.pop(block.depth, None)
+        indent = "\t" * block.depth
+        lines.append(f"{indent}{mark} {made[0]}".rstrip() if made else f"{indent}{mark}")
+        rest = indent + " " * (len(mark) + 1)
+        lines += [f"{rest}{line}" if line else "" for line in made[1:]]
+    return "\n".join(lines)
+
+
+def _blocks(text: str) -> Iterator[_LogseqBlock]:
+    """Yield the blocks of a page in their order."""
+    block: _LogseqBlock | None = None
+    leads: list[int] = []
+    for line, is_inside, is_code in _lines_with_code(text):
+        item = None if is_inside else _BULLET.match(line)
+        if item is not None:
+            lead = _width(item[1])
+            while leads and leads[-1] >= lead:
+                leads.pop()
+            if block is not None:
+                yield block
+            block = _LogseqBlock(lead, len(leads), True, item[2] or "")
+            leads.append(lead)
+        elif block is None or (block.is_item and not is_inside and _is_outside(line, block)):
+            if block is not None:
+                yield block
+            leads.clear()
+            block = _LogseqBlock(0, 0, False, line)
+        else:
+            block.lines.append(_dedented(line, block.lead + 2) if block.is_item else line)
+            block.is_code.append(is_code)
+    if block is not None:
+        yield block
+
+
+def _lines_with_code(text: str) -> Iterator[tuple[str, bool, bool]]:
+    """Yield each line, whether it is within a quote or code or ends it, and whether it is code."""
+    lines = text.split("\n")
+    unclosed: set[str] = set()
+    fence = quote = ""
+    for number, line in enumerate(lines):
+        yield line, bool(fence or quote), bool(fence)
+        begun, is_code = ("", False) if fence else _begun(line)
+        if fence:
+            fence = "" if _closes(line, fence) else fence
+        elif quote and _closes(line, quote):
+            quote = ""
+        elif begun and begun not in unclosed and (is_code or not quote):
+            if not any(_closes(later, begun) for later in islice(lines, number + 1, None)):
+                unclosed.add(begun)
+            elif is_code:
+                fence = begun
+            else:
+                quote = begun
+
+
+def _is_outside(line: str, block: _LogseqBlock) -> bool:
+    """Return whether a line without a mark is text below a list, not a part of its last item."""
+    is_flush = bool(line.strip()) and _width(line[: len(line) - len(line.lstrip())]) <= block.lead
+    return is_flush and (not block.lines[-1].strip() or _HEADING.match(line) is not None)
+
+
+def _begun(line: str) -> tuple[str, bool]:
+    """Return how the code or quote ends that begins with a line, and whether it is code."""
+    match = _FENCE.match(line)
+    if match is not None:
+        return match[1], True
+    begun = _BEGIN.match(line.lstrip().removeprefix("- ")) if "#+" in line else None
+    return (f"#+end_{begun[1].lower()}", begun[1].lower() in _CODE) if begun else ("", False)
+
+
+def _closes(line: str, fence: str) -> bool:
+    bare = line.strip()
+    if fence.startswith("#"):
+        return bare.lower() == fence
+    return len(bare) >= len(fence) and not bare.strip(fence[0])
+
+
+def _width(blanks: str) -> int:
+    return len(blanks.expandtabs(4))
+
+
+def _dedented(line: str, width: int) -> str:
+    """Return a line with at most so many columns of its indentation removed."""
+    done = 0
+    for place, char in enumerate(line):
+        if done >= width or char not in " \t":
+            return line[place:]
+        done += 4 - done % 4 if char == "\t" else 1
+    return ""
+
+
+def _lines(block: _LogseqBlock, context: LogseqContext) -> tuple[bool, list[str]]:
+    """Return whether a block is an item of a numbered list, and its lines as markdown."""
+    properties = _without_drawers(block, context)
+    out: list[str] = []
+    plain: list[str] = []
+    due: list[re.Match[str]] = []
+    number = 0
+    while number < len(block.lines):
+        line, is_code = block.lines[number], block.is_code[number]
+        begun = None if is_code else _BEGIN.match(line)
+        end = block.position(number, f"#+end_{begun[1].lower()}") if begun else -1
+        if begun is not None and end > 0:
+            out += _inline(plain, context)
+            out += _special(begun, block, number + 1, end, context)
+            number = end
+            after = "".join(block.lines[end + 1 : end + 2])
+            is_quote = bool(out) and out[-1].startswith(">")
+            if is_quote and after.strip() and not PROPERTY.fullmatch(after):
+                out.append("")  # else the text below would be part of the quote
+        elif is_code:
+            out += [*_inline(plain, context), line]
+        elif (found := PROPERTY.fullmatch(line)) is not None:
+            name, value = found[1].lower(), (found[2] or "").strip()
+            properties[name] = value
+            if not _is_of_program(name, value, context):
+                plain.append(line)
+        else:
+            left = _without_days(line, due)
+            if left.strip() or not line.strip():
+                plain.append(left)
+        number += 1
+    return _finished(block, out + _inline(plain, context), properties, due, context)
+
+
+def _without_days(line: str, due: list[re.Match[str]]) -> str:
+    """Remove the days of a task from a line, and collect them."""
+    if "<" not in line or _DAY.search(line) is None:
+        return line
+    pieces: list[str] = []
+    done = 0
+    for match in _DAY.finditer(outlines.without_code(line)):
+        due.append(match)
+        pieces.append(line[done : match.start()])
+        done = match.end()
+    return "".join([*pieces, line[done:]])
+
+
+def _finished(
+    block: _LogseqBlock,
+    lines: list[str],
+    properties: Mapping[str, str],
+    due: list[re.Match[str]],
+    context: LogseqContext,
+) -> tuple[bool, list[str]]:
+    """Return the lines of a block with its task, its days, its heading and its annotation."""
+    lines = lines or [""]
+    first = lines[0]
+    task = _TASK.match(first) if block.is_item and not block.is_code[0] else None
+    priority = ""
+    if task is not None:
+        context.tally.converted("task")
+        first = f"[{_MARKS.get(task[2], ' ')}] {first[task.end() :]}"
+        priority = _PRIORITIES[task[3]] if task[3] else ""
+    for one in due:
+        context.tally.converted(one[1].lower())
+    lines[0] = " ".join(part for part in [first.rstrip(), *_days(due, priority)] if part)
+    heading = properties.get("heading", "")
+    if heading and heading != "false" and not lines[0].startswith("#") and task is None:
+        level = int(heading) if heading.isdecimal() else block.depth + 1
+        lines[0] = f"{'#' * min(level, 6)} {lines[0]}"
+    if properties.get("ls-type") == "annotation":
+        context.tally.converted("highlight")
+        lines[0] = _highlight(lines[0], properties, context)
+    return properties.get("logseq.order-list-type") == "number", lines
+
+
+def _highlight(text: str, properties: Mapping[str, str], context: LogseqContext) -> str:
+    """Return a highlight of a PDF file with its page and its color."""
+    page, key = properties.get("hl-page", ""), properties.get("id", "")
+    if properties.get("hl-type") == "area":
+        begin = f"{page}_{key}_"
+        picture = next(
+            (n for n in context.asset_names if n.rpartition("/")[2].startswith(begin)), ""
+        )
+        text = f"![]({context.to_root}{quote(picture)})" if picture and key else text
+    about = ", ".join(filter(None, [f"p. {page}" if page else "", properties.get("hl-color", "")]))
+    return f"{text} ({about})" if about else text
+
+
+def _days(due: list[re.Match[str]], priority: str) -> list[str]:
+    """Return the days of a task as memvault and Obsidian's tasks have them."""
+    found: dict[str, str] = {}
+    times, repeats = [], []
+    for match in due:
+        found.setdefault(match[1].upper(), match[2])
+        times += [one[0] for one in _CLOCK.finditer(match[3])]
+        for repeat in _REPEAT.finditer(match[3]):
+            unit, count = _UNITS[repeat[3]], int(repeat[2])
+            every = f"every {unit}" if count == 1 else f"every {count} {unit}s"
+            repeats.append(f"🔁 {every}" + (" when done" if repeat[1] == ".+" else ""))
+    deadline = found.get("DEADLINE")
+    scheduled = found.get("SCHEDULED")
+    days = [f"⏳ {scheduled}"] if deadline and scheduled else []
+    days += [f"📅 {day}"] if (day := deadline or scheduled) else []
+    return [*times[:1], priority, *repeats[:1], *days]
+
+
+def _is_of_program(name: str, value: str, context: LogseqContext) -> bool:
+    """Return whether a property of a block is Logseq's own, and count it."""
+    if name in _USED:
+        return True
+    is_time = name in _TIMES and len(value) == len("1609232063516") and value.isdecimal()
+    is_own = name in _PROGRAM_NAMES or name.startswith(_PROGRAM) or is_time
+    count = context.tally.omitted if is_own else context.tally.converted
+    count(f'block property "{name}"' if is_own else "block property")
+    return is_own
+
+
+def _without_drawers(block: _LogseqBlock, context: LogseqContext) -> dict[str, str]:
+    """Remove the drawers of a block; return the properties in them."""
+    found: dict[str, str] = {}
+    lines: list[str] = []
+    is_code: list[bool] = []
+    number = 0
+    while number < len(block.lines):
+        drawer = None if block.is_code[number] else _DRAWER.fullmatch(block.lines[number])
+        end = block.position(number, ":end:") if drawer else -1
+        if drawer is None or end < 0:
+            lines.append(block.lines[number])
+            is_code.append(block.is_code[number])
+            number += 1
+            continue
+        if drawer[1].upper() == "LOGBOOK":
+            context.tally.omitted("logbook")
+        else:
+            for line in block.lines[number + 1 : end]:
+                if (one := _DRAWER_PROPERTY.fullmatch(line)) is not None:
+                    found[one[1].lower()] = one[2].strip()
+                    _is_of_program(one[1].lower(), found[one[1].lower()], context)
+        number = end + 1
+    block.lines, block.is_code = lines or [""], is_code or [False]
+    return found
+
+
+def _special(
+    begun: re.Match[str], block: _LogseqBlock, start: int, end: int, context: LogseqContext
+) -> list[str]:
+    """Return the lines of a quote, a callout or code that is written as in Org."""
+    name, lines = begun[1].lower(), block.lines[start:end]
+    if name in _CODE:
+        context.tally.converted(f"block {name}")
+        if name == "query":
+            context.tally.omitted("query")
+        longest = max((len(run) for run in re.findall("`+", "\n".join(lines))), default=0)
+        fence = "`" * max(3, longest + 1)
+        language = _CODE[name] or begun[2].split(" ")[0]
+        return [f"{fence}{language}", *lines, fence]
+    made: list[str] = []
+    plain: list[str] = []
+    for line, is_code in zip(lines, block.is_code[start:end], strict=True):
+        if is_code:
+            made += [*_inline(plain, context), line]
+        else:
+            plain.append(line)
+    made += _inline(plain, context)
+    context.tally.converted(f"block {name}")
+    if name == "center":
+        return made
+    if name == "comment":
+        return ["%%", *made, "%%"]
+    quoted = [f"> {line}".rstrip() for line in made]
+    return quoted if name in ("quote", "verse") else [f"> [!{name}]", *quoted]
+
+
+def _inline(lines: list[str], context: LogseqContext) -> list[str]:
+    """Return lines with references, links and macros as markdown; the list is emptied."""
+    text = "\n".join(lines)
+    has_text = bool(lines)
+    lines.clear()
+    if "[" in text or "((" in text or "{{" in text or "^^" in text:
+        text = outlines.converted(text, _TOKEN, _LogseqInline(context))
+    made = text.split("\n") if has_text else []
+    return [_CELL_LINK.sub(r"\1\\|", line) if line.startswith("|") else line for line in made]
+
+
+class _LogseqInline:
+    """Converts the markup within a block."""
+
+    def __init__(self, context: LogseqContext, is_quoted: bool = False) -> None:
+        self._context = context
+        self._is_quoted = is_quoted
+
+    def __call__(
+        self, match: re.Match[str], text: str, ends: dict[int, int]
+    ) -> tuple[str, int] | None:
+        if match["macro"]:
+            return self._macro(match, text, ends)
+        if match["ref"]:
+            return self._reference(match["ref"], match[0]), match.end()
+        if match["label"] is not None:
+            return self._link(match, text)
+        if match["marked"]:
+            return f"=={match['marked']}==", match.end()
+        is_tag = match[0].startswith("#")
+        start = match.start() + is_tag
+        end = ends.get(start)
+        if end is None or "\n" in text[start:end]:
+            return None
+        self._context.tally.converted("page reference")
+        name = text[start + 2 : end - 2]
+        return self._tag(name) if is_tag else self._context.page_link(name, ""), end
+
+    def _tag(self, name: str) -> str:
+        tag = f"#{values.tag(name)}"
+        found = markdown.tags(tag)
+        is_whole = bool(found) and found[0][0] == tag
+        return tag if is_whole else self._context.page_link(name, "")
+
+    def _reference(self, key: str, written: str) -> str:
+        """Return the text of a block that is referred to, and a link to its page."""
+        target = self._context.blocks.get(key)
+        if target is None:
+            self._context.tally.omitted("reference to a missing block")
+            return written
+        if self._is_quoted:
+            return f"“{target.text}”"
+        self._context.tally.converted("block reference")
+        shown = outlines.converted(_shown(target.text), _TOKEN, _LogseqInline(self._context, True))
+        is_here = target.ref == self._context.ref
+        return f"“{shown}”" if is_here else f"“{shown}” ([[import:{target.ref}]])"
+
+    def _link(self, match: re.Match[str], text: str) -> tuple[str, int] | None:
+        label = text[match.start("label") : match.end("label")]
+        block = _REF_TARGET.match(text, match.end())
+        if block is not None:
+            self._context.tally.converted("block reference")
+            target = self._context.blocks.get(block[1])
+            is_link = target is not None and target.ref != self._context.ref and label.strip()
+            shown = f"[[import:{target.ref}|{_label(label)}]]" if target and is_link else label
+            return shown, block.end()
+        page = _PAGE_TARGET.match(text, match.end())
+        if page is not None:
+            self._context.tally.converted("page reference")
+            return self._context.page_link(page[1], _label(label)), page.end()
+        target_found = _TARGET.match(text, match.end())
+        if target_found is None:
+            return None
+        path, size = target_found[1].strip(), target_found[2] or ""
+        asset = _ASSET.fullmatch(path)
+        if asset is not None:
+            path = (
+                self._context.to_root + "assets/" + quote(unquote(asset[1]), "/!$&'*+,;=:@()-._~")
+            )
+        elif not size:
+            return None
+        width = _WIDTH.search(size)
+        label = f"{label}|{width[1]}" if width and match["image"] else label
+        return f"{match['image'] or ''}[{label}]({path})", target_found.end()
+
+    def _macro(
+        self, match: re.Match[str], text: str, ends: dict[int, int]
+    ) -> tuple[str, int] | None:
+        end = ends.get(match.start())
+        found = _MACRO.fullmatch(text, match.start(), end) if end else None
+        if found is None or end is None:
+            return None
+        name, argument = found[1].lower(), (found[2] or "").strip()
+        written = self._of_macro(name, argument)
+        if written:
+            self._context.tally.converted(name)
+            return written, end
+        self._context.tally.omitted(name if name in ("query", "renderer") else f'macro "{name}"')
+        return _as_code(text[match.start() : end]), end
+
+    def _of_macro(self, name: str, argument: str) -> str:
+        """Return the markdown of a macro; empty if there is none."""
+        embed = _EMBED.fullmatch(argument) if name == "embed" else None
+        if embed is not None:
+            if embed[1]:
+                return self._reference(embed[1], argument)
+            return f"!{self._context.page_link(embed[2], '')}"
+        if name in _MEDIA and argument and not argument.startswith("$"):
+            bare = argument.strip("\"'<> ")
+            address = bare if "://" in bare else f"{_MEDIA[name]}{bare}" if _MEDIA[name] else ""
+            return f"![]({address})" if name == "img" and address else address
+        return argument.partition("\\\\")[0].strip() if name == "cloze" else ""
+
+
+def _label(text: str) -> str:
+    """Return a text as the label of a link between notes."""
+    return " ".join(values.label(text.replace("[[", "").replace("]]", "")).split())
+
+
+def _shown(text: str) -> str:
+    """Return the text of a block without the marks of its task."""
+    task = _TASK.match(text)
+    return text[task.end() :] if task else text.lstrip("# ")
+
+
+def _as_code(text: str) -> str:
+    """Return a text as a code span of one line."""
+    bare = " ".join(text.split())
+    return f"`{bare}`" if "`" not in bare else f"`` {bare} ``"

@@ -1,0 +1,197 @@
+"""Text of outliners: names of days, code spans, and markup with nested brackets."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import date
+from typing import NamedTuple
+
+from memvault.lazy_pattern import lazy_pattern
+
+_MONTHS = (
+    "January February March April May June July August September October November December"
+).split()
+_WEEKDAYS = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split()
+_FORMAT = lazy_pattern(r"'[^']*'|yyyy|yy|M{1,4}|do|d{1,2}|E{1,4}|.", re.DOTALL)
+_MAX_FORMAT = 60
+_DAY = {
+    "yyyy": r"(?P<y>\d{4})",
+    "MMMM": r"(?P<name>[^\W\d_]{3,9})",
+    "MMM": r"(?P<name>[^\W\d_]{3,9})",
+    "MM": r"(?P<m>\d\d)",
+    "M": r"(?P<m>\d{1,2})",
+    "do": r"(?P<d>\d{1,2})(?:st|nd|rd|th)",
+    "dd": r"(?P<d>\d\d)",
+    "d": r"(?P<d>\d{1,2})",
+    "yy": r"\d\d",
+}
+_TICKS = lazy_pattern(r"`++")
+_BRACKET = lazy_pattern(r"\[\[|\]\]|[{}]")
+_INNER = lazy_pattern(r"\[\[([^\[\]]+)\]\]")
+_CLOSING = {"[[": "]]", "{": "}"}
+_MASK = "\x00"
+PLACE = "\ue000"
+"""Stands for converted markup while the text around it is escaped."""
+
+
+class ReferredBlock(NamedTuple):
+    """A block that others refer to: the id of its note, and the beginning of its text."""
+
+    ref: str
+    text: str
+
+
+class DayFormat:
+    """A format of days as in Java and Clojure, such as ``MMM do, yyyy``."""
+
+    def __init__(self, form: str) -> None:
+        self._parts = [match[0] for match in _FORMAT.finditer(form[:_MAX_FORMAT])]
+        self._pattern: re.Pattern[str] | None = None
+
+    def written(self, day: date) -> str:
+        """Return a day in this format."""
+        return "".join(_written(part, day) for part in self._parts)
+
+    def parsed(self, text: str) -> date | None:
+        """Return the day of a text in this format."""
+        if self._pattern is None:
+            self._pattern = _compiled(self._parts)
+        found = self._pattern.fullmatch(text.strip())
+        groups = found.groupdict() if found else {}
+        month = groups.get("m") or _month(groups.get("name") or "")
+        try:
+            return date(int(groups["y"]), int(month), int(groups["d"]))
+        except (KeyError, ValueError):
+            return None
+
+
+def _written(part: str, day: date) -> str:
+    ordinal = "th" if 10 < day.day < 14 else {1: "st", 2: "nd", 3: "rd"}.get(day.day % 10, "th")
+    month, weekday = _MONTHS[day.month - 1], _WEEKDAYS[day.weekday()]
+    known = {
+        "yyyy": f"{day.year:04}",
+        "yy": f"{day.year % 100:02}",
+        "MMMM": month,
+        "MMM": month[:3],
+        "MM": f"{day.month:02}",
+        "M": str(day.month),
+        "do": f"{day.day}{ordinal}",
+        "dd": f"{day.day:02}",
+        "d": str(day.day),
+        "EEEE": weekday,
+        "EEE": weekday[:3],
+        "EE": weekday[:3],
+        "E": weekday[:3],
+    }
+    return known.get(part, part.strip("'"))
+
+
+def _compiled(parts: list[str]) -> re.Pattern[str]:
+    written: list[str] = []
+    for part in parts:
+        pattern = r"[^\W\d_]+\.?" if part.startswith("E") else _DAY.get(part)
+        pattern = re.escape(part.strip("'")) if pattern is None else pattern
+        written.append(re.sub(r"\?P<\w+>", "?:", pattern) if pattern in written else pattern)
+    try:
+        return re.compile("".join(written), re.IGNORECASE)
+    except re.error:  # two forms of the month, say
+        return re.compile(r"(?!)")
+
+
+def _month(name: str) -> str:
+    for number, month in enumerate(_MONTHS, 1):
+        if name.casefold() in (month.casefold(), month[:3].casefold()):
+            return str(number)
+    return ""
+
+
+def code_spans(text: str) -> list[tuple[int, int]]:
+    """Return the positions of the code spans in a text without code blocks."""
+    runs = list(_TICKS.finditer(text))
+    following: dict[int, int] = {}
+    closing: list[int | None] = [None] * len(runs)
+    for number in range(len(runs) - 1, -1, -1):
+        length = len(runs[number][0])
+        closing[number] = following.get(length)
+        following[length] = number
+    spans: list[tuple[int, int]] = []
+    number = 0
+    while number < len(runs):
+        last = closing[number]
+        if last is None:
+            number += 1
+        else:
+            spans.append((runs[number].start(), runs[last].end()))
+            number = last + 1
+    return spans
+
+
+def without_code(text: str) -> str:
+    """Return a text of the same length in which code spans are null characters."""
+    if "`" not in text:
+        return text
+    pieces: list[str] = []
+    done = 0
+    for start, end in code_spans(text):
+        pieces += (text[done:start], _MASK * (end - start))
+        done = end
+    return "".join([*pieces, text[done:]])
+
+
+def brackets(text: str) -> dict[int, int]:
+    """Return the end of each balanced ``[[…]]`` and ``{…}`` by its start."""
+    found: dict[int, int] = {}
+    if "[[" not in text and "{" not in text:
+        return found
+    opened: dict[str, list[int]] = {"]]": [], "}": []}
+    for match in _BRACKET.finditer(text):
+        sign = match[0]
+        if sign in _CLOSING:
+            opened[_CLOSING[sign]].append(match.start())
+        elif opened[sign]:
+            found[opened[sign].pop()] = match.end()
+    return found
+
+
+def within(name: str, link: Callable[[str], str]) -> str:
+    """Return the name of a missing page with links to the pages whose names are in it."""
+    return _INNER.sub(lambda match: link(match[1]), name)
+
+
+def day_link(day: date, shown: str) -> str:
+    """Return a link to the daily note of a day, which may be written later."""
+    name = day.isoformat()
+    return f"[[{name}]]" if shown == name else f"[[{name}|{shown}]]"
+
+
+Convert = Callable[[re.Match[str], str, dict[int, int]], "tuple[str, int] | None"]
+"""Returns the markdown of markup that begins at a match, and where the markup ends."""
+
+
+def converted(
+    text: str, token: re.Pattern[str], convert: Convert, plain: Callable[[str], str] = str
+) -> str:
+    """Return a text in which markup outside code spans is converted.
+
+    ``token`` matches where markup may begin. The rest of the text goes to ``plain`` as one text, in
+    which a character for private use stands for each part that is converted.
+    """
+    masked = without_code(text)
+    ends = brackets(masked)
+    pieces: list[str] = []
+    made: list[str] = []
+    done = position = 0
+    while (match := token.search(masked, position)) is not None:
+        result = convert(match, text, ends)
+        if result is None:
+            position = max(match.start() + 1, position + 1)
+            continue
+        pieces.append(text[done : match.start()])
+        made.append(result[0])
+        done = position = max(result[1], match.start() + 1)
+    pieces.append(text[done:])
+    if plain is str:
+        return "".join(part for pair in zip(pieces, [*made, ""], strict=True) for part in pair)
+    parts = plain(PLACE.join(piece.replace(PLACE, "") for piece in pieces)).split(PLACE)
+    return "".join(part for pair in zip(parts, [*made, ""], strict=False) for part in pair)

@@ -1,0 +1,314 @@
+"""Strings of Roam Research's blocks as markdown.
+
+Roam's own markup is converted, code stays as it is, and all else is escaped, as Roam shows it as
+plain text: a single asterisk, a number sign and a hyphen at the beginning of a line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from memvault.importers import outlines, plain_text, values
+from memvault.importers.outlines import ReferredBlock
+from memvault.importers.tally import Tally
+from memvault.lazy_pattern import lazy_pattern
+from memvault.vault import markdown
+
+UID = r"[\w-]{9,12}"
+_TOKEN = lazy_pattern(
+    r"(?P<macro>\{\{)|(?P<image>!)?\[(?!\[)(?P<label>(?:[^\[\]\n]|\[[^\[\]\n]{0,99}\]){0,500}+)\]\("
+    r"|\(\((?P<uid>" + UID + r")\)\)|(?P<code>\x00+)|(?P<math>\$\$)|#?\[\[|(?P<tag>#)(?=[^\s#\[])"
+    r"|(?P<mark>\*\*|__|\^\^|~~)"
+)
+_BLOCK_TARGET = lazy_pattern(r"\(\((" + UID + r")\)\)\)")
+_PAGE_TARGET = lazy_pattern(r"\[\[((?:[^\[\]\n]|\[\[[^\[\]\n]{0,200}\]\]){1,300}+)\]\]\)")
+_TARGET = lazy_pattern(r"((?:[^()\n]|\([^()\n]{0,200}\)){1,2000}+)\)")
+_PLAIN = lazy_pattern(r"[^\W\d_][^\W_]*+(?: ?[,.;?'\"!/-]?[^\W_]++)*+[,.;?!]?")
+"""Matches text without markup, as most blocks are; it needs no other treatment."""
+_SAFE = lazy_pattern(
+    rf"(?:[^\W\d_]|{outlines.PLACE})(?:[^\W_]|[ ,.;?'\"/{outlines.PLACE}-])*+(?<! )"
+)
+"""Matches text without signs to escape, in which a character stands for converted markup."""
+_MACRO = lazy_pattern(
+    r"\{\{[ \t]*(?:\[\[([^\[\]{}\n]{1,40})\]\]|([^\[\]{}:\n]{1,40}))(?::(.*))?\}\}", re.DOTALL
+)
+_EMBED = lazy_pattern(r"[ \t]*(?:\(\((" + UID + r")\)\)|\[\[(.+)\]\])[ \t]*")
+_CODE_BLOCK = lazy_pattern(r"```(.*?)```", re.DOTALL)
+_LANGUAGE = lazy_pattern(r"([\w+#.-]{0,30}(?: [\w+#.-]{1,20})?)[ \t]*\n")
+_TAG = lazy_pattern(r"#[^\s#\[\](){},;:!?'\"`^*]{1,100}")
+_TRAILING = ".-/_"
+_MATH_END = lazy_pattern(r"\$\$")
+_WRITTEN_MARKS = {"**": "**", "__": "*", "^^": "==", "~~": "~~"}
+_MEDIA = frozenset(("video", "youtube", "vimeo", "audio", "pdf", "iframe", "tweet", "twitter"))
+_EMBEDS = frozenset(("embed", "embed-path", "embed-children"))
+_LAYOUT = frozenset(("table", "kanban"))
+_ATTRIBUTE = lazy_pattern(
+    r"(\[\[[^\[\]\n]{1,100}\]\]|[^\s:`\[\](){}][^:`\[\](){}\n]{0,99})::(?=\s|\Z)"
+)
+_QUOTE = lazy_pattern(r"(?:\[\[>\]\]|>)[ \t]+")
+MAX_KEPT = 330
+"""Maximum length of the beginning of a block that is kept for references to it."""
+_MAX_QUOTED = 300
+_PIPE = lazy_pattern(r"(?<!\\)\|")
+_NAMES = lazy_pattern(
+    r"#?\[\[((?:[^\[\]\n]|\[\[[^\[\]\n]*\]\])+)\]\]|[^,\s#\[][^,#\[]*|#[^\s,#\[]+"
+)
+
+
+class RoamContext(NamedTuple):
+    """What converting a page needs of its graph: its id, the blocks by their ids, and links."""
+
+    ref: str
+    blocks: Mapping[str, ReferredBlock]
+    page_link: Callable[[str, str], str]
+    tally: Tally
+
+
+def markdown_of(string: str, context: RoamContext, is_quoted: bool = False) -> str:
+    """Return a block's text as markdown; ``is_quoted`` if it is text of another block."""
+    if _PLAIN.fullmatch(string):
+        return string
+    string = string.replace("\x00", "").replace(outlines.PLACE, "").replace("\r\n", "\n")
+    if string.startswith(":hiccup"):
+        context.tally.omitted("hiccup")
+        return _fenced("clojure", string)
+    quote = _QUOTE.match(string)
+    if quote is not None:
+        context.tally.converted("quote")
+        text = _with_code(string[quote.end() :], context, is_quoted)
+        return "\n".join(f"> {line}".rstrip() for line in text.split("\n"))
+    named = _ATTRIBUTE.match(string) if "::" in string else None
+    if named is None or is_quoted:
+        return _with_code(string, context, is_quoted)
+    context.tally.converted("attribute")
+    name = named[1]
+    name = context.page_link(name[2:-2], "") if name.startswith("[[") else name
+    return f"{name}:: {_with_code(string[named.end() :].strip(), context, False)}".rstrip()
+
+
+def _with_code(string: str, context: RoamContext, is_quoted: bool) -> str:
+    if "```" not in string:
+        return _inline(string, context, is_quoted)
+    parts: list[str] = []
+    done = 0
+    for match in _CODE_BLOCK.finditer(string):
+        before = string[done : match.start()].strip()
+        parts += [_inline(before, context, is_quoted)] if before.strip() else []
+        context.tally.converted("code block")
+        language = _LANGUAGE.match(match[1])
+        code = match[1][language.end() :] if language else match[1].removeprefix("\n")
+        parts.append(_fenced(language[1] if language else "", code.removesuffix("\n")))
+        done = match.end()
+    rest = string[done:].strip()
+    parts += [_inline(rest, context, is_quoted)] if rest.strip() else []
+    return "\n".join(parts)
+
+
+def attribute(string: str) -> tuple[str, str] | None:
+    """Return the name and value of a block that is an attribute, such as ``Tags:: #bees``."""
+    match = _ATTRIBUTE.match(string)
+    if match is None:
+        return None
+    return match[1].strip("[]").strip().lower(), string[match.end() :].strip()
+
+
+def names_in(value: str) -> list[str]:
+    """Return the names in an attribute's value: links, tags or words between commas."""
+    names = (match[1] or match[0].strip().removeprefix("#") for match in _NAMES.finditer(value))
+    return [name for name in dict.fromkeys(names) if name.strip(" .;&")]
+
+
+def cell(text: str) -> str:
+    """Return the markdown of a block as a cell of a table."""
+    bare = " ".join(text.split())
+    return _PIPE.sub(r"\\|", bare)
+
+
+def macro_name(string: str) -> str:
+    """Return the name of the macro that a block consists of; empty if it is none."""
+    match = _MACRO.fullmatch(string.strip())
+    return (match[1] or match[2] or "").strip().lower() if match else ""
+
+
+def _fenced(language: str, code: str) -> str:
+    longest = max((len(run) for run in re.findall("`+", code)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}{language.replace(' ', '-')}\n{code}\n{fence}"
+
+
+def _inline(text: str, context: RoamContext, is_quoted: bool) -> str:
+    return outlines.converted(text, _TOKEN, _RoamInline(context, is_quoted), _escaped)
+
+
+def _escaped(text: str) -> str:
+    if _SAFE.fullmatch(text):
+        return text
+    text = plain_text.escaped(text)
+    return text.replace(f"!{outlines.PLACE}", f"\\!{outlines.PLACE}")  # no embed
+
+
+class _RoamInline:
+    """Converts the markup within a text."""
+
+    def __init__(self, context: RoamContext, is_quoted: bool) -> None:
+        self._context = context
+        self._is_quoted = is_quoted
+        self._open: dict[str, int] = {}
+        """The ends of the marks of emphasis that are open."""
+
+    def __call__(
+        self, match: re.Match[str], text: str, ends: dict[int, int]
+    ) -> tuple[str, int] | None:
+        if match["macro"]:
+            return self._macro(match, text, ends)
+        if match["uid"]:
+            return self._reference(match["uid"], match[0]), match.end()
+        if match["label"] is not None:
+            return self._link(match, text)
+        if match["code"]:
+            return text[match.start() : match.end()], match.end()
+        if match["math"]:
+            return self._math(match, text)
+        if match["mark"]:
+            return self._emphasis(match)
+        if match["tag"]:
+            return self._tag_at(match, text)
+        is_tag = match[0].startswith("#")
+        start = match.start() + is_tag
+        end = ends.get(start)
+        if end is None or "\n" in text[start:end]:
+            return None
+        self._context.tally.converted("page reference")
+        name = text[start + 2 : end - 2]
+        return self._tag(name) if is_tag else self._context.page_link(name, ""), end
+
+    def _tag(self, name: str) -> str:
+        tag = f"#{values.tag(name)}"
+        found = markdown.tags(tag)
+        is_whole = bool(found) and found[0][0] == tag
+        return tag if is_whole else self._context.page_link(name, "")
+
+    def _tag_at(self, match: re.Match[str], text: str) -> tuple[str, int] | None:
+        before = text[match.start() - 1 : match.start()]
+        found = _TAG.match(match.string, match.start())
+        if found is None or before.isalnum() or before in ("/", "&", "_"):
+            return None
+        tag = found[0].rstrip(_TRAILING)
+        if not tag[1:] or tag[1:].isdigit():
+            return None
+        self._context.tally.converted("page reference")
+        return self._tag(tag[1:].removeprefix(".")), match.start() + len(tag)
+
+    def _emphasis(self, match: re.Match[str]) -> tuple[str, int] | None:
+        """Return a mark of emphasis, if another one of the kind closes or opens it."""
+        mark = match["mark"]
+        if self._open.get(mark) == match.start():
+            del self._open[mark]
+            return _WRITTEN_MARKS[mark], match.end()
+        if mark in self._open:
+            return None
+        end = match.string.find(mark, match.end())
+        line_end = match.string.find("\n", match.end())
+        if end <= match.end() or (0 <= line_end < end):
+            return None
+        content = match.string[match.end() : end]
+        if content != content.strip():
+            return None
+        self._open[mark] = end
+        return _WRITTEN_MARKS[mark], match.end()
+
+    def _math(self, match: re.Match[str], text: str) -> tuple[str, int] | None:
+        end = _MATH_END.search(match.string, match.end())
+        content = text[match.end() : end.start()] if end else ""
+        if end is None or not content.strip():
+            return None
+        if "\n" in content:
+            return f"$${content}$$", end.end()
+        return f"${content.strip()}$", end.end()
+
+    def _reference(self, uid: str, written: str) -> str:
+        """Return the text of a block that is referred to, and a link to its page."""
+        target = self._context.blocks.get(uid)
+        if target is None:
+            self._context.tally.omitted("reference to a missing block")
+            return plain_text.escaped(written, is_line=True)
+        if self._is_quoted:
+            return f"“{plain_text.escaped(_shown(target.text), is_line=True)}”"
+        self._context.tally.converted("block reference")
+        shown = " ".join(markdown_of(_shown(target.text), self._context, True).split())
+        is_here = target.ref == self._context.ref
+        return f"“{shown}”" if is_here else f"“{shown}” ([[import:{target.ref}]])"
+
+    def _link(self, match: re.Match[str], text: str) -> tuple[str, int] | None:
+        label = text[match.start("label") : match.end("label")]
+        block = _BLOCK_TARGET.match(text, match.end())
+        if block is not None:
+            self._context.tally.converted("block reference")
+            target = self._context.blocks.get(block[1])
+            if target is None or target.ref == self._context.ref or not label.strip():
+                return plain_text.escaped(label, is_line=True), block.end()
+            return f"[[import:{target.ref}|{values.label(label)}]]", block.end()
+        page = _PAGE_TARGET.match(text, match.end())
+        if page is not None:
+            self._context.tally.converted("page reference")
+            return self._context.page_link(page[1], values.label(label)), page.end()
+        found = _TARGET.match(text, match.end())
+        if found is None:
+            return None
+        address = found[1].strip()
+        address = f"<{address}>" if " " in address and "<" not in address else address
+        if match["image"]:
+            self._context.tally.converted("image")
+            return f"![{values.label(label)}]({address})", found.end()
+        return f"[{_inline(label, self._context, True)}]({address})", found.end()
+
+    def _macro(
+        self, match: re.Match[str], text: str, ends: dict[int, int]
+    ) -> tuple[str, int] | None:
+        end = ends.get(match.start())
+        found = _MACRO.fullmatch(text, match.start(), end) if end else None
+        if end is None:
+            return None
+        name = (found[1] or found[2] or "").strip() if found else ""
+        argument = (found[3] or "").strip() if found else ""
+        if name in ("TODO", "DONE"):
+            return self._task(name, match, text, end)
+        written = self._of_macro(name.lower(), argument)
+        if written:
+            return written, end
+        self._context.tally.omitted(f'component "{name}"' if name else "component")
+        bare = " ".join(text[match.start() : end].split())
+        return (f"`{bare}`" if "`" not in bare else f"`` {bare} ``"), end
+
+    def _task(self, name: str, match: re.Match[str], text: str, end: int) -> tuple[str, int]:
+        mark = "[x]" if name == "DONE" else "[ ]"
+        if text[: match.start()].strip():  # within a text, where markdown has no tasks
+            return f"\\{mark}", end
+        self._context.tally.converted("task")
+        while text[end : end + 1] in (" ", "\t"):
+            end += 1
+        return f"{mark} ", end
+
+    def _of_macro(self, name: str, argument: str) -> str:
+        """Return the markdown of a component; empty if there is none."""
+        embed = _EMBED.fullmatch(argument) if name in _EMBEDS else None
+        if embed is not None:
+            self._context.tally.converted("embed")
+            if embed[1]:
+                return self._reference(embed[1], argument)
+            return f"!{self._context.page_link(embed[2], '')}"
+        if name in _MEDIA and argument.startswith(("https://", "http://")):
+            self._context.tally.converted(name)
+            return argument.split(maxsplit=1)[0]
+        if name in _LAYOUT and not argument:
+            return name.capitalize()
+        return ""
+
+
+def _shown(text: str) -> str:
+    """Return the beginning of a block's text without the marks of its task."""
+    for mark in ("{{[[TODO]]}}", "{{[[DONE]]}}", "{{TODO}}", "{{DONE}}"):
+        text = text.removeprefix(mark)
+    return text.strip()[:_MAX_QUOTED]
