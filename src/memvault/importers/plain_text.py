@@ -16,8 +16,10 @@ _ADDRESS = lazy_pattern(
 )
 _AFTER_ADDRESS = "?!.,:*'\")"
 """Characters at the end of an address that belong to the text around it."""
+MARKUP = "\x01"
+"""Stands in a text for markdown that the caller puts there once the rest is escaped."""
 _MARKUP = (
-    r"\*+|_+|==+|\\(?=[!-/:-@\[-`{-~]|\Z)|`+|~~+|%%+|\$\$+|(?<=\S)\$(?![0-9])"
+    r"\*+|_+|==+|\\(?=[!-/:-@\[-`{-~\x01]|\Z)|`+|~~+|[~=](?=\x01)|(?<=\x01)[~=]|%%+|\$\$+|(?<=\S)\$(?![0-9])"
     r"|\[\[+|\](?=[(\[:])|\[(?=\^)|\^(?=\[)|<(?=[A-Za-z/!?]|[^\s<>@]*+@)"
     r"|&(?=#?[A-Za-z0-9]{1,32};)|(?<!\S)#(?=[^\s#])(?![0-9]+(?:[\s.,;:!?)]|\Z))"
     r"|(?<!\S)\^(?=[A-Za-z0-9-]+\Z)"
