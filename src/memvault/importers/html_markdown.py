@@ -613,6 +613,32 @@ def _in_link(piece: _Piece) -> list[_Piece]:
     return [one for one in made if one.text]
 
 
+def repaired_xml(text: str) -> Any:
+    """Return the elements of damaged XML that can be read; None if there are none."""
+    from lxml.etree import XMLParser, XMLSyntaxError, fromstring
+
+    def known(match: re.Match[str]) -> str:
+        from html import unescape
+
+        return match[0] if match[1] in ("amp", "lt", "gt", "quot", "apos") else unescape(match[0])
+
+    if text.rfind("<![CDATA[") > text.rfind("]]>"):
+        text += "]]>"
+    data = re.sub(r"&([A-Za-z]\w{1,31});", known, text).encode("utf-8", "replace")
+    parser = XMLParser(
+        recover=True,
+        resolve_entities=False,
+        no_network=True,
+        huge_tree=True,
+        remove_comments=True,
+        remove_pis=True,
+    )
+    try:
+        return fromstring(data, parser)
+    except (XMLSyntaxError, ValueError):
+        return None
+
+
 class Target(Protocol):
     """What ``parse`` calls for the tags and texts of HTML."""
 
