@@ -229,7 +229,7 @@ def test_a_session_becomes_an_episode_that_is_updated_as_it_grows(
         ("notion", "make", "imported/notion/Home/Tasks/Buy paint.md", "created: 2026-11-03T09:15"),
         ("notion", "make", "imported/notion/Home/Tasks.md", "| Old | done |"),
         ("evernote", "make", "imported/evernote/Receipt & co.md", "Paid by **card**."),
-        ("evernote", "make", "imported/evernote/Receipt & co.md", "- [x] scan it\n\n- [ ] file it"),
+        ("evernote", "make", "imported/evernote/Receipt & co.md", "- [x] scan it\n- [ ] file it"),
         ("evernote", "make", "imported/evernote/Receipt & co.md", "![[receipt.png]]"),
         ("google_keep", "make", "imported/keep/Shelf.md", "- [x] screws\n- [ ] oil"),
         ("google_keep", "make", "imported/keep/Shelf.md", "![[Keep/shelf.jpg]]"),

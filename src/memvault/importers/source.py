@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import io
 import os
 import stat
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
@@ -24,6 +25,11 @@ MAX_FILE = plain_files.MEMORY
 _MAX_FILES = 1_000_000
 _MAX_RATIO, _MIN_EXPANDED = 200, 256 * 1024 * 1024
 """A zip's files may expand to this many times its size, or to these bytes if that is more."""
+_MAX_NESTED = 2
+"""How deeply zips in a zip are read."""
+_MAX_ZIPS = 100
+"""Maximum number of zips of a folder that has nothing else, which are read as one source."""
+_COPIED = 1 << 20
 _JUNK = frozenset({"__MACOSX", ".DS_Store", "Thumbs.db", "desktop.ini"})
 _FIXED_NAMES = frozenset({"memory", "claude", "bookmarks", "conversations"})
 """Names that a program gives to each of its files, which tell no source from another."""
@@ -183,14 +189,22 @@ def _why_no_file(path: str) -> str:
 
 
 class _ZipSource(Source):
-    """A zip. Its only top folder, if it has one, is no part of the names."""
+    """A zip, or all zips of a folder. Their only top folder is not a part of the names.
 
-    def __init__(self, path: Path) -> None:
+    A zip that has nothing but zips, as those of Notion, is read as the files of these together.
+    """
+
+    def __init__(self, path: Path, zips: Sequence[Path]) -> None:
         super().__init__(path)
-        self._zip = zipfile.ZipFile(path)
+        self._stack = contextlib.ExitStack()
+        self._room = max(_MIN_EXPANDED, _MAX_RATIO * sum(one.stat().st_size for one in zips))
+        """How many bytes all files may still expand to, also within zips in zips."""
+        with contextlib.ExitStack() as stack:
+            self._zips = [(one.stem, stack.enter_context(zipfile.ZipFile(one))) for one in zips]
+            self._stack = stack.pop_all()
 
     def close(self) -> None:
-        self._zip.close()
+        self._stack.close()
 
     @property
     def label(self) -> str:
@@ -203,53 +217,101 @@ class _ZipSource(Source):
         return tops.pop() if len(tops) == 1 and all("/" in name for name in self._all) else ""
 
     @cached_property
-    def _entries(self) -> dict[str, zipfile.ZipInfo]:
+    def _entries(self) -> dict[str, tuple[zipfile.ZipFile, zipfile.ZipInfo]]:
         top = f"{self._top}/" if self._top else ""
         return {name.removeprefix(top): entry for name, entry in self._all.items()}
 
     @cached_property
-    def _all(self) -> dict[str, zipfile.ZipInfo]:
-        entries: dict[str, zipfile.ZipInfo] = {}
-        room = max(_MIN_EXPANDED, _MAX_RATIO * self.path.stat().st_size)
-        for entry in self._zip.infolist():
-            parts = PurePosixPath(entry.filename).parts
-            if entry.is_dir() or _JUNK.intersection(parts) or ".git" in parts:
-                continue
-            room -= entry.file_size
+    def _all(self) -> dict[str, tuple[zipfile.ZipFile, zipfile.ZipInfo]]:
+        entries: dict[str, tuple[zipfile.ZipFile, zipfile.ZipInfo]] = {}
+        for name, archive in self._zips:
+            self._add(entries, name, archive, 0)
+        return entries
+
+    def _add(
+        self,
+        entries: dict[str, tuple[zipfile.ZipFile, zipfile.ZipInfo]],
+        label: str,
+        archive: zipfile.ZipFile,
+        depth: int,
+    ) -> None:
+        """Add the files of a zip, and of the zips in it if it has nothing else."""
+        found = [entry for entry in archive.infolist() if not _is_junk(entry)]
+        has_zips = bool(found) and all(one.filename.lower().endswith(".zip") for one in found)
+        for entry in found:
+            self._room -= entry.file_size
             reason = _why_unsafe(entry)
-            if not reason and (room < 0 or len(entries) >= _MAX_FILES):
+            if not reason and (self._room < 0 or len(entries) >= _MAX_FILES):
                 reason = "the zip expands to more than is read"
             if reason:
                 self.skipped.append(Unreadable(entry.filename, reason))
+            elif has_zips and depth < _MAX_NESTED:
+                self._add_nested(entries, archive, entry, depth + 1)
             else:
-                entries[str(PurePosixPath(entry.filename))] = entry
-        return entries
+                name = str(PurePosixPath(entry.filename))
+                other = entries.get(name)
+                if other is None:
+                    entries[name] = archive, entry
+                elif (other[1].CRC, other[1].file_size) != (entry.CRC, entry.file_size):
+                    above, _, base = name.rpartition("/")
+                    entries["/".join(filter(None, (above, label, base)))] = archive, entry
+
+    def _add_nested(
+        self,
+        entries: dict[str, tuple[zipfile.ZipFile, zipfile.ZipInfo]],
+        archive: zipfile.ZipFile,
+        entry: zipfile.ZipInfo,
+        depth: int,
+    ) -> None:
+        """Add the files of a zip in a zip, which is unpacked to a temporary file."""
+        from tempfile import TemporaryFile
+
+        try:
+            file = self._stack.enter_context(TemporaryFile())  # noqa: SIM115  # closed by it
+            with archive.open(entry) as packed:
+                while data := packed.read(_COPIED):
+                    file.write(data)
+                    self.tick()
+            inner = self._stack.enter_context(zipfile.ZipFile(file))
+        except (*_ZIP_ERRORS, OSError, RuntimeError) as error:
+            self.skipped.append(Unreadable(entry.filename, f"the zip is damaged: {error}"))
+        else:
+            self._add(entries, PurePosixPath(entry.filename).stem, inner, depth)
 
     @cached_property
     def names(self) -> list[str]:
         return sorted(self._entries)
 
-    def _entry(self, name: str) -> zipfile.ZipInfo:
+    def _entry(self, name: str) -> tuple[zipfile.ZipFile, zipfile.ZipInfo]:
         if name not in self._entries:
             raise FileNotFoundError(errno.ENOENT, "there is no such file in the zip", name)
         return self._entries[name]
 
     def size(self, name: str) -> int:
-        return self._entry(name).file_size
+        return self._entry(name)[1].file_size
 
     def modified(self, name: str) -> float:
         from datetime import UTC, datetime
 
         try:
-            return datetime(*self._entry(name).date_time, tzinfo=UTC).timestamp()
+            return datetime(*self._entry(name)[1].date_time, tzinfo=UTC).timestamp()
         except ValueError:
             return self.path.stat().st_mtime
 
     def _open(self, name: str) -> BinaryIO:
+        archive, entry = self._entry(name)
         try:
-            return io.BufferedReader(_ZipReader(self._zip.open(self._entry(name))))
+            return io.BufferedReader(_ZipReader(archive.open(entry)))
         except (zipfile.BadZipFile, NotImplementedError, RuntimeError) as error:
             raise OSError(errno.EIO, str(error), name) from error
+
+
+_ZIP_ERRORS = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError)
+
+
+def _is_junk(entry: zipfile.ZipInfo) -> bool:
+    parts = PurePosixPath(entry.filename).parts
+    return entry.is_dir() or bool(_JUNK.intersection(parts)) or ".git" in parts
 
 
 class _ZipReader(io.RawIOBase):
@@ -264,7 +326,7 @@ class _ZipReader(io.RawIOBase):
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
         try:
             data = self._file.read(len(buffer))
-        except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
+        except _ZIP_ERRORS as error:
             raise OSError(errno.EIO, f"the zip is damaged: {error}") from error
         buffer[: len(data)] = data
         return len(data)
@@ -299,9 +361,14 @@ def open_source(given: str) -> Source:
     if not stat.S_ISDIR(mode) and not stat.S_ISREG(mode):
         raise UsageError(f"{given} is neither a file nor a folder", "name a file or a folder")
     try:
-        if stat.S_ISREG(mode) and zipfile.is_zipfile(path):
-            return _ZipSource(path.resolve())
-        return _PlainSource(path.resolve())
+        path = path.resolve()
+        if stat.S_ISREG(mode):
+            return _ZipSource(path, [path]) if zipfile.is_zipfile(path) else _PlainSource(path)
+        source = _PlainSource(path)
+        names = source.names if len(os.listdir(path)) <= _MAX_ZIPS else []
+        if names and all(name.lower().endswith(".zip") for name in names):
+            return _ZipSource(path, [source.file(name) for name in names])
+        return source
     except (zipfile.BadZipFile, NotImplementedError, ValueError, OSError) as error:
         raise UsageError(f"{given} cannot be read: {error}", "export it again") from error
 
