@@ -376,7 +376,7 @@ def _marks_of(element: Any) -> list[tuple[str, str]]:
     if tag in _MARKS:
         return [_MARKS[tag]]
     if tag in ("a", "iframe", "video", "audio", "embed"):
-        target = _target(element.get("href" if tag == "a" else "src"))
+        target = link_target(element.get("href" if tag == "a" else "src"))
         return [("[", f"]({target})")] if target and not _is_same(element, target) else []
     style = element.get("style") if tag in ("span", "font", "div", "p") else None
     if not style or ":" not in style:
@@ -391,8 +391,8 @@ def _is_same(element: Any, target: str) -> bool:
     return "://" in text and len(element) == 0 and target in (text, f"{text}/")
 
 
-def _target(address: str | None) -> str:
-    """Return an address as the target of a link; empty if it is none."""
+def link_target(address: str | None) -> str:
+    """Return an address as the target of a link; empty for scripts and data."""
     from urllib.parse import quote
 
     address = (address or "").strip()
@@ -410,7 +410,7 @@ def _target(address: str | None) -> str:
 
 
 def _image(element: Any) -> str:
-    target = _target(element.get("src"))
+    target = link_target(element.get("src"))
     alt = plain_text.escaped(element.get("alt") or "", is_line=True)
     return f"![{alt}]({target})" if target else alt
 
