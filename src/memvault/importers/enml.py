@@ -34,7 +34,7 @@ _TASK_KEYS = (
 """The parts of a task that are converted, and those that only say how Evernote shows it."""
 
 
-class Task(NamedTuple):
+class EvernoteTask(NamedTuple):
     """A task of a note, which is in one of the groups of tasks in its text."""
 
     group: str
@@ -42,7 +42,7 @@ class Task(NamedTuple):
     text: str
 
     @classmethod
-    def of(cls, element: Any, tally: Tally) -> Task:
+    def of(cls, element: Any, tally: Tally) -> EvernoteTask:
         """Return a task with its status and the day on which it is due."""
         tally.converted("task")
         for part in element:
@@ -78,14 +78,14 @@ def title_ref(title: str) -> str:
     return f"enex-title {_NOT_IN_REFS.sub(' ', title).strip().casefold()}"
 
 
-class Text:
+class NoteText:
     """The text of a note: ``markdown``, and ``problems`` with the parts that are not in it.
 
     ``files`` are the names of the note's files by their digests.
     """
 
     def __init__(
-        self, content: str, files: dict[str, str], tasks: list[Task], tally: Tally
+        self, content: str, files: dict[str, str], tasks: list[EvernoteTask], tally: Tally
     ) -> None:
         self.problems: list[str] = []
         self._files = files

@@ -51,6 +51,10 @@ _LONGEST = 20
 """More than the number of characters that ``_NOTE`` matches or looks at."""
 _NOT_IN_XML = lazy_pattern("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _DECLARED = lazy_pattern(r"<\?xml[^>]{0,99}?encoding=[\"']([\w.-]+)")
+_ENCODING = lazy_pattern(
+    r"(?i)(?:utf-?(?:8|16)|(?:us-)?ascii|iso-?8859-?\d{1,2}|(?:windows-?|cp)125\d|koi8-[ru]"
+    r"|gb\w{1,6}|big5|euc[-_]\w\w|shift[-_]jis)"
+)
 _KEYS = {
     "source-url": "source",
     "author": "author",
@@ -242,6 +246,8 @@ def _text(source: Source, file: BinaryIO) -> Iterator[str]:
         encoding = "utf-16"
     elif encoding.lower().replace("-", "") in ("utf8", "utf16"):
         encoding = "utf-8-sig"
+    if not _ENCODING.fullmatch(encoding.removesuffix("-sig")):
+        raise LookupError(f"unknown encoding: {encoding}")
     decoder = io.IncrementalNewlineDecoder(_decoder(encoding), translate=True)
     data = head
     while data:
@@ -277,10 +283,10 @@ class _Reader:
         refs: dict[str, str] = {}
         for number, resource in enumerate(element.iter("resource"), 1):
             yield from self._file(resource, f"{place}, file {number}", folders, refs)
-        tasks = [enml.Task.of(task, self._tally) for task in element.iter("task")]
+        tasks = [enml.EvernoteTask.of(task, self._tally) for task in element.iter("task")]
         content = "".join(part for one in element.findall("content") for part in one.itertext())
         try:
-            text = enml.Text(content, refs, tasks, self._tally)
+            text = enml.NoteText(content, refs, tasks, self._tally)
         except ValueError as error:  # which costs none of the files
             yield Unreadable(place, str(error))
             return

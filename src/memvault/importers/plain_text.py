@@ -33,6 +33,8 @@ _START = lazy_pattern(
     r"|[*_](?=[*_\s]{2,}\Z)|(?=[|:\s]*-)[-|:](?=[-|:\s]*\Z)|\[(?=[^\]]\](?:\s|\Z))"
 )
 """Matches signs that begin a block, or turn the line above into a heading or table."""
+_SIGN = lazy_pattern(r"\A[ \t0-9+>:-]|[\\`*_~=%$|\[\]^<&#\x01]|:(?=//)|(?i:mailto:)|-\Z|\s\Z")
+"""Matches in each line that is not written as it is; most lines have no such sign."""
 _INDENT = lazy_pattern(r"[ \t]*")
 
 
@@ -48,6 +50,8 @@ def escaped(text: str, is_line: bool = False) -> str:
 
 
 def _indented(line: str) -> str:
+    if _SIGN.search(line) is None:
+        return line
     found = _INDENT.match(line)
     assert found is not None  # it can be empty
     rest = line[found.end() :].rstrip()
