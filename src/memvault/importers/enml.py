@@ -90,13 +90,16 @@ class NoteText:
         self.problems: list[str] = []
         self._files = files
         self._unused = dict(files)
-        self._tasks = sorted(tasks, key=lambda task: task.weight)
+        self._tasks: dict[str, list[str]] = {}
+        """The tasks that are not in the text so far, by their groups."""
+        for task in sorted(tasks, key=lambda task: task.weight):
+            self._tasks.setdefault(task.group, []).append(task.text)
         self._tally = tally
         root = html_markdown.tree(_PROLOGUE.sub("", content))
         for element in [] if root is None else list(root.iter()):
             _standardize(element, tally)
         parts = [html_markdown.tree_markdown(root, len(content), self._custom)]
-        parts.append("\n".join(task.text for task in self._tasks))
+        parts += ["\n".join(left) for left in self._tasks.values()]
         parts += [self._embed(digest) for digest in self._unused]
         self.markdown = "\n\n".join(part for part in parts if part)
 
@@ -116,10 +119,7 @@ class NoteText:
             return f"[[import:{ref}|{label}]]" if label else ""
         styles = _styles(element)
         if "task-group" in styles:
-            group = styles.get("id", "").lower()
-            chosen = [task for task in self._tasks if not group or task.group == group]
-            self._tasks = [task for task in self._tasks if task not in chosen]
-            return "\n".join(task.text for task in chosen)
+            return "\n".join(self._tasks.pop(styles.get("id", "").lower(), []))
         if "formulablock" in styles:
             return f"$$\n{''.join(element.itertext()).strip()}\n$$"
         return None

@@ -339,7 +339,7 @@ class _Reader:
         digest = hashlib.md5(data, usedforsecurity=False).hexdigest()
         suffix = ".jpg" if mime == "image/jpeg" else mimetypes.guess_extension(mime) or ".bin"
         given = (resource.findtext("resource-attributes/file-name") or "").replace("\\", "/")
-        base = posixpath.basename(given).strip() or f"{digest[:12]}{suffix}"
+        base = values.line(posixpath.basename(given)) or f"{digest[:12]}{suffix}"
         refs.setdefault(digest, base)
         path = "/".join([*folders, "files", base])
         if self._files.setdefault(path.casefold(), digest) != digest:  # many are named image.png

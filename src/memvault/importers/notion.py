@@ -77,6 +77,8 @@ _OWN_KEYS = frozenset(
 """Header keys to which memvault gives a meaning, which a property of that name does not have."""
 _MAX_ICON = 9
 """More than the number of characters of an emoji."""
+_MAX_COLUMN = 200
+"""Maximum length of the name of a column."""
 _MAX_CELLS = 200_000
 _MAX_TIME = 40
 """Maximum length of a time, such as "November 18, 2026 10:15 AM"; longer texts take seconds."""
@@ -300,8 +302,9 @@ def _without_properties(
     lines = block.rstrip("\n").split("\n")
     found: list[tuple[str, list[str]]] = []
     for line in lines:
-        named = (one for one in columns if line.startswith(f"{one}:"))
-        if name := max(named, key=len, default=""):
+        colons = (place for place, sign in enumerate(line[:_MAX_COLUMN]) if sign == ":")
+        named = [line[:place] for place in colons if line[:place] in columns]
+        if name := named[-1] if named else "":
             found.append((name, [line[len(name) + 1 :]]))
         elif found:
             found[-1][1].append(line)
