@@ -25,8 +25,8 @@ from memvault.exporters.files import ExportedFiles
 from memvault.files.target import open_folder, target_file, target_files
 from memvault.importers import kinds
 from memvault.importers.applying import apply
+from memvault.importers.archives import open_source
 from memvault.importers.planning import plan
-from memvault.importers.source import open_source
 from memvault.importers.state import vault_state
 from memvault.settings.vault_settings import load_settings
 from memvault.store.memory_store import MemoryStore

@@ -27,10 +27,10 @@ from memvault import clock
 from memvault.errors import MemvaultError
 from memvault.importers import chatgpt, notion
 from memvault.importers.applying import rendered
+from memvault.importers.archives import open_source
 from memvault.importers.items import ImportedNote
 from memvault.importers.kinds import KINDS, recognised
 from memvault.importers.planning import plan
-from memvault.importers.source import open_source
 from memvault.importers.state import VaultState
 from memvault.secrets.detector import BUILTIN
 from terminal import at_terminal
@@ -229,7 +229,7 @@ def test_a_session_becomes_an_episode_that_is_updated_as_it_grows(
         ("notion", "make", "imported/notion/Home/Tasks/Buy paint.md", "created: 2026-11-03T09:15"),
         ("notion", "make", "imported/notion/Home/Tasks.md", "| Old | done |"),
         ("evernote", "make", "imported/evernote/Receipt & co.md", "Paid by **card**."),
-        ("evernote", "make", "imported/evernote/Receipt & co.md", "- [x] scan it\n\n- [ ] file it"),
+        ("evernote", "make", "imported/evernote/Receipt & co.md", "- [x] scan it\n- [ ] file it"),
         ("evernote", "make", "imported/evernote/Receipt & co.md", "![[receipt.png]]"),
         ("google_keep", "make", "imported/keep/Shelf.md", "- [x] screws\n- [ ] oil"),
         ("google_keep", "make", "imported/keep/Shelf.md", "![[Keep/shelf.jpg]]"),
@@ -385,7 +385,7 @@ from pathlib import Path
 from memvault.importers import kinds
 from memvault.importers.applying import apply
 from memvault.importers.planning import plan
-from memvault.importers.source import open_source
+from memvault.importers.archives import open_source
 from memvault.importers.state import vault_state
 from memvault.settings.vault_settings import load_settings
 from memvault.store.change_set import ChangeSet

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conftest import Run, succeeded, write
+from memvault.importers.archives import open_source
 from memvault.importers.chat_text import fenced, message
-from memvault.importers.source import open_source
 from memvault.vault import markdown
 
 

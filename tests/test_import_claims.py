@@ -22,6 +22,7 @@ from import_sources import claude_memory as claude_memory_source
 from import_sources import mcp_memory as mcp_source
 from memvault.errors import UsageError
 from memvault.importers import claims, kinds
+from memvault.importers.archives import open_source
 from memvault.importers.items import (
     UNCLAIMED,
     Attachment,
@@ -30,8 +31,8 @@ from memvault.importers.items import (
     Unreadable,
     VaultFile,
 )
-from memvault.importers.source import Source, open_source
-from memvault.importers.source import _PlainSource as PlainSource
+from memvault.importers.source import PlainSource as PlainSource
+from memvault.importers.source import Source
 from terminal import at_terminal
 from test_import import import_all, notes_in
 

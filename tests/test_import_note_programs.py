@@ -19,7 +19,7 @@ from import_sources import standard_notes as standard_source
 from import_sources import textbundle as bundle_source
 from import_sources import word as word_source
 from memvault.importers import kinds
-from memvault.importers.source import open_source
+from memvault.importers.archives import open_source
 from test_import import import_all, notes_in
 from test_import_details import Imported
 

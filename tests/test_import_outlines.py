@@ -16,8 +16,8 @@ from conftest import Run, succeeded, write
 from import_sources import logseq as logseq_source
 from import_sources import roam as roam_source
 from memvault.importers import kinds, outlines
+from memvault.importers.archives import open_source
 from memvault.importers.items import Counted, ImportedNote, Unreadable
-from memvault.importers.source import open_source
 from test_import_details import Imported
 
 

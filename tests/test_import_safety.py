@@ -20,9 +20,9 @@ from import_sources import logseq as logseq_source
 from import_sources.attacks import ATTACKS
 from made_secrets import made
 from memvault.importers import kinds
+from memvault.importers.archives import open_source
 from memvault.importers.items import ImportedNote, Item, Unreadable
 from memvault.importers.reader_process import SourceReader
-from memvault.importers.source import open_source
 from test_import import import_all, notes_in
 
 

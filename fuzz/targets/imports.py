@@ -28,10 +28,11 @@ if _TESTS not in sys.path:
 
 from memvault.importers import kinds, reader_process  # noqa: E402
 from memvault.importers.applying import rendered  # noqa: E402
+from memvault.importers.archives import open_source  # noqa: E402
 from memvault.importers.database import MAGIC  # noqa: E402
 from memvault.importers.items import Counted, ImportedNote, Item, Unreadable  # noqa: E402
 from memvault.importers.planning import plan  # noqa: E402
-from memvault.importers.source import Source, open_source  # noqa: E402
+from memvault.importers.source import Source  # noqa: E402
 from memvault.importers.state import VaultState  # noqa: E402
 from memvault.secrets.detector import BUILTIN  # noqa: E402
 from memvault.vault import document, program_files  # noqa: E402

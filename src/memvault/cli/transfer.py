@@ -152,9 +152,9 @@ def import_notes(
     """
     from memvault.call import Call
     from memvault.importers import kinds as table
+    from memvault.importers.archives import open_source
     from memvault.importers.planning import Included
     from memvault.importers.reader_process import SourceReader
-    from memvault.importers.source import open_source
     from memvault.tools.core import invoke
 
     if kinds:

@@ -18,7 +18,7 @@ from memvault.importers.items import (
     Unreadable,
     VaultFile,
 )
-from memvault.importers.links import Names, rewritten
+from memvault.importers.links import Names, resolved, rewritten
 from memvault.importers.planning import ImportPlan, source_hash
 from memvault.importers.state import ID, KIND, VERSION, with_version
 from memvault.secrets.detector import SecretDetector
@@ -114,7 +114,7 @@ def rendered(
 ) -> bytes:
     """Return the bytes of a note's file at a path of the vault."""
     text = rewritten(note.text, note.path, target, names)
-    given: dict[str, Any] = {key: value for key, value in note.header.items() if value}
+    given = {key: resolved(value, names) for key, value in note.header.items() if value}
     if note.masked:
         text = detector.masked(text)
         given = {key: _masked(value, detector) for key, value in given.items()}

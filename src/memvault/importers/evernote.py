@@ -1,9 +1,12 @@
 """Import of Evernote's exports, ``.enex`` files.
 
-An ENEX file has a ``note`` for each note with a title, tags, times, the text as ENML in CDATA, and
-``resource`` elements with files in base64; ENML names these by the MD5 of their bytes in
-``en-media`` (http://xml.evernote.com/pub/evernote-export4.dtd; Evernote 10). Notes are read one at
-a time. Entities are not expanded: a file that declares any is not read.
+An ENEX file has a ``note`` for each note with a title, tags, times, tasks, the text as ENML in
+CDATA, and ``resource`` elements with files in base64; ENML names these by the MD5 of their bytes in
+``en-media`` (http://xml.evernote.com/pub/evernote-export4.dtd; Evernote 10). Checklists, code and
+other blocks of Evernote 10 are known by their styles, such as ``--en-codeblock:true``.
+
+Notes are read one at a time, each by a parser of its own, so that a damaged one costs no other.
+Entities are not expanded: a file that declares any is not read.
 """
 
 from __future__ import annotations
@@ -11,14 +14,17 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
+import io
+import mimetypes
 import posixpath
-import re
-from collections.abc import Iterator
-from typing import BinaryIO
+from collections import Counter
+from collections.abc import Collection, Iterator
+from html.entities import name2codepoint
+from typing import Any, BinaryIO, NamedTuple
 from xml.etree.ElementTree import Element, TreeBuilder
 from xml.parsers import expat
 
-from memvault.importers import html_markdown, records, values
+from memvault.importers import enml, html_markdown, records, values
 from memvault.importers.items import (
     Attachment,
     GivenBytes,
@@ -37,87 +43,139 @@ _MAX_CHARACTERS = 6 * MAX_FILE
 _MAX_ELEMENTS = 100_000
 _MAX_DEPTH = 100
 _MAX_TAG = 1 << 24
+_MAX_REPAIRED = 1 << 25
+"""Maximum number of characters of a damaged note whose parts are read."""
 _TOO_LARGE = "it has more text, files or elements than an Evernote note can have"
-_MEDIA = lazy_pattern(r"<en-media\b([^<>]*+)>(?:</en-media>)?")
-_TODO = lazy_pattern(r"<en-todo\b([^<>]*+)>(?:</en-todo>)?")
-_HASH = lazy_pattern(r"hash=\"([0-9a-f]{32})\"")
-_MARK = lazy_pattern(r"^([ \t]*)(?:[-*] )?(?:\\)?\[([ x])(?:\\)?\] ", re.MULTILINE)
-_SIGN = "\ue000"
-"""What surrounds a file's hash while its note is converted; no text has this private character."""
-_EMBED = lazy_pattern("\ue000([0-9a-f]{32})\ue000")
-_PROLOGUE = lazy_pattern(r"<\?xml[^<>]*+>|<!DOCTYPE[^<>]*+>")
-_SUFFIXES = {
-    "image/png": ".png",
-    "image/jpeg": ".jpg",
-    "image/gif": ".gif",
-    "application/pdf": ".pdf",
+_NOTE = lazy_pattern(r"<note(?=[\s>])|</note\s{0,9}>")
+_LONGEST = 20
+"""More than the number of characters that ``_NOTE`` matches or looks at."""
+_NOT_IN_XML = lazy_pattern("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_DECLARED = lazy_pattern(r"<\?xml[^>]{0,99}?encoding=[\"']([\w.-]+)")
+_ENCODING = lazy_pattern(
+    r"(?i)(?:utf-?(?:8|16)|(?:us-)?ascii|iso-?8859-?\d{1,2}|(?:windows-?|cp)125\d|koi8-[ru]"
+    r"|gb\w{1,6}|big5|euc[-_]\w\w|shift[-_]jis)"
+)
+_KEYS = {
+    "source-url": "source",
+    "author": "author",
+    "latitude": "latitude",
+    "longitude": "longitude",
+    "altitude": "altitude",
+    "place-name": "place",
 }
+"""Header keys of attributes of a note."""
+_TIME_KEYS = {"reminder-time": "reminder", "reminder-done-time": "reminder_done"}
+_OF_EVERNOTE = ("source", "source-application", "reminder-order", "subject-date", "content-class")
+"""Attributes that mean nothing elsewhere: which program made a note, and the order of lists."""
+_NOTE_PARTS = (
+    "title", "content", "created", "updated", "tag", "note-attributes", "resource", "task"
+)  # fmt: skip
 
 
 def recognise(source: Source) -> int:
     """Return ``SURE`` if a file is an export of Evernote."""
-    return SURE if any(b"<en-export" in source.head(name) for name in source.named(".enex")) else NO
+    heads = (source.head(name) for name in source.named(".enex"))
+    return SURE if any(b"<en-export" in head.replace(b"\0", b"") for head in heads) else NO
+
+
+def claims(source: Source) -> Collection[str]:
+    """Return the names of the exports."""
+    return source.named(".enex")
 
 
 def read(source: Source) -> Iterator[Item]:
     """Yield the notes of each file, with their attachments before them."""
-    files: dict[str, str] = {}
     names = source.named(".enex")
+    reader = _Reader(source)
     for name in names:
         notebook = posixpath.basename(name)[: -len(".enex")]
         folders = (notebook,) if len(names) > 1 else ()
         try:
             with source.open(name) as file:
-                for number, element in enumerate(_notes(source, file), 1):
+                for number, parsed in enumerate(_notes(source, file), 1):
                     place = f"{name}, note {number}"
-                    if element is None:
-                        yield Unreadable(place, _TOO_LARGE)
-                    else:
-                        yield from records.items_of(place, _note, element, place, folders, files)
-        except (expat.ExpatError, OSError, ValueError, LookupError) as error:  # an unknown encoding
+                    if parsed.element is not None:
+                        arguments = (parsed.element, place, folders)
+                        yield from records.items_of(place, reader.note, *arguments)
+                    if parsed.problem:
+                        yield Unreadable(place, parsed.problem)
+        except (OSError, ValueError, LookupError) as error:  # an unknown encoding
             yield Unreadable(name, f"{REST}: {error}")
 
 
-class _NoteBuilder:
-    """Builds the elements of one note at a time; all others of the file are left out."""
+class _Parsed(NamedTuple):
+    """A note, unless it cannot be read at all, and what is wrong with it."""
+
+    element: Any
+    problem: str = ""
+
+
+class _NoteParser:
+    """Parses one note, of which it gets the text in pieces."""
 
     def __init__(self) -> None:
-        self.found: list[Element | None] = []
-        self._tree: TreeBuilder | None = None
-        self._level = 0
-        """How many elements are open, from the note on; 0 outside of notes."""
-        self._elements = self._characters = 0
+        self._tree: TreeBuilder | None = TreeBuilder()
+        self._level = self._elements = self._characters = self._done = 0
+        self._element: Element | None = None
+        self._problem = ""
+        self._text: list[str] = []
+        self._parser = expat.ParserCreate()
+        self._parser.buffer_text = True
+        self._parser.UseForeignDTD(True)  # an entity that is not declared is no error
+        self._parser.StartElementHandler = self._start
+        self._parser.EndElementHandler = self._end
+        self._parser.CharacterDataHandler = self._data
+        self._parser.SkippedEntityHandler = self._entity
 
-    def start(self, tag: str, attributes: dict[str, str]) -> None:
-        """Begin an element."""
-        if not self._level and tag != "note":
+    def feed(self, text: str) -> None:
+        """Parse a piece."""
+        self._done += len(text)
+        if self._done <= _MAX_REPAIRED:
+            self._text.append(text)
+        elif self._text:
+            self._text = []
+        if self._problem or self._tree is None:
             return
-        if not self._level:
-            self._tree, self._elements, self._characters = TreeBuilder(), 0, 0
+        try:
+            self._parser.Parse(text)
+        except expat.ExpatError as error:
+            self._problem = f"it is damaged, and parts of it may be missing: {error}"
+        if self._done - max(0, self._parser.CurrentByteIndex) > _MAX_TAG:
+            self._problem = f"a tag in it is longer than {_MAX_TAG >> 20} MB"
+
+    def end(self) -> _Parsed:
+        """Return the note, or what of it can be read if it is damaged."""
+        if self._tree is None:
+            return _Parsed(None, _TOO_LARGE)
+        if self._element is not None and not self._problem:
+            return _Parsed(self._element)
+        problem = self._problem or "it is cut off, and parts of it may be missing"
+        repaired = html_markdown.repaired_xml("".join(self._text)) if self._text else None
+        is_note = repaired is not None and repaired.find("content") is not None
+        return _Parsed(repaired if is_note else None, problem)
+
+    def _start(self, tag: str, attributes: dict[str, str]) -> None:
         self._level += 1
         self._elements += 1 + len(attributes)
         self._limit()
         if self._tree is not None:
             self._tree.start(tag, attributes)
 
-    def end(self, tag: str) -> None:
-        """End an element."""
-        if not self._level:
-            return
+    def _end(self, tag: str) -> None:
         self._level -= 1
         if self._tree is not None:
             self._tree.end(tag)
-        if not self._level:
-            self.found.append(None if self._tree is None else self._tree.close())
-            self._tree = None
+            if not self._level:
+                self._element = self._tree.close()
 
-    def data(self, text: str) -> None:
-        """Add text."""
-        if self._tree is not None:
-            self._characters += len(text)
-            self._limit()
+    def _data(self, text: str) -> None:
+        self._characters += len(text)
+        self._limit()
         if self._tree is not None:
             self._tree.data(text)
+
+    def _entity(self, name: str, _is_parameter: bool) -> None:
+        self._data(chr(name2codepoint[name]) if name in name2codepoint else f"&{name};")
 
     def _limit(self) -> None:
         """Drop a note that exceeds the limits."""
@@ -129,91 +187,161 @@ class _NoteBuilder:
             self._tree = None
 
 
-def _notes(source: Source, file: BinaryIO) -> Iterator[Element | None]:
-    """Yield the notes of a file, None for one that is too large.
+def _notes(source: Source, file: BinaryIO) -> Iterator[_Parsed]:
+    """Yield the notes of a file.
 
     Raises:
-        ValueError: it declares an entity, or a tag is too long.
+        ValueError: it declares an entity.
+        LookupError: its encoding is unknown.
     """
+    parser = _NoteParser()
+    for text, is_end in _pieces(source, file):
+        parser.feed(text)
+        if is_end:
+            yield parser.end()
+            parser = _NoteParser()
 
-    def refuse(*_: object) -> None:
+
+def _pieces(source: Source, file: BinaryIO) -> Iterator[tuple[str, bool]]:
+    """Yield the text of the notes of a file in pieces, each with whether it is the last of a note.
+
+    A note without an end goes on to the next note, or to the end of the file.
+    """
+    rest, is_inside = "", False
+    for piece in _text(source, file):
+        rest += piece
+        while found := _NOTE.search(rest):
+            is_start = found[0] == "<note"
+            before = rest[: found.start()]
+            if not is_inside:
+                _check(before)
+            elif is_start:
+                yield before, True
+            else:
+                yield before + found[0], True
+            is_inside = is_start
+            if is_start:
+                yield found[0], False
+            rest = rest[found.end() :]
+        done, rest = rest[:-_LONGEST], rest[-_LONGEST:]
+        if is_inside and done:
+            yield done, False
+        else:
+            _check(done + rest)
+    if is_inside:
+        yield rest, True
+
+
+def _check(text: str) -> None:
+    if "<!ENTITY" in text:
         raise ValueError("it declares entities, which are not expanded")
 
-    builder = _NoteBuilder()
-    parser = expat.ParserCreate()
-    parser.buffer_text = True
-    parser.StartElementHandler = builder.start
-    parser.EndElementHandler = builder.end
-    parser.CharacterDataHandler = builder.data
-    parser.EntityDeclHandler = refuse
-    done = 0
-    while data := file.read(_PIECE):
+
+def _text(source: Source, file: BinaryIO) -> Iterator[str]:
+    """Yield the text of a file in pieces, without what is no text."""
+    head = file.read(256)
+    declared = _DECLARED.match(head.removeprefix(b"\xef\xbb\xbf").decode("latin-1"))
+    encoding = declared[1] if declared else "utf-8"
+    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
+        encoding = "utf-16"
+    elif encoding.lower().replace("-", "") in ("utf8", "utf16"):
+        encoding = "utf-8-sig"
+    if not _ENCODING.fullmatch(encoding.removesuffix("-sig")):
+        raise LookupError(f"unknown encoding: {encoding}")
+    decoder = io.IncrementalNewlineDecoder(_decoder(encoding), translate=True)
+    data = head
+    while data:
         source.tick()
-        done += len(data)
-        parser.Parse(data)
-        yield from builder.found
-        builder.found.clear()
-        if done - max(0, parser.CurrentByteIndex) > _MAX_TAG:
-            raise ValueError(f"a tag in it is longer than {_MAX_TAG >> 20} MB")
-    parser.Parse(b"", True)
-    yield from builder.found
+        yield _NOT_IN_XML.sub("", decoder.decode(data))
+        data = file.read(_PIECE)
+    yield _NOT_IN_XML.sub("", decoder.decode(b"", final=True))
 
 
-def _note(
-    element: Element, what: str, folders: tuple[str, ...], files: dict[str, str]
-) -> Iterator[Item]:
-    """Yield a note's files and the note; ``files`` has the digests of earlier ones by path."""
-    title = " ".join((element.findtext("title") or "Untitled").split())
-    created = element.findtext("created")
-    key = f"{created or ''} {title}".strip()
-    refs: dict[str, str] = {}
-    for number, resource in enumerate(element.iter("resource"), 1):
+def _decoder(encoding: str) -> Any:
+    import codecs
+
+    return codecs.getincrementaldecoder(encoding)("replace")
+
+
+class _Reader:
+    """Reads the notes of a source, and knows those that it has read."""
+
+    def __init__(self, source: Source) -> None:
+        self._tally = source.tally
+        self._files: dict[str, str] = {}
+        """The digests of the files so far, by their paths."""
+        self._keys: Counter[str] = Counter()
+
+    def note(self, element: Any, place: str, folders: tuple[str, ...]) -> Iterator[Item]:
+        """Yield a note's files and the note."""
+        title = " ".join((element.findtext("title") or "Untitled").split())
+        created = element.findtext("created")
+        key = f"{created or ''} {title}".strip()
+        self._keys[key] += 1
+        if self._keys[key] > 1:  # of two notes with one title and second
+            key = f"{key} {self._keys[key]}"
+        refs: dict[str, str] = {}
+        for number, resource in enumerate(element.iter("resource"), 1):
+            yield from self._file(resource, f"{place}, file {number}", folders, refs)
+        tasks = [enml.EvernoteTask.of(task, self._tally) for task in element.iter("task")]
+        content = "".join(part for one in element.findall("content") for part in one.itertext())
         try:
-            data = base64.b64decode(resource.findtext("data") or "")
+            text = enml.NoteText(content, refs, tasks, self._tally)
+        except ValueError as error:  # which costs none of the files
+            yield Unreadable(place, str(error))
+            return
+        self._tally.converted("note")
+        header = {
+            "title": title,
+            "tags": [values.tag(tag.text) for tag in element.findall("tag") if tag.text],
+            "created": values.parsed_time(created),
+            "modified": values.parsed_time(element.findtext("updated") or created),
+            **self._attributes(element),
+        }
+        yield ImportedNote(
+            key, note_path(title, *folders), text.markdown, header, (enml.title_ref(title),)
+        )
+        yield from (Unreadable(place, problem) for problem in text.problems)
+
+    def _attributes(self, element: Any) -> dict[str, str]:
+        """Return the header keys of a note's attributes, and count the others."""
+        found: dict[str, str] = {}
+        for part in element:
+            if part.tag not in _NOTE_PARTS:
+                self._tally.omitted(f'note property "{part.tag}"')
+        for part in element.iterfind("note-attributes/*"):
+            text = " ".join((part.text or "").split())
+            if part.tag in _KEYS and text:
+                found[_KEYS[part.tag]] = text
+            elif part.tag in _TIME_KEYS and text:
+                found[_TIME_KEYS[part.tag]] = values.parsed_time(text)
+            elif text and part.tag not in _OF_EVERNOTE:
+                self._tally.omitted(f'note property "{part.tag}"')
+        return found
+
+    def _file(
+        self, resource: Any, place: str, folders: tuple[str, ...], refs: dict[str, str]
+    ) -> Iterator[Item]:
+        """Yield a file of a note, whose digest is added to ``refs`` with its name."""
+        mime = (resource.findtext("mime") or "").strip()
+        try:
+            encoded = "".join((resource.findtext("data") or "").split())
+            data = base64.b64decode(encoded, validate=True)
         except (binascii.Error, ValueError):
-            yield Unreadable(f"{what}, file {number}", "it is no base64")
-            continue
-        if len(data) > MAX_FILE:
-            yield Unreadable(f"{what}, file {number}", f"larger than {MAX_FILE >> 20} MB")
-            continue
+            yield Unreadable(place, "it is not valid base64")
+            return
+        if not data or len(data) > MAX_FILE:
+            yield Unreadable(
+                place, f"larger than {MAX_FILE >> 20} MB" if data else "it has no data"
+            )
+            return
+        self._tally.converted("file")
         digest = hashlib.md5(data, usedforsecurity=False).hexdigest()
-        suffix = _SUFFIXES.get(resource.findtext("mime") or "", ".bin")
-        file_name = resource.findtext("resource-attributes/file-name") or f"{digest[:12]}{suffix}"
-        refs[digest] = file_name
-        base = posixpath.basename(file_name) or f"file{suffix}"
+        suffix = ".jpg" if mime == "image/jpeg" else mimetypes.guess_extension(mime) or ".bin"
+        given = (resource.findtext("resource-attributes/file-name") or "").replace("\\", "/")
+        base = values.line(posixpath.basename(given)) or f"{digest[:12]}{suffix}"
+        refs.setdefault(digest, base)
         path = "/".join([*folders, "files", base])
-        if files.setdefault(path.casefold(), digest) != digest:  # many are named image.png
+        if self._files.setdefault(path.casefold(), digest) != digest:  # many are named image.png
             path = "/".join([*folders, "files", f"{digest[:12]}-{base}"])
         yield Attachment(path, GivenBytes(data), (f"enex-{digest}",))
-    try:
-        text = _text(element.findtext("content") or "", refs)
-    except ValueError as error:
-        yield Unreadable(what, str(error))
-        return
-    header = {
-        "title": title,
-        "tags": [values.tag(tag.text) for tag in element.findall("tag") if tag.text],
-        "created": values.parsed_time(created),
-        "modified": values.parsed_time(element.findtext("updated") or created),
-        "source": element.findtext("note-attributes/source-url") or "",
-    }
-    yield ImportedNote(key, note_path(title, *folders), text, header)
-
-
-def _text(enml: str, refs: dict[str, str]) -> str:
-    """Return ENML as markdown, with tasks and embedded files."""
-
-    def media(match: re.Match[str]) -> str:
-        found = _HASH.search(match[1])
-        return f"{_SIGN}{found[1]}{_SIGN}" if found is not None and found[1] in refs else ""
-
-    html = _TODO.sub(lambda match: "[x] " if 'checked="true"' in match[1] else "[ ] ", enml)
-    html = _PROLOGUE.sub("", _MEDIA.sub(media, html.replace(_SIGN, "")))
-
-    def embed(match: re.Match[str]) -> str:
-        line = match.string[match.string.rfind("\n", 0, match.start()) + 1 : match.start()]
-        bar = "\\|" if line.lstrip(" >").startswith("|") else "|"  # within a table
-        return f"![[import:enex-{match[1]}{bar}{values.label(refs.get(match[1], ''))}]]"
-
-    text = _EMBED.sub(embed, html_markdown.markdown(html))
-    return _MARK.sub(r"\1- [\2] ", text)

@@ -1,33 +1,64 @@
 """Import of Google Keep from Google Takeout: ``Keep/*.json`` and the files of the notes.
 
 A note is a JSON object with ``title``, ``textContent`` or ``listContent``, ``labels``,
-``attachments``, ``annotations`` with links, and times in microseconds (Takeout of November 2026).
+``attachments``, ``annotations`` with links, ``sharees``, and times in microseconds (Takeout of
+November 2026). ``textContentHtml`` is the text with its formatting. The folder's name is in the
+user's language, such as ``Google Notizen``, and has each note as HTML too, and ``Labels.txt``.
 """
 
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
+from urllib.parse import quote
 
-from memvault.importers import folder, html_markdown, json_source, records, values
+from memvault.importers import folder, html_markdown, json_source, plain_text, records, values
 from memvault.importers.items import ImportedNote, Item, Unreadable, note_path
 from memvault.importers.kinds import NO, SURE
 from memvault.importers.source import Source
+from memvault.importers.tally import Tally
 from memvault.lazy_pattern import lazy_pattern
 
 _SIGN = b'"userEditedTimestampUsec"'
 _NOTE_KEYS = frozenset("userEditedTimestampUsec textContent textContentHtml listContent".split())
 """Keys of which each note has at least one."""
-_LIST_MARK = lazy_pattern(r"\A\s*(?:- )?(?:\[[ x]\] )?")
+_USED = frozenset(
+    (
+        *_NOTE_KEYS,
+        *("title", "labels", "attachments", "annotations", "sharees", "color"),
+        *("createdTimestampUsec", "isPinned", "isArchived", "isTrashed"),
+    )
+)
+_FORMATTED = lazy_pattern(
+    r"<(?:h[1-6]|b|i|u|s|strong|em|a)\b|font-weight:\s*(?:bold|[6-9]00)|font-style:\s*italic"
+    r"|text-decoration:[^;\"]{0,99}(?:underline|line-through)"
+)
+"""Matches what text as HTML has and plain text has not."""
+_NOT_IN_WIKILINKS = lazy_pattern(r"[\[\]#^|\\]")
+_LIST_MARK = lazy_pattern(r"\A\s*(?:[-*+#>]{1,6} )?(?:\[[ xX]\] )?")
 _MAX_SNIFFED = 20
 _MAX_TITLE = 60
+_JPEG = (".jpg", ".jpeg", ".JPG")
 
 
 def recognise(source: Source) -> int:
     """Return ``SURE`` if one of the first JSON files is a note of Keep."""
     names = source.named(".json")[:_MAX_SNIFFED]
     return SURE if any(_SIGN in source.head(name, 1 << 16) for name in names) else NO
+
+
+def claims(source: Source) -> Collection[str]:
+    """Return the names of all files in the folders that have a note."""
+    looked: dict[str, int] = {}
+    folders: set[str] = set()
+    for name in source.named(".json"):
+        above = posixpath.dirname(name)
+        looked[above] = looked.get(above, 0) + 1
+        is_unknown = above not in folders and looked[above] <= _MAX_SNIFFED
+        if is_unknown and _SIGN in source.head(name, 1 << 16):
+            folders.add(above)
+    return [name for name in source.names if posixpath.dirname(name) in folders]
 
 
 def read(source: Source) -> Iterator[Item]:
@@ -38,6 +69,7 @@ def read(source: Source) -> Iterator[Item]:
     files: set[str] = set()
     folders: set[str] = set()
     others: list[str] = []
+    keys: set[str] = set()
     for name in source.named(".json"):
         try:
             note = json_source.read_object(source, name)
@@ -48,16 +80,22 @@ def read(source: Source) -> Iterator[Item]:
             yield Unreadable(name, records.reason_of(error))
             continue
         folders.add(posixpath.dirname(name))
-        if not note.get("isTrashed"):
-            attached = list(_attached(source, name, note))
-            paths = [path for path in attached if isinstance(path, str)]
-            yield from records.items_of(name, _note, name, note, paths)
-            yield from (item for item in attached if isinstance(item, Unreadable))
-            files.update(paths)
+        if note.get("isTrashed"):
+            source.tally.omitted("note in the trash")
+            continue
+        attached = list(_attached(source, name, note))
+        paths = [path for path in attached if isinstance(path, str)]
+        base = posixpath.basename(name)
+        key = name if base in keys else base  # a Takeout may have a folder in each of its parts
+        keys.add(base)
+        yield from records.items_of(name, _note, key, note, paths, source.tally)
+        yield from (item for item in attached if isinstance(item, Unreadable))
+        files.update(paths)
     for name in others:
         if posixpath.dirname(name) in folders:
             yield Unreadable(name, "no note of Keep")
     for path in sorted(files):
+        source.tally.converted("file")
         yield folder.attachment(source, path)
 
 
@@ -72,42 +110,81 @@ def _attached(source: Source, name: str, note: dict[str, Any]) -> Iterator[str |
     """Yield the paths of a note's files; Takeout names a JPEG .jpeg that it writes as .jpg."""
     for entry in _objects(note, "attachments"):
         given = values.text(entry.get("filePath"))
-        stem, suffix = posixpath.splitext(posixpath.join(posixpath.dirname(name), given))
-        path, other = stem + suffix, f"{stem}.jpg" if suffix == ".jpeg" else f"{stem}.jpeg"
+        path = posixpath.join(posixpath.dirname(name), given)
+        stem, suffix = posixpath.splitext(path)
+        endings = (suffix, *(_JPEG if suffix.lower() in _JPEG else ()), suffix.lower())
+        mime = values.text(entry.get("mimetype"))
+        endings += (f".{mime.rpartition('/')[2]}", *(_JPEG if mime == "image/jpeg" else ()))
+        found = next((stem + one for one in endings if stem + one in source.name_set), "")
         if given.startswith("/") or ".." in given.split("/"):
             yield Unreadable(f"{name}, {given}", "its path leads out of the folder")
-        elif path in source.name_set or other in source.name_set:
-            yield path if path in source.name_set else other
+        elif found and given:
+            yield found
         else:
             yield Unreadable(f"{name}, {given or 'a file'}", "the export lacks the file")
 
 
-def _note(name: str, note: dict[str, Any], files: list[str]) -> ImportedNote:
-    html = note.get("textContentHtml")
-    text = values.text(note.get("textContent"))
-    if not text and isinstance(html, str):
-        text = html_markdown.markdown(html)
+def _note(key: str, note: dict[str, Any], files: list[str], tally: Tally) -> ImportedNote:
     items = [
-        f"- [{'x' if entry.get('isChecked') else ' '}] {values.line(entry.get('text'))}"
+        (bool(entry.get("isChecked")), values.line(entry.get("text")))
         for entry in _objects(note, "listContent")
     ]
     links = [
-        f"- [{values.line(entry.get('title') or entry['url'])}]({entry['url']})"
+        (values.line(entry.get("title") or entry["url"]), entry)
         for entry in _objects(note, "annotations")
         if str(entry.get("url", "")).startswith(("http:", "https:"))
     ]
-    embeds = [f"![[{path}]]" for path in files]
-    parts = [text.strip(), "\n".join(items), "\n".join(links), "\n".join(embeds)]
-    first = next((line for line in "\n".join(parts).splitlines() if line.strip(" -[]x")), "Note")
-    named = values.text(note.get("title")) or _LIST_MARK.sub("", first)
+    text = values.text(note.get("textContent"))
+    parts = [
+        _text(text, values.text(note.get("textContentHtml"))),
+        "\n".join(
+            f"- [{'x' if is_checked else ' '}] {plain_text.escaped(item, is_line=True)}"
+            for is_checked, item in items
+        ),
+        "\n".join(_link(shown, entry) for shown, entry in links),
+        "\n".join(_embed(path) for path in files),
+    ]
+    lines = [*text.splitlines(), *(item for _, item in items), *(shown for shown, _ in links)]
+    first = next((line for line in lines if line.strip(" -[]x")), "Note")
+    named = values.text(note.get("title")).strip() or _LIST_MARK.sub("", first)
     title = " ".join(named.split())[:_MAX_TITLE]
     tags = [values.tag(values.line(label.get("name"))) for label in _objects(note, "labels")]
     tags += [flag for flag in ("pinned", "archived") if note.get(f"is{flag.title()}")]
+    color = values.line(note.get("color")).lower()
+    created = values.time_of(note.get("createdTimestampUsec"), 1e-6)
     header = {
         "title": title,
         "tags": [tag for tag in tags if tag],
-        "created": values.time_of(note.get("createdTimestampUsec"), 1e-6),
-        "modified": values.time_of(note.get("userEditedTimestampUsec"), 1e-6),
+        "created": created,
+        "modified": values.time_of(note.get("userEditedTimestampUsec"), 1e-6) or created,
+        "color": "" if color == "default" else color,
+        "shared_with": [
+            email
+            for sharee in _objects(note, "sharees")
+            if (email := values.line(sharee.get("email"))) and not sharee.get("isOwner")
+        ],
     }
-    text = "\n\n".join(part for part in parts if part)
-    return ImportedNote(posixpath.basename(name), note_path(title), text, header)
+    tally.converted("note")
+    tally.properties("note", note, _USED)
+    whole = "\n\n".join(part for part in parts if part)
+    return ImportedNote(key, note_path(title), whole, header)
+
+
+def _text(text: str, html: str) -> str:
+    """Return the text of a note, with its formatting if it has any."""
+    html = html.replace("<\\/", "</")  # as some exports have it
+    if html and (not text.strip() or _FORMATTED.search(html)):
+        return html_markdown.markdown(html)
+    return plain_text.escaped(text)
+
+
+def _link(shown: str, entry: dict[str, Any]) -> str:
+    about = plain_text.escaped(values.line(entry.get("description")), is_line=True)
+    target = html_markdown.link_target(str(entry["url"]))
+    label = plain_text.escaped(shown, is_line=True)
+    link = f"<{target}>" if shown == entry["url"] else f"[{label}]({target})"
+    return f"- {link}{f': {about}' if about else ''}"
+
+
+def _embed(path: str) -> str:
+    return f"![]({quote(path)})" if _NOT_IN_WIKILINKS.search(path) else f"![[{path}]]"

@@ -1,110 +1,642 @@
-"""HTML of notes as markdown, by markdownify, and HTML of other files as events; parsed by lxml.
+"""HTML of notes as markdown, and HTML of other files as events; parsed by lxml.
 
-The parser of Python's own library takes minutes for kilobytes of unclosed tags and comments.
+The parser of Python's own library takes minutes for kilobytes of unclosed tags and comments. The
+tree is converted here: whether a text must be escaped depends on the whole line that it is in.
 """
 
 from __future__ import annotations
 
 import re
-import warnings
-from collections import defaultdict
-from functools import cache
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple, Protocol
 
+from memvault.importers import plain_text
 from memvault.lazy_pattern import lazy_pattern
 
-_BLANK_LINES = lazy_pattern(r"\n(?:[ \t]*\n){2,}")
+Custom = Callable[[Any], str | None]
+"""Returns the markdown of an element that has no meaning in HTML; None for others."""
 _MAX_LENGTH = 16_000_000
 _MAX_TAGS = 100_000
 """Maximum number of tags of one text: each takes two kilobytes of memory while it is converted."""
 _MAX_GROWTH, _MIN_GROWN = 20, 1_000_000
 """Maximum length of the markdown: this many times its HTML, or this many characters if that is
 more."""
-_UNDERSCORES = lazy_pattern(r"(?<!\w)_++|_++(?![^\W_])")
-"""Matches underscores that are not within a word, where they are never emphasis."""
+_MAX_SPANNED = 10_000
+"""Maximum number of empty cells that merged cells of a table add."""
+_CONTROLS = lazy_pattern(r"[\x00-\x08\x0b\x0e-\x1f\x7f]")
+_SPACE = lazy_pattern(r"[ \t\r\n\f\xa0]+")
+_BLOCKS = frozenset(
+    "address article aside blockquote body center dd details dir div dl dt fieldset figcaption "
+    "figure footer form h1 h2 h3 h4 h5 h6 header hr html legend li main menu nav ol optgroup "
+    "option p pre section summary table tbody td tfoot th thead tr ul caption listing xmp "
+    "en-note".split()
+)
+_SKIPPED = frozenset("script style head title template noscript svg".split())
+_LISTS = frozenset(("ul", "ol", "menu", "dir"))
+_CODE = frozenset(("code", "kbd", "samp", "tt"))
+_PREFORMATTED = frozenset(("pre", "listing", "xmp"))
+_BOLD, _ITALIC, _STRUCK = ("**", "**"), ("*", "*"), ("~~", "~~")
+_UNDERLINED, _HIGHLIGHTED = ("<u>", "</u>"), ("==", "==")
+_MARKS = {
+    **dict.fromkeys(("b", "strong"), _BOLD),
+    **dict.fromkeys(("i", "em", "cite", "dfn", "var"), _ITALIC),
+    **dict.fromkeys(("s", "del", "strike"), _STRUCK),
+    **dict.fromkeys(("u", "ins"), _UNDERLINED),
+    "mark": _HIGHLIGHTED,
+    "sub": ("<sub>", "</sub>"),
+    "sup": ("<sup>", "</sup>"),
+}
+_STYLES = (
+    (lazy_pattern(r"(?<![\w-])font-weight:\s*(?:bold|[6-9]00)"), _BOLD),
+    (lazy_pattern(r"(?<![\w-])font-style:\s*(?:italic|oblique)"), _ITALIC),
+    (lazy_pattern(r"(?<![\w-])text-decoration(?:-line)?:[^;]*line-through"), _STRUCK),
+    (lazy_pattern(r"(?<![\w-])text-decoration(?:-line)?:[^;]*underline"), _UNDERLINED),
+    (lazy_pattern(r"(?:--en|-evernote)-highlight:(?!\s*(?:false|none))"), _HIGHLIGHTED),
+)
+"""Styles of a ``span`` or ``font`` that mean the same as a tag."""
+_IN_HTML = {"**": "b", "*": "i", "~~": "s", "==": "mark"}
+"""The tags that stand for marks next to a word, where markdown does not read them as such."""
+_TASK = lazy_pattern(r"- \[[ x]\] ")
+_CLOSING = lazy_pattern(r"(?<= )#+\Z")
+"""Matches signs that would end a heading, and not be a part of it."""
+_LANGUAGE = lazy_pattern(r"(?:^|\s)(?:lang|language)-([\w#+.-]{1,30})")
+_NOT_IN_TARGETS = lazy_pattern(r"[\x00-\x20\x7f<>\\|]")
+_ENTITY = lazy_pattern(r"&(?=#?\w{1,32};)")
+_UNSAFE = ("javascript:", "vbscript:", "data:")
 
 
-def markdown(html: str) -> str:
-    """Return HTML as markdown: no scripts and styles, no blank lines in a row.
+def markdown(html: str, custom: Custom = lambda _: None) -> str:
+    """Return HTML as markdown, without scripts and styles; code keeps each of its characters.
 
     Raises:
         ValueError: it is nested too deeply, or too long.
     """
+    return tree_markdown(tree(html), len(html), custom)
+
+
+def tree(html: str) -> Any:
+    """Return the parsed HTML; None if it is empty.
+
+    Raises:
+        ValueError: it is too long.
+    """
+    from lxml.etree import HTMLParser, fromstring
+
     if len(html) > _MAX_LENGTH or html.count("<") > _MAX_TAGS:
         raise ValueError(f"its HTML has more than {_MAX_LENGTH:,} characters or {_MAX_TAGS:,} tags")
-    text = re.sub(r"(?is)<(script|style|head)\b.*?(?:</\1>|\Z)", "", html)
+    data = _CONTROLS.sub("", html).encode("utf-8", "replace")
+    if not data.strip():
+        return None
+    parser = HTMLParser(encoding="utf-8", huge_tree=True, remove_comments=True, remove_pis=True)
+    return fromstring(data, parser)
+
+
+def tree_markdown(root: Any, length: int, custom: Custom = lambda _: None) -> str:
+    """Return parsed HTML of a length as markdown; raises as ``markdown`` does."""
+    if root is None:
+        return ""
     try:
-        with warnings.catch_warnings():  # that it looks like XML, or like an address
-            warnings.simplefilter("ignore")
-            made = _converter().convert(text)
+        made = _joined(_Converter(root, custom).flow(root))
     except RecursionError as error:
         raise ValueError("its HTML is nested too deeply") from error
-    if len(made) > max(_MIN_GROWN, _MAX_GROWTH * len(html)):
+    if len(made) > max(_MIN_GROWN, _MAX_GROWTH * length):
         raise ValueError("its HTML becomes a text of many times its length")
-    return _BLANK_LINES.sub("\n\n", made.replace("\xa0", " ")).strip()
+    return (
+        f"***{made[3:]}" if f"{made}\n".startswith("---\n") else made
+    )  # which would begin a header
 
 
-@cache
-def _converter() -> Any:  # noqa: C901  # each method of the class counts
-    from markdownify import MarkdownConverter
+class _Piece(NamedTuple):
+    """A part of a line: text or markdown, with the marks around it from the outside in."""
 
-    class Converter(MarkdownConverter):
-        """Escapes what would end a cell of a table, and takes linear time for lists and tables."""
+    text: str
+    marks: tuple[tuple[str, str], ...] = ()
+    is_markup: bool = False
+    is_code: bool = False
 
-        def convert(self, html: str) -> Any:
-            self._numbers: defaultdict[int, int] = defaultdict(int)
-            """How many items a list had so far, by the identity of the list."""
-            self._begun: set[int] = set()
-            """The identities of the tables that have a row already."""
-            return super().convert(html)
 
-        def should_convert_tag(self, tag: str) -> Any:
-            """Return False for tags that share a name with a method that converts no tag."""
-            is_tag = tag == "[document]" or (tag.isalnum() and tag not in ("list", "soup"))
-            return is_tag and super().should_convert_tag(tag)  # type: ignore[misc]  # untyped
+_BREAK = _Piece("\n", is_markup=True)
+_CHECKED, _UNCHECKED = _Piece("[x] ", is_markup=True), _Piece("[ ] ", is_markup=True)
+_CHECKBOXES = (_CHECKED, _UNCHECKED)
 
-        def convert_li(self, el: Any, text: str, parent_tags: Any) -> Any:  # noqa: ARG002
-            """Number an item by a count; markdownify looks at all the items before it."""
-            above = el.parent
-            self._numbers[id(above)] += 1
-            lines = (text or "").strip().split("\n")
-            if not any(lines):
-                return "\n"
-            bullet = "- "
-            if above is not None and above.name == "ol":
-                start = str(above.get("start") or "1")[:9]
-                first = int(start) if start.isdecimal() else 1
-                bullet = f"{first + self._numbers[id(above)] - 1}. "
-            indent = " " * len(bullet)
-            rest = (f"{indent}{line}" if line else "" for line in lines[1:])
-            return "\n".join([f"{bullet}{lines[0]}", *rest, ""])
 
-        def convert_tr(self, el: Any, text: str, parent_tags: Any) -> Any:
-            """Let markdownify, which searches the table, convert the first row only."""
-            table = id(el.find_parent("table") or el.parent)
-            if table in self._begun:
-                return f"|{text}\n"
-            self._begun.add(table)
-            return super().convert_tr(el, text, parent_tags)  # type: ignore[misc]  # untyped
+class _Converter:
+    """Converts a tree; ``marks`` are those of the text at the moment."""
 
-        def escape(self, text: str, parent_tags: Any) -> Any:
-            """Escape underscores, but none within a word: names stay as they are written."""
-            escaped = super().escape(text, parent_tags)  # type: ignore[misc]  # untyped
-            return _UNDERSCORES.sub(lambda match: "\\_" * len(match[0]), escaped)
+    def __init__(self, root: Any, custom: Custom) -> None:
+        self._custom = custom
+        self._marks: tuple[tuple[str, str], ...] = ()
+        self._checkbox: _Piece | None = None
+        """A checkbox whose text is in the next block."""
+        self._cells = 0
+        """The number of cells of tables around the current element."""
+        self._spanned = _MAX_SPANNED
+        self._methods: dict[str, Callable[[Any], list[str]]] = {
+            **dict.fromkeys(_LISTS, self._list),
+            **dict.fromkeys(_PREFORMATTED, self._code),
+            **dict.fromkeys(_SKIPPED, lambda _: []),
+            "hr": lambda _: ["---"],
+            "table": self._table,
+            "dl": self._definitions,
+        }
+        self._with_blocks: set[Any] = set()
+        """The elements that have blocks, although they are not blocks themselves."""
+        for element in root.iter():
+            if element.tag in _BLOCKS:
+                above = element.getparent()
+                while above is not None and above.tag not in _BLOCKS:
+                    if above in self._with_blocks:
+                        break
+                    self._with_blocks.add(above)
+                    above = above.getparent()
 
-        def convert_td(self, el: Any, text: str, parent_tags: Any) -> Any:
-            return super().convert_td(el, text.replace("|", "\\|"), parent_tags)  # type: ignore[misc]  # untyped
+    def flow(self, element: Any) -> list[str]:
+        """Return the blocks in an element."""
+        blocks: list[str] = []
+        line: list[_Piece] = []
+        self._add_text(line, element.text)
+        for child in element:
+            if self._is_block(child):
+                self._end(line, blocks)
+                blocks += self._block(child)
+            else:
+                self._inline(child, line)
+            self._add_text(line, child.tail)
+        self._end(line, blocks)
+        return blocks
 
-        def convert_th(self, el: Any, text: str, parent_tags: Any) -> Any:
-            return super().convert_th(el, text.replace("|", "\\|"), parent_tags)  # type: ignore[misc]  # untyped
+    def _is_block(self, element: Any) -> bool:
+        return element.tag in _BLOCKS or element in self._with_blocks
 
-    return Converter(
-        heading_style="ATX",
-        bullets="-",
-        escape_misc=False,
-        escape_underscores=False,
-        bs4_options="lxml",
+    def _add_text(self, line: list[_Piece], text: str | None) -> None:
+        if text:
+            line.append(_Piece(_SPACE.sub(" ", _CONTROLS.sub("", text)), self._marks))
+
+    def _end(self, line: list[_Piece], blocks: list[str]) -> None:
+        """Add a line of inline content as blocks, and empty it."""
+        content = [piece for piece in line if piece.is_markup or piece.text.strip()]
+        if content and self._checkbox and content[0] not in _CHECKBOXES:
+            line.insert(0, self._checkbox)
+        if content:
+            self._checkbox = content[0] if content[1:] == [] and content[0] in _CHECKBOXES else None
+            blocks += [] if self._checkbox else _paragraphs(line)
+        line.clear()
+
+    def _inline(self, element: Any, line: list[_Piece]) -> None:
+        """Add an element without blocks to a line."""
+        tag = element.tag
+        made = self._custom(element)
+        if made is not None:
+            line.append(_Piece(made, self._marks, True))
+        elif tag == "br":
+            line.append(_BREAK)
+        elif tag == "input":
+            if element.get("type", "").lower() == "checkbox":
+                line.append(_UNCHECKED if element.get("checked") is None else _CHECKED)
+        elif tag == "img":
+            line.append(_Piece(_image(element), self._marks, True))
+        elif tag in _CODE:
+            for number, text in enumerate(_code_text(element, is_span=True).split("\n")):
+                line += [_BREAK] if number else []
+                is_code = bool(text.strip())
+                line.append(_Piece(text if is_code else " ", self._marks, is_code, is_code))
+        elif tag not in _SKIPPED:
+            marks = self._marks
+            self._marks += tuple(mark for mark in _marks_of(element) if mark not in marks)
+            self._add_text(line, '"' if tag == "q" else "")
+            self._add_text(line, element.text)
+            for child in element:
+                self._inline(child, line)
+                self._add_text(line, child.tail)
+            self._add_text(line, '"' if tag == "q" else "")
+            self._marks = marks
+
+    def _block(self, element: Any) -> list[str]:
+        """Return the blocks of an element that is or has one."""
+        tag = element.tag
+        made = self._custom(element)
+        if made is not None:
+            return [made]
+        if tag in self._methods:
+            return self._methods[tag](element)
+        marks = self._marks
+        self._marks += tuple(mark for mark in _marks_of(element) if mark not in marks)
+        blocks = self.flow(element)
+        self._marks = marks
+        return self._framed(tag, blocks) if blocks else []
+
+    def _framed(self, tag: str, blocks: list[str]) -> list[str]:
+        """Return the blocks of an element with what shows readers its kind."""
+        if tag in ("blockquote", "aside"):
+            return [_indented(_joined(blocks), "> ", "> ")]
+        if tag in ("h1", "h2", "h3", "h4", "h5", "h6"):
+            text = _CLOSING.sub(r"\\\g<0>", " ".join(" ".join(blocks).split()))
+            return [f"{'#' * int(tag[1])} {text}"]
+        if tag == "summary":
+            return [f"<summary>{' '.join(' '.join(blocks).split())}</summary>"]
+        if tag == "details" and not self._cells:
+            head = blocks.pop(0) if blocks[0].startswith("<summary>") else "<summary></summary>"
+            return [f"<details>{head}", *blocks, "</details>"]
+        return blocks
+
+    def _list(self, element: Any) -> list[str]:
+        items: list[list[str]] = []
+        line: list[_Piece] = []
+        self._add_text(line, element.text)
+        for child in element:
+            if child.tag in _LISTS and items:  # as some programs nest lists
+                items[-1] += self._block(child)
+            elif self._is_block(child):
+                items.append([])
+                self._end(line, items[-1])
+                items[-1] += self.flow(child) if child.tag == "li" else self._block(child)
+                self._checkbox = None
+            else:
+                self._inline(child, line)
+            self._add_text(line, child.tail)
+        items.append([])
+        self._end(line, items[-1])
+        start = str(element.get("start") or "1")[:9]
+        number = int(start) if start.isascii() and start.isdigit() else 1
+        lines = []
+        for item in filter(None, items):
+            marker = f"{number}. " if element.tag == "ol" else "- "
+            text = _joined(item, is_item=True)
+            if _TASK.match(text):  # its own checkbox
+                text = text[2:]
+            lines.append(_indented(text, marker, " " * len(marker)))
+            number += 1
+        return [_Items("\n".join(lines))] if lines else []
+
+    def _definitions(self, element: Any) -> list[str]:
+        lines: list[str] = []
+        for child in element.iter("dt", "dd"):
+            text = _joined(self.flow(child))
+            if text and child.tag == "dt":
+                lines += ["", f"**{text}**" if "\n" not in text and "**" not in text else text, ""]
+            elif text:
+                lines.append(_indented(text, "- ", "  "))
+        return ["\n".join(lines).strip("\n")] if lines else []
+
+    def _code(self, element: Any) -> list[str]:
+        text = _code_text(element)
+        if self._cells:
+            return [_code_span(line) for line in text.split("\n") if line.strip()]
+        inner = next(element.iter("code"), element)
+        found = _LANGUAGE.search(f"{element.get('class') or ''} {inner.get('class') or ''}")
+        return [fenced(text, found[1] if found else "")] if text.strip() else []
+
+    def _table(self, element: Any) -> list[str]:
+        rows = _rows(element)
+        cells = [cell for row in rows for cell in row]
+        if len(cells) < 2 or element.find(".//table") is not None:  # which only arranges a page
+            return self.flow(element)
+        captions = [block for one in element.iterchildren("caption") for block in self.flow(one)]
+        lines = []
+        below: dict[int, int] = {}
+        """The number of rows that a merged cell still has, by its column."""
+        for row in rows:
+            written: list[str] = []
+            for cell in row:
+                while below.get(len(written), 0) > 0:
+                    below[len(written)] -= 1
+                    written.append("")
+                for column in range(self._spans(cell, "colspan")):
+                    below[len(written)] = self._spans(cell, "rowspan") - 1
+                    written.append("" if column else self._cell(cell))
+            lines.append(written)
+        width = max(map(len, lines))
+        is_head = rows[0].getparent().tag == "thead" or all(cell.tag == "th" for cell in rows[0])
+        if not is_head:
+            lines.insert(0, [""] * width)
+        lines[0] += [""] * (width - len(lines[0]))
+        lines.insert(1, ["---"] * width)
+        return [*captions, "\n".join(f"| {' | '.join(line)} |" for line in lines if line)]
+
+    def _spans(self, cell: Any, name: str) -> int:
+        given = str(cell.get(name) or "1")[:4]
+        number = int(given) if given.isascii() and given.isdigit() else 1
+        number = max(1, min(number, self._spanned))
+        self._spanned -= number - 1
+        return number
+
+    def _cell(self, cell: Any) -> str:
+        self._cells += 1
+        text = _joined(self.flow(cell))
+        self._cells -= 1
+        return "<br>".join(line.strip() for line in text.split("\n") if line.strip()).replace(
+            "|", "\\|"
+        )
+
+
+def _rows(table: Any) -> list[Any]:
+    """Return the rows of a table; none if it has anything else."""
+    rows: list[Any] = []
+    for child in table:
+        if child.tag in ("thead", "tbody", "tfoot"):
+            rows += child
+        elif child.tag == "tr":
+            rows.append(child)
+        elif child.tag not in ("caption", "colgroup", "col"):
+            return []
+    is_whole = all(row.tag == "tr" and {cell.tag for cell in row} <= {"td", "th"} for row in rows)
+    return [row for row in rows if len(row)] if is_whole else []
+
+
+class _Items(str):
+    """The items of a list, or a task."""
+
+    __slots__ = ()
+
+
+def _joined(blocks: Iterable[str], is_item: bool = False) -> str:
+    """Return blocks as one text: with blank lines between, but none between tasks or in an item."""
+    parts: list[str] = []
+    was_task = False
+    for block in blocks:
+        is_items, is_task = isinstance(block, _Items), _TASK.match(block) is not None
+        if parts:
+            parts.append("\n" if is_items and (is_item or (was_task and is_task)) else "\n\n")
+        parts.append(block)
+        was_task = is_items and is_task
+    return "".join(parts)
+
+
+def _indented(text: str, first: str, rest: str) -> str:
+    lines = text.split("\n")
+    return "\n".join(
+        (first if number == 0 else rest) + line if line else rest.rstrip()
+        for number, line in enumerate(lines)
     )
+
+
+def _marks_of(element: Any) -> list[tuple[str, str]]:
+    """Return the marks around the text of an element."""
+    tag = element.tag
+    if tag in _MARKS:
+        return [_MARKS[tag]]
+    if tag in ("a", "iframe", "video", "audio", "embed"):
+        target = link_target(element.get("href" if tag == "a" else "src"))
+        return [("[", f"]({target})")] if target and not _is_same(element, target) else []
+    style = element.get("style") if tag in ("span", "font", "div", "p") else None
+    if not style or ":" not in style:
+        return []
+    lowered = style[:2_000].lower()
+    return [mark for pattern, mark in _STYLES if pattern.search(lowered)]
+
+
+def _is_same(element: Any, target: str) -> bool:
+    """Return whether the text of a link is its address, which is a link by itself."""
+    text = "".join(element.itertext()).strip()
+    return "://" in text and len(element) == 0 and target in (text, f"{text}/")
+
+
+def link_target(address: str | None) -> str:
+    """Return an address as the target of a link; empty for scripts and data."""
+    from urllib.parse import quote
+
+    address = (address or "").strip()
+    if address.lower().startswith(_UNSAFE):
+        return ""
+    address = _NOT_IN_TARGETS.sub(lambda match: quote(match[0]), address)
+    depth = 0
+    for sign in address if "(" in address or ")" in address else "":
+        depth += (sign == "(") - (sign == ")")
+        if not 0 <= depth < 4:
+            break
+    if depth:
+        address = address.replace("(", "%28").replace(")", "%29")
+    return _ENTITY.sub(r"\\&", address)
+
+
+def _image(element: Any) -> str:
+    target = link_target(element.get("src"))
+    alt = plain_text.escaped(element.get("alt") or "", is_line=True)
+    return f"![{alt}]({target})" if target else alt
+
+
+def _code_text(element: Any, is_span: bool = False) -> str:
+    """Return the text of code, of which ``br`` ends a line, and a block is one.
+
+    In a span, the line ends of the HTML are blanks.
+    """
+    parts: list[str] = []
+
+    def put(text: str | None) -> None:
+        if text:
+            parts.append(text.replace("\n", " ") if is_span else text)
+
+    def add(one: Any) -> None:
+        put(one.text)
+        for child in one:
+            is_line = child.tag in ("div", "p", "li")
+            if is_line and parts and parts[-1][-1] != "\n":
+                parts.append("\n")
+            before = len(parts)
+            if child.tag == "br":
+                parts.append("\n")
+            add(child)
+            if is_line and len(parts) > before and parts[-1][-1] != "\n":
+                parts.append("\n")
+            if not is_line or (child.tail or "").strip():
+                put(child.tail)
+
+    add(element)
+    text = "".join(parts).replace("\xa0", " ").replace("\r\n", "\n").replace("\r", "\n")
+    return text.strip("\n") if is_span else text.removeprefix("\n").rstrip("\n")
+
+
+def fenced(text: str, language: str = "") -> str:
+    """Return code as a block whose fence is longer than any in it."""
+    runs = re.findall(r"`{3,}", text)
+    fence = "`" * max(3, 1 + max(map(len, runs), default=0))
+    return f"{fence}{language}\n{text}\n{fence}"
+
+
+def _code_span(text: str) -> str:
+    """Return text as a code span."""
+    ticks = "`" * (1 + max(map(len, re.findall(r"`+", text)), default=0))
+    is_padded = text[0] == "`" or text[-1] == "`" or (text[0] == " " and text[-1] == " ")
+    return f"{ticks} {text} {ticks}" if is_padded else f"{ticks}{text}{ticks}"
+
+
+def _paragraphs(pieces: list[_Piece]) -> list[str]:
+    """Return a line of pieces as paragraphs: with breaks between lines, split at blank ones."""
+    lines: list[list[_Piece]] = [[]]
+    for piece in pieces:
+        if piece is _BREAK:
+            lines.append([])
+        else:
+            lines[-1].append(piece)
+    groups: list[list[str]] = []
+    is_open = False
+    for line in lines:
+        text = _line(line)
+        is_task = isinstance(text, _Items)
+        if text and is_open and not is_task:
+            groups[-1].append(text)
+        elif text:
+            groups.append([text])
+        is_open = bool(text) and not is_task
+    return [group[0] if len(group) == 1 else "  \n".join(group) for group in groups]
+
+
+def _line(pieces: list[_Piece]) -> str:
+    """Return one line with its text escaped."""
+    found: list[_Piece] = []
+    is_begun = False
+    for piece in pieces:  # blanks that meet are one, and marks do not begin with any
+        text = piece.text
+        if not piece.is_markup:
+            if not found or found[-1].text.endswith(" "):
+                text = text.lstrip(" ")
+            if not text:
+                continue
+        elif piece in _CHECKBOXES and is_begun:
+            text = "\u2611 " if piece == _CHECKED else "\u2610 "
+        if piece.is_code and found and found[-1][1:] == piece[1:]:
+            text = found.pop().text + text
+        found.append(piece._replace(text=text))
+        is_begun = is_begun or bool(text.strip())
+    is_task = bool(found) and found[0] in _CHECKBOXES
+    markup: list[str] = []
+    shown = _rendered(found[1:] if is_task else found, 0, markup)
+    whole = plain_text.escaped(shown.strip())
+    pieces_left = iter(markup)
+    whole = re.sub(plain_text.MARKUP, lambda _: next(pieces_left), whole)
+    return _Items(f"- {found[0].text}{whole}") if is_task else whole
+
+
+def _rendered(
+    pieces: list[_Piece], depth: int, markup: list[str], before: str = "", after: str = ""
+) -> str:
+    """Return pieces as text with ``plain_text.MARKUP`` for markdown, which is added to a list."""
+    parts: list[str] = []
+    start = 0
+    while start < len(pieces):
+        mark = pieces[start].marks[depth] if len(pieces[start].marks) > depth else None
+        end = start + 1
+        while (
+            end < len(pieces)
+            and mark is not None
+            and pieces[end].marks[depth : depth + 1] == (mark,)
+        ):
+            end += 1
+        group = pieces[start:end]
+        previous = parts[-1][-1:] if parts else before
+        following = pieces[end].text[:1] if end < len(pieces) else after
+        opening = mark[0] if mark else group[0].text if group[0].is_markup else ""
+        if previous == "!" and parts and opening.startswith("["):  # it would be an image
+            parts[-1] = parts[-1][:-1] + plain_text.MARKUP
+            markup.append("\\!")
+        if mark is not None:
+            is_part = len(group) < len(pieces)
+            parts.append(_marked(group, mark, depth, markup, previous, following, is_part))
+        elif group[0].is_markup:
+            text = group[0].text
+            markup.append(_code_span(text) if group[0].is_code else text)
+            parts.append(plain_text.MARKUP)
+        else:
+            parts.append(group[0].text)
+        start = end
+    return "".join(parts)
+
+
+def _marked(
+    group: list[_Piece],
+    mark: tuple[str, str],
+    depth: int,
+    markup: list[str],
+    before: str,
+    after: str,
+    is_part: bool,
+) -> str:
+    """Return pieces with a mark around them, outside of which their outer blanks are.
+
+    ``is_part`` is whether there is more within the marks around it.
+    """
+    whole = "".join(piece.text for piece in group)
+    if not whole.strip():
+        return whole if not any(piece.is_markup for piece in group) else ""
+    lead = whole[: len(whole) - len(whole.lstrip())] if not group[0].is_code else ""
+    tail = whole[len(whole.rstrip()) :] if not group[-1].is_code else ""
+    while group[0].text.strip() == "":
+        group = group[1:]
+    while group[-1].text.strip() == "":
+        group = group[:-1]
+    if not group[0].is_markup:
+        group = [group[0]._replace(text=group[0].text.lstrip()), *group[1:]]
+    if not group[-1].is_markup:
+        group = [*group[:-1], group[-1]._replace(text=group[-1].text.rstrip())]
+    begin, end = mark
+    if begin in _IN_HTML:
+        first = _edge(group[0], group, depth + 1, begin, whole.strip()[0])
+        last = _edge(group[-1], group, depth + 1, begin, whole.strip()[-1])
+        if (
+            (not lead and _is_word(before) and not first.isalnum())
+            or (not tail and _is_word(after) and not last.isalnum())
+            or (not lead and before == plain_text.MARKUP and markup[-1].endswith(begin[0]))
+            or (is_part and any(one[0][0] == begin[0] for one in group[0].marks[:depth]))
+        ):
+            begin, end = f"<{_IN_HTML[begin]}>", f"</{_IN_HTML[begin]}>"
+    if begin == "[":
+        group = [one for piece in group for one in _in_link(piece)]
+    markup.append(begin)
+    inner = _rendered(group, depth + 1, markup)
+    markup.append(end)
+    return f"{lead}{plain_text.MARKUP}{inner}{plain_text.MARKUP}{tail}"
+
+
+def _edge(piece: _Piece, group: list[_Piece], depth: int, outer: str, sign: str) -> str:
+    """Return the character next to a mark: that of another mark, if one begins or ends there."""
+    inner = piece.marks[depth : depth + 1]
+    is_same = bool(inner) and inner[0][0][0] == outer[0]
+    if not inner or (is_same and all(one.marks[depth : depth + 1] == inner for one in group)):
+        return "`" if piece.is_code else sign
+    return inner[0][0][0]
+
+
+def _is_word(sign: str) -> bool:
+    """Return whether a character is neither a blank nor punctuation."""
+    return bool(sign) and not sign.isspace() and (sign.isalnum() or sign > "\x7f")
+
+
+def _in_link(piece: _Piece) -> list[_Piece]:
+    """Return the pieces of the text of a link: its brackets escaped, its addresses no links."""
+    if piece.is_markup:
+        return [piece]
+    made = []
+    for text in re.split(r"([\[\]]|:(?=//))", piece.text):
+        is_sign = text in ("[", "]", ":")
+        written = text if text == ":" or not is_sign else f"\\{text}"
+        made.append(_Piece(written, piece.marks, is_sign))
+    return [one for one in made if one.text]
+
+
+def repaired_xml(text: str) -> Any:
+    """Return the elements of damaged XML that can be read; None if there are none."""
+    from lxml.etree import XMLParser, XMLSyntaxError, fromstring
+
+    def known(match: re.Match[str]) -> str:
+        from html import unescape
+
+        return match[0] if match[1] in ("amp", "lt", "gt", "quot", "apos") else unescape(match[0])
+
+    if text.rfind("<![CDATA[") > text.rfind("]]>"):
+        text += "]]>"
+    data = re.sub(r"&([A-Za-z]\w{1,31});", known, text).encode("utf-8", "replace")
+    parser = XMLParser(
+        recover=True,
+        resolve_entities=False,
+        no_network=True,
+        huge_tree=True,
+        remove_comments=True,
+        remove_pis=True,
+    )
+    try:
+        return fromstring(data, parser)
+    except (XMLSyntaxError, ValueError):
+        return None
 
 
 class Target(Protocol):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
+from typing import Any
 
 from memvault.lazy_pattern import lazy_pattern
 from memvault.vault import markdown, markdown_inline
@@ -88,6 +89,15 @@ def rewritten(text: str, path: str, target: str, names: Names) -> str:
     if f"[[{SCHEME}" not in text:
         return text
     return markdown.replace_outside_code(_ID_LINK, lambda match: _by_id(match, names), text)
+
+
+def resolved(value: Any, names: Names) -> Any:
+    """Return a value of a header whose links to ids lead to the imported items."""
+    if isinstance(value, list):
+        return [resolved(entry, names) for entry in value]
+    if not isinstance(value, str) or f"[[{SCHEME}" not in value:
+        return value
+    return _ID_LINK.sub(lambda match: _by_id(match, names), value)
 
 
 def _leads_to(link: Link, note: str, found: str, names: Names) -> bool:

@@ -3,7 +3,9 @@
 A page is ``Title ID.md``, its sub-pages and files are in a folder of the same name, and links are
 relative paths with percent signs; below the title a page of a database has its properties as
 ``Name: value`` lines, and the database itself is a CSV file. IDs are 32 hexadecimal digits (export
-of November 2026). Large exports are zips in a zip, which have to be unpacked first.
+of November 2026). An export is a zip in a zip, and a large one several, which ``Source`` reads as
+one. No real export in other languages was available: their names and dates are as Notion shows
+them. The pages of an export as HTML are listed.
 """
 
 from __future__ import annotations
@@ -12,11 +14,12 @@ import csv
 import io
 import posixpath
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterator
 from datetime import UTC, datetime, time
+from urllib.parse import quote
 
 from memvault import clock
-from memvault.importers import folder, records, state
+from memvault.importers import folder, plain_text, records, state, values
 from memvault.importers.items import ImportedNote, Item, Unreadable
 from memvault.importers.kinds import NO, SURE
 from memvault.importers.source import Source
@@ -30,9 +33,40 @@ _PART = lazy_pattern(r"(?:^|/)ExportBlock-[0-9a-f-]+-Part-\d+(?:\.zip)?(?=/|$)")
 _PAGE = lazy_pattern(r"(?:\.md|_all\.csv|\.csv)\Z", re.IGNORECASE)
 _PROPERTY = lazy_pattern(r"([^\W\d_][^:\n]{0,60}): (\S.*)")
 _HEADING = lazy_pattern(r"\A#[ \t]++(.++)\n++")
+_RELATED = lazy_pattern(r" \((\S+?%20([0-9a-f]{32})\.(?:md|csv))\)(?:, |\Z)")
+"""Matches the address behind each title in a relation, with the ID of its page."""
+_ADDRESS = lazy_pattern(
+    r"(?<=\]\()https://(?:[\w-]+\.)?notion\.(?:so|site|com)/[^\s()?#]{0,500}?([0-9a-f]{32})"
+    r"(?:[?#][^\s()]{0,500})?(?=\))"
+)
+"""Matches the target of a link to a page in Notion, with its ID."""
 _CLOCK = lazy_pattern(r",? (\d{1,2}):(\d\d)(?: ?([AaPp])[Mm])?\Z")
 """The time of day after a date; the third group is ``A`` or ``P`` on a 12-hour clock."""
-_TIMES = {"created": "created", "created time": "created", "last edited time": "modified"}
+_HALF_DAY = lazy_pattern(r"(上午|오전|午前)|(下午|오후|午後)")
+_ZONE = lazy_pattern(r" ?\([\w+:/ -]{1,20}\)\Z")
+_SLASHES = lazy_pattern(r"\A(\d{1,4})/(\d{1,2})/(\d{1,4})")
+_TIMES = {
+    **dict.fromkeys(
+        (
+            *("created", "created time", "date created", "created at", "erstellt", "erstellt am"),
+            *("erstellungszeit", "date de création", "créé le", "créée", "fecha de creación"),
+            *("hora de creación", "creado", "criado em", "data de criação", "hora de criação"),
+            *("作成日時", "创建时间", "创建日期", "建立時間", "생성 일시", "생성일시", "생성일"),
+            *("aangemaakt", "tijd aangemaakt", "ora di creazione", "data di creazione"),
+        ),
+        "created",
+    ),
+    **dict.fromkeys(
+        (
+            *("last edited time", "last edited", "last updated", "updated", "modified"),
+            *("zuletzt bearbeitet", "zuletzt bearbeitet am", "dernière modification"),
+            *("date de dernière modification", "última edición", "hora de la última edición"),
+            *("última edição", "última edição em", "最終更新日時", "上次编辑时间", "最后编辑时间"),
+            *("上次編輯時間", "최종 편집 일시", "laatst bewerkt", "ultima modifica"),
+        ),
+        "modified",
+    ),
+}
 _OWN_KEYS = frozenset(
     (
         *("id", "title", "aliases", "alias", "memory_type", "type", "tag", "path", "status"),
@@ -41,39 +75,58 @@ _OWN_KEYS = frozenset(
     )
 )
 """Header keys to which memvault gives a meaning, which a property of that name does not have."""
+_MAX_ICON = 9
+"""More than the number of characters of an emoji."""
+_MAX_COLUMN = 200
+"""Maximum length of the name of a column."""
 _MAX_CELLS = 200_000
 _MAX_TIME = 40
 """Maximum length of a time, such as "November 18, 2026 10:15 AM"; longer texts take seconds."""
 
 
 def recognise(source: Source) -> int:
-    """Return ``SURE`` if most markdown files end with an ID, or it is a zip of zips of Notion's."""
-    notes = source.named(".md", ".csv")
+    """Return ``SURE`` if most pages end with an ID, or it is a folder of zips of Notion's."""
+    notes = [*source.named(".md", ".csv"), *filter(_is_html_page, source.named(".html"))]
     own = sum(_ID.search(_stem(name)) is not None for name in notes)
     parts = any(_PART.search(name) for name in source.named(".zip"))
     return SURE if parts or (own and own * 2 > len(notes)) else NO
 
 
+def claims(source: Source) -> Collection[str]:
+    """Return the names of all files: those that are not pages belong to one."""
+    return source.names
+
+
 def read(source: Source) -> Iterator[Item]:
     """Yield the pages without IDs in their names, the databases as tables, and the files."""
-    export = _Export(source.names)
+    export = _Export(source)
     for name in source.names:
-        if name.lower().endswith(".zip") and _PART.search(name):
-            yield Unreadable(name, "a zip in the zip: unpack it, and import the folder")
-        elif name.lower().endswith(".md"):
+        lowered = name.lower()
+        if lowered.endswith(".zip") and _PART.search(name):
+            yield Unreadable(name, "a zip beside other files: import it by itself")
+        elif lowered == "index.html":  # of all pages
+            continue
+        elif _is_html_page(name):
+            yield Unreadable(name, "a page as HTML: export it as Markdown & CSV")
+        elif lowered.endswith(".md"):
             item = folder.read_file(source, name)
             if isinstance(item, ImportedNote):
                 yield from records.items_of(name, _page, item, name, export)
             else:
                 yield item
-        elif name.lower().endswith(".csv"):
+        elif lowered.endswith(".csv"):
             if f"{name[:-4]}_all.csv" not in source.name_set:  # which has all rows
-                path = export.paths[_whole(name)]
-                yield from records.items_of(name, _database, source, name, path)
+                yield from records.items_of(name, _database, source, name, export)
         else:
-            item = folder.attachment(source, name)
-            path = export.paths[_whole(name)]
-            yield item if isinstance(item, Unreadable) else item._replace(path=path)
+            file = folder.attachment(source, name)
+            if not isinstance(file, Unreadable):
+                source.tally.converted("file")
+                file = file._replace(path=export.free_path(name))
+            yield file
+
+
+def _is_html_page(name: str) -> bool:
+    return name.lower().endswith(".html") and _ID.search(posixpath.basename(name)) is not None
 
 
 class _Export:
@@ -82,15 +135,25 @@ class _Export:
     Of items with one title in a folder, all but the first keep a part of their IDs.
     """
 
-    def __init__(self, names: Iterable[str]) -> None:
+    def __init__(self, source: Source) -> None:
+        names = source.names
+        self.tally = source.tally
         self.paths: dict[str, str] = {}
+        self.by_id: dict[str, str] = {}
+        """The paths of the pages and databases by their IDs."""
+        self._source = source
+        self._used: set[str] = set()
+        """The keys of the notes and the paths of the files that were read."""
+        self._columns: dict[str, frozenset[str]] = {}
         self._owners: dict[str, str] = {}
         """By the folded path without IDs: the path with IDs of the item that has it."""
         for name in sorted(names, key=lambda name: len(_ID.findall(name))):
             self.paths[_whole(name)] = self._path(name)
+            if name.lower().endswith((".md", ".csv")) and (found := _ID.search(_stem(name))):
+                self.by_id[found[1]] = self.paths[_whole(name)]
         self._databases = {
-            self.paths[_whole(name)][: -len(".md")]
-            for name in names
+            self.paths[_whole(name)][: -len(".md")]: name
+            for name in names  # of the two of a database the last has all columns
             if name.lower().endswith(".csv")
         }
 
@@ -111,6 +174,34 @@ class _Export:
         """Return whether a page is one of a database, whose pages are in a folder of its name."""
         return posixpath.dirname(self.paths[_whole(name)]) in self._databases
 
+    def columns(self, name: str) -> frozenset[str]:
+        """Return the names of the columns of the database that a page is in."""
+        database = self._databases[posixpath.dirname(self.paths[_whole(name)])]
+        if database not in self._columns:
+            head = self._source.head(database, 1 << 16).decode("utf-8-sig", "replace")
+            try:
+                row = next(csv.reader(io.StringIO(head)), [])
+            except csv.Error:
+                row = []
+            self._columns[database] = frozenset(filter(None, (name.strip() for name in row)))
+        return self._columns[database]
+
+    def free_path(self, name: str) -> str:
+        """Return the path of a file, of which another part of the export may have one too."""
+        return self._free(self.paths[_whole(name)])
+
+    def free_key(self, key: str) -> str:
+        """Return the key of a note, of which another part of the export may have one too."""
+        return self._free(key)
+
+    def _free(self, wished: str) -> str:
+        stem, suffix = posixpath.splitext(wished)
+        number, free = 1, wished
+        while free in self._used:
+            number, free = number + 1, f"{stem}-{number + 1}{suffix}"
+        self._used.add(free)
+        return free
+
     def linked(self, text: str, name: str) -> str:
         """Return a page's text with links to the paths without IDs."""
         whole = _whole(name)
@@ -122,7 +213,18 @@ class _Export:
             path = self.paths.get(markdown_inline.path_beside(link.target, whole))
             way = posixpath.relpath(path, beside) if path else _ID.sub("", link.target)
             edits.append((link, markdown_inline.written_target(link, way, text)))
-        return markdown_inline.replaced(text, edits)
+        return self._within(markdown_inline.replaced(text, edits), beside)
+
+    def _within(self, text: str, beside: str) -> str:
+        """Return a text with links to the pages of the export that it names by their addresses."""
+        if "://" not in text or "notion." not in text:
+            return text
+
+        def written(match: re.Match[str]) -> str:
+            path = self.by_id.get(match[1])
+            return quote(posixpath.relpath(path, beside)) if path else match[0]
+
+        return markdown.replace_outside_code(_ADDRESS, written, text)
 
 
 def _ways(name: str) -> Iterator[str]:
@@ -150,24 +252,77 @@ def _page(item: ImportedNote, name: str, export: _Export) -> ImportedNote:
     body = item.text[heading.end() :] if heading else item.text
     header: dict[str, object] = {**item.header, "title": title}
     if heading and export.is_row(name):
-        body = _without_properties(body, header)
-    text = export.linked(body.lstrip("\n"), name)
+        body = _without_properties(body, header, export.columns(name), export.by_id)
+    text = _with_callouts(export.linked(body.lstrip("\n"), name))
     path = export.paths[_whole(name)]
-    return ImportedNote(found[1] if found else name, path, f"# {title}\n\n{text}", header)
+    export.tally.converted("page")
+    key = export.free_key(found[1] if found else name)
+    refs = (f"notion-{found[1]}",) if found else ()
+    return ImportedNote(key, path, f"# {title}\n\n{text}", header, refs)
 
 
-def _without_properties(body: str, header: dict[str, object]) -> str:
-    """Move the properties at the beginning of a page, which end with a blank line, to a header."""
+def _with_callouts(text: str) -> str:
+    """Return a text with callouts as quotes, in which markdown is read."""
+    if "<aside>" not in text:
+        return text
+    parts: list[str] = []
+    callout: list[str] = []
+    """The lines of a callout, the first of them its tag."""
+    for match, is_code in markdown.lines_with_code(text):
+        line = match[0]
+        if callout and line.strip() == "</aside>":
+            parts.append(_quoted(callout))
+            callout = []
+        elif callout or (line.strip() == "<aside>" and not is_code):
+            callout.append(line)
+        else:
+            parts.append(line)
+    return "".join([*parts, *callout])
+
+
+def _quoted(callout: list[str]) -> str:
+    """Return a callout as a quote, its icon in the first line."""
+    indent = callout[0][: len(callout[0]) - len(callout[0].lstrip())]
+    lines = [line.removeprefix(indent).rstrip() for line in callout[1:]]
+    while lines and not lines[-1]:
+        del lines[-1]
+    if len(lines) > 2 and len(lines[0]) < _MAX_ICON and not lines[1]:
+        lines[:3] = [f"{lines[0]} {lines[2]}"]
+    return "".join(f"{indent}> {line}".rstrip() + "\n" for line in lines)
+
+
+def _without_properties(
+    body: str, header: dict[str, object], columns: frozenset[str], ids: Collection[str]
+) -> str:
+    """Move the properties at the beginning of a page, which end with a blank line, to a header.
+
+    A line that begins with no column of the database goes on with the value before it.
+    """
     block, _, rest = body.partition("\n\n")
-    properties = [_PROPERTY.fullmatch(line) for line in block.rstrip("\n").split("\n")]
+    lines = block.rstrip("\n").split("\n")
+    found: list[tuple[str, list[str]]] = []
+    for line in lines:
+        colons = (place for place, sign in enumerate(line[:_MAX_COLUMN]) if sign == ":")
+        named = [line[:place] for place in colons if line[:place] in columns]
+        if name := named[-1] if named else "":
+            found.append((name, [line[len(name) + 1 :]]))
+        elif found:
+            found[-1][1].append(line)
+        else:
+            break
+    if found:
+        for name, texts in found:
+            _add_property(header, name, "\n".join(texts).strip(), ids)
+        return rest
+    properties = [_PROPERTY.fullmatch(line) for line in lines]
     if not all(properties):
         return body
     for match in filter(None, properties):
-        _add_property(header, match[1].strip(), match[2].strip())
+        _add_property(header, match[1].strip(), match[2].strip(), ids)
     return rest
 
 
-def _add_property(header: dict[str, object], name: str, value: str) -> None:
+def _add_property(header: dict[str, object], name: str, value: str, ids: Collection[str]) -> None:
     """Add a property of a database's page to the header of the note."""
     lowered = name.lower()
     key = re.sub(r"\W+", "_", lowered).strip("_") or "property"
@@ -175,9 +330,22 @@ def _add_property(header: dict[str, object], name: str, value: str) -> None:
         header["tags"] = ["-".join(tag.split()) for tag in value.split(",") if tag.strip()]
     elif lowered in _TIMES and (moment := _time(value)):
         header[_TIMES[lowered]] = moment
-    else:
+    elif value:
         is_own = key in _OWN_KEYS or header_dates.is_time_key(key)
-        header[f"notion_{key}" if is_own else key] = value
+        header[f"notion_{key}" if is_own else key] = _related(value, ids)
+
+
+def _related(value: str, ids: Collection[str]) -> object:
+    """Return a relation as links to its pages, and any other value as it is."""
+    links: list[str] = []
+    done = 0
+    for found in _RELATED.finditer(value):
+        title = values.label(value[done : found.start()]).strip()
+        links.append(f"[[import:notion-{found[2]}|{title}]]" if found[2] in ids else title)
+        done = found.end()
+    if done < len(value) or not links:
+        return value
+    return links if len(links) > 1 else links[0]
 
 
 def _time(value: str) -> str:
@@ -187,6 +355,7 @@ def _time(value: str) -> str:
     """
     from memvault.recall.dates import parse_moment
 
+    value = _plain_time(value)
     if len(value) > _MAX_TIME:
         return ""
     exact = clock.parse(value, None) if ":" in value else None
@@ -208,7 +377,27 @@ def _time(value: str) -> str:
         return ""
 
 
-def _database(source: Source, name: str, path: str) -> Item:
+def _plain_time(value: str) -> str:
+    """Return a time without a time zone's name, and with the forms of other languages as ours."""
+    value = _ZONE.sub("", value[: _MAX_TIME + 20].strip().lstrip("@"))
+    if half := _HALF_DAY.search(value):
+        value = f"{_HALF_DAY.sub('', value, count=1)} {'AM' if half[1] else 'PM'}"
+        value = " ".join(value.split())
+    slashed = _SLASHES.match(value)
+    if slashed is None:
+        return value
+    first, second, third = slashed.groups()
+    if len(first) == 4:
+        day = f"{first}-{second:0>2}-{third:0>2}"
+    elif len(third) == 4 and (int(first) > 12) != (int(second) > 12):  # else it may be either
+        month, number = (second, first) if int(first) > 12 else (first, second)
+        day = f"{third}-{month:0>2}-{number:0>2}"
+    else:
+        return ""
+    return day + value[slashed.end() :]
+
+
+def _database(source: Source, name: str, export: _Export) -> Item:
     """Return a database as a note with a table."""
     try:
         text = source.read(name).decode("utf-8-sig", "replace")
@@ -219,14 +408,18 @@ def _database(source: Source, name: str, path: str) -> Item:
     if not rows or width * len(rows) > _MAX_CELLS:
         return Unreadable(name, "an empty table, or one of more cells than a note should have")
     found = _ID.search(_stem(name))
+    source.tally.converted("database")
     lines = [
         f"| {' | '.join(map(_cell, row))} |"
         for row in (row + [""] * (width - len(row)) for row in rows)
     ]
     lines.insert(1, "|" + " --- |" * width)
-    key = f"table-{found[1] if found else name}"
-    return ImportedNote(key, path, "\n".join(lines), {"title": _ID.sub("", _stem(name))})
+    key = export.free_key(f"table-{found[1] if found else name}")
+    refs = (f"notion-{found[1]}",) if found else ()
+    header = {"title": _ID.sub("", _stem(name))}
+    return ImportedNote(key, export.paths[_whole(name)], "\n".join(lines), header, refs)
 
 
 def _cell(text: str) -> str:
-    return " ".join(text.splitlines()).replace("|", "\\|")
+    titles = _RELATED.sub(", ", text).removesuffix(", ") if "%20" in text else text
+    return plain_text.escaped(titles, is_line=True)

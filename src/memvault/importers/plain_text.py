@@ -1,4 +1,8 @@
-"""Plain text as markdown that shows the same text: no headings, links, tags, tasks or code."""
+"""Plain text as markdown that shows the same text: no headings, links, tags, tasks or code.
+
+Only signs that would have a meaning are escaped: ``snake_case``, ``3 * 4``, ``a < b``, ``C#`` and
+``$5`` stay as they are.
+"""
 
 from __future__ import annotations
 
@@ -6,52 +10,111 @@ import re
 
 from memvault.lazy_pattern import lazy_pattern
 
-_INLINE = lazy_pattern(r"[\\`*\[\]<]|(?<![\w_])_+|_+(?![\w_])|&(?=[#\w])|~~|==|%%|\$|\|")
-"""Matches what can begin or end markup within a line."""
-_BLOCK = lazy_pattern(r"#+(?=\s|\Z)|[-+>](?=\s|\Z)|(?<=\d)[.)](?=\s|\Z)|[-=~:]{2,}")
-_TAG = lazy_pattern(r"(?<!\S)#(?=[^\s#])")
-_BLOCK_ID = lazy_pattern(r"(?<!\S)\^(?=[\w-]+\s*\Z)")
-_START = lazy_pattern(r"[ \t]*+(?:\d{1,9}(?=[.)](?:\s|\Z)))?")
-_ADDRESS = lazy_pattern(r"\b(?:https?|ftp|mailto):[^\s<>\[\]\"`|]+")
+_ADDRESS = lazy_pattern(
+    r"(?<![A-Za-z0-9\\])([A-Za-z][A-Za-z0-9+.-]{1,19}://|(?i:mailto):)"
+    r"(?:[^\s<>\[\]\"`|\\$\x00-\x20]|\$(?=\w))+"  # other dollars would end math
+)
+_AFTER_ADDRESS = "?!.,:*'\")"
+"""Characters at the end of an address that belong to the text around it."""
+MARKUP = "\x01"
+"""Stands in a text for markdown that the caller puts there once the rest is escaped."""
+_MARKUP = (
+    r"\*+|_+|==+|\\(?=[!-/:-@\[-`{-~\x01]|\Z)|`+|~~+|[~=](?=\x01)|(?<=\x01)[~=]|%%+|\$\$+|(?<=\S)\$(?![0-9])"
+    r"|\[\[+|\](?=[(\[:])|\[(?=\^)|\^(?=\[)|<(?=[A-Za-z/!?]|[^\s<>@]*+@)"
+    r"|&(?=#?[A-Za-z0-9]{1,32};)|(?<!\S)#(?=[^\s#])(?![0-9]+(?:[\s.,;:!?)]|\Z))"
+    r"|(?<!\S)\^(?=[A-Za-z0-9-]+\Z)"
+)
+_IN_TEXT = lazy_pattern(_MARKUP)
+"""Matches signs that begin or end markup, if they touch a word."""
+_IN_LINE = lazy_pattern(rf"{_MARKUP}|[\[\]|]|(?<=\s)#+\Z")
+"""As ``_IN_TEXT``, for text within a link, a heading or a table."""
+_START = lazy_pattern(
+    r"#{1,6}(?=\s|\Z)|[-+*](?=\s|\Z)|>|[0-9]{1,9}(?=[.)](?:\s|\Z))|=+\Z|-+\Z"
+    r"|[*_](?=[*_\s]{2,}\Z)|(?=[|:\s]*-)[-|:](?=[-|:\s]*\Z)|\[(?=[^\]]\](?:\s|\Z))"
+)
+"""Matches signs that begin a block, or turn the line above into a heading or table."""
+_SIGN = lazy_pattern(r"\A[ \t0-9+>:-]|[\\`*_~=%$|\[\]^<&#\x01]|:(?=//)|(?i:mailto:)|-\Z|\s\Z")
+"""Matches in each line that is not written as it is; most lines have no such sign."""
+_INDENT = lazy_pattern(r"[ \t]*")
 
 
 def escaped(text: str, is_line: bool = False) -> str:
     """Return plain text as markdown that has the same words, lines and paragraphs.
 
     Addresses stay as they are, so that they are links. With ``is_line`` the result is one line,
-    for use within other text.
+    which may become an item of a list, a cell of a table, a heading, or the text of a link.
     """
     if is_line:
-        return _inline(" ".join(text.split()))
-    lines = text.expandtabs(4).splitlines()
-    while lines and not lines[0].strip():
-        del lines[0]
-    return "\n".join(map(_line, lines)).rstrip()
+        return _line(" ".join(text.split()), _IN_LINE)
+    return "\n".join(map(_indented, text.splitlines())).lstrip("\n").rstrip()
 
 
-def _line(line: str) -> str:
-    start = _START.match(line)
-    assert start is not None  # it can be empty
-    indentation = len(line) - len(line.lstrip())
-    # Four spaces would begin code, or continue a list.
-    lead = ("\u00a0" if indentation > 3 else " ") * indentation
-    number = start[0].lstrip()
-    rest = line[start.end() :].rstrip()
-    mark = _BLOCK.match(rest) if not number else re.match(r"[.)]", rest)
-    if mark is None:
-        return lead + number + _inline(rest)
-    return f"{lead}{number}\\{mark[0]}{_inline(rest[mark.end() :])}"
+def _indented(line: str) -> str:
+    if _SIGN.search(line) is None:
+        return line
+    found = _INDENT.match(line)
+    assert found is not None  # it can be empty
+    rest = line[found.end() :].rstrip()
+    if not rest:
+        return ""
+    width = len(found[0].expandtabs(4))
+    if width > 3:  # four spaces would begin code
+        return "\u00a0" * width + _inline(rest, _IN_TEXT)
+    return " " * width + _line(rest, _IN_TEXT)
 
 
-def _inline(text: str) -> str:
+def _line(text: str, markup: re.Pattern[str]) -> str:
+    found = _START.match(text)
+    if found is None:
+        return _inline(text, markup)
+    at = found.end() if text[0].isdigit() else 0
+    return f"{text[:at]}\\{text[at]}{_inline(text[at + 1 :], markup)}"
+
+
+def _inline(text: str, markup: re.Pattern[str]) -> str:
     parts: list[str] = []
     done = 0
-    for address in _ADDRESS.finditer(text):
-        parts += [_escaped_part(text[done : address.start()]), address[0]]
-        done = address.end()
-    return "".join([*parts, _escaped_part(text[done:])])
+    for found in _ADDRESS.finditer(text) if ":" in text else ():
+        address = _without_punctuation(found[0])
+        if len(address) <= len(found[1]):
+            continue
+        start, end = found.start(), found.start() + len(address)
+        parts.append(_escaped(text, done, start, markup))
+        following = markup.match(text, end)
+        is_plain = following is None or _written(following) == following[0]
+        if not is_plain or _escaped(text, start, end, markup) != address:
+            address = f"<{address}>"
+        parts.append(address)
+        done = end
+    return "".join([*parts, _escaped(text, done, len(text), markup)])
 
 
-def _escaped_part(text: str) -> str:
-    text = _INLINE.sub(lambda match: "".join(f"\\{sign}" for sign in match[0]), text)
-    return _BLOCK_ID.sub(r"\\^", _TAG.sub(r"\\#", text))
+def _without_punctuation(address: str) -> str:
+    """Return an address without the punctuation of the sentence, but with its parentheses."""
+    end = len(address.rstrip(_AFTER_ADDRESS))
+    depth = address.count("(", 0, end) - address.count(")", 0, end)
+    while depth > 0 and address[end : end + 1] == ")":
+        end, depth = end + 1, depth - 1
+    return address[:end]
+
+
+def _escaped(text: str, start: int, end: int, markup: re.Pattern[str]) -> str:
+    parts: list[str] = []
+    for found in markup.finditer(text, start):
+        if found.start() >= end:
+            break
+        parts += (text[start : found.start()], _written(found))
+        start = found.end()
+    return "".join([*parts, text[start:end]])
+
+
+def _written(found: re.Match[str]) -> str:
+    """Return signs with their escapes; runs that cannot begin emphasis need none."""
+    signs, text = found[0], found.string
+    if signs[0] in "*_=":
+        before = text[found.start() - 1] if found.start() else ""
+        after = text[found.end() : found.end() + 1]
+        is_within_word = signs[0] == "_" and before.isalnum()
+        if is_within_word or not (before.strip() or after.strip()):
+            return signs
+    return "".join(f"\\{sign}" for sign in signs)

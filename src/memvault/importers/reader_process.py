@@ -23,6 +23,7 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 from memvault import process
 from memvault.errors import MemvaultError, UsageError
 from memvault.importers import kinds, records
+from memvault.importers.archives import open_source
 from memvault.importers.items import (
     Attachment,
     Counted,
@@ -33,7 +34,7 @@ from memvault.importers.items import (
     Unreadable,
     VaultFile,
 )
-from memvault.importers.source import MAX_FILE, Source, open_source
+from memvault.importers.source import MAX_FILE, Source
 
 if TYPE_CHECKING:
     from memvault.process import Worker

@@ -3,39 +3,29 @@
 from __future__ import annotations
 
 import errno
-import io
 import os
 import stat
-import zipfile
-import zlib
 from collections.abc import Callable, Iterator
 from functools import cached_property
-from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+from pathlib import Path
+from typing import BinaryIO
 
-from memvault.errors import NotFound, UsageError
+from memvault.errors import UsageError
 from memvault.files import plain_files
 from memvault.files.walk import is_link, walk
 from memvault.importers.items import Unreadable
 from memvault.importers.tally import Tally
 
-if TYPE_CHECKING:
-    import tarfile
-
 MAX_FILE = plain_files.MEMORY
 """Maximum size in bytes of a file that is read as a whole."""
-_MAX_FILES = 1_000_000
-_MAX_RATIO, _MIN_EXPANDED = 200, 256 * 1024 * 1024
-"""An archive's files may expand to this many times its size, or to these bytes if that is more."""
-_LINK = "a link, which is not followed"
+MAX_FILES = 1_000_000
+"""Maximum number of files of a source."""
 _HEAD, _LONG_HEAD = 4096, 1 << 16
 _MAX_HEADS = 64 * 1024 * 1024
 """Maximum size of the beginnings of files that are stored, so that each file is opened once."""
-_JUNK = frozenset({"__MACOSX", ".DS_Store", "Thumbs.db", "desktop.ini"})
-_SHORTER = "the tar has become shorter"
-_TAR_SIGN, _TAR_SIGN_AT = b"ustar", 257
-_PIECE = 1 << 16
-"""Maximum size of a file of a tar that is read at once when it is opened."""
+JUNK = frozenset({"__MACOSX", ".DS_Store", "Thumbs.db", "desktop.ini"})
+"""Names of files and folders that systems add."""
+LINK = "a link, which is not followed"
 _FIXED_NAMES = frozenset({"memory", "claude", "bookmarks", "conversations"})
 """Names that a program gives to each of its files, which tell no source from another."""
 
@@ -150,11 +140,12 @@ class Source:
         return [name for name in self.names if name.lower().endswith(endings)]
 
 
-class _PlainSource(Source):
+class PlainSource(Source):
     """A folder, or a single file."""
 
     @cached_property
     def names(self) -> list[str]:
+        """The names of all files, sorted."""
         if not self.path.is_dir():
             return [self.path.name]
         found: list[str] = []
@@ -162,18 +153,18 @@ class _PlainSource(Source):
             below = os.path.relpath(folder, self.path).replace(os.sep, "/")
             prefix = "" if below == "." else f"{below}/"
             for name in list(folders):
-                if name in _JUNK or name == ".git":
+                if name in JUNK or name == ".git":
                     folders.remove(name)
                 elif is_link(os.path.join(folder, name)):
-                    self.skipped.append(Unreadable(prefix + name, _LINK))
-            for name in filter(lambda name: name not in _JUNK, names):
+                    self.skipped.append(Unreadable(prefix + name, LINK))
+            for name in filter(lambda name: name not in JUNK, names):
                 reason = _why_no_file(os.path.join(folder, name))
                 if reason:
                     self.skipped.append(Unreadable(prefix + name, reason))
                 else:
                     found.append(prefix + name)
-            if len(found) > _MAX_FILES:
-                reason = f"{self.path} has more than {_MAX_FILES:,} files"
+            if len(found) > MAX_FILES:
+                reason = f"{self.path} has more than {MAX_FILES:,} files"
                 raise UsageError(reason, "import a folder in it")
         return sorted(found)
 
@@ -185,9 +176,11 @@ class _PlainSource(Source):
         return self.path / name if self.path.is_dir() else self.path
 
     def size(self, name: str) -> int:
+        """Return a file's size in bytes."""
         return self.file(name).lstat().st_size
 
     def modified(self, name: str) -> float:
+        """Return when a file was changed last, in seconds since 1970."""
         return self.file(name).lstat().st_mtime
 
     def _open(self, name: str) -> BinaryIO:
@@ -205,251 +198,12 @@ def _why_no_file(path: str) -> str:
         return error.strerror or str(error)
     if stat.S_ISREG(mode):
         return ""
-    return "a link, which is not followed" if stat.S_ISLNK(mode) else "no file"
-
-
-class _ArchiveSource(Source):
-    """A zip or a tar. Its only top folder, if it has one, is no part of the names."""
-
-    @property
-    def label(self) -> str:
-        return self._top or super().label
-
-    @cached_property
-    def _top(self) -> str:
-        """The name of the only top folder; empty if there is none."""
-        tops = {name.partition("/")[0] for name in self._all}
-        return tops.pop() if len(tops) == 1 and all("/" in name for name in self._all) else ""
-
-    @cached_property
-    def _entries(self) -> dict[str, Any]:
-        top = f"{self._top}/" if self._top else ""
-        return {name.removeprefix(top): entry for name, entry in self._all.items()}
-
-    @cached_property
-    def _all(self) -> dict[str, Any]:
-        """The files by their names; those that are not read are in ``skipped``."""
-        entries: dict[str, Any] = {}
-        room = max(_MIN_EXPANDED, _MAX_RATIO * self.path.stat().st_size)
-        for name, size, reason, entry in self._listed():
-            parts = PurePosixPath(name).parts
-            if not parts or _JUNK.intersection(parts) or ".git" in parts:
-                continue
-            room -= size
-            reason = reason or self._why_unsafe(name)
-            if not reason and (room < 0 or len(entries) >= _MAX_FILES):
-                reason = f"the {self.form} expands to more than is read"
-            if reason:
-                self.skipped.append(Unreadable(name, reason))
-            else:
-                entries[str(PurePosixPath(name))] = entry
-        return entries
-
-    form = "archive"
-    """What the file is, for people."""
-
-    def _listed(self) -> Iterator[tuple[str, int, str, Any]]:
-        """Yield the name and size of each file, why it is not read, and its entry."""
-        raise NotImplementedError
-
-    def _why_unsafe(self, name: str) -> str:
-        """Return why a file is not read because of its name; empty if it may be."""
-        is_out = name.startswith("/") or "\\" in name or ":" in name[:2] or ".." in name.split("/")
-        return f"its path leads out of the {self.form}" if is_out else ""
-
-    @cached_property
-    def names(self) -> list[str]:
-        return sorted(self._entries)
-
-    def _entry(self, name: str) -> Any:
-        if name not in self._entries:
-            raise FileNotFoundError(errno.ENOENT, f"there is no such file in the {self.form}", name)
-        return self._entries[name]
-
-
-class _ZipSource(_ArchiveSource):
-    """A zip."""
-
-    form = "zip"
-
-    def __init__(self, path: Path) -> None:
-        super().__init__(path)
-        self._zip = zipfile.ZipFile(path)
-
-    def close(self) -> None:
-        self._zip.close()
-
-    def _listed(self) -> Iterator[tuple[str, int, str, Any]]:
-        for entry in self._zip.infolist():
-            if not entry.is_dir():
-                yield entry.filename, entry.file_size, _why_unreadable(entry), entry
-
-    def size(self, name: str) -> int:
-        size: int = self._entry(name).file_size
-        return size
-
-    def modified(self, name: str) -> float:
-        from datetime import UTC, datetime
-
-        entry: zipfile.ZipInfo = self._entry(name)
-        try:
-            return datetime(*entry.date_time, tzinfo=UTC).timestamp()
-        except ValueError:
-            return self.path.stat().st_mtime
-
-    def _open(self, name: str) -> BinaryIO:
-        try:
-            return io.BufferedReader(_ZipReader(self._zip.open(self._entry(name))))
-        except (zipfile.BadZipFile, NotImplementedError, RuntimeError) as error:
-            raise OSError(errno.EIO, str(error), name) from error
-
-
-class _ZipReader(io.RawIOBase):
-    """A file in a zip, whose errors are all ``OSError``."""
-
-    def __init__(self, file: object) -> None:
-        self._file: BinaryIO = file  # type: ignore[assignment]
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        try:
-            data = self._file.read(len(buffer))
-        except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
-            raise OSError(errno.EIO, f"the zip is damaged: {error}") from error
-        buffer[: len(data)] = data
-        return len(data)
-
-    def close(self) -> None:
-        self._file.close()
-        super().close()
-
-
-def _why_unreadable(entry: zipfile.ZipInfo) -> str:
-    """Return why an entry of a zip is not read; empty if it may be."""
-    if stat.S_ISLNK(entry.external_attr >> 16):
-        return _LINK
-    return "it is encrypted" if entry.flag_bits & 1 else ""
-
-
-class _TarEntry(NamedTuple):
-    """Where a file is in a tar."""
-
-    offset: int
-    size: int
-    modified: float
-
-
-class _TarSource(_ArchiveSource):
-    """A tar that is not compressed. Nothing is extracted: files are read where they are in it."""
-
-    form = "tar"
-
-    def _listed(self) -> Iterator[tuple[str, int, str, Any]]:
-        import tarfile
-
-        most = self.path.stat().st_size
-        end = 0
-        try:
-            with tarfile.open(self.path, "r:") as tar:
-                while (found := tar.next()) is not None:
-                    tar.members.clear()  # type: ignore[attr-defined]  # keeps what it has read
-                    if found.offset_data <= end or found.offset_data + found.size > most:
-                        raise tarfile.ReadError("a file in it ends beyond the tar")
-                    end = found.offset_data
-                    self.tick()
-                    if not found.isdir():
-                        entry = _TarEntry(end, found.size, float(found.mtime))
-                        yield found.name, found.size, _why_not_plain(found), entry
-        except (tarfile.TarError, ValueError, OverflowError, OSError) as error:
-            self.skipped.append(Unreadable(self.path.name, f"its rest cannot be read: {error}"))
-
-    def size(self, name: str) -> int:
-        size: int = self._entry(name).size
-        return size
-
-    def modified(self, name: str) -> float:
-        modified: float = self._entry(name).modified
-        return modified
-
-    def _open(self, name: str) -> BinaryIO:
-        entry = self._entry(name)
-        if entry.size > _PIECE:
-            return io.BufferedReader(_Section(self.path, entry.offset, entry.size))
-        with self.path.open("rb", buffering=0) as file:
-            file.seek(entry.offset)
-            data = file.read(entry.size)
-        if len(data) < entry.size:
-            raise OSError(errno.EIO, _SHORTER)
-        return io.BytesIO(data)
-
-
-def _why_not_plain(entry: tarfile.TarInfo) -> str:
-    """Return why an entry of a tar is not read; empty if it may be."""
-    if entry.issym() or entry.islnk():
-        return _LINK
-    return "" if entry.isreg() and not entry.issparse() else "not a plain file"
-
-
-class _Section(io.RawIOBase):
-    """A part of a file."""
-
-    def __init__(self, path: Path, offset: int, size: int) -> None:
-        self._file = path.open("rb", buffering=0)
-        self._file.seek(offset)
-        self._left = size
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        data = self._file.read(min(len(buffer), self._left))
-        if not data and self._left:
-            raise OSError(errno.EIO, _SHORTER)
-        self._left -= len(data)
-        buffer[: len(data)] = data
-        return len(data)
-
-    def close(self) -> None:
-        self._file.close()
-        super().close()
-
-
-def _is_tar(path: Path) -> bool:
-    """Return whether a file begins as a tar that is not compressed."""
-    with path.open("rb") as file:
-        file.seek(_TAR_SIGN_AT)
-        return file.read(len(_TAR_SIGN)) == _TAR_SIGN
-
-
-def open_source(given: str) -> Source:
-    """Open a folder, a file, a zip or a tar.
-
-    Raises:
-        NotFound: there is no such file or folder.
-        UsageError: it is neither, or a damaged archive.
-    """
-    path = Path(given).expanduser()
-    try:
-        mode = path.stat().st_mode
-    except (OSError, ValueError) as error:
-        raise NotFound(f"There is no file or folder {given}", "check the path") from error
-    if not stat.S_ISDIR(mode) and not stat.S_ISREG(mode):
-        raise UsageError(f"{given} is neither a file nor a folder", "name a file or a folder")
-    try:
-        if stat.S_ISREG(mode) and zipfile.is_zipfile(path):
-            return _ZipSource(path.resolve())
-        if stat.S_ISREG(mode) and _is_tar(path):
-            return _TarSource(path.resolve())
-        return _PlainSource(path.resolve())
-    except (zipfile.BadZipFile, NotImplementedError, ValueError, OSError) as error:
-        raise UsageError(f"{given} cannot be read: {error}", "export it again") from error
+    return LINK if stat.S_ISLNK(mode) else "no file"
 
 
 def local_file(source: Source, name: str) -> Path | None:
     """Return the path of a file that a program can open by itself; None in a zip."""
-    return source.file(name) if isinstance(source, _PlainSource) else None
+    return source.file(name) if isinstance(source, PlainSource) else None
 
 
 def text_lines(source: Source, name: str, most: int = MAX_FILE) -> Iterator[tuple[int, bytes]]:

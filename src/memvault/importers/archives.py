@@ -1,0 +1,384 @@
+"""Zips and tars as sources of an import, read with limits and without extracting them."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import io
+import os
+import stat
+import zipfile
+import zlib
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+
+from memvault.errors import NotFound, UsageError
+from memvault.importers.items import Unreadable
+from memvault.importers.source import JUNK, LINK, MAX_FILES, PlainSource, Source
+
+if TYPE_CHECKING:
+    import tarfile
+
+_MAX_RATIO, _MIN_EXPANDED = 200, 256 * 1024 * 1024
+"""An archive's files may expand to this many times its size, or to these bytes if that is more."""
+_MAX_NESTED = 2
+"""How deeply zips in a zip are read."""
+_MAX_ZIPS = 100
+"""Maximum number of zips of a folder that has nothing else, which are read as one source."""
+_COPIED = 1 << 20
+_SHORTER = "the tar has become shorter"
+_TAR_SIGN, _TAR_SIGN_AT = b"ustar", 257
+_PIECE = 1 << 16
+"""Maximum size of a file of a tar that is read at once when it is opened."""
+_ZIP_ERRORS = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError)
+
+
+class _Listed(NamedTuple):
+    """A file of an archive: its name and size, why it is not read, and its entry.
+
+    ``label`` is the name of its archive, if several are read together.
+    """
+
+    name: str
+    size: int
+    reason: str
+    entry: Any
+    label: str = ""
+
+
+class _Room:
+    """How many bytes the files of an archive may still expand to."""
+
+    def __init__(self, packed: int) -> None:
+        self._left = max(_MIN_EXPANDED, _MAX_RATIO * packed)
+
+    def take(self, size: int) -> bool:
+        """Return whether there is room for a file of a size, which is used up."""
+        self._left -= size
+        return self._left >= 0
+
+
+class _ArchiveSource(Source):
+    """A zip or a tar. Its only top folder, if it has one, is no part of the names."""
+
+    @property
+    def label(self) -> str:
+        return self._top or super().label
+
+    @cached_property
+    def _top(self) -> str:
+        """The name of the only top folder; empty if there is none."""
+        tops = {name.partition("/")[0] for name in self._all}
+        return tops.pop() if len(tops) == 1 and all("/" in name for name in self._all) else ""
+
+    @cached_property
+    def _entries(self) -> dict[str, Any]:
+        top = f"{self._top}/" if self._top else ""
+        return {name.removeprefix(top): entry for name, entry in self._all.items()}
+
+    @cached_property
+    def _all(self) -> dict[str, Any]:
+        """The files by their names; those that are not read are in ``skipped``."""
+        entries: dict[str, Any] = {}
+        for listed in self._listed():
+            reason = listed.reason or self._why_unsafe(listed)
+            if not reason and len(entries) >= MAX_FILES:
+                reason = self._too_large
+            if reason:
+                self.skipped.append(Unreadable(listed.name, reason))
+            elif name := self._free_name(entries, listed):
+                entries[name] = listed.entry
+        return entries
+
+    def _free_name(self, entries: dict[str, Any], listed: _Listed) -> str:  # noqa: ARG002  # for zips
+        """Return the name under which a file is read; empty for one that is there already."""
+        return str(PurePosixPath(listed.name))
+
+    form = "archive"
+    """What the file is, for people."""
+
+    def _listed(self) -> Iterator[_Listed]:
+        """Yield the files."""
+        raise NotImplementedError
+
+    @cached_property
+    def _room(self) -> _Room:
+        return _Room(self._packed_size)
+
+    @property
+    def _packed_size(self) -> int:
+        return self.path.stat().st_size
+
+    @property
+    def _too_large(self) -> str:
+        return f"the {self.form} expands to more than is read"
+
+    def _why_unsafe(self, listed: _Listed) -> str:
+        """Return why a file is not read because of its name or size; empty if it may be."""
+        name, is_too_large = listed.name, not self._room.take(listed.size)
+        if name.startswith("/") or "\\" in name or ":" in name[:2] or ".." in name.split("/"):
+            return f"its path leads out of the {self.form}"
+        return self._too_large if is_too_large else ""
+
+    @cached_property
+    def names(self) -> list[str]:
+        return sorted(self._entries)
+
+    def _entry(self, name: str) -> Any:
+        if name not in self._entries:
+            raise FileNotFoundError(errno.ENOENT, f"there is no such file in the {self.form}", name)
+        return self._entries[name]
+
+
+class _ZipSource(_ArchiveSource):
+    """A zip, or all zips of a folder, whose files are read together.
+
+    A zip that has nothing but zips, as those of Notion, is read as the files of these together.
+    """
+
+    form = "zip"
+
+    def __init__(self, path: Path, zips: Sequence[Path]) -> None:
+        super().__init__(path)
+        self._paths = zips
+        self._stack = contextlib.ExitStack()
+        with contextlib.ExitStack() as stack:
+            self._zips = [(one.stem, stack.enter_context(zipfile.ZipFile(one))) for one in zips]
+            self._stack = stack.pop_all()
+
+    def close(self) -> None:
+        self._stack.close()
+
+    @property
+    def _packed_size(self) -> int:
+        return sum(path.stat().st_size for path in self._paths)
+
+    def _listed(self) -> Iterator[_Listed]:
+        for label, archive in self._zips:
+            yield from self._listed_in(label, archive, 0)
+
+    def _listed_in(self, label: str, archive: zipfile.ZipFile, depth: int) -> Iterator[_Listed]:
+        """Yield the files of a zip, and of the zips in it if it has nothing else."""
+        found = [
+            _Listed(
+                entry.filename, entry.file_size, _why_unreadable(entry), (archive, entry), label
+            )
+            for entry in archive.infolist()
+            if not entry.is_dir() and not _is_junk(entry.filename)
+        ]
+        has_zips = bool(found) and all(one.name.lower().endswith(".zip") for one in found)
+        for listed in found:
+            if has_zips and depth < _MAX_NESTED and not listed.reason:
+                yield from self._listed_within(listed, depth + 1)
+            else:
+                yield listed
+
+    def _listed_within(self, listed: _Listed, depth: int) -> Iterator[_Listed]:
+        """Yield the files of a zip in a zip, which is unpacked to a temporary file."""
+        from tempfile import TemporaryFile
+
+        reason = self._why_unsafe(listed)
+        if reason:
+            self.skipped.append(Unreadable(listed.name, reason))
+            return
+        archive, entry = listed.entry
+        try:
+            file = self._stack.enter_context(TemporaryFile())  # noqa: SIM115  # closed by it
+            with archive.open(entry) as packed:
+                while data := packed.read(_COPIED):
+                    file.write(data)
+                    self.tick()
+            inner = self._stack.enter_context(zipfile.ZipFile(file))
+        except (*_ZIP_ERRORS, OSError, RuntimeError) as error:
+            self.skipped.append(Unreadable(listed.name, f"the zip is damaged: {error}"))
+        else:
+            yield from self._listed_in(PurePosixPath(listed.name).stem, inner, depth)
+
+    def _free_name(self, entries: dict[str, Any], listed: _Listed) -> str:
+        """Return a name; if another zip has another file of that name, with the zip's name."""
+        name = super()._free_name(entries, listed)
+        if name not in entries:
+            return name
+        other, entry = entries[name][1], listed.entry[1]
+        if (other.CRC, other.file_size) == (entry.CRC, entry.file_size):
+            return ""
+        above, _, base = name.rpartition("/")
+        return "/".join(filter(None, (above, listed.label, base)))
+
+    def _zip_entry(self, name: str) -> tuple[zipfile.ZipFile, zipfile.ZipInfo]:
+        archive, entry = self._entry(name)
+        return archive, entry
+
+    def size(self, name: str) -> int:
+        return self._zip_entry(name)[1].file_size
+
+    def modified(self, name: str) -> float:
+        from datetime import UTC, datetime
+
+        try:
+            return datetime(*self._zip_entry(name)[1].date_time, tzinfo=UTC).timestamp()
+        except ValueError:
+            return self.path.stat().st_mtime
+
+    def _open(self, name: str) -> BinaryIO:
+        archive, entry = self._zip_entry(name)
+        try:
+            return io.BufferedReader(_ZipReader(archive.open(entry)))
+        except (zipfile.BadZipFile, NotImplementedError, RuntimeError) as error:
+            raise OSError(errno.EIO, str(error), name) from error
+
+
+class _ZipReader(io.RawIOBase):
+    """A file in a zip, whose errors are all ``OSError``."""
+
+    def __init__(self, file: object) -> None:
+        self._file: BinaryIO = file  # type: ignore[assignment]
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        try:
+            data = self._file.read(len(buffer))
+        except _ZIP_ERRORS as error:
+            raise OSError(errno.EIO, f"the zip is damaged: {error}") from error
+        buffer[: len(data)] = data
+        return len(data)
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+
+def _why_unreadable(entry: zipfile.ZipInfo) -> str:
+    """Return why an entry of a zip is not read; empty if it may be."""
+    if stat.S_ISLNK(entry.external_attr >> 16):
+        return LINK
+    return "it is encrypted" if entry.flag_bits & 1 else ""
+
+
+class _TarEntry(NamedTuple):
+    """Where a file is in a tar."""
+
+    offset: int
+    size: int
+    modified: float
+
+
+class _TarSource(_ArchiveSource):
+    """A tar that is not compressed. Nothing is extracted: files are read where they are in it."""
+
+    form = "tar"
+
+    def _listed(self) -> Iterator[_Listed]:
+        import tarfile
+
+        most = self.path.stat().st_size
+        end = 0
+        try:
+            with tarfile.open(self.path, "r:") as tar:
+                while (found := tar.next()) is not None:
+                    tar.members.clear()  # type: ignore[attr-defined]  # keeps what it has read
+                    if found.offset_data <= end or found.offset_data + found.size > most:
+                        raise tarfile.ReadError("a file in it ends beyond the tar")
+                    end = found.offset_data
+                    self.tick()
+                    if not found.isdir() and not _is_junk(found.name):
+                        entry = _TarEntry(end, found.size, float(found.mtime))
+                        yield _Listed(found.name, found.size, _why_not_plain(found), entry)
+        except (tarfile.TarError, ValueError, OverflowError, OSError) as error:
+            self.skipped.append(Unreadable(self.path.name, f"its rest cannot be read: {error}"))
+
+    def size(self, name: str) -> int:
+        size: int = self._entry(name).size
+        return size
+
+    def modified(self, name: str) -> float:
+        modified: float = self._entry(name).modified
+        return modified
+
+    def _open(self, name: str) -> BinaryIO:
+        entry = self._entry(name)
+        if entry.size > _PIECE:
+            return io.BufferedReader(_Section(self.path, entry.offset, entry.size))
+        with self.path.open("rb", buffering=0) as file:
+            file.seek(entry.offset)
+            data = file.read(entry.size)
+        if len(data) < entry.size:
+            raise OSError(errno.EIO, _SHORTER)
+        return io.BytesIO(data)
+
+
+def _why_not_plain(entry: tarfile.TarInfo) -> str:
+    """Return why an entry of a tar is not read; empty if it may be."""
+    if entry.issym() or entry.islnk():
+        return LINK
+    return "" if entry.isreg() and not entry.issparse() else "not a plain file"
+
+
+class _Section(io.RawIOBase):
+    """A part of a file."""
+
+    def __init__(self, path: Path, offset: int, size: int) -> None:
+        self._file = path.open("rb", buffering=0)
+        self._file.seek(offset)
+        self._left = size
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        data = self._file.read(min(len(buffer), self._left))
+        if not data and self._left:
+            raise OSError(errno.EIO, _SHORTER)
+        self._left -= len(data)
+        buffer[: len(data)] = data
+        return len(data)
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+
+def _is_tar(path: Path) -> bool:
+    """Return whether a file begins as a tar that is not compressed."""
+    with path.open("rb") as file:
+        file.seek(_TAR_SIGN_AT)
+        return file.read(len(_TAR_SIGN)) == _TAR_SIGN
+
+
+def _is_junk(name: str) -> bool:
+    """Return whether a file of an archive is one that systems or git add."""
+    parts = PurePosixPath(name).parts
+    return not parts or bool(JUNK.intersection(parts)) or ".git" in parts
+
+
+def open_source(given: str) -> Source:
+    """Open a folder, a file, a zip, a tar, or a folder of nothing but zips.
+
+    Raises:
+        NotFound: there is no such file or folder.
+        UsageError: it is neither, or a damaged archive.
+    """
+    path = Path(given).expanduser()
+    try:
+        mode = path.stat().st_mode
+    except (OSError, ValueError) as error:
+        raise NotFound(f"There is no file or folder {given}", "check the path") from error
+    if not stat.S_ISDIR(mode) and not stat.S_ISREG(mode):
+        raise UsageError(f"{given} is neither a file nor a folder", "name a file or a folder")
+    try:
+        path = path.resolve()
+        if stat.S_ISREG(mode) and zipfile.is_zipfile(path):
+            return _ZipSource(path, [path])
+        if stat.S_ISREG(mode) and _is_tar(path):
+            return _TarSource(path)
+        source = PlainSource(path)
+        names = source.names if stat.S_ISDIR(mode) and len(os.listdir(path)) <= _MAX_ZIPS else []
+        if names and all(name.lower().endswith(".zip") for name in names):
+            return _ZipSource(path, [source.file(name) for name in names])
+        return source
+    except (zipfile.BadZipFile, NotImplementedError, ValueError, OSError) as error:
+        raise UsageError(f"{given} cannot be read: {error}", "export it again") from error

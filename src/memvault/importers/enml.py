@@ -1,0 +1,179 @@
+"""The text of Evernote's notes as markdown.
+
+ENML is HTML with ``en-media`` for files, ``en-todo`` for checkboxes and ``en-crypt`` for encrypted
+text. The blocks of Evernote 10 are elements of HTML with styles: ``--en-todo`` and ``--en-checked``
+for checklists, ``--en-codeblock``, ``--en-task-group`` with the ``--en-id`` of tasks that are in
+the note beside its text, ``--en-toggle``, ``--en-callout`` and others.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, NamedTuple
+
+from memvault.importers import html_markdown, plain_text, values
+from memvault.importers.tally import Tally
+from memvault.lazy_pattern import lazy_pattern
+
+_PROLOGUE = lazy_pattern(r"<\?xml[^<>]*+>|<!DOCTYPE[^<>]*+>")
+_HASH = lazy_pattern(r"[0-9a-f]{32}")
+_STYLE = lazy_pattern(r"(?<![\w-])--?en-([\w-]+)\s*:\s*([^;]*)")
+_CODE = frozenset(("codeblock", "mermaidblock"))
+_KNOWN = frozenset(
+    "todo checked codeblock mermaidblock formulablock syntaxlanguage linewrapping task-group id "
+    "callout emoji toggle togglesummary togglecontent iscollapsed highlight markholder "
+    "clipped-content viewas imagealign naturalwidth naturalheight href title isheader "
+    "font-family".split()
+)
+_NOT_IN_REFS = lazy_pattern(r"[\[\]\n|\\\s]+")
+_TASK_KEYS = (
+    *("title", "taskStatus", "dueDate", "timeZone", "sortWeight", "taskGroupNoteLevelID"),
+    *("created", "updated", "statusUpdated", "noteLevelID", "dueDateUIOption", "inNote"),
+    *("creator", "lastEditor"),
+)
+"""The parts of a task that are converted, and those that only say how Evernote shows it."""
+
+
+class EvernoteTask(NamedTuple):
+    """A task of a note, which is in one of the groups of tasks in its text."""
+
+    group: str
+    weight: str
+    text: str
+
+    @classmethod
+    def of(cls, element: Any, tally: Tally) -> EvernoteTask:
+        """Return a task with its status and the day on which it is due."""
+        tally.converted("task")
+        for part in element:
+            text = (part.text or "").strip()
+            if part.tag not in _TASK_KEYS and (len(part) or text not in ("", "false")):
+                tally.omitted(f'task property "{part.tag}"')
+        mark = "x" if (element.findtext("taskStatus") or "").strip() == "completed" else " "
+        title = plain_text.escaped(element.findtext("title") or "Task", is_line=True)
+        day = _day(element.findtext("dueDate") or "", element.findtext("timeZone") or "")
+        return cls(
+            (element.findtext("taskGroupNoteLevelID") or "").strip().lower(),
+            (element.findtext("sortWeight") or "").strip(),
+            f"- [{mark}] {title}{f' 📅 {day}' if day else ''}",
+        )
+
+
+def _day(time: str, zone: str) -> str:
+    """Return the day of a time in a time zone."""
+    from datetime import datetime
+    from zoneinfo import ZoneInfo
+
+    found = values.parsed_time(time.strip())
+    if not found:
+        return ""
+    try:
+        return datetime.fromisoformat(found).astimezone(ZoneInfo(zone.strip())).date().isoformat()
+    except (ValueError, OverflowError, OSError, KeyError):  # there is no such time zone
+        return found[:10]
+
+
+def title_ref(title: str) -> str:
+    """Return the id by which links name a note: its title, since an export has no other."""
+    return f"enex-title {_NOT_IN_REFS.sub(' ', title).strip().casefold()}"
+
+
+class NoteText:
+    """The text of a note: ``markdown``, and ``problems`` with the parts that are not in it.
+
+    ``files`` are the names of the note's files by their digests.
+    """
+
+    def __init__(
+        self, content: str, files: dict[str, str], tasks: list[EvernoteTask], tally: Tally
+    ) -> None:
+        self.problems: list[str] = []
+        self._files = files
+        self._unused = dict(files)
+        self._tasks: dict[str, list[str]] = {}
+        """The tasks that are not in the text so far, by their groups."""
+        for task in sorted(tasks, key=lambda task: task.weight):
+            self._tasks.setdefault(task.group, []).append(task.text)
+        self._tally = tally
+        root = html_markdown.tree(_PROLOGUE.sub("", content))
+        for element in [] if root is None else list(root.iter()):
+            _standardize(element, tally)
+        parts = [html_markdown.tree_markdown(root, len(content), self._custom)]
+        parts += ["\n".join(left) for left in self._tasks.values()]
+        parts += [self._embed(digest) for digest in self._unused]
+        self.markdown = "\n\n".join(part for part in parts if part)
+
+    def _custom(self, element: Any) -> str | None:
+        """Return the markdown of an element that only Evernote has."""
+        tag = element.tag
+        if tag == "en-media":
+            return self._media(element)
+        if tag == "en-crypt":
+            self._tally.omitted("encrypted text")
+            self.problems.append("its encrypted text is not imported: decrypt it in Evernote")
+            hint = plain_text.escaped(element.get("hint") or "", is_line=True)
+            return f"(encrypted text{f': {hint}' if hint else ''})"
+        if tag == "a" and (element.get("href") or "").strip().lower().startswith("evernote:"):
+            shown = " ".join("".join(element.itertext()).split())
+            ref, label = title_ref(shown), values.label(shown)
+            return f"[[import:{ref}|{label}]]" if label else ""
+        styles = _styles(element)
+        if "task-group" in styles:
+            return "\n".join(self._tasks.pop(styles.get("id", "").lower(), []))
+        if "formulablock" in styles:
+            return f"$$\n{''.join(element.itertext()).strip()}\n$$"
+        return None
+
+    def _media(self, element: Any) -> str:
+        digest = (element.get("hash") or "").strip().lower()
+        if digest not in self._files or not _HASH.fullmatch(digest):
+            kind = values.line(element.get("type")) or "file"
+            self.problems.append(f"a file of its text is not in the export: {kind}")
+            return ""
+        self._unused.pop(digest, None)
+        return self._embed(digest)
+
+    def _embed(self, digest: str) -> str:
+        return f"![[import:enex-{digest}|{values.label(self._files[digest])}]]"
+
+
+def _styles(element: Any) -> dict[str, str]:
+    """Return Evernote's own styles of an element by their names, without those that are off."""
+    style = element.get("style")
+    if not style or "en-" not in style:
+        return {}
+    found = {name.lower(): value.strip() for name, value in _STYLE.findall(style[:9_999])}
+    return {name: value for name, value in found.items() if value.lower() != "false"}
+
+
+def _standardize(element: Any, tally: Tally) -> None:
+    """Make an element of Evernote one of HTML, if HTML has one."""
+    tag, styles = element.tag, _styles(element)
+    for name in styles.keys() - _KNOWN:
+        tally.omitted(f'style "{name}"')
+    if tag == "en-todo":
+        element.tag = "span"
+        _add_checkbox(element, (element.get("checked") or "").lower() == "true")
+    elif tag == "li":
+        above = element.getparent()
+        if above is not None and "todo" in _styles(above):
+            _add_checkbox(element, "checked" in styles)
+    elif styles.keys() & _CODE and element.find(".//en-media") is None:
+        element.tag = "pre"
+        language = "mermaid" if "mermaidblock" in styles else styles.get("syntaxlanguage", "")
+        element.set("class", f"language-{language}" if re.fullmatch(r"[\w#+.-]+", language) else "")
+    elif "callout" in styles:
+        element.tag = "aside"
+    elif "toggle" in styles:
+        element.tag = "details"
+    elif "togglesummary" in styles:
+        element.tag = "summary"
+
+
+def _add_checkbox(element: Any, is_checked: bool) -> None:
+    """Put a checkbox at the beginning of an element."""
+    box = element.makeelement("input", {"type": "checkbox"})
+    if is_checked:
+        box.set("checked", "")
+    box.tail, element.text = element.text, None
+    element.insert(0, box)
