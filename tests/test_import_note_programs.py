@@ -125,7 +125,7 @@ def test_standard_notes_of_each_type_become_markdown(
     assert "tags: [home/big-loom, pinned]" in got.text("Plain.md")
     assert "modified: 2026-11-05T11:15" in got.text("Plain.md")
     assert body(got.text("Code.md")) == "````\na = '```'\n# *x*\n````\n"
-    assert body(got.text("Tasks.md")).endswith("- [x] oil \\#1\n\nLinked notes: [[Plain]]\n")
+    assert body(got.text("Tasks.md")).endswith("- [x] oil #1\n\nLinked notes: [[Plain]]\n")
     assert "| price |  | 7 |" in got.text("Sheet.md")
     assert counted(got, "notConverted")["super node equation"] == 1
 
@@ -223,7 +223,7 @@ def test_copy_of_apple_notes_keeps_times_tasks_and_files(
     assert "created: 2026-11-03T09:15:00.000Z\nmodified: 2026-11-04T10:15:00.000Z" in garden
     assert "tags: [pinned]" in garden
     assert body(got.text("Work/Shed-2.md")) == (
-        "Shed\n\\# no heading\n- [ ] oil \\#1\n- [x] screws\n- wood\n\n"
+        "Shed\n\\# no heading\n- [ ] oil #1\n- [x] screws\n- wood\n\n"
         "Then ![[Shed/Attachment.png]] and\n![[Shed/Attachment-2.png]]\n\n"
         "![[Shed/Attachment-10.png]]\n"
     )

@@ -41,7 +41,7 @@ def test_zotero_annotations_keep_page_color_and_author(
     got = Imported(run, folder, zotero_source.make_library(tmp_path), "zotero")
     text = got.text("Annotations of The Bees.md")
     note, image, quote = text.index("a note (p. 3), yellow, Ana"), text.index("image (p. 4)"), 0
-    quote = text.index("> Bees \\* tell *the* way (p. 12), red #dances\n\nto check\n")
+    quote = text.index("> Bees * tell *the* way (p. 12), red #dances\n\nto check\n")
     assert note < image < quote
 
 

@@ -104,7 +104,7 @@ def _run_cli_command(
             found = BUILTIN.masked_values(found)
         change = found.get("changeId")
         changed = f"The change was made; memvault undo {change} takes it back" if change else ""
-        with output.reporting_change(changed):
+        with output.reporting_change(lambda: changed):
             results.print_result(options, {"success": True, **found}, declared.view)
 
 
@@ -220,7 +220,9 @@ def run_tool(
             confirmed = {**arguments, "confirm": token}
             outcome = invoke.call(workspace, name, confirmed, caller)
         with outcome:
-            with output.reporting_change(workspace.settings.detector.masked(outcome.changed)):
+            with output.reporting_change(
+                lambda: workspace.settings.detector.masked(outcome.changed)
+            ):
                 results.print_result(options, outcome.result, view, query, writes)
             notes = outcome.settle()
         if not options.quiet:

@@ -9,7 +9,7 @@ import errno
 import os
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TextIO
 
@@ -73,13 +73,13 @@ def flush() -> None:
 
 
 @contextmanager
-def reporting_change(changed: str) -> Iterator[None]:
+def reporting_change(describe: Callable[[], str]) -> Iterator[None]:
     """Flush standard output after the block; an ``OutputError`` reports what was changed before."""
     try:
         yield
         flush()
     except OutputError as error:
-        error.changed = changed
+        error.changed = describe()
         raise
 
 

@@ -86,7 +86,7 @@ def read(source: Source) -> Iterator[Item]:
             path = _path(posixpath.basename(name), file_id, titles)
             item = item._replace(path=f"files/{path}", refs=(file_id,))
         yield item
-    reader = _Reader(source, frozenset(assets.values()))
+    reader = _ConversationReader(source, frozenset(assets.values()))
     for name in _files(source):
         for found in json_source.objects(source, name):
             if isinstance(found, Unreadable):
@@ -123,7 +123,7 @@ def _path(file: str, file_id: str, titles: Mapping[str, str]) -> str:
     return own if own.startswith(file_id) else f"{file_id}-{own}"
 
 
-class _Reader:
+class _ConversationReader:
     """Converts the conversations of one export."""
 
     def __init__(self, source: Source, files: frozenset[str]) -> None:

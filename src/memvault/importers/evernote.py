@@ -86,7 +86,7 @@ def claims(source: Source) -> Collection[str]:
 def read(source: Source) -> Iterator[Item]:
     """Yield the notes of each file, with their attachments before them."""
     names = source.named(".enex")
-    reader = _Reader(source)
+    reader = _EnexReader(source)
     for name in names:
         notebook = posixpath.basename(name)[: -len(".enex")]
         folders = (notebook,) if len(names) > 1 else ()
@@ -263,7 +263,7 @@ def _decoder(encoding: str) -> Any:
     return codecs.getincrementaldecoder(encoding)("replace")
 
 
-class _Reader:
+class _EnexReader:
     """Reads the notes of a source, and knows those that it has read."""
 
     def __init__(self, source: Source) -> None:

@@ -47,12 +47,12 @@ def read_commits(
     if since:
         found = {f"{prefix}{path}": entry for path, entry in (known or {}).items()}
         try:
-            if _Reader(found, shallow).read(_log(repository, f"{since}...{commit}")):
+            if _CommitReader(found, shallow).read(_log(repository, f"{since}...{commit}")):
                 return _in_tree(repository, commit, found)
         except GitError:  # the earlier commit no longer exists
             pass
     found = {}
-    _Reader(found, shallow).read(_log(repository, commit))
+    _CommitReader(found, shallow).read(_log(repository, commit))
     return _in_tree(repository, commit, found)
 
 
@@ -90,7 +90,7 @@ def _in_tree(
     return files
 
 
-class _Reader:
+class _CommitReader:
     """Applies the output of ``git log`` to the files found so far."""
 
     def __init__(self, files: dict[str, FileCommits], shallow: Set[str]) -> None:
