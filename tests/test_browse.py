@@ -10,6 +10,7 @@ import signal
 import sys
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from rich.style import Style
 from rich.text import Span, Text
 from textual.pilot import Pilot
 from textual.widgets import Input, OptionList, Static
+from textual.worker import WorkerCancelled
 
 from conftest import Run, succeeded, until, write
 from memvault.cli.browse.app import MemoryBrowser
@@ -61,12 +63,13 @@ def browse(
 
 
 async def settled(pilot: Pilot[BrowsedMemory]) -> None:
-    """Wait for the searches and changes that have begun."""
+    """Wait for the searches and changes that have begun; a newer one cancels an older one."""
     await pilot.pause()
     for _ in range(3):
-        await pilot.app.workers.wait_for_complete(
-            [worker for worker in pilot.app.workers if worker.group != "default"]
-        )
+        for worker in list(pilot.app.workers):
+            if worker.group != "default":
+                with suppress(WorkerCancelled):
+                    await worker.wait()
         await pilot.pause()
 
 

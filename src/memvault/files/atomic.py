@@ -189,16 +189,13 @@ def create_one_of(paths: Iterable[Path], data: bytes, like: Attributes | None = 
 
 
 def require_writable(path: Path) -> None:
-    """Raise ``PermissionError`` for a file whose permissions forbid writing to it.
-
-    Replacing a file needs only a writable folder, and would ignore its permissions.
+    """Check that a file may be written to; replacing it needs only a writable folder.
 
     Raises:
-        FileNotFoundError: the file is missing.
+        OSError: the file is missing, or its permissions or the file system forbid writing.
     """
     if not os.access(path, os.W_OK):
-        path.stat()
-        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        os.close(os.open(path, os.O_WRONLY))  # raises the error that explains why
 
 
 def replace(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,5 +31,7 @@ def open_index(
 
 def delete_index(folder: Path) -> None:
     """Delete the folder of an index, after the background embedding process has ended."""
+    import shutil
+
     with embedding_lock.foreground(folder / DEEP):
         shutil.rmtree(folder, ignore_errors=True)
