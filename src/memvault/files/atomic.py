@@ -195,7 +195,10 @@ def require_writable(path: Path) -> None:
         OSError: the file is missing, or its permissions or the file system forbid writing.
     """
     if not os.access(path, os.W_OK):
-        os.close(os.open(path, os.O_WRONLY))  # raises the error that explains why
+        path.stat()
+        is_read_only = sys.platform != "win32" and os.statvfs(path).f_flag & os.ST_RDONLY
+        code = errno.EROFS if is_read_only else errno.EACCES
+        raise OSError(code, os.strerror(code), str(path))
 
 
 def replace(
