@@ -107,7 +107,7 @@ class Attributes(NamedTuple):
             OSError: the file is missing or cannot be examined.
         """
         status = path.stat()
-        extended = []
+        extended: list[tuple[str, bytes]] = []
         if sys.platform == "linux":
             with contextlib.suppress(OSError):  # a file system without extended attributes
                 for name in os.listxattr(path, follow_symlinks=False):

@@ -68,7 +68,7 @@ class _Worker:
         command = [sys.executable, "-P", "-m", "memvault.server.read_worker", tools]
         environment = {"OPENBLAS_NUM_THREADS": "1", **process.environment()}
         worker = await process.start_async_worker(command, environment, _MAX_LINE)
-        if gives_way and hasattr(os, "setpriority"):
+        if gives_way and sys.platform != "win32":
             with contextlib.suppress(OSError):
                 os.setpriority(os.PRIO_PROCESS, worker.pid, _NICENESS)
         return cls(worker)
