@@ -38,15 +38,10 @@ from test_import import import_all, notes_in
 
 NOTES = {f"{folder}Note {number}.md" for folder in ("", "deep/") for number in range(5)}
 """The ordinary notes of a mixed source. Each contains its own name without blanks."""
-KINDS = [
-    kind.name
-    for kind in kinds.KINDS
-    if hasattr(importlib.import_module(f"memvault.importers.{kind.module}"), "claims")
-]
+KINDS = [kind.name for kind in kinds.KINDS]
 MAKERS = [
     (kind.name, module.__name__.rpartition(".")[2], name)
     for kind in kinds.KINDS
-    if kind.name in KINDS
     for module in [importlib.import_module(f"import_sources.{kind.module}")]
     for name in sorted(vars(module))
     if name.startswith("make")
@@ -139,7 +134,7 @@ def unaccounted(source: Source, kind: str, items: list[Item]) -> set[str]:
 def likely_kinds(source: Source) -> Iterator[str]:
     """Yield the kinds by which a user would import a source."""
     for kind in kinds.KINDS:
-        if kind.name in KINDS and kind.recognise(source) != kinds.NO:
+        if kind.recognise(source) != kinds.NO:
             yield kind.name
 
 
@@ -184,7 +179,7 @@ def test_an_odd_file_hides_no_note(name: str, below: str, tmp_path: Path) -> Non
         for kind in likely_kinds(source):
             assert unaccounted(source, kind, read(source, kind)) == set()
         found = kinds.recognition(source)
-        if found.kind.name in KINDS and not found.is_partial:
+        if not found.is_partial:
             texts = str([item[:4] for item in found.kind.read(source)])
             assert all(word_of(note) in texts for note in NOTES)
 

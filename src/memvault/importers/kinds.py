@@ -65,8 +65,7 @@ class Kind(NamedTuple):
 
     def claims(self, source: Source) -> frozenset[str]:
         """Return the names of the files that the kind reads, or knows to have no notes."""
-        claims_of = getattr(self._module, "claims", None)
-        return frozenset(claims_of(source)) if claims_of else source.name_set
+        return frozenset(self._module.claims(source))
 
     def read(self, source: Source) -> Iterator[Item]:
         """Yield the items of a source, then its unreadable parts and the files it does not claim.

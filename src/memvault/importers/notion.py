@@ -19,14 +19,12 @@ from datetime import UTC, datetime, time
 from urllib.parse import quote
 
 from memvault import clock
-from memvault.importers import folder, plain_text, records, state, values
+from memvault.importers import folder, plain_text, records, values
 from memvault.importers.items import ImportedNote, Item, Unreadable
 from memvault.importers.kinds import NO, SURE
 from memvault.importers.source import Source
 from memvault.lazy_pattern import lazy_pattern
-from memvault.secrets.detector import KEY
-from memvault.vault import header_dates, markdown, markdown_inline
-from memvault.vault.file_names import LINK_KEYS
+from memvault.vault import markdown, markdown_inline
 
 _ID = lazy_pattern(r" ([0-9a-f]{32})(?=$|[/.])")
 _PART = lazy_pattern(r"(?:^|/)ExportBlock-[0-9a-f-]+-Part-\d+(?:\.zip)?(?=/|$)")
@@ -67,14 +65,6 @@ _TIMES = {
         "modified",
     ),
 }
-_OWN_KEYS = frozenset(
-    (
-        *("id", "title", "aliases", "alias", "memory_type", "type", "tag", "path", "status"),
-        *("importance", "confidence", "valid_from", "valid_to"),
-        *(*LINK_KEYS, KEY, state.KIND, state.ID, state.VERSION),
-    )
-)
-"""Header keys to which memvault gives a meaning, which a property of that name does not have."""
 _MAX_ICON = 9
 """More than the number of characters of an emoji."""
 _MAX_COLUMN = 200
@@ -325,14 +315,12 @@ def _without_properties(
 def _add_property(header: dict[str, object], name: str, value: str, ids: Collection[str]) -> None:
     """Add a property of a database's page to the header of the note."""
     lowered = name.lower()
-    key = re.sub(r"\W+", "_", lowered).strip("_") or "property"
     if lowered == "tags":
         header["tags"] = ["-".join(tag.split()) for tag in value.split(",") if tag.strip()]
     elif lowered in _TIMES and (moment := _time(value)):
         header[_TIMES[lowered]] = moment
     elif value:
-        is_own = key in _OWN_KEYS or header_dates.is_time_key(key)
-        header[f"notion_{key}" if is_own else key] = _related(value, ids)
+        header[values.header_key(name, "notion")] = _related(value, ids)
 
 
 def _related(value: str, ids: Collection[str]) -> object:

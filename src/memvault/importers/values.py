@@ -16,23 +16,9 @@ from memvault.vault.file_names import LINK_KEYS
 _LAST = 1e11
 """Seconds since 1970 beyond any time in an export."""
 _OWN_KEYS = frozenset(
-    (
-        *(
-            "id",
-            "title",
-            "aliases",
-            "alias",
-            "memory_type",
-            "type",
-            "tags",
-            "tag",
-            "path",
-            "status",
-        ),
-        *("importance", "confidence", "valid_from", "valid_to", "source", "created", "modified"),
-        *(*LINK_KEYS, KEY, "imported_from", "imported_id", "imported_version"),
-    )
-)
+    "id title aliases alias memory_type type tags tag path status importance confidence valid_from "
+    "valid_to source created modified imported_from imported_id imported_version".split()
+) | {*LINK_KEYS, KEY}
 """Header keys to which memvault gives a meaning, which a program's property does not have."""
 _NOT_IN_LABELS = lazy_pattern(r"[\[\]|]")
 _NOT_IN_REFS = lazy_pattern(r"[\[\]|#\\\r\n]")
