@@ -202,6 +202,7 @@ def check_kind(kind: str, data: bytes) -> None:
     assert row.recognise(_MemorySource(form.path, files)) in (
         kinds.NO,
         kinds.POSSIBLE,
+        kinds.LIKELY,
         kinds.SURE,
         kinds.OWN,
     )

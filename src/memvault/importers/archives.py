@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import errno
 import io
+import itertools
 import os
+import posixpath
 import stat
 import zipfile
 import zlib
@@ -205,7 +207,13 @@ class _ZipSource(_ArchiveSource):
         if (other.CRC, other.file_size) == (entry.CRC, entry.file_size):
             return ""
         above, _, base = name.rpartition("/")
-        return "/".join(filter(None, (above, listed.label, base)))
+        return self._numbered("/".join(filter(None, (above, listed.label, base))), entries)
+
+    @staticmethod
+    def _numbered(name: str, entries: dict[str, Any]) -> str:
+        stem, suffix = posixpath.splitext(name)
+        ways = (f"{stem}-{number}{suffix}" for number in itertools.count(2))
+        return next(way for way in itertools.chain((name,), ways) if way not in entries)
 
     def _zip_entry(self, name: str) -> tuple[zipfile.ZipFile, zipfile.ZipInfo]:
         archive, entry = self._entry(name)

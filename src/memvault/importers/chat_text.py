@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 
+from memvault.importers import plain_text
 from memvault.lazy_pattern import lazy_pattern
 from memvault.vault import markdown
 
-_TICKS = lazy_pattern(r"`{3,}+")
-_LANGUAGE = lazy_pattern(r"[\w+#.-]{1,30}")
 _OPENING = lazy_pattern(r"(`{3,}+)(?!.*`)|(~{3,}+)")
 _PREFIX = lazy_pattern(r"[ \t>]*+(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)*+[ \t>]*+")
 _INDENTED = ("    ", "\t")
@@ -29,12 +28,8 @@ _NEXT = "\n\n## Next"
 
 
 def fenced(text: str, language: str = "") -> str:
-    """Return a text unchanged as a code block, whose fence is longer than any in the text."""
-    longest = max((len(run[0]) for run in _TICKS.finditer(text)), default=2)
-    fence = "`" * (longest + 1)
-    found = _LANGUAGE.match(language)
-    text = text.replace("\r\n", "\n").strip("\n")
-    return f"{fence}{found[0] if found else ''}\n{text}\n{fence}"
+    """Return a text as a code block without the blank lines around it."""
+    return plain_text.fenced(text.replace("\r\n", "\n").strip("\n"), language)
 
 
 def message(text: str, is_plain: bool = False) -> str:

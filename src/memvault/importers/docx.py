@@ -10,11 +10,12 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Callable, Iterator
+from html import escape
 from itertools import groupby
 from typing import Any
 
+from memvault.importers import marked_html
 from memvault.importers.items import Attachment, GivenBytes
-from memvault.importers.marked_html import MarkedHtml
 from memvault.importers.tally import Tally
 from memvault.lazy_pattern import lazy_pattern
 
@@ -68,8 +69,8 @@ def _name(element: Any) -> str:
 
 
 def _value(element: Any, name: str = "val") -> str:
-    """Return an attribute by its name without the namespace."""
-    for key, value in element.attrib.items():
+    """Return an attribute by its name without the namespace; empty if there is none."""
+    for key, value in () if element is None else element.attrib.items():
         if key.rpartition("}")[2] == name:
             return str(value)
     return ""
@@ -98,7 +99,6 @@ class Docx:
         self._read = read
         self._names = names
         self._key = key
-        self._html = MarkedHtml()
         self._tally = Tally()
         self._styles: dict[str, tuple[str, str]] = {}
         """By the id of a style: its name, and the id of the one on which it is based."""
@@ -107,8 +107,8 @@ class Docx:
         self._links: dict[str, str] = {}
         self._notes: dict[str, str] = {}
         """The texts of the footnotes that were met, by their labels."""
-        self._footnotes: dict[str, tuple[Any, str]] = {}
-        """By the kind and id of a note: its element, and the file with its links."""
+        self._footnotes: dict[str, tuple[Any, dict[str, str]]] = {}
+        """By the kind and id of a note: its element and its links."""
         self._field = self._address = ""
         self.files: dict[str, Attachment] = {}
         """The pictures, by their names in the document."""
@@ -128,11 +128,11 @@ class Docx:
         self._read_numbers()
         self._links = self._relations("word/_rels/document.xml.rels")
         for kind in ("footnote", "endnote"):
+            links = self._relations(f"word/_rels/{kind}s.xml.rels")
             for note in self._optional(f"word/{kind}s.xml"):
-                links = f"word/_rels/{kind}s.xml.rels"
                 self._footnotes[kind[0] + _value(note, "id")] = note, links
-        text = self._html.markdown("".join(self._blocks(body)))
-        notes = (f"[^{label}]: {self._html.markdown(note)}" for label, note in self._notes.items())
+        text = marked_html.markdown("".join(self._blocks(body)))
+        notes = (f"[^{label}]: {marked_html.markdown(note)}" for label, note in self._notes.items())
         return "\n\n".join([text, *(re.sub(r"\n+", "\n    ", note) for note in notes)])
 
     def properties(self) -> dict[str, str]:
@@ -260,7 +260,7 @@ class Docx:
         number_id = _child(properties, "numPr", "numId")
         task = _TASK.match(made)
         if task is not None:
-            mark = self._html.task(task[1] != "\u2610")
+            mark = marked_html.task(task[1] != "\u2610")
             self._tally.converted("task")
             made = mark + made[task.end() :]
         if task is not None or (number_id is not None and _value(number_id) != "0"):
@@ -319,7 +319,7 @@ class Docx:
     def _text(self, element: Any, name: str) -> str:
         """Return a part of a run as HTML."""
         if name == "t":
-            text = self._html.text(str(element.text or ""))
+            text = escape(str(element.text or ""))
             return self._linked(self._address, text) if self._address else text
         if name in ("br", "cr"):
             return "<br>"
@@ -336,7 +336,7 @@ class Docx:
         elif name in _OMITTED:
             self._tally.omitted(_OMITTED[name])
             words = element.iter("{*}t") if name.startswith("oMath") else ()
-            return self._html.text("".join(str(word.text or "") for word in words))
+            return escape("".join(str(word.text or "") for word in words))
         else:
             self._count(name)
         return ""
@@ -367,20 +367,20 @@ class Docx:
     def _linked(self, address: str, shown: str) -> str:
         if not address.startswith(("http:", "https:", "mailto:")):
             return shown
-        return f'<a href="{self._html.text(address)}">{shown}</a>'
+        return f'<a href="{escape(address)}">{shown}</a>'
 
     def _footnote(self, kind: str, note_id: str) -> str:
         label = note_id if kind == "f" else f"e{note_id}"
-        note, rels = self._footnotes.get(kind + note_id, (None, ""))
+        note, own = self._footnotes.get(kind + note_id, (None, {}))
         if note is None or not label.isalnum():
             return ""
         if label not in self._notes:
             self._tally.converted("footnote")
             self._notes[label] = ""  # it may refer to itself
-            links, self._links = self._links, self._relations(rels)
+            links, self._links = self._links, own
             self._notes[label] = "".join(self._blocks(note))
             self._links = links
-        return self._html.raw(f"[^{label}]")
+        return marked_html.raw(f"[^{label}]")
 
     def _picture(self, element: Any) -> str:
         blip = next(element.iter("{*}blip"), None)
@@ -394,7 +394,7 @@ class Docx:
         if path not in self.files:
             self._tally.converted("picture")
             self.files[path] = Attachment(f"files/{ref}", GivenBytes(self._read(path)), (ref,))
-        return self._html.link(ref, "", is_embed=True)
+        return marked_html.link(ref, "", is_embed=True)
 
     def _table(self, table: Any, number: int) -> Iterator[tuple[tuple[str, int], Any]]:
         """Yield a table; one of a single cell, which is there for its frame, as its blocks."""

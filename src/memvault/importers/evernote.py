@@ -276,10 +276,7 @@ class _EnexReader:
         """Yield a note's files and the note."""
         title = " ".join((element.findtext("title") or "Untitled").split())
         created = element.findtext("created")
-        key = f"{created or ''} {title}".strip()
-        self._keys[key] += 1
-        if self._keys[key] > 1:  # of two notes with one title and second
-            key = f"{key} {self._keys[key]}"
+        key = values.numbered(f"{created or ''} {title}".strip(), self._keys)
         refs: dict[str, str] = {}
         for number, resource in enumerate(element.iter("resource"), 1):
             yield from self._file(resource, f"{place}, file {number}", folders, refs)

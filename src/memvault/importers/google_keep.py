@@ -62,24 +62,19 @@ def claims(source: Source) -> Collection[str]:
 
 
 def read(source: Source) -> Iterator[Item]:
-    """Yield the notes, without those in the trash, and the files that they have.
-
-    A folder with notes has no other JSON files; elsewhere in Takeout these are other programs'.
-    """
+    """Yield the notes, without those in the trash, and the files that they have."""
     files: set[str] = set()
-    folders: set[str] = set()
-    others: list[str] = []
     keys: set[str] = set()
-    for name in source.named(".json"):
+    for name in claims(source):
+        if not name.lower().endswith(".json"):
+            continue
         try:
             note = json_source.read_object(source, name)
             if _NOTE_KEYS.isdisjoint(note):
-                others.append(name)
-                continue
+                raise ValueError("no note of Keep")
         except (OSError, ValueError) as error:
             yield Unreadable(name, records.reason_of(error))
             continue
-        folders.add(posixpath.dirname(name))
         if note.get("isTrashed"):
             source.tally.omitted("note in the trash")
             continue
@@ -91,9 +86,6 @@ def read(source: Source) -> Iterator[Item]:
         yield from records.items_of(name, _note, key, note, paths, source.tally)
         yield from (item for item in attached if isinstance(item, Unreadable))
         files.update(paths)
-    for name in others:
-        if posixpath.dirname(name) in folders:
-            yield Unreadable(name, "no note of Keep")
     for path in sorted(files):
         source.tally.converted("file")
         yield folder.attachment(source, path)

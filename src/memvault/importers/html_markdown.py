@@ -281,10 +281,10 @@ class _Converter:
     def _code(self, element: Any) -> list[str]:
         text = _code_text(element)
         if self._cells:
-            return [_code_span(line) for line in text.split("\n") if line.strip()]
+            return [plain_text.code_span(line) for line in text.split("\n") if line.strip()]
         inner = next(element.iter("code"), element)
         found = _LANGUAGE.search(f"{element.get('class') or ''} {inner.get('class') or ''}")
-        return [fenced(text, found[1] if found else "")] if text.strip() else []
+        return [plain_text.fenced(text, found[1] if found else "")] if text.strip() else []
 
     def _table(self, element: Any) -> list[str]:
         rows = _rows(element)
@@ -446,20 +446,6 @@ def _code_text(element: Any, is_span: bool = False) -> str:
     return text.strip("\n") if is_span else text.removeprefix("\n").rstrip("\n")
 
 
-def fenced(text: str, language: str = "") -> str:
-    """Return code as a block whose fence is longer than any in it."""
-    runs = re.findall(r"`{3,}", text)
-    fence = "`" * max(3, 1 + max(map(len, runs), default=0))
-    return f"{fence}{language}\n{text}\n{fence}"
-
-
-def _code_span(text: str) -> str:
-    """Return text as a code span."""
-    ticks = "`" * (1 + max(map(len, re.findall(r"`+", text)), default=0))
-    is_padded = text[0] == "`" or text[-1] == "`" or (text[0] == " " and text[-1] == " ")
-    return f"{ticks} {text} {ticks}" if is_padded else f"{ticks}{text}{ticks}"
-
-
 def _paragraphs(pieces: list[_Piece]) -> list[str]:
     """Return a line of pieces as paragraphs: with breaks between lines, split at blank ones."""
     lines: list[list[_Piece]] = [[]]
@@ -534,7 +520,7 @@ def _rendered(
             parts.append(_marked(group, mark, depth, markup, previous, following, is_part))
         elif group[0].is_markup:
             text = group[0].text
-            markup.append(_code_span(text) if group[0].is_code else text)
+            markup.append(plain_text.code_span(text) if group[0].is_code else text)
             parts.append(plain_text.MARKUP)
         else:
             parts.append(group[0].text)
@@ -560,10 +546,9 @@ def _marked(
         return whole if not any(piece.is_markup for piece in group) else ""
     lead = whole[: len(whole) - len(whole.lstrip())] if not group[0].is_code else ""
     tail = whole[len(whole.rstrip()) :] if not group[-1].is_code else ""
-    while group[0].text.strip() == "":
-        group = group[1:]
-    while group[-1].text.strip() == "":
-        group = group[:-1]
+    start = next(number for number, piece in enumerate(group) if piece.text.strip())
+    stop = max(number for number, piece in enumerate(group) if piece.text.strip()) + 1
+    group = group[start:stop]
     if not group[0].is_markup:
         group = [group[0]._replace(text=group[0].text.lstrip()), *group[1:]]
     if not group[-1].is_markup:

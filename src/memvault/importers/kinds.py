@@ -17,7 +17,7 @@ MAX_RESTARTS = 20
 out."""
 REST = "its rest cannot be read"
 FOLDER = "folder"
-NO, POSSIBLE, SURE, OWN = 0, 1, 2, 3
+NO, POSSIBLE, LIKELY, SURE, OWN = range(5)
 """How sure a kind is that a source is its own; ``OWN`` is for what memvault itself wrote."""
 
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Callable
+from html import escape
 from typing import Any
 
-from memvault.importers import values
+from memvault.importers import marked_html, values
 from memvault.importers.items import Attachment, GivenBytes
-from memvault.importers.marked_html import MarkedHtml
 from memvault.importers.tally import Tally
 
 _FORMATS = (
@@ -44,7 +44,6 @@ class LexicalDocument:
         self._tally = tally
         self._key = key
         self._titles = titles
-        self._html = MarkedHtml()
         self.linked: set[str] = set()
         self.files: list[Attachment] = []
         self._writers: dict[str, Callable[[dict[str, Any]], str]] = {
@@ -74,7 +73,7 @@ class LexicalDocument:
         Raises:
             ValueError: it is too large.
         """
-        return self._html.markdown(self._node(root))
+        return marked_html.markdown(self._node(root))
 
     def _node(self, node: Any) -> str:
         if not isinstance(node, dict):
@@ -93,7 +92,7 @@ class LexicalDocument:
         return "".join(map(self._node, _nodes(node)))
 
     def _plain(self, node: dict[str, Any]) -> str:
-        return self._html.text(values.text(node.get("text")))
+        return escape(values.text(node.get("text")))
 
     def _text(self, node: dict[str, Any]) -> str:
         text, bits = self._plain(node), node.get("format")
@@ -115,14 +114,14 @@ class LexicalDocument:
             if items and all(one.get("type") == "list" for one in _nodes(child)):
                 items[-1] += inner
             else:
-                mark = self._html.task(bool(child.get("checked"))) if kind == "check" else ""
+                mark = marked_html.task(bool(child.get("checked"))) if kind == "check" else ""
                 items.append(mark + inner)
         tag, start = ("ol", node.get("start")) if kind == "number" else ("ul", None)
         opened = f'<ol start="{start}">' if isinstance(start, int) else f"<{tag}>"
         return opened + "".join(f"<li>{item}</li>" for item in items) + f"</{tag}>"
 
     def _code(self, node: dict[str, Any]) -> str:
-        language = self._html.text("".join(values.text(node.get("language")).split()))
+        language = escape("".join(values.text(node.get("language")).split()))
         lines = self._children(node).replace("<br>", "\n")
         return f'<pre><code class="language-{language}">{lines}</code></pre>'
 
@@ -132,7 +131,7 @@ class LexicalDocument:
     def _address(self, url: str, shown: str) -> str:
         if not url.startswith(("http:", "https:", "mailto:")):
             return shown
-        return f'<a href="{self._html.text(url)}">{shown}</a>'
+        return f'<a href="{escape(url)}">{shown}</a>'
 
     def _cell(self, node: dict[str, Any]) -> str:
         tag = "th" if node.get("headerState") else "td"
@@ -145,15 +144,15 @@ class LexicalDocument:
             self._tally.omitted("super node for an item that the backup lacks")
             return ""
         self.linked.add(item_id)
-        link = self._html.text(title) if is_file else self._html.link(item_id, title)
+        link = escape(title) if is_file else marked_html.link(item_id, title)
         return f"<p>{link}</p>" if is_file else link
 
     def _image(self, node: dict[str, Any]) -> str:
-        src, alt = values.text(node.get("src")), self._html.text(values.text(node.get("alt")))
+        src, alt = values.text(node.get("src")), escape(values.text(node.get("alt")))
         if not src.startswith(("http:", "https:")) or len(src) > _MAX_URL:
             self._tally.omitted("super node unencrypted-image without an address")
             return ""
-        return f'<img src="{self._html.text(src)}" alt="{alt}">'
+        return f'<img src="{escape(src)}" alt="{alt}">'
 
     def _file(self, node: dict[str, Any]) -> str:
         """Return the embed of a file that is in the text as a data address."""
@@ -169,11 +168,11 @@ class LexicalDocument:
         ref = f"{self._key}-{len(self.files) + 1}"
         path = f"files/{ref}/{name.replace('/', '-')}"
         self.files.append(Attachment(path, GivenBytes(content), (ref,)))
-        return f"<p>{self._html.link(ref, '', is_embed=True)}</p>"
+        return f"<p>{marked_html.link(ref, '', is_embed=True)}</p>"
 
     def _site(self, node: dict[str, Any], key: str, site: str) -> str:
         url = site + values.text(node.get(key))
-        return f"<p>{self._address(url, self._html.text(url))}</p>"
+        return f"<p>{self._address(url, escape(url))}</p>"
 
 
 def _nodes(node: dict[str, Any]) -> list[dict[str, Any]]:

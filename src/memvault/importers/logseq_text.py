@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from itertools import islice
 from typing import NamedTuple
 from urllib.parse import quote, unquote
 
-from memvault.importers import outlines, values
+from memvault.importers import outlines, plain_text, values
 from memvault.importers.outlines import ReferredBlock
 from memvault.importers.tally import Tally
 from memvault.lazy_pattern import lazy_pattern
@@ -223,7 +222,7 @@ def _lines_with_code(text: str) -> Iterator[tuple[str, bool, bool]]:
         elif quote and _closes(line, quote):
             quote = ""
         elif begun and begun not in unclosed and (is_code or not quote):
-            if not any(_closes(later, begun) for later in islice(lines, number + 1, None)):
+            if not any(_closes(lines[later], begun) for later in range(number + 1, len(lines))):
                 unclosed.add(begun)
             elif is_code:
                 fence = begun
@@ -420,10 +419,8 @@ def _special(
         context.tally.converted(f"block {name}")
         if name == "query":
             context.tally.omitted("query")
-        longest = max((len(run) for run in re.findall("`+", "\n".join(lines))), default=0)
-        fence = "`" * max(3, longest + 1)
         language = _CODE[name] or begun[2].split(" ")[0]
-        return [f"{fence}{language}", *lines, fence]
+        return plain_text.fenced("\n".join(lines), language).split("\n")
     made: list[str] = []
     plain: list[str] = []
     for line, is_code in zip(lines, block.is_code[start:end], strict=True):
@@ -539,7 +536,7 @@ class _LogseqInline:
             self._context.tally.converted(name)
             return written, end
         self._context.tally.omitted(name if name in ("query", "renderer") else f'macro "{name}"')
-        return _as_code(text[match.start() : end]), end
+        return plain_text.code_span(" ".join(text[match.start() : end].split())), end
 
     def _of_macro(self, name: str, argument: str) -> str:
         """Return the markdown of a macro; empty if there is none."""
@@ -564,9 +561,3 @@ def _shown(text: str) -> str:
     """Return the text of a block without the marks of its task."""
     task = _TASK.match(text)
     return text[task.end() :] if task else text.lstrip("# ")
-
-
-def _as_code(text: str) -> str:
-    """Return a text as a code span of one line."""
-    bare = " ".join(text.split())
-    return f"`{bare}`" if "`" not in bare else f"`` {bare} ``"

@@ -1,55 +1,41 @@
-"""HTML that a reader makes of a program's own format, with links to ids, tasks and markdown."""
+"""HTML that a reader makes of a program's own format, with links to ids, tasks and markdown.
+
+A link and markdown are elements of their own, as text of the source is escaped.
+"""
 
 from __future__ import annotations
 
-import html
-import re
+from html import escape
+from typing import Any
 
 from memvault.importers import html_markdown, values
-from memvault.lazy_pattern import lazy_pattern
 
-_PART, _DONE, _OPEN = "\ue000", "\ue001", "\ue002"
-"""Private characters, which no text has: they surround a part's number, and begin a task."""
-_PRIVATE = str.maketrans("", "", _PART + _DONE + _OPEN)
-_MARKED = lazy_pattern("\ue000([0-9]+)\ue000")
+_LINK, _RAW = "import-link", "import-raw"
 
 
-class MarkedHtml:
-    """Makes the parts of the HTML of one note, and the markdown of it."""
+def task(is_done: bool) -> str:
+    """Return the checkbox at the beginning of an item that is a task."""
+    return f'<input type="checkbox"{" checked" if is_done else ""}>'
 
-    def __init__(self) -> None:
-        self._parts: list[tuple[str, str, bool] | str] = []
 
-    @staticmethod
-    def text(text: str) -> str:
-        """Return text as HTML."""
-        return html.escape(text.translate(_PRIVATE))
+def link(ref: str, shown: str, is_embed: bool = False) -> str:
+    """Return a link to an id of the source, as ``values.id_link``."""
+    mark = " embed" if is_embed else ""
+    return f'<{_LINK} ref="{escape(ref)}"{mark}>{escape(shown)}</{_LINK}>'
 
-    @staticmethod
-    def task(is_done: bool) -> str:
-        """Return the mark at the beginning of an item that is a task."""
-        return _DONE if is_done else _OPEN
 
-    def link(self, ref: str, shown: str, is_embed: bool = False) -> str:
-        """Return a link to an id of the source, as ``values.id_link``."""
-        return self._part((ref, shown, is_embed))
+def raw(text: str) -> str:
+    """Return markdown that is kept as it is."""
+    return f"<{_RAW}>{escape(text)}</{_RAW}>"
 
-    def raw(self, text: str) -> str:
-        """Return markdown that is kept as it is."""
-        return self._part(text)
 
-    def _part(self, part: tuple[str, str, bool] | str) -> str:
-        self._parts.append(part)
-        return f"{_PART}{len(self._parts) - 1}{_PART}"
+def markdown(made: str) -> str:
+    """Return HTML of such parts as markdown; raises ``ValueError`` as ``html_markdown``."""
+    return html_markdown.markdown(made, _custom)
 
-    def markdown(self, made: str) -> str:
-        """Return HTML of such parts as markdown; raises ``ValueError`` as ``html_markdown``."""
-        text = _MARKED.sub(self._written, html_markdown.markdown(made))
-        return text.replace(_DONE, "[x] ").replace(_OPEN, "[ ] ")
 
-    def _written(self, match: re.Match[str]) -> str:
-        part = self._parts[int(match[1])]
-        if isinstance(part, str):
-            return part
-        ref, shown, is_embed = part
-        return values.id_link(ref, shown, match, is_embed)
+def _custom(element: Any) -> str | None:
+    if element.tag == _LINK:
+        shown = element.text or ""
+        return values.id_link(element.get("ref"), shown, is_embed="embed" in element.attrib)
+    return element.text if element.tag == _RAW else None

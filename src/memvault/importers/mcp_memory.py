@@ -53,8 +53,7 @@ def read(source: Source) -> Iterator[Item]:
             yield Unreadable(where, entry)
         elif entry.get("type") == "entity" and values.text(entry.get("name")).strip():
             found = relations.pop(entry["name"], [])
-            for item in records.items_of(where, _note, entry, found, source.tally):
-                yield _unique(item, seen)
+            yield from records.items_of(where, _note, entry, found, seen, source.tally)
         elif entry.get("type") == "relation":
             source.tally.converted("relation")
             source.tally.properties("relation", entry, _RELATION_KEYS)
@@ -75,16 +74,9 @@ def _relations(source: Source, name: str) -> dict[str, list[str]]:
     return relations
 
 
-def _unique(item: Item, seen: Counter[str]) -> Item:
-    """Return a note whose key no earlier entity has."""
-    if not isinstance(item, ImportedNote):
-        return item
-    seen[item.key] += 1
-    number = seen[item.key]
-    return item._replace(key=f"{item.key} {number}") if number > 1 else item
-
-
-def _note(entry: dict[str, Any], relations: list[str], tally: Tally) -> ImportedNote:
+def _note(
+    entry: dict[str, Any], relations: list[str], seen: Counter[str], tally: Tally
+) -> ImportedNote:
     name = " ".join(entry["name"].split())
     kind = str(entry.get("entityType") or "")
     observations = entry.get("observations")
@@ -105,4 +97,5 @@ def _note(entry: dict[str, Any], relations: list[str], tally: Tally) -> Imported
         parts.append("## Relations\n\n" + "\n".join(relations))
     tags = [values.tag(kind)] if kind.strip() else []
     header = {"title": name, "tags": tags, "entity_type": kind}
-    return ImportedNote(name, note_path(name), "\n\n".join(parts), header, (entry["name"],))
+    key = values.numbered(name, seen)
+    return ImportedNote(key, note_path(name), "\n\n".join(parts), header, (entry["name"],))

@@ -45,13 +45,7 @@ class PackedFiles:
         try:
             with self._zip.open(self._entries[name]) as file:
                 data = file.read(most + 1)
-        except (
-            zipfile.BadZipFile,
-            zlib.error,
-            EOFError,
-            NotImplementedError,
-            RuntimeError,
-        ) as error:
+        except _DAMAGED as error:
             raise OSError(errno.EIO, f"it is damaged: {error}") from error
         self._room -= len(data)
         if len(data) > most:

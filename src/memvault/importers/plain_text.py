@@ -36,6 +36,8 @@ _START = lazy_pattern(
 _SIGN = lazy_pattern(r"\A[ \t0-9+>:-]|[\\`*_~=%$|\[\]^<&#\x01]|:(?=//)|(?i:mailto:)|-\Z|\s\Z")
 """Matches in each line that is not written as it is; most lines have no such sign."""
 _INDENT = lazy_pattern(r"[ \t]*")
+_TICKS = lazy_pattern(r"`++")
+_LANGUAGE = lazy_pattern(r"[\w+#.-]{1,30}")
 
 
 def escaped(text: str, is_line: bool = False) -> str:
@@ -118,3 +120,21 @@ def _written(found: re.Match[str]) -> str:
         if is_within_word or not (before.strip() or after.strip()):
             return signs
     return "".join(f"\\{sign}" for sign in signs)
+
+
+def fenced(text: str, language: str = "") -> str:
+    """Return code as a block whose fence is longer than any run of its sign in it."""
+    fence = "`" * max(3, 1 + _longest(text))
+    found = _LANGUAGE.match(language)
+    return f"{fence}{found[0] if found else ''}\n{text}\n{fence}"
+
+
+def code_span(text: str) -> str:
+    """Return a text of one line as a code span."""
+    ticks = "`" * (1 + _longest(text))
+    is_padded = text[:1] == "`" or text[-1:] == "`" or (text[:1] == " " and text[-1:] == " ")
+    return f"{ticks} {text} {ticks}" if is_padded else f"{ticks}{text}{ticks}"
+
+
+def _longest(text: str) -> int:
+    return max(map(len, _TICKS.findall(text)), default=0) if "`" in text else 0

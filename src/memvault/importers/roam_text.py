@@ -73,7 +73,7 @@ def markdown_of(string: str, context: RoamContext, is_quoted: bool = False) -> s
     string = string.replace("\x00", "").replace(outlines.PLACE, "").replace("\r\n", "\n")
     if string.startswith(":hiccup"):
         context.tally.omitted("hiccup")
-        return _fenced("clojure", string)
+        return plain_text.fenced(string, "clojure")
     quote = _QUOTE.match(string)
     if quote is not None:
         context.tally.converted("quote")
@@ -99,7 +99,11 @@ def _with_code(string: str, context: RoamContext, is_quoted: bool) -> str:
         context.tally.converted("code block")
         language = _LANGUAGE.match(match[1])
         code = match[1][language.end() :] if language else match[1].removeprefix("\n")
-        parts.append(_fenced(language[1] if language else "", code.removesuffix("\n")))
+        parts.append(
+            plain_text.fenced(
+                code.removesuffix("\n"), language[1].replace(" ", "-") if language else ""
+            )
+        )
         done = match.end()
     rest = string[done:].strip()
     parts += [_inline(rest, context, is_quoted)] if rest.strip() else []
@@ -130,12 +134,6 @@ def macro_name(string: str) -> str:
     """Return the name of the macro that a block consists of; empty if it is none."""
     match = _MACRO.fullmatch(string.strip())
     return (match[1] or match[2] or "").strip().lower() if match else ""
-
-
-def _fenced(language: str, code: str) -> str:
-    longest = max((len(run) for run in re.findall("`+", code)), default=0)
-    fence = "`" * max(3, longest + 1)
-    return f"{fence}{language.replace(' ', '-')}\n{code}\n{fence}"
 
 
 def _inline(text: str, context: RoamContext, is_quoted: bool) -> str:
@@ -280,7 +278,7 @@ class _RoamInline:
             return written, end
         self._context.tally.omitted(f'component "{name}"' if name else "component")
         bare = " ".join(text[match.start() : end].split())
-        return (f"`{bare}`" if "`" not in bare else f"`` {bare} ``"), end
+        return plain_text.code_span(bare), end
 
     def _task(self, name: str, match: re.Match[str], text: str, end: int) -> tuple[str, int]:
         mark = "[x]" if name == "DONE" else "[ ]"

@@ -8,7 +8,6 @@ is. ``Items/`` has copies (format 004; the source of its packages/web and packag
 from __future__ import annotations
 
 import posixpath
-import re
 from collections import Counter
 from collections.abc import Collection, Iterator
 from typing import Any
@@ -235,17 +234,12 @@ def _markdown(text: str, kind: str) -> str:
     if kind == "rich-text":
         return html_markdown.markdown(text)
     if kind == "code":
-        return _fenced(text)
+        return plain_text.fenced(text)
     if kind == "task":
         return _tasks(text)
     if kind == "spreadsheet":
         return _tables(text)
     return plain_text.escaped(text)
-
-
-def _fenced(text: str) -> str:
-    fence = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
-    return f"{fence}\n{text}\n{fence}"
 
 
 def _tasks(text: str) -> str:

@@ -20,6 +20,7 @@ _OWN_KEYS = frozenset(
     "valid_to source created modified imported_from imported_id imported_version".split()
 ) | {*LINK_KEYS, KEY}
 """Header keys to which memvault gives a meaning, which a program's property does not have."""
+_CELL = lazy_pattern(r"[ >]*+\|")
 _NOT_IN_LABELS = lazy_pattern(r"[\[\]|]")
 _NOT_IN_REFS = lazy_pattern(r"[\[\]|#\\\r\n]")
 
@@ -80,7 +81,8 @@ def tag(text: str) -> str:
 def numbered(key: str, seen: Counter[str]) -> str:
     """Return the key of a record, with a number if an earlier record has the same."""
     seen[key] += 1
-    return key if seen[key] == 1 else f"{key}-{seen[key]}"
+    free = key if seen[key] == 1 else f"{key}-{seen[key]}"
+    return free if free == key else numbered(free, seen)
 
 
 def ref(name: str) -> str:
@@ -95,8 +97,9 @@ def id_link(
 
     ``ref`` has none of the signs ``[]|``.
     """
-    before = "" if match is None else match.string[: match.start()].rpartition("\n")[2]
-    bar = "\\|" if before.lstrip(" >").startswith("|") else "|"
+    begin = match.string.rfind("\n", 0, match.start()) + 1 if match is not None else 0
+    is_cell = match is not None and _CELL.match(match.string, begin) is not None
+    bar = "\\|" if is_cell else "|"
     shown = " ".join(label(shown).split())
     return f"{'!' if is_embed else ''}[[import:{ref}{bar + shown if shown else ''}]]"
 

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator
 from memvault.importers import folder, records, values
 from memvault.importers.docx import Docx
 from memvault.importers.items import ImportedNote, Item, Unreadable
-from memvault.importers.kinds import NO, POSSIBLE, SURE
+from memvault.importers.kinds import LIKELY, NO, POSSIBLE, SURE
 from memvault.importers.packed_files import PackedFiles
 from memvault.importers.source import Source
 
@@ -27,13 +27,13 @@ _TAG_SIGNS = str.maketrans(";", ",")
 
 
 def recognise(source: Source) -> int:
-    """Return ``SURE`` for a document, and if there are more documents than other notes."""
+    """Return ``SURE`` for a document, ``LIKELY`` for more documents than other notes."""
     if _TEXT in source.name_set:
         return SURE
     documents = len(_documents(source))
     others = len(source.named(*_NOTES))
     if documents:
-        return SURE if documents > others else NO
+        return LIKELY if documents > others else NO
     return POSSIBLE if source.named(*_ONENOTE) and not others else NO
 
 

@@ -58,13 +58,9 @@ _USED_FIELDS = frozenset(
     ("title", "date", "url", "DOI", "publicationTitle", "abstractNote", "publisher", "ISBN")
 )
 _STORED = lazy_pattern(r"(?:storage|attachments):(.+)", re.DOTALL)
-_PICTURE = "\ue001"
-_IMAGE = lazy_pattern(r'<img\b[^<>]{0,1000}?\bdata-attachment-key="([A-Z0-9]{8})"[^<>]{0,1000}>')
 _TAG = lazy_pattern(r"(</?(?:b|i|sub|sup)>)")
 _MARKS = {"b": "**", "i": "*"}
-_ADDRESS = lazy_pattern(
-    r"\[([^\[\]\n]{0,500})\]\(<?zotero://[^\s()<>]{0,300}?/items/([A-Z0-9]{8})[^\s()<>]{0,300}>?\)"
-)
+_NOTE_ADDRESS = lazy_pattern(r"zotero://\S{0,300}?/items/([A-Z0-9]{8})")
 
 
 def recognise(source: Source) -> int:
@@ -284,15 +280,7 @@ class _ZoteroLibrary:
         }
 
     def _note(self, row: dict[str, Any]) -> Item:
-        html, images = _without_images(str(row.get("note") or ""))
-        text = html_markdown.markdown(html)
-        for number, key in enumerate(images):
-            is_there = key in self._pictures
-            text = text.replace(
-                f"{_PICTURE}{number};", f"![[import:{self._ref(key)}]]" if is_there else ""
-            )
-            (self._tally.converted if is_there else self._tally.omitted)("image of a note")
-        text = _ADDRESS.sub(self._linked, text)
+        text = html_markdown.markdown(str(row.get("note") or ""), self._custom)
         about = self._about(row.get("parentItemID"))
         title = values.line(row.get("title") or about.get("work") or "Note")
         citation = _citation(about)
@@ -305,11 +293,19 @@ class _ZoteroLibrary:
         )
 
     def _ref(self, key: str) -> str:
-        return values.label(f"{self._place}{key}").replace("\\", "-")
+        return values.ref(f"{self._place}{key}")
 
-    def _linked(self, match: re.Match[str]) -> str:
-        is_note = match[2] in self._note_keys
-        return f"[[import:{self._ref(match[2])}|{values.label(match[1])}]]" if is_note else match[0]
+    def _custom(self, element: Any) -> str | None:
+        """Return an image of a note, and a link to another note; None for all else."""
+        key = element.get("data-attachment-key") if element.tag == "img" else None
+        if key is not None:
+            is_there = key in self._pictures
+            (self._tally.converted if is_there else self._tally.omitted)("image of a note")
+            return values.id_link(self._ref(key), "", is_embed=True) if is_there else ""
+        found = _NOTE_ADDRESS.match(element.get("href") or "") if element.tag == "a" else None
+        if found is None or found[1] not in self._note_keys:
+            return None
+        return values.id_link(self._ref(found[1]), "".join(element.itertext()))
 
     def _annotated(self) -> Iterator[Item]:
         """Yield a note for each item with the annotations of its files, in the order of pages."""
@@ -369,17 +365,6 @@ def _escaped(text: str) -> str:
     made = plain_text.escaped(outlines.PLACE.join(parts[::2])).split(outlines.PLACE)
     written = [_MARKS.get(tag.strip("</>"), tag) for tag in parts[1::2]]
     return "".join(part for pair in zip(made, [*written, ""], strict=False) for part in pair)
-
-
-def _without_images(html: str) -> tuple[str, list[str]]:
-    """Return HTML with marks in place of the images of a note, and the keys of these."""
-    keys: list[str] = []
-
-    def mark(match: re.Match[str]) -> str:
-        keys.append(match[1])
-        return f"{_PICTURE}{len(keys) - 1};"
-
-    return _IMAGE.sub(mark, html.replace(_PICTURE, "")), keys
 
 
 def _person(last: str, first: str, role: str) -> str:
