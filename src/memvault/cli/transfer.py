@@ -95,7 +95,7 @@ def _other_files(found: Mapping[str, Any]) -> str:
 
 def _counts(entries: Sequence[Mapping[str, Any]]) -> str:
     """Return counts by name as one line, the first ones only."""
-    return ", ".join(shortened((f"{one['count']:,} {one['name']}" for one in entries), 8))
+    return ", ".join(shortened((f"{one['name']} ({one['count']:,})" for one in entries), 8))
 
 
 def _left_out(entries: Sequence[Mapping[str, str]]) -> list[str]:

@@ -189,12 +189,12 @@ def create_one_of(paths: Iterable[Path], data: bytes, like: Attributes | None = 
 
 
 def require_writable(path: Path) -> None:
-    """Check that a file may be written to; replacing it needs only a writable folder.
+    """Check that a file may be replaced: that it and its folder may be written to.
 
     Raises:
         OSError: the file is missing, or its permissions or the file system forbid writing.
     """
-    if not os.access(path, os.W_OK):
+    if not os.access(path, os.W_OK) or not os.access(path.parent, os.W_OK | os.X_OK):
         path.stat()
         is_read_only = sys.platform != "win32" and os.statvfs(path).f_flag & os.ST_RDONLY
         code = errno.EROFS if is_read_only else errno.EACCES
