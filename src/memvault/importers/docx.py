@@ -15,7 +15,8 @@ from itertools import groupby
 from typing import Any
 
 from memvault.importers import marked_html
-from memvault.importers.items import Attachment, GivenBytes
+from memvault.importers.items import Attachment, GivenBytes, Unreadable
+from memvault.importers.records import reason_of
 from memvault.importers.tally import Tally
 from memvault.lazy_pattern import lazy_pattern
 
@@ -110,6 +111,8 @@ class Docx:
         self._footnotes: dict[str, tuple[Any, dict[str, str]]] = {}
         """By the kind and id of a note: its element and its links."""
         self._field = self._address = ""
+        self.problems: list[Unreadable] = []
+        """The files of the document that are damaged."""
         self.files: dict[str, Attachment] = {}
         """The pictures, by their names in the document."""
 
@@ -161,7 +164,8 @@ class Docx:
             return []
         try:
             return self._parsed(name)
-        except (OSError, ValueError):
+        except (OSError, ValueError) as error:
+            self.problems.append(Unreadable(f"{self._key}, {name}", reason_of(error)))
             return []
 
     def _read_styles(self) -> None:

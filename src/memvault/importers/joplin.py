@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
 from memvault import clock
-from memvault.importers import html_markdown, records, values
+from memvault.importers import html_markdown, plain_text, records, values
 from memvault.importers.items import (
     Attachment,
     ImportedNote,
@@ -262,4 +262,4 @@ def _task(item: _JoplinItem) -> str:
     mark = "x" if item.get("todo_completed") else " "
     due = values.time_of(item.get("todo_due"), 1e-3)
     day = f" 📅 {clock.local(due)}" if due else ""
-    return f"- [{mark}] {item.title or 'Untitled'}{day}"
+    return f"- [{mark}] {plain_text.escaped(item.title or 'Untitled', is_line=True)}{day}"
