@@ -15,8 +15,7 @@ from typing import Any
 from memvault.importers import json_source, outlines, records, roam_text, values
 from memvault.importers.items import ImportedNote, Item, Unreadable, note_path
 from memvault.importers.kinds import NO, POSSIBLE, SURE
-from memvault.importers.outlines import ReferredBlock
-from memvault.importers.roam_text import RoamContext
+from memvault.importers.outlines import OutlineContext, ReferredBlock
 from memvault.importers.source import Source
 from memvault.importers.tally import Tally
 
@@ -130,7 +129,7 @@ class _RoamGraph:
         day = _DAYS.parsed(title)
         self._tally.converted("daily page" if day else "page")
         self._tally.properties("page", page, _PAGE_KEYS)
-        writer = _RoamWriter(RoamContext(ref, self._blocks, self._link, self._tally))
+        writer = _RoamWriter(OutlineContext(ref, self._blocks, self._link, self._tally))
         writer.write(page, "")
         writer.see(page)
         if writer.blocks:
@@ -157,7 +156,7 @@ class _RoamGraph:
         if day is not None:
             return outlines.day_link(day, shown)
         if "[[" in bare:
-            return outlines.within(bare, lambda inner: self._link(inner, ""))
+            return outlines.within(bare, label, self._link)
         return f"[[{bare}|{label}]]" if label and label != bare else f"[[{bare}]]"
 
 
@@ -184,7 +183,7 @@ class _RoamWriter:
     ``blocks`` how many blocks it has.
     """
 
-    def __init__(self, context: RoamContext) -> None:
+    def __init__(self, context: OutlineContext) -> None:
         self._context = context
         self._lines: list[str] = []
         self.edited: float = 0
