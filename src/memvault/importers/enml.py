@@ -25,7 +25,6 @@ _KNOWN = frozenset(
     "clipped-content viewas imagealign naturalwidth naturalheight href title isheader "
     "font-family".split()
 )
-_NOT_IN_REFS = lazy_pattern(r"[\[\]\n|\\\s]+")
 _TASK_KEYS = (
     *("title", "taskStatus", "dueDate", "timeZone", "sortWeight", "taskGroupNoteLevelID"),
     *("created", "updated", "statusUpdated", "noteLevelID", "dueDateUIOption", "inNote"),
@@ -49,13 +48,12 @@ class EvernoteTask(NamedTuple):
             text = (part.text or "").strip()
             if part.tag not in _TASK_KEYS and (len(part) or text not in ("", "false")):
                 tally.omitted(f'task property "{part.tag}"')
-        mark = "x" if (element.findtext("taskStatus") or "").strip() == "completed" else " "
-        title = plain_text.escaped(element.findtext("title") or "Task", is_line=True)
+        is_done = (element.findtext("taskStatus") or "").strip() == "completed"
         day = _day(element.findtext("dueDate") or "", element.findtext("timeZone") or "")
         return cls(
             (element.findtext("taskGroupNoteLevelID") or "").strip().lower(),
             (element.findtext("sortWeight") or "").strip(),
-            f"- [{mark}] {title}{f' 📅 {day}' if day else ''}",
+            values.task(element.findtext("title") or "Task", is_done, day),
         )
 
 
@@ -75,7 +73,7 @@ def _day(time: str, zone: str) -> str:
 
 def title_ref(title: str) -> str:
     """Return the id by which links name a note: its title, since an export has no other."""
-    return f"enex-title {_NOT_IN_REFS.sub(' ', title).strip().casefold()}"
+    return f"enex-title {' '.join(values.ref(title).split()).casefold()}"
 
 
 class NoteText:

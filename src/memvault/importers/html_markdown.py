@@ -309,9 +309,7 @@ class _Converter:
         is_head = rows[0].getparent().tag == "thead" or all(cell.tag == "th" for cell in rows[0])
         if not is_head:
             lines.insert(0, [""] * width)
-        lines[0] += [""] * (width - len(lines[0]))
-        lines.insert(1, ["---"] * width)
-        return [*captions, "\n".join(f"| {' | '.join(line)} |" for line in lines if line)]
+        return [*captions, plain_text.table(lines)]
 
     def _spans(self, cell: Any, name: str) -> int:
         given = str(cell.get(name) or "1")[:4]

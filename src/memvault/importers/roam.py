@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator
 from datetime import date
 from typing import Any
 
-from memvault.importers import json_source, outlines, records, roam_text, values
+from memvault.importers import json_source, outlines, plain_text, records, roam_text, values
 from memvault.importers.items import ImportedNote, Item, Unreadable, note_path
 from memvault.importers.kinds import NO, POSSIBLE, SURE
 from memvault.importers.outlines import OutlineContext, ReferredBlock
@@ -21,7 +21,6 @@ from memvault.importers.tally import Tally
 
 _DAYS = outlines.DayFormat("MMMM do, yyyy")
 _MAX_INDENT = 100
-_MAX_CELLS = 5_000
 _BLOCK_KEYS = frozenset(
     (
         *("string", "uid", "children", "heading", "refs", ":block/refs", "open", "order"),
@@ -81,15 +80,6 @@ def read(source: Source) -> Iterator[Item]:
                 yield Unreadable(found[0], "a page without a title")
 
 
-def _children(node: dict[str, Any]) -> list[dict[str, Any]]:
-    children = node.get("children")
-    return (
-        [child for child in children if isinstance(child, dict)]
-        if isinstance(children, list)
-        else []
-    )
-
-
 def _view(node: dict[str, Any]) -> str:
     """Return how the blocks below a node are shown: as bullets, numbered or as a document."""
     view = node.get("children-view-type") or node.get(":children/view-type")
@@ -109,7 +99,7 @@ class _RoamGraph:
 
     def _ref(self, page: dict[str, Any]) -> str:
         key = str(page.get("uid") or " ".join(str(page.get("title")).split()))
-        return values.label(f"{self._stem}/{key}").replace("\\", "-")
+        return values.ref(f"{self._stem}/{key}")
 
     def add(self, page: dict[str, Any]) -> None:
         """Add a page and its blocks."""
@@ -117,7 +107,7 @@ class _RoamGraph:
         self._pages.setdefault(" ".join(str(page.get("title", "")).split()), ref)
         waiting = [page]
         while waiting:
-            for child in _children(waiting.pop()):
+            for child in values.objects(waiting.pop(), "children"):
                 text = str(child.get("string", ""))[: roam_text.MAX_KEPT]
                 self._blocks[str(child.get("uid", ""))] = ReferredBlock(ref, text)
                 waiting.append(child)
@@ -167,7 +157,7 @@ def _folder(day: date | None) -> tuple[str, ...]:
 def _lists(page: dict[str, Any]) -> dict[str, list[str]]:
     """Return the tags and aliases in the attributes of a page."""
     found: dict[str, list[str]] = {}
-    for child in _children(page):
+    for child in values.objects(page, "children"):
         name, value = roam_text.attribute(str(child.get("string", ""))) or ("", "")
         if name in _LISTS:
             names = roam_text.names_in(value)
@@ -207,7 +197,7 @@ class _RoamWriter:
 
     def write(self, node: dict[str, Any], indent: str) -> None:
         """Write the blocks below a page or block."""
-        children = _children(node)
+        children = values.objects(node, "children")
         if not children:
             return
         view, number = _view(node), 0
@@ -215,7 +205,11 @@ class _RoamWriter:
             self.see(child)
             self._count(child)
             string = str(child.get("string", ""))
-            if "table" in string and roam_text.macro_name(string) == "table" and _children(child):
+            if (
+                "table" in string
+                and roam_text.macro_name(string) == "table"
+                and values.objects(child, "children")
+            ):
                 self._table(child, indent)
                 continue
             text = roam_text.markdown_of(string, self._context)
@@ -246,26 +240,19 @@ class _RoamWriter:
 
     def _table(self, node: dict[str, Any], indent: str) -> None:
         """Write a table, each of whose rows is a block with the other cells nested below it."""
-        rows: list[list[str]] = []
-        for child in _children(node):
-            self._rows(child, [], rows)
-        width = max(map(len, rows), default=0)
-        if width * len(rows) > _MAX_CELLS:
-            raise ValueError("a table has more cells than a note should have")
+        children = values.objects(node, "children")
+        made = plain_text.table(row for child in children for row in self._rows(child, []))
         self._context.tally.converted("table")
-        lines = [f"| {' | '.join(row + [''] * (width - len(row)))} |" for row in rows]
-        lines.insert(1, "|" + " --- |" * width)
-        self._paragraph("\n".join(lines), indent)
+        self._paragraph(made, indent)
 
-    def _rows(self, node: dict[str, Any], before: list[str], rows: list[list[str]]) -> None:
+    def _rows(self, node: dict[str, Any], before: list[str]) -> Iterator[list[str]]:
         self.see(node)
         self._count(node)
         text = roam_text.markdown_of(str(node.get("string", "")), self._context)
         row = [*before, roam_text.cell(text)]
-        for child in _children(node):
-            self._rows(child, row, rows)
+        children = values.objects(node, "children")
+        for child in children:
+            yield from self._rows(child, row)
             row = [""] * len(row)
-        if not _children(node):
-            rows.append(row)
-            if len(rows) * len(row) > _MAX_CELLS:
-                raise ValueError("a table has more cells than a note should have")
+        if not children:
+            yield row
