@@ -88,7 +88,9 @@ def read(source: Source) -> Iterator[Item]:
     for name in source.names:
         if name.startswith(graph.folders):
             yield from _read_file(source, name, graph)
-        elif reason := _why_left_out(name) or _why_no_graph(source, name):
+        elif name.startswith("whiteboards/"):
+            yield Unreadable(name, "a whiteboard, which is no text")
+        elif reason := _why_no_graph(source, name):
             yield Unreadable(name, reason)
 
 
@@ -109,15 +111,6 @@ def _read_file(source: Source, name: str, graph: _LogseqGraph) -> Iterator[Item]
 def _is_highlights(name: str) -> bool:
     """Return whether a file has the positions of highlights, whose texts are in a page."""
     return name.startswith("assets/") and name.lower().endswith(".edn")
-
-
-def _why_left_out(name: str) -> str:
-    """Return why a file outside of the folders that are read is none of Logseq's own, if so."""
-    if name.startswith("whiteboards/"):
-        return "a whiteboard, which is no text"
-    is_own = name.startswith("logseq/") or is_hidden(name)
-    is_note = name.lower().endswith((".md", ".org")) and not is_own
-    return "neither in pages nor in journals" if is_note else ""
 
 
 class _LogseqGraph:
