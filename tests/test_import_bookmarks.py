@@ -79,7 +79,7 @@ def test_bookmarks_of_no_web_page_are_listed(
 def test_firefox_bookmarks_keep_both_dates_and_keywords(
     run: Run, folder: Path, tmp_path: Path
 ) -> None:
-    """Microseconds become times; keywords and old descriptions are kept, separators counted."""
+    """Microseconds become times; keywords are kept, separators are counted."""
     tea = {
         "guid": "a",
         "title": "Tea",
@@ -88,7 +88,6 @@ def test_firefox_bookmarks_keep_both_dates_and_keywords(
         "dateAdded": 1762161300000000,
         "lastModified": 1762247700000000,
         "keyword": "t",
-        "annos": [{"name": "bookmarkProperties/description", "value": "- green"}],
         "iconUri": "x",
     }
     children = [tea, {"guid": "s", "typeCode": 3}]
@@ -96,7 +95,6 @@ def test_firefox_bookmarks_keep_both_dates_and_keywords(
     found = imported(run, folder, write(tmp_path, "b.json", json.dumps(root)))
     text = (folder / "in/Tea.md").read_text("utf-8")
     assert "created: 2025-11-03T09:15:00.000Z\nmodified: 2025-11-04T09:15:00.000Z" in text
-    assert text.endswith("\n\n\\- green\n")
     assert found["notConverted"] == [{"name": "separator", "count": 1}]
 
 

@@ -191,7 +191,7 @@ def test_claude_shows_the_branch_of_the_last_edit(run: Run, folder: Path, tmp_pa
 
 
 def test_claude_export_in_folders_is_read(run: Run, folder: Path, tmp_path: Path) -> None:
-    """Projects, memories and design chats in files of their own are notes, also on their own."""
+    """Projects and memories in files of their own are notes; design chats are listed."""
     project = {
         "uuid": "p",
         "name": "Garden",
@@ -203,38 +203,21 @@ def test_claude_export_in_folders_is_read(run: Run, folder: Path, tmp_path: Path
             {"uuid": "f", "filename": "y.pdf", "content": "# no heading"},
         ],
     }
-    design = {
-        "uuid": "d1",
-        "title": "Logo",
-        "messages": [
-            {"role": "user", "content": {"content": "Draw"}},
-            {
-                "role": "assistant",
-                "content": {
-                    "contentBlocks": [
-                        {"type": "text", "text": "Here"},
-                        {"type": "tool_call", "toolCall": {"name": "snap", "input": {}}},
-                    ]
-                },
-            },
-        ],
-    }
     made = tmp_path / "export"
     write(made, "projects/p.json", json.dumps(project))
-    write(made, "design_chats/d1.json", json.dumps(design))
+    write(made, "design_chats/d1.json", json.dumps({"uuid": "d1", "messages": []}))
     memory = {"account_uuid": "a", "memory_files": [{"path": "/work/tea.md", "content": "Green"}]}
     write(made, "memories/a.json", json.dumps(memory))
     write(made, "users.json", "[]")
     got = Chats(run, folder, made, "claude")
     assert succeeded(run("import", str(made), "--json")).json["kind"] == "claude"
     assert got.unreadable == []
+    assert got.found["otherFiles"] == ["design_chats/d1.json"]
     assert "beds\n\n## Instructions\n\n### Answer\n\nbriefly\n" in got.notes["projects/Garden.md"]
     assert got.notes["projects/Garden/bees.md"].endswith("# Bees\n")
     assert got.notes["projects/Garden/x.csv.md"].endswith("```csv\na,b\n1,#2\n```\n")
     assert got.notes["projects/Garden/y.pdf.md"].endswith("\\# no heading\n")
-    assert got.text.endswith("## You\n\nDraw\n\n## Claude\n\nHere\n")
     assert got.notes["memory/work/tea.md"].endswith("Green\n")
-    assert got.omitted == {'tool use "snap"': 1}
 
 
 def test_chatgpt_canvas_keeps_its_versions(run: Run, folder: Path, tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from import_sources import apple_notes as apple_notes_source
 from import_sources import basic_memory as basic_memory_source
 from import_sources import claude_memory as claude_memory_source
 from import_sources import mcp_memory as mcp_source
+from import_sources import word as word_source
 from memvault.errors import UsageError
 from memvault.importers import claims, kinds
 from memvault.importers.archives import open_source
@@ -83,6 +84,14 @@ ODD_FILES: dict[str, str | bytes] = {
     "permalink.md": "---\ntitle: A\ntype: note\npermalink: a\n---\nA\n",
     "vault.jsonl": '{"memvault": "export", "format": 1}\n',
 }
+ORDINARY: dict[str, str | bytes] = {
+    "Letter.docx": word_source.document("<w:p/>"),
+    "plan.pdf": b"%PDF-1.7",
+    "data.json": '{"title": "A", "items": [{"text": "B"}]}',
+}
+"""Files that any folder may have."""
+ARCHIVES = (".zip", ".jex", ".bear2bk")
+"""Endings of sources of several files, which are unpacked here."""
 
 
 def write_notes(folder: Path) -> Path:
@@ -101,7 +110,7 @@ def mixed(folder: Path, module: str, make: str, below: str) -> Path:
     """Write the ordinary notes, and a source that a fixture makes in a folder below them."""
     made = getattr(importlib.import_module(f"import_sources.{module}"), make)(folder / "made")
     target = write_notes(folder / "mixed") / below
-    if made.is_file() and made.suffix != ".zip":
+    if made.is_file() and made.suffix not in ARCHIVES:
         write(target, made.name, made.read_bytes())
         return folder / "mixed"
     with closing(open_source(str(made))) as source:
@@ -131,6 +140,22 @@ def unaccounted(source: Source, kind: str, items: list[Item]) -> set[str]:
     return (notes | others - ignored) - listed - copied
 
 
+def read_claimed(source: Source, kind: str) -> list[Item]:
+    """Return the items of a source that has only the files which a kind claims."""
+    with closing(open_source(str(source.path))) as claimed:
+        claimed.names = sorted(kinds.find(kind).claims(source))
+        return read(claimed, kind)
+
+
+def without_others(items: list[Item]) -> list[Any]:
+    """Return items without the files that are listed as not read, and without their bytes."""
+    return [
+        item[:1] + item[2:] if isinstance(item, Attachment | VaultFile) else item
+        for item in items
+        if not (isinstance(item, Unreadable) and item.reason == UNCLAIMED)
+    ]
+
+
 def likely_kinds(source: Source) -> Iterator[str]:
     """Yield the kinds by which a user would import a source."""
     for kind in kinds.KINDS:
@@ -143,15 +168,42 @@ def likely_kinds(source: Source) -> Iterator[str]:
 def test_no_file_beside_a_kind_disappears(
     kind: str, module: str, make: str, below: str, tmp_path: Path
 ) -> None:
-    """Each file of a folder with notes and a program's files is imported, listed or claimed."""
+    """Each file of a folder is imported, listed or claimed; what is listed adds no item."""
     (tmp_path / "made").mkdir()
     with closing(open_source(str(mixed(tmp_path, module, make, below)))) as source:
         for name in {kind, *likely_kinds(source)}:
             items = read(source, name)
-            if not items:  # an error: a Logseq graph is not below another folder
+            if not items:
+                assert (name, bool(below)) == ("logseq", True)  # a graph is at the top
                 continue
             assert unaccounted(source, name, items) == set(), name
+            assert without_others(items) == without_others(read_claimed(source, name)), name
             assert name != kind or any(isinstance(item, _NOTE) for item in items)
+
+
+@pytest.mark.parametrize("file", sorted(ORDINARY))
+@pytest.mark.parametrize(("kind", "module", "make"), MAKERS)
+def test_ordinary_document_does_not_change_the_kind(
+    kind: str, module: str, make: str, file: str, tmp_path: Path
+) -> None:
+    """A Word document, a PDF or a JSON file beside a program's files leaves their kind as it is."""
+    (tmp_path / "made").mkdir()
+    made = getattr(importlib.import_module(f"import_sources.{module}"), make)(tmp_path / "made")
+    if made.suffix in ARCHIVES:
+        with closing(open_source(str(made))) as packed:
+            for name in packed.names:
+                write(tmp_path, f"unpacked/{name}", packed.read(name))
+        made = tmp_path / "unpacked"
+    folder = made if made.is_dir() else made.parent
+    assert recognised(folder) == kind
+    write(folder, file, ORDINARY[file])
+    assert recognised(folder) == kind
+
+
+def recognised(folder: Path) -> str:
+    """Return the name of the kind of a folder."""
+    with closing(open_source(str(folder))) as source:
+        return kinds.recognised(source).name
 
 
 @pytest.mark.parametrize("kind", KINDS)

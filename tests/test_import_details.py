@@ -425,10 +425,7 @@ def logseq(folder: Path) -> Path:
         (
             logseq,
             "logseq",
-            {
-                ("more/page.md", "neither in pages nor in journals"),
-                ("whiteboards/plan.edn", "a whiteboard, which is no text"),
-            },
+            {("whiteboards/plan.edn", "a whiteboard, which is no text")},
         ),
     ],
 )

@@ -7,11 +7,13 @@ import json
 import shutil
 import tarfile
 import zipfile
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from conftest import Run, write
+from growth import Steps, check_growth
 from import_sources import apple_notes as apple_source
 from import_sources import joplin as joplin_source
 from import_sources import simplenote as simplenote_source
@@ -57,6 +59,16 @@ def test_joplin_items_keep_their_properties_and_are_counted(
         "revision": 1,
     }
     assert {what for what, _ in got.unreadable} == {"lost.pdf", f"{joplin_source.SECRET}.md"}
+
+
+def test_title_of_a_joplin_task_keeps_its_meaning(run: Run, folder: Path, tmp_path: Path) -> None:
+    """Signs in the title of a to-do are no tag, link or emphasis in its task."""
+    item = joplin_source.item("Ask #boss [[x]] *now*", "Text.", 1, "a" * 32, is_todo=1)
+    write(tmp_path, f"raw/{'a' * 32}.md", item)
+    got = Imported(run, folder, tmp_path / "raw", "joplin")
+    (text,) = (data.decode() for data in notes_in(folder / "in").values())
+    assert "- [ ] Ask \\#boss \\[\\[x\\]\\] \\*now\\*\n" in text
+    assert got.found["new"] == 1
 
 
 def test_tar_entries_that_are_not_plain_files_are_listed(
@@ -214,6 +226,25 @@ def test_hostile_word_documents_cost_only_themselves(
     assert got.data("map.pdf") == b"%PDF-1.7"
 
 
+def test_damaged_parts_of_word_documents_are_listed(run: Run, folder: Path, tmp_path: Path) -> None:
+    """A document whose footnotes or styles are damaged is imported, and the damage is listed."""
+    made = word_source.make(tmp_path)
+    with zipfile.ZipFile(made) as files:
+        parts = {name: files.read(name) for name in files.namelist()}
+    with zipfile.ZipFile(made, "w") as files:
+        for name, data in parts.items():
+            is_damaged = name in ("word/footnotes.xml", "word/styles.xml", "docProps/core.xml")
+            files.writestr(name, data[:-9] if is_damaged else data)
+    got = Imported(run, folder, made, "word")
+    assert "**Paint the hull**" in got.text("Boats.md")
+    assert {what for what, _ in got.unreadable} == {
+        "Boats, word/footnotes.xml",
+        "Boats, word/styles.xml",
+        "Boats, docProps/core.xml",
+    }
+    assert all("its XML is damaged" in reason for _, reason in got.unreadable)
+
+
 def test_copy_of_apple_notes_keeps_times_tasks_and_files(
     run: Run, folder: Path, tmp_path: Path
 ) -> None:
@@ -229,6 +260,20 @@ def test_copy_of_apple_notes_keeps_times_tasks_and_files(
     )
     assert body(got.text("Work/Shed.md")) == "Shed\nAnother shed.\n"
     assert counted(got, "notConverted") == {"note in the trash": 1}
+
+
+def test_apple_notes_of_one_title_take_linear_time(tmp_path: Path) -> None:
+    """The time of an import does not grow with the square of the notes in a folder."""
+
+    def steps(size: int) -> Steps:
+        made = tmp_path / str(size) / "Notes"
+        write(made, "Day/Day.txt", "Day\n")
+        for number in range(size):
+            write(made, f"Day/Day-{number}.txt", "Day\n")
+        with closing(open_source(str(made))) as source:
+            yield lambda: list(kinds.find("apple-notes").read(source))
+
+    check_growth(steps, 500)
 
 
 @pytest.mark.parametrize(

@@ -97,24 +97,11 @@ def make_folder(folder: Path) -> Path:
         {"uuid": "m3", "sender": "assistant", "text": "Again", "parent_message_uuid": "m1"},
     ]
     chat = {**_CONVERSATION, "chat_messages": messages, "current_leaf_message_uuid": "m2"}
-    design = {
-        "uuid": "d1",
-        "title": "Logo",
-        "project": {"name": "Shop"},
-        "messages": [
-            {"role": "user", "content": {"content": "Draw", "attachments": [{"name": "a.png"}]}},
-            {
-                "role": "assistant",
-                "content": {"contentBlocks": [{"type": "tool_call", "toolCall": {"name": "snap"}}]},
-            },
-        ],
-    }
     memory = {"account_uuid": "a1", "memory_files": [{"path": "/tea.md", "content": "Green"}]}
     for name, entry in (
         ("conversations.json", [chat]),
         ("projects/p1.json", _PROJECT),
         ("memories/a1.json", memory),
-        ("design_chats/d1.json", design),
         ("users.json", []),
     ):
         path = made / name

@@ -7,6 +7,7 @@ The file is a pickle, which could run anything. It is read by ``pickles``, which
 from __future__ import annotations
 
 import zlib
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -51,7 +52,7 @@ def claims(source: Source) -> set[str]:
 
 def read(source: Source) -> Iterator[Item]:
     """Yield each document as a note named by its first words, in a folder per memory."""
-    seen: set[str] = set()
+    seen: Counter[str] = Counter()
     for name in _stores(source):
         folder = name.rpartition("/")[0].rpartition("/")[2]
         try:
@@ -62,8 +63,7 @@ def read(source: Source) -> Iterator[Item]:
         of_knowledge = 0
         documents = pickles.mappings_with(store, "page_content")
         for number, document in enumerate(documents, 1):
-            metadata = document.get("metadata")
-            metadata = metadata if isinstance(metadata, dict) else {}
+            metadata = values.mapping(document, "metadata")
             if any(metadata.get(key) for key in _OF_KNOWLEDGE):
                 of_knowledge += 1
             else:
@@ -72,9 +72,9 @@ def read(source: Source) -> Iterator[Item]:
                     if isinstance(item, ImportedNote):
                         source.tally.converted("memory")
                         source.tally.properties("memory", metadata, _KEYS)
-                        if item.key in seen:  # the memory of one agent was copied for another
-                            item = item._replace(key=f"{folder}/{item.key}")
-                        seen.add(item.key)
+                        # the memory of one agent may be copied for another
+                        key = values.free_key(seen, item.key, f"{folder}/{item.key}")
+                        item = item._replace(key=key)
                     yield item
         if of_knowledge:
             source.tally.omitted("piece of a knowledge file", of_knowledge)

@@ -74,7 +74,8 @@ def read(source: Source) -> Iterator[Item]:
         yield from records.items_of(name, _read_details, source, name, details)
     beside: dict[str, list[str]] = {}
     for name in source.names:
-        beside.setdefault(posixpath.dirname(name), []).append(posixpath.basename(name))
+        beside.setdefault(posixpath.dirname(name), []).append(name)
+    files = dict(_files(beside[above]) for above in folders)
     for name in claims(source):
         parts = name.split("/")
         is_text = name.lower().endswith((".txt", ".md"))
@@ -82,8 +83,7 @@ def read(source: Source) -> Iterator[Item]:
             if is_text:
                 source.tally.omitted("note in the trash")
         elif is_text and posixpath.dirname(name) in folders and _is_note(parts):
-            files = _files(beside[posixpath.dirname(name)], parts)
-            yield from _read_note(source, name, files, details)
+            yield from _read_note(source, name, files.get(name, []), details)
         elif any("/".join(parts[:length]) in folders for length in range(1, len(parts))):
             source.tally.converted("file")
             item = folder.attachment(source, name)
@@ -110,13 +110,12 @@ def _is_note(parts: list[str]) -> bool:
     return stem == title or (stem.startswith(f"{title}-") and stem[len(title) + 1 :].isdecimal())
 
 
-def _files(names: list[str], parts: list[str]) -> list[str]:
-    """Return the files beside a note in the order of their numbers; the first note has them."""
-    notes = [name for name in names if _is_note([parts[-2], name]) and name.endswith(".txt")]
-    if parts[-1] != min(notes, key=len, default=parts[-1]):
-        return []
-    files = [name for name in names if name not in notes]
-    return sorted(files, key=lambda name: [int(one) for one in _NUMBER.findall(name)[:1]] or [0])
+def _files(names: list[str]) -> tuple[str, list[str]]:
+    """Return the first note of a folder, and the files beside it in the order of their numbers."""
+    notes = {one for one in names if one.lower().endswith(".txt") and _is_note(one.split("/"))}
+    files = [posixpath.basename(one) for one in names if one not in notes]
+    files.sort(key=lambda name: [int(one) for one in _NUMBER.findall(name)[:1]] or [0])
+    return min(notes, key=len, default=""), files
 
 
 def _read_details(source: Source, name: str, details: dict[str, dict[str, Any]]) -> None:

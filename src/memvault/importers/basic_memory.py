@@ -7,6 +7,7 @@ and relations ``- type [[Title]]`` (its NOTE-FORMAT.md, version 0.16), and stays
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator
 from typing import Any
 
@@ -72,13 +73,12 @@ def _database_files(source: Source) -> list[str]:
 def read(source: Source) -> Iterator[Item]:
     """Yield the notes and files of the folder, and the entities of the database without a file."""
     files = _files(source)
-    permalinks: set[str] = set()
+    keys: Counter[str] = Counter()
     for item in folder.items(source, files):
         if isinstance(item, ImportedNote):
             for made in records.items_of(item.key, _note, item, source.tally):
-                if isinstance(made, ImportedNote) and made.key in permalinks:
-                    made = made._replace(key=item.key)  # of two notes with one permalink
-                permalinks.update(getattr(made, "refs", ()))
+                if isinstance(made, ImportedNote):  # two notes may have one permalink
+                    made = made._replace(key=values.free_key(keys, made.key, item.key))
                 yield made
         else:
             yield item
@@ -86,7 +86,7 @@ def read(source: Source) -> Iterator[Item]:
         parts = [file.split("/") for file in files]
         paths = {"/".join(part[start:]) for part in parts for start in range(len(part))}
         try:
-            yield from _read_database(source, name, permalinks, paths)
+            yield from _read_database(source, name, keys, paths)
         except UnreadableDatabase as error:
             yield Unreadable(name, f"it cannot be read: {error}")
 

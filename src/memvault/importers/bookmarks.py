@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from memvault import clock
-from memvault.importers import html_markdown, json_source, plain_text, records, values
+from memvault.importers import json_source, plain_text, records, values
 from memvault.importers.items import ImportedNote, Item, Unreadable, note_path
 from memvault.importers.kinds import NO, SURE
 from memvault.importers.source import Source
@@ -44,7 +44,7 @@ _CHROME = (
 ).split()
 _FIREFOX = (
     "guid title index dateAdded lastModified id typeCode type uri tags keyword iconuri iconUri "
-    "charset root children annos postData"
+    "charset root children postData"
 ).split()
 _NETSCAPE = (
     "href add_date last_modified last_visit last_charset tags icon icon_uri shortcuturl private "
@@ -167,8 +167,12 @@ def _bookmarks(source: Source, name: str) -> Iterator[Bookmark | Unreadable]:
     if name.endswith(".plist"):
         yield from _safari(_property_list(source.read(name)), (), source.tally, set())
     elif name.lower().endswith((".html", ".htm")):
+        from lxml.etree import HTMLParser
+
         netscape = _Netscape(source.tally)
-        html_markdown.parse(source.read(name).decode("utf-8", "replace"), netscape)
+        parser = HTMLParser(target=netscape, huge_tree=True)
+        parser.feed(source.read(name).decode("utf-8", "replace"))
+        parser.close()
         yield from netscape.found
     else:
         tree = json_source.read_object(source, name)
@@ -209,9 +213,8 @@ def _safari(
     kind = node.get("WebBookmarkType")
     if kind == "WebBookmarkTypeLeaf":
         tally.properties("bookmark", node, _SAFARI)
-        about, reading = node.get("URIDictionary"), node.get("ReadingList")
-        title = values.text(about.get("title")) if isinstance(about, dict) else ""
-        reading = reading if isinstance(reading, dict) else {}
+        title = values.text(values.mapping(node, "URIDictionary").get("title"))
+        reading = values.mapping(node, "ReadingList")
         added = reading.get("DateAdded")
         when = clock.iso(added.replace(tzinfo=UTC)) if isinstance(added, datetime) else ""
         text = values.text(reading.get("PreviewText"))
@@ -221,8 +224,7 @@ def _safari(
         return
     title = values.text(node.get("Title"))[:_MAX_NAME]
     title = _SAFARI_ROOTS.get(title, title) if len(folders) < 2 else title
-    children = node.get("Children")
-    for child in children if isinstance(children, list) else ():
+    for child in values.listed(node, "Children"):
         yield from _safari(child, (*folders, title), tally, seen)
 
 
@@ -242,7 +244,7 @@ def _chrome(node: Any, folders: tuple[str, ...], tally: Tally) -> Iterator[Bookm
         if folders or str(node.get("id")) not in _CHROME_ROOTS
         else ()
     )
-    for child in _children(node):
+    for child in values.listed(node, "children"):
         yield from _chrome(child, inner, tally)
 
 
@@ -260,21 +262,12 @@ def _firefox(
         )
         address, title = values.text(node.get("uri")), str(node.get("title") or "")
         keyword = values.text(node.get("keyword"))
-        about = _described(node.get("annos"))
-        yield Bookmark(address, title, folders, added, about, tags, changed, keyword)
+        yield Bookmark(address, title, folders, added, "", tags, changed, keyword)
     elif node.get("typeCode") == _FIREFOX_SEPARATOR:
         tally.omitted("separator")
     inner = (*folders, str(node.get("title", ""))[:_MAX_NAME]) if depth > 1 else ()
-    for child in _children(node):
+    for child in values.listed(node, "children"):
         yield from _firefox(child, inner, depth + 1, tally)
-
-
-def _described(annotations: Any) -> str:
-    """Return the description among a bookmark's annotations, which Firefox had until 2018."""
-    for one in annotations if isinstance(annotations, list) else ():
-        if isinstance(one, dict) and one.get("name") == "bookmarkProperties/description":
-            return values.text(one.get("value"))
-    return ""
 
 
 def _unreadable(node: Any, folders: tuple[str, ...]) -> Unreadable:
@@ -283,13 +276,8 @@ def _unreadable(node: Any, folders: tuple[str, ...]) -> Unreadable:
     return Unreadable(place, "nested too deeply" if is_deep else json_source.NO_OBJECT)
 
 
-def _children(node: dict[str, Any]) -> list[Any]:
-    children = node.get("children")
-    return children if isinstance(children, list) else []
-
-
 class _Netscape:
-    """Collects the bookmarks of an HTML file and the folders that contain them."""
+    """Collects the bookmarks of an HTML file and the folders that contain them, for a parser."""
 
     def __init__(self, tally: Tally) -> None:
         self.found: list[Bookmark] = []

@@ -44,13 +44,11 @@ def is_said(entry: Any) -> bool:
 
 
 def _role(entry: Mapping[str, Any]) -> str:
-    author = entry.get("author")
-    return str(author.get("role")) if isinstance(author, dict) else ""
+    return values.text(values.mapping(entry, "author").get("role"))
 
 
 def _about(entry: Mapping[str, Any]) -> Mapping[str, Any]:
-    about = entry.get("metadata")
-    return about if isinstance(about, dict) else {}
+    return values.mapping(entry, "metadata")
 
 
 class Talk:
@@ -70,8 +68,7 @@ class Talk:
 
     def add(self, entry: Mapping[str, Any]) -> None:
         """Convert a message."""
-        role, content = _role(entry), entry.get("content")
-        content = content if isinstance(content, dict) else {}
+        role, content = _role(entry), values.mapping(entry, "content")
         kind = str(content.get("content_type"))
         if kind == "user_editable_context":
             self._add_instructions(content, _about(entry))
@@ -149,8 +146,8 @@ class Talk:
             "asset_pointer" not in part and isinstance(part.get("text"), str)
         ):
             return message(values.text(part.get("text")), is_plain=role == "user")
-        inner = part.get("audio_asset_pointer")
-        pointer = values.text((inner if isinstance(inner, dict) else part).get("asset_pointer"))
+        inner = values.mapping(part, "audio_asset_pointer") or part
+        pointer = values.text(inner.get("asset_pointer"))
         found = file_id(pointer.rpartition("/")[2])
         if not found:
             self._tally.omitted(f"part {kind}")
@@ -166,10 +163,7 @@ class Talk:
 
     def _attached(self, about: Mapping[str, Any], shown: set[str]) -> Iterator[str]:
         """Yield links to the files that were given with a message and are not shown in it."""
-        given = about.get("attachments")
-        for one in given if isinstance(given, list) else ():
-            if not isinstance(one, dict):
-                continue
+        for one in values.objects(about, "attachments"):
             found, name = file_id(str(one.get("id"))), values.line(one.get("name"))
             if found in shown or not (found or name):
                 continue
@@ -183,26 +177,22 @@ class Talk:
         self, entry: Mapping[str, Any], kind: str, content: Mapping[str, Any]
     ) -> Iterator[str]:
         """Yield what a tool gave that the user sees: the output of code, and pictures."""
-        author = entry.get("author")
-        name = str(author.get("name") or "") if isinstance(author, dict) else ""
+        name = values.text(values.mapping(entry, "author").get("name"))
         if kind == "execution_output":
             self._tally.converted("output of code")
             yield titled("", fenced(_plain(content)), "output")
             yield from self._outputs(_about(entry))
         elif kind == "multimodal_text" and isinstance(content.get("parts"), list):
-            for part in content["parts"]:
-                if isinstance(part, dict):
-                    yield self._part(part, "tool", {}, {}, set())
+            for part in values.objects(content, "parts"):
+                yield self._part(part, "tool", {}, {}, set())
         elif name.startswith(_CANVAS) or name == _MEMORY:
             return  # whether it was done
         else:
             self._tally.omitted(f"result of the tool {name or kind}")
 
     def _outputs(self, about: Mapping[str, Any]) -> Iterator[str]:
-        result = about.get("aggregate_result")
-        given = result.get("messages") if isinstance(result, dict) else None
-        for one in given if isinstance(given, list) else ():
-            if isinstance(one, dict) and one.get("message_type") == "image":
+        for one in values.objects(values.mapping(about, "aggregate_result"), "messages"):
+            if one.get("message_type") == "image":
                 pointer = {"content_type": "image", "asset_pointer": one.get("image_url")}
                 yield self._part(pointer, "tool", {}, {}, set())
 
@@ -223,11 +213,8 @@ class Talk:
             language = "markdown" if kind == "document" else kind.removeprefix("code/")
             content = values.text(given.get("content"))
             return self.documents.write(name or text[:40], name, language, content)
-        updates = given.get("updates")
-        changes = [
-            one for one in (updates if isinstance(updates, list) else []) if isinstance(one, dict)
-        ]
-        return "\n\n".join(filter(None, map(self._change, changes)))
+        changes = map(self._change, values.objects(given, "updates"))
+        return "\n\n".join(filter(None, changes))
 
     def _change(self, change: Mapping[str, Any]) -> str:
         key = self.documents.last
@@ -242,8 +229,7 @@ class Talk:
         return self.documents.replace(key, old, new, is_every=bool(change.get("multiple")))
 
     def _add_instructions(self, content: Mapping[str, Any], about: Mapping[str, Any]) -> None:
-        given = about.get("user_context_message_data")
-        given = given if isinstance(given, dict) else {}
+        given = values.mapping(about, "user_context_message_data")
         sections = {
             "About the user": given.get("about_user_message") or content.get("user_profile"),
             "How to answer": given.get("about_model_message") or content.get("user_instructions"),
@@ -257,47 +243,38 @@ class Talk:
 
 def _plain(content: Mapping[str, Any]) -> str:
     """Return the text of a message that is not markdown."""
-    parts = content.get("parts")
-    texts = [part for part in parts if isinstance(part, str)] if isinstance(parts, list) else []
+    texts = [part for part in values.listed(content, "parts") if isinstance(part, str)]
     return "\n".join(texts) or values.text(content.get("text") or content.get("result"))
 
 
 def _links(about: Mapping[str, Any]) -> dict[str, str]:
     """Return what is shown in place of each mark of a citation."""
     found: dict[str, str] = {}
-    references = about.get("content_references")
-    for one in references if isinstance(references, list) else ():
-        if isinstance(one, dict) and (mark := values.text(one.get("matched_text")).strip()):
-            items = one.get("items")
-            pages = dict(_page(item) for item in (items if isinstance(items, list) else []))
-            pages.pop("", None)
-            links = ", ".join(f"[{title}](<{url}>)" for url, title in pages.items())
-            alt = "" if pages else values.line(one.get("alt"))
-            found[mark] = f"({links})" if links else plain_text.escaped(alt, is_line=True)
+    for one in values.objects(about, "content_references"):
+        if mark := values.text(one.get("matched_text")).strip():
+            pages = {str(item.get("url")): _page(item) for item in values.objects(one, "items")}
+            links = ", ".join(filter(None, pages.values()))
+            alt = plain_text.escaped(values.line(one.get("alt")), is_line=True)
+            found[mark] = f"({links})" if links else alt
     return found
 
 
-def _page(item: Any) -> tuple[str, str]:
-    """Return the address and title of a page that is cited; two empty texts for anything else."""
-    url = values.text(item.get("url")) if isinstance(item, dict) else ""
-    if not url.startswith(("http://", "https://")) or set(url) & set(" <>\n"):
-        return "", ""
-    title = values.line(item.get("attribution") or item.get("title")) or url.split("/")[2]
-    return url, plain_text.escaped(title, is_line=True)
+def _page(item: Mapping[str, Any]) -> str:
+    """Return a link to a page that is cited; empty for anything else."""
+    return values.web_link(item.get("url"), item.get("attribution") or item.get("title"))
 
 
 def _with_ranges(text: str, about: Mapping[str, Any]) -> str:
     """Return a text with links in place of the marks of older exports, which have positions."""
-    given = about.get("citations")
-    if "【" not in text or not isinstance(given, list):
+    if "【" not in text:
         return text
     edits: dict[int, tuple[int, str]] = {}
-    for one in given:
-        start, end = (one.get("start_ix"), one.get("end_ix")) if isinstance(one, dict) else (0, 0)
+    for one in values.objects(about, "citations"):
+        start, end = one.get("start_ix"), one.get("end_ix")
         if isinstance(start, int) and isinstance(end, int) and text[start:end].startswith("【"):
-            url, title = _page(one.get("metadata"))
-            if url and text[start:end].endswith("】"):
-                edits[start] = (end, f"([{title}](<{url}>))")
+            link = _page(values.mapping(one, "metadata"))
+            if link and text[start:end].endswith("】"):
+                edits[start] = (end, f"({link})")
     pieces, done = [], 0
     for start, (end, link) in sorted(edits.items()):
         if start >= done:

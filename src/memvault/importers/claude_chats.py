@@ -1,8 +1,8 @@
-"""Import of Claude's data export: conversations, projects, design chats, and memories.
+"""Import of Claude's data export: conversations, projects and memories.
 
 The zip that claude.ai sends has ``conversations.json``, an array of conversations with
-``chat_messages``, ``projects.json`` or a file for each project, ``memories.json`` or one for each
-account, and ``design_chats`` (as of November 2026). It has no files, only their names and the texts
+``chat_messages``, ``projects.json`` or a file for each project, and ``memories.json`` or one for
+each account (as of November 2026). It has no files, only their names and the texts
 that were extracted from them. The format is undocumented.
 """
 
@@ -47,7 +47,6 @@ _PROJECT = (
 _MARKS = {
     "projects": (b'"prompt_template"',),
     "memories": (b'"conversations_memory"', b'"memory_files"'),
-    "design_chats": (b'"contentBlocks"',),
 }
 """The parts of an export besides conversations, and the keys by which they are recognised alone."""
 _TAG, _END = "<antArtifact", "</antArtifact>"
@@ -71,10 +70,10 @@ def _is_of_account(name: str) -> bool:
     return file in _ACCOUNT or (file.startswith("manifest-") and file.endswith(".json"))
 
 
-def _parts(source: Source) -> tuple[list[str], list[str], list[str], list[str]]:
-    """Return the names of the files of conversations, projects, memories and design chats."""
+def _parts(source: Source) -> tuple[list[str], list[str], list[str]]:
+    """Return the names of the files of conversations, projects and memories."""
     conversations: list[str] = []
-    others: tuple[list[str], list[str], list[str]] = ([], [], [])
+    others: tuple[list[str], list[str]] = ([], [])
     is_alone = len(source.names) == 1
     for name in source.named(".json"):
         parent, file = posixpath.split(name)
@@ -98,14 +97,13 @@ def _has(source: Source, name: str, marks: tuple[bytes, ...]) -> bool:
 
 def read(source: Source) -> Iterator[Item]:
     """Yield a note for each conversation, project, document of a project, and memory."""
-    conversations, projects, memories, designs = _parts(source)
+    conversations, projects, memories = _parts(source)
     names: dict[str, str] = {}
     tally = source.tally
     for files, convert, more in (
         (conversations, _conversation, (tally,)),
         (projects, _project, (tally, names)),
         (memories, _memories, (tally, names)),
-        (designs, _design_chat, (tally,)),
     ):
         for name in files:
             for found in _entries(source, name):
@@ -117,7 +115,7 @@ def read(source: Source) -> Iterator[Item]:
 
 def _entries(source: Source, name: str) -> Iterator[tuple[str, dict[str, Any]] | Unreadable]:
     """Yield the objects of a file: those of its array, or the one that it is."""
-    if not source.head(name).lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
+    if not json_source.starts_with(source.head(name), b"{"):
         yield from json_source.objects(source, name)
         return
     try:
@@ -132,9 +130,8 @@ def _conversation(place: str, entry: dict[str, Any], tally: Tally) -> Iterator[I
     summary = values.text(entry.get("summary"))
     if summary.strip():
         talk.turns.append(ChatTurn("Summary", message(summary)))
-    given = entry.get("chat_messages")
     messages: list[dict[str, Any]] = []
-    for number, one in enumerate(given if isinstance(given, list) else [], 1):
+    for number, one in enumerate(values.listed(entry, "chat_messages"), 1):
         if isinstance(one, dict):
             messages.append(one)
         else:
@@ -145,7 +142,7 @@ def _conversation(place: str, entry: dict[str, Any], tally: Tally) -> Iterator[I
     for one in shown:
         talk.add(one)
     talk.turns += talk.documents.last_versions()
-    key, project = str(entry.get("uuid") or ""), entry.get("project")
+    key = str(entry.get("uuid") or "")
     made = conversation(
         place,
         key,
@@ -158,7 +155,7 @@ def _conversation(place: str, entry: dict[str, Any], tally: Tally) -> Iterator[I
         tags=["conversation", "claude", *(["starred"] if entry.get("is_starred") else [])],
         source=f"https://claude.ai/chat/{key}" if key else "",
         model=values.text(entry.get("model")),
-        project=values.text(project.get("name")) if isinstance(project, dict) else "",
+        project=values.text(values.mapping(entry, "project").get("name")),
     )
     if isinstance(made, ImportedNote):
         tally.converted("conversation")
@@ -194,12 +191,8 @@ class _Talk:
         """Convert a message."""
         self._tally.properties("message", entry, _MESSAGE)
         speaker = _SPEAKERS.get(str(entry.get("sender")), "Claude")
-        parts = entry.get("content")
-        texts = (
-            [self._block(part, speaker) for part in parts]
-            if isinstance(parts, list) and parts
-            else [self._text(values.text(entry.get("text")), speaker)]
-        )
+        texts = [self._block(part, speaker) for part in values.listed(entry, "content")]
+        texts = texts or [self._text(values.text(entry.get("text")), speaker)]
         texts += self._files(entry)
         time = values.time_or_text(entry.get("created_at"))
         self.turns.append(ChatTurn(speaker, "\n\n".join(filter(None, texts)), time))
@@ -208,7 +201,7 @@ class _Talk:
         kind = part.get("type") if isinstance(part, dict) else None
         if kind in ("text", "voice_note"):
             text = self._text(values.text(part.get("text")), speaker)
-            return f"{text}{self._citations(part.get('citations'))}"
+            return f"{text}{self._citations(part)}"
         if kind == "tool_use":
             return self._tool(str(part.get("name")), part.get("input"))
         self._tally.omitted(f"block {kind}")
@@ -260,29 +253,23 @@ class _Talk:
         language = values.text(given.get("language")) or _LANGUAGES.get(kind, "")
         return self.documents.write(key, values.text(given.get("title")), language, text)
 
-    def _citations(self, given: Any) -> str:
+    def _citations(self, part: Mapping[str, Any]) -> str:
         """Return the pages that a text cites, as a line of links."""
         links: dict[str, str] = {}
-        for one in given if isinstance(given, list) else ():
-            details = one.get("details") if isinstance(one, dict) else None
-            found = {**one, **details} if isinstance(details, dict) else one
-            url = values.text(found.get("url")) if isinstance(found, dict) else ""
-            if url.startswith(("http://", "https://")) and not set(url) & set(" <>\n"):
-                title = values.line(found.get("title")) or url.split("/")[2]
-                links.setdefault(url, plain_text.escaped(title, is_line=True))
+        for one in values.objects(part, "citations"):
+            found = {**one, **values.mapping(one, "details")}
+            if link := values.web_link(found.get("url"), found.get("title")):
+                links.setdefault(found["url"], link)
         if not links:
             return ""
         self._tally.converted("citation", len(links))
-        return "\n\nSources: " + ", ".join(f"[{title}](<{url}>)" for url, title in links.items())
+        return f"\n\nSources: {', '.join(links.values())}"
 
     def _files(self, entry: Mapping[str, Any]) -> Iterator[str]:
         """Yield the files that were given with a message: their text, or their name only."""
         names: set[str] = set()
         for key in ("attachments", "files", "files_v2"):
-            given = entry.get(key)
-            for one in given if isinstance(given, list) else ():
-                if not isinstance(one, dict):
-                    continue
+            for one in values.objects(entry, key):
                 name = values.line(one.get("file_name"))
                 text = values.text(one.get("extracted_content"))
                 if text.strip():
@@ -336,55 +323,6 @@ def _attributes(tag: str) -> dict[str, str]:
     return dict(zip((name for name in names[:-1]), found[1::2], strict=False))
 
 
-def _design_chat(place: str, entry: dict[str, Any], tally: Tally) -> Iterator[Item]:
-    """Yield a conversation with Claude's design tool, whose blocks have other names."""
-    given = entry.get("messages")
-    messages = [one for one in (given if isinstance(given, list) else []) if isinstance(one, dict)]
-    chat = {
-        "uuid": entry.get("uuid"),
-        "name": entry.get("title"),
-        "created_at": entry.get("created_at"),
-        "updated_at": entry.get("updated_at"),
-        "project": entry.get("project"),
-        "chat_messages": [_design_message(one) for one in messages],
-    }
-    used = ("uuid", "title", "created_at", "updated_at", "project", "messages")
-    tally.properties("design chat", entry, used)
-    for item in _conversation(place, chat, tally):
-        if isinstance(item, ImportedNote):
-            header = {**item.header, "tags": ["conversation", "claude", "design"], "source": ""}
-            item = item._replace(header=header)
-        yield item
-
-
-def _design_message(entry: dict[str, Any]) -> dict[str, Any]:
-    content = entry.get("content")
-    content = content if isinstance(content, dict) else {"content": content}
-    attached = content.get("attachments")
-    blocks = content.get("contentBlocks")
-    return {
-        "sender": entry.get("role"),
-        "created_at": entry.get("created_at") or content.get("timestamp"),
-        "text": content.get("content"),
-        "content": [_design_block(one) for one in blocks] if isinstance(blocks, list) else [],
-        "attachments": [
-            {"file_name": one.get("name"), "extracted_content": one.get("content")}
-            for one in (attached if isinstance(attached, list) else [])
-            if isinstance(one, dict)
-        ],
-    }
-
-
-def _design_block(block: Any) -> Any:
-    kind = block.get("type") if isinstance(block, dict) else None
-    if kind == "tool_call" and isinstance(call := block.get("toolCall"), dict):
-        return {"type": "tool_use", "name": call.get("name"), "input": call.get("input")}
-    if kind == "user_interjection":
-        said = block.get("message")
-        return {"type": "text", "text": said.get("content") if isinstance(said, dict) else said}
-    return block
-
-
 def _project(
     place: str, entry: dict[str, Any], tally: Tally, names: dict[str, str]
 ) -> Iterator[Item]:
@@ -407,8 +345,7 @@ def _project(
         body = [about, f"## Instructions\n\n{instructions}" if instructions else ""]
         text = "\n\n".join(filter(None, body))
         yield ImportedNote(key, note_path(name, "projects"), text, header)
-    documents = entry.get("docs")
-    for number, one in enumerate(documents if isinstance(documents, list) else [], 1):
+    for number, one in enumerate(values.listed(entry, "docs"), 1):
         if not isinstance(one, dict) or not isinstance(one.get("content"), str):
             yield Unreadable(f"{place}, document {number}", "it has no text")
         elif one["content"]:
@@ -442,13 +379,11 @@ def _memories(
     key = f"conversations_memory/{account}" if account else "conversations_memory"
     given = entry.get("conversations_memory")
     yield from _memory(place, tally, key, "What Claude remembers", given)
-    of_projects = entry.get("project_memories")
-    for uuid, text in of_projects.items() if isinstance(of_projects, dict) else ():
+    for uuid, text in values.mapping(entry, "project_memories").items():
         name = projects.get(uuid) or f"project {uuid[:8]}"
         key = f"project_memories/{uuid}"
         yield from _memory(place, tally, key, f"What Claude remembers of {name}", text)
-    files = entry.get("memory_files")
-    for number, one in enumerate(files if isinstance(files, list) else [], 1):
+    for number, one in enumerate(values.listed(entry, "memory_files"), 1):
         path = values.text(one.get("path")).strip("/") if isinstance(one, dict) else ""
         if not path or not isinstance(one.get("content"), str):
             yield Unreadable(f"{place}, memory file {number}", "it has no path or no text")

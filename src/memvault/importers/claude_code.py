@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import Any
 
-from memvault.importers import json_source, records
+from memvault.importers import json_source, records, values
 from memvault.importers.items import Item, Unreadable
 from memvault.importers.kinds import NO, SURE
 from memvault.importers.sessions import Session, episode, first_entries, is_error, text_of
@@ -95,8 +95,7 @@ def _id_of_message(entry: dict[str, Any]) -> str:
     is_message = entry.get("type") in ("user", "assistant")
     if not is_message or entry.get("isMeta") or entry.get("isSidechain"):
         return ""
-    origin = entry.get("forkedFrom")
-    copied = origin.get("messageUuid") if isinstance(origin, dict) else None
+    copied = values.mapping(entry, "forkedFrom").get("messageUuid")
     return str(copied or entry.get("uuid") or "")
 
 
@@ -168,7 +167,7 @@ class _Record:
                 session.break_off()
         else:
             session.answer(text_of(content))
-        for part in content if isinstance(content, list) else ():
+        for part in values.listed(message, "content"):
             kind = part.get("type") if isinstance(part, dict) else None
             if kind == "tool_use":
                 session.use(str(part.get("id") or ""), str(part.get("name")), part.get("input"))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Collection, Iterator
 
-from memvault.importers import folder, records
+from memvault.importers import folder, records, values
 from memvault.importers.items import ImportedNote, Item, Unreadable
 from memvault.importers.kinds import NO, SURE
 from memvault.importers.source import Source
@@ -114,8 +114,7 @@ def _note(source: Source, name: str, item: Item) -> Item:
     place = "/".join(part.lstrip("-.") for part in parts)
     own = Document.parse(item.text.encode("utf-8", "replace")).header or {}
     header = dict(item.header)
-    nested = own.get("metadata")
-    kind = own.get("type") or (nested.get("type") if isinstance(nested, dict) else None)
+    kind = own.get("type") or values.mapping(own, "metadata").get("type")
     header["memory_type"] = _TYPES.get(str(kind), "context")
     file = parts[-1].lower()
     if file in _INSTRUCTIONS or file == "memory.md":

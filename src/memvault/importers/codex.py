@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import Any
 
-from memvault.importers import json_source, records
+from memvault.importers import json_source, records, values
 from memvault.importers.items import Item, Unreadable
 from memvault.importers.kinds import NO, SURE
 from memvault.importers.sessions import Session, episode, first_entries, text_of
@@ -116,10 +116,8 @@ def _origin(session_id: str, origins: dict[str, str]) -> str:
 
 
 def _is_subagent(payload: dict[str, Any]) -> bool:
-    source = payload.get("source")
-    return (isinstance(source, dict) and "subagent" in source) or (
-        payload.get("thread_source") == "subagent"
-    )
+    is_named = "subagent" in values.mapping(payload, "source")
+    return is_named or payload.get("thread_source") == "subagent"
 
 
 class _Rollout:
@@ -160,9 +158,8 @@ class _Rollout:
         if self._has_metadata:  # of a session whose lines are repeated
             return
         self._has_metadata = True
-        git = payload.get("git")
         self._session.folder = str(payload.get("cwd") or "")
-        self._session.branch = str(git.get("branch") or "") if isinstance(git, dict) else ""
+        self._session.branch = str(values.mapping(payload, "git").get("branch") or "")
         self._is_subagent = _is_subagent(payload)
 
     def _add_event(self, payload: dict[str, Any]) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import posixpath
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 
 from memvault.importers import folder, records, values
@@ -52,13 +52,12 @@ def claims(source: Source) -> list[str]:
 def read(source: Source) -> Iterator[Item]:
     """Yield the notes and their assets."""
     workspace = _DendronWorkspace(source)
-    seen: set[str] = set()
+    seen: Counter[str] = Counter()
     for item in folder.items(source, itertools.filterfalse(_is_own, claims(source))):
         if isinstance(item, ImportedNote):
             for made in records.items_of(item.key, workspace.note, item):
-                if isinstance(made, ImportedNote) and made.key in seen:
-                    made = made._replace(key=item.key)  # the roots of vaults may have one id
-                seen.add(getattr(made, "key", ""))
+                if isinstance(made, ImportedNote):  # the roots of vaults may have one id
+                    made = made._replace(key=values.free_key(seen, made.key, item.key))
                 yield made
         else:
             source.tally.converted("asset")

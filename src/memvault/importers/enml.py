@@ -9,9 +9,10 @@ the note beside its text, ``--en-toggle``, ``--en-callout`` and others.
 from __future__ import annotations
 
 import re
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from memvault.importers import html_markdown, plain_text, values
+from memvault.importers.html_markdown import Element
 from memvault.importers.tally import Tally
 from memvault.lazy_pattern import lazy_pattern
 
@@ -25,7 +26,6 @@ _KNOWN = frozenset(
     "clipped-content viewas imagealign naturalwidth naturalheight href title isheader "
     "font-family".split()
 )
-_NOT_IN_REFS = lazy_pattern(r"[\[\]\n|\\\s]+")
 _TASK_KEYS = (
     *("title", "taskStatus", "dueDate", "timeZone", "sortWeight", "taskGroupNoteLevelID"),
     *("created", "updated", "statusUpdated", "noteLevelID", "dueDateUIOption", "inNote"),
@@ -42,20 +42,19 @@ class EvernoteTask(NamedTuple):
     text: str
 
     @classmethod
-    def of(cls, element: Any, tally: Tally) -> EvernoteTask:
+    def of(cls, element: Element, tally: Tally) -> EvernoteTask:
         """Return a task with its status and the day on which it is due."""
         tally.converted("task")
         for part in element:
             text = (part.text or "").strip()
             if part.tag not in _TASK_KEYS and (len(part) or text not in ("", "false")):
                 tally.omitted(f'task property "{part.tag}"')
-        mark = "x" if (element.findtext("taskStatus") or "").strip() == "completed" else " "
-        title = plain_text.escaped(element.findtext("title") or "Task", is_line=True)
+        is_done = (element.findtext("taskStatus") or "").strip() == "completed"
         day = _day(element.findtext("dueDate") or "", element.findtext("timeZone") or "")
         return cls(
             (element.findtext("taskGroupNoteLevelID") or "").strip().lower(),
             (element.findtext("sortWeight") or "").strip(),
-            f"- [{mark}] {title}{f' 📅 {day}' if day else ''}",
+            values.task(element.findtext("title") or "Task", is_done, day),
         )
 
 
@@ -75,7 +74,7 @@ def _day(time: str, zone: str) -> str:
 
 def title_ref(title: str) -> str:
     """Return the id by which links name a note: its title, since an export has no other."""
-    return f"enex-title {_NOT_IN_REFS.sub(' ', title).strip().casefold()}"
+    return f"enex-title {' '.join(values.ref(title).split()).casefold()}"
 
 
 class NoteText:
@@ -103,7 +102,7 @@ class NoteText:
         parts += [self._embed(digest) for digest in self._unused]
         self.markdown = "\n\n".join(part for part in parts if part)
 
-    def _custom(self, element: Any) -> str | None:
+    def _custom(self, element: Element) -> str | None:
         """Return the markdown of an element that only Evernote has."""
         tag = element.tag
         if tag == "en-media":
@@ -124,7 +123,7 @@ class NoteText:
             return f"$$\n{''.join(element.itertext()).strip()}\n$$"
         return None
 
-    def _media(self, element: Any) -> str:
+    def _media(self, element: Element) -> str:
         digest = (element.get("hash") or "").strip().lower()
         if digest not in self._files or not _HASH.fullmatch(digest):
             kind = values.line(element.get("type")) or "file"
@@ -137,7 +136,7 @@ class NoteText:
         return f"![[import:enex-{digest}|{values.label(self._files[digest])}]]"
 
 
-def _styles(element: Any) -> dict[str, str]:
+def _styles(element: Element) -> dict[str, str]:
     """Return Evernote's own styles of an element by their names, without those that are off."""
     style = element.get("style")
     if not style or "en-" not in style:
@@ -146,7 +145,7 @@ def _styles(element: Any) -> dict[str, str]:
     return {name: value for name, value in found.items() if value.lower() != "false"}
 
 
-def _standardize(element: Any, tally: Tally) -> None:
+def _standardize(element: Element, tally: Tally) -> None:
     """Make an element of Evernote one of HTML, if HTML has one."""
     tag, styles = element.tag, _styles(element)
     for name in styles.keys() - _KNOWN:
@@ -170,7 +169,7 @@ def _standardize(element: Any, tally: Tally) -> None:
         element.tag = "summary"
 
 
-def _add_checkbox(element: Any, is_checked: bool) -> None:
+def _add_checkbox(element: Element, is_checked: bool) -> None:
     """Put a checkbox at the beginning of an element."""
     box = element.makeelement("input", {"type": "checkbox"})
     if is_checked:

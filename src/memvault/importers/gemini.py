@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import Any
 
-from memvault.importers import json_source, records
+from memvault.importers import json_source, records, values
 from memvault.importers.items import Item, Unreadable
 from memvault.importers.kinds import NO, SURE
 from memvault.importers.sessions import Session, episode, text_of
@@ -108,8 +108,7 @@ def _episode(
     session = Session(_PROGRAM, str(about.get("sessionId") or name))
     session.at(about.get("startTime"))
     session.title = str(about.get("summary") or "")
-    folders = about.get("directories")
-    session.folder = str(folders[0]) if isinstance(folders, list) and folders else ""
+    session.folder = "".join(map(str, values.listed(about, "directories")[:1]))
     for message in messages.values():
         session.at(message.get("timestamp"))
         kind = message.get("type")
@@ -117,7 +116,7 @@ def _episode(
             session.ask(text_of(message.get("displayContent") or message.get("content")))
         elif kind == "gemini":
             session.answer(text_of(message.get("content")))
-            _add_tools(session, message.get("toolCalls"))
+            _add_tools(session, values.objects(message, "toolCalls"))
         else:
             tally.omitted(f"message {kind}")
             if kind == "error":
@@ -125,10 +124,9 @@ def _episode(
     return episode(session, tally)
 
 
-def _add_tools(session: Session, calls: Any) -> None:
-    for call in calls if isinstance(calls, list) else []:
-        if isinstance(call, dict):
-            call_id = str(call.get("id") or len(session.tools))
-            session.use(call_id, str(call.get("name") or "tool"), call.get("args"))
-            if call.get("status") == "error":
-                session.fail(call_id)
+def _add_tools(session: Session, calls: list[dict[str, Any]]) -> None:
+    for call in calls:
+        call_id = str(call.get("id") or len(session.tools))
+        session.use(call_id, str(call.get("name") or "tool"), call.get("args"))
+        if call.get("status") == "error":
+            session.fail(call_id)

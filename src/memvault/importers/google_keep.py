@@ -9,6 +9,7 @@ user's language, such as ``Google Notizen``, and has each note as HTML too, and 
 from __future__ import annotations
 
 import posixpath
+from collections import Counter
 from collections.abc import Collection, Iterator
 from typing import Any
 from urllib.parse import quote
@@ -64,7 +65,7 @@ def claims(source: Source) -> Collection[str]:
 def read(source: Source) -> Iterator[Item]:
     """Yield the notes, without those in the trash, and the files that they have."""
     files: set[str] = set()
-    keys: set[str] = set()
+    keys: Counter[str] = Counter()
     for name in claims(source):
         if not name.lower().endswith(".json"):
             continue
@@ -81,8 +82,7 @@ def read(source: Source) -> Iterator[Item]:
         attached = list(_attached(source, name, note))
         paths = [path for path in attached if isinstance(path, str)]
         base = posixpath.basename(name)
-        key = name if base in keys else base  # a Takeout may have a folder in each of its parts
-        keys.add(base)
+        key = values.free_key(keys, base, name)  # each part of a Takeout may have a folder
         yield from records.items_of(name, _note, key, note, paths, source.tally)
         yield from (item for item in attached if isinstance(item, Unreadable))
         files.update(paths)
@@ -91,16 +91,9 @@ def read(source: Source) -> Iterator[Item]:
         yield folder.attachment(source, path)
 
 
-def _objects(note: dict[str, Any], key: str) -> list[dict[str, Any]]:
-    """Return the objects in a list of a note."""
-    entries = note.get(key)
-    listed = entries if isinstance(entries, list) else []
-    return [entry for entry in listed if isinstance(entry, dict)]
-
-
 def _attached(source: Source, name: str, note: dict[str, Any]) -> Iterator[str | Unreadable]:
     """Yield the paths of a note's files; Takeout names a JPEG .jpeg that it writes as .jpg."""
-    for entry in _objects(note, "attachments"):
+    for entry in values.objects(note, "attachments"):
         given = values.text(entry.get("filePath"))
         path = posixpath.join(posixpath.dirname(name), given)
         stem, suffix = posixpath.splitext(path)
@@ -119,20 +112,17 @@ def _attached(source: Source, name: str, note: dict[str, Any]) -> Iterator[str |
 def _note(key: str, note: dict[str, Any], files: list[str], tally: Tally) -> ImportedNote:
     items = [
         (bool(entry.get("isChecked")), values.line(entry.get("text")))
-        for entry in _objects(note, "listContent")
+        for entry in values.objects(note, "listContent")
     ]
     links = [
         (values.line(entry.get("title") or entry["url"]), entry)
-        for entry in _objects(note, "annotations")
+        for entry in values.objects(note, "annotations")
         if str(entry.get("url", "")).startswith(("http:", "https:"))
     ]
     text = values.text(note.get("textContent"))
     parts = [
         _text(text, values.text(note.get("textContentHtml"))),
-        "\n".join(
-            f"- [{'x' if is_checked else ' '}] {plain_text.escaped(item, is_line=True)}"
-            for is_checked, item in items
-        ),
+        "\n".join(values.task(item, is_checked) for is_checked, item in items),
         "\n".join(_link(shown, entry) for shown, entry in links),
         "\n".join(_embed(path) for path in files),
     ]
@@ -140,7 +130,7 @@ def _note(key: str, note: dict[str, Any], files: list[str], tally: Tally) -> Imp
     first = next((line for line in lines if line.strip(" -[]x")), "Note")
     named = values.text(note.get("title")).strip() or _LIST_MARK.sub("", first)
     title = " ".join(named.split())[:_MAX_TITLE]
-    tags = [values.tag(values.line(label.get("name"))) for label in _objects(note, "labels")]
+    tags = [values.tag(values.line(label.get("name"))) for label in values.objects(note, "labels")]
     tags += [flag for flag in ("pinned", "archived") if note.get(f"is{flag.title()}")]
     color = values.line(note.get("color")).lower()
     created = values.time_of(note.get("createdTimestampUsec"), 1e-6)
@@ -152,7 +142,7 @@ def _note(key: str, note: dict[str, Any], files: list[str], tally: Tally) -> Imp
         "color": "" if color == "default" else color,
         "shared_with": [
             email
-            for sharee in _objects(note, "sharees")
+            for sharee in values.objects(note, "sharees")
             if (email := values.line(sharee.get("email"))) and not sharee.get("isOwner")
         ],
     }

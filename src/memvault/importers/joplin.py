@@ -15,17 +15,10 @@ from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
 from memvault import clock
-from memvault.importers import html_markdown, records, values
-from memvault.importers.items import (
-    Attachment,
-    ImportedNote,
-    Item,
-    StoredBytes,
-    Unreadable,
-    note_path,
-)
+from memvault.importers import folder, html_markdown, records, values
+from memvault.importers.items import ImportedNote, Item, Unreadable, note_path
 from memvault.importers.kinds import NO, SURE
-from memvault.importers.source import MAX_FILE, Source
+from memvault.importers.source import Source
 from memvault.lazy_pattern import lazy_pattern
 from memvault.vault.markdown import replace_outside_code
 
@@ -161,8 +154,9 @@ class _JoplinExport:
 
     def file(self, name: str) -> Item:
         """Return a file, whose name is that of its item."""
-        if self._source.size(name) > MAX_FILE:
-            return Unreadable(name, f"larger than {MAX_FILE >> 20} MB")
+        made = folder.attachment(self._source, name)
+        if isinstance(made, Unreadable):
+            return made
         match = _FILE.fullmatch(name)
         assert match is not None
         item_id = match[1].lower()
@@ -181,7 +175,7 @@ class _JoplinExport:
             for path in (f"resources/{way}" for way in ways)
             if self._paths.setdefault(path.casefold(), item_id) == item_id
         )
-        return Attachment(path, StoredBytes(self._source.read, name), (item_id,))
+        return made._replace(path=path, refs=(item_id,))
 
     def item(self, name: str) -> Item | None:
         """Return the note that an item is, and count the item."""
@@ -259,7 +253,6 @@ def _time(item: _JoplinItem, *keys: str) -> str:
 
 def _task(item: _JoplinItem) -> str:
     """Return a to-do as a task."""
-    mark = "x" if item.get("todo_completed") else " "
     due = values.time_of(item.get("todo_due"), 1e-3)
-    day = f" 📅 {clock.local(due)}" if due else ""
-    return f"- [{mark}] {item.title or 'Untitled'}{day}"
+    day = str(clock.local(due)) if due else ""
+    return values.task(item.title or "Untitled", bool(item.get("todo_completed")), day)

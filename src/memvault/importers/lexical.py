@@ -89,7 +89,7 @@ class LexicalDocument:
         return inner
 
     def _children(self, node: dict[str, Any]) -> str:
-        return "".join(map(self._node, _nodes(node)))
+        return "".join(map(self._node, values.objects(node, "children")))
 
     def _plain(self, node: dict[str, Any]) -> str:
         return escape(values.text(node.get("text")))
@@ -109,9 +109,11 @@ class LexicalDocument:
     def _list(self, node: dict[str, Any]) -> str:
         """Return a list; an item of lists only is a part of the item before it."""
         kind, items = node.get("listType"), list[str]()
-        for child in _nodes(node):
+        for child in values.objects(node, "children"):
             inner = self._children(child)
-            if items and all(one.get("type") == "list" for one in _nodes(child)):
+            if items and all(
+                one.get("type") == "list" for one in values.objects(child, "children")
+            ):
                 items[-1] += inner
             else:
                 mark = marked_html.task(bool(child.get("checked"))) if kind == "check" else ""
@@ -173,10 +175,3 @@ class LexicalDocument:
     def _site(self, node: dict[str, Any], key: str, site: str) -> str:
         url = site + values.text(node.get(key))
         return f"<p>{self._address(url, escape(url))}</p>"
-
-
-def _nodes(node: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the children of a node."""
-    children = node.get("children")
-    listed = children if isinstance(children, list) else []
-    return [child for child in listed if isinstance(child, dict)]

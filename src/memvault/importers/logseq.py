@@ -16,16 +16,12 @@ from datetime import date
 from urllib.parse import unquote
 
 from memvault.importers import folder, outlines, records, values
+from memvault.importers.claims import is_hidden
 from memvault.importers.database import tables
 from memvault.importers.items import ImportedNote, Item, Unreadable
 from memvault.importers.kinds import NO, POSSIBLE, SURE
-from memvault.importers.logseq_text import (
-    LogseqContext,
-    converted,
-    first_lines,
-    page_properties,
-)
-from memvault.importers.outlines import DayFormat, ReferredBlock
+from memvault.importers.logseq_text import converted, first_lines, page_properties
+from memvault.importers.outlines import DayFormat, OutlineContext, ReferredBlock
 from memvault.importers.source import Source
 from memvault.lazy_pattern import lazy_pattern
 
@@ -62,12 +58,8 @@ def claims(source: Source) -> Collection[str]:
     return [
         name
         for name in source.names
-        if name.startswith(folders) or _is_hidden(name) or _why_no_graph(source, name)
+        if name.startswith(folders) or is_hidden(name) or _why_no_graph(source, name)
     ]
-
-
-def _is_hidden(name: str) -> bool:
-    return any(part.startswith(".") for part in name.split("/"))
 
 
 def _why_no_graph(source: Source, name: str) -> str:
@@ -96,7 +88,9 @@ def read(source: Source) -> Iterator[Item]:
     for name in source.names:
         if name.startswith(graph.folders):
             yield from _read_file(source, name, graph)
-        elif reason := _why_left_out(name) or _why_no_graph(source, name):
+        elif name.startswith("whiteboards/"):
+            yield Unreadable(name, "a whiteboard, which is no text")
+        elif reason := _why_no_graph(source, name):
             yield Unreadable(name, reason)
 
 
@@ -117,15 +111,6 @@ def _read_file(source: Source, name: str, graph: _LogseqGraph) -> Iterator[Item]
 def _is_highlights(name: str) -> bool:
     """Return whether a file has the positions of highlights, whose texts are in a page."""
     return name.startswith("assets/") and name.lower().endswith(".edn")
-
-
-def _why_left_out(name: str) -> str:
-    """Return why a file outside of the folders that are read is none of Logseq's own, if so."""
-    if name.startswith("whiteboards/"):
-        return "a whiteboard, which is no text"
-    is_own = name.startswith("logseq/") or _is_hidden(name)
-    is_note = name.lower().endswith((".md", ".org")) and not is_own
-    return "neither in pages nor in journals" if is_note else ""
 
 
 class _LogseqGraph:
@@ -168,7 +153,7 @@ class _LogseqGraph:
 
     def add(self, item: ImportedNote) -> None:
         """Add the names and the blocks of a page."""
-        ref = _ref(item.key)
+        ref = values.ref(item.key)
         day = self._journal_day(item.path)
         if day is not None:
             self._days.setdefault(day, ref)
@@ -214,9 +199,10 @@ class _LogseqGraph:
             text = f"{properties.pop('file')}\n\n{text.lstrip()}"
             properties.pop("file-path", None)
         self._add_properties(properties, header)
-        ref = _ref(item.key)
+        ref = values.ref(item.key)
         to_root = "../" * path.count("/")
-        context = LogseqContext(ref, to_root, self._blocks, self._link, self._assets, self._tally)
+        links = (self._blocks, self._link, self._tally)
+        context = OutlineContext(ref, *links, to_root, self._assets)
         body = converted(text, context).lstrip("\n")
         return ImportedNote(item.key, path, item.text[:start] + body, header, (ref,))
 
@@ -256,7 +242,7 @@ class _LogseqGraph:
         if ref is not None and not (self._is_found(bare, ref) and not label):
             return f"[[import:{ref}|{values.label(shown)}]]"
         if "[[" in bare:  # no page has this name, but one may have the name within
-            return outlines.within(bare, lambda inner: self._link(inner, ""))
+            return outlines.within(bare, label, self._link)
         return f"[[{bare}|{label}]]" if label and label != bare else f"[[{bare}]]"
 
     def _is_found(self, name: str, ref: str) -> bool:
@@ -289,10 +275,6 @@ def _settings(source: Source) -> dict[str, str]:
 def _name(path: str, pages: str) -> str:
     """Return the name of a page with slashes."""
     return unquote(path.removeprefix(pages)[: -len(".md")]).replace("___", "/")
-
-
-def _ref(key: str) -> str:
-    return values.label(key).replace("\\", "-")
 
 
 def _listed(value: str) -> list[str]:

@@ -7,15 +7,12 @@ to it (Logseq 0.10, docs.logseq.com; markdown as read by its parser mldoc).
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping
 from urllib.parse import quote, unquote
 
-from memvault.importers import outlines, plain_text, values
-from memvault.importers.outlines import ReferredBlock
-from memvault.importers.tally import Tally
+from memvault.importers import outlines, plain_text
+from memvault.importers.outlines import OutlineContext, OutlineInline
 from memvault.lazy_pattern import lazy_pattern
-from memvault.vault import markdown
 
 PROPERTY = lazy_pattern(r"[ \t]*+([^\s:`\[\](){}#\"|]{1,60})::(?:[ \t]+(.*))?")
 _BULLET = lazy_pattern(r"([ \t]*)-(?:[ \t](.*)|)\Z", re.DOTALL)
@@ -42,11 +39,9 @@ _CELL_LINK = lazy_pattern(r"(\[\[(?:import:)?[^\[\]|\n]+)\|")
 _CODE = {"src": "", "example": "", "export": "", "query": "clojure"}
 _ID = r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}"
 _TOKEN = lazy_pattern(
-    r"(?P<macro>\{\{)|(?P<image>!)?\[(?!\[)(?P<label>(?:[^\[\]\n]|\[[^\[\]\n]{0,99}\]){0,500}+)\]\("
-    r"|\(\((?P<ref>" + _ID + r")\)\)|#?\[\[|\^\^(?P<marked>[^^\n\x00]{1,500}+)\^\^"
+    outlines.MARKUP + r"|\(\((?P<ref>" + _ID + r")\)\)|\^\^(?P<marked>[^^\n\x00]{1,500}+)\^\^"
 )
 _REF_TARGET = lazy_pattern(r"\(\((" + _ID + r")\)\)\)")
-_PAGE_TARGET = lazy_pattern(r"\[\[([^\[\]\n]{1,300})\]\]\)")
 _TARGET = lazy_pattern(r"((?:[^()\n]|\([^()\n]{0,200}\)){1,1000}+)\)(\{:[^{}\n]{0,200}\})?")
 _WIDTH = lazy_pattern(r":width[ ,]+(\d{1,5})")
 _ASSET = lazy_pattern(r"(?:\.\./|\./|/|assets://)*assets/(.+)")
@@ -77,22 +72,6 @@ _BEGINNINGS = ("```", "~~~", "#+")
 """How the first line of code or of a quote begins, which says nothing of the block."""
 _MAX_NUMBER = 99
 """A longer number would need a deeper indentation than a tab."""
-
-
-class LogseqContext(NamedTuple):
-    """What converting a page needs of its graph.
-
-    ``ref`` is the id of the note, ``to_root`` the relative path from its folder to the graph's,
-    ``blocks`` are the blocks by their ids. ``page_link`` returns a link to the page with a name,
-    with a label if that is not empty. ``asset_names`` are the files in the folder for assets.
-    """
-
-    ref: str
-    to_root: str
-    blocks: Mapping[str, ReferredBlock]
-    page_link: Callable[[str, str], str]
-    asset_names: frozenset[str]
-    tally: Tally
 
 
 class _LogseqBlock:
@@ -157,7 +136,7 @@ def page_properties(text: str) -> tuple[dict[str, str], str]:
     return found, "\n".join(lines[number:])
 
 
-def converted(text: str, context: LogseqContext) -> str:
+def converted(text: str, context: OutlineContext) -> str:
     """Return the text of a page, without its properties, as markdown."""
     lines: list[str] = []
     numbers: dict[int, int] = {}
@@ -266,7 +245,7 @@ def _dedented(line: str, width: int) -> str:
     return ""
 
 
-def _lines(block: _LogseqBlock, context: LogseqContext) -> tuple[bool, list[str]]:
+def _lines(block: _LogseqBlock, context: OutlineContext) -> tuple[bool, list[str]]:
     """Return whether a block is an item of a numbered list, and its lines as markdown."""
     properties = _without_drawers(block, context)
     out: list[str] = []
@@ -318,7 +297,7 @@ def _finished(
     lines: list[str],
     properties: Mapping[str, str],
     due: list[re.Match[str]],
-    context: LogseqContext,
+    context: OutlineContext,
 ) -> tuple[bool, list[str]]:
     """Return the lines of a block with its task, its days, its heading and its annotation."""
     lines = lines or [""]
@@ -342,7 +321,7 @@ def _finished(
     return properties.get("logseq.order-list-type") == "number", lines
 
 
-def _highlight(text: str, properties: Mapping[str, str], context: LogseqContext) -> str:
+def _highlight(text: str, properties: Mapping[str, str], context: OutlineContext) -> str:
     """Return a highlight of a PDF file with its page and its color."""
     page, key = properties.get("hl-page", ""), properties.get("id", "")
     if properties.get("hl-type") == "area":
@@ -373,7 +352,7 @@ def _days(due: list[re.Match[str]], priority: str) -> list[str]:
     return [*times[:1], priority, *repeats[:1], *days]
 
 
-def _is_of_program(name: str, value: str, context: LogseqContext) -> bool:
+def _is_of_program(name: str, value: str, context: OutlineContext) -> bool:
     """Return whether a property of a block is Logseq's own, and count it."""
     if name in _USED:
         return True
@@ -384,7 +363,7 @@ def _is_of_program(name: str, value: str, context: LogseqContext) -> bool:
     return is_own
 
 
-def _without_drawers(block: _LogseqBlock, context: LogseqContext) -> dict[str, str]:
+def _without_drawers(block: _LogseqBlock, context: OutlineContext) -> dict[str, str]:
     """Remove the drawers of a block; return the properties in them."""
     found: dict[str, str] = {}
     lines: list[str] = []
@@ -411,7 +390,7 @@ def _without_drawers(block: _LogseqBlock, context: LogseqContext) -> dict[str, s
 
 
 def _special(
-    begun: re.Match[str], block: _LogseqBlock, start: int, end: int, context: LogseqContext
+    begun: re.Match[str], block: _LogseqBlock, start: int, end: int, context: OutlineContext
 ) -> list[str]:
     """Return the lines of a quote, a callout or code that is written as in Org."""
     name, lines = begun[1].lower(), block.lines[start:end]
@@ -438,76 +417,31 @@ def _special(
     return quoted if name in ("quote", "verse") else [f"> [!{name}]", *quoted]
 
 
-def _inline(lines: list[str], context: LogseqContext) -> list[str]:
+def _inline(lines: list[str], context: OutlineContext) -> list[str]:
     """Return lines with references, links and macros as markdown; the list is emptied."""
     text = "\n".join(lines)
     has_text = bool(lines)
     lines.clear()
     if "[" in text or "((" in text or "{{" in text or "^^" in text:
-        text = outlines.converted(text, _TOKEN, _LogseqInline(context))
+        text = outlines.converted(text, _TOKEN, _LogseqInline(context, False))
     made = text.split("\n") if has_text else []
     return [_CELL_LINK.sub(r"\1\\|", line) if line.startswith("|") else line for line in made]
 
 
-class _LogseqInline:
+class _LogseqInline(OutlineInline):
     """Converts the markup within a block."""
 
-    def __init__(self, context: LogseqContext, is_quoted: bool = False) -> None:
-        self._context = context
-        self._is_quoted = is_quoted
+    block_target = _REF_TARGET
 
-    def __call__(
-        self, match: re.Match[str], text: str, ends: dict[int, int]
-    ) -> tuple[str, int] | None:
-        if match["macro"]:
-            return self._macro(match, text, ends)
-        if match["ref"]:
-            return self._reference(match["ref"], match[0]), match.end()
-        if match["label"] is not None:
-            return self._link(match, text)
-        if match["marked"]:
-            return f"=={match['marked']}==", match.end()
-        is_tag = match[0].startswith("#")
-        start = match.start() + is_tag
-        end = ends.get(start)
-        if end is None or "\n" in text[start:end]:
-            return None
-        self._context.tally.converted("page reference")
-        name = text[start + 2 : end - 2]
-        return self._tag(name) if is_tag else self._context.page_link(name, ""), end
+    def _other(self, match: re.Match[str], text: str) -> tuple[str, int] | None:
+        return f"=={text[match.start() + 2 : match.end() - 2]}==", match.end()
 
-    def _tag(self, name: str) -> str:
-        tag = f"#{values.tag(name)}"
-        found = markdown.tags(tag)
-        is_whole = bool(found) and found[0][0] == tag
-        return tag if is_whole else self._context.page_link(name, "")
-
-    def _reference(self, key: str, written: str) -> str:
-        """Return the text of a block that is referred to, and a link to its page."""
-        target = self._context.blocks.get(key)
-        if target is None:
-            self._context.tally.omitted("reference to a missing block")
-            return written
+    def _quoted(self, text: str) -> str:
         if self._is_quoted:
-            return f"“{target.text}”"
-        self._context.tally.converted("block reference")
-        shown = outlines.converted(_shown(target.text), _TOKEN, _LogseqInline(self._context, True))
-        is_here = target.ref == self._context.ref
-        return f"“{shown}”" if is_here else f"“{shown}” ([[import:{target.ref}]])"
+            return text
+        return outlines.converted(_shown(text), _TOKEN, _LogseqInline(self._context, True))
 
-    def _link(self, match: re.Match[str], text: str) -> tuple[str, int] | None:
-        label = text[match.start("label") : match.end("label")]
-        block = _REF_TARGET.match(text, match.end())
-        if block is not None:
-            self._context.tally.converted("block reference")
-            target = self._context.blocks.get(block[1])
-            is_link = target is not None and target.ref != self._context.ref and label.strip()
-            shown = f"[[import:{target.ref}|{_label(label)}]]" if target and is_link else label
-            return shown, block.end()
-        page = _PAGE_TARGET.match(text, match.end())
-        if page is not None:
-            self._context.tally.converted("page reference")
-            return self._context.page_link(page[1], _label(label)), page.end()
+    def _address(self, match: re.Match[str], label: str, text: str) -> tuple[str, int] | None:
         target_found = _TARGET.match(text, match.end())
         if target_found is None:
             return None
@@ -523,12 +457,9 @@ class _LogseqInline:
         label = f"{label}|{width[1]}" if width and match["image"] else label
         return f"{match['image'] or ''}[{label}]({path})", target_found.end()
 
-    def _macro(
-        self, match: re.Match[str], text: str, ends: dict[int, int]
-    ) -> tuple[str, int] | None:
-        end = ends.get(match.start())
-        found = _MACRO.fullmatch(text, match.start(), end) if end else None
-        if found is None or end is None:
+    def _macro(self, match: re.Match[str], text: str, end: int) -> tuple[str, int] | None:
+        found = _MACRO.fullmatch(text, match.start(), end)
+        if found is None:
             return None
         name, argument = found[1].lower(), (found[2] or "").strip()
         written = self._of_macro(name, argument)
@@ -536,7 +467,7 @@ class _LogseqInline:
             self._context.tally.converted(name)
             return written, end
         self._context.tally.omitted(name if name in ("query", "renderer") else f'macro "{name}"')
-        return plain_text.code_span(" ".join(text[match.start() : end].split())), end
+        return outlines.code_of(text[match.start() : end]), end
 
     def _of_macro(self, name: str, argument: str) -> str:
         """Return the markdown of a macro; empty if there is none."""
@@ -550,11 +481,6 @@ class _LogseqInline:
             address = bare if "://" in bare else f"{_MEDIA[name]}{bare}" if _MEDIA[name] else ""
             return f"![]({address})" if name == "img" and address else address
         return argument.partition("\\\\")[0].strip() if name == "cloze" else ""
-
-
-def _label(text: str) -> str:
-    """Return a text as the label of a link between notes."""
-    return " ".join(values.label(text.replace("[[", "").replace("]]", "")).split())
 
 
 def _shown(text: str) -> str:

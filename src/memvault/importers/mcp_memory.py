@@ -79,8 +79,7 @@ def _note(
 ) -> ImportedNote:
     name = " ".join(entry["name"].split())
     kind = str(entry.get("entityType") or "")
-    observations = entry.get("observations")
-    texts = observations if isinstance(observations, list) else []
+    texts = values.listed(entry, "observations")
     lines = [
         f"- {text}" if "\n" not in text else "- " + text.replace("\n", "\n  ")
         for text in texts

@@ -69,7 +69,6 @@ _MAX_ICON = 9
 """More than the number of characters of an emoji."""
 _MAX_COLUMN = 200
 """Maximum length of the name of a column."""
-_MAX_CELLS = 200_000
 _MAX_TIME = 40
 """Maximum length of a time, such as "November 18, 2026 10:15 AM"; longer texts take seconds."""
 
@@ -389,23 +388,17 @@ def _database(source: Source, name: str, export: _Export) -> Item:
     """Return a database as a note with a table."""
     try:
         text = source.read(name).decode("utf-8-sig", "replace")
-        rows = [row for row in csv.reader(io.StringIO(text)) if row]
-    except (OSError, csv.Error) as error:
+        table = plain_text.table([*map(_cell, row)] for row in csv.reader(io.StringIO(text)))
+    except (OSError, ValueError, csv.Error) as error:
         return Unreadable(name, str(error))
-    width = max(map(len, rows), default=0)
-    if not rows or width * len(rows) > _MAX_CELLS:
-        return Unreadable(name, "an empty table, or one of more cells than a note should have")
+    if not table:
+        return Unreadable(name, "an empty table")
     found = _ID.search(_stem(name))
     source.tally.converted("database")
-    lines = [
-        f"| {' | '.join(map(_cell, row))} |"
-        for row in (row + [""] * (width - len(row)) for row in rows)
-    ]
-    lines.insert(1, "|" + " --- |" * width)
     key = export.free_key(f"table-{found[1] if found else name}")
     refs = (f"notion-{found[1]}",) if found else ()
     header = {"title": _ID.sub("", _stem(name))}
-    return ImportedNote(key, export.paths[_whole(name)], "\n".join(lines), header, refs)
+    return ImportedNote(key, export.paths[_whole(name)], table, header, refs)
 
 
 def _cell(text: str) -> str:

@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
-from memvault.importers import json_source, records
+from memvault.importers import json_source, records, values
 from memvault.importers.database import SourceDatabase, UnreadableDatabase, open_database, tables
 from memvault.importers.items import ImportedNote, Item, Unreadable
 from memvault.importers.kinds import NO, SURE
@@ -172,8 +172,7 @@ def _episode(
     session.title, session.folder = str(about.get("title") or ""), str(about.get("directory") or "")
     if session.title.startswith(("New session - ", "Child session - ")):
         session.title = ""
-    times = about.get("time")
-    for time in times.values() if isinstance(times, dict) else ():
+    for time in values.mapping(about, "time").values():
         session.at(time)
     for message in messages:
         parts = list(parts_of(str(message.get("id"))))

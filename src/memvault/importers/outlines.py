@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
 from datetime import date
 from typing import NamedTuple
 
+from memvault.importers import plain_text, values
+from memvault.importers.tally import Tally
 from memvault.lazy_pattern import lazy_pattern
+from memvault.vault import markdown
 
 _MONTHS = (
     "January February March April May June July August September October November December"
@@ -31,6 +35,13 @@ _BRACKET = lazy_pattern(r"\[\[|\]\]|[{}]")
 _INNER = lazy_pattern(r"\[\[([^\[\]]+)\]\]")
 _CLOSING = {"[[": "]]", "{": "}"}
 _MASK = "\x00"
+MARKUP = (
+    r"(?P<macro>\{\{)"
+    r"|(?P<image>!)?\[(?!\[)(?P<label>(?:[^\[\]\n]|\[[^\[\]\n]{0,99}\]){0,500}+)\]\("
+    r"|#?\[\["
+)
+"""Matches the beginnings of the markup that outliners share."""
+_PAGE_TARGET = lazy_pattern(r"\[\[((?:[^\[\]\n]|\[\[[^\[\]\n]{0,200}\]\]){1,300}+)\]\]\)")
 PLACE = "\ue000"
 """Stands for converted markup while the text around it is escaped."""
 
@@ -154,9 +165,10 @@ def brackets(text: str) -> dict[int, int]:
     return found
 
 
-def within(name: str, link: Callable[[str], str]) -> str:
+def within(name: str, label: str, link: Callable[[str, str], str]) -> str:
     """Return the name of a missing page with links to the pages whose names are in it."""
-    return _INNER.sub(lambda match: link(match[1]), name)
+    made = _INNER.sub(lambda match: link(match[1], ""), name)
+    return f"{label} ({made})" if label else made
 
 
 def day_link(day: date, shown: str) -> str:
@@ -195,3 +207,120 @@ def converted(
         return "".join(part for pair in zip(pieces, [*made, ""], strict=True) for part in pair)
     parts = plain(PLACE.join(piece.replace(PLACE, "") for piece in pieces)).split(PLACE)
     return "".join(part for pair in zip(parts, [*made, ""], strict=False) for part in pair)
+
+
+class OutlineContext(NamedTuple):
+    """What converting a page needs of its graph: its id, the blocks by their ids, and links.
+
+    ``page_link`` returns a link to the page with a name, with a label if that is not empty.
+    ``to_root`` is the relative path from the folder of the page to the graph's, ``asset_names`` are
+    the files in the folder for assets, if there is one.
+    """
+
+    ref: str
+    blocks: Mapping[str, ReferredBlock]
+    page_link: Callable[[str, str], str]
+    tally: Tally
+    to_root: str = ""
+    asset_names: frozenset[str] = frozenset()
+
+
+class OutlineInline(ABC):
+    """Converts the markup within a block that outliners share.
+
+    The token has the groups of ``MARKUP``, and ``ref`` for the id of a block. ``block_target``
+    matches the id of a block as the target of a link.
+    """
+
+    block_target: re.Pattern[str]
+
+    def __init__(self, context: OutlineContext, is_quoted: bool) -> None:
+        self._context = context
+        self._is_quoted = is_quoted
+        """Whether the text is that of another block."""
+
+    def __call__(
+        self, match: re.Match[str], text: str, ends: dict[int, int]
+    ) -> tuple[str, int] | None:
+        """Return the markup at a match as markdown, and where it ends; None if it is text."""
+        if match["macro"]:
+            end = ends.get(match.start())
+            return self._macro(match, text, end) if end else None
+        if match["ref"]:
+            return self._reference(match["ref"], match[0]), match.end()
+        if match["label"] is not None:
+            return self._link(match, text)
+        if not match[0].endswith("[["):
+            return self._other(match, text)
+        is_tag = match[0].startswith("#")
+        start = match.start() + is_tag
+        end = ends.get(start)
+        if end is None or "\n" in text[start:end]:
+            return None
+        self._context.tally.converted("page reference")
+        name = text[start + 2 : end - 2]
+        return self._tag(name) if is_tag else self._context.page_link(name, ""), end
+
+    @abstractmethod
+    def _macro(self, match: re.Match[str], text: str, end: int) -> tuple[str, int] | None:
+        """Return a macro as markdown, and where it ends."""
+
+    @abstractmethod
+    def _quoted(self, text: str) -> str:
+        """Return the beginning of another block as markdown."""
+
+    @abstractmethod
+    def _address(self, match: re.Match[str], label: str, text: str) -> tuple[str, int] | None:
+        """Return a link to anything but a page or block, and where it ends."""
+
+    @abstractmethod
+    def _other(self, match: re.Match[str], text: str) -> tuple[str, int] | None:
+        """Return markup that only one program has, and where it ends."""
+
+    def _plain(self, text: str) -> str:
+        """Return text of a block that is not converted."""
+        return text
+
+    def _tag(self, name: str) -> str:
+        tag = f"#{values.tag(name)}"
+        found = markdown.tags(tag)
+        is_whole = bool(found) and found[0][0] == tag
+        return tag if is_whole else self._context.page_link(name, "")
+
+    def _reference(self, key: str, written: str) -> str:
+        """Return the text of a block that is referred to, and a link to its page."""
+        target = self._context.blocks.get(key)
+        if target is None:
+            self._context.tally.omitted("reference to a missing block")
+            return self._plain(written)
+        if self._is_quoted:
+            return f"“{self._quoted(target.text)}”"
+        self._context.tally.converted("block reference")
+        is_here = target.ref == self._context.ref
+        link = "" if is_here else f" ([[import:{target.ref}]])"
+        return f"“{self._quoted(target.text)}”{link}"
+
+    def _link(self, match: re.Match[str], text: str) -> tuple[str, int] | None:
+        label = text[match.start("label") : match.end("label")]
+        block = self.block_target.match(text, match.end())
+        if block is not None:
+            self._context.tally.converted("block reference")
+            target = self._context.blocks.get(block[1])
+            if target is None or target.ref == self._context.ref or not label.strip():
+                return self._plain(label), block.end()
+            return f"[[import:{target.ref}|{page_label(label)}]]", block.end()
+        page = _PAGE_TARGET.match(text, match.end())
+        if page is not None:
+            self._context.tally.converted("page reference")
+            return self._context.page_link(page[1], page_label(label)), page.end()
+        return self._address(match, label, text)
+
+
+def code_of(text: str) -> str:
+    """Return markup that is not converted as a code span."""
+    return plain_text.code_span(" ".join(text.split()))
+
+
+def page_label(text: str) -> str:
+    """Return a text as the label of a link between notes."""
+    return " ".join(values.label(text.replace("[[", "").replace("]]", "")).split())

@@ -7,6 +7,7 @@ Only signs that would have a meaning are escaped: ``snake_case``, ``3 * 4``, ``a
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from memvault.lazy_pattern import lazy_pattern
 
@@ -38,6 +39,8 @@ _SIGN = lazy_pattern(r"\A[ \t0-9+>:-]|[\\`*_~=%$|\[\]^<&#\x01]|:(?=//)|(?i:mailt
 _INDENT = lazy_pattern(r"[ \t]*")
 _TICKS = lazy_pattern(r"`++")
 _LANGUAGE = lazy_pattern(r"[\w+#.-]{1,30}")
+MAX_CELLS = 200_000
+TOO_MANY_CELLS = "a table has more cells than a note should have"
 
 
 def escaped(text: str, is_line: bool = False) -> str:
@@ -134,6 +137,26 @@ def code_span(text: str) -> str:
     ticks = "`" * (1 + _longest(text))
     is_padded = text[:1] == "`" or text[-1:] == "`" or (text[:1] == " " and text[-1:] == " ")
     return f"{ticks} {text} {ticks}" if is_padded else f"{ticks}{text}{ticks}"
+
+
+def table(rows: Iterable[list[str]]) -> str:
+    """Return rows of cells as a table, of which the first is the head; empty if there are none.
+
+    Raises:
+        ValueError: it has more than ``MAX_CELLS`` cells.
+    """
+    found: list[list[str]] = []
+    cells = 0
+    for row in filter(None, rows):
+        found.append(row)
+        cells += len(row)
+        if cells > MAX_CELLS:
+            raise ValueError(TOO_MANY_CELLS)
+    if not found:
+        return ""
+    width = max(map(len, found))
+    found[:1] = [found[0] + [""] * (width - len(found[0])), ["---"] * width]
+    return "\n".join(f"| {' | '.join(row)} |" for row in found)
 
 
 def _longest(text: str) -> int:

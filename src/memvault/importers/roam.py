@@ -12,17 +12,15 @@ from collections.abc import Collection, Iterator
 from datetime import date
 from typing import Any
 
-from memvault.importers import json_source, outlines, records, roam_text, values
+from memvault.importers import json_source, outlines, plain_text, records, roam_text, values
 from memvault.importers.items import ImportedNote, Item, Unreadable, note_path
 from memvault.importers.kinds import NO, POSSIBLE, SURE
-from memvault.importers.outlines import ReferredBlock
-from memvault.importers.roam_text import RoamContext
+from memvault.importers.outlines import OutlineContext, ReferredBlock
 from memvault.importers.source import Source
 from memvault.importers.tally import Tally
 
 _DAYS = outlines.DayFormat("MMMM do, yyyy")
 _MAX_INDENT = 100
-_MAX_CELLS = 5_000
 _BLOCK_KEYS = frozenset(
     (
         *("string", "uid", "children", "heading", "refs", ":block/refs", "open", "order"),
@@ -50,9 +48,10 @@ def claims(source: Source) -> Collection[str]:
 def _files(source: Source) -> list[str]:
     found = []
     for name in source.named(".json"):
-        head = source.head(name, 1 << 16).lstrip(b"\xef\xbb\xbf \t\r\n")
+        head = source.head(name, 1 << 16)
         has_blocks = b'"children"' in head and b'"string"' in head
-        if head[:1] == b"[" and b'"title"' in head and (has_blocks or b'"edit-time"' in head):
+        is_array = json_source.starts_with(head, b"[")
+        if is_array and b'"title"' in head and (has_blocks or b'"edit-time"' in head):
             found.append(name)
     return found
 
@@ -82,15 +81,6 @@ def read(source: Source) -> Iterator[Item]:
                 yield Unreadable(found[0], "a page without a title")
 
 
-def _children(node: dict[str, Any]) -> list[dict[str, Any]]:
-    children = node.get("children")
-    return (
-        [child for child in children if isinstance(child, dict)]
-        if isinstance(children, list)
-        else []
-    )
-
-
 def _view(node: dict[str, Any]) -> str:
     """Return how the blocks below a node are shown: as bullets, numbered or as a document."""
     view = node.get("children-view-type") or node.get(":children/view-type")
@@ -110,7 +100,7 @@ class _RoamGraph:
 
     def _ref(self, page: dict[str, Any]) -> str:
         key = str(page.get("uid") or " ".join(str(page.get("title")).split()))
-        return values.label(f"{self._stem}/{key}").replace("\\", "-")
+        return values.ref(f"{self._stem}/{key}")
 
     def add(self, page: dict[str, Any]) -> None:
         """Add a page and its blocks."""
@@ -118,7 +108,7 @@ class _RoamGraph:
         self._pages.setdefault(" ".join(str(page.get("title", "")).split()), ref)
         waiting = [page]
         while waiting:
-            for child in _children(waiting.pop()):
+            for child in values.objects(waiting.pop(), "children"):
                 text = str(child.get("string", ""))[: roam_text.MAX_KEPT]
                 self._blocks[str(child.get("uid", ""))] = ReferredBlock(ref, text)
                 waiting.append(child)
@@ -130,7 +120,7 @@ class _RoamGraph:
         day = _DAYS.parsed(title)
         self._tally.converted("daily page" if day else "page")
         self._tally.properties("page", page, _PAGE_KEYS)
-        writer = _RoamWriter(RoamContext(ref, self._blocks, self._link, self._tally))
+        writer = _RoamWriter(OutlineContext(ref, self._blocks, self._link, self._tally))
         writer.write(page, "")
         writer.see(page)
         if writer.blocks:
@@ -157,7 +147,7 @@ class _RoamGraph:
         if day is not None:
             return outlines.day_link(day, shown)
         if "[[" in bare:
-            return outlines.within(bare, lambda inner: self._link(inner, ""))
+            return outlines.within(bare, label, self._link)
         return f"[[{bare}|{label}]]" if label and label != bare else f"[[{bare}]]"
 
 
@@ -168,7 +158,7 @@ def _folder(day: date | None) -> tuple[str, ...]:
 def _lists(page: dict[str, Any]) -> dict[str, list[str]]:
     """Return the tags and aliases in the attributes of a page."""
     found: dict[str, list[str]] = {}
-    for child in _children(page):
+    for child in values.objects(page, "children"):
         name, value = roam_text.attribute(str(child.get("string", ""))) or ("", "")
         if name in _LISTS:
             names = roam_text.names_in(value)
@@ -184,7 +174,7 @@ class _RoamWriter:
     ``blocks`` how many blocks it has.
     """
 
-    def __init__(self, context: RoamContext) -> None:
+    def __init__(self, context: OutlineContext) -> None:
         self._context = context
         self._lines: list[str] = []
         self.edited: float = 0
@@ -208,7 +198,7 @@ class _RoamWriter:
 
     def write(self, node: dict[str, Any], indent: str) -> None:
         """Write the blocks below a page or block."""
-        children = _children(node)
+        children = values.objects(node, "children")
         if not children:
             return
         view, number = _view(node), 0
@@ -216,7 +206,11 @@ class _RoamWriter:
             self.see(child)
             self._count(child)
             string = str(child.get("string", ""))
-            if "table" in string and roam_text.macro_name(string) == "table" and _children(child):
+            if (
+                "table" in string
+                and roam_text.macro_name(string) == "table"
+                and values.objects(child, "children")
+            ):
                 self._table(child, indent)
                 continue
             text = roam_text.markdown_of(string, self._context)
@@ -247,26 +241,19 @@ class _RoamWriter:
 
     def _table(self, node: dict[str, Any], indent: str) -> None:
         """Write a table, each of whose rows is a block with the other cells nested below it."""
-        rows: list[list[str]] = []
-        for child in _children(node):
-            self._rows(child, [], rows)
-        width = max(map(len, rows), default=0)
-        if width * len(rows) > _MAX_CELLS:
-            raise ValueError("a table has more cells than a note should have")
+        children = values.objects(node, "children")
+        made = plain_text.table(row for child in children for row in self._rows(child, []))
         self._context.tally.converted("table")
-        lines = [f"| {' | '.join(row + [''] * (width - len(row)))} |" for row in rows]
-        lines.insert(1, "|" + " --- |" * width)
-        self._paragraph("\n".join(lines), indent)
+        self._paragraph(made, indent)
 
-    def _rows(self, node: dict[str, Any], before: list[str], rows: list[list[str]]) -> None:
+    def _rows(self, node: dict[str, Any], before: list[str]) -> Iterator[list[str]]:
         self.see(node)
         self._count(node)
         text = roam_text.markdown_of(str(node.get("string", "")), self._context)
         row = [*before, roam_text.cell(text)]
-        for child in _children(node):
-            self._rows(child, row, rows)
+        children = values.objects(node, "children")
+        for child in children:
+            yield from self._rows(child, row)
             row = [""] * len(row)
-        if not _children(node):
-            rows.append(row)
-            if len(rows) * len(row) > _MAX_CELLS:
-                raise ValueError("a table has more cells than a note should have")
+        if not children:
+            yield row

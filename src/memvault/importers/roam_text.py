@@ -7,23 +7,17 @@ plain text: a single asterisk, a number sign and a hyphen at the beginning of a 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from typing import NamedTuple
 
 from memvault.importers import outlines, plain_text, values
-from memvault.importers.outlines import ReferredBlock
-from memvault.importers.tally import Tally
+from memvault.importers.outlines import OutlineContext, OutlineInline
 from memvault.lazy_pattern import lazy_pattern
-from memvault.vault import markdown
 
 UID = r"[\w-]{9,12}"
 _TOKEN = lazy_pattern(
-    r"(?P<macro>\{\{)|(?P<image>!)?\[(?!\[)(?P<label>(?:[^\[\]\n]|\[[^\[\]\n]{0,99}\]){0,500}+)\]\("
-    r"|\(\((?P<uid>" + UID + r")\)\)|(?P<code>\x00+)|(?P<math>\$\$)|#?\[\[|(?P<tag>#)(?=[^\s#\[])"
-    r"|(?P<mark>\*\*|__|\^\^|~~)"
+    outlines.MARKUP + r"|\(\((?P<ref>" + UID + r")\)\)|(?P<code>\x00+)|(?P<math>\$\$)"
+    r"|(?P<tag>#)(?=[^\s#\[])|(?P<mark>\*\*|__|\^\^|~~)"
 )
 _BLOCK_TARGET = lazy_pattern(r"\(\((" + UID + r")\)\)\)")
-_PAGE_TARGET = lazy_pattern(r"\[\[((?:[^\[\]\n]|\[\[[^\[\]\n]{0,200}\]\]){1,300}+)\]\]\)")
 _TARGET = lazy_pattern(r"((?:[^()\n]|\([^()\n]{0,200}\)){1,2000}+)\)")
 _PLAIN = lazy_pattern(r"[^\W\d_][^\W_]*+(?: ?[,.;?'\"!/-]?[^\W_]++)*+[,.;?!]?")
 """Matches text without markup, as most blocks are; it needs no other treatment."""
@@ -57,16 +51,7 @@ _NAMES = lazy_pattern(
 )
 
 
-class RoamContext(NamedTuple):
-    """What converting a page needs of its graph: its id, the blocks by their ids, and links."""
-
-    ref: str
-    blocks: Mapping[str, ReferredBlock]
-    page_link: Callable[[str, str], str]
-    tally: Tally
-
-
-def markdown_of(string: str, context: RoamContext, is_quoted: bool = False) -> str:
+def markdown_of(string: str, context: OutlineContext, is_quoted: bool = False) -> str:
     """Return a block's text as markdown; ``is_quoted`` if it is text of another block."""
     if _PLAIN.fullmatch(string):
         return string
@@ -88,7 +73,7 @@ def markdown_of(string: str, context: RoamContext, is_quoted: bool = False) -> s
     return f"{name}:: {_with_code(string[named.end() :].strip(), context, False)}".rstrip()
 
 
-def _with_code(string: str, context: RoamContext, is_quoted: bool) -> str:
+def _with_code(string: str, context: OutlineContext, is_quoted: bool) -> str:
     if "```" not in string:
         return _inline(string, context, is_quoted)
     parts: list[str] = []
@@ -136,7 +121,7 @@ def macro_name(string: str) -> str:
     return (match[1] or match[2] or "").strip().lower() if match else ""
 
 
-def _inline(text: str, context: RoamContext, is_quoted: bool) -> str:
+def _inline(text: str, context: OutlineContext, is_quoted: bool) -> str:
     return outlines.converted(text, _TOKEN, _RoamInline(context, is_quoted), _escaped)
 
 
@@ -147,46 +132,22 @@ def _escaped(text: str) -> str:
     return text.replace(f"!{outlines.PLACE}", f"\\!{outlines.PLACE}")  # no embed
 
 
-class _RoamInline:
+class _RoamInline(OutlineInline):
     """Converts the markup within a text."""
 
-    def __init__(self, context: RoamContext, is_quoted: bool) -> None:
-        self._context = context
-        self._is_quoted = is_quoted
+    block_target = _BLOCK_TARGET
+
+    def __init__(self, context: OutlineContext, is_quoted: bool) -> None:
+        super().__init__(context, is_quoted)
         self._open: dict[str, int] = {}
         """The ends of the marks of emphasis that are open."""
 
-    def __call__(
-        self, match: re.Match[str], text: str, ends: dict[int, int]
-    ) -> tuple[str, int] | None:
-        if match["macro"]:
-            return self._macro(match, text, ends)
-        if match["uid"]:
-            return self._reference(match["uid"], match[0]), match.end()
-        if match["label"] is not None:
-            return self._link(match, text)
+    def _other(self, match: re.Match[str], text: str) -> tuple[str, int] | None:
         if match["code"]:
             return text[match.start() : match.end()], match.end()
         if match["math"]:
             return self._math(match, text)
-        if match["mark"]:
-            return self._emphasis(match)
-        if match["tag"]:
-            return self._tag_at(match, text)
-        is_tag = match[0].startswith("#")
-        start = match.start() + is_tag
-        end = ends.get(start)
-        if end is None or "\n" in text[start:end]:
-            return None
-        self._context.tally.converted("page reference")
-        name = text[start + 2 : end - 2]
-        return self._tag(name) if is_tag else self._context.page_link(name, ""), end
-
-    def _tag(self, name: str) -> str:
-        tag = f"#{values.tag(name)}"
-        found = markdown.tags(tag)
-        is_whole = bool(found) and found[0][0] == tag
-        return tag if is_whole else self._context.page_link(name, "")
+        return self._emphasis(match) if match["mark"] else self._tag_at(match, text)
 
     def _tag_at(self, match: re.Match[str], text: str) -> tuple[str, int] | None:
         before = text[match.start() - 1 : match.start()]
@@ -226,32 +187,15 @@ class _RoamInline:
             return f"$${content}$$", end.end()
         return f"${content.strip()}$", end.end()
 
-    def _reference(self, uid: str, written: str) -> str:
-        """Return the text of a block that is referred to, and a link to its page."""
-        target = self._context.blocks.get(uid)
-        if target is None:
-            self._context.tally.omitted("reference to a missing block")
-            return plain_text.escaped(written, is_line=True)
-        if self._is_quoted:
-            return f"“{plain_text.escaped(_shown(target.text), is_line=True)}”"
-        self._context.tally.converted("block reference")
-        shown = " ".join(markdown_of(_shown(target.text), self._context, True).split())
-        is_here = target.ref == self._context.ref
-        return f"“{shown}”" if is_here else f"“{shown}” ([[import:{target.ref}]])"
+    def _plain(self, text: str) -> str:
+        return plain_text.escaped(text, is_line=True)
 
-    def _link(self, match: re.Match[str], text: str) -> tuple[str, int] | None:
-        label = text[match.start("label") : match.end("label")]
-        block = _BLOCK_TARGET.match(text, match.end())
-        if block is not None:
-            self._context.tally.converted("block reference")
-            target = self._context.blocks.get(block[1])
-            if target is None or target.ref == self._context.ref or not label.strip():
-                return plain_text.escaped(label, is_line=True), block.end()
-            return f"[[import:{target.ref}|{values.label(label)}]]", block.end()
-        page = _PAGE_TARGET.match(text, match.end())
-        if page is not None:
-            self._context.tally.converted("page reference")
-            return self._context.page_link(page[1], values.label(label)), page.end()
+    def _quoted(self, text: str) -> str:
+        if self._is_quoted:
+            return self._plain(_shown(text))
+        return " ".join(markdown_of(_shown(text), self._context, True).split())
+
+    def _address(self, match: re.Match[str], label: str, text: str) -> tuple[str, int] | None:
         found = _TARGET.match(text, match.end())
         if found is None:
             return None
@@ -262,13 +206,8 @@ class _RoamInline:
             return f"![{values.label(label)}]({address})", found.end()
         return f"[{_inline(label, self._context, True)}]({address})", found.end()
 
-    def _macro(
-        self, match: re.Match[str], text: str, ends: dict[int, int]
-    ) -> tuple[str, int] | None:
-        end = ends.get(match.start())
-        found = _MACRO.fullmatch(text, match.start(), end) if end else None
-        if end is None:
-            return None
+    def _macro(self, match: re.Match[str], text: str, end: int) -> tuple[str, int] | None:
+        found = _MACRO.fullmatch(text, match.start(), end)
         name = (found[1] or found[2] or "").strip() if found else ""
         argument = (found[3] or "").strip() if found else ""
         if name in ("TODO", "DONE"):
@@ -277,8 +216,7 @@ class _RoamInline:
         if written:
             return written, end
         self._context.tally.omitted(f'component "{name}"' if name else "component")
-        bare = " ".join(text[match.start() : end].split())
-        return plain_text.code_span(bare), end
+        return outlines.code_of(text[match.start() : end]), end
 
     def _task(self, name: str, match: re.Match[str], text: str, end: int) -> tuple[str, int]:
         mark = "[x]" if name == "DONE" else "[ ]"

@@ -101,8 +101,7 @@ def _note(
 
 
 def _texts(entry: dict[str, Any], key: str) -> list[str]:
-    listed = entry.get(key)
-    return [text for text in listed if isinstance(text, str)] if isinstance(listed, list) else []
+    return [text for text in values.listed(entry, key) if isinstance(text, str)]
 
 
 def _link(match: re.Match[str]) -> str:

@@ -23,7 +23,6 @@ _NAMED = "standard notes backup"
 _SIGNS = (b'"items"', b'"content_type"')
 _MAX_SNIFFED, _SNIFFED = 20, 1 << 16
 _MAX_DEPTH = 20
-_MAX_CELLS = 100_000
 _ENCRYPTED = "{} of its items are encrypted: export a decrypted backup in Preferences, Backups"
 _AUTHENTICATOR = "an authenticator's note: its keys are secrets, which are not imported"
 _UUID = lazy_pattern(r"[\w-]{1,100}")
@@ -62,9 +61,7 @@ def _files(source: Source) -> list[str]:
     named = [name for name in names if _NAMED in posixpath.basename(name).lower()]
     for name in named or names[:_MAX_SNIFFED]:
         head = source.head(name, _SNIFFED)
-        if head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{") and all(
-            sign in head for sign in _SIGNS
-        ):
+        if json_source.starts_with(head, b"{") and all(sign in head for sign in _SIGNS):
             return [name]
     return []
 
@@ -113,7 +110,7 @@ class _Backup:
         if kind in ("Note", "Tag", "File"):
             self._titles[item_id] = values.line(content.get("title") or content.get("name"))
         if kind == "Tag":
-            for reference in _objects(content, "references"):
+            for reference in values.objects(content, "references"):
                 other = values.text(reference.get("uuid"))
                 if reference.get("content_type") == "Tag":
                     self._parents[item_id] = other
@@ -163,7 +160,7 @@ class _Backup:
         linked = f"Linked notes: {', '.join(links)}" if links else ""
         text = "\n\n".join(filter(None, [text, linked]))
         tags = [self._tag(tag) for tag in self._tags_of.get(item_id, ())]
-        own = _object(_object(content, "appData"), "org.standardnotes.sn")
+        own = values.mapping(values.mapping(content, "appData"), "org.standardnotes.sn")
         tags += [flag for flag in _FLAGS if content.get(flag) or own.get(flag)]
         tags += ["conflict"] if content.get("conflict_of") else []
         header = {
@@ -177,7 +174,7 @@ class _Backup:
 
     def _linked(self, content: dict[str, Any]) -> Iterator[str]:
         """Yield the ids of the notes that a note refers to."""
-        for reference in _objects(content, "references"):
+        for reference in values.objects(content, "references"):
             other = values.text(reference.get("uuid"))
             if reference.get("content_type") == "Note" and self._titles.get(other):
                 yield other
@@ -191,22 +188,11 @@ class _Backup:
         return "/".join(filter(None, names))
 
 
-def _object(entry: dict[str, Any], key: str) -> dict[str, Any]:
-    found = entry.get(key)
-    return found if isinstance(found, dict) else {}
-
-
-def _objects(entry: dict[str, Any], key: str) -> list[dict[str, Any]]:
-    listed = entry.get(key)
-    listed = listed if isinstance(listed, list) else []
-    return [one for one in listed if isinstance(one, dict)]
-
-
 def _parts(entry: dict[str, Any]) -> tuple[str, str, dict[str, Any]]:
     """Return an item's id, type and content."""
     item_id = values.text(entry.get("uuid"))
     kind = values.text(entry.get("content_type"))
-    return item_id if _UUID.fullmatch(item_id) else "", kind, _object(entry, "content")
+    return item_id if _UUID.fullmatch(item_id) else "", kind, values.mapping(entry, "content")
 
 
 def _time(value: object) -> str:
@@ -247,11 +233,10 @@ def _tasks(text: str) -> str:
     if not text.lstrip().startswith("{"):
         return text
     parts = []
-    for group in _objects(json_source.parse(text), "groups"):
+    for group in values.objects(json_source.parse(text), "groups"):
         tasks = "\n".join(
-            f"- [{'x' if task.get('completed') else ' '}] "
-            + plain_text.escaped(values.line(task.get("description")), is_line=True)
-            for task in _objects(group, "tasks")
+            values.task(values.line(task.get("description")), bool(task.get("completed")))
+            for task in values.objects(group, "tasks")
         )
         name = plain_text.escaped(values.line(group.get("name")), is_line=True)
         parts += [f"## {name}", tasks]
@@ -261,26 +246,20 @@ def _tasks(text: str) -> str:
 def _tables(text: str) -> str:
     """Return the sheets of a spreadsheet as tables."""
     parts, cells = [], 0
-    for sheet in _objects(json_source.parse(text or "{}"), "sheets"):
+    for sheet in values.objects(json_source.parse(text or "{}"), "sheets"):
         rows = [
             {
                 cell["index"]: plain_text.escaped(values.line(cell.get("value")), is_line=True)
-                for cell in _objects(row, "cells")
-                if isinstance(cell.get("index"), int) and 0 <= cell["index"] < _MAX_CELLS
+                for cell in values.objects(row, "cells")
+                if isinstance(cell.get("index"), int) and 0 <= cell["index"] < plain_text.MAX_CELLS
             }
-            for row in _objects(sheet, "rows")
+            for row in values.objects(sheet, "rows")
         ]
         width = max((max(row, default=-1) + 1 for row in rows), default=0)
         cells += width * len(rows)
-        if cells > _MAX_CELLS:
-            raise ValueError("a spreadsheet of more cells than a note should have")
-        lines = [
-            f"| {' | '.join(row.get(index, '') for index in range(width))} |"
-            for row in rows
-            if width
-        ]
-        if lines:
-            lines.insert(1, "|" + " --- |" * width)
+        if cells > plain_text.MAX_CELLS:
+            raise ValueError(plain_text.TOO_MANY_CELLS)
+        made = plain_text.table([row.get(index, "") for index in range(width)] for row in rows)
         name = plain_text.escaped(values.line(sheet.get("name")), is_line=True)
-        parts += [f"## {name}" if name else "", "\n".join(lines)]
+        parts += [f"## {name}" if name else "", made]
     return "\n\n".join(filter(None, parts))

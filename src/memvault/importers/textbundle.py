@@ -14,18 +14,11 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any, NamedTuple
 
-from memvault.importers import html_markdown, json_source, plain_text, records, values
-from memvault.importers.items import (
-    Attachment,
-    GivenBytes,
-    ImportedNote,
-    Item,
-    StoredBytes,
-    Unreadable,
-)
+from memvault.importers import folder, html_markdown, json_source, plain_text, records, values
+from memvault.importers.items import Attachment, GivenBytes, ImportedNote, Item, Unreadable
 from memvault.importers.kinds import NO, SURE
 from memvault.importers.packed_files import PackedFiles
-from memvault.importers.source import MAX_FILE, Source
+from memvault.importers.source import Source
 from memvault.lazy_pattern import lazy_pattern
 from memvault.vault import document, markdown, markdown_inline
 from memvault.vault.markdown import replace_outside_code
@@ -177,8 +170,7 @@ def _items(
 ) -> Iterator[Item]:
     """Yield the files of a bundle, and its note."""
     info = _info(bundle)
-    bear = info.get(_BEAR)
-    bear = bear if isinstance(bear, dict) else {}
+    bear = values.mapping(info, _BEAR)
     if bear.get("trashed"):
         source.tally.omitted("note in the trash")
         return
@@ -231,9 +223,8 @@ def _asset(bundle: _Bundle, name: str) -> Item:
     whole = posixpath.join(bundle.folder, name)
     if isinstance(bundle.files, PackedFiles):
         return Attachment(bundle.asset_path(name), GivenBytes(bundle.files.read(whole)))
-    if bundle.files.size(whole) > MAX_FILE:
-        return Unreadable(whole, f"larger than {MAX_FILE >> 20} MB")
-    return Attachment(bundle.asset_path(name), StoredBytes(bundle.files.read, whole))
+    made = folder.attachment(bundle.files, whole)
+    return made if isinstance(made, Unreadable) else made._replace(path=bundle.asset_path(name))
 
 
 def _markdown(text: str, bundle: _Bundle, kind: str, is_bear: bool, titles: dict[str, str]) -> str:

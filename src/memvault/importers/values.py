@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
+from typing import Any
 
 from memvault import clock
+from memvault.importers import plain_text
 from memvault.lazy_pattern import lazy_pattern
 from memvault.secrets.detector import KEY
 from memvault.vault import header_dates
@@ -63,6 +66,23 @@ def text(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
+def listed(entry: Mapping[str, Any], key: str) -> list[Any]:
+    """Return the list at a key; empty for anything else."""
+    value = entry.get(key)
+    return value if isinstance(value, list) else []
+
+
+def objects(entry: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
+    """Return the objects in the list at a key."""
+    return [one for one in listed(entry, key) if isinstance(one, dict)]
+
+
+def mapping(entry: Mapping[str, Any], key: str) -> dict[str, Any]:
+    """Return the object at a key; empty for anything else."""
+    value = entry.get(key)
+    return value if isinstance(value, dict) else {}
+
+
 def line(value: object) -> str:
     """Return a text as one line; empty for no text."""
     return " ".join(str(value or "").split())
@@ -85,6 +105,11 @@ def numbered(key: str, seen: Counter[str]) -> str:
     return free if free == key else numbered(free, seen)
 
 
+def free_key(seen: Counter[str], key: str, fallback: str) -> str:
+    """Return the key of a record, or another if an earlier record has it; no two are the same."""
+    return numbered(fallback if key in seen else key, seen)
+
+
 def ref(name: str) -> str:
     """Return a name as an id, without the signs of links."""
     return _NOT_IN_REFS.sub("-", name).strip()
@@ -102,6 +127,21 @@ def id_link(
     bar = "\\|" if is_cell else "|"
     shown = " ".join(label(shown).split())
     return f"{'!' if is_embed else ''}[[import:{ref}{bar + shown if shown else ''}]]"
+
+
+def web_link(url: object, title: object) -> str:
+    """Return a link to a page of the web, named by its host without a title; empty for no page."""
+    address = text(url)
+    if not address.startswith(("http://", "https://")) or set(address) & set(" <>\n"):
+        return ""
+    shown = plain_text.escaped(line(title) or address.split("/")[2], is_line=True)
+    return f"[{shown}](<{address}>)"
+
+
+def task(title: str, is_done: bool, day: str = "") -> str:
+    """Return a task with the day on which it is due."""
+    shown = plain_text.escaped(title, is_line=True)
+    return f"- [{'x' if is_done else ' '}] {shown}{f' 📅 {day}' if day else ''}"
 
 
 def label(text: str) -> str:

@@ -91,5 +91,6 @@ def _note(source: Source, name: str, document: Docx, dated: str) -> Iterator[Ite
         "author": found.get("creator", ""),
     }
     source.tally.converted("document")
+    yield from document.problems
     yield from document.files.values()
     yield ImportedNote(name, f"{name[: -len(_DOCX)]}.md", values.body(text), header)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import posixpath
 import re
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -82,7 +83,7 @@ def claims(source: Source) -> list[str]:
 
 def read(source: Source) -> Iterator[Item]:
     """Yield the notes, and for each item with annotations a note with all of them."""
-    seen: set[str] = set()
+    seen: Counter[str] = Counter()
     for name in _databases(source):
         place = posixpath.dirname(name) or name
         try:
@@ -93,15 +94,12 @@ def read(source: Source) -> Iterator[Item]:
             yield Unreadable(name, f"it cannot be read: {error}")
 
 
-def _unique(item: Item, place: str, seen: set[str]) -> Item:
+def _unique(item: Item, place: str, seen: Counter[str]) -> Item:
     """Return a note whose key no earlier library has."""
     if not isinstance(item, ImportedNote):
         return item
-    key = item.key
-    if key in seen:
-        key = f"{place}/{item.header.get('library', '')}/{key}"
-    seen.add(key)
-    return item._replace(key=key)
+    fallback = f"{place}/{item.header.get('library', '')}/{item.key}"
+    return item._replace(key=values.free_key(seen, item.key, fallback))
 
 
 class _ZoteroLibrary:
