@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from memvault import clock
-from memvault.importers import json_source, plain_text, records, values
+from memvault.importers import html_markdown, json_source, plain_text, records, values
 from memvault.importers.items import ImportedNote, Item, Unreadable, note_path
 from memvault.importers.kinds import NO, SURE
 from memvault.importers.source import Source
@@ -167,12 +167,8 @@ def _bookmarks(source: Source, name: str) -> Iterator[Bookmark | Unreadable]:
     if name.endswith(".plist"):
         yield from _safari(_property_list(source.read(name)), (), source.tally, set())
     elif name.lower().endswith((".html", ".htm")):
-        from lxml.etree import HTMLParser
-
         netscape = _Netscape(source.tally)
-        parser = HTMLParser(target=netscape, huge_tree=True)
-        parser.feed(source.read(name).decode("utf-8", "replace"))
-        parser.close()
+        html_markdown.parse(source.read(name).decode("utf-8", "replace"), netscape)
         yield from netscape.found
     else:
         tree = json_source.read_object(source, name)
@@ -277,7 +273,7 @@ def _unreadable(node: Any, folders: tuple[str, ...]) -> Unreadable:
 
 
 class _Netscape:
-    """Collects the bookmarks of an HTML file and the folders that contain them, for a parser."""
+    """Collects the bookmarks of an HTML file and the folders that contain them."""
 
     def __init__(self, tally: Tally) -> None:
         self.found: list[Bookmark] = []

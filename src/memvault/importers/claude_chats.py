@@ -115,7 +115,7 @@ def read(source: Source) -> Iterator[Item]:
 
 def _entries(source: Source, name: str) -> Iterator[tuple[str, dict[str, Any]] | Unreadable]:
     """Yield the objects of a file: those of its array, or the one that it is."""
-    if not json_source.starts_with(source.head(name), b"{"):
+    if not source.head(name).lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
         yield from json_source.objects(source, name)
         return
     try:

@@ -15,7 +15,6 @@ from itertools import groupby
 from typing import Any
 
 from memvault.importers import marked_html
-from memvault.importers.html_markdown import Element
 from memvault.importers.items import Attachment, GivenBytes, Unreadable
 from memvault.importers.records import reason_of
 from memvault.importers.tally import Tally
@@ -64,13 +63,13 @@ _OMITTED = {
 }
 
 
-def _name(element: Element) -> str:
+def _name(element: Any) -> str:
     """Return an element's name without its namespace; empty for a comment."""
     tag = element.tag
     return tag.rpartition("}")[2] if isinstance(tag, str) else ""
 
 
-def _value(element: Element, name: str = "val") -> str:
+def _value(element: Any, name: str = "val") -> str:
     """Return an attribute by its name without the namespace; empty if there is none."""
     for key, value in () if element is None else element.attrib.items():
         if key.rpartition("}")[2] == name:
@@ -78,7 +77,7 @@ def _value(element: Element, name: str = "val") -> str:
     return ""
 
 
-def _child(element: Element, *names: str) -> Element:
+def _child(element: Any, *names: str) -> Any:
     """Return the element at a path of names, or None."""
     for name in names:
         if element is None:
@@ -87,7 +86,7 @@ def _child(element: Element, *names: str) -> Element:
     return element
 
 
-def _is_on(element: Element) -> bool:
+def _is_on(element: Any) -> bool:
     return element is not None and _value(element).lower() not in _OFF
 
 
@@ -109,7 +108,7 @@ class Docx:
         self._links: dict[str, str] = {}
         self._notes: dict[str, str] = {}
         """The texts of the footnotes that were met, by their labels."""
-        self._footnotes: dict[str, tuple[Element, dict[str, str]]] = {}
+        self._footnotes: dict[str, tuple[Any, dict[str, str]]] = {}
         """By the kind and id of a note: its element and its links."""
         self._field = self._address = ""
         self.problems: list[Unreadable] = []
@@ -144,7 +143,7 @@ class Docx:
         found = self._optional("docProps/core.xml")
         return {_name(one): str(one.text or "").strip() for one in found if _name(one)}
 
-    def _parsed(self, name: str) -> Element:
+    def _parsed(self, name: str) -> Any:
         from lxml import etree
 
         data = self._read(name)
@@ -159,7 +158,7 @@ class Docx:
             raise ValueError("its XML has a DOCTYPE, which a document never has")
         return root
 
-    def _optional(self, name: str) -> Element:
+    def _optional(self, name: str) -> Any:
         """Return the root of a file; an empty list if there is none or it is damaged."""
         if name not in self._names:
             return []
@@ -206,7 +205,7 @@ class Docx:
         known = (name for name in names if _HEADING.match(name) or name in _CODE_STYLES | _QUOTES)
         return next(known, names[0])
 
-    def _blocks(self, parent: Element) -> Iterator[str]:
+    def _blocks(self, parent: Any) -> Iterator[str]:
         """Yield the blocks of an element as HTML; items of a list, code and quotes together."""
         for (kind, _), group in groupby(self._parts(parent), key=lambda part: part[0]):
             parts = [part[1] for part in group]
@@ -219,7 +218,7 @@ class Docx:
             else:
                 yield from parts
 
-    def _parts(self, parent: Element) -> Iterator[tuple[tuple[str, int], Any]]:
+    def _parts(self, parent: Any) -> Iterator[tuple[tuple[str, int], Any]]:
         """Yield the kind of each block, and what it is made of; others have kinds of their own."""
         for number, child in enumerate(parent):
             name = _name(child)
@@ -238,7 +237,7 @@ class Docx:
             else:
                 self._count(name)
 
-    def _paragraph(self, element: Element) -> tuple[str, Any]:
+    def _paragraph(self, element: Any) -> tuple[str, Any]:
         """Return the kind of a paragraph, and its HTML; that of an item of a list has its level."""
         properties = _child(element, "pPr")
         style = _child(properties, "pStyle")
@@ -278,14 +277,12 @@ class Docx:
         return ("blockquote", made) if named in _QUOTES else ("p", f"<p>{made}</p>")
 
     @staticmethod
-    def _level(properties: Element) -> int | None:
+    def _level(properties: Any) -> int | None:
         level = _child(properties, "outlineLvl")
         value = _value(level) if level is not None else ""
         return int(value) + 1 if value.isdecimal() and len(value) == 1 and value != "9" else None
 
-    def _runs(
-        self, element: Element, formats: frozenset[str]
-    ) -> Iterator[tuple[frozenset[str], str]]:
+    def _runs(self, element: Any, formats: frozenset[str]) -> Iterator[tuple[frozenset[str], str]]:
         """Yield the texts in an element as HTML, with the tags around them."""
         for child in element:
             name = _name(child)
@@ -309,7 +306,7 @@ class Docx:
             else:
                 yield formats, self._text(child, name)
 
-    def _shapes(self, element: Element) -> Iterator[tuple[frozenset[str], str]]:
+    def _shapes(self, element: Any) -> Iterator[tuple[frozenset[str], str]]:
         """Yield the pictures and the texts of a drawing."""
         for child in element:
             name = _name(child)
@@ -323,7 +320,7 @@ class Docx:
             else:
                 yield from self._shapes(child)
 
-    def _text(self, element: Element, name: str) -> str:
+    def _text(self, element: Any, name: str) -> str:
         """Return a part of a run as HTML."""
         if name == "t":
             text = escape(str(element.text or ""))
@@ -348,7 +345,7 @@ class Docx:
             self._count(name)
         return ""
 
-    def _formats(self, run: Element) -> frozenset[str]:
+    def _formats(self, run: Any) -> frozenset[str]:
         properties = _child(run, "rPr")
         if properties is None:
             return frozenset()
@@ -364,7 +361,7 @@ class Docx:
             found.discard("u")
         return frozenset(found)
 
-    def _begin_field(self, element: Element) -> None:
+    def _begin_field(self, element: Any) -> None:
         """Note where a field begins and ends, of which links are one kind."""
         kind = _value(element, "fldCharType")
         match = _FIELD.match(self._field) if kind == "separate" else None
@@ -389,7 +386,7 @@ class Docx:
             self._links = links
         return marked_html.raw(f"[^{label}]")
 
-    def _picture(self, element: Element) -> str:
+    def _picture(self, element: Any) -> str:
         blip = next(element.iter("{*}blip"), None)
         relation = _value(element, "id") if blip is None else _value(blip, "embed")
         path = posixpath.normpath(posixpath.join("word", self._links.get(relation, "")))
@@ -403,7 +400,7 @@ class Docx:
             self.files[path] = Attachment(f"files/{ref}", GivenBytes(self._read(path)), (ref,))
         return marked_html.link(ref, "", is_embed=True)
 
-    def _table(self, table: Element, number: int) -> Iterator[tuple[tuple[str, int], Any]]:
+    def _table(self, table: Any, number: int) -> Iterator[tuple[tuple[str, int], Any]]:
         """Yield a table; one of a single cell, which is there for its frame, as its blocks."""
         rows = [[one for one in row if _name(one) == "tc"] for row in table if _name(row) == "tr"]
         if len(rows) == 1 and len(rows[0]) == 1:
@@ -416,7 +413,7 @@ class Docx:
             made.append(f"<tr>{''.join(cells)}</tr>")
         yield ("table", number), f"<table>{''.join(made)}</table>"
 
-    def _cell(self, cell: Element) -> Iterator[str]:
+    def _cell(self, cell: Any) -> Iterator[str]:
         """Yield the text of a cell, and nothing for the further columns that it has."""
         lines = (_joined(list(self._runs(one, frozenset()))) for one in cell.iter("{*}p"))
         merged = _child(cell, "tcPr", "vMerge")
@@ -431,7 +428,7 @@ class Docx:
             self._tally.omitted(f"element {name}")
 
 
-def _list_tag(form: Element) -> str:
+def _list_tag(form: Any) -> str:
     return "ul" if form is None or _value(form) in ("bullet", "none", "") else "ol"
 
 

@@ -9,10 +9,9 @@ the note beside its text, ``--en-toggle``, ``--en-callout`` and others.
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from memvault.importers import html_markdown, plain_text, values
-from memvault.importers.html_markdown import Element
 from memvault.importers.tally import Tally
 from memvault.lazy_pattern import lazy_pattern
 
@@ -42,7 +41,7 @@ class EvernoteTask(NamedTuple):
     text: str
 
     @classmethod
-    def of(cls, element: Element, tally: Tally) -> EvernoteTask:
+    def of(cls, element: Any, tally: Tally) -> EvernoteTask:
         """Return a task with its status and the day on which it is due."""
         tally.converted("task")
         for part in element:
@@ -102,7 +101,7 @@ class NoteText:
         parts += [self._embed(digest) for digest in self._unused]
         self.markdown = "\n\n".join(part for part in parts if part)
 
-    def _custom(self, element: Element) -> str | None:
+    def _custom(self, element: Any) -> str | None:
         """Return the markdown of an element that only Evernote has."""
         tag = element.tag
         if tag == "en-media":
@@ -123,7 +122,7 @@ class NoteText:
             return f"$$\n{''.join(element.itertext()).strip()}\n$$"
         return None
 
-    def _media(self, element: Element) -> str:
+    def _media(self, element: Any) -> str:
         digest = (element.get("hash") or "").strip().lower()
         if digest not in self._files or not _HASH.fullmatch(digest):
             kind = values.line(element.get("type")) or "file"
@@ -136,7 +135,7 @@ class NoteText:
         return f"![[import:enex-{digest}|{values.label(self._files[digest])}]]"
 
 
-def _styles(element: Element) -> dict[str, str]:
+def _styles(element: Any) -> dict[str, str]:
     """Return Evernote's own styles of an element by their names, without those that are off."""
     style = element.get("style")
     if not style or "en-" not in style:
@@ -145,7 +144,7 @@ def _styles(element: Element) -> dict[str, str]:
     return {name: value for name, value in found.items() if value.lower() != "false"}
 
 
-def _standardize(element: Element, tally: Tally) -> None:
+def _standardize(element: Any, tally: Tally) -> None:
     """Make an element of Evernote one of HTML, if HTML has one."""
     tag, styles = element.tag, _styles(element)
     for name in styles.keys() - _KNOWN:
@@ -169,7 +168,7 @@ def _standardize(element: Element, tally: Tally) -> None:
         element.tag = "summary"
 
 
-def _add_checkbox(element: Element, is_checked: bool) -> None:
+def _add_checkbox(element: Any, is_checked: bool) -> None:
     """Put a checkbox at the beginning of an element."""
     box = element.makeelement("input", {"type": "checkbox"})
     if is_checked:

@@ -17,16 +17,14 @@ import hashlib
 import io
 import mimetypes
 import posixpath
-import re
 from collections import Counter
 from collections.abc import Collection, Iterator
-from html import unescape
 from html.entities import name2codepoint
 from typing import Any, BinaryIO, NamedTuple
 from xml.etree.ElementTree import Element, TreeBuilder
 from xml.parsers import expat
 
-from memvault.importers import enml, records, values
+from memvault.importers import enml, html_markdown, records, values
 from memvault.importers.items import (
     Attachment,
     GivenBytes,
@@ -152,7 +150,7 @@ class _NoteParser:
         if self._element is not None and not self._problem:
             return _Parsed(self._element)
         problem = self._problem or "it is cut off, and parts of it may be missing"
-        repaired = _repaired("".join(self._text)) if self._text else None
+        repaired = html_markdown.repaired_xml("".join(self._text)) if self._text else None
         is_note = repaired is not None and repaired.find("content") is not None
         return _Parsed(repaired if is_note else None, problem)
 
@@ -187,30 +185,6 @@ class _NoteParser:
             or self._level > _MAX_DEPTH
         ):
             self._tree = None
-
-
-def _repaired(text: str) -> Any:
-    """Return the elements of damaged XML that can be read; None if there are none."""
-    from lxml.etree import XMLParser, XMLSyntaxError, fromstring
-
-    def known(match: re.Match[str]) -> str:
-        return match[0] if match[1] in ("amp", "lt", "gt", "quot", "apos") else unescape(match[0])
-
-    if text.rfind("<![CDATA[") > text.rfind("]]>"):
-        text += "]]>"
-    data = re.sub(r"&([A-Za-z]\w{1,31});", known, text).encode("utf-8", "replace")
-    parser = XMLParser(
-        recover=True,
-        resolve_entities=False,
-        no_network=True,
-        huge_tree=True,
-        remove_comments=True,
-        remove_pis=True,
-    )
-    try:
-        return fromstring(data, parser)
-    except (XMLSyntaxError, ValueError):
-        return None
 
 
 def _notes(source: Source, file: BinaryIO) -> Iterator[_Parsed]:

@@ -1,4 +1,4 @@
-"""HTML of notes as markdown, parsed by lxml.
+"""HTML of notes as markdown, and HTML of other files as events; parsed by lxml.
 
 The parser of Python's own library takes minutes for kilobytes of unclosed tags and comments. The
 tree is converted here: whether a text must be escaped depends on the whole line that it is in.
@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from memvault.importers import plain_text
 from memvault.lazy_pattern import lazy_pattern
 
-Element = Any
-"""An element of lxml, which declares no types."""
-Custom = Callable[[Element], str | None]
+Custom = Callable[[Any], str | None]
 """Returns the markdown of an element that has no meaning in HTML; None for others."""
 _MAX_LENGTH = 16_000_000
 _MAX_TAGS = 100_000
@@ -76,7 +74,7 @@ def markdown(html: str, custom: Custom = lambda _: None) -> str:
     return tree_markdown(tree(html), len(html), custom)
 
 
-def tree(html: str) -> Element:
+def tree(html: str) -> Any:
     """Return the parsed HTML; None if it is empty.
 
     Raises:
@@ -93,7 +91,7 @@ def tree(html: str) -> Element:
     return fromstring(data, parser)
 
 
-def tree_markdown(root: Element, length: int, custom: Custom = lambda _: None) -> str:
+def tree_markdown(root: Any, length: int, custom: Custom = lambda _: None) -> str:
     """Return parsed HTML of a length as markdown; raises as ``markdown`` does."""
     if root is None:
         return ""
@@ -125,7 +123,7 @@ _CHECKBOXES = (_CHECKED, _UNCHECKED)
 class _Converter:
     """Converts a tree; ``marks`` are those of the text at the moment."""
 
-    def __init__(self, root: Element, custom: Custom) -> None:
+    def __init__(self, root: Any, custom: Custom) -> None:
         self._custom = custom
         self._marks: tuple[tuple[str, str], ...] = ()
         self._checkbox: _Piece | None = None
@@ -133,7 +131,7 @@ class _Converter:
         self._cells = 0
         """The number of cells of tables around the current element."""
         self._spanned = _MAX_SPANNED
-        self._methods: dict[str, Callable[[Element], list[str]]] = {
+        self._methods: dict[str, Callable[[Any], list[str]]] = {
             **dict.fromkeys(_LISTS, self._list),
             **dict.fromkeys(_PREFORMATTED, self._code),
             **dict.fromkeys(_SKIPPED, lambda _: []),
@@ -141,7 +139,7 @@ class _Converter:
             "table": self._table,
             "dl": self._definitions,
         }
-        self._with_blocks: set[Element] = set()
+        self._with_blocks: set[Any] = set()
         """The elements that have blocks, although they are not blocks themselves."""
         for element in root.iter():
             if element.tag in _BLOCKS:
@@ -152,7 +150,7 @@ class _Converter:
                     self._with_blocks.add(above)
                     above = above.getparent()
 
-    def flow(self, element: Element) -> list[str]:
+    def flow(self, element: Any) -> list[str]:
         """Return the blocks in an element."""
         blocks: list[str] = []
         line: list[_Piece] = []
@@ -167,7 +165,7 @@ class _Converter:
         self._end(line, blocks)
         return blocks
 
-    def _is_block(self, element: Element) -> bool:
+    def _is_block(self, element: Any) -> bool:
         return element.tag in _BLOCKS or element in self._with_blocks
 
     def _add_text(self, line: list[_Piece], text: str | None) -> None:
@@ -184,7 +182,7 @@ class _Converter:
             blocks += [] if self._checkbox else _paragraphs(line)
         line.clear()
 
-    def _inline(self, element: Element, line: list[_Piece]) -> None:
+    def _inline(self, element: Any, line: list[_Piece]) -> None:
         """Add an element without blocks to a line."""
         tag = element.tag
         made = self._custom(element)
@@ -213,7 +211,7 @@ class _Converter:
             self._add_text(line, '"' if tag == "q" else "")
             self._marks = marks
 
-    def _block(self, element: Element) -> list[str]:
+    def _block(self, element: Any) -> list[str]:
         """Return the blocks of an element that is or has one."""
         tag = element.tag
         made = self._custom(element)
@@ -241,7 +239,7 @@ class _Converter:
             return [f"<details>{head}", *blocks, "</details>"]
         return blocks
 
-    def _list(self, element: Element) -> list[str]:
+    def _list(self, element: Any) -> list[str]:
         items: list[list[str]] = []
         line: list[_Piece] = []
         self._add_text(line, element.text)
@@ -270,7 +268,7 @@ class _Converter:
             number += 1
         return [_Items("\n".join(lines))] if lines else []
 
-    def _definitions(self, element: Element) -> list[str]:
+    def _definitions(self, element: Any) -> list[str]:
         lines: list[str] = []
         for child in element.iter("dt", "dd"):
             text = _joined(self.flow(child))
@@ -280,7 +278,7 @@ class _Converter:
                 lines.append(_indented(text, "- ", "  "))
         return ["\n".join(lines).strip("\n")] if lines else []
 
-    def _code(self, element: Element) -> list[str]:
+    def _code(self, element: Any) -> list[str]:
         text = _code_text(element)
         if self._cells:
             return [plain_text.code_span(line) for line in text.split("\n") if line.strip()]
@@ -288,7 +286,7 @@ class _Converter:
         found = _LANGUAGE.search(f"{element.get('class') or ''} {inner.get('class') or ''}")
         return [plain_text.fenced(text, found[1] if found else "")] if text.strip() else []
 
-    def _table(self, element: Element) -> list[str]:
+    def _table(self, element: Any) -> list[str]:
         rows = _rows(element)
         cells = [cell for row in rows for cell in row]
         if len(cells) < 2 or element.find(".//table") is not None:  # which only arranges a page
@@ -313,14 +311,14 @@ class _Converter:
             lines.insert(0, [""] * width)
         return [*captions, plain_text.table(lines)]
 
-    def _spans(self, cell: Element, name: str) -> int:
+    def _spans(self, cell: Any, name: str) -> int:
         given = str(cell.get(name) or "1")[:4]
         number = int(given) if given.isascii() and given.isdigit() else 1
         number = max(1, min(number, self._spanned))
         self._spanned -= number - 1
         return number
 
-    def _cell(self, cell: Element) -> str:
+    def _cell(self, cell: Any) -> str:
         self._cells += 1
         text = _joined(self.flow(cell))
         self._cells -= 1
@@ -329,9 +327,9 @@ class _Converter:
         )
 
 
-def _rows(table: Element) -> list[Element]:
+def _rows(table: Any) -> list[Any]:
     """Return the rows of a table; none if it has anything else."""
-    rows: list[Element] = []
+    rows: list[Any] = []
     for child in table:
         if child.tag in ("thead", "tbody", "tfoot"):
             rows += child
@@ -370,7 +368,7 @@ def _indented(text: str, first: str, rest: str) -> str:
     )
 
 
-def _marks_of(element: Element) -> list[tuple[str, str]]:
+def _marks_of(element: Any) -> list[tuple[str, str]]:
     """Return the marks around the text of an element."""
     tag = element.tag
     if tag in _MARKS:
@@ -385,7 +383,7 @@ def _marks_of(element: Element) -> list[tuple[str, str]]:
     return [mark for pattern, mark in _STYLES if pattern.search(lowered)]
 
 
-def _is_same(element: Element, target: str) -> bool:
+def _is_same(element: Any, target: str) -> bool:
     """Return whether the text of a link is its address, which is a link by itself."""
     text = "".join(element.itertext()).strip()
     return "://" in text and len(element) == 0 and target in (text, f"{text}/")
@@ -409,13 +407,13 @@ def link_target(address: str | None) -> str:
     return _ENTITY.sub(r"\\&", address)
 
 
-def _image(element: Element) -> str:
+def _image(element: Any) -> str:
     target = link_target(element.get("src"))
     alt = plain_text.escaped(element.get("alt") or "", is_line=True)
     return f"![{alt}]({target})" if target else alt
 
 
-def _code_text(element: Element, is_span: bool = False) -> str:
+def _code_text(element: Any, is_span: bool = False) -> str:
     """Return the text of code, of which ``br`` ends a line, and a block is one.
 
     In a span, the line ends of the HTML are blanks.
@@ -426,7 +424,7 @@ def _code_text(element: Element, is_span: bool = False) -> str:
         if text:
             parts.append(text.replace("\n", " ") if is_span else text)
 
-    def add(one: Element) -> None:
+    def add(one: Any) -> None:
         put(one.text)
         for child in one:
             is_line = child.tag in ("div", "p", "li")
@@ -596,3 +594,54 @@ def _in_link(piece: _Piece) -> list[_Piece]:
         written = text if text == ":" or not is_sign else f"\\{text}"
         made.append(_Piece(written, piece.marks, is_sign))
     return [one for one in made if one.text]
+
+
+def repaired_xml(text: str) -> Any:
+    """Return the elements of damaged XML that can be read; None if there are none."""
+    from lxml.etree import XMLParser, XMLSyntaxError, fromstring
+
+    def known(match: re.Match[str]) -> str:
+        from html import unescape
+
+        return match[0] if match[1] in ("amp", "lt", "gt", "quot", "apos") else unescape(match[0])
+
+    if text.rfind("<![CDATA[") > text.rfind("]]>"):
+        text += "]]>"
+    data = re.sub(r"&([A-Za-z]\w{1,31});", known, text).encode("utf-8", "replace")
+    parser = XMLParser(
+        recover=True,
+        resolve_entities=False,
+        no_network=True,
+        huge_tree=True,
+        remove_comments=True,
+        remove_pis=True,
+    )
+    try:
+        return fromstring(data, parser)
+    except (XMLSyntaxError, ValueError):
+        return None
+
+
+class Target(Protocol):
+    """What ``parse`` calls for the tags and texts of HTML."""
+
+    def start(self, tag: str, attributes: dict[str, str]) -> None:
+        """Begin an element."""
+
+    def end(self, tag: str) -> None:
+        """End an element."""
+
+    def data(self, data: str) -> None:
+        """Add text."""
+
+    def close(self) -> None:
+        """End the document."""
+
+
+def parse(html: str, target: Target) -> None:
+    """Parse HTML of any length, and call a target; elements without an end get one."""
+    from lxml.etree import HTMLParser
+
+    parser = HTMLParser(target=target, huge_tree=True)
+    parser.feed(html)
+    parser.close()

@@ -27,11 +27,6 @@ _WITHOUT_BRACKETS = re.compile(rb'(?:[^"\[\]{}]++|"[^"\\]*+(?:\\.[^"\\]*+)*+")*+
 _REST_OF_STRING = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+(")?+', re.DOTALL)
 
 
-def starts_with(head: bytes, sign: bytes) -> bool:
-    """Return whether a JSON text begins with a sign, after a byte order mark and blanks."""
-    return head.lstrip(_BLANKS).startswith(sign)
-
-
 def parse(data: bytes | str) -> Any:
     """Return the value of a JSON text.
 
@@ -174,7 +169,7 @@ def objects(
             yield entry
         else:
             yield (where, entry) if isinstance(entry, dict) else Unreadable(where, NO_OBJECT)
-    if not place and not number and not starts_with(source.head(name), b"["):
+    if not place and not number and not source.head(name).lstrip(_BLANKS).startswith(b"["):
         yield Unreadable(name, "no JSON array")
 
 

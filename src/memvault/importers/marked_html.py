@@ -6,6 +6,7 @@ A link and markdown are elements of their own, as text of the source is escaped.
 from __future__ import annotations
 
 from html import escape
+from typing import Any
 
 from memvault.importers import html_markdown, values
 
@@ -33,7 +34,7 @@ def markdown(made: str) -> str:
     return html_markdown.markdown(made, _custom)
 
 
-def _custom(element: html_markdown.Element) -> str | None:
+def _custom(element: Any) -> str | None:
     if element.tag == _LINK:
         shown = element.text or ""
         return values.id_link(element.get("ref"), shown, is_embed="embed" in element.attrib)

@@ -48,10 +48,9 @@ def claims(source: Source) -> Collection[str]:
 def _files(source: Source) -> list[str]:
     found = []
     for name in source.named(".json"):
-        head = source.head(name, 1 << 16)
+        head = source.head(name, 1 << 16).lstrip(b"\xef\xbb\xbf \t\r\n")
         has_blocks = b'"children"' in head and b'"string"' in head
-        is_array = json_source.starts_with(head, b"[")
-        if is_array and b'"title"' in head and (has_blocks or b'"edit-time"' in head):
+        if head[:1] == b"[" and b'"title"' in head and (has_blocks or b'"edit-time"' in head):
             found.append(name)
     return found
 

@@ -61,7 +61,9 @@ def _files(source: Source) -> list[str]:
     named = [name for name in names if _NAMED in posixpath.basename(name).lower()]
     for name in named or names[:_MAX_SNIFFED]:
         head = source.head(name, _SNIFFED)
-        if json_source.starts_with(head, b"{") and all(sign in head for sign in _SIGNS):
+        if head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{") and all(
+            sign in head for sign in _SIGNS
+        ):
             return [name]
     return []
 
