@@ -70,7 +70,7 @@ class _Scan:
         """How many lines the paragraph has that the next line may belong to."""
         self.is_sure = True
         self.is_open = False
-        """Whether only the whole text shows which signs are in code: by indentation, or backticks."""
+        """Whether only the whole text shows which signs are in code."""
         self.signs = _PLAIN_SIGNS if is_plain else _SIGNS
 
     def lines(self, lines: list[str]) -> list[str]:

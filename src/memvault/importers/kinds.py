@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from memvault.errors import MemvaultError, UsageError
 from memvault.importers import claims, records
-from memvault.importers.items import UNCLAIMED, Counted, ImportedNote, Item, Unreadable
+from memvault.importers.items import UNCLAIMED, Counted, ImportedNote, Item, Noted, Unreadable
 from memvault.importers.source import Source
 
 MAX_RESTARTS = 20
@@ -32,7 +32,7 @@ class SeenItems:
         """Return whether an item was not read before the last restart, and note it."""
         if isinstance(item, ImportedNote):
             identity = hash((item.key, item.path))
-        elif isinstance(item, Unreadable | Counted):
+        elif isinstance(item, Unreadable | Noted | Counted):
             identity = hash(item)
         else:
             identity = hash(item.path)
@@ -68,7 +68,7 @@ class Kind(NamedTuple):
         return frozenset(self._module.claims(source))
 
     def read(self, source: Source) -> Iterator[Item]:
-        """Yield the items of a source, then its unreadable parts and the files it does not claim.
+        """Yield the items of a source, its unreadable and noted parts, and its other files.
 
         If reading a file fails unexpectedly, the rest of this file is left out, and the others are
         read. A stranger's source is read in a process of its own (``reader_process``).
@@ -83,6 +83,7 @@ class Kind(NamedTuple):
         seen = SeenItems()
         while True:
             source.tally.clear()
+            source.noted.clear()
             try:
                 for item in self._module.read(source):
                     if seen.is_new(item):
@@ -98,6 +99,7 @@ class Kind(NamedTuple):
                     continue
             break
         yield from source.skipped
+        yield from source.noted
         for name in claims.missed(source, claimed):
             yield Unreadable(name, UNCLAIMED)
         yield from source.tally.items()

@@ -270,11 +270,9 @@ def episode(session: Session, tally: Tally) -> ImportedNote | None:
     files = list(dict.fromkeys(_relative(file, session.folder) for file in _changed(session)))
     context, reflection = _context(session), _reflection(session)
     outcomes = _outcomes(session, " ".join([*context, *reflection.split()]))
-    parts = (
-        [message(text, is_plain=True) for text in texts]
-        for texts in (context, _actions(session, files), outcomes)
-    )
-    body = episodes.body_of(*parts, message(reflection))
+    lists = (context, _actions(session, files), outcomes)
+    plain = [[message(line, is_plain=True) for line in lines] for lines in lists]
+    body = episodes.body_of(plain[0], plain[1], plain[2], message(reflection))
     title = _title(session)
     day = clock.local(session.started) if session.started else ""
     header = {

@@ -86,7 +86,7 @@ def _note(source: Source, name: str, document: Docx, dated: str) -> Iterator[Ite
     header = {
         "title": posixpath.basename(name)[: -len(_DOCX)],
         "tags": [tag for tag in map(values.tag, keywords) if tag],
-        "created": values.parsed_time(found.get("created")) or changed,
+        "created": values.parsed_time(found.get("created")),
         "modified": values.parsed_time(found.get("modified")) or changed,
         "author": found.get("creator", ""),
     }

@@ -1,0 +1,86 @@
+"""Imports keep dates, ids and texts of a vault and of its sources, and list what they change."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conftest import Run, succeeded, write
+
+_OLD = 1_600_000_000
+
+
+def imported(run: Run, source: Path, *more: str) -> dict[str, Any]:
+    """Import a source and return the result."""
+    result: dict[str, Any] = succeeded(run("import", str(source), "--yes", "--json", *more)).json
+    return result
+
+
+def shown(run: Run, name: str) -> dict[str, Any]:
+    """Return a memory as ``show`` does."""
+    result: dict[str, Any] = succeeded(run("show", name, "--json")).json
+    return result
+
+
+def test_import_lists_files_of_guessed_encoding(run: Run, folder: Path, tmp_path: Path) -> None:
+    """Each file that is not UTF-8 is listed with the encoding in which it was read."""
+    write(tmp_path / "n", "a.md", "Привет, мир".encode("cp1251"))
+    write(tmp_path / "n", "b.md", "Größe, naïve\n".encode() + b"\xe9\n")
+    write(tmp_path / "n", "c.md", "é\n")
+    assert imported(run, tmp_path / "n")["noted"] == [
+        {"what": "a.md", "reason": "read as windows-1251 (guessed)"},
+        {
+            "what": "b.md",
+            "reason": "not UTF-8 in 1 place, read as utf-8: \ufffd replaces the damaged characters",
+        },
+    ]
+    assert "naïve\n\ufffd" in (folder / "imported/notes/b.md").read_text("utf-8")
+
+
+def test_imported_note_keeps_the_date_in_its_name(run: Run, folder: Path, tmp_path: Path) -> None:
+    """The date in a name is when a note was created; the file's time is when it was modified."""
+    for name in ("2020-05-06.md", "b.md"):
+        os.utime(write(tmp_path / "n", name, "text\n"), (_OLD, _OLD))
+    imported(run, tmp_path / "n")
+    named, plain = (
+        (folder / f"imported/notes/{name}.md").read_text("utf-8") for name in ("2020-05-06", "b")
+    )
+    assert "created:" not in named + plain
+    assert "modified: 2020-09-13T" in plain
+    assert shown(run, "imported/notes/2020-05-06.md")["created"].startswith("2020-05-0")
+    assert shown(run, "imported/notes/b.md")["created"].startswith("2020-09-13")
+
+
+def test_import_renews_ids_that_the_vault_has(run: Run, folder: Path, tmp_path: Path) -> None:
+    """A note whose id another memory has gets a new id and is listed; the vault's note stays."""
+    write(folder, "own.md", "---\nid: same\n---\n\nown\n")
+    for name in ("a", "b", "c"):
+        mem_id = "same" if name == "a" else "twice"
+        write(tmp_path / "n", f"{name}.md", f"---\nid: {mem_id}\n---\n\n{name}\n")
+    assert imported(run, tmp_path / "n")["noted"] == [
+        {"what": "a.md", "reason": "gets a new id: own.md has the same"},
+        {"what": "c.md", "reason": "gets a new id: imported/notes/b.md has the same"},
+    ]
+    assert shown(run, "same")["filePath"] == "own.md"
+    assert shown(run, "twice")["filePath"] == "imported/notes/b.md"
+    ids = {shown(run, f"imported/notes/{name}.md")["memId"] for name in "abc"}
+    assert len(ids | {"same"}) == 4
+    again = run("import", str(tmp_path / "n"), "--yes", "--json").json
+    assert (again["new"], again["changed"], again.get("noted")) == (0, 0, None)
+
+
+@pytest.mark.parametrize(
+    "rest", ["\nplain rule first\n\n---\n\nafter\n", "- a\n---\nb\n", "# T\n---\nb\n"]
+)
+def test_text_between_rules_is_not_a_header(
+    run: Run, folder: Path, tmp_path: Path, rest: str
+) -> None:
+    """A note that begins with a rule keeps its text below the header that the import adds."""
+    write(tmp_path / "n", "a.md", f"---\n{rest}")
+    imported(run, tmp_path / "n")
+    text = (folder / "imported/notes/a.md").read_text("utf-8")
+    assert text.endswith(f"---\n\n---\n{rest}")
+    assert shown(run, "imported/notes/a.md")["content"].strip() == f"---\n{rest}".strip()
