@@ -137,9 +137,8 @@ class Docx:
                 self._footnotes[kind[0] + _value(note, "id")] = note, links
         for name in sorted(self._names):
             margin = _MARGIN.fullmatch(name)
-            if margin and any(
-                one.text for root in self._optional(name) for one in root.iter("{*}t")
-            ):
+            blocks = self._optional(name) if margin else ()
+            if margin and any(one.text for block in blocks for one in block.iter("{*}t")):
                 tally.omitted(f"page {margin[1]}")
         text = marked_html.markdown("".join(self._blocks(body)))
         notes = (f"[^{label}]: {marked_html.markdown(note)}" for label, note in self._notes.items())
