@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from conftest import Run, succeeded, write
+from import_sources import logseq as logseq_source
+from import_sources.evernote import exported, note
 
 _OLD = 1_600_000_000
 
@@ -84,3 +86,34 @@ def test_text_between_rules_is_not_a_header(
     text = (folder / "imported/notes/a.md").read_text("utf-8")
     assert text.endswith(f"---\n\n---\n{rest}")
     assert shown(run, "imported/notes/a.md")["content"].strip() == f"---\n{rest}".strip()
+
+
+def test_folder_of_exports_lists_a_command_for_each(run: Run, folder: Path, tmp_path: Path) -> None:
+    """Exports of several programs in one folder are imported one by one; the message says how."""
+    logseq_source.make(tmp_path / "n")
+    (made,) = (tmp_path / "n").iterdir()
+    write(tmp_path / "n", "plain.md", "text\n")
+    ran = run("import", str(tmp_path / "n"), "--yes")
+    assert ran.code == 2
+    assert f"`memvault import {made}` imports them" in ran.err
+    write(tmp_path / "n", "a.enex", exported(note("A", "<div>a</div>")))
+    (tmp_path / "n/roam.json").write_text(
+        '[{"title": "T", "children": [{"string": "s", "uid": "u"}]}]'
+    )
+    ran = run("import", str(tmp_path / "n"), "--yes")
+    assert ran.code == 2
+    for name in (made.name, "a.enex", "roam.json"):
+        assert f"`memvault import {tmp_path / 'n' / name}`" in ran.err
+    succeeded(run("import", str(tmp_path / "n"), "--from", "folder", "--yes"))
+
+
+def test_one_export_among_attachments_is_not_a_folder_of_exports(
+    run: Run, folder: Path, tmp_path: Path
+) -> None:
+    """Notes with a folder of attachments, of which one is an export, can be imported as notes."""
+    for number in range(3):
+        write(tmp_path / "n", f"files/{number}.png", b"png")
+        write(tmp_path / "n", f"{number}.md", "text\n")
+    write(tmp_path / "n", "files/a.enex", exported(note("A", "<div>a</div>")))
+    ran = run("import", str(tmp_path / "n"), "--yes")
+    assert "covers only 1 of 4 notes" in ran.err

@@ -92,6 +92,14 @@ def test_signs_in_notes_of_evernote_stay_text(run: Run, folder: Path, tmp_path: 
     )
 
 
+def test_indentation_of_evernote_is_kept(run: Run, folder: Path, tmp_path: Path) -> None:
+    """Hard blanks before a line indent it; blanks within it are one, and a task is a task."""
+    lines = "<div>a&nbsp; b</div><div>&nbsp;&nbsp;&nbsp;&nbsp;# four</div>"
+    done = '<div>&nbsp;&nbsp;<en-todo checked="true"/>done</div>'
+    got = enex(run, folder, tmp_path, exported(note("N", lines + done)))
+    assert got.text("N.md").endswith("a b\n\n\xa0\xa0\xa0\xa0\\# four\n\n- [x] done\n")
+
+
 BEFORE, AFTER = note("Before", "<div>marigold</div>"), note("After", "<div>dahlia</div>")
 
 

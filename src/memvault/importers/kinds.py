@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing, suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,6 +16,8 @@ from memvault.importers.source import Source
 MAX_RESTARTS = 20
 """The maximum number of files of a source that may fail; after that, the remaining files are left
 out."""
+_MAX_PARTS = 50
+"""Maximum number of folders, and of files, of a folder that are recognised by themselves."""
 REST = "its rest cannot be read"
 FOLDER = "folder"
 NO, POSSIBLE, LIKELY, SURE, OWN = range(5)
@@ -361,11 +364,12 @@ def in_sentence(kind: Kind) -> str:
     return f"{article.lower()} {rest}" if article in ("A", "The", "Another") else kind.title
 
 
-def import_command(path: Path, kind: Kind) -> str:
-    """Return the command that imports a source as a kind, for people."""
+def import_command(path: Path, kind: Kind | None = None) -> str:
+    """Return the command that imports a source, for people; as a kind if it is given."""
     import shlex
 
-    return f"`memvault import {shlex.quote(str(path))} --from {kind.name}`"
+    option = f" --from {kind.name}" if kind is not None else ""
+    return f"`memvault import {shlex.quote(str(path))}{option}`"
 
 
 def recognition(source: Source) -> Recognition:
@@ -378,9 +382,43 @@ def recognition(source: Source) -> Recognition:
     """
     kind = recognised(source)
     claimed = kind.claims(source)
-    if kind.name == FOLDER or find(FOLDER).recognise(source) == NO:
-        return Recognition(kind, len(claimed), len(claimed))
-    return Recognition(kind, *claims.coverage(source, claimed))
+    if kind.name == FOLDER:
+        _require_one_export(source, 1)
+    elif find(FOLDER).recognise(source) != NO:
+        found = Recognition(kind, *claims.coverage(source, claimed))
+        if found.is_partial:
+            _require_one_export(source, 2)
+        return found
+    return Recognition(kind, len(claimed), len(claimed))
+
+
+def _require_one_export(source: Source, least: int) -> None:
+    """Raise ``UsageError`` if at least some parts of a folder are exports; a folder must be one.
+
+    A part is a folder or file directly in it, most of which a special kind is sure of.
+    """
+    from memvault.importers.archives import open_source
+
+    if not source.path.is_dir():
+        return
+    parts: list[Path] = []
+    folders = {name.partition("/")[0] for name in source.visible if "/" in name}
+    names = {name for name in source.visible if "/" not in name and not claims.is_text(name)}
+    for name in sorted(folders)[:_MAX_PARTS] + sorted(names)[:_MAX_PARTS]:
+        with suppress(MemvaultError), closing(open_source(str(source.path / name))) as part:
+            sureness = {kind: kind.recognise(part) for kind in KINDS}
+            sure = [kind for kind, found in sureness.items() if found == SURE]
+            if len(sure) == 1 and 2 * len(sure[0].claims(part)) >= len(part.names):
+                parts.append(source.path / name)
+    if len(parts) >= least and (least > 1 or any(part.is_dir() for part in parts)):
+        commands = [import_command(part) for part in parts]
+        listed = f"{', '.join(commands[:-1])} and {commands[-1]}" if commands[1:] else commands[0]
+        everything = import_command(source.path, find(FOLDER))
+        raise UsageError(
+            f"{source.path} contains exports of other programs",
+            f"{listed} import{'' if commands[1:] else 's'} them; "
+            f"{everything} imports all as a folder of markdown",
+        )
 
 
 def recognised(source: Source) -> Kind:
@@ -398,6 +436,7 @@ def recognised(source: Source) -> Kind:
     if best == NO:
         raise UsageError(f"{source.path} is of no kind that can be imported", _LIST_HINT)
     if len(fitting) > 1:
+        _require_one_export(source, 2)
         names = " or ".join(kind.name for kind in fitting)
         commands = " and ".join(import_command(source.path, kind) for kind in fitting)
         raise UsageError(f"{source.path} may be {names}", f"{commands} each import a part")
