@@ -18,6 +18,8 @@ MAX_RESTARTS = 20
 out."""
 _MAX_PARTS = 50
 """Maximum number of folders, and of files, of a folder that are recognised by themselves."""
+_MIN_FILES = 3
+"""Minimum number of files of a folder that is recognised in another one."""
 REST = "its rest cannot be read"
 FOLDER = "folder"
 NO, POSSIBLE, LIKELY, SURE, OWN = range(5)
@@ -383,42 +385,48 @@ def recognition(source: Source) -> Recognition:
     kind = recognised(source)
     claimed = kind.claims(source)
     if kind.name == FOLDER:
-        _require_one_export(source, 1)
+        parts = _exports_in(source)
+        if any(part.is_dir() for part in parts):
+            raise _several(source, parts)
     elif find(FOLDER).recognise(source) != NO:
         found = Recognition(kind, *claims.coverage(source, claimed))
-        if found.is_partial:
-            _require_one_export(source, 2)
+        if found.is_partial and len(parts := _exports_in(source)) > 1:
+            raise _several(source, parts)
         return found
     return Recognition(kind, len(claimed), len(claimed))
 
 
-def _require_one_export(source: Source, least: int) -> None:
-    """Raise ``UsageError`` if at least some parts of a folder are exports; a folder must be one.
+def _exports_in(source: Source) -> list[Path]:
+    """Return the folders and files directly in a folder that each are one program's export.
 
-    A part is a folder or file directly in it, most of which a special kind is sure of.
+    Of a folder the program must have written most files, and several.
     """
     from memvault.importers.archives import open_source
 
     if not source.path.is_dir():
-        return
+        return []
     parts: list[Path] = []
     folders = {name.partition("/")[0] for name in source.visible if "/" in name}
     names = {name for name in source.visible if "/" not in name and not claims.is_text(name)}
     for name in sorted(folders)[:_MAX_PARTS] + sorted(names)[:_MAX_PARTS]:
         with suppress(MemvaultError), closing(open_source(str(source.path / name))) as part:
-            sureness = {kind: kind.recognise(part) for kind in KINDS}
-            sure = [kind for kind, found in sureness.items() if found == SURE]
-            if len(sure) == 1 and 2 * len(sure[0].claims(part)) >= len(part.names):
+            sure = [kind for kind in KINDS if kind.recognise(part) == SURE]
+            claimed = len(sure[0].claims(part)) if len(sure) == 1 else 0
+            if claimed >= (_MIN_FILES if name in folders else 1) and claimed * 2 >= len(part.names):
                 parts.append(source.path / name)
-    if len(parts) >= least and (least > 1 or any(part.is_dir() for part in parts)):
-        commands = [import_command(part) for part in parts]
-        listed = f"{', '.join(commands[:-1])} and {commands[-1]}" if commands[1:] else commands[0]
-        everything = import_command(source.path, find(FOLDER))
-        raise UsageError(
-            f"{source.path} contains exports of other programs",
-            f"{listed} import{'' if commands[1:] else 's'} them; "
-            f"{everything} imports all as a folder of markdown",
-        )
+    return parts
+
+
+def _several(source: Source, parts: list[Path]) -> UsageError:
+    """Return the error for a folder with exports of other programs."""
+    commands = [import_command(part) for part in parts]
+    listed = " and ".join(filter(None, (", ".join(commands[:-1]), commands[-1])))
+    everything = import_command(source.path, find(FOLDER))
+    return UsageError(
+        f"{source.path} contains exports of other programs",
+        f"{listed} {'import' if commands[1:] else 'imports'} them; "
+        f"{everything} imports all as a folder of markdown",
+    )
 
 
 def recognised(source: Source) -> Kind:
@@ -436,7 +444,9 @@ def recognised(source: Source) -> Kind:
     if best == NO:
         raise UsageError(f"{source.path} is of no kind that can be imported", _LIST_HINT)
     if len(fitting) > 1:
-        _require_one_export(source, 2)
+        parts = _exports_in(source)
+        if len(parts) > len(fitting) or any(part.is_dir() for part in parts):
+            raise _several(source, parts)
         names = " or ".join(kind.name for kind in fitting)
         commands = " and ".join(import_command(source.path, kind) for kind in fitting)
         raise UsageError(f"{source.path} may be {names}", f"{commands} each import a part")
