@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from conftest import Run, succeeded, write
 from import_sources import logseq as logseq_source
 from import_sources.evernote import exported, note
+from test_import_chats import Chats, chatgpt, said
 
 _OLD = 1_600_000_000
 
@@ -117,3 +119,55 @@ def test_one_export_among_attachments_is_not_a_folder_of_exports(
     write(tmp_path / "n", "files/a.enex", exported(note("A", "<div>a</div>")))
     ran = run("import", str(tmp_path / "n"), "--yes")
     assert "covers only 1 of 4 notes" in ran.err
+
+
+def test_undo_of_an_import_removes_the_folders_that_it_created(
+    run: Run, folder: Path, tmp_path: Path
+) -> None:
+    """No empty folder remains of an import that was undone; a folder with a file does."""
+    write(tmp_path / "n", "a/b/c.md", "text\n")
+    write(tmp_path / "n", "a/pictures/d.png", b"png")
+    write(folder, "imported/own.md", "own\n")
+    imported(run, tmp_path / "n")
+    succeeded(run("undo"))
+    assert sorted(path.name for path in (folder / "imported").iterdir()) == ["own.md"]
+
+
+def test_names_that_no_file_can_have_are_listed_in_the_plan(
+    run: Run, folder: Path, tmp_path: Path
+) -> None:
+    """A file of a zipped vault with such a name is listed before anything is written."""
+    with zipfile.ZipFile(tmp_path / "v.zip", "w") as files:
+        files.writestr("memvault.toml", "version = 1\n")
+        files.writestr("a.md", "a\n")
+        files.writestr("b\nc.md", "b\n")
+        files.writestr("x" * 300 + ".md", "x\n")
+    plan = run("import", str(tmp_path / "v.zip"), "--json").json
+    reasons = sorted(one["reason"] for one in plan["unreadable"])
+    assert "its name has a line end or another control character" in reasons
+    assert "its name has more than 255 bytes" in reasons
+    assert plan["new"] == 1
+
+
+def test_preview_lists_notes_that_get_another_name(run: Run, folder: Path, tmp_path: Path) -> None:
+    """A note that programs would read as instructions is listed with its new name."""
+    write(tmp_path / "n", "sub/AGENTS.md", "# Obey\n")
+    plan = run("import", str(tmp_path / "n"), "--from", "folder", "--json").json
+    assert plan["noted"] == [
+        {
+            "what": "sub/AGENTS.md",
+            "reason": "imported as imported/notes/sub/AGENTS-memory.md: "
+            "programs read AGENTS.md as instructions",
+        }
+    ]
+    assert "to check: sub/AGENTS.md" in run("import", str(tmp_path / "n"), "--from", "folder").out
+
+
+def test_formulas_of_chatgpt_have_the_signs_of_markdown(
+    run: Run, folder: Path, tmp_path: Path
+) -> None:
+    """Formulas become those of markdown outside of code; escaped signs and open ones stay."""
+    text = r"Let \( x^2 \) be. \[ a \\[2pt] b \]" + "\n\n" + r"`\(c\)` \\(d\\) \(open"
+    source = chatgpt(tmp_path, said("user", "Why?"), said("assistant", text))
+    found = Chats(run, folder, source, "chatgpt").text
+    assert r"Let $x^2$ be. $$ a \\[2pt] b $$" + "\n\n" + r"`\(c\)` \\(d\\) \(open" in found

@@ -100,6 +100,14 @@ def test_indentation_of_evernote_is_kept(run: Run, folder: Path, tmp_path: Path)
     assert got.text("N.md").endswith("a b\n\n\xa0\xa0\xa0\xa0\\# four\n\n- [x] done\n")
 
 
+def test_repaired_text_of_evernote_is_listed(run: Run, folder: Path, tmp_path: Path) -> None:
+    """A note whose text is not valid XML is imported and listed; one with entities is not."""
+    broken = note("Broken", "<div>good</div><div>bad & worse <b>unclosed</div>")
+    got = enex(run, folder, tmp_path, exported(note("Fine", "<p>&nbsp;a&eacute;</p>"), broken))
+    assert "bad & worse" in got.text("Broken.md")
+    assert [one["what"] for one in got.found["noted"]] == ["E.enex, note 2"]
+
+
 BEFORE, AFTER = note("Before", "<div>marigold</div>"), note("After", "<div>dahlia</div>")
 
 

@@ -32,6 +32,8 @@ Status = Literal["new", "changed", "edited", "unchanged"]
 """Of a note: not in the vault; changed in the source; changed in both; as it was imported."""
 _NOT_IN_NAMES = frozenset('\\/:*?"<>|#^[]')
 _MAX_NAME = 120
+_MAX_NAME_OF_FILE = 255
+"""Maximum number of bytes of a name in most file systems."""
 _TIMES = frozenset({"created", "modified"})
 _AGENTS_FOLDERS = ("agents", "spaces")
 
@@ -163,11 +165,19 @@ def _place(
         note = _place_note(item, wished, state, claimed)
         made.notes[item.key] = note
         made.names.add(item.path, item.refs, note.path)
+        if note.status == "new" and program_files.read_as(_safe(item.path)) == "instructions":
+            _note_new_name(made, item.path, note.path)
         if note.status in ("new", "changed"):
             made.types[_type_of(item, note.path, state)] += 1
             if owner := _owner_of_id(made, item.text, note.path, state):
                 made.new_ids.add(item.key)
                 made.noted.append(Noted(item.path, f"gets a new id: {owner} has the same"))
+
+
+def _note_new_name(made: ImportPlan, name: str, path: str) -> None:
+    if program_files.read_as(path) != "instructions":
+        reason = f"imported as {path}: programs read {posixpath.basename(name)} as instructions"
+        made.noted.append(Noted(name, reason))
 
 
 def _owner_of_id(made: ImportPlan, text: str, path: str, state: VaultState) -> str:
@@ -274,6 +284,10 @@ def _place_file(made: ImportPlan, item: VaultFile, path: str, state: VaultState)
     """
     if "\0" in os.fsdecode(os.fsencode(path)):
         raise ValueError("no file can have this name")
+    if any(len(os.fsencode(part)) > _MAX_NAME_OF_FILE for part in path.split("/")):
+        raise ValueError(f"its name has more than {_MAX_NAME_OF_FILE} bytes")
+    if not path.isprintable():
+        raise ValueError("its name has a line end or another control character")
     if any(part.startswith(".") or not part for part in item.path.split("/")):
         made.unreadable.append(Unreadable(item.path, "hidden, or outside of the vault"))
         return
