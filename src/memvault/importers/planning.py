@@ -35,6 +35,8 @@ _MAX_NAME = 120
 _MAX_NAME_OF_FILE = 255
 """Maximum number of bytes of a name in most file systems."""
 _TIMES = frozenset({"created", "modified"})
+_OTHER_NAME = "-memory"
+"""Follows the name of a note that programs would read as instructions."""
 _AGENTS_FOLDERS = ("agents", "spaces")
 
 
@@ -165,7 +167,7 @@ def _place(
         note = _place_note(item, wished, state, claimed)
         made.notes[item.key] = note
         made.names.add(item.path, item.refs, note.path)
-        if note.status == "new" and program_files.read_as(_safe(item.path)) == "instructions":
+        if note.status == "new" and _OTHER_NAME in note.path:
             _note_new_name(made, item.path, note.path)
         if note.status in ("new", "changed"):
             made.types[_type_of(item, note.path, state)] += 1
@@ -175,7 +177,7 @@ def _place(
 
 
 def _note_new_name(made: ImportPlan, name: str, path: str) -> None:
-    if program_files.read_as(path) != "instructions":
+    if program_files.read_as(_safe(name)) == "instructions" != program_files.read_as(path):
         reason = f"imported as {path}: programs read {posixpath.basename(name)} as instructions"
         made.noted.append(Noted(name, reason))
 
@@ -209,7 +211,7 @@ def _wished(
         return state.imported[item.key].path
     if not included.instructions and program_files.read_as(path) == "instructions":
         stem, suffix = posixpath.splitext(path)
-        return f"{stem}-memory{suffix}"
+        return f"{stem}{_OTHER_NAME}{suffix}"
     return path
 
 

@@ -208,15 +208,22 @@ class Document(NamedTuple):
         return ours != self.parts.header or has_conflict_markers(self.decoded.text)
 
 
+_ID_LINE = lazy_pattern(
+    r"^[\"']?id[\"']?[ \t]*:(?:[ \t]+([a-z][a-z0-9]*+-[a-z0-9-]*+)[ \t]*$)?", re.MULTILINE
+)
+"""Matches the line of an id in a header, with the id if it is in the plain form."""
+
+
 def given_id(text: str) -> str:
     """Return the id that a text has in its header; empty if it has none that is valid."""
-    parts = split_front_matter(text)
-    if "id:" not in parts.header:  # a fast test for most texts
+    end = text.find("\n---", 3) if text.startswith("---") else -1
+    if end < 0 or (line := _ID_LINE.search(text, 3, end)) is None:  # as most have none
         return ""
-    try:
-        mem_id = read_header(parts.header).values.get("id")
-    except ValueError:
-        return ""
+    if (mem_id := line[1]) is None:  # not in the plain form
+        try:
+            mem_id = read_header(split_front_matter(text).header).values.get("id")
+        except ValueError:
+            return ""
     return mem_id if isinstance(mem_id, str) and paths.is_mem_id(mem_id) else ""
 
 
