@@ -41,6 +41,10 @@ NOTES = {
         "El niño comió",
         "il va à Rome",
         "50 °C",
+        "# Café\nnaïve résumé €",
+        "Pokémon naïve “résumé”",
+        "mãe",
+        "goût",
     ],
     "cp1250": ["Žižkov", "Zażółć gęślą jaźń", "Příliš žluťoučký kůň"],
     "cp1253": ["Καλημέρα κόσμε"],
@@ -62,6 +66,25 @@ def test_encoding_is_detected(encoding: str, text: str) -> None:
         f"Some English first.\n\n{text}\n" * 40,
     ):
         assert document.decode(body.encode(encoding)).text == body
+
+
+DAMAGED = [
+    ("Café in Zürich, “quoted” 日本\n".encode() * 5 + b"\xe9 x\n", "\ufffd x\n"),
+    ("Привет, мир".encode()[:-1], "ми\ufffd"),
+    ("日本語のメモ".encode()[:-1], "メ\ufffd"),
+    ("Café ".encode() + b"\xe9", "Café \ufffd"),
+    ("é \ufffd naïve ".encode() + b"\xff.", "é \ufffd naïve \ufffd."),
+]
+
+
+@pytest.mark.promise("R98")
+@pytest.mark.parametrize(("data", "end"), DAMAGED)
+def test_damaged_utf8_is_still_utf8(folder: Path, run: Run, data: bytes, end: str) -> None:
+    """A wrong byte or a cut character costs itself only, and an edit keeps it as it is."""
+    assert document.decode(data).text.endswith(end)
+    file = write(folder, "n.md", data)
+    succeeded(run("tag", "add", "n.md", "b"))
+    assert data in file.read_bytes()
 
 
 @pytest.mark.promise("R98")

@@ -191,7 +191,7 @@ def test_a_session_becomes_an_episode_that_is_updated_as_it_grows(
     assert "- Changed src/pay.py\n" in text
     assert "- Ran pytest -q tests/test_pay.py (2 times), which failed at least once" in text
     assert "a retry has no idempotency key" in text
-    assert text.endswith("## Reflection\n\nDone\n\nEach order has a key now.\n")
+    assert text.endswith("## Reflection\n\n#### Done\n\nEach order has a key now.\n")
     assert secret not in text
     assert "[masked: " in text
     assert "sub-agent" not in text

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from markdown_it import MarkdownIt
 
 from conftest import Run, succeeded, write
 from memvault.importers.archives import open_source
@@ -424,11 +425,50 @@ def test_message_never_changes_what_follows(lines: list[str], is_plain: bool) ->
     assert [match[1] for match in markdown.tags(body)][-1:] == ["shown"]
 
 
+_TAGS = "<script>|</script>|<style>|<pre>|<textarea>|<!-- a -->|<?x|<!DOCTYPE x>|<img src=x>|<b>"
+_BEFORE = (
+    "",
+    "b ",
+    "C:\\",
+    "a\\\\",
+    "`x` ",
+    "> ",
+    "- C:\\",
+    "a\n    b\\",
+    "a ` b\nc `",
+    "- a\n    - ",
+)
+
+
+@pytest.mark.parametrize("tag", _TAGS.split("|"))
+@pytest.mark.parametrize("before", _BEFORE)
+def test_typed_message_has_no_html(tag: str, before: str) -> None:
+    """HTML that a person typed is text, also after backslashes, which are shown as they are."""
+    given_text = f"{before}{tag} x"
+    tokens = [
+        inner
+        for token in MarkdownIt("commonmark").parse(message(given_text, is_plain=True))
+        for inner in (token, *(token.children or ()))
+    ]
+    assert not [token for token in tokens if token.type.startswith("html")]
+    shown = "".join(token.content for token in tokens if token.type in ("text", "code_inline"))
+    last_line = f"{before}{tag} x".rpartition("\n")[2].strip(">- ")
+    blanks_and_code = str.maketrans("", "", " `")
+    assert shown.translate(blanks_and_code).endswith(last_line.translate(blanks_and_code))
+
+
+@pytest.mark.parametrize("sign", ["<!-- a", "<script>", "[[a]]"])
+def test_message_escapes_signs_behind_escaped_backslashes(sign: str) -> None:
+    """A sign has a meaning behind two backslashes, and none behind one: it is escaped once."""
+    assert message(f"\\\\{sign}") == f"\\\\\\{sign}"
+    assert message(f"\\{sign}") == f"\\{sign}"
+
+
 def test_message_escapes_signs_in_indented_text_but_not_in_code() -> None:
     """A line that continues a paragraph or a list is text; one after a blank line is code."""
     given_text = "My code:\n    #include <x>\n\n    #define y\n\n- a\n    - #b [[c]] \\#d"
     assert message(given_text, is_plain=True) == (
-        "My code:\n    \\#include <x>\n\n    #define y\n\n- a\n    - \\#b \\[[c]] \\#d"
+        "My code:\n    \\#include \\<x>\n\n    #define y\n\n- a\n    - \\#b \\[[c]] \\#d"
     )
 
 

@@ -92,6 +92,22 @@ def test_signs_in_notes_of_evernote_stay_text(run: Run, folder: Path, tmp_path: 
     )
 
 
+def test_indentation_of_evernote_is_kept(run: Run, folder: Path, tmp_path: Path) -> None:
+    """Hard blanks before a line indent it; blanks within it are one, and a task is a task."""
+    lines = "<div>a&nbsp; b</div><div>&nbsp;&nbsp;&nbsp;&nbsp;# four</div>"
+    done = '<div>&nbsp;&nbsp;<en-todo checked="true"/>done</div>'
+    got = enex(run, folder, tmp_path, exported(note("N", lines + done)))
+    assert got.text("N.md").endswith("a b\n\n\xa0\xa0\xa0\xa0\\# four\n\n- [x] done\n")
+
+
+def test_repaired_text_of_evernote_is_listed(run: Run, folder: Path, tmp_path: Path) -> None:
+    """A note whose text is not valid XML is imported and listed; one with entities is not."""
+    broken = note("Broken", "<div>good</div><div>bad & worse <b>unclosed</div>")
+    got = enex(run, folder, tmp_path, exported(note("Fine", "<p>&nbsp;a&eacute;</p>"), broken))
+    assert "bad & worse" in got.text("Broken.md")
+    assert [one["what"] for one in got.found["noted"]] == ["E.enex, note 2"]
+
+
 BEFORE, AFTER = note("Before", "<div>marigold</div>"), note("After", "<div>dahlia</div>")
 
 

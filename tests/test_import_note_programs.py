@@ -204,6 +204,26 @@ def test_word_documents_become_markdown(run: Run, folder: Path, tmp_path: Path) 
     assert counted(got, "notConverted") == {"deleted text": 1, "embedded object": 1}
 
 
+def test_word_lists_of_styles_and_titles_are_used(run: Run, folder: Path, tmp_path: Path) -> None:
+    """A list may be that of a paragraph's style; the title is the document's own."""
+    no_list = '<w:numPr><w:numId w:val="0"/></w:numPr>'
+    steps = (("One", "Schritt"), ("a", "Unter"), ("b", "Punkt2"), ("Two", "Schritt"))
+    body_of_lists = (
+        *(word_source.styled(text, style) for text, style in steps),
+        word_source.styled("Text", "Schritt", no_list),
+        word_source.styled("Three", "Zahl"),
+    )
+    made = word_source.document("".join(body_of_lists), "Boats & oars".replace("&", "&amp;"), "Top")
+    write(tmp_path, "x.docx", made)
+    got = Imported(run, folder, tmp_path / "x.docx", "word")
+    assert body(got.text("x.md")) == "1. One\n   - a\n   - b\n2. Two\n\nText\n\n1. Three\n"
+    assert 'title: "Boats & oars"' in got.text("x.md")
+    assert counted(got, "notConverted") == {
+        "page header": 1,
+        'document property "subject"': 1,
+    }
+
+
 def test_hostile_word_documents_cost_only_themselves(
     run: Run, folder: Path, tmp_path: Path
 ) -> None:

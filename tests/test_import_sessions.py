@@ -10,6 +10,7 @@ import pytest
 
 from conftest import Run, succeeded, write
 from memvault.importers.sessions import Session
+from memvault.vault import markdown
 
 _FIRST = "10000000-0000-4000-8000-000000000000"
 
@@ -77,6 +78,28 @@ def test_each_sentence_of_an_episode_is_there_once(run: Run, folder: Path, tmp_p
     )
     shown = succeeded(run("episode", "recall", "decimals for prices", "--json")).json["episodes"][0]
     assert "decision, We decided to round prices to cents." in shown["summary"]
+
+
+def test_signs_in_prompts_commands_and_answers_have_no_meaning(
+    run: Run, folder: Path, tmp_path: Path
+) -> None:
+    """No tag, link, comment or open fence of a session changes its episode or the vault."""
+    source = record(
+        tmp_path,
+        "a",
+        line("user", 0, "Look <!-- c --> at [[x]] and #tag `<pre>` ```"),
+        line(
+            "assistant",
+            1,
+            [{"type": "tool_use", "id": "t", "name": "Bash", "input": {"command": "[[ -f a ]]"}}],
+        ),
+        line("assistant", 2, text("We decided on #one here <!-- open\n\n# Two\n\n```\n#code")),
+    )
+    body = Episodes(run, folder, source.parent).body
+    assert "Asked: Look \\<!-- c --> at \\[[x]] and \\#tag `<pre>` ```" in body
+    assert "Ran \\[[ -f a ]]" in body
+    assert body.endswith("We decided on \\#one here \\<!-- open\n\n### Two\n\n```\n#code\n```")
+    assert not list(markdown.tags(body))
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ from memvault.importers import kinds, reader_process  # noqa: E402
 from memvault.importers.applying import rendered  # noqa: E402
 from memvault.importers.archives import open_source  # noqa: E402
 from memvault.importers.database import MAGIC  # noqa: E402
-from memvault.importers.items import Counted, ImportedNote, Item, Unreadable  # noqa: E402
+from memvault.importers.items import Counted, ImportedNote, Item, Noted, Unreadable  # noqa: E402
 from memvault.importers.planning import plan  # noqa: E402
 from memvault.importers.source import Source  # noqa: E402
 from memvault.importers.state import VaultState  # noqa: E402
@@ -240,7 +240,7 @@ def _check_written(kind: str, form: _Form, files: dict[str, bytes], items: list[
 
 def _check_item(item: Item) -> None:
     assert all(isinstance(part, str) for part in item[: 3 if isinstance(item, ImportedNote) else 1])
-    if isinstance(item, Unreadable):
+    if isinstance(item, Unreadable | Noted):
         assert item.reason
         assert isinstance(item.reason, str)
     elif isinstance(item, ImportedNote):

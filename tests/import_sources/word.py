@@ -20,7 +20,13 @@ _SPACES = (
 _STYLES = f"""<w:styles {_SPACES}>
 <w:style w:styleId="berschrift1"><w:name w:val="heading 1"/></w:style>
 <w:style w:styleId="Eigene"><w:name w:val="Mine"/><w:basedOn w:val="berschrift1"/></w:style>
-<w:style w:styleId="Zitat"><w:name w:val="Quote"/></w:style></w:styles>"""
+<w:style w:styleId="Zitat"><w:name w:val="Quote"/></w:style>
+<w:style w:styleId="Schritt"><w:name w:val="Step"/>
+<w:pPr><w:numPr><w:numId w:val="3"/></w:numPr></w:pPr></w:style>
+<w:style w:styleId="Unter"><w:name w:val="Step below"/><w:basedOn w:val="Schritt"/>
+<w:pPr><w:numPr><w:ilvl w:val="1"/></w:numPr></w:pPr></w:style>
+<w:style w:styleId="Punkt2"><w:name w:val="List Bullet 2"/></w:style>
+<w:style w:styleId="Zahl"><w:name w:val="List Number"/></w:style></w:styles>"""
 _NUMBERS = f"""<w:numbering {_SPACES}>
 <w:abstractNum w:abstractNumId="0"><w:lvl w:ilvl="0"><w:numFmt w:val="decimal"/></w:lvl>
 <w:lvl w:ilvl="1"><w:numFmt w:val="bullet"/></w:lvl></w:abstractNum>
@@ -64,8 +70,13 @@ def _row(*texts: str) -> str:
     return f"<w:tr>{cells}</w:tr>"
 
 
-def document(body: str) -> bytes:
-    """Return a document with a body."""
+def styled(text: str, style: str, properties: str = "") -> str:
+    """Return a paragraph with a style."""
+    return paragraph(run(text), f'<w:pStyle w:val="{style}"/>{properties}')
+
+
+def document(body: str, title: str = "", header: str = "") -> bytes:
+    """Return a document with a body, the property title, and a header on each page."""
     made = io.BytesIO()
     with zipfile.ZipFile(made, "w") as files:
         files.writestr("[Content_Types].xml", "<Types/>")
@@ -77,7 +88,14 @@ def document(body: str) -> bytes:
         files.writestr("word/_rels/document.xml.rels", _LINKS)
         files.writestr("word/footnotes.xml", _NOTES)
         files.writestr("word/media/image1.png", PICTURE)
-        files.writestr("docProps/core.xml", _PROPERTIES)
+        properties = f"<dc:title>{title}</dc:title><dc:subject>Sea</dc:subject><dc:creator>"
+        files.writestr(
+            "docProps/core.xml",
+            _PROPERTIES.replace("<dc:creator>", properties) if title else _PROPERTIES,
+        )
+        if header:
+            text = f"<w:hdr {_SPACES}>{paragraph(run(header))}</w:hdr>"
+            files.writestr("word/header1.xml", text)
     return made.getvalue()
 
 

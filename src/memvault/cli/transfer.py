@@ -39,6 +39,7 @@ _IMPORT_VIEW = """
        left out: {leftOutLines:each}
        to change: {toChange:each}
        changed here and there, and kept as it is here: {editedHere:each}
+       to check: {notedLines:each}
        not read: {otherNames}
        not read: {problems:each}
     {next}
@@ -66,10 +67,8 @@ def _for_people(found: Mapping[str, Any]) -> dict[str, Any]:
         "toChange": shortened(found.get("changedPaths", ())),
         "otherNames": _other_files(found),
         "editedHere": shortened(found.get("edited", ())),
-        "problems": shortened(
-            ": ".join(filter(None, (one["what"], one["reason"])))
-            for one in found.get("unreadable", ())
-        ),
+        "notedLines": _reasons(found.get("noted", ())),
+        "problems": _reasons(found.get("unreadable", ())),
     }
     for key in ("new", "changed", "unchanged", "attachments"):
         shown[key] = found[key] or None
@@ -91,6 +90,11 @@ def _other_files(found: Mapping[str, Any]) -> str:
         return line
     command = table.import_command(Path(found["source"]), table.find(table.FOLDER))
     return f"{line}; {command} imports markdown files"
+
+
+def _reasons(entries: Sequence[Mapping[str, str]]) -> list[str]:
+    """Return a line for each part of a source with a reason, the first ones only."""
+    return shortened(": ".join(filter(None, (one["what"], one["reason"]))) for one in entries)
 
 
 def _counts(entries: Sequence[Mapping[str, Any]]) -> str:
@@ -394,6 +398,7 @@ def _result(
         "rootFiles": made.root_files,
         "leftOut": [one._asdict() for one in made.left_out],
         "otherFiles": made.other_files,
+        "noted": [one._asdict() for one in made.noted],
     }
     result |= {key: found for key, found in lists.items() if found}
     if unreadable:

@@ -29,6 +29,8 @@ from memvault.vault.file_names import normalize_title
 _GONE = ("removed", "forgotten")
 _NEW = ("created", "restored")
 _MAX_NAMED = 5
+_IMPORT = "import"
+"""The tool whose changes create folders that nobody asked for."""
 
 
 class RevertStep(NamedTuple):
@@ -158,7 +160,17 @@ def undo(call: Call, change: JournalEntry, keeps_changed: bool = False) -> Undon
                 _apply(call.store, step, step.subject.mem_id in restored_ids)
             elif step.kept and not step.left:
                 _respell(call.store, other, step)
+    if change.tool == _IMPORT:
+        _remove_empty_folders(call, steps)
     return Undone(call.change_set.files, kept)
+
+
+def _remove_empty_folders(call: Call, steps: Iterable[RevertStep]) -> None:
+    """Remove the folders of the vault that removing files has left empty."""
+    for path in sorted({step.path for step in steps if not step.kept}):
+        with contextlib.suppress(OSError):  # a folder is not empty, or is a link
+            for folder in PurePosixPath(path).parents[:-1]:
+                (call.root / folder).rmdir()
 
 
 def _find_moved(call: Call, change: JournalEntry) -> tuple[FileChange, str] | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import posixpath
+import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -15,18 +16,23 @@ from memvault.importers.items import (
     Counted,
     ImportedNote,
     Item,
+    Noted,
     Unreadable,
     VaultFile,
 )
 from memvault.importers.links import Names, resolved, rewritten
 from memvault.importers.planning import ImportPlan, source_hash
 from memvault.importers.state import ID, KIND, VERSION, with_version
+from memvault.lazy_pattern import lazy_pattern
 from memvault.secrets.detector import SecretDetector
 from memvault.store.memory_store import MemoryStore
 from memvault.vault import document, header_dates, paths
 from memvault.vault.document import Document
 from memvault.vault.file_names import normalize_title
+from memvault.vault.front_matter import split_front_matter
 
+_KEY = lazy_pattern(r"^[^\s:#-][^:\n]*+:(?=\s|\Z)", re.MULTILINE)
+"""Matches the line of a key in a header."""
 _FIRST_KEYS = ("id", "title", "aliases", "memory_type", "tags", "created", "modified")
 
 
@@ -48,7 +54,7 @@ def apply(
     done, total = 0, len(plan.notes) + len(plan.attachments)
     seen: set[str] = set()
     for item in items:
-        if isinstance(item, Unreadable | Counted):
+        if isinstance(item, Unreadable | Noted | Counted):
             continue
         place = f"id {item.key}" if isinstance(item, ImportedNote) else item.path
         if place in seen:  # the plan lists it as unreadable
@@ -88,7 +94,8 @@ def _write_note(store: MemoryStore, plan: ImportPlan, note: ImportedNote) -> Non
     planned = plan.notes.get(note.key)
     if planned is None or planned.status in ("unchanged", "edited"):
         return
-    data = rendered(note, plan.kind, planned.path, plan.names, store.settings.detector)
+    has_new_id = note.key in plan.new_ids
+    data = rendered(note, plan.kind, planned.path, plan.names, store.settings.detector, has_new_id)
     if planned.status == "changed":
         store.rewrite(store.read(planned.path), data)
     else:
@@ -110,9 +117,17 @@ def _write_file(store: MemoryStore, plan: ImportPlan, item: Attachment | VaultFi
 
 
 def rendered(
-    note: ImportedNote, kind: str, target: str, names: Names, detector: SecretDetector
+    note: ImportedNote,
+    kind: str,
+    target: str,
+    names: Names,
+    detector: SecretDetector,
+    has_new_id: bool = False,
 ) -> bytes:
-    """Return the bytes of a note's file at a path of the vault."""
+    """Return the bytes of a note's file at a path of the vault.
+
+    With ``has_new_id`` the id in the note's own header is replaced.
+    """
     text = rewritten(note.text, note.path, target, names)
     given = {key: resolved(value, names) for key, value in note.header.items() if value}
     if note.masked:
@@ -122,8 +137,14 @@ def rendered(
         text += "\n"
     data = document.with_closing_line(text.encode("utf-8", "replace"))
     file = Document.parse(data)
-    own = file.header or {}
+    own = dict(file.header or {})
+    if has_new_id:
+        own.pop("id", None)
     header = _header(note, kind, target, given, own, file.parts.body)
+    between = split_front_matter(file.decoded.text).header
+    if between.strip() and not file.header and _KEY.search(between) is None:
+        # text between two rules
+        return with_version(document.encode_new(header, text), source_hash(note))
     try:
         data = document.edit(data, header, None)
     except MemvaultError:  # a header that cannot be patched, or marks of a conflict

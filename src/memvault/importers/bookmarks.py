@@ -150,10 +150,10 @@ def _note(bookmark: Bookmark) -> ImportedNote:
     for sign, written in (("<", "%3C"), (">", "%3E"), ("\\", "%5C")):
         address = address.replace(sign, written)
     about = plain_text.escaped(bookmark.about.strip())
-    folders = map(values.tag, bookmark.folders)
+    tags = map(values.tag, (*bookmark.folders, *bookmark.tags))
     header = {
         "title": title,
-        "tags": list(dict.fromkeys(tag for tag in (*folders, *bookmark.tags) if tag)),
+        "tags": list(dict.fromkeys(filter(None, tags))),
         "source": bookmark.address,
         "created": bookmark.added,
         "modified": max(bookmark.added, bookmark.changed),

@@ -14,14 +14,18 @@ _INDENTED = ("    ", "\t")
 _HEADING = lazy_pattern(r"( {0,3})(#{1,6})(?=[ \t]|\Z)")
 _UNDERLINE = lazy_pattern(r" {0,3}(=+|-+)[ \t]*\Z")
 _NO_PARAGRAPH = lazy_pattern(r"[ \t]*+(?:[-*+>#|<]|\d{1,9}[.)]|\Z)")
-_SIGNS = lazy_pattern(
+_SIGNS_OF_ANY = (
     r"(?<![^\s>])#(?=\d*+[^\W\d])"  # a tag
-    r"|(?<!\\)\[\[(?P<link>[^\[\]]*\]\]\()?"  # a wikilink; or a link whose label is in brackets
     r"|%%"  # a comment of Obsidian's
-    r"|(?<!\\)<(?=!--|\?|![A-Za-z\[]|/?(?:script|pre|style|textarea)\b)",  # HTML without an end
-    re.IGNORECASE,
+    r"|(?<!\\)(?P<slashes>\\*+)(?:"
+    r"\[\[(?P<link>[^\[\]]*\]\]\()?|"  # a wikilink; or a link whose label is in brackets
 )
-_TAG = lazy_pattern(r"<(?=[A-Za-z/!?])(?!(?:https?|mailto):)")
+_SIGNS = lazy_pattern(  # of markdown: also HTML without an end
+    _SIGNS_OF_ANY + r"<(?=!--|\?|![A-Za-z\[]|/?(?:script|pre|style|textarea)\b))", re.IGNORECASE
+)
+_PLAIN_SIGNS = lazy_pattern(  # of plain text: also any HTML, and backslashes before a sign
+    _SIGNS_OF_ANY + r"<(?=[A-Za-z/!?])(?!(?:https?|mailto):)|(?<=\\)(?=<))"
+)
 _RESERVED = 2
 """The levels of headings that are not those of messages: the title, and the speakers."""
 _NEXT = "\n\n## Next"
@@ -41,8 +45,8 @@ def message(text: str, is_plain: bool = False) -> str:
     text = text.replace("\r\n", "\n").replace("\r", "\n").strip("\n")
     scan = _Scan(is_plain)
     made = "\n".join(scan.lines(text.split("\n")))
-    if scan.has_indented_signs:  # in code or in a list
-        made = markdown.replace_outside_code(_SIGNS, _escaped, made)
+    if scan.is_open:
+        made = markdown.replace_outside_code(scan.signs, scan.escaped_later, made)
     if scan.is_sure or _ends_and_has_no_upper_heading(made):
         return made
     return fenced(text)
@@ -65,7 +69,9 @@ class _Scan:
         self._paragraph = 0
         """How many lines the paragraph has that the next line may belong to."""
         self.is_sure = True
-        self.has_indented_signs = False
+        self.is_open = False
+        """Whether only the whole text shows which signs are in code."""
+        self.signs = _PLAIN_SIGNS if is_plain else _SIGNS
 
     def lines(self, lines: list[str]) -> list[str]:
         """Return the lines with escapes, and with the end of a code block that has none."""
@@ -86,7 +92,7 @@ class _Scan:
                 self.is_sure = self.is_sure and not prefix
             elif line.startswith(_INDENTED):
                 self._paragraph += bool(self._paragraph)
-                self.has_indented_signs |= _SIGNS.search(line) is not None
+                self.is_open |= self.signs.search(line) is not None
             else:
                 line = self._outside(line)
             self._done.append(line)
@@ -127,18 +133,27 @@ class _Scan:
 
     def _signs(self, line: str) -> str:
         if "#" in line or "[[" in line or "%%" in line or "<" in line:
-            line = markdown.replace_outside_code(_SIGNS, _escaped, line)
-            if self._is_plain and "<" in line:
-                line = markdown.replace_outside_code(_TAG, _backslash, line)
+            self.is_open |= "`" in line and self.signs.search(line) is not None
+            line = markdown.replace_outside_code(self.signs, self._escaped, line)
         return line
 
+    def _escaped(self, match: re.Match[str]) -> str:
+        slashes = match["slashes"] or ""
+        if self._is_plain:
+            slashes *= 2
+        elif len(slashes) % 2:  # it is escaped
+            return match[0]
+        if match["link"]:
+            return f"{slashes}[\\[{match['link'].removesuffix(']](')}\\]]("
+        sign = match[0][len(match["slashes"] or "") :]
+        if sign == "%%":
+            return "%\\%"
+        return f"{slashes}\\{sign}" if sign else slashes
 
-def _backslash(match: re.Match[str]) -> str:
-    return f"\\{match[0]}"
-
-
-def _escaped(match: re.Match[str]) -> str:
-    if match["link"]:
-        label = match["link"].removesuffix("]](")
-        return f"[\\[{label}\\]]("
-    return "%\\%" if match[0] == "%%" else f"\\{match[0]}"
+    def escaped_later(self, match: re.Match[str]) -> str:
+        """Return a sign with escapes, unless its line was escaped alone."""
+        begin = match.string.rfind("\n", 0, match.start()) + 1
+        is_escaped = len(match["slashes"] or "") % 2 == 1 or match[0].endswith("\\")
+        if is_escaped and not match.string.startswith(_INDENTED, begin):
+            return match[0]
+        return self._escaped(match)

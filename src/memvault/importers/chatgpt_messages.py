@@ -21,6 +21,10 @@ _MARK = lazy_pattern(
 )
 """Marks of citations, which only the web page shows."""
 _PLAIN_PATTERN = lazy_pattern(r"(?:[^\\.^$*+?{}\[\]|()]|\\[^\w\s]|\\[ \n])+")
+_MATH = lazy_pattern(r"(?<!\\)\\(?:\(((?:[^\\\n]|\\[^()\n])++)\\\)|\[((?:[^\\]|\\[^\[\]])++)\\\])")
+"""Matches a formula of LaTeX, in a line or as a block."""
+_SIGN = "\ue010"
+_MARKED = lazy_pattern(rf" ?{_SIGN}\)|{_SIGN}\( ?|{_SIGN}[\[\]]")
 _SILENT = ("thoughts", "reasoning_recap")
 _CANVAS = "canmore."
 _MEMORY = "bio"
@@ -137,7 +141,7 @@ class Talk:
         if isinstance(part, str):
             if role == "user":
                 return message(part, is_plain=True)
-            return _cited(message(_with_ranges(part, about)), links)
+            return _cited(message(_with_dollars(_with_ranges(_marked_math(part), about))), links)
         if not isinstance(part, dict):
             self._tally.omitted("part")
             return ""
@@ -262,6 +266,20 @@ def _links(about: Mapping[str, Any]) -> dict[str, str]:
 def _page(item: Mapping[str, Any]) -> str:
     """Return a link to a page that is cited; empty for anything else."""
     return values.web_link(item.get("url"), item.get("attribution") or item.get("title"))
+
+
+def _marked_math(text: str) -> str:
+    """Return a text of the same length with marked signs of formulas outside of code."""
+    if ("\\(" not in text and "\\[" not in text) or _SIGN in text:
+        return text
+    return markdown.replace_outside_code(
+        _MATH, lambda match: f"{_SIGN}{match[0][1:-2]}{_SIGN}{match[0][-1]}", text
+    )
+
+
+def _with_dollars(text: str) -> str:
+    """Return a text whose marked formulas have the signs of markdown."""
+    return _MARKED.sub(lambda match: "$$" if match[0][-1] in "[]" else "$", text)
 
 
 def _with_ranges(text: str, about: Mapping[str, Any]) -> str:

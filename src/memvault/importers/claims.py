@@ -32,10 +32,11 @@ def missed(source: Source, claimed: Collection[str]) -> list[str]:
     """Return the files that a kind does not claim and a user would miss, notes first."""
     others = [name for name in source.names if name not in claimed]
     found = [name for name in others if _is_missed(source, name)]
-    return sorted(found, key=lambda name: not _is_text(name))
+    return sorted(found, key=lambda name: not is_text(name))
 
 
-def _is_text(name: str) -> bool:
+def is_text(name: str) -> bool:
+    """Return whether a file counts as a note, whichever program wrote it."""
     return name.lower().endswith(TEXTS)
 
 
@@ -45,7 +46,7 @@ def is_hidden(name: str) -> bool:
 
 
 def _is_missed(source: Source, name: str) -> bool:
-    if is_hidden(name) and not (_is_text(name) and _HIDDEN_MEMORIES.search(f"/{name}")):
+    if is_hidden(name) and not (is_text(name) and _HIDDEN_MEMORIES.search(f"/{name}")):
         return False
     try:
         return not _is_of_program(name) and source.size(name) > 0
@@ -65,7 +66,7 @@ def coverage(source: Source, claimed: Collection[str]) -> tuple[int, int]:
 
     Texts are note files. If none of them is claimed, all claimed files are, except settings.
     """
-    own = sum(map(_is_text, claimed))
+    own = sum(map(is_text, claimed))
     own = own or sum(not _is_of_program(name) for name in claimed)
-    others = sum(_is_text(name) and not is_hidden(name) for name in missed(source, claimed))
+    others = sum(is_text(name) and not is_hidden(name) for name in missed(source, claimed))
     return own, own + others

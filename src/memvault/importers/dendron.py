@@ -107,7 +107,7 @@ class _DendronWorkspace:
         self._tally.converted("note")
         created = values.time_of(header.get("created"), 1e-3)
         modified = values.time_of(header.get("updated"), 1e-3)
-        times = {"created": created or item.header["created"], "modified": modified or created}
+        times = {"created": created, "modified": modified or created or item.header["modified"]}
         name = item.path[: -len(".md")]
         beside = posixpath.dirname(name)
         text = replace_outside_code(_MARKUP, lambda one: self._written(one, beside), item.text)

@@ -25,6 +25,8 @@ _MAX_STYLES = 10
 """Maximum number of styles of which one is based on the next."""
 _MAX_LEVEL = 8
 _HEADING = lazy_pattern(r"heading ?([1-9])")
+_LIST = lazy_pattern(r"list (bullet|number)(?: ([2-5]))?")
+_MARGIN = lazy_pattern(r"word/(header|footer)[0-9]*\.xml")
 _CONTENTS = lazy_pattern(r"toc [1-9]")
 _CODE_STYLES = frozenset(
     ("code", "source code", "html preformatted", "html code", "verbatim char", "macro text")
@@ -103,6 +105,8 @@ class Docx:
         self._tally = Tally()
         self._styles: dict[str, tuple[str, str]] = {}
         """By the id of a style: its name, and the id of the one on which it is based."""
+        self._numbered: dict[str, tuple[str, str]] = {}
+        """By the id of a style: the id of the list that it has, and the level; empty if unknown."""
         self._numbers: dict[str, dict[str, str]] = {}
         """By the id of a list: the tag of each level."""
         self._links: dict[str, str] = {}
@@ -134,6 +138,11 @@ class Docx:
             links = self._relations(f"word/_rels/{kind}s.xml.rels")
             for note in self._optional(f"word/{kind}s.xml"):
                 self._footnotes[kind[0] + _value(note, "id")] = note, links
+        for name in sorted(self._names):
+            margin = _MARGIN.fullmatch(name)
+            blocks = self._optional(name) if margin else ()
+            if margin and any(one.text for block in blocks for one in block.iter("{*}t")):
+                tally.omitted(f"page {margin[1]}")
         text = marked_html.markdown("".join(self._blocks(body)))
         notes = (f"[^{label}]: {marked_html.markdown(note)}" for label, note in self._notes.items())
         return "\n\n".join([text, *(re.sub(r"\n+", "\n    ", note) for note in notes)])
@@ -175,6 +184,32 @@ class Docx:
                 _value(name).lower() if name is not None else "",
                 _value(base) if base is not None else "",
             )
+            number = _child(style, "pPr", "numPr")
+            if number is not None:
+                numbered = _value(_child(number, "numId")), _value(_child(number, "ilvl"))
+                self._numbered[_value(style, "styleId")] = numbered
+
+    def _list(self, properties: Any, style: str) -> tuple[int, str] | None:
+        """Return the level and tag of the list of a paragraph, its own or its style's; else None.
+
+        A style may also have the name of Word's own styles of lists, without a list in the file.
+        """
+        own = _child(properties, "numPr")
+        number, level = _value(_child(own, "numId")), _value(_child(own, "ilvl"))
+        named = None
+        for _ in range(_MAX_STYLES):
+            number_of_style, level_of_style = self._numbered.get(style, ("", ""))
+            number, level = number or number_of_style, level or level_of_style
+            name, base = self._styles.get(style, (style.lower(), ""))
+            named = named or _LIST.fullmatch(name)
+            if number or not base:
+                break
+            style = base
+        if number == "0" or not (number or named):
+            return None
+        depth = int(level) if level.isdecimal() else int(named[2] or 1) - 1 if named else 0
+        other = "ol" if named and named[1] == "number" else "ul"
+        return depth, self._numbers.get(number, {}).get(str(depth), other)
 
     def _read_numbers(self) -> None:
         root, abstract = self._optional("word/numbering.xml"), dict[str, dict[str, str]]()
@@ -261,18 +296,15 @@ class Docx:
             self._tally.converted("heading")
             number = min(6, level or (int(heading[1]) if heading else 1))
             return "heading", f"<h{number}>{_without_bold(made)}</h{number}>"
-        number_id = _child(properties, "numPr", "numId")
+        listed = self._list(properties, _value(style))
         task = _TASK.match(made)
         if task is not None:
             mark = marked_html.task(task[1] != "\u2610")
             self._tally.converted("task")
             made = mark + made[task.end() :]
-        if task is not None or (number_id is not None and _value(number_id) != "0"):
+        if task is not None or listed is not None:
             self._tally.converted("list item")
-            depth = _value(_child(properties, "numPr", "ilvl")) if number_id is not None else "0"
-            levels = self._numbers.get(_value(number_id), {}) if number_id is not None else {}
-            tag = levels.get(depth, "ul")
-            return "list", (int(depth) if depth.isdecimal() else 0, tag, made)
+            return "list", (*(listed or (0, "ul")), made)
         self._tally.converted("paragraph")
         return ("blockquote", made) if named in _QUOTES else ("p", f"<p>{made}</p>")
 

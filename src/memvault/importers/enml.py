@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from typing import Any, NamedTuple
+from xml.parsers import expat
 
 from memvault.importers import html_markdown, plain_text, values
 from memvault.importers.tally import Tally
@@ -79,7 +80,8 @@ def title_ref(title: str) -> str:
 class NoteText:
     """The text of a note: ``markdown``, and ``problems`` with the parts that are not in it.
 
-    ``files`` are the names of the note's files by their digests.
+    ``files`` are the names of the note's files by their digests. ``is_damaged`` is whether the text
+    is no valid XML, and was repaired.
     """
 
     def __init__(
@@ -93,7 +95,9 @@ class NoteText:
         for task in sorted(tasks, key=lambda task: task.weight):
             self._tasks.setdefault(task.group, []).append(task.text)
         self._tally = tally
-        root = html_markdown.tree(_PROLOGUE.sub("", content))
+        content = _PROLOGUE.sub("", content)
+        self.is_damaged = not _is_well_formed(content)
+        root = html_markdown.tree(content)
         for element in [] if root is None else list(root.iter()):
             _standardize(element, tally)
         parts = [html_markdown.tree_markdown(root, len(content), self._custom)]
@@ -133,6 +137,17 @@ class NoteText:
 
     def _embed(self, digest: str) -> str:
         return f"![[import:enex-{digest}|{values.label(self._files[digest])}]]"
+
+
+def _is_well_formed(content: str) -> bool:
+    """Return whether a text is XML whose entities may be declared elsewhere."""
+    parser = expat.ParserCreate()
+    parser.UseForeignDTD(True)
+    try:
+        parser.Parse(content.strip().encode("utf-8", "replace") or b"<en-note/>", True)
+    except (expat.ExpatError, ValueError):
+        return False
+    return True
 
 
 def _styles(element: Any) -> dict[str, str]:

@@ -30,6 +30,7 @@ from memvault.importers.items import (
     GivenBytes,
     ImportedNote,
     Item,
+    Noted,
     Unreadable,
     note_path,
 )
@@ -267,7 +268,7 @@ class _EnexReader:
     """Reads the notes of a source, and knows those that it has read."""
 
     def __init__(self, source: Source) -> None:
-        self._tally = source.tally
+        self._tally, self._noted = source.tally, source.noted
         self._files: dict[str, str] = {}
         """The digests of the files so far, by their paths."""
         self._keys: Counter[str] = Counter()
@@ -288,6 +289,8 @@ class _EnexReader:
             yield Unreadable(place, str(error))
             return
         self._tally.converted("note")
+        if text.is_damaged:
+            self._noted.append(Noted(place, "its text was damaged, and is repaired: check it"))
         header = {
             "title": title,
             "tags": [values.tag(tag.text) for tag in element.findall("tag") if tag.text],

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from memvault.importers import records, values
-from memvault.importers.items import Attachment, ImportedNote, Item, StoredBytes, Unreadable
+from memvault.importers.items import Attachment, ImportedNote, Item, Noted, StoredBytes, Unreadable
 from memvault.importers.kinds import NO, POSSIBLE
 from memvault.importers.source import MAX_FILE, Source
 from memvault.vault import document
@@ -54,5 +54,14 @@ def read_file(source: Source, name: str) -> Item:
         return Unreadable(name, records.reason_of(error))
     if decoded.encoding == "binary":
         return Unreadable(name, decoded.problem)
+    if decoded.problem:
+        source.noted.append(Noted(name, guessed(decoded)))
     path = f"{name.rpartition('.')[0]}.md"
-    return ImportedNote(name, path, decoded.text, {"created": changed, "modified": changed})
+    return ImportedNote(name, path, decoded.text, {"modified": changed})
+
+
+def guessed(decoded: document.DecodedText) -> str:
+    """Return how a text that is not UTF-8 is read, for people."""
+    if decoded.damaged:
+        return f"{decoded.problem}: \ufffd replaces the damaged characters"
+    return f"read as {decoded.encoding.replace('cp125', 'windows-125')} (guessed)"

@@ -39,6 +39,7 @@ _FORMATTED = lazy_pattern(
 _NOT_IN_WIKILINKS = lazy_pattern(r"[\[\]#^|\\]")
 _LIST_MARK = lazy_pattern(r"\A\s*(?:[-*+#>]{1,6} )?(?:\[[ xX]\] )?")
 _MAX_SNIFFED = 20
+_LIST_OF_TAKEOUT = "archive_browser.html"
 _MAX_TITLE = 60
 _JPEG = (".jpg", ".jpeg", ".JPG")
 
@@ -50,7 +51,7 @@ def recognise(source: Source) -> int:
 
 
 def claims(source: Source) -> Collection[str]:
-    """Return the names of all files in the folders that have a note."""
+    """Return the names of all files in the folders that have a note, and of Takeout's list."""
     looked: dict[str, int] = {}
     folders: set[str] = set()
     for name in source.named(".json"):
@@ -59,7 +60,11 @@ def claims(source: Source) -> Collection[str]:
         is_unknown = above not in folders and looked[above] <= _MAX_SNIFFED
         if is_unknown and _SIGN in source.head(name, 1 << 16):
             folders.add(above)
-    return [name for name in source.names if posixpath.dirname(name) in folders]
+    return [
+        name
+        for name in source.names
+        if posixpath.dirname(name) in folders or posixpath.basename(name) == _LIST_OF_TAKEOUT
+    ]
 
 
 def read(source: Source) -> Iterator[Item]:

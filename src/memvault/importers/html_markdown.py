@@ -25,6 +25,7 @@ _MAX_SPANNED = 10_000
 """Maximum number of empty cells that merged cells of a table add."""
 _CONTROLS = lazy_pattern(r"[\x00-\x08\x0b\x0e-\x1f\x7f]")
 _SPACE = lazy_pattern(r"[ \t\r\n\f\xa0]+")
+_HARD_SPACE = lazy_pattern(r" ?\xa0[ \xa0]*")
 _BLOCKS = frozenset(
     "address article aside blockquote body center dd details dir div dl dt fieldset figcaption "
     "figure footer form h1 h2 h3 h4 h5 h6 header hr html legend li main menu nav ol optgroup "
@@ -170,7 +171,7 @@ class _Converter:
 
     def _add_text(self, line: list[_Piece], text: str | None) -> None:
         if text:
-            line.append(_Piece(_SPACE.sub(" ", _CONTROLS.sub("", text)), self._marks))
+            line.append(_Piece(_SPACE.sub(_space, _CONTROLS.sub("", text)), self._marks))
 
     def _end(self, line: list[_Piece], blocks: list[str]) -> None:
         """Add a line of inline content as blocks, and empty it."""
@@ -465,6 +466,12 @@ def _paragraphs(pieces: list[_Piece]) -> list[str]:
     return [group[0] if len(group) == 1 else "  \n".join(group) for group in groups]
 
 
+def _space(match: re.Match[str]) -> str:
+    """Return a blank for some; of hard ones two or more are kept, which may indent a line."""
+    count = match[0].count("\xa0")
+    return "\xa0" * count if count > 1 else " "
+
+
 def _line(pieces: list[_Piece]) -> str:
     """Return one line with its text escaped."""
     found: list[_Piece] = []
@@ -482,10 +489,14 @@ def _line(pieces: list[_Piece]) -> str:
             text = found.pop().text + text
         found.append(piece._replace(text=text))
         is_begun = is_begun or bool(text.strip())
+    if len(found) > 1 and found[1] in _CHECKBOXES and not found[0].text.strip():
+        del found[0]
     is_task = bool(found) and found[0] in _CHECKBOXES
     markup: list[str] = []
     shown = _rendered(found[1:] if is_task else found, 0, markup)
-    whole = plain_text.escaped(shown.strip())
+    text = shown.strip()
+    indentation = shown[: len(shown) - len(shown.lstrip())].count("\xa0") if text else 0
+    whole = "\xa0" * indentation + plain_text.escaped(_HARD_SPACE.sub(" ", text))
     pieces_left = iter(markup)
     whole = re.sub(plain_text.MARKUP, lambda _: next(pieces_left), whole)
     return _Items(f"- {found[0].text}{whole}") if is_task else whole

@@ -78,6 +78,13 @@ UNCLAIMED = "not one of the files that this kind reads"
 """The reason of an ``Unreadable`` that is a whole file."""
 
 
+class Noted(NamedTuple):
+    """A part of the source that is imported in another form, or by a guess, and how."""
+
+    what: str
+    reason: str
+
+
 class Counted(NamedTuple):
     """How many parts of a type a source has, and whether they are converted."""
 
@@ -86,7 +93,7 @@ class Counted(NamedTuple):
     is_converted: bool
 
 
-Item = ImportedNote | Attachment | VaultFile | Unreadable | Counted
+Item = ImportedNote | Attachment | VaultFile | Unreadable | Noted | Counted
 
 
 def note_path(title: str, *folders: str) -> str:

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing, suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from memvault.errors import MemvaultError, UsageError
 from memvault.importers import claims, records
-from memvault.importers.items import UNCLAIMED, Counted, ImportedNote, Item, Unreadable
+from memvault.importers.items import UNCLAIMED, Counted, ImportedNote, Item, Noted, Unreadable
 from memvault.importers.source import Source
 
 MAX_RESTARTS = 20
 """The maximum number of files of a source that may fail; after that, the remaining files are left
 out."""
+_MAX_PARTS = 50
+"""Maximum number of folders, and of files, of a folder that are recognised by themselves."""
+_MIN_FILES = 3
+"""Minimum number of files of a folder that is recognised in another one."""
 REST = "its rest cannot be read"
 FOLDER = "folder"
 NO, POSSIBLE, LIKELY, SURE, OWN = range(5)
@@ -32,7 +37,7 @@ class SeenItems:
         """Return whether an item was not read before the last restart, and note it."""
         if isinstance(item, ImportedNote):
             identity = hash((item.key, item.path))
-        elif isinstance(item, Unreadable | Counted):
+        elif isinstance(item, Unreadable | Noted | Counted):
             identity = hash(item)
         else:
             identity = hash(item.path)
@@ -68,7 +73,7 @@ class Kind(NamedTuple):
         return frozenset(self._module.claims(source))
 
     def read(self, source: Source) -> Iterator[Item]:
-        """Yield the items of a source, then its unreadable parts and the files it does not claim.
+        """Yield the items of a source, its unreadable and noted parts, and its other files.
 
         If reading a file fails unexpectedly, the rest of this file is left out, and the others are
         read. A stranger's source is read in a process of its own (``reader_process``).
@@ -83,6 +88,7 @@ class Kind(NamedTuple):
         seen = SeenItems()
         while True:
             source.tally.clear()
+            source.noted.clear()
             try:
                 for item in self._module.read(source):
                     if seen.is_new(item):
@@ -98,6 +104,7 @@ class Kind(NamedTuple):
                     continue
             break
         yield from source.skipped
+        yield from source.noted
         for name in claims.missed(source, claimed):
             yield Unreadable(name, UNCLAIMED)
         yield from source.tally.items()
@@ -359,11 +366,12 @@ def in_sentence(kind: Kind) -> str:
     return f"{article.lower()} {rest}" if article in ("A", "The", "Another") else kind.title
 
 
-def import_command(path: Path, kind: Kind) -> str:
-    """Return the command that imports a source as a kind, for people."""
+def import_command(path: Path, kind: Kind | None = None) -> str:
+    """Return the command that imports a source, for people; as a kind if it is given."""
     import shlex
 
-    return f"`memvault import {shlex.quote(str(path))} --from {kind.name}`"
+    option = f" --from {kind.name}" if kind is not None else ""
+    return f"`memvault import {shlex.quote(str(path))}{option}`"
 
 
 def recognition(source: Source) -> Recognition:
@@ -376,9 +384,49 @@ def recognition(source: Source) -> Recognition:
     """
     kind = recognised(source)
     claimed = kind.claims(source)
-    if kind.name == FOLDER or find(FOLDER).recognise(source) == NO:
-        return Recognition(kind, len(claimed), len(claimed))
-    return Recognition(kind, *claims.coverage(source, claimed))
+    if kind.name == FOLDER:
+        parts = _exports_in(source)
+        if any(part.is_dir() for part in parts):
+            raise _several(source, parts)
+    elif find(FOLDER).recognise(source) != NO:
+        found = Recognition(kind, *claims.coverage(source, claimed))
+        if found.is_partial and len(parts := _exports_in(source)) > 1:
+            raise _several(source, parts)
+        return found
+    return Recognition(kind, len(claimed), len(claimed))
+
+
+def _exports_in(source: Source) -> list[Path]:
+    """Return the folders and files directly in a folder that each are one program's export.
+
+    Of a folder the program must have written most files, and several.
+    """
+    from memvault.importers.archives import open_source
+
+    if not source.path.is_dir():
+        return []
+    parts: list[Path] = []
+    folders = {name.partition("/")[0] for name in source.visible if "/" in name}
+    names = {name for name in source.visible if "/" not in name and not claims.is_text(name)}
+    for name in sorted(folders)[:_MAX_PARTS] + sorted(names)[:_MAX_PARTS]:
+        with suppress(MemvaultError), closing(open_source(str(source.path / name))) as part:
+            sure = [kind for kind in KINDS if kind.recognise(part) == SURE]
+            claimed = len(sure[0].claims(part)) if len(sure) == 1 else 0
+            if claimed >= (_MIN_FILES if name in folders else 1) and claimed * 2 >= len(part.names):
+                parts.append(source.path / name)
+    return parts
+
+
+def _several(source: Source, parts: list[Path]) -> UsageError:
+    """Return the error for a folder with exports of other programs."""
+    commands = [import_command(part) for part in parts]
+    listed = " and ".join(filter(None, (", ".join(commands[:-1]), commands[-1])))
+    everything = import_command(source.path, find(FOLDER))
+    return UsageError(
+        f"{source.path} contains exports of other programs",
+        f"{listed} {'import' if commands[1:] else 'imports'} them; "
+        f"{everything} imports all as a folder of markdown",
+    )
 
 
 def recognised(source: Source) -> Kind:
@@ -396,6 +444,9 @@ def recognised(source: Source) -> Kind:
     if best == NO:
         raise UsageError(f"{source.path} is of no kind that can be imported", _LIST_HINT)
     if len(fitting) > 1:
+        parts = _exports_in(source)
+        if len(parts) > len(fitting) or any(part.is_dir() for part in parts):
+            raise _several(source, parts)
         names = " or ".join(kind.name for kind in fitting)
         commands = " and ".join(import_command(source.path, kind) for kind in fitting)
         raise UsageError(f"{source.path} may be {names}", f"{commands} each import a part")

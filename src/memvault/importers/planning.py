@@ -17,21 +17,26 @@ from memvault.importers.items import (
     Counted,
     ImportedNote,
     Item,
+    Noted,
     Unreadable,
     VaultFile,
 )
 from memvault.importers.links import Names
 from memvault.importers.state import VaultState
 from memvault.model import FALLBACK_TYPE
-from memvault.vault import paths, program_files
+from memvault.vault import document, paths, program_files
 from memvault.vault.document import etag
-from memvault.vault.file_names import names_folded
+from memvault.vault.file_names import name_key, names_folded
 
 Status = Literal["new", "changed", "edited", "unchanged"]
 """Of a note: not in the vault; changed in the source; changed in both; as it was imported."""
 _NOT_IN_NAMES = frozenset('\\/:*?"<>|#^[]')
 _MAX_NAME = 120
+_MAX_NAME_OF_FILE = 255
+"""Maximum number of bytes of a name in most file systems."""
 _TIMES = frozenset({"created", "modified"})
+_OTHER_NAME = "-memory"
+"""Follows the name of a note that programs would read as instructions."""
 _AGENTS_FOLDERS = ("agents", "spaces")
 
 
@@ -67,9 +72,15 @@ class ImportPlan:
         self.notes: dict[str, PlannedNote] = {}
         self.attachments: dict[str, tuple[str, bool]] = {}
         """By the path in the source: the path in the vault, and whether the file is there."""
+        self.ids: dict[str, str] = {}
+        """The ids in the headers of notes to write, folded, with the paths that they belong to."""
+        self.new_ids: set[str] = set()
+        """The keys of the notes that get a new id, as another memory has theirs."""
         self.names = Names()
         self.types: Counter[str] = Counter()
         self.unreadable: list[Unreadable] = []
+        self.noted: list[Noted] = []
+        """What is imported in another form than the source has, or by a guess."""
         self.other_files: list[str] = []
         """The names of the files of the source that the kind does not read."""
         self.left_out: list[Unreadable] = []
@@ -120,6 +131,9 @@ def plan(
             else:
                 made.unreadable.append(item)
             continue
+        if isinstance(item, Noted):
+            made.noted.append(item)
+            continue
         if isinstance(item, Counted):
             counts = made.contents if item.is_converted else made.omitted
             counts[item.type_name] += item.number
@@ -153,8 +167,29 @@ def _place(
         note = _place_note(item, wished, state, claimed)
         made.notes[item.key] = note
         made.names.add(item.path, item.refs, note.path)
+        if note.status == "new" and _OTHER_NAME in note.path:
+            _note_new_name(made, item.path, note.path)
         if note.status in ("new", "changed"):
             made.types[_type_of(item, note.path, state)] += 1
+            if owner := _owner_of_id(made, item.text, note.path, state):
+                made.new_ids.add(item.key)
+                made.noted.append(Noted(item.path, f"gets a new id: {owner} has the same"))
+
+
+def _note_new_name(made: ImportPlan, name: str, path: str) -> None:
+    if program_files.read_as(_safe(name)) == "instructions" != program_files.read_as(path):
+        reason = f"imported as {path}: programs read {posixpath.basename(name)} as instructions"
+        made.noted.append(Noted(name, reason))
+
+
+def _owner_of_id(made: ImportPlan, text: str, path: str, state: VaultState) -> str:
+    """Return the path of another memory with the id in the header of a note; empty if none has."""
+    mem_id = document.given_id(text)
+    if not mem_id:
+        return ""
+    key = name_key(mem_id)
+    owner = made.ids.setdefault(key, state.ids.get(key, path))
+    return owner if owner != path else ""
 
 
 def _wished(
@@ -176,7 +211,7 @@ def _wished(
         return state.imported[item.key].path
     if not included.instructions and program_files.read_as(path) == "instructions":
         stem, suffix = posixpath.splitext(path)
-        return f"{stem}-memory{suffix}"
+        return f"{stem}{_OTHER_NAME}{suffix}"
     return path
 
 
@@ -198,7 +233,7 @@ def source_hash(note: ImportedNote) -> str:
 
 def _is_settings(made: ImportPlan, item: Item) -> bool:
     """Return whether an item would make a vault within the vault."""
-    if isinstance(item, ImportedNote | Unreadable | Counted):
+    if not isinstance(item, Attachment | VaultFile):
         return False
     path = _joined(made.folder, item.path) if isinstance(item, VaultFile) else f"/{item.path}"
     is_own = path == SETTINGS_FILE  # the vault has it already, and keeps it
@@ -251,6 +286,10 @@ def _place_file(made: ImportPlan, item: VaultFile, path: str, state: VaultState)
     """
     if "\0" in os.fsdecode(os.fsencode(path)):
         raise ValueError("no file can have this name")
+    if any(len(os.fsencode(part)) > _MAX_NAME_OF_FILE for part in path.split("/")):
+        raise ValueError(f"its name has more than {_MAX_NAME_OF_FILE} bytes")
+    if not path.isprintable():
+        raise ValueError("its name has a line end or another control character")
     if any(part.startswith(".") or not part for part in item.path.split("/")):
         made.unreadable.append(Unreadable(item.path, "hidden, or outside of the vault"))
         return
@@ -268,6 +307,8 @@ def _place_file(made: ImportPlan, item: VaultFile, path: str, state: VaultState)
     made.notes[item.path] = PlannedNote(path, status)
     if status == "new":
         made.types[state.type_of(path, data)] += 1
+        if owner := _owner_of_id(made, document.decode(data).text, path, state):
+            made.noted.append(Noted(item.path, f"has the id of {owner}: change one of them"))
 
 
 def _claim(wished: str, state: VaultState, claimed: set[str]) -> str:

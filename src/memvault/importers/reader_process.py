@@ -30,6 +30,7 @@ from memvault.importers.items import (
     GivenBytes,
     ImportedNote,
     Item,
+    Noted,
     StoredBytes,
     Unreadable,
     VaultFile,
@@ -57,6 +58,14 @@ _PAUSE = 0.01
 _HEAD = struct.Struct(">II")
 
 
+_PLAIN: dict[str, type[Unreadable | Noted | Counted]] = {
+    "unreadable": Unreadable,
+    "noted": Noted,
+    "counted": Counted,
+}
+"""The items whose messages are their values."""
+
+
 class ReaderMessage(NamedTuple):
     """A message: its name, its values, and bytes."""
 
@@ -68,9 +77,10 @@ class ReaderMessage(NamedTuple):
 def _of_item(item: Item) -> ReaderMessage:
     if isinstance(item, ImportedNote):
         return ReaderMessage("note", [*item[:3], dict(item.header), item.refs, item.masked])
-    if isinstance(item, Unreadable | Counted):
-        name = "counted" if isinstance(item, Counted) else "unreadable"
-        return ReaderMessage(name, list(item))
+    for name, of_kind in _PLAIN.items():
+        if isinstance(item, of_kind):
+            return ReaderMessage(name, list(item))
+    assert isinstance(item, Attachment | VaultFile)
     name = item.read.name if isinstance(item.read, StoredBytes) else ""
     kind, refs = ("attachment", item.refs) if isinstance(item, Attachment) else ("file", ())
     return ReaderMessage(kind, [item.path, name, refs], b"" if name else item.read())
@@ -81,10 +91,8 @@ def _item_of(message: ReaderMessage, source: Source) -> Item:
     if message.name == "note":
         key, path, text, header, refs, masked = values
         return ImportedNote(key, path, text, header, tuple(refs), masked)
-    if message.name == "unreadable":
-        return Unreadable(*values)
-    if message.name == "counted":
-        return Counted(*values)
+    if message.name in _PLAIN:
+        return _PLAIN[message.name](*values)
     path, name, refs = values
     read = StoredBytes(source.read, name) if name else GivenBytes(message.data)
     return (

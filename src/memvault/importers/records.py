@@ -18,6 +18,7 @@ from memvault.importers.items import (
     Counted,
     ImportedNote,
     Item,
+    Noted,
     Unreadable,
     VaultFile,
 )
@@ -92,7 +93,7 @@ def _timed(convert: Callable[..., Item | Iterable[Item] | None], *arguments: Any
 
 
 def _listed(made: Item | Iterable[Item] | None) -> list[Item]:
-    if isinstance(made, ImportedNote | Attachment | VaultFile | Unreadable | Counted):
+    if isinstance(made, ImportedNote | Attachment | VaultFile | Unreadable | Noted | Counted):
         return [made]
     return [] if made is None else list(made)
 

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from memvault import clock
 from memvault.errors import UsageError
 from memvault.importers import json_source, values
+from memvault.importers.chat_text import message
 from memvault.importers.items import ImportedNote, note_path
 from memvault.importers.tally import Tally
 from memvault.index.text.sentences import sentence_ends
@@ -269,7 +270,9 @@ def episode(session: Session, tally: Tally) -> ImportedNote | None:
     files = list(dict.fromkeys(_relative(file, session.folder) for file in _changed(session)))
     context, reflection = _context(session), _reflection(session)
     outcomes = _outcomes(session, " ".join([*context, *reflection.split()]))
-    body = episodes.body_of(context, _actions(session, files), outcomes, reflection)
+    lists = (context, _actions(session, files), outcomes)
+    plain = [[message(line, is_plain=True) for line in lines] for lines in lists]
+    body = episodes.body_of(plain[0], plain[1], plain[2], message(reflection))
     title = _title(session)
     day = clock.local(session.started) if session.started else ""
     header = {
@@ -364,14 +367,9 @@ def _sentences(line: str) -> Iterator[str]:
 
 
 def _reflection(session: Session) -> str:
-    """Return the last answer, without headings, which would begin other sections."""
-    text = _without_headings(session.answers[-1]) if session.answers else ""
+    """Return the last answer, cut to its maximum length."""
+    text = session.answers[-1] if session.answers else ""
     return text if len(text) <= _MAX_ANSWER else f"{text[:_MAX_ANSWER].rpartition(' ')[0]} …"
-
-
-def _without_headings(text: str) -> str:
-    lines = (line.lstrip("# ") if line.startswith("#") else line for line in text.splitlines())
-    return "\n".join(lines)
 
 
 def _changed(session: Session) -> Iterable[str]:

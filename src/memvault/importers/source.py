@@ -13,7 +13,7 @@ from typing import BinaryIO
 from memvault.errors import UsageError
 from memvault.files import plain_files
 from memvault.files.walk import is_link, walk
-from memvault.importers.items import Unreadable
+from memvault.importers.items import Noted, Unreadable
 from memvault.importers.tally import Tally
 
 MAX_FILE = plain_files.MEMORY
@@ -40,6 +40,8 @@ class Source:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.skipped: list[Unreadable] = []
+        self.noted: list[Noted] = []
+        """The parts that are imported in another form, or by a guess."""
         self.tally = Tally()
         self._heads: dict[str, tuple[int, bytes]] = {}
         self._room_for_heads = _MAX_HEADS

@@ -14,6 +14,7 @@ from memvault.importers.kinds import FOLDER
 from memvault.model import FileState
 from memvault.store.memory_store import MemoryStore
 from memvault.vault.document import etag
+from memvault.vault.file_names import name_key
 from memvault.vault.paths import is_memory, is_memory_path
 
 if TYPE_CHECKING:
@@ -43,7 +44,8 @@ class VaultState(NamedTuple):
     ``paths`` are those of all memories. ``is_taken`` returns whether a path has a file, ``holds``
     whether it has exactly these bytes, ``type_of`` the memory type that a file with some bytes has
     at a path, ``is_memory`` whether a file there is a memory. ``imported_otherwise`` maps the ids
-    of notes that another kind imported from the same files to their paths.
+    of notes that another kind imported from the same files to their paths, ``ids`` the ids of all
+    memories, folded, to theirs.
     """
 
     imported: dict[str, Imported]
@@ -53,6 +55,7 @@ class VaultState(NamedTuple):
     type_of: Callable[[str, bytes], str]
     is_memory: Callable[[str], bool] = is_memory_path
     imported_otherwise: Mapping[str, str] = MappingProxyType({})
+    ids: Mapping[str, str] = MappingProxyType({})
 
 
 def vault_state(store: MemoryStore, records: Iterable[MemoryRecord], kind: str) -> VaultState:
@@ -60,8 +63,10 @@ def vault_state(store: MemoryStore, records: Iterable[MemoryRecord], kind: str) 
     imported: dict[str, Imported] = {}
     otherwise: dict[str, str] = {}
     every: list[str] = []
+    ids: dict[str, str] = {}
     for record in records:
         every.append(record.path)
+        ids[name_key(record.mem_id)] = record.path
         key = record.metadata.get(ID)
         other = record.metadata.get(KIND)
         if not isinstance(key, str):
@@ -88,7 +93,7 @@ def vault_state(store: MemoryStore, records: Iterable[MemoryRecord], kind: str) 
     def is_found(path: str) -> bool:
         return is_memory(path, store.settings.exclusions)
 
-    return VaultState(imported, every, is_taken, holds, type_of, is_found, otherwise)
+    return VaultState(imported, every, is_taken, holds, type_of, is_found, otherwise, ids)
 
 
 def _imported(path: str, data: bytes) -> Imported:

@@ -15,7 +15,14 @@ from collections.abc import Collection, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from memvault.importers import folder, html_markdown, json_source, plain_text, records, values
-from memvault.importers.items import Attachment, GivenBytes, ImportedNote, Item, Unreadable
+from memvault.importers.items import (
+    Attachment,
+    GivenBytes,
+    ImportedNote,
+    Item,
+    Noted,
+    Unreadable,
+)
 from memvault.importers.kinds import NO, SURE
 from memvault.importers.packed_files import PackedFiles
 from memvault.importers.source import Source
@@ -189,6 +196,8 @@ def _items(
     if decoded.encoding == "binary":
         yield Unreadable(bundle.name, decoded.problem)
         return
+    if decoded.problem:
+        source.noted.append(Noted(bundle.name, folder.guessed(decoded)))
     source.tally.converted("note")
     is_bear = bool(bear) or info.get("creatorIdentifier") == _BEAR
     has_header = bool(document.Document.parse(decoded.text.encode("utf-8", "replace")).header)
@@ -201,7 +210,7 @@ def _items(
     header = {
         "title": title or values.text(bear.get("title")) or posixpath.basename(bundle.name),
         "tags": [flag for flag in _FLAGS if bear.get(flag)],
-        "created": values.parsed_time(bear.get("creationDate")) or modified,
+        "created": values.parsed_time(bear.get("creationDate")),
         "modified": values.parsed_time(bear.get("modificationDate")) or modified,
         "source": values.text(info.get("sourceURL")),
     }

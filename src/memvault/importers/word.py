@@ -23,6 +23,13 @@ _ONENOTE = (".one", ".onepkg", ".onetoc2", ".mht", ".mhtml")
 _HINT = "a format that is not read: export the page or section from OneNote as Word document"
 _NO_YEAR = "1980"
 """The year that Word gives to the files in a document."""
+_USED = frozenset(
+    (
+        *("title", "creator", "created", "modified", "keywords"),
+        *("lastModifiedBy", "revision", "lastPrinted", "language", "version"),
+    )
+)
+"""Properties of a document that are converted, or have no meaning outside of Word."""
 _TAG_SIGNS = str.maketrans(";", ",")
 
 
@@ -84,12 +91,13 @@ def _note(source: Source, name: str, document: Docx, dated: str) -> Iterator[Ite
     if changed.startswith(_NO_YEAR):
         changed = ""
     header = {
-        "title": posixpath.basename(name)[: -len(_DOCX)],
+        "title": values.line(found.get("title")) or posixpath.basename(name)[: -len(_DOCX)],
         "tags": [tag for tag in map(values.tag, keywords) if tag],
-        "created": values.parsed_time(found.get("created")) or changed,
+        "created": values.parsed_time(found.get("created")),
         "modified": values.parsed_time(found.get("modified")) or changed,
         "author": found.get("creator", ""),
     }
+    source.tally.properties("document", found, _USED)
     source.tally.converted("document")
     yield from document.problems
     yield from document.files.values()

@@ -262,6 +262,6 @@ class ChangeSet:
         paths = list(dict.fromkeys(entry.path for entry in self.files))
         if not paths:
             return ""
-        more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
+        more = f" and {len(paths) - 1} more were" if len(paths) > 1 else " was"
         undo = "" if not self.is_recorded else f"; memvault undo {self.change_id} takes that back"
-        return f"{paths[0]}{more} was changed{when}{undo}"
+        return f"{paths[0]}{more} changed{when}{undo}"

@@ -9,6 +9,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, time, timedelta
+from itertools import chain
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
@@ -40,6 +41,9 @@ _BOMS = (
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
+_REPLACEMENT = "\ufffd"
+_DAMAGED = lazy_pattern("[\udc80-\udcff]+|\ufffd")
+"""Matches bytes that are not UTF-8, decoded with surrogates, and replacement characters."""
 CommitTimesOf = Callable[[str, bytes], CommitTimes]
 """Returns the times that git has for a path in the vault whose file has these bytes."""
 _BLANKS = " \t\r\n"
@@ -54,6 +58,8 @@ class DecodedText(NamedTuple):
     encoding: str
     bom: bytes
     problem: str = ""
+    damaged: tuple[bytes, ...] = ()
+    """The bytes behind each replacement character of a text that is UTF-8 only in most parts."""
 
     def encode(self, text: str) -> bytes:
         """Encode another text in this file's encoding.
@@ -61,6 +67,11 @@ class DecodedText(NamedTuple):
         Raises:
             Refused: the encoding has no such character.
         """
+        parts = text.split(_REPLACEMENT) if self.damaged else []
+        if len(parts) == len(self.damaged) + 1:  # else it cannot be known which is which
+            others = (part.encode("utf-8", "replace") for part in parts[1:])
+            pairs = zip(self.damaged, others, strict=True)
+            return b"".join([parts[0].encode("utf-8", "replace"), *chain.from_iterable(pairs)])
         if self.encoding.startswith("utf"):  # a lone surrogate can only be replaced
             return self.bom + text.encode(self.encoding, "replace")
         try:
@@ -107,7 +118,23 @@ def decode(data: bytes, encoding: str = AUTO) -> DecodedText:
         with contextlib.suppress(UnicodeDecodeError):
             return DecodedText(data.decode(name), name, b"")
     name = "iso2022_jp_2" if text else encodings.detect(data)
+    if name == "utf-8":
+        return _damaged_utf8(data)
     return DecodedText(data.decode(name), name, b"", f"not UTF-8, read as {name}")
+
+
+def _damaged_utf8(data: bytes) -> DecodedText:
+    """Decode bytes of which most are UTF-8, with a replacement character for each damaged part."""
+    damaged: list[bytes] = []
+
+    def replaced(match: re.Match[str]) -> str:
+        damaged.append(match[0].encode("utf-8", "surrogateescape"))
+        return _REPLACEMENT
+
+    text = _DAMAGED.sub(replaced, data.decode("utf-8", "surrogateescape"))
+    count = len(damaged)
+    problem = f"not UTF-8 in {count:,} {'place' if count == 1 else 'places'}, read as utf-8"
+    return DecodedText(text, "utf-8", b"", problem, tuple(damaged))
 
 
 def _is_binary(data: bytes) -> bool:
@@ -179,6 +206,25 @@ class Document(NamedTuple):
         """Whether the file has git conflict markers."""
         ours = keep_ours(self.parts.header)
         return ours != self.parts.header or has_conflict_markers(self.decoded.text)
+
+
+_ID_LINE = lazy_pattern(
+    r"^[\"']?id[\"']?[ \t]*:(?:[ \t]+([a-z][a-z0-9]*+-[a-z0-9-]*+)[ \t]*$)?", re.MULTILINE
+)
+"""Matches the line of an id in a header, with the id if it is in the plain form."""
+
+
+def given_id(text: str) -> str:
+    """Return the id that a text has in its header; empty if it has none that is valid."""
+    end = text.find("\n---", 3) if text.startswith("---") else -1
+    if end < 0 or (line := _ID_LINE.search(text, 3, end)) is None:  # as most have none
+        return ""
+    if (mem_id := line[1]) is None:  # not in the plain form
+        try:
+            mem_id = read_header(split_front_matter(text).header).values.get("id")
+        except ValueError:
+            return ""
+    return mem_id if isinstance(mem_id, str) and paths.is_mem_id(mem_id) else ""
 
 
 def body_of(data: bytes, encoding: str = AUTO) -> str:

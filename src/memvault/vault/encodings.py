@@ -7,6 +7,7 @@ limited first: accents within words of ASCII letters are Latin, whole words of o
 from __future__ import annotations
 
 import codecs
+import re
 from collections.abc import Iterator
 
 from memvault.lazy_pattern import lazy_pattern
@@ -35,11 +36,18 @@ _TURKISH = lazy_pattern("[\xd0\xdd\xde\xf0\xfd\xfe]")
 
 Like the next pattern, it is for bytes decoded as Latin-1.
 """
+_WESTERN = lazy_pattern("(?:a\xef[vs]|co\xefn|o\xefd|o\xfb|\xe3[eo]|\xf5e)", re.IGNORECASE)
+"""Matches bytes within words of Western European languages, as in naïve or goût, but of no others.
+
+The models of chardet prefer cp1250 or cp1257 for many such words if a note has only a few.
+"""
+_UTF8_WESTERN = lazy_pattern("[\xc2\xc3][\x80-\xbf]|\xe2[\x80-\x82][\x80-\xbf]")
+"""Matches UTF-8 that is improbable in another encoding: Western letters and punctuation."""
 _NO_TEXT = lazy_pattern("[\x80-\x9f\ue000-\uf8ff\ufffd]")
 _SHIFTED = (b"\x1b$B", b"\x1b$@", b"\x1b$(")
 _SAMPLE = 65_536
 _LATIN_SHARE = 0.6
-_UTF8_SHARE = 0.8
+_UTF8_SHARE, _UTF8_WESTERN_SHARE = 0.8, 0.6
 _KANA_SHARE = 0.3
 _CLEARLY = 1.4
 """The factor by which another Latin encoding has to score better than the most common one."""
@@ -52,11 +60,11 @@ def detect(data: bytes) -> str:
     text = sample.decode("latin-1")
     high, letters = len(_HIGH.findall(text)), len(_LETTER.findall(text))
     accented = sum(map(len, _ACCENTED.findall(text)))
+    if _is_damaged_utf8(text, high):
+        return "utf-8"
     is_latin = high == letters + len(_PUNCTUATION.findall(text))
     if is_latin and accented >= _LATIN_SHARE * letters:
         return _latin(data, sample, text)
-    if sum(map(len, _UTF8.findall(text))) >= _UTF8_SHARE * high:  # with a few wrong bytes
-        return "cp1252" if _is_text(data, "cp1252") else "latin-1"
     for name, kana in _KANA.items():
         if 2 * len(kana.findall(text)) >= _KANA_SHARE * high and _is_text(data, name):
             return name
@@ -64,6 +72,14 @@ def detect(data: bytes) -> str:
         if _is_text(data, name):
             return name if name in _OTHERS else _latin(data, sample, text)
     return _latin(data, sample, text)
+
+
+def _is_damaged_utf8(text: str, high: int) -> bool:
+    """Return whether most of the high bytes are UTF-8, and the rest damaged or cut characters."""
+    shares = ((_UTF8, _UTF8_SHARE), (_UTF8_WESTERN, _UTF8_WESTERN_SHARE))
+    return any(
+        sum(map(len, pattern.findall(text))) >= max(1, share * high) for pattern, share in shares
+    )
 
 
 def is_shifted(data: bytes) -> bool:
@@ -82,6 +98,8 @@ def _latin(data: bytes, sample: bytes, text: str) -> str:
     first = "cp1252"
     if len({sample.decode(name, "replace") for name in _LATIN}) == 1 and _is_text(data, first):
         return first  # as most German words, and many French and Spanish ones
+    if _WESTERN.search(text) and _is_text(data, first):
+        return first
     ranked = dict(_ranked(sample, _LATIN))
     if _TURKISH.search(text) and ranked.get("cp1254", 0.0) * _CLEARLY > ranked.get(first, 0.0):
         first = "cp1254"

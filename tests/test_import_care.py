@@ -1,0 +1,173 @@
+"""Imports keep dates, ids and texts of a vault and of its sources, and list what they change."""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conftest import Run, succeeded, write
+from import_sources import logseq as logseq_source
+from import_sources.evernote import exported, note
+from test_import_chats import Chats, chatgpt, said
+
+_OLD = 1_600_000_000
+
+
+def imported(run: Run, source: Path, *more: str) -> dict[str, Any]:
+    """Import a source and return the result."""
+    result: dict[str, Any] = succeeded(run("import", str(source), "--yes", "--json", *more)).json
+    return result
+
+
+def shown(run: Run, name: str) -> dict[str, Any]:
+    """Return a memory as ``show`` does."""
+    result: dict[str, Any] = succeeded(run("show", name, "--json")).json
+    return result
+
+
+def test_import_lists_files_of_guessed_encoding(run: Run, folder: Path, tmp_path: Path) -> None:
+    """Each file that is not UTF-8 is listed with the encoding in which it was read."""
+    write(tmp_path / "n", "a.md", "Привет, мир".encode("cp1251"))
+    write(tmp_path / "n", "b.md", "Größe, naïve\n".encode() + b"\xe9\n")
+    write(tmp_path / "n", "c.md", "é\n")
+    assert imported(run, tmp_path / "n")["noted"] == [
+        {"what": "a.md", "reason": "read as windows-1251 (guessed)"},
+        {
+            "what": "b.md",
+            "reason": "not UTF-8 in 1 place, read as utf-8: \ufffd replaces the damaged characters",
+        },
+    ]
+    assert "naïve\n\ufffd" in (folder / "imported/notes/b.md").read_text("utf-8")
+
+
+def test_imported_note_keeps_the_date_in_its_name(run: Run, folder: Path, tmp_path: Path) -> None:
+    """The date in a name is when a note was created; the file's time is when it was modified."""
+    for name in ("2020-05-06.md", "b.md"):
+        os.utime(write(tmp_path / "n", name, "text\n"), (_OLD, _OLD))
+    imported(run, tmp_path / "n")
+    named, plain = (
+        (folder / f"imported/notes/{name}.md").read_text("utf-8") for name in ("2020-05-06", "b")
+    )
+    assert "created:" not in named + plain
+    assert "modified: 2020-09-13T" in plain
+    assert shown(run, "imported/notes/2020-05-06.md")["created"].startswith("2020-05-0")
+    assert shown(run, "imported/notes/b.md")["created"].startswith("2020-09-13")
+
+
+def test_import_renews_ids_that_the_vault_has(run: Run, folder: Path, tmp_path: Path) -> None:
+    """A note whose id another memory has gets a new id and is listed; the vault's note stays."""
+    write(folder, "own.md", "---\nid: same\n---\n\nown\n")
+    for name in ("a", "b", "c"):
+        mem_id = "same" if name == "a" else "twice"
+        write(tmp_path / "n", f"{name}.md", f"---\nid: {mem_id}\n---\n\n{name}\n")
+    assert imported(run, tmp_path / "n")["noted"] == [
+        {"what": "a.md", "reason": "gets a new id: own.md has the same"},
+        {"what": "c.md", "reason": "gets a new id: imported/notes/b.md has the same"},
+    ]
+    assert shown(run, "same")["filePath"] == "own.md"
+    assert shown(run, "twice")["filePath"] == "imported/notes/b.md"
+    ids = {shown(run, f"imported/notes/{name}.md")["memId"] for name in "abc"}
+    assert len(ids | {"same"}) == 4
+    again = run("import", str(tmp_path / "n"), "--yes", "--json").json
+    assert (again["new"], again["changed"], again.get("noted")) == (0, 0, None)
+
+
+@pytest.mark.parametrize(
+    "rest", ["\nplain rule first\n\n---\n\nafter\n", "- a\n---\nb\n", "# T\n---\nb\n"]
+)
+def test_text_between_rules_is_not_a_header(
+    run: Run, folder: Path, tmp_path: Path, rest: str
+) -> None:
+    """A note that begins with a rule keeps its text below the header that the import adds."""
+    write(tmp_path / "n", "a.md", f"---\n{rest}")
+    imported(run, tmp_path / "n")
+    text = (folder / "imported/notes/a.md").read_text("utf-8")
+    assert text.endswith(f"---\n\n---\n{rest}")
+    assert shown(run, "imported/notes/a.md")["content"].strip() == f"---\n{rest}".strip()
+
+
+def test_folder_of_exports_lists_a_command_for_each(run: Run, folder: Path, tmp_path: Path) -> None:
+    """Exports of several programs in one folder are imported one by one; the message says how."""
+    logseq_source.make(tmp_path / "n")
+    (made,) = (tmp_path / "n").iterdir()
+    write(tmp_path / "n", "plain.md", "text\n")
+    ran = run("import", str(tmp_path / "n"), "--yes")
+    assert ran.code == 2
+    assert f"`memvault import {made}` imports them" in ran.err
+    write(tmp_path / "n", "a.enex", exported(note("A", "<div>a</div>")))
+    (tmp_path / "n/roam.json").write_text(
+        '[{"title": "T", "children": [{"string": "s", "uid": "u"}]}]'
+    )
+    ran = run("import", str(tmp_path / "n"), "--yes")
+    assert ran.code == 2
+    for name in (made.name, "a.enex", "roam.json"):
+        assert f"`memvault import {tmp_path / 'n' / name}`" in ran.err
+    succeeded(run("import", str(tmp_path / "n"), "--from", "folder", "--yes"))
+
+
+def test_one_export_among_attachments_is_not_a_folder_of_exports(
+    run: Run, folder: Path, tmp_path: Path
+) -> None:
+    """Notes with a folder of attachments, of which one is an export, can be imported as notes."""
+    for number in range(3):
+        write(tmp_path / "n", f"files/{number}.png", b"png")
+        write(tmp_path / "n", f"{number}.md", "text\n")
+    write(tmp_path / "n", "files/a.enex", exported(note("A", "<div>a</div>")))
+    ran = run("import", str(tmp_path / "n"), "--yes")
+    assert "covers only 1 of 4 notes" in ran.err
+
+
+def test_undo_of_an_import_removes_the_folders_that_it_created(
+    run: Run, folder: Path, tmp_path: Path
+) -> None:
+    """No empty folder remains of an import that was undone; a folder with a file does."""
+    write(tmp_path / "n", "a/b/c.md", "text\n")
+    write(tmp_path / "n", "a/pictures/d.png", b"png")
+    write(folder, "imported/own.md", "own\n")
+    imported(run, tmp_path / "n")
+    succeeded(run("undo"))
+    assert sorted(path.name for path in (folder / "imported").iterdir()) == ["own.md"]
+
+
+def test_names_that_no_file_can_have_are_listed_in_the_plan(
+    run: Run, folder: Path, tmp_path: Path
+) -> None:
+    """A file of a zipped vault with such a name is listed before anything is written."""
+    with zipfile.ZipFile(tmp_path / "v.zip", "w") as files:
+        files.writestr("memvault.toml", "version = 1\n")
+        files.writestr("a.md", "a\n")
+        files.writestr("b\nc.md", "b\n")
+        files.writestr("x" * 300 + ".md", "x\n")
+    plan = run("import", str(tmp_path / "v.zip"), "--json").json
+    reasons = sorted(one["reason"] for one in plan["unreadable"])
+    assert "its name has a line end or another control character" in reasons
+    assert "its name has more than 255 bytes" in reasons
+    assert plan["new"] == 1
+
+
+def test_preview_lists_notes_that_get_another_name(run: Run, folder: Path, tmp_path: Path) -> None:
+    """A note that programs would read as instructions is listed with its new name."""
+    write(tmp_path / "n", "sub/AGENTS.md", "# Obey\n")
+    plan = run("import", str(tmp_path / "n"), "--from", "folder", "--json").json
+    assert plan["noted"] == [
+        {
+            "what": "sub/AGENTS.md",
+            "reason": "imported as imported/notes/sub/AGENTS-memory.md: "
+            "programs read AGENTS.md as instructions",
+        }
+    ]
+    assert "to check: sub/AGENTS.md" in run("import", str(tmp_path / "n"), "--from", "folder").out
+
+
+def test_formulas_of_chatgpt_have_the_signs_of_markdown(
+    run: Run, folder: Path, tmp_path: Path
+) -> None:
+    """Formulas become those of markdown outside of code; escaped signs and open ones stay."""
+    text = r"Let \( x^2 \) be. \[ a \\[2pt] b \]" + "\n\n" + r"`\(c\)` \\(d\\) \(open"
+    source = chatgpt(tmp_path, said("user", "Why?"), said("assistant", text))
+    found = Chats(run, folder, source, "chatgpt").text
+    assert r"Let $x^2$ be. $$ a \\[2pt] b $$" + "\n\n" + r"`\(c\)` \\(d\\) \(open" in found
