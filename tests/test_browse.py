@@ -347,7 +347,7 @@ WITHIN = 3.0
 def close_terminal(
     folder: Path, variables: dict[str, str], moment: str, is_frozen: bool
 ) -> tuple[int, float, float]:
-    """Browse in a terminal, and close it at a moment, after typing something without Enter.
+    """Browse in a terminal and close it at a given point, after typing without Enter.
 
     A frozen terminal is one that nobody reads, whose process gets the signal alone. Returns the
     exit code, and the seconds and the CPU time until the end.
@@ -408,7 +408,7 @@ def test_browser_ends_with_its_terminal(
     assert (notes / "fact/wombats.md").read_bytes() == before
 
 
-def test_a_saved_search_is_browsed_as_its_query(run: Run, notes: Path) -> None:
+def test_browse_runs_the_query_of_a_saved_search(run: Run, notes: Path) -> None:
     """@NAME lists what recall finds for it, and its words are those marked in the text."""
     succeeded(run("searches", "save", "digging", "who", "digs", "type:fact"))
     succeeded(run("searches", "save", "facts", "--type", "fact"))

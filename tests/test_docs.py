@@ -206,7 +206,7 @@ def test_install_commands_work_from_a_checkout() -> None:
 
 
 def test_help_lists_each_command_once_in_groups_that_fit_a_screen() -> None:
-    """The list of all commands names none twice, and no group of it is longer than 15."""
+    """No command is listed twice, and no group has more than 15."""
     groups = Counter(row.group for row in visible_commands())
     assert {name: count for name, count in groups.items() if count > 15} == {}
     assert groups.keys() <= HELP_GROUPS.keys()

@@ -51,7 +51,7 @@ def test_help_has_options_and_no_keys(words: str, run: Run) -> None:
 
 
 def test_each_summary_has_no_keys() -> None:
-    """The list of all commands has no keys either."""
+    """The list of all commands contains no JSON keys."""
     assert not [row for row in COMMANDS if any(map(is_a_key, _WORD.findall(row.summary)))]
 
 
@@ -123,7 +123,7 @@ def test_a_key_of_a_file_is_named_as_a_key(run: Run, folder: Path) -> None:
 
 
 def test_descriptions_for_tools_have_keys_and_no_options() -> None:
-    """What an MCP client reads of a tool has its keys, where the help has options."""
+    """Tool descriptions for MCP clients use JSON keys where help uses options."""
     shown = {tool.name: reference.described(tool) for tool in tools.all_tools()}
     recall = shown["memory_recall"]
     assert "With asOf later" in recall["description"]

@@ -1,4 +1,4 @@
-"""HTML of notes as markdown: each word and each character of code comes along, and no markup."""
+"""HTML notes as markdown: text and code are preserved, and text is never markup."""
 
 from __future__ import annotations
 
@@ -150,8 +150,8 @@ def test_code_keeps_each_of_its_characters(code: str) -> None:
         ("", ""),
     ],
 )
-def test_html_becomes_the_markdown_that_means_the_same(html: str, made: str) -> None:
-    """Each element that markdown has is written as it, and text in it stays text."""
+def test_html_is_converted_to_equivalent_markdown(html: str, made: str) -> None:
+    """Elements become their markdown equivalents, and their text is escaped."""
     assert markdown(html) == made
 
 

@@ -79,7 +79,7 @@ def test_a_folder_keeps_its_notes_as_they_are(run: Run, folder: Path, tmp_path: 
     """A note keeps its own header and links; its file says where it is from; links out stay out."""
     found = import_all(run, folder_source.make(tmp_path)).json
     assert found["unreadable"] == [
-        {"what": "passwords.md", "reason": "a link, which is not followed"}
+        {"what": "passwords.md", "reason": "a symbolic link; links are not followed"}
     ]
     notes = notes_in(folder)
     beta = notes["imported/notes/Beta.md"].decode()

@@ -168,7 +168,7 @@ def test_claude_files_of_tools_and_of_the_user_are_kept(
         "block tool_result": 1,
         "block hologram": 1,
         'tool use "web_search"': 1,
-        "file that the export lacks": 1,
+        "file missing from the export": 1,
         'message property "mood"': 1,
         'conversation property "hue"': 1,
     }
@@ -246,7 +246,7 @@ def test_chatgpt_canvas_keeps_its_versions(run: Run, folder: Path, tmp_path: Pat
     ]
     got = Chats(run, folder, chatgpt(tmp_path, *steps), "chatgpt")
     assert got.text.endswith("**roses**\n\n```markdown\nAll new\n```\n")
-    assert got.omitted == {"change of a canvas by a pattern": 1}
+    assert got.omitted == {"canvas edit by regular expression": 1}
 
 
 def test_chatgpt_code_and_citations_are_converted(run: Run, folder: Path, tmp_path: Path) -> None:
@@ -288,7 +288,7 @@ def test_chatgpt_code_and_citations_are_converted(run: Run, folder: Path, tmp_pa
     assert "```\nodd\n```" in got.text
     assert not set(got.text) & set("\ue200\ue201\ue202\ue203\ue204")
     assert got.omitted == {
-        'use of the tool "web"': 1,
+        'tool use "web"': 1,
         "result of the tool web": 1,
         "message thoughts": 1,
         "message super_widget": 1,
@@ -332,9 +332,9 @@ def test_chatgpt_files_are_found_by_their_ids(run: Run, folder: Path, tmp_path: 
     assert (folder / "in/files/file_0000abcd-me.png").read_bytes() == b"picture"
     assert got.omitted == {
         "rating of a message": 2,
-        "picture that the export lacks": 1,
-        "voice recording that the export lacks": 1,
-        "file that the export lacks": 1,
+        "picture missing from the export": 1,
+        "voice recording missing from the export": 1,
+        "file missing from the export": 1,
     }
     assert got.unreadable == []
 
@@ -482,7 +482,7 @@ def test_fences_are_longer_than_those_inside(text: str) -> None:
     assert made.split("\n", 1)[1].rsplit("\n", 1)[0] == text.strip("\n")
 
 
-def test_old_zip_of_chatgpt_is_still_a_zip(tmp_path: Path, run: Run, folder: Path) -> None:
+def test_old_chatgpt_zip_matches_its_folder(tmp_path: Path, run: Run, folder: Path) -> None:
     """A zip of the export gives the same notes as its folder."""
     made = chatgpt(tmp_path, said("user", "One"), said("assistant", "Two"))
     with zipfile.ZipFile(tmp_path / "export.zip", "w") as whole:

@@ -278,8 +278,8 @@ def test_notes_of_keep_without_times_or_files_are_imported(
     write(other, "y.json", json.dumps({"a": 1}))
     got = Imported(run, folder, tmp_path / "Takeout", "keep")
     assert got.unreadable == {
-        ("Keep/Shelf.json, gone.png", "the export lacks the file"),
-        ("Keep/Shelf.json, ../secret.png", "its path leads out of the folder"),
+        ("Keep/Shelf.json, gone.png", "missing from the export"),
+        ("Keep/Shelf.json, ../secret.png", "its path points outside the folder"),
         ("Keep/x.json", "no note of Keep"),
     }
     assert got.text("Lamp.md").endswith("It takes E14.\n")

@@ -1,4 +1,4 @@
-"""Evernote's exports: what becomes of each block, and what one damaged note costs."""
+"""Evernote imports: conversion of each block type, and damaged notes."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_blocks_of_evernote_become_markdown(run: Run, folder: Path, tmp_path: Pa
         assert line in header
     assert got.unreadable == {
         ("Blocks.enex, note 1", "its encrypted text is not imported: decrypt it in Evernote"),
-        ("Blocks.enex, note 1", "a file of its text is not in the export: image/png"),
+        ("Blocks.enex, note 1", "an embedded file is missing from the export: image/png"),
     }
     assert counts(got, "contents") == {"note": 2, "task": 3}
     assert counts(got, "notConverted") == {
@@ -126,7 +126,7 @@ BEFORE, AFTER = note("Before", "<div>marigold</div>"), note("After", "<div>dahli
         ('<note a="' + "x" * 70_000, ""),
     ],
 )
-def test_a_damaged_note_of_evernote_costs_only_itself(
+def test_damaged_evernote_note_does_not_affect_others(
     middle: str, kept: str, run: Run, folder: Path, tmp_path: Path
 ) -> None:
     """The notes around it are imported, and what can be read of it too, which is listed."""
@@ -227,6 +227,6 @@ def test_an_export_of_evernote_with_entities_is_not_read(
     assert got.unreadable == {
         (
             "E.enex",
-            "its rest cannot be read: it declares entities, which are not expanded",
+            "the rest cannot be read: it declares entities, which are not expanded",
         )
     }

@@ -103,7 +103,7 @@ def test_files_of_keep_are_found_in_spite_of_their_endings(
     files[4]["mimetype"] = "image/gif"
     note = {"title": "T", "attachments": files}
     got = keep(run, folder, tmp_path, note, name="Google Notizen")
-    assert got.unreadable == {("Google Notizen/n0.json, gone.png", "the export lacks the file")}
+    assert got.unreadable == {("Google Notizen/n0.json, gone.png", "missing from the export")}
     text = got.text("T.md")
     for name in ("a.jpg", "b.jpeg", "c.jpg", "e.gif"):
         assert f"![[Google Notizen/{name}]]" in text

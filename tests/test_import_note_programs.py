@@ -105,7 +105,7 @@ def test_truncated_tar_gives_the_items_before_its_end(
     (tmp_path / "notes.jex").write_bytes(whole[: len(whole) // 4])
     got = Imported(run, folder, tmp_path / "notes.jex", "joplin")
     assert got.found["new"] >= 1
-    assert any("its rest cannot be read" in reason for _, reason in got.unreadable)
+    assert any("the rest cannot be read" in reason for _, reason in got.unreadable)
 
 
 def test_simplenote_plain_text_keeps_its_meaning(run: Run, folder: Path, tmp_path: Path) -> None:
@@ -155,7 +155,7 @@ def test_encrypted_backup_says_how_to_export_it(run: Run, folder: Path, tmp_path
     assert got.unreadable == {
         (
             standard_source.BACKUP,
-            "1 of its items are encrypted: export a decrypted backup in Preferences, Backups",
+            "number of encrypted items: 1; export a decrypted backup in Preferences, Backups",
         )
     }
     assert got.found["new"] == 1
@@ -224,7 +224,7 @@ def test_word_lists_of_styles_and_titles_are_used(run: Run, folder: Path, tmp_pa
     }
 
 
-def test_hostile_word_documents_cost_only_themselves(
+def test_hostile_word_documents_do_not_affect_others(
     run: Run, folder: Path, tmp_path: Path
 ) -> None:
     """A document that is too large, has entities or is damaged is listed with its reason."""
@@ -237,7 +237,7 @@ def test_hostile_word_documents_cost_only_themselves(
             files.writestr("word/document.xml", text)
     got = Imported(run, folder, made, "word")
     reasons = dict(got.unreadable)
-    assert "expands to more" in reasons["Bomb.docx"]
+    assert "expands beyond" in reasons["Bomb.docx"]
     assert "DOCTYPE" in reasons["Entities.docx"]
     assert "damaged" in reasons["Unclosed.docx"]
     assert "no text" in reasons["Empty.docx"]
@@ -311,7 +311,7 @@ def test_apple_notes_of_one_title_take_linear_time(tmp_path: Path) -> None:
 def test_one_odd_file_does_not_change_the_kind_of_a_folder(
     file: tuple[str, bytes], tmp_path: Path
 ) -> None:
-    """A folder of markdown in which another program has a file is still a folder of markdown."""
+    """One file of another program does not change the kind of a folder of markdown."""
     for number in range(3):
         write(tmp_path, f"vault/n{number}.md", f"# Note {number}\n")
     (tmp_path / "vault" / file[0]).write_bytes(file[1])
@@ -386,7 +386,7 @@ def test_rule_at_the_beginning_is_not_front_matter(run: Run, folder: Path, tmp_p
 
 
 def test_super_note_of_unknown_shape_is_read(run: Run, folder: Path, tmp_path: Path) -> None:
-    """Wrong values in a document cost what they are in, and no note."""
+    """Invalid values in a document lose only the node that contains them."""
     bad = {"type": "list", "children": [None, 7, {"type": "listitem", "children": "x"}]}
     root = {"type": "root", "children": [bad, {"type": 5}, standard_source.text("Kept")]}
     note = standard_source.note("n", "Odd", json.dumps({"root": root}), "super")

@@ -55,7 +55,7 @@ def test_zips_in_a_zip_of_notion_are_one_export(
 
 
 def test_a_folder_of_zips_is_one_export(run: Run, folder: Path, tmp_path: Path) -> None:
-    """The parts may have been taken out of their zip."""
+    """Parts that were extracted from the outer zip are read as one export."""
     write(tmp_path, f"Export/{PART}1.zip", ONE)
     write(tmp_path, f"Export/{PART}2.zip", TWO)
     found = succeeded(run("import", str(tmp_path / "Export"), "--to", "in", "--yes", "--json")).json
@@ -75,7 +75,7 @@ def test_a_zip_in_a_zip_expands_to_a_limit(run: Run, folder: Path, tmp_path: Pat
     bomb = zipped((f"Bomb {ROW}.md", b"\0" * (270 << 20)))
     write(tmp_path, "e.zip", zipped((f"{PART}1.zip", ONE), (f"{PART}2.zip", bomb)))
     got = Imported(run, folder, tmp_path / "e.zip", "notion")
-    assert got.unreadable == {(f"Bomb {ROW}.md", "the zip expands to more than is read")}
+    assert got.unreadable == {(f"Bomb {ROW}.md", "the zip expands beyond the import limit")}
     assert "pack" in got.text("Trip.md")
 
 
@@ -148,8 +148,8 @@ def test_times_of_notion_may_be_in_any_language(
     assert f"created: {created}" in header_of(got, "Tasks/Row.md")
 
 
-def test_a_date_that_may_be_two_days_stays_text(run: Run, folder: Path, tmp_path: Path) -> None:
-    """What is either March or April is not guessed."""
+def test_ambiguous_date_stays_text(run: Run, folder: Path, tmp_path: Path) -> None:
+    """An ambiguous date (March or April) is not parsed."""
     got = Imported(run, folder, database(tmp_path, "Created: 03/04/2026", "Created"), "notion")
     assert "notion_created: 03/04/2026" in header_of(got, "Tasks/Row.md")
 
@@ -179,8 +179,8 @@ def test_callouts_and_addresses_of_notion_are_markdown(
     )
 
 
-def test_cells_of_notion_are_text(run: Run, folder: Path, tmp_path: Path) -> None:
-    """Signs in a database mean nothing in its table, and relations are titles."""
+def test_notion_table_cells_are_escaped(run: Run, folder: Path, tmp_path: Path) -> None:
+    """Markup in cells is escaped, and relations are shown as titles."""
     made = database(tmp_path, "Note: x", "Note,Project")
     row = f"a|b,*x* #y,Home (../Home%20{HOME}.md)\n"
     write(made, f"Tasks {BASE}.csv", f"Name,Note,Project\n{row}")
@@ -199,6 +199,6 @@ def test_pages_of_notion_as_html_are_listed(run: Run, folder: Path, tmp_path: Pa
     write(made, f"Home {HOME}/Page {FIRST}.md", "# Page\n")
     got = Imported(run, folder, made, "notion")
     assert got.unreadable == {
-        (f"Home {HOME}.html", "a page as HTML: export it as Markdown & CSV"),
+        (f"Home {HOME}.html", "an HTML page: export it as Markdown & CSV"),
     }
     assert got.data("Home/report.html") == b"<html></html>"

@@ -263,8 +263,8 @@ def test_roam_graphs_of_a_zip_are_all_imported(run: Run, folder: Path, tmp_path:
     assert (again["new"], again["changed"], again["unchanged"]) == (0, 0, 6)
 
 
-def test_roam_links_lead_to_pages_days_and_blocks(run: Run, folder: Path, tmp_path: Path) -> None:
-    """Days lead to daily notes, references and embeds to the page of their block."""
+def test_roam_links_point_to_pages_days_and_blocks(run: Run, folder: Path, tmp_path: Path) -> None:
+    """Date links point to daily notes; references and embeds point to the block's page."""
     got = Imported(run, folder, roam_source.make_graphs(tmp_path), "roam")
     text = got.text("honey/Honey.md")
     assert "- a “paint the **hive**” ([[hive-one]]) b\n" in text

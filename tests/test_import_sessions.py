@@ -316,7 +316,7 @@ def test_forked_sessions_of_codex_are_one_episode(run: Run, folder: Path, tmp_pa
 def test_files_of_one_gemini_session_are_one_episode(
     run: Run, folder: Path, tmp_path: Path
 ) -> None:
-    """A session that goes on in another file is one; checkpoints and logs are not read."""
+    """A session continued in another file is one episode; checkpoints and logs are ignored."""
     about = {"sessionId": "g1", "projectHash": "h", "startTime": "2026-11-20T08:00:00.000Z"}
 
     def asked(key: str, text: str) -> dict[str, Any]:

@@ -201,7 +201,7 @@ def test_a_vault_that_was_moved_is_taken_over(sent: Path, run: Run) -> None:
 
 @pytest.mark.promise("R49")
 def test_a_vault_is_taken_over_and_back(sent: Path, run: Run) -> None:
-    """A machine that takes a vault over sends all of it, since the other has deleted its rows."""
+    """Taking over a vault resends all rows, since the other machine deleted its own."""
     copied = sent.with_name("copied")
     shutil.copytree(sent, copied)
     for folder in (copied, sent, copied):

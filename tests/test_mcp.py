@@ -317,8 +317,8 @@ class Heard:
 
 
 @pytest.mark.filterwarnings("ignore:resources.*is removed as of 2026-07-28")
-def test_subscribed_resource_is_notified(folder: Path) -> None:
-    """An edit, a change by a call or a deletion of a memory is notified within seconds."""
+def test_subscriber_is_notified_of_changes(folder: Path) -> None:
+    """Edits, changes by calls and deletions send a notification within seconds."""
     path = write(folder, "a.md", "---\nid: a-1\n---\n\n# A\n")
     write(folder, "b.md", "---\nid: b-1\n---\n\n# B\n")
     heard = Heard()

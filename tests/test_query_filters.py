@@ -244,7 +244,7 @@ def test_a_tag_that_is_on_no_memory_is_named(vault: Vault, folder: Path) -> None
     for tool in ("memory_recall", "memory_list"):
         warnings = vault.call(tool, query="tag:netwrok")["warnings"]
         assert warnings == ["there is no tag 'netwrok'; did you mean network?"]
-        assert "no memory in 'facts'" in vault.call(tool, query="in:facts")["warnings"][0]
+        assert "no memories in 'facts'" in vault.call(tool, query="in:facts")["warnings"][0]
 
 
 ATTACHED = {
@@ -286,9 +286,9 @@ def test_value_may_be_attached_to_a_short_option(
 def test_an_option_of_a_pasted_command_is_reported(folder: Path, run: Run, command: str) -> None:
     """A note says that -av excluded a word, and how to search for it; -draft is plain enough."""
     write(folder, "sync.md", "# Sync\n\n- [ ] Run rsync -av every day.\n")
-    note = "-av left out memories with the word 'av'; written as \"-av\", with the quotes"
+    note = "-av excluded memories with the word 'av'; to search for it, quote it: \"-av\""
     assert note in run(command, "rsync", "-av").err
     found = run(command, "rsync", '"-av"')
     assert "Sync" in found.out or "rsync" in found.out
-    assert "left out" not in found.err
-    assert "left out" not in run(command, "rsync", "-draft").err
+    assert "excluded" not in found.err
+    assert "excluded" not in run(command, "rsync", "-draft").err

@@ -86,7 +86,7 @@ def test_an_identifier_is_found_by_the_terms_inside_it(folder: Path, vault: Vaul
 
 
 def test_the_title_counts_with_every_sentence(folder: Path, vault: Vault) -> None:
-    """A sentence counts with the words of the title that it leaves out."""
+    """Title words count toward every sentence, even if the sentence omits them."""
     last = "The pilot boards at dawn."
     for title, first in (("Ships", "A harbour."), ("Harbour", "A ship.")):
         body = "\n\n".join([first, *filler(0), last])

@@ -124,7 +124,7 @@ def test_an_event_goes_back_where_its_answer_reached_nobody(team: Path, is_there
 @pytest.mark.promise("R52")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_calls_in_flight_end_before_the_server(team: Path, run: Run, number: int) -> None:
-    """A server that is asked to end answers running calls; waiting ones end immediately."""
+    """On a signal, the server finishes running calls and ends waiting ones immediately."""
     ann = token(run, "ann", "team", "write")
     answers: dict[str, Any] = {}
     with Served("--tools", "all", fresh=True) as server:

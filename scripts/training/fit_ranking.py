@@ -257,8 +257,8 @@ def chance(
 ) -> tuple[Numbers, float]:
     """Fit the logistic regression from evidence to "something answers"; return weights and bias.
 
-    Of each query the likeliest of the first candidates counts, each set the same, and queries that
-    something answers as much as those that nothing does. Which one is likeliest depends on the fit,
+    Each query is represented by the likeliest of its first candidates. Sets have equal weight, and
+    so do answerable and unanswerable queries. Which one is likeliest depends on the fit,
     so that it is made twice. It is then stretched: all but few of the queries that nothing answers
     have nothing strong, and all but few of the others something relevant.
     """

@@ -50,7 +50,7 @@ class Caller(NamedTuple):
     files of other agents. ``secrets`` says in which results it sees secrets. ``asks`` prints lines
     and a question to the person at the terminal, and returns whether the answer is yes; None if
     there is no terminal. ``prefers`` does the same for a correction that memvault suggests, with
-    yes as the default; None with --quiet, too. If it ``speaks`` tools, messages name tools and
+    yes as the default; None with --quiet, too. If ``speaks`` is "tools", messages name tools and
     arguments, not commands. If it ``adds_arguments``, its program adds arguments that a tool does
     not have, and they are ignored. If it ``reads_early``, a person is shown an answer from what is
     indexed so far, and the caller indexes the rest afterwards.

@@ -70,8 +70,8 @@ class ActiveSet(NamedTuple):
             f"{piece.mem_id} is no longer in the vault and has left active memory"
             for piece in self.missing
         ] + [
-            f"{mem_id} is the memory id of {len(paths)} files now; "
-            f"active memory waits until only one has it: {', '.join(paths)}"
+            f"{len(paths)} files have the memory id {mem_id}; "
+            f"active memory skips it until only one does: {', '.join(paths)}"
             for mem_id, paths in self.duplicate_ids.items()
         ]
 

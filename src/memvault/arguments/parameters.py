@@ -179,7 +179,7 @@ class Parameter(NamedTuple):
 
     @property
     def shell_name(self) -> str:
-        """How a command line names it, for messages: its option, or ``metavar`` if positional.
+        """Its name on the command line, for messages: the option, or ``metavar`` if positional.
 
         ``tools.core.wording`` replaces it by the key for callers that have tools.
         """

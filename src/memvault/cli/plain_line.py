@@ -1,10 +1,10 @@
-"""Parse a plain command line without Typer, whose import takes longer than many a command.
+"""Parse a plain command line without Typer, whose import takes longer than many commands.
 
-Plain are the words of a command, its positional arguments and its options in full: ``--flag``,
-``--flag value``, ``--flag=value``, ``-n 5`` and ``-n5``, with everything behind ``--`` positional.
+A plain line has the words of a command, positional arguments and full options: ``--flag``,
+``--flag value``, ``--flag=value``, ``-n 5`` and ``-n5``. Everything after ``--`` is positional.
 In a command with a query that has filters, ``-word`` is a part of the query (``is_excluded``).
-All else, such as help, other spellings, a vault's own tools and every mistake, is left to Typer,
-so that there is one place that explains it.
+Everything else, such as help, other spellings, a vault's own tools and errors, is left to Typer,
+so only one place produces help and error messages.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ def review(
     options: GlobalOptions,
     kind: Annotated[ReviewKind | None, Arg("Only those of a kind")] = None,
 ) -> dict[str, Any] | None:
-    """Walk through what needs a person: conflicts, secrets, duplicates, proposals and more.
+    """Review pending items: conflicts, secrets, duplicates, proposals and more.
 
     Each is answered with a key, without Enter; s skips it, and q or Ctrl-C ends. All changes
     are one, which memvault undo takes back. Where there is no terminal, they are listed.

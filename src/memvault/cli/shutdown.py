@@ -140,12 +140,12 @@ def occupy_standard_descriptors() -> None:
 
 
 def exit_process(code: int) -> None:
-    """End the process with an exit code, without taking each module apart, which takes 5 to 20 ms.
+    """End the process with an exit code, without tearing down each module, which takes 5 to 20 ms.
 
     The exit handlers run, and standard output and error are flushed. Returns instead where Python
     has more to do: another thread still works, a debugger, profiler or coverage tool watches, or
-    the output cannot be written. After a termination signal other threads have two seconds, and the
-    output a moment, since a frozen terminal accepts none.
+    the output cannot be written. After a termination signal, other threads get two seconds and the
+    output is abandoned soon, since a frozen terminal never accepts it.
     """
     is_terminated = code > _BY_SIGNAL
     if _is_watched() or _has_threads(is_terminated):

@@ -38,7 +38,7 @@ _IMPORT_VIEW = """
        at the vault's root: {rootNames}
        left out: {leftOutLines:each}
        to change: {toChange:each}
-       changed here and there, and kept as it is here: {editedHere:each}
+       edited here and in the source, so not updated: {editedHere:each}
        to check: {notedLines:each}
        not read: {otherNames}
        not read: {problems:each}
@@ -187,7 +187,7 @@ def import_notes(
 
 
 def _chosen_kind(reader: SourceReader, may_ask: bool) -> Kind:
-    """Return the kind of a source; ask which one if it reads less than half of the notes.
+    """Return the kind of a source; ask the user if it covers less than half of the notes.
 
     Raises:
         UsageError: the kind is unknown, or the user did not choose one.
@@ -202,12 +202,12 @@ def _chosen_kind(reader: SourceReader, may_ask: bool) -> Kind:
     covers = f"covers only {recognition.covered:,} of {recognition.total:,} notes"
     looks_like = f"looks like {table.in_sentence(recognition.kind)}, but that {covers}"
     if may_ask:
-        choices = ("only these", "all as a folder of markdown")
+        choices = ("only these", "everything, as a folder of markdown")
         number = output.chooses([f"{path} {looks_like}."], "Import", choices)
         if number >= 0:
             return kinds[number]
     part, everything = (table.import_command(path, kind) for kind in kinds)
-    hint = f"{part} imports these notes, {everything} imports all as a folder of markdown"
+    hint = f"run {part} for these notes, or {everything} for everything"
     raise UsageError(f"Nothing was imported: {path} {looks_like}", hint)
 
 

@@ -139,7 +139,7 @@ def unusable_ids(vault: VaultInspection) -> Iterator[Finding]:
     for memory in vault.memories:
         given_id, mem_id = memory.record.metadata.get("id"), memory.record.mem_id
         if given_id not in (None, "", mem_id):
-            message = f"Its id {given_id!r} cannot be a memory id, so {mem_id} is used, of its path"
+            message = f"Its id {given_id!r} is not valid; {mem_id}, from its path, is used"
             yield Finding(memory.path, message)
 
 
@@ -163,7 +163,7 @@ def shared_ids(vault: VaultInspection) -> Iterator[Finding]:
             new_id = _unused_id(memory.path, taken)
             taken.add(new_id)
             fix = set_header(memory.file, f"give it the memory id {new_id}", {"id": new_id})
-            message = f"It has the memory id of {replace_surrogates(first.path)}: {mem_id}"
+            message = f"Same memory id as {replace_surrogates(first.path)}: {mem_id}"
             yield Finding(memory.path, message, fix)
 
 

@@ -90,7 +90,7 @@ class _StaticSite:
             name = public_id(record, self._detector)
             page = self._by_id.setdefault(name, self._pages[record.path])
             if page != self._pages[record.path]:
-                reason = f"has the memory id {name} of another, to which its links lead"
+                reason = f"shares the memory id {name} with another, which its links open"
                 self._report(f"{record.path} {reason}")
         self._write_memories(call, view, records)
         self._write_lists(records)

@@ -114,7 +114,8 @@ def sync(call: Call, agree: setup.Agree | None = None) -> SyncedVault:
                     message = "is a git repository of its own, so it is not synced"
                     call.notes += [f"{path} {message}: {program.HINT}" for path in nested]
                 return cast("SyncedVault", done)
-    raise Conflict(f"Others changed or pushed in between, {_TRIES} times", "memvault git sync")
+    message = f"The vault or its remote changed during each of {_TRIES} attempts"
+    raise Conflict(message, "run 'memvault git sync' again")
 
 
 def _note_problems(call: Call, git: Git, tree: str) -> None:
@@ -210,7 +211,7 @@ def _merge_remote(
     if head and not _contains(git, others, head):
         new, notes = _merge_commit(repository, subject, head, others, call.settings.exclusions)
     for path in fast_forward(repository, call.store, repository.branch, head, new):
-        message = "was changed by others, and agents' programs read it as instructions: review it"
+        message = "was changed by others, and agents read it as instructions: review it"
         call.notes.append(f"{replace_surrogates(path)} {message}")
     done["pulled"] += _count(git, head, others)
     for key, entries in notes.items():

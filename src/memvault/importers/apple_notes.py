@@ -165,7 +165,7 @@ def _note(
 
 
 def _markdown(text: str, embeds: list[str]) -> str:
-    """Return a text of the copy as markdown, with the embeds where files were, or at its end."""
+    """Convert a note's text to markdown, with embeds in place of attachments or at the end."""
     lines: list[str] = []
     is_after_item = False
     for line in text.splitlines():

@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 _MAX_RATIO, _MIN_EXPANDED = 200, 256 * 1024 * 1024
 """An archive's files may expand to this many times its size, or to these bytes if that is more."""
 _MAX_NESTED = 2
-"""How deeply zips in a zip are read."""
+"""Maximum nesting depth of zips."""
 _MAX_ZIPS = 100
 """Maximum number of zips of a folder that has nothing else, which are read as one source."""
 _COPIED = 1 << 20
-_SHORTER = "the tar has become shorter"
+_SHORTER = "the tar was truncated while it was read"
 _TAR_SIGN, _TAR_SIGN_AT = b"ustar", 257
 _PIECE = 1 << 16
 """Maximum size of a file of a tar that is read at once when it is opened."""
@@ -57,7 +57,7 @@ class _Room:
         self._left = max(_MIN_EXPANDED, _MAX_RATIO * packed)
 
     def take(self, size: int) -> bool:
-        """Return whether there is room for a file of a size, which is used up."""
+        """Reserve space for a file of a size; return whether there was enough."""
         self._left -= size
         return self._left >= 0
 
@@ -99,7 +99,7 @@ class _ArchiveSource(Source):
         return str(PurePosixPath(listed.name))
 
     form = "archive"
-    """What the file is, for people."""
+    """The archive format, for messages."""
 
     def _listed(self) -> Iterator[_Listed]:
         """Yield the files."""
@@ -115,13 +115,13 @@ class _ArchiveSource(Source):
 
     @property
     def _too_large(self) -> str:
-        return f"the {self.form} expands to more than is read"
+        return f"the {self.form} expands beyond the import limit"
 
     def _why_unsafe(self, listed: _Listed) -> str:
         """Return why a file is not read because of its name or size; empty if it may be."""
         name, is_too_large = listed.name, not self._room.take(listed.size)
         if name.startswith("/") or "\\" in name or ":" in name[:2] or ".." in name.split("/"):
-            return f"its path leads out of the {self.form}"
+            return f"its path points outside the {self.form}"
         return self._too_large if is_too_large else ""
 
     @cached_property
@@ -130,7 +130,7 @@ class _ArchiveSource(Source):
 
     def _entry(self, name: str) -> Any:
         if name not in self._entries:
-            raise FileNotFoundError(errno.ENOENT, f"there is no such file in the {self.form}", name)
+            raise FileNotFoundError(errno.ENOENT, f"not found in the {self.form}", name)
         return self._entries[name]
 
 
@@ -290,14 +290,14 @@ class _TarSource(_ArchiveSource):
                 while (found := tar.next()) is not None:
                     tar.members.clear()  # type: ignore[attr-defined]  # keeps what it has read
                     if found.offset_data <= end or found.offset_data + found.size > most:
-                        raise tarfile.ReadError("a file in it ends beyond the tar")
+                        raise tarfile.ReadError("an entry extends past the end of the tar")
                     end = found.offset_data
                     self.tick()
                     if not found.isdir() and not _is_junk(found.name):
                         entry = _TarEntry(end, found.size, float(found.mtime))
                         yield _Listed(found.name, found.size, _why_not_plain(found), entry)
         except (tarfile.TarError, ValueError, OverflowError, OSError) as error:
-            self.skipped.append(Unreadable(self.path.name, f"its rest cannot be read: {error}"))
+            self.skipped.append(Unreadable(self.path.name, f"the rest cannot be read: {error}"))
 
     def size(self, name: str) -> int:
         size: int = self._entry(name).size

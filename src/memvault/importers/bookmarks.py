@@ -126,7 +126,7 @@ def _why_left_out(address: str) -> str:
     scheme = address.partition(":")[0].strip().lower()
     if scheme in ("http", "https"):
         return ""
-    return f"its address begins with {values.line(scheme[:30])}:, which is not a web page"
+    return f"its address is not a web page: it begins with {values.line(scheme[:30])}:"
 
 
 def _merged(first: Bookmark, other: Bookmark) -> Bookmark:
@@ -193,7 +193,7 @@ def _property_list(data: bytes) -> Any:
     try:
         return plistlib.load(io.BytesIO(data))
     except (*damaged, OverflowError) as error:
-        raise ValueError("it is no property list") from error
+        raise ValueError("not a property list") from error
 
 
 def _safari(
@@ -350,7 +350,7 @@ class _Netscape:
     def _end_about(self) -> None:
         if self._inside == "dd":
             if self._is_of_folder:
-                self._tally.omitted("description of a folder")
+                self._tally.omitted("folder description")
             elif self.found:
                 self.found[-1] = self.found[-1]._replace(about=self._text)
             self._inside = ""

@@ -39,8 +39,8 @@ def fenced(text: str, language: str = "") -> str:
 def message(text: str, is_plain: bool = False) -> str:
     """Return a message as markdown that cannot change the text around it.
 
-    Its headings get lower levels, its code blocks end, and nothing outside of its code is a tag, a
-    wikilink or a comment. With ``is_plain`` a person typed it: only its code is markup.
+    Headings are moved to lower levels, code blocks are closed, and tags, wikilinks and comments
+    outside of code are escaped. With ``is_plain`` a person typed it: only its code is markup.
     """
     text = text.replace("\r\n", "\n").replace("\r", "\n").strip("\n")
     scan = _Scan(is_plain)
@@ -53,21 +53,21 @@ def message(text: str, is_plain: bool = False) -> str:
 
 
 def _ends_and_has_no_upper_heading(text: str) -> bool:
-    """Return whether a heading after a text is one, and the only one of its level or above."""
+    """Return whether a heading appended to a text is the only one at its level or above."""
     found = list(markdown.headings(text + _NEXT))
     is_next = bool(found) and found[-1][0] > len(text)
     return is_next and all(level > _RESERVED for _, _, level, _ in found[:-1])
 
 
 class _Scan:
-    """One pass over the lines of a message; ``is_sure`` is whether its code is certain to end."""
+    """A pass over a message's lines; ``is_sure`` is whether all its code blocks are closed."""
 
     def __init__(self, is_plain: bool) -> None:
         self._is_plain = is_plain
         self._fence = ""
         self._done: list[str] = []
         self._paragraph = 0
-        """How many lines the paragraph has that the next line may belong to."""
+        """Number of lines in the paragraph that the next line may continue."""
         self.is_sure = True
         self.is_open = False
         """Whether only the whole text shows which signs are in code."""

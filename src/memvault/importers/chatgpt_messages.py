@@ -106,7 +106,7 @@ class Talk:
             self._tally.converted("code")
             yield fenced(_plain(content), "python")
         elif to != "all":
-            self._tally.omitted(f'use of the tool "{to}"')
+            self._tally.omitted(f'tool use "{to}"')
         else:
             yield from self._said(entry, role, kind, content)
 
@@ -159,10 +159,10 @@ class Talk:
         shown.add(found)
         is_picture = "image" in kind
         if not is_picture and found not in self._files:
-            self._tally.omitted("voice recording that the export lacks")
+            self._tally.omitted("voice recording missing from the export")
             return ""
         if found not in self._files:
-            self._tally.omitted("picture that the export lacks")
+            self._tally.omitted("picture missing from the export")
         return f"![[import:{found}|({'a picture' if is_picture else 'a recording'})]]"
 
     def _attached(self, about: Mapping[str, Any], shown: set[str]) -> Iterator[str]:
@@ -174,7 +174,7 @@ class Talk:
             if found in self._files:
                 yield f"[[import:{found}|{values.label(name) or found}]]"
             else:
-                self._tally.omitted("file that the export lacks")
+                self._tally.omitted("file missing from the export")
                 yield titled(name or found, "", "a file").strip()
 
     def _of_tool(
@@ -203,7 +203,7 @@ class Talk:
     def _canvas(self, command: str, text: str) -> str:
         """Return a document, or what a change puts into it; comments are left out."""
         if command not in ("create_textdoc", "update_textdoc"):
-            self._tally.omitted(f'use of the tool "{_CANVAS}{command}"')
+            self._tally.omitted(f'tool use "{_CANVAS}{command}"')
             return ""
         self._tally.converted("version of a canvas")
         try:
@@ -229,7 +229,7 @@ class Talk:
         if _PLAIN_PATTERN.fullmatch(pattern):
             old = re.sub(r"\\(.)", r"\1", pattern, flags=re.DOTALL)
         else:
-            self._tally.omitted("change of a canvas by a pattern")
+            self._tally.omitted("canvas edit by regular expression")
         return self.documents.replace(key, old, new, is_every=bool(change.get("multiple")))
 
     def _add_instructions(self, content: Mapping[str, Any], about: Mapping[str, Any]) -> None:

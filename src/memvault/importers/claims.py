@@ -29,7 +29,7 @@ _PROGRAM_FILES = frozenset({"package.json", "package-lock.json", "makefile", "do
 
 
 def missed(source: Source, claimed: Collection[str]) -> list[str]:
-    """Return the files that a kind does not claim and a user would miss, notes first."""
+    """Return the unclaimed files that a user may want, notes first."""
     others = [name for name in source.names if name not in claimed]
     found = [name for name in others if _is_missed(source, name)]
     return sorted(found, key=lambda name: not is_text(name))

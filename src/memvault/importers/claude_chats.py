@@ -273,10 +273,10 @@ class _Talk:
                 name = values.line(one.get("file_name"))
                 text = values.text(one.get("extracted_content"))
                 if text.strip():
-                    self._tally.converted("text of a file")
+                    self._tally.converted("attached text")
                     yield titled(name or "A file", fenced(text, _ending(name)))
                 elif name and name not in names:
-                    self._tally.omitted("file that the export lacks")
+                    self._tally.omitted("file missing from the export")
                     yield titled(name, "", "a file").strip()
                 names.add(name)
 

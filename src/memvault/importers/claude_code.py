@@ -22,7 +22,7 @@ _MAX_SNIFFED = 20
 _HEAD = 1 << 16
 """The bytes that are looked into: a session may begin with a long snapshot of files."""
 _TITLES = ("customTitle", "aiTitle", "summary")
-"""The keys of titles: a user's own, and two that models write; the first of them is used."""
+"""Title keys in order of preference: the user's, then two written by models."""
 _SYNTHETIC = "<synthetic>"
 """The model of answers that the program itself writes."""
 _OWN_DATA = ("/subagents/", "/tool-results/", "/sessions-index.json")
@@ -106,7 +106,7 @@ class _Record:
         self._session = Session(_PROGRAM, key)
         self._tally = tally
         self._seen: set[str] = set()
-        """The ids of messages; those that another file repeats are read once."""
+        """Ids of messages already read, since files repeat each other's messages."""
         self._titles: dict[str, str] = {}
         self._summaries: dict[str, str] = {}
         """By the id of the last message that it summarizes: it may be one of another session."""

@@ -22,7 +22,7 @@ _PROGRAM = "codex"
 _CALLS = ("function_call", "custom_tool_call", "local_shell_call")
 _MAX_SNIFFED = 20
 _HEAD = 1 << 17
-"""The bytes that have the metadata of a session, and of those from which it was forked."""
+"""Length of the prefix with the metadata of a session and of its fork origins."""
 
 
 def recognise(source: Source) -> int:
@@ -107,7 +107,7 @@ def _metadata(head: bytes) -> Iterator[tuple[str, str]]:
 
 
 def _origin(session_id: str, origins: dict[str, str]) -> str:
-    """Return the id of the session from which a session was forked, through others."""
+    """Return the id of the original session of a chain of forks."""
     for _ in range(len(origins)):
         if origins.get(session_id, session_id) == session_id:
             break

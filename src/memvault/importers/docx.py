@@ -22,7 +22,7 @@ from memvault.lazy_pattern import lazy_pattern
 
 _MAX_ELEMENTS = 1_000_000
 _MAX_STYLES = 10
-"""Maximum number of styles of which one is based on the next."""
+"""Maximum length of a chain of base styles."""
 _MAX_LEVEL = 8
 _HEADING = lazy_pattern(r"heading ?([1-9])")
 _LIST = lazy_pattern(r"list (bullet|number)(?: ([2-5]))?")
@@ -36,7 +36,7 @@ _CODE_FONTS = frozenset(
 )
 _QUOTES = frozenset(("quote", "intense quote", "block text"))
 _TASK = lazy_pattern(r"\s*([\u2610\u2611\u2612\u2705])[ \u00a0\t]*")
-"""Matches the box that a task begins with."""
+"""Matches the check box at the start of a task."""
 _SYMBOLS = {"F0A8": "\u2610", "F06F": "\u2610", "F0FE": "\u2611", "F0FD": "\u2611"}
 """Boxes of the font Wingdings."""
 _FIELD = lazy_pattern(r"\s*HYPERLINK\s+\"([^\"]+)\"")
@@ -111,7 +111,7 @@ class Docx:
         """By the id of a list: the tag of each level."""
         self._links: dict[str, str] = {}
         self._notes: dict[str, str] = {}
-        """The texts of the footnotes that were met, by their labels."""
+        """The texts of the footnotes found so far, by label."""
         self._footnotes: dict[str, tuple[Any, dict[str, str]]] = {}
         """By the kind and id of a note: its element and its links."""
         self._field = self._address = ""
@@ -164,7 +164,7 @@ class Docx:
         except etree.XMLSyntaxError as error:
             raise ValueError(f"its XML is damaged: {error.msg}") from error
         if root.getroottree().docinfo.doctype:
-            raise ValueError("its XML has a DOCTYPE, which a document never has")
+            raise ValueError("its XML has a DOCTYPE, which Word documents never have")
         return root
 
     def _optional(self, name: str) -> Any:
@@ -394,7 +394,7 @@ class Docx:
         return frozenset(found)
 
     def _begin_field(self, element: Any) -> None:
-        """Note where a field begins and ends, of which links are one kind."""
+        """Track the start and end of a field, such as a link."""
         kind = _value(element, "fldCharType")
         match = _FIELD.match(self._field) if kind == "separate" else None
         self._address = match[1] if match else ""
@@ -424,7 +424,7 @@ class Docx:
         path = posixpath.normpath(posixpath.join("word", self._links.get(relation, "")))
         path = path if path in self._names else path.removeprefix("word/").lstrip("/")
         if path not in self._names:
-            self._tally.omitted("picture that the document lacks")
+            self._tally.omitted("picture missing from the document")
             return ""
         ref = f"{self._key}/{posixpath.basename(path)}"
         if path not in self.files:
@@ -446,7 +446,7 @@ class Docx:
         yield ("table", number), f"<table>{''.join(made)}</table>"
 
     def _cell(self, cell: Any) -> Iterator[str]:
-        """Yield the text of a cell, and nothing for the further columns that it has."""
+        """Yield the text of a cell, then empty texts for the other columns that it spans."""
         lines = (_joined(list(self._runs(one, frozenset()))) for one in cell.iter("{*}p"))
         merged = _child(cell, "tcPr", "vMerge")
         is_continued = merged is not None and _value(merged) != "restart"

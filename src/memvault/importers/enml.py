@@ -73,7 +73,7 @@ def _day(time: str, zone: str) -> str:
 
 
 def title_ref(title: str) -> str:
-    """Return the id by which links name a note: its title, since an export has no other."""
+    """Return the link id of a note, derived from its title, since exports contain no ids."""
     return f"enex-title {' '.join(values.ref(title).split()).casefold()}"
 
 
@@ -91,7 +91,7 @@ class NoteText:
         self._files = files
         self._unused = dict(files)
         self._tasks: dict[str, list[str]] = {}
-        """The tasks that are not in the text so far, by their groups."""
+        """Tasks not yet placed in the text, by group."""
         for task in sorted(tasks, key=lambda task: task.weight):
             self._tasks.setdefault(task.group, []).append(task.text)
         self._tally = tally
@@ -130,7 +130,7 @@ class NoteText:
         digest = (element.get("hash") or "").strip().lower()
         if digest not in self._files or not _HASH.fullmatch(digest):
             kind = values.line(element.get("type")) or "file"
-            self.problems.append(f"a file of its text is not in the export: {kind}")
+            self.problems.append(f"an embedded file is missing from the export: {kind}")
             return ""
         self._unused.pop(digest, None)
         return self._embed(digest)
@@ -160,7 +160,7 @@ def _styles(element: Any) -> dict[str, str]:
 
 
 def _standardize(element: Any, tally: Tally) -> None:
-    """Make an element of Evernote one of HTML, if HTML has one."""
+    """Replace an Evernote element with the equivalent HTML element, if any."""
     tag, styles = element.tag, _styles(element)
     for name in styles.keys() - _KNOWN:
         tally.omitted(f'style "{name}"')

@@ -46,10 +46,10 @@ _MAX_DEPTH = 100
 _MAX_TAG = 1 << 24
 _MAX_REPAIRED = 1 << 25
 """Maximum number of characters of a damaged note whose parts are read."""
-_TOO_LARGE = "it has more text, files or elements than an Evernote note can have"
+_TOO_LARGE = "it exceeds Evernote's limits on text, files or elements"
 _NOTE = lazy_pattern(r"<note(?=[\s>])|</note\s{0,9}>")
 _LONGEST = 20
-"""More than the number of characters that ``_NOTE`` matches or looks at."""
+"""Upper bound on the length of a match of ``_NOTE``, including lookahead."""
 _NOT_IN_XML = lazy_pattern("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _DECLARED = lazy_pattern(r"<\?xml[^>]{0,99}?encoding=[\"']([\w.-]+)")
 _ENCODING = lazy_pattern(
@@ -67,7 +67,7 @@ _KEYS = {
 """Header keys of attributes of a note."""
 _TIME_KEYS = {"reminder-time": "reminder", "reminder-done-time": "reminder_done"}
 _OF_EVERNOTE = ("source", "source-application", "reminder-order", "subject-date", "content-class")
-"""Attributes that mean nothing elsewhere: which program made a note, and the order of lists."""
+"""Attributes to ignore: the creating program and the sort order."""
 _NOTE_PARTS = (
     "title", "content", "created", "updated", "tag", "note-attributes", "resource", "task"
 )  # fmt: skip
@@ -112,7 +112,7 @@ class _Parsed(NamedTuple):
 
 
 class _NoteParser:
-    """Parses one note, of which it gets the text in pieces."""
+    """Incremental parser for one note."""
 
     def __init__(self) -> None:
         self._tree: TreeBuilder | None = TreeBuilder()
@@ -145,7 +145,7 @@ class _NoteParser:
             self._problem = f"a tag in it is longer than {_MAX_TAG >> 20} MB"
 
     def end(self) -> _Parsed:
-        """Return the note, or what of it can be read if it is damaged."""
+        """Return the note, or its readable parts if it is damaged."""
         if self._tree is None:
             return _Parsed(None, _TOO_LARGE)
         if self._element is not None and not self._problem:
@@ -265,7 +265,7 @@ def _decoder(encoding: str) -> Any:
 
 
 class _EnexReader:
-    """Reads the notes of a source, and knows those that it has read."""
+    """Reads the notes of a source and tracks which it has read."""
 
     def __init__(self, source: Source) -> None:
         self._tally, self._noted = source.tally, source.noted

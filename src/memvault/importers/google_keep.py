@@ -107,11 +107,11 @@ def _attached(source: Source, name: str, note: dict[str, Any]) -> Iterator[str |
         endings += (f".{mime.rpartition('/')[2]}", *(_JPEG if mime == "image/jpeg" else ()))
         found = next((stem + one for one in endings if stem + one in source.name_set), "")
         if given.startswith("/") or ".." in given.split("/"):
-            yield Unreadable(f"{name}, {given}", "its path leads out of the folder")
+            yield Unreadable(f"{name}, {given}", "its path points outside the folder")
         elif found and given:
             yield found
         else:
-            yield Unreadable(f"{name}, {given or 'a file'}", "the export lacks the file")
+            yield Unreadable(f"{name}, {given or 'a file'}", "missing from the export")
 
 
 def _note(key: str, note: dict[str, Any], files: list[str], tally: Tally) -> ImportedNote:

@@ -56,7 +56,7 @@ _STYLES = (
 )
 """Styles of a ``span`` or ``font`` that mean the same as a tag."""
 _IN_HTML = {"**": "b", "*": "i", "~~": "s", "==": "mark"}
-"""The tags that stand for marks next to a word, where markdown does not read them as such."""
+"""HTML tags to use next to a word, where markdown would not parse emphasis."""
 _TASK = lazy_pattern(r"- \[[ x]\] ")
 _CLOSING = lazy_pattern(r"(?<= )#+\Z")
 """Matches signs that would end a heading, and not be a part of it."""
@@ -227,7 +227,7 @@ class _Converter:
         return self._framed(tag, blocks) if blocks else []
 
     def _framed(self, tag: str, blocks: list[str]) -> list[str]:
-        """Return the blocks of an element with what shows readers its kind."""
+        """Return the blocks of an element with markup that shows its kind."""
         if tag in ("blockquote", "aside"):
             return [_indented(_joined(blocks), "> ", "> ")]
         if tag in ("h1", "h2", "h3", "h4", "h5", "h6"):
@@ -295,7 +295,7 @@ class _Converter:
         captions = [block for one in element.iterchildren("caption") for block in self.flow(one)]
         lines = []
         below: dict[int, int] = {}
-        """The number of rows that a merged cell still has, by its column."""
+        """The number of rows still spanned by a merged cell, by column."""
         for row in rows:
             written: list[str] = []
             for cell in row:
@@ -385,7 +385,7 @@ def _marks_of(element: Any) -> list[tuple[str, str]]:
 
 
 def _is_same(element: Any, target: str) -> bool:
-    """Return whether the text of a link is its address, which is a link by itself."""
+    """Return whether the text of a link is its own URL, which needs no markup."""
     text = "".join(element.itertext()).strip()
     return "://" in text and len(element) == 0 and target in (text, f"{text}/")
 
@@ -415,7 +415,7 @@ def _image(element: Any) -> str:
 
 
 def _code_text(element: Any, is_span: bool = False) -> str:
-    """Return the text of code, of which ``br`` ends a line, and a block is one.
+    """Return the text of code, with a line break for each ``br`` and each block.
 
     In a span, the line ends of the HTML are blanks.
     """

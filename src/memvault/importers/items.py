@@ -74,7 +74,7 @@ class Unreadable(NamedTuple):
     reason: str
 
 
-UNCLAIMED = "not one of the files that this kind reads"
+UNCLAIMED = "this kind does not read such files"
 """The reason of an ``Unreadable`` that is a whole file."""
 
 

@@ -99,7 +99,7 @@ def read(source: Source) -> Iterator[Item]:
     found = {str(match[1]).lower() for match in map(_FILE.fullmatch, files) if match}
     for item_id, resource in export.resources.items():
         if item_id not in found:
-            yield Unreadable(resource.title or item_id, "the export lacks the file")
+            yield Unreadable(resource.title or item_id, "missing from the export")
     for name in _items(source):
         yield from records.items_of(name, export.item, name)
 
@@ -115,7 +115,7 @@ def _parsed(data: bytes) -> _JoplinItem:
     pairs = (line.partition(":") for line in last.split("\n"))
     properties = {key.strip(): value.strip() for key, _, value in pairs}
     if not properties.get("type_"):
-        raise ValueError("it is not an item of Joplin: it has no type_")
+        raise ValueError("not a Joplin item: type_ is missing")
     title, _, body = before.partition("\n\n")
     return _JoplinItem(" ".join(title.split()), body, properties)
 
@@ -246,7 +246,7 @@ _ENCRYPTED = "it is encrypted: turn off encryption in Joplin, and export again"
 
 
 def _time(item: _JoplinItem, *keys: str) -> str:
-    """Return the first time that an item has."""
+    """Return the time under the first of the keys that has one."""
     times = (values.parsed_time(item.get(key)) for key in keys)
     return next(filter(None, times), "")
 

@@ -20,7 +20,7 @@ _MAX_PARTS = 50
 """Maximum number of folders, and of files, of a folder that are recognised by themselves."""
 _MIN_FILES = 3
 """Minimum number of files of a folder that is recognised in another one."""
-REST = "its rest cannot be read"
+REST = "the rest cannot be read"
 FOLDER = "folder"
 NO, POSSIBLE, LIKELY, SURE, OWN = range(5)
 """How sure a kind is that a source is its own; ``OWN`` is for what memvault itself wrote."""
@@ -83,7 +83,7 @@ class Kind(NamedTuple):
         """
         claimed = self.claims(source)
         if source.names and not claimed and not source.left_out:
-            reason = f"{source.path} contains no files of the kind {self.name}"
+            reason = f"{source.path} contains no {self.name} files"
             raise UsageError(reason, f"--from {self.name} needs {self.needs}")
         seen = SeenItems()
         while True:
@@ -449,5 +449,5 @@ def recognised(source: Source) -> Kind:
             raise _several(source, parts)
         names = " or ".join(kind.name for kind in fitting)
         commands = " and ".join(import_command(source.path, kind) for kind in fitting)
-        raise UsageError(f"{source.path} may be {names}", f"{commands} each import a part")
+        raise UsageError(f"{source.path} may be {names}", f"run {commands}; each imports a part")
     return fitting[0]

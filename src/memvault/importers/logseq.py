@@ -38,9 +38,9 @@ _LINK = lazy_pattern(r"\[([^\[\]\n]{1,200})\]\([^()\n]{1,500}\)")
 _OWN_FOLDERS = ("logseq/", "whiteboards/")
 _NOT_IN_LINKS = frozenset("#^|[]")
 _NOT_CONVERTED = frozenset(("filters", "icon", "public", "exclude-from-graph-view", "template"))
-_DB = "a graph of Logseq's database version: export the graph as Markdown, and import that"
+_DB = "a Logseq database graph: export the graph as Markdown and import the export"
 _EXPORTED = "an export as {}: import the graph's folder"
-_ORG = "an Org file, which is not read: convert it to markdown, with pandoc for example"
+_ORG = "an Org file: convert it to markdown first, for example with pandoc"
 
 
 def recognise(source: Source) -> int:

@@ -69,7 +69,7 @@ _PROGRAM_NAMES = frozenset(("background-color", "created-at", "updated-at", "pub
 _TIMES = frozenset("todo doing now later done waiting created_at updated_at".split())
 """Properties of a block that are Logseq's own if they are a time in milliseconds."""
 _BEGINNINGS = ("```", "~~~", "#+")
-"""How the first line of code or of a quote begins, which says nothing of the block."""
+"""Prefixes of the first line of code or a quote, which does not describe the block."""
 _MAX_NUMBER = 99
 """A longer number would need a deeper indentation than a tab."""
 
@@ -210,7 +210,7 @@ def _lines_with_code(text: str) -> Iterator[tuple[str, bool, bool]]:
 
 
 def _is_outside(line: str, block: _LogseqBlock) -> bool:
-    """Return whether a line without a mark is text below a list, not a part of its last item."""
+    """Return whether a line without a bullet follows a list instead of continuing it."""
     is_flush = bool(line.strip()) and _width(line[: len(line) - len(line.lstrip())]) <= block.lead
     return is_flush and (not block.lines[-1].strip() or _HEADING.match(line) is not None)
 

@@ -66,7 +66,7 @@ _TIMES = {
     ),
 }
 _MAX_ICON = 9
-"""More than the number of characters of an emoji."""
+"""Upper bound on the number of characters in an emoji."""
 _MAX_COLUMN = 200
 """Maximum length of the name of a column."""
 _MAX_TIME = 40
@@ -92,11 +92,11 @@ def read(source: Source) -> Iterator[Item]:
     for name in source.names:
         lowered = name.lower()
         if lowered.endswith(".zip") and _PART.search(name):
-            yield Unreadable(name, "a zip beside other files: import it by itself")
+            yield Unreadable(name, "a zip next to other files: import it separately")
         elif lowered == "index.html":  # of all pages
             continue
         elif _is_html_page(name):
-            yield Unreadable(name, "a page as HTML: export it as Markdown & CSV")
+            yield Unreadable(name, "an HTML page: export it as Markdown & CSV")
         elif lowered.endswith(".md"):
             item = folder.read_file(source, name)
             if isinstance(item, ImportedNote):
@@ -176,11 +176,11 @@ class _Export:
         return self._columns[database]
 
     def free_path(self, name: str) -> str:
-        """Return the path of a file, of which another part of the export may have one too."""
+        """Return a unique path for a file, since parts of the export may share paths."""
         return self._free(self.paths[_whole(name)])
 
     def free_key(self, key: str) -> str:
-        """Return the key of a note, of which another part of the export may have one too."""
+        """Return a unique key for a note, since parts of the export may share keys."""
         return self._free(key)
 
     def _free(self, wished: str) -> str:
@@ -365,7 +365,7 @@ def _time(value: str) -> str:
 
 
 def _plain_time(value: str) -> str:
-    """Return a time without a time zone's name, and with the forms of other languages as ours."""
+    """Normalize a localized time and remove the name of its time zone."""
     value = _ZONE.sub("", value[: _MAX_TIME + 20].strip().lstrip("@"))
     if half := _HALF_DAY.search(value):
         value = f"{_HALF_DAY.sub('', value, count=1)} {'AM' if half[1] else 'PM'}"

@@ -49,5 +49,5 @@ class PackedFiles:
             raise OSError(errno.EIO, f"it is damaged: {error}") from error
         self._room -= len(data)
         if len(data) > most:
-            raise OSError(errno.EFBIG, "it expands to more than is read")
+            raise OSError(errno.EFBIG, "it expands beyond the import limit")
         return data

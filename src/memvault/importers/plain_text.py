@@ -18,7 +18,7 @@ _ADDRESS = lazy_pattern(
 _AFTER_ADDRESS = "?!.,:*'\")"
 """Characters at the end of an address that belong to the text around it."""
 MARKUP = "\x01"
-"""Stands in a text for markdown that the caller puts there once the rest is escaped."""
+"""Placeholder for markdown that the caller inserts after escaping."""
 _MARKUP = (
     r"\*+|_+|==+|\\(?=[!-/:-@\[-`{-~\x01]|\Z)|`+|~~+|[~=](?=\x01)|(?<=\x01)[~=]|%%+|\$\$+|(?<=\S)\$(?![0-9])"
     r"|\[\[+|\](?=[(\[:])|\[(?=\^)|\^(?=\[)|<(?=[A-Za-z/!?]|[^\s<>@]*+@)"
@@ -35,7 +35,7 @@ _START = lazy_pattern(
 )
 """Matches signs that begin a block, or turn the line above into a heading or table."""
 _SIGN = lazy_pattern(r"\A[ \t0-9+>:-]|[\\`*_~=%$|\[\]^<&#\x01]|:(?=//)|(?i:mailto:)|-\Z|\s\Z")
-"""Matches in each line that is not written as it is; most lines have no such sign."""
+"""Matches in every line that needs escaping; most lines do not."""
 _INDENT = lazy_pattern(r"[ \t]*")
 _TICKS = lazy_pattern(r"`++")
 _LANGUAGE = lazy_pattern(r"[\w+#.-]{1,30}")

@@ -86,9 +86,9 @@ class ImportPlan:
         self.left_out: list[Unreadable] = []
         """Files that are imported only with an option, and the reason."""
         self.contents: Counter[str] = Counter()
-        """What the source contains and is imported, by type."""
+        """Counts of imported content, by type."""
         self.omitted: Counter[str] = Counter()
-        """What the source contains and no reader converts, by type."""
+        """Counts of unconverted content, by type."""
 
     def paths(self, status: Status) -> list[str]:
         """Return the paths of the notes with a status, in the order of the source."""

@@ -155,7 +155,7 @@ def is_error(text: str) -> bool:
 
 
 def _behind_common(first: list[str], other: list[str]) -> list[str]:
-    """Return the entries of another list behind those with which both begin."""
+    """Return the entries of the second list after the common prefix."""
     count = 0
     while count < min(len(first), len(other)) and first[count] == other[count]:
         count += 1
@@ -163,7 +163,7 @@ def _behind_common(first: list[str], other: list[str]) -> list[str]:
 
 
 def _is_of_user(text: str) -> bool:
-    """Return whether a text is one that a user writes, and no command of the program."""
+    """Return whether a user wrote a text, and it is not a slash command."""
     is_added = text.startswith(_NO_PROMPTS) or _ADDED_BY_PROGRAMS.match(text) is not None
     return not is_added and _SLASH_COMMAND.match(text) is None
 
@@ -255,7 +255,7 @@ def first_entries(head: bytes, length: int) -> Iterator[dict[str, Any]]:
 
 
 def episode(session: Session, tally: Tally) -> ImportedNote | None:
-    """Return a session as an episode, in which each sentence is once; None if nothing was asked."""
+    """Convert a session to an episode without repeated sentences; None if it has no prompts."""
     if not session.prompts:
         tally.omitted("session without a prompt")
         return None

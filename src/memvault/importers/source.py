@@ -25,7 +25,7 @@ _MAX_HEADS = 64 * 1024 * 1024
 """Maximum size of the beginnings of files that are stored, so that each file is opened once."""
 JUNK = frozenset({"__MACOSX", ".DS_Store", "Thumbs.db", "desktop.ini"})
 """Names of files and folders that systems add."""
-LINK = "a link, which is not followed"
+LINK = "a symbolic link; links are not followed"
 _FIXED_NAMES = frozenset({"memory", "claude", "bookmarks", "conversations"})
 """Names that a program gives to each of its files, which tell no source from another."""
 

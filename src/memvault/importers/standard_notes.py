@@ -23,8 +23,8 @@ _NAMED = "standard notes backup"
 _SIGNS = (b'"items"', b'"content_type"')
 _MAX_SNIFFED, _SNIFFED = 20, 1 << 16
 _MAX_DEPTH = 20
-_ENCRYPTED = "{} of its items are encrypted: export a decrypted backup in Preferences, Backups"
-_AUTHENTICATOR = "an authenticator's note: its keys are secrets, which are not imported"
+_ENCRYPTED = "number of encrypted items: {}; export a decrypted backup in Preferences, Backups"
+_AUTHENTICATOR = "an authenticator note: its keys are secrets and are not imported"
 _UUID = lazy_pattern(r"[\w-]{1,100}")
 _FLAGS = ("pinned", "archived", "protected", "starred")
 _EDITORS = {
@@ -76,7 +76,7 @@ def claims(source: Source) -> Collection[str]:
 
 
 def read(source: Source) -> Iterator[Item]:
-    """Yield the notes, without those in the trash, and list the files, which no backup has."""
+    """Yield the notes outside the trash, and an ``Unreadable`` for each uploaded file."""
     for name in _files(source):
         backup = _Backup(source)
         encrypted = 0
@@ -130,7 +130,7 @@ class _Backup:
         elif kind == "File":
             tally.omitted("file")
             title = values.line(content.get("name")) or place
-            yield Unreadable(title, "a backup has no files: download it in Standard Notes")
+            yield Unreadable(title, "backups do not include files: download it in Standard Notes")
         elif kind != "Note":
             tally.omitted(f"item {kind}")
         elif not item_id:

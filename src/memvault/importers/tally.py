@@ -32,7 +32,7 @@ class Tally:
         self._add(self._converted, type_name, count)
 
     def omitted(self, type_name: str, count: int = 1) -> None:
-        """Count parts that are not imported because no code converts them."""
+        """Count unsupported parts, which are not imported."""
         self._add(self._omitted, type_name, count)
 
     def properties(self, owner: str, entry: Mapping[Any, Any], used: Collection[str]) -> None:

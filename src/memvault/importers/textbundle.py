@@ -185,7 +185,7 @@ def _items(
         yield Unreadable(bundle.name, "it is encrypted: unlock the note in Bear, and export again")
         return
     if not bundle.text_name:
-        yield Unreadable(bundle.name, "a bundle without a text that is read")
+        yield Unreadable(bundle.name, "the bundle contains no readable text file")
         return
     for name in bundle.names.values():
         if name not in (_INFO, bundle.text_name):

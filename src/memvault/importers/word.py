@@ -20,7 +20,7 @@ _DOCX = ".docx"
 _TEXT = "word/document.xml"
 _NOTES = (".md", ".markdown")
 _ONENOTE = (".one", ".onepkg", ".onetoc2", ".mht", ".mhtml")
-_HINT = "a format that is not read: export the page or section from OneNote as Word document"
+_HINT = "unsupported format: export the page or section from OneNote as a Word document"
 _NO_YEAR = "1980"
 """The year that Word gives to the files in a document."""
 _USED = frozenset(

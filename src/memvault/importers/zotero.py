@@ -95,7 +95,7 @@ def read(source: Source) -> Iterator[Item]:
 
 
 def _unique(item: Item, place: str, seen: Counter[str]) -> Item:
-    """Return a note whose key no earlier library has."""
+    """Return a note with a key that is unique across libraries."""
     if not isinstance(item, ImportedNote):
         return item
     fallback = f"{place}/{item.header.get('library', '')}/{item.key}"
@@ -111,7 +111,7 @@ class _ZoteroLibrary:
         self._tally = source.tally
         self._place = f"{place}/" if place else ""
         self._pictures: dict[str, str] = {}
-        """The names of the files of images in notes, by their keys."""
+        """Image file names, by key."""
         self._note_keys: frozenset[str] = frozenset()
         self._roles: dict[Any, str] = {}
         self._items: dict[int, dict[str, Any]] = {}
@@ -192,7 +192,7 @@ class _ZoteroLibrary:
         return True
 
     def _count_items(self) -> None:
-        """Count the items that no note is about."""
+        """Count the items without notes or annotations."""
         children = {row["itemID"] for row in self._table("itemNotes", ["itemID"])}
         children |= {row["itemID"] for row in self._table("itemAnnotations", ["itemID"])}
         files = {row["itemID"] for row in self._table("itemAttachments", ["itemID"])}

@@ -199,7 +199,7 @@ class AsyncVault(AsyncOpenVault):
         limit: int | None = None,
         expression: str | None = None,
     ) -> LoadedMemory:
-        """Load a memory into active memory by memory id, or long-term memories by a query."""
+        """Load a memory into active memory by memory id, or load long-term memories by query."""
         return cast("LoadedMemory", await self._run("memory_load", locals()))
 
     async def evict(self, mem_id: str) -> EvictedMemory:
@@ -593,7 +593,7 @@ class AsyncVault(AsyncOpenVault):
         until: str | None = None,
         expression: str | None = None,
     ) -> RandomMemory:
-        """Show a memory that is chosen by chance, to meet again what was forgotten."""
+        """Show a random memory, to rediscover forgotten ones."""
         return cast("RandomMemory", await self._run("memory_random", locals()))
 
     async def searches_save(
@@ -607,7 +607,7 @@ class AsyncVault(AsyncOpenVault):
         until: str | None = None,
         expression: str | None = None,
     ) -> SavedSearchResult:
-        """Save a search under a name; @NAME then stands for it where a query does."""
+        """Save a search under a name; use @NAME wherever a query is accepted."""
         return cast("SavedSearchResult", await self._run("save_search", locals()))
 
     async def searches_list(self) -> SavedSearches:

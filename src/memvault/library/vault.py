@@ -199,7 +199,7 @@ class Vault(OpenVault):
         limit: int | None = None,
         expression: str | None = None,
     ) -> LoadedMemory:
-        """Load a memory into active memory by memory id, or long-term memories by a query."""
+        """Load a memory into active memory by memory id, or load long-term memories by query."""
         return cast("LoadedMemory", self._run("memory_load", locals()))
 
     def evict(self, mem_id: str) -> EvictedMemory:
@@ -585,7 +585,7 @@ class Vault(OpenVault):
         until: str | None = None,
         expression: str | None = None,
     ) -> RandomMemory:
-        """Show a memory that is chosen by chance, to meet again what was forgotten."""
+        """Show a random memory, to rediscover forgotten ones."""
         return cast("RandomMemory", self._run("memory_random", locals()))
 
     def searches_save(
@@ -599,7 +599,7 @@ class Vault(OpenVault):
         until: str | None = None,
         expression: str | None = None,
     ) -> SavedSearchResult:
-        """Save a search under a name; @NAME then stands for it where a query does."""
+        """Save a search under a name; use @NAME wherever a query is accepted."""
         return cast("SavedSearchResult", self._run("save_search", locals()))
 
     def searches_list(self) -> SavedSearches:

@@ -37,7 +37,7 @@ _TYPE = PromptField("memoryType", "Only memories of this type")
 _PROMPTS = {
     "historian": PromptTemplate(
         "Historian",
-        "Answer from the memories, or remember what the user says, and nothing else",
+        "Only answer from memories or remember what the user says",
         (
             PromptField("request", "The question, or what is to be kept"),
             PromptField("memId", "The memory that it is about"),

@@ -56,7 +56,7 @@ def unknown_value_notes(
         notes.append(f"{len(missing) - _MAX_UNKNOWN_TAGS:,} more of the tags are on no memory")
     folders = [folder for one in required for folder in one.folders]
     notes += [
-        f"there is no memory in {folder!r}; in: takes a folder of the vault"
+        f"no memories in {folder!r}; in: expects a folder of the vault"
         for folder in folders
         if not _has(records, Filters(folders=(folder,)))
     ]

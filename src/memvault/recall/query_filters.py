@@ -101,8 +101,8 @@ def _notes_on_exclusion(word: str) -> list[str]:
     """Return a note if a word that was excluded may be meant as an option of a command."""
     if not word.isascii() or len(word) > _SHORT:
         return []
-    note = f"-{word} left out memories with the word {word!r}"
-    return [f'{note}; written as "-{word}", with the quotes, it is searched for']
+    note = f"-{word} excluded memories with the word {word!r}"
+    return [f'{note}; to search for it, quote it: "-{word}"']
 
 
 def _single(key: str, value: str) -> Filters:

@@ -24,10 +24,10 @@ class NotAllowed(Refused):
         self.runs = approval.new(now, before or [])
         self.was_allowed = before is not None
         self.covered = [f"{part.name}\n{part.digest}" for part in now]
-        message = "Git runs programs that a repository names, and nobody at this machine allowed it"
+        message = "This repository makes git run programs, and nobody at this machine approved it"
         if self.was_allowed:
-            message = f"What git may run here, or lead to, has changed since: {self.summary}"
-        super().__init__(message, "a person runs 'memvault git init' there once")
+            message = f"The git configuration has changed since it was approved: {self.summary}"
+        super().__init__(message, "ask the user to run 'memvault git init' there once")
 
     @property
     def summary(self) -> str:

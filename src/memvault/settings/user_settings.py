@@ -86,7 +86,7 @@ class UserTools(Section):
 
 
 class UserGit(Section):
-    """For vaults in which you allowed git."""
+    """Only in vaults where you approved git."""
 
     dates = Setting(True, SWITCH, "or false: no dates from commits")
 

@@ -173,7 +173,7 @@ class RankingSettings(Section):
     recency = Setting(0.02, _WEIGHT, "the newer of two equal memories first")
     importance = Setting(0.05, _WEIGHT, "what a memory's header says")
     date = Setting(0.15, _WEIGHT, '"last week" or "in May 2023" in a question')
-    diversity = Setting(True, SWITCH, "what repeats a better or newer result ranks lower")
+    diversity = Setting(True, SWITCH, "rank repeats of a better or newer result lower")
 
 
 class RerankSettings(Section):

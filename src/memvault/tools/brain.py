@@ -197,7 +197,7 @@ def memory_load(
     ] = None,
     expression: Expression = None,
 ) -> LoadedMemory:
-    """Load a memory into active memory by memory id, or long-term memories by a query.
+    """Load a memory into active memory by memory id, or load long-term memories by query.
 
     By memory id: replaces the part of the memory that was loaded before; if the budget is
     exceeded, the least recently used other memories are evicted. A part has at most 20,000

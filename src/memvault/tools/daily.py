@@ -236,7 +236,7 @@ def memory_random(
     until: Until = None,
     expression: Expression = None,
 ) -> RandomMemory:
-    """Show a memory that is chosen by chance, to meet again what was forgotten."""
+    """Show a random memory, to rediscover forgotten ones."""
     from memvault import clock
     from memvault.model import is_example
     from memvault.recall.filters import Filters
@@ -285,7 +285,7 @@ def save_search(
     until: Until = None,
     expression: Expression = None,
 ) -> SavedSearchResult:
-    """Save a search under a name; @NAME then stands for it where a query does.
+    """Save a search under a name; use @NAME wherever a query is accepted.
 
     An existing search of that name is replaced. It is a line in memvault.toml, below [searches].
     """

@@ -251,7 +251,7 @@ def get_episodes_with_skill(
 
     skill_key = procedures.key(skill_id)
     if not skill_key:
-        raise UsageError("The skill id is empty", "memvault skills categories shows what there is")
+        raise UsageError("The skill id is empty", "memvault skills categories lists them")
 
     def used(record: MemoryRecord) -> bool:
         return skill_key in map(procedures.key, texts(record.metadata.get("skills_used")))

@@ -147,7 +147,7 @@ def memory_recall(
     limit: Annotated[
         int | None,
         Arg(
-            f"How many at most; {LISTED} with --all; a query: {_MAX_LIMIT:,}",
+            f"Maximum results; {LISTED} with --all, {_MAX_LIMIT:,} for a query",
             minimum=1,
             default=_DEFAULT_LIMIT,
             aliases=LIMIT_ALIASES,
@@ -238,7 +238,7 @@ def memory_recall(
     if as_of_time is not None and is_all:
         raise UsageError("--as-of and --all cannot be combined", "list with --until instead")
     if include and not query.strip():
-        raise UsageError("--include needs a query", "say what to look for")
+        raise UsageError("--include needs a query", "pass a query")
     if is_all and query.strip():
         raise UsageError("A query and --all cannot be combined", "leave out one of them")
     result_budget = ResultBudget.of(call, brief, budget)
@@ -582,7 +582,7 @@ def memory_forget(
     query: Annotated[
         str,
         Arg(
-            "What to forget: words, or memory ids separated by commas",
+            "Memories to forget: a query, or memory ids separated by commas",
             positional=True,
             names="memory",
             aliases=MEMORY_ALIASES,

@@ -202,7 +202,7 @@ def _skilled_procedures(call: Call) -> list[Procedure]:
 
 def _branch(text: str, name: str) -> str:
     if not text.strip():
-        raise UsageError(f"The {name} is empty", "memvault skills categories shows what there is")
+        raise UsageError(f"The {name} is empty", "memvault skills categories lists them")
     return text.strip().strip(".")
 
 

@@ -146,7 +146,7 @@ def talk_user(
     It goes to the inbox of the agent user, to whom memvault inbox peek shows it.
     """
     if user.strip():
-        raise UsageError(f"There is one user, not {user!r}", "leave --user empty")
+        raise UsageError(f"There is one user, not {user!r}", "omit --user")
     from memvault.agents.address import USER, Address
 
     return _send(call, Address(USER), message)

@@ -270,7 +270,7 @@ def memory_restore(
     name: Annotated[
         str,
         Arg(
-            "Memory id, path or title; without it the trash is listed",
+            "Memory id, path or title; omit it to list the trash",
             key="memId",
             positional=True,
             names="trash",

@@ -319,7 +319,7 @@ class IndexFiles:
         """Invalidate a commit, by default the open one, so that the next refresh rebuilds it.
 
         Nothing is invalidated if another process or thread has committed before. Vectors are
-        checked when they are opened, and are discarded on their own. Return the error for the user
+        checked when they are opened, and discarded separately. Return the error for the user
         in case the index is corrupted again.
         """
         if commit is None and self.opened is not None:

@@ -116,8 +116,8 @@ def map_error(error: Exception, where: EngineAddress) -> MemvaultError | None:
         )
     return EngineUnavailable(
         f"The engine at {name} does not answer within {where.patience:g} s",
-        "is it running? patience, below [index] or of vaults add, gives it longer; with "
-        "fallback = true this machine answers in that case",
+        "check that it is running; to wait longer, raise patience in [index] or in vaults add; "
+        "with fallback = true, this machine answers instead",
     )
 
 

@@ -282,8 +282,8 @@ class RemoteIndex:
     def at(self, view: View, moment: datetime) -> View:  # noqa: ARG002 - part of the interface
         """Raise ``Refused``: earlier versions are kept only with the files."""
         raise Refused(
-            "Only the machine that holds a vault knows what was so before",
-            "leave out --as-of, or ask there",
+            "Earlier versions are only on the machine that stores the vault",
+            "omit --as-of, or run the command on that machine",
         )
 
     def rerank_scores(self, query: str, texts: Sequence[str]) -> list[float]:
