@@ -83,6 +83,7 @@ def test_damaged_utf8_is_still_utf8(folder: Path, run: Run, data: bytes, end: st
     """A wrong byte or a cut character costs itself only, and an edit keeps it as it is."""
     assert document.decode(data).text.endswith(end)
     file = write(folder, "n.md", data)
+    assert "has bytes that are not UTF-8" in run("doctor", "--json").out
     succeeded(run("tag", "add", "n.md", "b"))
     assert data in file.read_bytes()
 

@@ -88,6 +88,7 @@ def test_firefox_bookmarks_keep_both_dates_and_keywords(
         "dateAdded": 1762161300000000,
         "lastModified": 1762247700000000,
         "keyword": "t",
+        "tags": "green tea,hot",
         "iconUri": "x",
     }
     children = [tea, {"guid": "s", "typeCode": 3}]
@@ -95,6 +96,7 @@ def test_firefox_bookmarks_keep_both_dates_and_keywords(
     found = imported(run, folder, write(tmp_path, "b.json", json.dumps(root)))
     text = (folder / "in/Tea.md").read_text("utf-8")
     assert "created: 2025-11-03T09:15:00.000Z\nmodified: 2025-11-04T09:15:00.000Z" in text
+    assert "tags: [green-tea, hot]" in text
     assert found["notConverted"] == [{"name": "separator", "count": 1}]
 
 

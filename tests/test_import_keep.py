@@ -66,6 +66,28 @@ def test_formatting_of_keep_is_kept(
     assert keep(run, folder, tmp_path, note).text("T.md").endswith(f"---\n\n{made}\n")
 
 
+def test_list_of_takeout_is_not_missed(run: Run, folder: Path, tmp_path: Path) -> None:
+    """The page that Takeout adds to each export is not listed as not read."""
+    write(tmp_path, "Takeout/archive_browser.html", "<html></html>")
+    write(
+        tmp_path,
+        "Takeout/Keep/a.json",
+        json.dumps(
+            {
+                "title": "T",
+                "textContent": "x",
+                "isTrashed": False,
+                "color": "DEFAULT",
+                "isPinned": False,
+                "isArchived": False,
+                "userEditedTimestampUsec": TIME,
+            }
+        ),
+    )
+    got = Imported(run, folder, tmp_path / "Takeout", "keep")
+    assert "otherFiles" not in got.found
+
+
 def test_states_and_times_of_keep_are_kept(run: Run, folder: Path, tmp_path: Path) -> None:
     """Color, labels, pins and people are in the header, and what is in the trash is counted."""
     note = {

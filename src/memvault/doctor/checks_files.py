@@ -96,6 +96,9 @@ def other_encodings(vault: VaultInspection) -> Iterator[Finding]:
         problem = memory.record.problem
         if problem.startswith("not UTF-8"):
             encoding = problem.rpartition(" ")[2]
+            if encoding == "utf-8":
+                yield Finding(memory.path, "The file has bytes that are not UTF-8, shown as \ufffd")
+                continue
             message = f"The file is not UTF-8 and is read as {encoding}, which is a guess;"
             message += " encoding in memvault.toml says what such files are"
             yield Finding(memory.path, message)
