@@ -12,7 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
-from memvault.repository.commits import FileCommits
+from memvault.model import FileCommits
 
 _SCHEMA = """
 CREATE TABLE files (

@@ -15,13 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 from memvault.errors import MemvaultError, TimedOut
 from memvault.files import plain_files
-from memvault.model import CommitTimes
+from memvault.model import CommitTimes, FileCommits
 from memvault.repository.location import GRANT, RepositoryLocation, find
 from memvault.settings import grants
 
 if TYPE_CHECKING:
     from memvault.repository.commit_cache import CacheState, CommitCache
-    from memvault.repository.commits import FileCommits
 
 _FILE = "commits-1.db"
 """The name of the cache, with the version of its format."""
