@@ -488,7 +488,7 @@ def test_times_read_but_not_indexed_are_indexed_later(repository: Repository) ->
     dates(root)
     allow(root)
     with closing(CommitDates(root, lambda: find_folder(root))) as read:
-        read.update()
+        read.update(60)
         assert read.pending() >= WANTED.keys()
     assert dates(root) == WANTED
     with closing(CommitDates(root, lambda: find_folder(root))) as read:

@@ -11,11 +11,11 @@ from memvault.errors import TimedOut
 from memvault.model import FileCommits
 from memvault.repository.program import GitError, Repository
 
-_SECONDS = 60.0
-"""Maximum seconds for reading all commits."""
 _RENAME_LIMIT = 1_000
 """Maximum number of files of a commit that git compares to find renames."""
 _DAY = 86_400
+_SECONDS = 60.0
+_LEAST = 0.01
 
 
 def read_commits(
@@ -24,6 +24,7 @@ def read_commits(
     shallow: Set[str],
     since: str = "",
     known: Mapping[str, FileCommits] | None = None,
+    seconds: float = _SECONDS,
 ) -> dict[str, FileCommits]:
     """Return the memories' files in a commit, by their paths in the vault.
 
@@ -34,23 +35,24 @@ def read_commits(
 
     Raises:
         GitError: git failed.
-        TimedOut: it took too long.
+        TimedOut: it took more than ``seconds``.
     """
+    until = time.monotonic() + seconds
     prefix = repository.prefix
     if since:
         found = {f"{prefix}{path}": entry for path, entry in (known or {}).items()}
         try:
-            log = _log(repository, f"{since}...{commit}")
+            log = _log(repository, f"{since}...{commit}", until)
             if _CommitReader(found, shallow).read(log, is_whole=False):
-                return _in_tree(repository, commit, found)
+                return _in_tree(repository, commit, found, until)
         except GitError:  # the earlier commit no longer exists
             pass
     found = {}
-    _CommitReader(found, shallow).read(_log(repository, commit))
-    return _in_tree(repository, commit, found)
+    _CommitReader(found, shallow).read(_log(repository, commit, until))
+    return _in_tree(repository, commit, found, until)
 
 
-def _log(repository: Repository, commits: str) -> bytes:
+def _log(repository: Repository, commits: str, until: float) -> bytes:
     """Return the changed files of each commit, parents first."""
     words = (
         "log", "--reverse", "--topo-order", "--full-history", "-c", "--combined-all-paths",
@@ -58,20 +60,20 @@ def _log(repository: Repository, commits: str) -> bytes:
         "--format=%x01%m%H %at %P", commits, *(("--", ".") if repository.prefix else ("--",)),
     )  # fmt: skip
     try:
-        return repository.git.run(words[0], "-M", *words[1:], seconds=_SECONDS)
+        return repository.git.run(words[0], "-M", *words[1:], seconds=_left(until))
     except TimedOut:
         raise
     except GitError:  # a partial clone lacks the bytes to compare
-        return repository.git.run(words[0], "-M100%", *words[1:], seconds=_SECONDS)
+        return repository.git.run(words[0], "-M100%", *words[1:], seconds=_left(until))
 
 
 def _in_tree(
-    repository: Repository, commit: str, found: Mapping[str, FileCommits]
+    repository: Repository, commit: str, found: Mapping[str, FileCommits], until: float
 ) -> dict[str, FileCommits]:
     """Return the found files that are memories of the vault and part of a commit's tree."""
     words = ("ls-tree", "-r", "-z", "--full-tree", commit)
     prefix = repository.prefix
-    listed = repository.git.run(*words, *((prefix,) if prefix else ()))
+    listed = repository.git.run(*words, *((prefix,) if prefix else ()), seconds=_left(until))
     files = {}
     for line in listed.split(b"\0"):
         about, _, name = line.partition(b"\t")
@@ -82,6 +84,11 @@ def _in_tree(
                 blob = about.rpartition(b" ")[2].decode()
                 files[path.removeprefix(prefix)] = entry._replace(blob=blob)
     return files
+
+
+def _left(until: float) -> float:
+    """Return the seconds until a value of the monotonic clock, at least a little."""
+    return max(_LEAST, until - time.monotonic())
 
 
 class _CommitReader:
