@@ -15,16 +15,14 @@ from pathlib import Path
 import pytest
 
 from conftest import (
-    Run,
     explained,
     index_of,
     lie_still,
     recalled,
-    succeeded,
     write,
 )
 from git_clones import git, without_identity
-from memvault import Vault, open_vault
+from memvault import open_vault
 from memvault.index.folder import find_folder
 from memvault.index.local import refresh
 from memvault.index.protocol import COMPLETE, MemoryRecord
@@ -630,55 +628,3 @@ def _change_some(
 def _only_new(root: Path, model: dict[str, tuple[str, str]]) -> str:
     (name,) = {file.name for file in root.glob("*.md")} - model.keys()
     return name
-
-
-def modified_of(file: Path) -> float:
-    """Return the modification time of a file."""
-    return file.stat().st_mtime
-
-
-def aged(folder: Path) -> Path:
-    """Write an old note without a header, and one that links to it."""
-    file = write(folder, "notes/tea.md", "# Tea\n\nGreen tea.\n")
-    other = write(folder, "notes/cups.md", "# Cups\n\nFor [[tea]].\n")
-    for entry in (file, other):
-        os.utime(entry, (LONG_AGO.timestamp(),) * 2)
-    return file
-
-
-def test_undo_restores_the_file_time(folder: Path, vault: Vault) -> None:
-    """An undone change leaves no trace in the dates, and neither does what it deleted."""
-    file = aged(folder)
-    vault.call("memory_compound", query="notes/tea.md", modifications="And black tea.")
-    assert modified_of(file) > LONG_AGO.timestamp()
-    changed = modified_of(file)
-    assert vault.call("undo")["success"]
-    assert modified_of(file) == LONG_AGO.timestamp()
-    assert vault.call("memory_show", memId="notes/tea.md")["modified"].startswith("2001-02-03")
-    assert vault.call("memory_delete", ids="notes/tea.md")["success"]
-    assert vault.call("undo")["success"]
-    assert modified_of(file) == LONG_AGO.timestamp() < changed
-
-
-def test_restored_revision_has_its_file_time(folder: Path, vault: Vault) -> None:
-    """A revision that is put back is as old as it was."""
-    file = aged(folder)
-    before = vault.call("memory_compound", query="notes/tea.md", modifications="And black tea.")
-    revision = before["previousRevision"]
-    vault.call("memory_restore", name="notes/tea.md", revision=revision)
-    assert file.read_text().endswith("Green tea.\n")
-    assert modified_of(file) == LONG_AGO.timestamp()
-
-
-def test_rename_keeps_file_times(folder: Path, run: Run) -> None:
-    """A renamed note, and those whose links are updated, are as old as before; undo too."""
-    file = aged(folder)
-    succeeded(run("rename", "notes/tea.md", "Green tea", "--yes"))
-    renamed = folder / "notes/green-tea.md"
-    assert not file.exists()
-    assert "green-tea" in (folder / "notes/cups.md").read_text().lower().replace(" ", "-")
-    files = [renamed, folder / "notes/cups.md"]
-    assert [modified_of(entry) for entry in files] == [LONG_AGO.timestamp()] * 2
-    succeeded(run("undo"))
-    files = [file, folder / "notes/cups.md"]
-    assert [modified_of(entry) for entry in files] == [LONG_AGO.timestamp()] * 2

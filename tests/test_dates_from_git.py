@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import index_of, recalled, without_rights, write
+from conftest import index_of, lie_still, recalled, without_rights, write
 from git_clones import git, without_identity
 from memvault import Vault, open_vault
 from memvault.index.protocol import EARLY
@@ -31,8 +31,10 @@ LATER = "2025-12-01T00:00:00.000Z"
 
 @pytest.fixture
 def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repository:
-    """A vault in git with two notes."""
-    return two_notes(tmp_path, monkeypatch)
+    """A vault in git with two notes that were not written just now."""
+    made = two_notes(tmp_path, monkeypatch)
+    lie_still(made.root)
+    return made
 
 
 def lines(word: str) -> str:
