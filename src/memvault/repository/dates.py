@@ -31,7 +31,7 @@ _SHA1_LENGTH = 40
 _NO_TIMES = CommitTimes()
 
 
-class _Look(NamedTuple):
+class _DatesState(NamedTuple):
     """The state of the repository and of the cache at one moment.
 
     ``stamp`` is what a cache of the current commit has as its own.
@@ -132,7 +132,7 @@ class CommitDates:
             self._opened.close()
             self._opened = None
 
-    def _look(self) -> _Look:
+    def _look(self) -> _DatesState:
         cached = None
         with self._reading() as cache:
             if cache is not None:
@@ -141,11 +141,11 @@ class CommitDates:
         with contextlib.suppress(MemvaultError, OSError, ValueError):
             place = find(self._root)
             stamp = "" if place is None else _stamp(place)
-        look = _Look(place, stamp, cached)
+        look = _DatesState(place, stamp, cached)
         self.is_delayed = not look.is_read and cached is not None and cached.limit > 0
         return look
 
-    def _may_run(self, look: _Look, seconds: float) -> bool:
+    def _may_run(self, look: _DatesState, seconds: float) -> bool:
         """Return whether git may read the commits now, and ``seconds`` may be enough."""
         with contextlib.suppress(MemvaultError, OSError, ValueError):
             grant = grants.get(self._root, *GRANT)

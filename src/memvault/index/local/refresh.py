@@ -282,8 +282,9 @@ class IndexWriter(NamedTuple):
         until: float | None,
         git_seconds: float,
     ) -> FolderDiff:
-        source, paths = self._update_dates(opened, diff, git_seconds)
-        opened, diff = self._skip_unchanged(opened, self._with_doubtful(opened, diff, paths))
+        source, paths_with_new_times = self._update_dates(opened, diff, git_seconds)
+        diff = self._with_doubtful(opened, diff, paths_with_new_times)
+        opened, diff = self._skip_unchanged(opened, diff)
         known_by_path = {state.path: known for known, state in diff.changed}
         pending = [*diff.added, *(state for _, state in diff.changed)]
         removed = list(diff.removed)
@@ -324,7 +325,7 @@ class IndexWriter(NamedTuple):
                 static.embed(opened.manifest)
             if opened.manifest.blocks.lacks_tokens():
                 self._complete_subwords(opened, static.table)
-        self._settle_dates(opened, source, paths)
+        self._settle_dates(opened, source, paths_with_new_times)
         return EMPTY_DIFF
 
     def _update_dates(
@@ -342,7 +343,10 @@ class IndexWriter(NamedTuple):
         source = 0 if dates is None else dates.source()
         paths = set() if dates is None else dates.pending()
         if source != before:
-            paths |= opened.manifest.undated_paths()
+            undated = opened.manifest.undated_paths()
+            paths |= undated
+            if not undated:  # what follows is of this source
+                opened.manifest.set_date_source(source)
         return source, paths
 
     def _settle_dates(self, opened: OpenIndex, source: int, paths: Collection[str]) -> None:
