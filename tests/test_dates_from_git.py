@@ -288,13 +288,14 @@ def test_every_kind_of_head_is_watched(repository: Repository, kind: str) -> Non
     assert dates(root)["old.md"] == (OLD, LATER)
 
 
-@pytest.fixture
-def slow_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A git whose log takes half a minute while a file exists; its runs of it are in ``logs``."""
+@pytest.fixture(params=["log", "rev-parse"])
+def slow_git(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> Path:
+    """A git of which one command takes half a minute while a file exists, counted in ``runs``."""
     slow = tmp_path / "slow"
-    slow.touch()
     script = (
-        f'#!/bin/sh\ncase " $* " in *" log "*) echo >> "{tmp_path / "logs"}"\n'
+        f'#!/bin/sh\ncase " $* " in *" {request.param} "*) echo >> "{tmp_path / "runs"}"\n'
         f'[ -e "{slow}" ] && exec sleep 30;; esac\nexec "{shutil.which("git")}" "$@"\n'
     )
     write(tmp_path, "bin/git", script).chmod(0o755)
@@ -306,8 +307,9 @@ def test_no_answer_waits_for_a_slow_git(repository: Repository, slow_git: Path) 
     """A recall waits two seconds for git, then says that dates are pending, and finishes later."""
     root = repository.root
     allow(root)
-    logs = root.parent / "logs"
-    logs.unlink(missing_ok=True)
+    slow_git.touch()
+    runs = root.parent / "runs"
+    runs.unlink(missing_ok=True)
     with closing(Workspace(root)) as workspace:
         began = time.monotonic()
         workspace.index.refresh(False, EARLY)
@@ -316,7 +318,7 @@ def test_no_answer_waits_for_a_slow_git(repository: Repository, slow_git: Path) 
         began = time.monotonic()
         workspace.index.refresh(False, EARLY)
         assert time.monotonic() - began < 1
-        assert logs.read_text().count("\n") == 1
+        assert runs.read_text().count("\n") == 1
         slow_git.unlink()
         workspace.finish_indexing()
         assert not workspace.index.notes()

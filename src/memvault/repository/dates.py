@@ -170,7 +170,7 @@ class CommitDates:
         until = time.monotonic() + seconds
         before, known = cache.state(), cache.files()
         repository = approved_repository(self._root, place)
-        commit = repository.git.commit_id("HEAD")
+        commit = repository.git.commit_id("HEAD", seconds)
         state = CacheState(str(place.folder), repository.prefix, _shallow(place), commit, stamp)
         since = before.commit if state[:3] == before[:3] else ""
         files: dict[str, FileCommits] = {}
