@@ -28,8 +28,8 @@ def read_commits(
 ) -> dict[str, FileCommits]:
     """Return the memories' files in a commit, by their paths in the vault.
 
-    If ``commit`` follows ``since``, whose files are ``known``, and no commit between them is a
-    merge, only these are read. ``shallow`` are the commits whose parents a shallow clone lacks. A
+    If ``commit`` follows ``since``, whose files are ``known``, only the commits between them are
+    read, unless a merge may need more. ``shallow`` are the commits whose parents a shallow clone lacks. A
     renamed file keeps its history. Times are those of the author, which a rebase keeps; one that
     is over a day ahead is unknown.
 
@@ -43,7 +43,7 @@ def read_commits(
         found = {f"{prefix}{path}": entry for path, entry in (known or {}).items()}
         try:
             log = _log(repository, f"{since}...{commit}", until)
-            if _CommitReader(found, shallow).read(log, is_whole=False):
+            if _CommitReader(found, shallow).read(log, since):
                 return _in_tree(repository, commit, found, until)
         except GitError:  # the earlier commit no longer exists
             pass
@@ -57,7 +57,7 @@ def _log(repository: Repository, commits: str, until: float) -> bytes:
     words = (
         "log", "--reverse", "--topo-order", "--full-history", "-c", "--combined-all-paths",
         "--root", "--raw", "-z", "--no-abbrev", "--no-relative", f"-l{_RENAME_LIMIT}",
-        "--format=%x01%m%H %at %P", commits, *(("--", ".") if repository.prefix else ("--",)),
+        "--format=%x01%m%H,%at,%P", commits, *(("--", ".") if repository.prefix else ("--",)),
     )  # fmt: skip
     try:
         return repository.git.run(words[0], "-M", *words[1:], seconds=_left(until))
@@ -77,13 +77,17 @@ def _in_tree(
     files = {}
     for line in listed.split(b"\0"):
         about, _, name = line.partition(b"\t")
-        if name[-3:].lower() == b".md":
-            path = name.decode("utf-8", "surrogateescape")
+        path = name.decode("utf-8", "surrogateescape")
+        if _is_memory(path):
             entry = found.get(path)
             if entry is not None:
                 blob = about.rpartition(b" ")[2].decode()
                 files[path.removeprefix(prefix)] = entry._replace(blob=blob)
     return files
+
+
+def _is_memory(path: str) -> bool:
+    return path[-3:].lower() == ".md"
 
 
 def _left(until: float) -> float:
@@ -99,29 +103,34 @@ class _CommitReader:
         self._shallow = shallow
         self._deleted: set[str] = set()
 
-    def read(self, output: bytes, is_whole: bool = True) -> bool:
+    def read(self, output: bytes, since: str = "") -> bool:
         """Apply all commits; return False at one for which the whole history must be read.
 
-        These are commits that only the earlier history has, and merges, since a merged branch may
-        have begun with files that are deleted by now.
+        The files found so far are those of ``since``. The whole history is needed if it is not
+        continued, if it was merged into another branch instead of the reverse, and if a merged
+        branch changes files that it no longer has.
         """
+        line = {since}
         tokens = iter(output.split(b"\0"))
         latest = time.time() + _DAY
         when = ""
         for token in tokens:
             if token.startswith(b"\1"):
-                commit, seconds, *parents = token[2:].decode().split()
-                if token[1:2] == b"<" or (len(parents) > 1 and not is_whole):
+                commit, seconds, parents = token[2:].decode().split(",")
+                if parents.partition(" ")[0] in line and parents:
+                    line.add(commit)
+                elif since and (token[1:2] == b"<" or " " in parents):
                     return False
                 is_known = commit not in self._shallow and seconds.isdigit()
                 is_known = is_known and int(seconds) <= latest
                 when = clock.iso_from_ns(int(seconds) * 10**9) if is_known else ""
             elif token.lstrip(b"\n").startswith(b":"):
-                self._change(token.decode().split(), tokens, when)
+                if not self._change(token.decode().split(), tokens, when) and since:
+                    return False
         return True
 
-    def _change(self, fields: list[str], tokens: Iterator[bytes], when: str) -> None:
-        """Apply one change, whose paths follow in the output.
+    def _change(self, fields: list[str], tokens: Iterator[bytes], when: str) -> bool:
+        """Apply one change, whose paths follow in the output; return whether its past is known.
 
         That of a merge, which differs from each parent, has a colon, a mode, a blob id, a letter
         and an earlier path for each of them.
@@ -134,7 +143,7 @@ class _CommitReader:
         path, olds = paths[-1], paths[:count]
         if not blob.strip("0"):
             self._deleted.add(path)
-            return
+            return True
         # Another file may have the name of one that was deleted.
         is_other = path in self._deleted
         known = {
@@ -155,3 +164,4 @@ class _CommitReader:
         else:
             modified = ""
         self._files[path] = FileCommits(min(created, when) if is_added else created, modified, blob)
+        return is_added or bool(known) or not _is_memory(path)
