@@ -29,9 +29,9 @@ def read_commits(
     """Return the memories' files in a commit, by their paths in the vault.
 
     If ``commit`` follows ``since``, whose files are ``known``, only the commits between them are
-    read, unless a merge may need more. ``shallow`` are the commits whose parents a shallow clone lacks. A
-    renamed file keeps its history. Times are those of the author, which a rebase keeps; one that
-    is over a day ahead is unknown.
+    read, unless a merge may need more. ``shallow`` are the commits whose parents a shallow clone
+    lacks. A renamed file keeps its history. Times are those of the author, which a rebase keeps;
+    one that is over a day ahead is unknown.
 
     Raises:
         GitError: git failed.
@@ -117,7 +117,7 @@ class _CommitReader:
         for token in tokens:
             if token.startswith(b"\1"):
                 commit, seconds, parents = token[2:].decode().split(",")
-                if parents.partition(" ")[0] in line and parents:
+                if parents and parents.partition(" ")[0] in line:
                     line.add(commit)
                 elif since and (token[1:2] == b"<" or " " in parents):
                     return False
@@ -125,7 +125,8 @@ class _CommitReader:
                 is_known = is_known and int(seconds) <= latest
                 when = clock.iso_from_ns(int(seconds) * 10**9) if is_known else ""
             elif token.lstrip(b"\n").startswith(b":"):
-                if not self._change(token.decode().split(), tokens, when) and since:
+                has_past = self._change(token.decode().split(), tokens, when)
+                if since and not has_past:
                     return False
         return True
 
