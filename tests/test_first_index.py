@@ -18,7 +18,7 @@ import sys
 from memvault.__main__ import main
 from memvault.cli import output
 from memvault.index import protocol
-protocol.EARLY = protocol.EARLY._replace(own=0.0)
+protocol.EARLY = protocol.EARLY._replace(index_seconds=0.0)
 output._LONG = 0
 sys.exit(main(sys.argv[1:]))
 """

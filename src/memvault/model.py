@@ -72,6 +72,18 @@ class CommitTimes(NamedTuple):
     modified: str = ""
 
 
+class FileCommits(NamedTuple):
+    """When a file was first and last committed, as ISO 8601, and the id of its bytes in git.
+
+    A time is empty if it is unknown, because a shallow clone lacks the commit or its author's
+    clock was ahead.
+    """
+
+    created: str
+    modified: str
+    blob: str
+
+
 DateSource = Literal["header", "name", "git", "file"]
 """Where a memory's time comes from: its header, its file name, git's commits, or the file times."""
 

@@ -109,9 +109,7 @@ class Workspace:
 
     def _open_dates(self) -> CommitDates | None:
         """Return the times of the vault's files in git; None if it is in no repository."""
-        if "_dates" not in self.__dict__ and not any(map(os.path.lexists, self._git_paths)):
-            return None
-        return self._dates
+        return self._dates if any(map(os.path.lexists, self._git_paths)) else None
 
     @cached_property
     def _git_paths(self) -> list[str]:
@@ -159,11 +157,11 @@ class Workspace:
 
     def finish_indexing(self) -> None:
         """Index what a call left out to answer early."""
-        from memvault.index.protocol import BEST_EFFORT
+        from memvault.index.protocol import FINISHING
 
         index = self.__dict__.get("index")
         if index is not None and index.local.is_unfinished:
-            index.refresh(True, BEST_EFFORT)
+            index.refresh(True, FINISHING)
 
     def open_other(self, root: Path) -> Workspace:
         """Return another vault, open as long as this one; this one for its own folder."""

@@ -49,22 +49,26 @@ class WaitPolicy(NamedTuple):
     ``indexing`` is the time in seconds to wait while the other process has much to index,
     ``unreadable`` the time while no readable commit exists, as is the case for a moment during each
     commit. ``allow_partial`` is whether a view of what is readable is acceptable after that time.
-    ``own`` is the time in seconds after which this process stops indexing and returns a partial
-    view; None to index everything first.
+    ``index_seconds`` is the time in seconds after which this process stops indexing and returns a
+    partial view; None to index everything first. ``git_seconds`` is how long git may take to read
+    new commits, whose times are otherwise left for later.
     """
 
     indexing: float
     unreadable: float
     allow_partial: bool
-    own: float | None = None
+    index_seconds: float | None = None
+    git_seconds: float = 2.0
 
 
-COMPLETE = WaitPolicy(60.0, 60.0, False)
+COMPLETE = WaitPolicy(60.0, 60.0, False, git_seconds=10.0)
 """For tasks whose result would be wrong unless all memories are visible."""
 BEST_EFFORT = WaitPolicy(2.0, 60.0, True)
 """For answers, which state how many memories were not visible."""
-EARLY = BEST_EFFORT._replace(own=2.0)
+EARLY = BEST_EFFORT._replace(index_seconds=2.0)
 """For answers to a person, who reads them while the rest is indexed."""
+FINISHING = BEST_EFFORT._replace(git_seconds=60.0)
+"""For what is done after an answer, while nobody waits."""
 NO_WAIT = WaitPolicy(0.0, 1.0, False)
 """For tasks that are skipped rather than delayed."""
 

@@ -106,7 +106,7 @@ class Retyping(NamedTuple):
             Conflict: a file was changed in the meantime.
         """
         for other, data in self.edited if moved.path == self.path else ():
-            store.rewrite(other, data, store.times_of(other.path))
+            store.rewrite_links(other, data)
 
 
 def plan_retyping(store: MemoryStore, graph: LinkGraph, memory: Memory, path: str) -> Retyping:
@@ -354,7 +354,7 @@ def rename(store: MemoryStore, renaming: RenamePlan) -> Memory:
     else:
         done = store.change(memory, changes, body).memory
     for other, data in edited:
-        store.rewrite(other, data, store.times_of(other.path))
+        store.rewrite_links(other, data)
     return done
 
 

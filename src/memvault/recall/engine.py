@@ -209,7 +209,7 @@ class RecallEngine:
         missing = self._view.missing if self._view is not None else 0
         counted = f"{missing} {'memory is' if missing == 1 else 'memories are'}"
         note = f"{counted} not indexed yet; another process is indexing them"
-        if missing and self._view is not None and self._patience.own is not None:
+        if missing and self._view is not None and self._patience.index_seconds is not None:
             with contextlib.suppress(StaleView):
                 _, count = self._view.latest(1, 0)
                 note = f"Indexing: answered from {count:,} of {count + missing:,} memories"

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
-from memvault.repository.commits import FileCommits
+from memvault.model import FileCommits
 
 _SCHEMA = """
 CREATE TABLE files (
@@ -31,7 +31,8 @@ class CacheState(NamedTuple):
     ``folder`` is the repository's, ``prefix`` the vault's path in it, ``shallow`` the commits whose
     parents a shallow clone lacks. ``stamp`` is the state of the files that change when HEAD moves.
     Until ``retry``, in seconds since 1970, or until ``grant`` changes, git is not run again after
-    an error.
+    an error, which it was ``pause`` seconds before. If git was stopped after ``limit`` seconds, it
+    may be run for a longer time before that.
     """
 
     folder: str = ""
@@ -41,6 +42,8 @@ class CacheState(NamedTuple):
     stamp: str = ""
     retry: float = 0.0
     grant: str = ""
+    pause: float = 0.0
+    limit: float = 0.0
 
 
 class CommitCache:
@@ -48,16 +51,31 @@ class CommitCache:
 
     def __init__(self, file: Path, new: bool = False) -> None:
         """Open a cache, or create an empty one in place of an older one."""
+        self._path = file
         with _os_errors():
             if new:
                 file.unlink(missing_ok=True)
             self._db = sqlite3.connect(file, timeout=_PATIENCE, check_same_thread=False)
             if new:
                 self._db.executescript(_SCHEMA)
+                identity = int.from_bytes(os.urandom(4), "big") >> 1 | 1
+                self._db.execute(f"PRAGMA user_version = {identity}")
+            self._inode = file.stat().st_ino
 
     def close(self) -> None:
         """Close the file."""
         self._db.close()
+
+    @property
+    def is_there(self) -> bool:
+        """Whether the path still refers to the file that was opened."""
+        return self._path.stat().st_ino == self._inode
+
+    def identity(self) -> int:
+        """Return a positive number that differs from that of any cache made before or later."""
+        with _os_errors():
+            ((identity,),) = self._db.execute("PRAGMA user_version").fetchall()
+        return int(identity)
 
     def file(self, path: str) -> FileCommits | None:
         """Return the times of one file; None if it was never committed."""

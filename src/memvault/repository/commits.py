@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping, Set
-from typing import NamedTuple
+from itertools import islice
 
 from memvault import clock
 from memvault.errors import TimedOut
+from memvault.model import FileCommits
 from memvault.repository.program import GitError, Repository
 
-_SECONDS = 60.0
-"""Maximum seconds for reading all commits."""
 _RENAME_LIMIT = 1_000
 """Maximum number of files of a commit that git compares to find renames."""
-
-
-class FileCommits(NamedTuple):
-    """When a file was first and last committed, as ISO 8601, and the id of its bytes in git.
-
-    A time is empty if it is unknown, because a shallow clone lacks the commit.
-    """
-
-    created: str
-    modified: str
-    blob: str
+_DAY = 86_400
+_SECONDS = 60.0
+_LEAST = 0.01
 
 
 def read_commits(
@@ -32,62 +24,75 @@ def read_commits(
     shallow: Set[str],
     since: str = "",
     known: Mapping[str, FileCommits] | None = None,
+    seconds: float = _SECONDS,
 ) -> dict[str, FileCommits]:
     """Return the memories' files in a commit, by their paths in the vault.
 
     If ``commit`` follows ``since``, whose files are ``known``, only the commits between them are
-    read. ``shallow`` are the commits whose parents a shallow clone lacks. A renamed file keeps its
-    history. Times are those of the author, which a rebase keeps.
+    read, unless a merge may need more. ``shallow`` are the commits whose parents a shallow clone
+    lacks. A renamed file keeps its history. Times are those of the author, which a rebase keeps;
+    one that is over a day ahead is unknown.
 
     Raises:
         GitError: git failed.
-        TimedOut: it took too long.
+        TimedOut: it took more than ``seconds``.
     """
+    until = time.monotonic() + seconds
     prefix = repository.prefix
     if since:
         found = {f"{prefix}{path}": entry for path, entry in (known or {}).items()}
         try:
-            if _CommitReader(found, shallow).read(_log(repository, f"{since}...{commit}")):
-                return _in_tree(repository, commit, found)
+            log = _log(repository, f"{since}...{commit}", until)
+            if _CommitReader(found, shallow).read(log, since):
+                return _in_tree(repository, commit, found, until)
         except GitError:  # the earlier commit no longer exists
             pass
     found = {}
-    _CommitReader(found, shallow).read(_log(repository, commit))
-    return _in_tree(repository, commit, found)
+    _CommitReader(found, shallow).read(_log(repository, commit, until))
+    return _in_tree(repository, commit, found, until)
 
 
-def _log(repository: Repository, commits: str) -> bytes:
+def _log(repository: Repository, commits: str, until: float) -> bytes:
     """Return the changed files of each commit, parents first."""
     words = (
-        "log", "--reverse", "--topo-order", "--full-history", "-c", "--root", "--raw", "-z",
-        "--no-abbrev", "--no-relative", f"-l{_RENAME_LIMIT}", "--format=%x01%m%H %at", commits,
-        *(("--", ".") if repository.prefix else ("--",)),
+        "log", "--reverse", "--topo-order", "--full-history", "-c", "--combined-all-paths",
+        "--root", "--raw", "-z", "--no-abbrev", "--no-relative", f"-l{_RENAME_LIMIT}",
+        "--format=%x01%m%H,%at,%P", commits, *(("--", ".") if repository.prefix else ("--",)),
     )  # fmt: skip
     try:
-        return repository.git.run(words[0], "-M", *words[1:], seconds=_SECONDS)
+        return repository.git.run(words[0], "-M", *words[1:], seconds=_left(until))
     except TimedOut:
         raise
     except GitError:  # a partial clone lacks the bytes to compare
-        return repository.git.run(words[0], "-M100%", *words[1:], seconds=_SECONDS)
+        return repository.git.run(words[0], "-M100%", *words[1:], seconds=_left(until))
 
 
 def _in_tree(
-    repository: Repository, commit: str, found: Mapping[str, FileCommits]
+    repository: Repository, commit: str, found: Mapping[str, FileCommits], until: float
 ) -> dict[str, FileCommits]:
     """Return the found files that are memories of the vault and part of a commit's tree."""
     words = ("ls-tree", "-r", "-z", "--full-tree", commit)
     prefix = repository.prefix
-    listed = repository.git.run(*words, *((prefix,) if prefix else ()))
+    listed = repository.git.run(*words, *((prefix,) if prefix else ()), seconds=_left(until))
     files = {}
     for line in listed.split(b"\0"):
         about, _, name = line.partition(b"\t")
-        if name[-3:].lower() == b".md":
-            path = name.decode("utf-8", "surrogateescape")
+        path = name.decode("utf-8", "surrogateescape")
+        if _is_memory(path):
             entry = found.get(path)
             if entry is not None:
                 blob = about.rpartition(b" ")[2].decode()
                 files[path.removeprefix(prefix)] = entry._replace(blob=blob)
     return files
+
+
+def _is_memory(path: str) -> bool:
+    return path[-3:].lower() == ".md"
+
+
+def _left(until: float) -> float:
+    """Return the seconds until a value of the monotonic clock, at least a little."""
+    return max(_LEAST, until - time.monotonic())
 
 
 class _CommitReader:
@@ -98,39 +103,66 @@ class _CommitReader:
         self._shallow = shallow
         self._deleted: set[str] = set()
 
-    def read(self, output: bytes) -> bool:
-        """Apply all commits; return False at one that only the earlier history has."""
+    def read(self, output: bytes, since: str = "") -> bool:
+        """Apply all commits; return False at one for which the whole history must be read.
+
+        The files found so far are those of ``since``. The whole history is needed if it is not
+        continued, if it was merged into another branch instead of the reverse, and if a merged
+        branch changes files that it no longer has.
+        """
+        line = {since}
         tokens = iter(output.split(b"\0"))
+        latest = time.time() + _DAY
         when = ""
         for token in tokens:
             if token.startswith(b"\1"):
-                if token[1:2] == b"<":
+                commit, seconds, parents = token[2:].decode().split(",")
+                if parents and parents.partition(" ")[0] in line:
+                    line.add(commit)
+                elif since and (token[1:2] == b"<" or " " in parents):
                     return False
-                commit, _, seconds = token[2:].decode().partition(" ")
                 is_known = commit not in self._shallow and seconds.isdigit()
+                is_known = is_known and int(seconds) <= latest
                 when = clock.iso_from_ns(int(seconds) * 10**9) if is_known else ""
             elif token.lstrip(b"\n").startswith(b":"):
-                self._change(token.decode().split(), tokens, when)
+                has_past = self._change(token.decode().split(), tokens, when)
+                if since and not has_past:
+                    return False
         return True
 
-    def _change(self, fields: list[str], tokens: Iterator[bytes], when: str) -> None:
-        """Apply one change, whose paths follow in the output."""
-        before, blob, status = fields[-3:]
-        path = old = next(tokens, b"").decode("utf-8", "surrogateescape")
-        if status[0] in "RC":
-            path = next(tokens, b"").decode("utf-8", "surrogateescape")
+    def _change(self, fields: list[str], tokens: Iterator[bytes], when: str) -> bool:
+        """Apply one change, whose paths follow in the output; return whether its past is known.
+
+        That of a merge, which differs from each parent, has a colon, a mode, a blob id, a letter
+        and an earlier path for each of them.
+        """
+        count = fields[0].count(":")
+        *befores, blob, letters = fields[count + 1 :]
+        letters = letters[:count]  # without the similarity of a rename
+        named = count + 1 if count > 1 or letters in "RC" else 1
+        paths = [name.decode("utf-8", "surrogateescape") for name in islice(tokens, named)]
+        path, olds = paths[-1], paths[:count]
         if not blob.strip("0"):
             self._deleted.add(path)
-            return
-        known = self._files.get(old)
-        if status == "A" and path in self._deleted:
-            known = None  # another file with the name of one that was deleted
+            return True
+        # Another file may have the name of one that was deleted.
+        is_other = path in self._deleted
+        known = {
+            before: self._files[old]
+            for before, letter, old in zip(befores, letters, olds, strict=True)
+            if old in self._files and not (letter == "A" and is_other)
+        }
         self._deleted.discard(path)
-        if status[0] == "R":
-            self._deleted.add(old)
-        if known is None:
-            self._files[path] = FileCommits(when, when, blob)
-            return
-        created = min(known.created, when) if status == "A" else known.created
-        modified = known.modified if before == blob else max(known.modified, when)
-        self._files[path] = FileCommits(created, modified, blob)
+        self._deleted.update(
+            old for letter, old in zip(letters, olds, strict=True) if letter == "R"
+        )
+        is_added = not letters.strip("A")
+        created = min(entry.created for entry in known.values()) if known else when
+        if blob in known:
+            modified = known[blob].modified
+        elif when or is_added:
+            modified = max([when, *(entry.modified for entry in known.values())])
+        else:
+            modified = ""
+        self._files[path] = FileCommits(min(created, when) if is_added else created, modified, blob)
+        return is_added or bool(known) or not _is_memory(path)

@@ -7,28 +7,44 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memvault.errors import MemvaultError, TimedOut
 from memvault.files import plain_files
-from memvault.model import CommitTimes
+from memvault.model import CommitTimes, FileCommits
 from memvault.repository.location import GRANT, RepositoryLocation, find
 from memvault.settings import grants
 
 if TYPE_CHECKING:
     from memvault.repository.commit_cache import CacheState, CommitCache
-    from memvault.repository.commits import FileCommits
 
-_FILE = "commits-1.db"
+_FILE = "commits-2.db"
 """The name of the cache, with the version of its format."""
-_RETRY_SECONDS, _SLOW_RETRY_SECONDS = 60.0, 3_600.0
-"""Seconds until git runs again after it failed, or after it took too long."""
+_MIN_PAUSE, _MAX_PAUSE = 60.0, 3_600.0
+"""Seconds until git runs again after it failed or took too long, doubled each time."""
 _SHA1_LENGTH = 40
 _NO_TIMES = CommitTimes()
+
+
+class _DatesState(NamedTuple):
+    """The state of the repository and of the cache at one moment.
+
+    ``stamp`` is what a cache of the current commit has as its own.
+    """
+
+    place: RepositoryLocation | None
+    stamp: str
+    cached: CacheState | None
+
+    @property
+    def is_read(self) -> bool:
+        """Whether the cache is of the current commit, or there is none to read."""
+        return self.place is None or (self.cached is not None and self.cached.stamp == self.stamp)
 
 
 class CommitDates:
@@ -38,37 +54,62 @@ class CommitDates:
         self._root = root
         self._find_folder = find_folder
         self._opened: CommitCache | None = None
+        self._file: Path | None = None
+        self.is_delayed = False
+        """Whether, at the last look, commits were not read because git took too long."""
+        self._known_source: tuple[object, int] = None, 0
 
     def times(self, path: str, data: bytes) -> CommitTimes:
         """Return the times that git has for a file of the vault with these bytes."""
+        known = None
         with self._reading() as cache:
-            known = cache.file(path) if cache is not None and self._is_enabled else None
-            if known is not None:
-                modified = known.modified if _is_blob(data, known.blob) else ""
-                return CommitTimes(known.created, modified)
-        return _NO_TIMES
+            if cache is not None and self._source_of(cache):
+                known = cache.file(path)
+        if known is None:
+            return _NO_TIMES
+        return CommitTimes(known.created, known.modified if _is_blob(data, known.blob) else "")
 
-    def is_current(self) -> bool:
-        """Return whether the index needs no update because of git's commits."""
-        return self._is_read() and not self.pending()
+    def source(self) -> int:
+        """Return a number for the cache from which times are, 0 while git dates no file."""
+        source = 0
+        with self._reading() as cache:
+            if cache is not None:
+                source = self._source_of(cache)
+        return source
 
-    def update(self) -> None:
+    def is_current(self, source: int, seconds: float) -> bool:
+        """Return whether an index with times from a source needs no update.
+
+        ``seconds`` is how long git may take.
+        """
+        self._file = None
+        look = self._look()
+        is_read = look.is_read or not self._may_run(look, seconds)
+        return is_read and source == self.source() and not self.pending()
+
+    def update(self, seconds: float) -> None:
         """Read the commits since the last update; the caller must hold the index's lock.
 
-        If git fails, the times are left as they are.
+        If git fails, or takes more than ``seconds``, the times are left as they are.
         """
-        if self._is_read():
+        self._file = None
+        look = self._look()
+        if look.is_read or look.place is None or not self._may_run(look, seconds):
             return
         try:
-            self._read()
+            cache = self._cache() or self._create()
+        except OSError:  # damaged, or no file can be written
+            with contextlib.suppress(OSError):
+                self._create()
+            return
+        try:
+            self._read(cache, look.place, look.stamp, seconds)
+            self.is_delayed = False
         except (MemvaultError, OSError, ValueError) as error:
-            pause = _SLOW_RETRY_SECONDS if isinstance(error, TimedOut) else _RETRY_SECONDS
+            self.is_delayed = isinstance(error, TimedOut)
             with contextlib.suppress(OSError, MemvaultError):
-                cache = self._cache() or self._create()
-                grant = _text(grants.get(self._root, *GRANT))
-                cache.write(cache.state()._replace(retry=time.time() + pause, grant=grant))
+                self._note_failure(cache, seconds if self.is_delayed else 0.0)
                 return
-            self.close()
             with contextlib.suppress(OSError):
                 self._create()
 
@@ -91,58 +132,83 @@ class CommitDates:
             self._opened.close()
             self._opened = None
 
-    def _is_read(self) -> bool:
-        """Return whether the cache is of the current commit, or git may not run now."""
+    def _look(self) -> _DatesState:
+        cached = None
+        with self._reading() as cache:
+            if cache is not None:
+                cached = cache.state()
+        place, stamp = None, ""
         with contextlib.suppress(MemvaultError, OSError, ValueError):
             place = find(self._root)
-            if place is None:
-                return True
-            state = self._state()
-            if state is not None and state.stamp == _stamp(place):
-                return True
-            grant = grants.get(self._root, *GRANT)
-            if state is not None and state.retry > time.time() and state.grant == _text(grant):
-                return True
-            granted = grant.get("folder") == str(place.folder)
-            return not (granted and self._is_enabled and self._find_folder() is not None)
-        return True
+            stamp = "" if place is None else _stamp(place)
+        look = _DatesState(place, stamp, cached)
+        self.is_delayed = not look.is_read and cached is not None and cached.limit > 0
+        return look
 
-    def _read(self) -> None:
+    def _may_run(self, look: _DatesState, seconds: float) -> bool:
+        """Return whether git may read the commits now, and ``seconds`` may be enough."""
+        with contextlib.suppress(MemvaultError, OSError, ValueError):
+            grant = grants.get(self._root, *GRANT)
+            state = look.cached
+            has_failed = (
+                state is not None and state.retry > time.time() and state.grant == _text(grant)
+            )
+            if state is not None and has_failed and not 0 < state.limit < seconds:
+                return False
+            granted = look.place is not None and grant.get("folder") == str(look.place.folder)
+            return granted and self._is_enabled() and self._find_folder() is not None
+        return False
+
+    def _read(
+        self, cache: CommitCache, place: RepositoryLocation, stamp: str, seconds: float
+    ) -> None:
+        """Read the commits; ``stamp`` was made before HEAD is read, as it may move in between."""
         from memvault.repository.approved import approved_repository
         from memvault.repository.commit_cache import CacheState
         from memvault.repository.commits import read_commits
 
-        place = find(self._root)
-        assert place is not None
-        stamp = _stamp(place)  # before HEAD is read, as it may move in between
-        repository = approved_repository(self._root, place)
-        commit = repository.git.commit_id("HEAD")
-        state = CacheState(str(place.folder), repository.prefix, _shallow(place), commit, stamp)
-        cache = self._cache() or self._create()
+        until = time.monotonic() + seconds
         before, known = cache.state(), cache.files()
+        repository = approved_repository(self._root, place)
+        commit = repository.git.commit_id("HEAD", seconds)
+        state = CacheState(str(place.folder), repository.prefix, _shallow(place), commit, stamp)
         since = before.commit if state[:3] == before[:3] else ""
         files: dict[str, FileCommits] = {}
         if commit and commit == since:
             files = known
         elif commit:
-            files = read_commits(repository, commit, frozenset(state.shallow), since, known)
+            shallow, seconds = frozenset(state.shallow), until - time.monotonic()
+            files = read_commits(repository, commit, shallow, since, known, seconds)
         changed = {path: entry for path, entry in files.items() if known.get(path) != entry}
         cache.write(state, known.keys() - files.keys(), changed)
 
-    def _state(self) -> CacheState | None:
-        with self._reading() as cache:
-            if cache is not None:
-                return cache.state()
-        return None
+    def _note_failure(self, cache: CommitCache, limit: float) -> None:
+        """Store when git may run again, and the seconds after which it was stopped, if it was."""
+        before = cache.state()
+        pause = min(max(_MIN_PAUSE, 2 * before.pause), _MAX_PAUSE)
+        grant = _text(grants.get(self._root, *GRANT))
+        retry = time.time() + pause
+        cache.write(before._replace(retry=retry, grant=grant, pause=pause, limit=limit))
 
     @contextlib.contextmanager
     def _reading(self) -> Iterator[CommitCache | None]:
         """Yield the cache, None if there is none; an unreadable one is as good as none."""
-        with contextlib.suppress(OSError):
-            yield self._cache()
+        cache = None
+        with contextlib.suppress(OSError, MemvaultError):
+            cache = self._cache()
+        with contextlib.suppress(OSError, MemvaultError):
+            yield cache
 
     def _cache(self) -> CommitCache | None:
-        if self._opened is None and self._file is not None and self._file.is_file():
+        if self._file is None:
+            folder = self._find_folder()
+            self._file = None if folder is None else folder / _FILE
+        if self._file is None or not self._file.is_file():
+            self.close()
+            return None
+        if self._opened is not None and not self._opened.is_there:
+            self.close()
+        if self._opened is None:
             from memvault.repository.commit_cache import CommitCache
 
             self._opened = CommitCache(self._file)
@@ -155,17 +221,42 @@ class CommitDates:
         if folder is None:
             raise FileNotFoundError
         self.close()
-        self.__dict__.pop("_file", None)
-        self._opened = CommitCache(folder / _FILE, new=True)
+        self._file = folder / _FILE
+        self._opened = CommitCache(self._file, new=True)
         return self._opened
 
-    @cached_property
-    def _file(self) -> Path | None:
-        folder = self._find_folder()
-        return None if folder is None else folder / _FILE
+    def _source_of(self, cache: CommitCache) -> int:
+        """Return the identity of the cache, 0 unless it is of the vault's repository and enabled.
+
+        This is looked up again if one of the files on which it depends has changed.
+        """
+        stamps = map(plain_files.state_of, self._git_paths)
+        files = self._settings_file, self._file or ""
+        key = next(filter(None, stamps), None), *map(plain_files.state_of, files)
+        if self._known_source[0] != key:
+            place = None
+            with contextlib.suppress(MemvaultError):
+                place = find(self._root)
+            is_own = place is not None and cache.state().folder == str(place.folder)
+            self._known_source = key, cache.identity() if is_own and self._is_enabled() else 0
+        return self._known_source[1]
 
     @cached_property
-    def _is_enabled(self) -> bool:
+    def _git_paths(self) -> list[str]:
+        """The paths at which a repository of the vault may begin."""
+        root = Path(os.path.realpath(self._root))
+        return [str(folder / ".git") for folder in (root, *root.parents)]
+
+    @cached_property
+    def _settings_file(self) -> Path | str:
+        from memvault.settings import user_settings
+
+        with contextlib.suppress(MemvaultError):
+            return user_settings.file()
+        return ""
+
+    @staticmethod
+    def _is_enabled() -> bool:
         from memvault.settings import user_settings
 
         with contextlib.suppress(MemvaultError):
@@ -179,8 +270,9 @@ def _text(grant: Mapping[str, Any]) -> str:
 
 def _stamp(place: RepositoryLocation) -> str:
     """Return a text that differs once HEAD may have moved, without running git."""
-    shared = ("packed-refs", "reftable/tables.list", "shallow", f"refs/heads/{place.branch}")
-    files = [place.folder / "HEAD", *(place.common / name for name in shared)]
+    own = ("HEAD", "logs/HEAD", "reftable/tables.list")
+    shared = ("packed-refs", "reftable/tables.list", "shallow", *place.refs)
+    files = [place.folder / name for name in own] + [place.common / name for name in shared]
     return json.dumps([str(place.folder), [plain_files.state_of(file) for file in files]])
 
 

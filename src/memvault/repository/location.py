@@ -28,7 +28,10 @@ _IN_TOP = ".gitattributes", ".gitignore", ".gitmodules", ".mailmap"
 _MAX_FILES = 10_000
 """Maximum number of checked entries; a git process that waits is terminated anyway."""
 _GITDIR = "gitdir: "
-_BRANCH = "ref: refs/heads/"
+_REF = "ref: "
+_BRANCHES = "refs/heads/"
+_MAX_REFS = 5
+"""Maximum number of refs of which each leads to the next, as in git."""
 
 
 class NoRepository(Refused):
@@ -49,13 +52,23 @@ class RepositoryLocation(NamedTuple):
     @property
     def branch(self) -> str:
         """The name of the branch in HEAD; empty if no branch is checked out."""
-        with contextlib.suppress(OSError):
-            head = plain_files.read(self.folder / "HEAD", plain_files.SETTING).decode(
-                "utf-8", "replace"
-            )
-            if head.startswith(_BRANCH):
-                return head.removeprefix(_BRANCH).strip()
-        return ""
+        ref = next(iter(self.refs), "")
+        return ref.removeprefix(_BRANCHES) if ref.startswith(_BRANCHES) else ""
+
+    @property
+    def refs(self) -> list[str]:
+        """The names of the ref in HEAD, and of those to which it leads if it is symbolic."""
+        found: list[str] = []
+        file = self.folder / "HEAD"
+        with contextlib.suppress(OSError, ValueError):
+            while len(found) < _MAX_REFS:
+                text = plain_files.read(file, plain_files.SETTING).decode("utf-8", "replace")
+                name = text.removeprefix(_REF).strip()
+                if not text.startswith(f"{_REF}refs/") or ".." in name:
+                    break
+                found.append(name)
+                file = self.common / found[-1]
+        return found
 
     @property
     def under_way(self) -> str:

@@ -193,17 +193,19 @@ class Git:
             hint = "if no git is at work in the vault, delete that file"
         return GitError(message, hint or f"git {what} by hand says more", stderr or printed)
 
-    def line(self, *words: str, good: tuple[int, ...] = (0,)) -> str:
+    def line(self, *words: str, good: tuple[int, ...] = (0,), seconds: float = 0) -> str:
         """Run git and return its standard output as text without trailing newlines."""
-        return self.run(*words, good=good).decode("utf-8", "surrogateescape").rstrip("\n")
+        found = self.run(*words, good=good, seconds=seconds)
+        return found.decode("utf-8", "surrogateescape").rstrip("\n")
 
     def config(self, name: str) -> str:
         """Return the value of a git setting, empty if it is not set."""
         return self.line("config", "--get", name, good=(0, 1))
 
-    def commit_id(self, name: str) -> str:
+    def commit_id(self, name: str, seconds: float = 0) -> str:
         """Return the id of the commit that a name refers to, empty if it is missing."""
-        return self.line("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}", good=(0, 1))
+        words = ("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}")
+        return self.line(*words, good=(0, 1), seconds=seconds)
 
     def empty_tree(self) -> str:
         """Return the id of the empty tree."""

@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     from memvault.store.writer import VaultWriter
     from memvault.vault.folder_watch import FolderWatch
 
+_MILLISECOND = 1_000_000
+"""In nanoseconds."""
+
 
 class WriteResult(NamedTuple):
     """A changed memory, and the name of the revision that keeps its previous bytes."""
@@ -316,6 +319,20 @@ class MemoryStore:
         The file gets ``times``, as for ``atomic.replace``.
         """
         return self._replace_file(memory, lambda *_: data, times=times)
+
+    def rewrite_links(self, memory: Memory, data: bytes) -> WriteResult:
+        """Replace all bytes of a memory of which only links differ; raises as ``change`` does.
+
+        The file keeps its times if the memory is dated by them. With an equal size it is a
+        millisecond newer, since many programs find changed files by size and time.
+        """
+        times = None
+        if memory.modified_from == "file":
+            with contextlib.suppress(OSError):
+                status = (self.root / memory.path).lstat()
+                more = _MILLISECOND if len(data) == status.st_size else 0
+                times = status.st_atime_ns, status.st_mtime_ns + more
+        return self.rewrite(memory, data, times)
 
     def times_of(self, path: str) -> tuple[int, int] | None:
         """Return the times of a file, as ``atomic.replace`` sets them; None if it is missing."""

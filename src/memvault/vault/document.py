@@ -307,7 +307,7 @@ def _times(
         modified_from = "git" if committed.modified else "file"
         modified = max(committed.modified or clock.iso_from_ns(state.mtime), created)
     if not created:
-        created = _day_in_name(state.path, min(committed.created or modified, modified))
+        created = _day_in_name(state.path, modified)
         created_from = "name" if created else "git" if committed.created else "file"
         earliest = committed.created or clock.iso_from_ns(min(state.mtime, state.ctime))
         created = created or min(earliest, modified)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from memvault.errors import MemvaultError, NotFound
 from memvault.index.local.manifest import ManifestRow, columns_of
@@ -136,18 +137,19 @@ class Analysis(NamedTuple):
     analysed in ``main_language``.
     """
 
-    rows: list[ManifestRow]
-    documents: list[KeywordDocument]
-    blocks: dict[int, list[EncodedBlock]]
-    links: dict[int, LinkEntry]
-    passages: dict[int, list[str]]
-    cuts: dict[int, list[TextBlock]]
-    detected: list[str]
+    rows: Sequence[ManifestRow]
+    documents: Sequence[KeywordDocument]
+    blocks: Mapping[int, Sequence[EncodedBlock]]
+    links: Mapping[int, LinkEntry]
+    passages: Mapping[int, list[str]]
+    cuts: Mapping[int, Sequence[TextBlock]]
+    detected: Sequence[str]
     main_language: str
     embedded: EmbeddedPassages | None = None
 
 
-NOTHING = Analysis([], [], {}, {}, {}, {}, [], "")
+_EMPTY: Mapping[int, Any] = MappingProxyType({})
+NO_ANALYSIS = Analysis((), (), _EMPTY, _EMPTY, _EMPTY, _EMPTY, (), "")
 
 
 def analyse(
@@ -166,10 +168,9 @@ def analyse(
     parts = [leading_part(memory, most) for memory, _, _ in read]
     detected = detect_each(setting, parts)
     language = language or main_language(setting, detected, task.languages)
-    result = NOTHING._replace(
-        rows=[], documents=[], blocks={}, links={}, passages={}, cuts={},
-        detected=detected, main_language=language,
-    )  # fmt: skip
+    rows: list[ManifestRow] = []
+    documents: list[KeywordDocument] = []
+    blocks, links, passages, cuts = {}, {}, {}, {}
     size = 0
     for number, (memory, fresh, checked) in enumerate(read):
         if number % _REPORTED == 0:
@@ -179,13 +180,13 @@ def analyse(
         part = parts[number]
         counted = keyword_documents(uid, part, words)
         record = MemoryRecord.from_memory(uid, fresh.size, memory, words.language)
-        result.rows.append(ManifestRow(record, fresh, checked, field_lengths(counted)))
-        result.documents.extend(counted)
-        result.passages[uid] = passage_texts(part)
-        result.cuts[uid] = split_memory(part)
-        result.blocks[uid] = encode_blocks(result.cuts[uid], words)
-        result.links[uid] = link_entry(memory)
-    return result
+        rows.append(ManifestRow(record, fresh, checked, field_lengths(counted)))
+        documents.extend(counted)
+        passages[uid] = passage_texts(part)
+        cuts[uid] = split_memory(part)
+        blocks[uid] = encode_blocks(cuts[uid], words)
+        links[uid] = link_entry(memory)
+    return Analysis(rows, documents, blocks, links, passages, cuts, detected, language)
 
 
 def embed(analysis: Analysis, table: StaticEmbedder) -> Analysis:
@@ -222,7 +223,7 @@ def joined(analyses: Sequence[Analysis]) -> Analysis:
     )
 
 
-def _union(parts: Iterable[dict[int, Value]]) -> dict[int, Value]:
+def _union(parts: Iterable[Mapping[int, Value]]) -> dict[int, Value]:
     return dict(chain.from_iterable(part.items() for part in parts))
 
 

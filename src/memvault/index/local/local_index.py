@@ -32,11 +32,10 @@ from memvault.index.local.backend import LOCAL, Backend, Progress
 from memvault.index.local.index_files import INDEX, IndexFiles
 from memvault.index.local.manifest import IndexedFile
 from memvault.index.local.refresh import (
-    NOTHING_LEFT,
+    EMPTY_DIFF,
     FolderDiff,
     PendingChanges,
     diff_folder,
-    no_changes,
     split_readable,
 )
 from memvault.index.local.snapshot import EMPTY, Overlay, Snapshot
@@ -74,6 +73,7 @@ _LITTLE = 50
 _BEGINNING = 40
 """How many passages of a memory are embedded, and keep the vectors of their tokens, before others.
 """
+_DELAY = "dates from git are pending, since git is slow; memvault reindex waits for them"
 _START, _REST = slice(_BEGINNING), slice(_BEGINNING, None)
 
 
@@ -136,13 +136,14 @@ class LocalIndex:
 
     def _refresh(self, vectors: bool, patience: WaitPolicy) -> Snapshot:
         began, pause, whole = time.monotonic(), _SCAN_PAUSE, False
-        left = NOTHING_LEFT
+        left = EMPTY_DIFF
         self.freshness, self.is_unfinished = "", False
         while True:
             (changes, is_current), scanned_at = self._look(vectors, whole), time.monotonic()
             if is_current:
-                self._update_dates()
+                self._update_dates(patience.git_seconds)
                 self._settle()
+                self.is_unfinished = self._lacks_dates
                 return self._snapshot(EMPTY, vectors)
             is_small = changes is not None and not changes.large.size
             limit = patience.unreadable if changes is None else patience.indexing
@@ -155,7 +156,10 @@ class LocalIndex:
                         waited = time.monotonic() - scanned_at > _MAX_SCAN_AGE
                         static = self.static if vectors else None
                         left = self._writer.update(
-                            static, None if waited else changes, patience.own
+                            static,
+                            None if waited else changes,
+                            patience.index_seconds,
+                            patience.git_seconds,
                         )
             except StorageError:
                 return self._snapshot(self._read_everything(), vectors)
@@ -426,7 +430,8 @@ class LocalIndex:
         else:  # a search without vectors does not load them for a note
             store = self._store
             notes = [model_choice.choose_embedder(store.settings, store.root).note]
-        return [note for note in (self._place.note, *notes) if note]
+        delay = _DELAY if self._lacks_dates else ""
+        return [note for note in (self._place.note, delay, *notes) if note]
 
     def rerank_scores(self, query: str, texts: Sequence[str]) -> list[float]:
         """Return a cross-encoder's score of each text for a query; no model is downloaded."""
@@ -443,7 +448,7 @@ class LocalIndex:
         """
         changes, is_current = self.files.healing(lambda: self._look(False))
         if is_current:
-            self._update_dates()
+            self._update_dates(BEST_EFFORT.git_seconds)
             self._settle()
         elif changes is None and self.watch is not None:  # a command makes the index anew
             self.watch.changes()
@@ -533,22 +538,28 @@ class LocalIndex:
             self.files.remember_scan(found)
         return changes, changes.is_unchanged and is_complete
 
-    def _update_dates(self) -> None:
+    def _update_dates(self, seconds: float) -> None:
         """Index the times of new commits in git, if the current index has memories that need them.
 
-        Nothing is done while another process writes the index.
+        Git may take some ``seconds``. Nothing is done while another process writes the index.
         """
         opened = self.files.opened
         if opened is None or not opened.manifest.has_undated():
             return
-        dates = self._store.dates
-        if dates is not None and not dates.is_current():
+        dates, source = self._store.dates, opened.manifest.date_source()
+        if source if dates is None else not dates.is_current(source, seconds):
             try:
                 with self.files.locked(_SHORT_WAIT) as locked:
                     if locked:
-                        self._writer.update(None, no_changes(opened.commit))
+                        self._writer.redate(seconds)
             except StorageError:
                 self.files.open()  # closed by the failure
+
+    @property
+    def _lacks_dates(self) -> bool:
+        """Whether new commits are not read, because git took too long."""
+        dates = self._store.dates
+        return dates is not None and dates.is_delayed
 
     def _watched_changes(self, commit: IndexCommit) -> frozenset[str] | None:
         """Return which files may differ from the index; None if the folder must be scanned."""
@@ -576,11 +587,12 @@ class LocalIndex:
         """Return a snapshot after an update, without the files that it has left unindexed."""
         if not left.size:
             self._settle()
+            self.is_unfinished = self._lacks_dates
             return self._snapshot(EMPTY, vectors)
         self.is_unfinished, self._compared = True, 0
         opened = self.files.open()
         known = opened.manifest.known() if opened is not None else {}
-        return self._snapshot(self._read(known, NOTHING_LEFT, left), vectors)
+        return self._snapshot(self._read(known, EMPTY_DIFF, left), vectors)
 
     def _read(
         self, known: Mapping[str, IndexedFile], diff: FolderDiff, unread: FolderDiff | None = None

@@ -453,6 +453,24 @@ class Manifest:
         )
         return bool(list(self._db.rows(query)))
 
+    def undated_paths(self) -> set[str]:
+        """Return the paths of the memories of which a time is neither in header nor name."""
+        query = (
+            "SELECT path FROM memories WHERE created_from IN ('git', 'file') "
+            "OR modified_from IN ('git', 'file')"
+        )
+        return {_decoded(path) for (path,) in self._db.rows(query)}
+
+    def date_source(self) -> int:
+        """Return the source of the times from git, as of ``CommitDates``; 0 if there is none."""
+        query = "SELECT value FROM counters WHERE name = 'date_source'"
+        return next((int(value) for (value,) in self._db.rows(query)), 0)
+
+    def set_date_source(self, source: int) -> None:
+        """Store the source of the times from git."""
+        with self._db.transaction():
+            self._db.execute("INSERT OR REPLACE INTO counters VALUES ('date_source', ?)", (source,))
+
     def next_uid(self) -> int:
         """Return the lowest uid that was never used."""
         return self._counter("next_uid")

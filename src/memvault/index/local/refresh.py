@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from memvault.index.local.backend import Progress
 from memvault.index.local.file_analysis import (
-    NOTHING,
+    NO_ANALYSIS,
     Analysis,
     FileTask,
     analyse,
@@ -51,6 +51,7 @@ _MANY_BYTES = 12_000_000
 """Files and bytes from which several processes are faster: each takes 0.3 s of CPU to start."""
 _MAX_READ_FILES = 500
 _MAX_READ_BYTES = 4_000_000
+_GIT_SECONDS = 60.0
 _EARLY_FILES = 200
 _EARLY_BYTES = 400_000
 """The largest batch where a reader waits for the first commits."""
@@ -64,10 +65,10 @@ class FolderDiff(NamedTuple):
     their bytes must be compared.
     """
 
-    added: list[FileState]
-    changed: list[tuple[IndexedFile, FileState]]
-    removed: list[int]
-    doubtful: list[tuple[IndexedFile, FileState]]
+    added: Sequence[FileState]
+    changed: Sequence[tuple[IndexedFile, FileState]]
+    removed: Sequence[int]
+    doubtful: Sequence[tuple[IndexedFile, FileState]]
 
     @property
     def size(self) -> int:
@@ -75,7 +76,7 @@ class FolderDiff(NamedTuple):
         return len(self.added) + len(self.changed) + len(self.removed)
 
 
-NOTHING_LEFT = FolderDiff([], [], [], [])
+EMPTY_DIFF = FolderDiff((), (), (), ())
 
 
 class PendingChanges(NamedTuple):
@@ -98,12 +99,6 @@ class PendingChanges(NamedTuple):
         return not self.small.size and not self.small.doubtful and not self.large.size
 
 
-def no_changes(commit: IndexCommit) -> PendingChanges:
-    """Return that no file differs from a commit."""
-    nothing = FolderDiff([], [], [], [])
-    return PendingChanges(commit, {}, nothing, nothing, nothing, True)
-
-
 def diff_folder(
     known: Mapping[str, IndexedFile], files: Iterable[FileState], unreadable: Iterable[str]
 ) -> FolderDiff:
@@ -112,22 +107,24 @@ def diff_folder(
     Memories below a folder that could not be listed are left unchanged, so that a temporary loss of
     permission does not empty the index.
     """
-    diff = FolderDiff([], [], [], [])
+    added, changed, doubtful = [], [], []
     seen = set()
     for state in files:
         entry = known.get(state.path)
         seen.add(state.path)
         if entry is None:
-            diff.added.append(state)
+            added.append(state)
         elif entry.state != state:
-            diff.changed.append((entry, state))
+            changed.append((entry, state))
         elif _changed_at(state) + TIMESTAMP_GRANULARITY >= entry.checked:
-            diff.doubtful.append((entry, state))
+            doubtful.append((entry, state))
     hidden = tuple(f"{folder}/" for folder in unreadable)
-    for path, entry in known.items():
-        if path not in seen and not (hidden and path.startswith(hidden)):
-            diff.removed.append(entry.uid)
-    return diff
+    removed = [
+        entry.uid
+        for path, entry in known.items()
+        if path not in seen and not (hidden and path.startswith(hidden))
+    ]
+    return FolderDiff(added, changed, removed, doubtful)
 
 
 def split_readable(diff: FolderDiff) -> tuple[FolderDiff, FolderDiff]:
@@ -244,28 +241,38 @@ class IndexWriter(NamedTuple):
         static: StaticVectors | None,
         look: PendingChanges | None = None,
         seconds: float | None = None,
+        git_seconds: float = _GIT_SECONDS,
     ) -> FolderDiff:
         """Bring the index up to date with the folder; a corrupted index is rebuilt.
 
         A scan passed as ``look``, taken before the lock was acquired, is used if no other process
         has committed since. With ``static`` vectors, these are computed too. With
         ``seconds``, the files changed last are indexed first, and no batch begins after that time.
-        Returns what is left to index.
+        ``git_seconds`` is how long git may take to read new commits. Returns what is left to index.
         """
         until = None if seconds is None else time.monotonic() + seconds
         for attempt in range(3):
             try:
                 opened = self.files.open(writing=True) or self.files.create_empty()
                 if look is not None and look.commit.number == opened.commit.number:
-                    return self._apply(opened, look.whole, static, until)
+                    return self._apply(opened, look.whole, static, until, git_seconds)
                 found = self.store.scan()
                 diff = diff_folder(opened.manifest.known(), found.files, found.unreadable)
-                return self._apply(opened, diff, static, until)
+                return self._apply(opened, diff, static, until, git_seconds)
             except IndexCorrupted:
                 if attempt == 2:
                     raise
                 self.files.invalidate()
         raise AssertionError("the last attempt returns or raises")
+
+    def redate(self, git_seconds: float) -> None:
+        """Index the times of new commits in git, which may take ``git_seconds`` to read.
+
+        Files that differ from the index are left to ``update``.
+        """
+        opened = self.files.open(writing=True)
+        if opened is not None:
+            self._apply(opened, EMPTY_DIFF, None, None, git_seconds)
 
     def _apply(
         self,
@@ -273,9 +280,11 @@ class IndexWriter(NamedTuple):
         diff: FolderDiff,
         static: StaticVectors | None,
         until: float | None,
+        git_seconds: float,
     ) -> FolderDiff:
-        redated = self._update_dates(opened, diff)
-        opened, diff = self._skip_unchanged(opened, self._with_redated(opened, diff, redated))
+        source, paths_with_new_times = self._update_dates(opened, diff, git_seconds)
+        diff = self._with_doubtful(opened, diff, paths_with_new_times)
+        opened, diff = self._skip_unchanged(opened, diff)
         known_by_path = {state.path: known for known, state in diff.changed}
         pending = [*diff.added, *(state for _, state in diff.changed)]
         removed = list(diff.removed)
@@ -284,7 +293,7 @@ class IndexWriter(NamedTuple):
             pending.sort(key=_changed_at, reverse=True)
             parts = split_files(pending, _EARLY_FILES, _EARLY_BYTES)
         if not parts and removed:
-            opened = self._commit(opened, NOTHING, removed)
+            opened = self._commit(opened, NO_ANALYSIS, removed)
         size = _ByteCount(self.progress, pending)
         analyses = self._analyses(opened.manifest, parts, static, size.read, until is not None)
         with closing(analyses) as found:
@@ -316,29 +325,48 @@ class IndexWriter(NamedTuple):
                 static.embed(opened.manifest)
             if opened.manifest.blocks.lacks_tokens():
                 self._complete_subwords(opened, static.table)
-        if redated and self.store.dates is not None:
-            self.store.dates.settle(redated)
-        return NOTHING_LEFT
+        self._settle_dates(opened, source, paths_with_new_times)
+        return EMPTY_DIFF
 
-    def _update_dates(self, opened: OpenIndex, diff: FolderDiff) -> set[str]:
-        """Read new commits if any memory may need their times; return the files that they date."""
-        dates = self.store.dates
-        if dates is None or not (diff.added or diff.changed or opened.manifest.has_undated()):
-            return set()
-        dates.update()
-        return dates.pending()
+    def _update_dates(
+        self, opened: OpenIndex, diff: FolderDiff, seconds: float
+    ) -> tuple[int, set[str]]:
+        """Read new commits if any memory may need their times.
 
-    def _with_redated(
-        self, opened: OpenIndex, diff: FolderDiff, redated: Collection[str]
+        Returns the source of times in git, and the paths whose times may differ from the index.
+        """
+        dates, before = self.store.dates, opened.manifest.date_source()
+        if not (diff.added or diff.changed or opened.manifest.has_undated()):
+            return before, set()
+        if dates is not None:
+            dates.update(seconds)
+        source = 0 if dates is None else dates.source()
+        paths = set() if dates is None else dates.pending()
+        if source != before:
+            undated = opened.manifest.undated_paths()
+            paths |= undated
+            if not undated:  # what follows is of this source
+                opened.manifest.set_date_source(source)
+        return source, paths
+
+    def _settle_dates(self, opened: OpenIndex, source: int, paths: Collection[str]) -> None:
+        """Store that the index has the times of a source, and the new ones of these paths."""
+        if source != opened.manifest.date_source():
+            opened.manifest.set_date_source(source)
+        if paths and self.store.dates is not None:
+            self.store.dates.settle(paths)
+
+    def _with_doubtful(
+        self, opened: OpenIndex, diff: FolderDiff, paths: Collection[str]
     ) -> FolderDiff:
-        """Return a diff with the unchanged files whose times in git have changed as doubtful."""
-        if not redated:
+        """Return a diff with the unchanged files of these paths that need times as doubtful."""
+        if not paths:
             return diff
         differing = {known.uid for known, _ in (*diff.changed, *diff.doubtful)}
         differing.update(diff.removed)
         files = {
             known.uid: known
-            for known in opened.manifest.known_of(redated).values()
+            for known in opened.manifest.known_of(paths).values()
             if known.uid not in differing
         }
         undated = (

@@ -104,7 +104,7 @@ class PublishedIndex:
         self.engine.begin_view()
         with self.engine.timed():
             card = self._checked()
-        view = self.local.refresh(vectors, patience._replace(own=None))
+        view = self.local.refresh(vectors, patience._replace(index_seconds=None))
         if self._upload_texts():
             self._publish(card)
         return view
