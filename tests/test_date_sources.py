@@ -93,7 +93,7 @@ def test_created_is_the_date_in_the_file_name(path: str, day: str) -> None:
     ],
 )
 def test_implausible_date_in_the_name_is_not_used(path: str) -> None:
-    """A number that is not a day, or one on which the note cannot be created, is only a name."""
+    """Numbers that are not dates, and implausible dates, are not used."""
     assert created_of(path) == ("2026-11-27", "file")
 
 
@@ -144,7 +144,7 @@ def dates(root: Path) -> dict[str, tuple[str, str]]:
 
 
 def touch(root: Path, moment: datetime | None = None) -> None:
-    """Give all notes another time, as copying and checking out do."""
+    """Change the timestamps of all notes, as copying and checking out do."""
     at = (moment or datetime.now(UTC)).timestamp()
     for file in root.rglob("*.md"):
         os.utime(file, (at, at))
@@ -235,7 +235,7 @@ def test_git_never_runs_without_approval(
     assert git_runs() == 0
 
 
-def test_setting_of_the_user_turns_commits_off(
+def test_user_setting_disables_commit_dates(
     repository: Repository, git_runs: Callable[[], int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With ``git.dates = false`` in the user's own settings, no recall runs git."""
@@ -249,7 +249,7 @@ def test_setting_of_the_user_turns_commits_off(
 
 
 def test_git_runs_only_after_a_commit(repository: Repository, git_runs: Callable[[], int]) -> None:
-    """Nothing is asked of git while HEAD stays; edits, listings and recalls are no reason."""
+    """Edits, listings and recalls do not run git unless HEAD has moved."""
     allow(repository.root)
     dates(repository.root)
     git_runs()
@@ -327,7 +327,7 @@ def test_explain_shows_where_dates_come_from(repository: Repository) -> None:
     + ([] if sys.platform == "darwin" else [os.fsdecode(b"latin-\xe9.md")]),
 )
 def test_odd_names_are_dated(repository: Repository, name: str) -> None:
-    """No name of a file hides its commits, and a rename keeps them."""
+    """Unusual file names are dated by their commits, also after a rename."""
     write(repository.root, "plain.md", "# A note\n\nIt is renamed.\n")
     repository.commit(OLD)
     (repository.root / "plain.md").rename(repository.root / name)
@@ -466,8 +466,8 @@ def test_missing_git_leaves_file_times(
     assert are_new(chain(*dates(repository.root).values()))
 
 
-def test_damaged_cache_is_made_again(repository: Repository) -> None:
-    """What was read from git can be read again."""
+def test_damaged_cache_is_rebuilt(repository: Repository) -> None:
+    """A damaged cache is rebuilt from git."""
     allow(repository.root)
     assert dates(repository.root) == WANTED
     folder = find_folder(repository.root)
@@ -502,7 +502,7 @@ def test_line_ends_of_a_checkout_are_no_change(repository: Repository) -> None:
     assert dates(repository.root) == WANTED
 
 
-def test_processes_that_analyze_know_the_dates(
+def test_index_built_by_several_processes_has_commit_dates(
     repository: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A first index made by several processes has the dates of git."""
@@ -561,7 +561,7 @@ def test_git_never_runs_in_a_changed_repository(
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_reading_each_commit_is_reading_all(
+def test_incremental_read_equals_full_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
     """Whatever is added, changed, renamed and deleted, new commits lead to the same dates."""

@@ -93,7 +93,7 @@ def test_an_early_answer_after_many_changes_has_no_former_text(unindexed: Path, 
 
 
 class Terminal(io.StringIO):
-    """A stream that takes itself for a terminal."""
+    """A stream whose isatty() returns True."""
 
     def isatty(self) -> bool:
         """Return True."""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 _NO_KINGFISHER = (
-    "memvault.toml asks for kingfisher, which is not installed, so secrets are known by the "
+    "memvault.toml selects kingfisher, which is not installed, so secrets are detected by the "
     f"built-in forms only: {INSTALL} '.[secrets]'"
 )
 
@@ -108,7 +108,7 @@ class Workspace:
         return MemoryStore(self.root, self.settings, open_dates=self._open_dates)
 
     def _open_dates(self) -> CommitDates | None:
-        """Return the times of the vault's files in git; None if it is in no repository."""
+        """Return the commit dates of the vault's files; None if it is not in a repository."""
         return self._dates if any(map(os.path.lexists, self._git_paths)) else None
 
     @cached_property

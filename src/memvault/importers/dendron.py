@@ -28,7 +28,7 @@ _MARKUP = lazy_pattern(
 )
 """Matches a link or an embed, the beginning of an absolute path of a file, and a user."""
 _OTHER_VAULT = lazy_pattern(r"dendron://([^/\s]{1,100})/(.+)")
-_VAULT = lazy_pattern(r"^\s*(?:-\s+)?(fsPath|name):[ \t]*['\"]?([^\s'\"#]+)", re.MULTILINE)
+_VAULT = lazy_pattern(r"^[ \t]*+(?:-[ \t]++)?(fsPath|name):[ \t]*+['\"]?([^\s'\"#]+)", re.MULTILINE)
 _MILLISECONDS = lazy_pattern(r"^(created|updated): *'?(\d{12,14})'?[ \t]*\n", re.MULTILINE)
 _EMPTY_DESCRIPTION = lazy_pattern(r"^desc: *(?:''|\"\")?[ \t]*\n", re.MULTILINE)
 _OWN = (".schema.yml", ".code-workspace", ".ws")

@@ -27,7 +27,7 @@ from memvault.lazy_pattern import lazy_pattern
 
 _CONFIG = "logseq/config.edn"
 _SETTING = lazy_pattern(r'(?<![\w/#_-])(:[\w/-]{1,60})\s+"((?:[^"\\]|\\.){0,200})"')
-_COMMENT = lazy_pattern(r'("(?:[^"\\]|\\.)*+")|;[^\n]*')
+_COMMENT = lazy_pattern(r'("(?:[^"\\]|\\.)*+"?+)|;[^\n]*')
 _MAX_QUOTED = 300
 """Maximum length of the text of a block where another refers to it."""
 _MAX_CONFIG = 1 << 20

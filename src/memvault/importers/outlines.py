@@ -101,7 +101,7 @@ def _written(part: str, day: date) -> str:
 def _compiled(parts: list[str]) -> re.Pattern[str]:
     written: list[str] = []
     for part in parts:
-        pattern = r"[^\W\d_]+\.?" if part.startswith("E") else _DAY.get(part)
+        pattern = r"[^\W\d_]++\.?" if part.startswith("E") else _DAY.get(part)
         pattern = re.escape(part.strip("'")) if pattern is None else pattern
         written.append(re.sub(r"\?P<\w+>", "?:", pattern) if pattern in written else pattern)
     try:

@@ -192,7 +192,7 @@ class CommitDates:
 
     @contextlib.contextmanager
     def _reading(self) -> Iterator[CommitCache | None]:
-        """Yield the cache, None if there is none; an unreadable one is as good as none."""
+        """Yield the cache, or None if it is missing or unreadable."""
         cache = None
         with contextlib.suppress(OSError, MemvaultError):
             cache = self._cache()
@@ -269,7 +269,7 @@ def _text(grant: Mapping[str, Any]) -> str:
 
 
 def _stamp(place: RepositoryLocation) -> str:
-    """Return a text that differs once HEAD may have moved, without running git."""
+    """Return a fingerprint that changes if HEAD may have moved, without running git."""
     own = ("HEAD", "logs/HEAD", "reftable/tables.list")
     shared = ("packed-refs", "reftable/tables.list", "shallow", *place.refs)
     files = [place.folder / name for name in own] + [place.common / name for name in shared]
