@@ -15,7 +15,7 @@ from typing import Any, BinaryIO
 
 import pytest
 
-from conftest import Run, refused, succeeded, write
+from conftest import Run, refused, sampled, succeeded, write
 from import_sources import apple_notes as apple_notes_source
 from import_sources import basic_memory as basic_memory_source
 from import_sources import claude_memory as claude_memory_source
@@ -163,6 +163,7 @@ def likely_kinds(source: Source) -> Iterator[str]:
             yield kind.name
 
 
+@sampled(4)
 @pytest.mark.parametrize(("kind", "module", "make"), MAKERS)
 @pytest.mark.parametrize("below", ["", "sub", "sub/sub"])
 def test_unclaimed_files_are_listed(
@@ -181,6 +182,7 @@ def test_unclaimed_files_are_listed(
             assert name != kind or any(isinstance(item, _NOTE) for item in items)
 
 
+@sampled(4)
 @pytest.mark.parametrize("file", sorted(ORDINARY))
 @pytest.mark.parametrize(("kind", "module", "make"), MAKERS)
 def test_ordinary_document_does_not_change_the_kind(
@@ -221,6 +223,7 @@ def test_every_file_of_a_kind_is_claimed(kind: str, tmp_path: Path) -> None:
     assert others == (["README.md"] if kind == "mnemonics" else [])  # of the project around it
 
 
+@sampled(4)
 @pytest.mark.parametrize(
     ("name", "below"), [*itertools.product(ODD_FILES, ("", "sub/", "sub/sub/"))]
 )
@@ -289,6 +292,7 @@ def partial(folder: Path) -> Path:
     return folder / "notes"
 
 
+@sampled(3)
 @pytest.mark.parametrize("form", ["folder", "zip"])
 @pytest.mark.parametrize("options", [(), ("--yes",), ("--json",), ("--yes", "--json")])
 def test_partial_kind_is_not_chosen_without_a_terminal(
@@ -371,6 +375,7 @@ def test_other_files_without_notes_suggest_no_command(
     assert "not read: 1 file: plan.png\n" in shown
 
 
+@sampled(4)
 @pytest.mark.parametrize("kind", [name for name in KINDS if name not in ("memvault", "folder")])
 def test_kind_without_matching_files_is_an_error(
     kind: str, run: Run, folder: Path, tmp_path: Path
