@@ -289,7 +289,7 @@ def test_chatgpt_code_and_citations_are_converted(run: Run, folder: Path, tmp_pa
     assert not set(got.text) & set("\ue200\ue201\ue202\ue203\ue204")
     assert got.omitted == {
         'tool use "web"': 1,
-        "result of the tool web": 1,
+        "tool result web": 1,
         "message thoughts": 1,
         "message super_widget": 1,
     }

@@ -142,7 +142,7 @@ def unusable_ids(vault: VaultInspection) -> Iterator[Finding]:
     for memory in vault.memories:
         given_id, mem_id = memory.record.metadata.get("id"), memory.record.mem_id
         if given_id not in (None, "", mem_id):
-            message = f"Its id {given_id!r} is not valid; {mem_id}, from its path, is used"
+            message = f"Its id {given_id!r} is not valid; using {mem_id}, derived from its path"
             yield Finding(memory.path, message)
 
 

@@ -192,7 +192,7 @@ class Talk:
         elif name.startswith(_CANVAS) or name == _MEMORY:
             return  # whether it was done
         else:
-            self._tally.omitted(f"result of the tool {name or kind}")
+            self._tally.omitted(f"tool result {name or kind}")
 
     def _outputs(self, about: Mapping[str, Any]) -> Iterator[str]:
         for one in values.objects(values.mapping(about, "aggregate_result"), "messages"):

@@ -109,7 +109,7 @@ class _Record:
         """Ids of messages already read, since files repeat each other's messages."""
         self._titles: dict[str, str] = {}
         self._summaries: dict[str, str] = {}
-        """By the id of the last message that it summarizes: it may be one of another session."""
+        """By id of the last summarized message, which may be in another session."""
 
     def add(self, entry: dict[str, Any]) -> None:
         """Add a line."""

@@ -51,7 +51,7 @@ def _folder_names(source: Source) -> tuple[str, str]:
 
 
 def claims(source: Source) -> set[str]:
-    """Return the memories, and the other files of ``~/.claude`` that have none."""
+    """Return the memory files, and the files of ``~/.claude`` that contain no memories."""
     memories = _memories(source)
     is_home = _HOME in _folder_names(source)
     return {*memories, *(name for name in source.names if is_home and _is_of_program(name))}

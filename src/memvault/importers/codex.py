@@ -80,7 +80,7 @@ def _joined(first: Session | None, other: Session | None, tally: Tally) -> Sessi
 def _threads(source: Source, names: list[str]) -> dict[str, list[str]]:
     """Return the names of the records of each session, by the id of its first record."""
     origins: dict[str, str] = {}
-    """By the id of a session: that of the session from which it was forked, or its own."""
+    """Maps each session id to the id of the session it was forked from, or to itself."""
     ids: dict[str, str] = {}
     for name in names:
         ids[name] = name.rpartition("/")[2].removesuffix(".jsonl")

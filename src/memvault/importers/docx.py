@@ -93,7 +93,7 @@ def _is_on(element: Any) -> bool:
 
 
 class Docx:
-    """Makes markdown of one document.
+    """Converts one document to markdown.
 
     ``read`` returns the bytes of a file of it and raises ``OSError``; ``key`` is an id for it.
     """
@@ -104,16 +104,16 @@ class Docx:
         self._key = key
         self._tally = Tally()
         self._styles: dict[str, tuple[str, str]] = {}
-        """By the id of a style: its name, and the id of the one on which it is based."""
+        """The name and base style id of each style, by style id."""
         self._numbered: dict[str, tuple[str, str]] = {}
-        """By the id of a style: the id of the list that it has, and the level; empty if unknown."""
+        """The list id and level of each style, by style id; empty if unknown."""
         self._numbers: dict[str, dict[str, str]] = {}
-        """By the id of a list: the tag of each level."""
+        """The HTML tag of each level, by list id."""
         self._links: dict[str, str] = {}
         self._notes: dict[str, str] = {}
         """The texts of the footnotes found so far, by label."""
         self._footnotes: dict[str, tuple[Any, dict[str, str]]] = {}
-        """By the kind and id of a note: its element and its links."""
+        """The element and links of each footnote or endnote, by kind and id."""
         self._field = self._address = ""
         self.problems: list[Unreadable] = []
         """The files of the document that are damaged."""

@@ -133,7 +133,7 @@ def _escaped(text: str) -> str:
 
 
 class _RoamInline(OutlineInline):
-    """Converts the markup within a text."""
+    """Converts the inline markup of a block."""
 
     block_target = _BLOCK_TARGET
 

@@ -93,7 +93,7 @@ class Session:
         self.prompts: list[str] = []
         self.answers: list[str] = []
         self.tools: dict[str, ToolUse] = {}
-        """By the id of the call, or a number."""
+        """The uses by call id, or by number if there is none."""
         self.failed: set[str] = set()
         self.is_broken_off = False
         """Whether an error came after the last answer."""

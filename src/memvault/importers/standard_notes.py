@@ -203,7 +203,7 @@ def _time(value: object) -> str:
 
 
 def _type_of(content: dict[str, Any], text: str) -> str:
-    """Return the type of a note, also of one that was written before notes had types."""
+    """Return the type of a note; without one, derive it from the editor and the text."""
     kind = values.text(content.get("noteType"))
     if kind in ("", "unknown"):
         editor = values.text(content.get("editorIdentifier")).rpartition(".")[2]

@@ -56,7 +56,7 @@ class CommitDates:
         self._opened: CommitCache | None = None
         self._file: Path | None = None
         self.is_delayed = False
-        """Whether, at the last look, commits were not read because git took too long."""
+        """Whether the last update skipped commits because git took too long."""
         self._known_source: tuple[object, int] = None, 0
 
     def times(self, path: str, data: bytes) -> CommitTimes:
