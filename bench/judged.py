@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import bm25s
 from py_rust_stemmers import SnowballStemmer
 
-from memvault.index.text.analysis import stop_words
+from memvault.index.text.analyzer import stop_words
 from memvault.vault.document import encode_new
 
 DEPTH = 10

@@ -23,7 +23,7 @@ _FLAGS = {"compile": 1, "split": 3, "sub": 4, "subn": 4}
 
 BOUNDS = {
     "memvault.consolidation.rules._VALUE": 300,  # statements are no longer
-    "memvault.plugins.trust._VAULT": 4_000,  # nor are the commands of tools
+    "memvault.vault_tools.trust._VAULT": 4_000,  # nor are the commands of tools
 }
 """Characters of the longest text that a pattern ever meets, where its time may grow faster."""
 
@@ -41,7 +41,7 @@ class Used(NamedTuple):
 
 
 def _hints() -> list[re.Pattern[str]]:
-    from memvault.index.text.analysis import query_analyser
+    from memvault.index.text.analyzer import query_analyser
     from memvault.recall.query import parse
 
     texts = ("which database do we use", "src/app.py getUserName 数据库", " ".join(_LONG_WORDS))

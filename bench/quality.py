@@ -48,7 +48,7 @@ from judged import (
 )
 from measures import Difference, Values, differences, mean, shortfalls, values
 from memvault import open_vault
-from memvault.engine import publish
+from memvault.publishing import publish
 from memvault.workspace import Workspace
 
 EVERYDAY = Path(__file__).with_name("everyday")

@@ -28,7 +28,7 @@ from typing import NamedTuple
 from judged import JudgedSet, by_group, group_of, make_vault, read_set
 from memvault import Vault, open_vault
 from memvault.files.lock import FileLock
-from memvault.index.local import embedding_lock
+from memvault.index.local import background_embedding
 from memvault.index.local.local_index import LocalIndex
 from memvault.index.protocol import COMPLETE
 from memvault.workspace import Workspace
@@ -79,7 +79,9 @@ def settle(judged: JudgedSet, work: Path, stages: Sequence[int]) -> Settled:
         folder = index.deep.folder
         assert folder is not None
         folder.mkdir(exist_ok=True)
-        with FileLock(folder / embedding_lock.BACKGROUND_LOCK):  # no background process starts
+        with FileLock(
+            folder / background_embedding.BACKGROUND_LOCK
+        ):  # no background process starts
             for place, stage in enumerate(stages):
                 embed_until(index, len(documents) * (100 - stage) // 100)
                 questions, found = first_answers(judged, group, vault, ids)

@@ -27,7 +27,7 @@ class SharedFilesHook(BuildHookInterface[Any]):
         root = Path(self.root)
         sys.path[:0] = [str(root / "src"), str(root / "scripts")]
         import man_pages
-        from memvault.cli.completion_install import SCRIPTS
+        from memvault.cli.commands.completion import SCRIPTS
 
         texts = {f"share/man/man1/{name}": text for name, text in man_pages.pages().items()}
         texts |= {path: SCRIPTS[shell] for shell, path in COMPLETIONS.items()}

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from memvault import __version__
-from memvault.clients import programs
-from memvault.clients.programs import PROGRAMS, SERVER, AgentProgram
+from memvault.integrations import programs
+from memvault.integrations.programs import PROGRAMS, SERVER, AgentProgram
 from memvault.tools.core import agent_guide
 
 ABOUT = "Memory in a folder of markdown: recalls at each prompt, remembers what was decided"

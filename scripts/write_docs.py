@@ -16,7 +16,7 @@ import client_plugins
 import performance_page
 import python_library
 from memvault import command_table
-from memvault.cli import completion
+from memvault.cli import complete
 from memvault.cli import registry as cli_registry
 from memvault.doctor import doctor
 from memvault.mcp import profiles
@@ -57,7 +57,7 @@ def generated() -> dict[Path, str]:
         DOCS / "mcp.md": with_part(mcp_page, "profiles", profile_table()),
         GUIDE: with_settings(GUIDE.read_text("utf-8")),
         ROOT / "vault-template" / "memvault.toml": vault_template(),
-        completion.FILE: completion.table(),
+        complete.FILE: complete.table(),
         ROOT / "vault-template" / "AGENTS.md": agent_guide.agents_page(),
         LIBRARY / "vault.py": python_library.source(is_async=False),
         LIBRARY / "async_vault.py": python_library.source(is_async=True),

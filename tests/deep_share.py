@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from memvault.files.lock import FileLock
-from memvault.index.local import embedding_lock, transformer_vectors
+from memvault.index.local import background_embedding, transformer_vectors
 from memvault.index.local.local_index import LocalIndex
 from memvault.index.protocol import COMPLETE
 from memvault.workspace import Workspace
@@ -29,7 +29,9 @@ def stopped_at(root: Path, share: float) -> Iterator[None]:
     count = sum(1 for _ in view.records())
     wanted = count * (1 - share)
     assert index.deep.folder is not None
-    with FileLock(index.deep.folder / embedding_lock.BACKGROUND_LOCK):  # no other process begins
+    with FileLock(
+        index.deep.folder / background_embedding.BACKGROUND_LOCK
+    ):  # no other process begins
         if index.pending_transformer() > wanted and index.deep.mode != "off":
             if count < _FEW:
                 transformer_vectors._BATCH = 1

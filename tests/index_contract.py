@@ -24,7 +24,7 @@ from memvault.index.protocol import (
     VectorQuery,
     View,
 )
-from memvault.index.text.analysis import query_analyser
+from memvault.index.text.analyzer import query_analyser
 from memvault.workspace import Workspace
 
 NOTES = {

@@ -21,7 +21,7 @@ from tool_calls import WORKING, call_of
 
 pytest.importorskip("mcp", reason="the MCP SDK is not installed: pip install 'memvault[mcp]'")
 from memvault.mcp.calls import PendingCall
-from memvault.mcp.results import result
+from memvault.mcp.sdk_types import result
 
 CLIENT = Caller(budgeted=True)
 BUDGET = 1_500

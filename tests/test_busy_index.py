@@ -34,17 +34,17 @@ from conftest import (
 )
 from memvault import open_vault
 from memvault.files.lock import FileLock
-from memvault.index.local import embedding_lock
+from memvault.index.local import background_embedding
 from memvault.index.local.index_files import INDEX
-from memvault.index.local.nearest import NearestMemory, nearest
-from memvault.index.local.static_vector_file import (
+from memvault.index.protocol import COMPLETE, WaitPolicy
+from memvault.index.vectors.nearest import NearestMemory, nearest
+from memvault.index.vectors.static_vector_file import (
     LocalVectorStore,
     compact,
     memories,
     passages,
 )
-from memvault.index.local.vectors import UnitRows, VectorCard
-from memvault.index.protocol import COMPLETE, WaitPolicy
+from memvault.index.vectors.vector_file import UnitRows, VectorCard
 from memvault.workspace import Workspace
 
 HOLDER = """
@@ -300,9 +300,9 @@ def test_the_program_ends_the_process_before_it_deletes(run: Run, tmp_path: Path
     succeeded(run("recall", "green", "--vault", str(root)))
     deep = index_of(root) / "deep"
     command = [sys.executable, "-m", "memvault", "vaults", "remove", "team"]
-    with FileLock(deep / embedding_lock.BACKGROUND_LOCK):
+    with FileLock(deep / background_embedding.BACKGROUND_LOCK):
         removing = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-        until(lambda: embedding_lock.is_running(deep, embedding_lock.FOREGROUND_LOCK))
+        until(lambda: background_embedding.is_running(deep, background_embedding.FOREGROUND_LOCK))
         assert (deep.parent / INDEX).is_dir()
     assert removing.wait(60) == 0
     assert not deep.parent.exists()

@@ -18,8 +18,8 @@ import pytest
 from conftest import Ran, Run, refused, sampled, some_of, succeeded, write
 from copies import Copy
 from memvault.call import LOCAL
-from memvault.cli import completion
-from memvault.cli.completion import candidates
+from memvault.cli import complete
+from memvault.cli.complete import candidates
 from memvault.cli.registry import find_command
 from memvault.command_table import COMMANDS
 from memvault.tools.core import registry
@@ -571,8 +571,8 @@ def test_the_vault_on_the_line_counts(hostile_vault: Path, tmp_path: Path) -> No
 
 def test_every_command_and_option_is_known() -> None:
     """The table holds what the program's own commands take."""
-    words = completion.read()
-    assert "".join("\t".join(word) + "\n" for word in words) == completion.table()
+    words = complete.read()
+    assert "".join("\t".join(word) + "\n" for word in words) == complete.table()
     assert {"--type", "--tags"} <= {word.name for word in words if word.command == "remember"}
 
 

@@ -316,7 +316,7 @@ def test_a_locked_manifest_is_not_a_damaged_one(
     folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """While another process holds the manifest nothing is thrown away, vectors least of all."""
-    monkeypatch.setattr("memvault.index.local.database.PATIENCE", 0.2)
+    monkeypatch.setattr("memvault.index.local.sqlite_file.PATIENCE", 0.2)
     write(folder, "a.md", "# A\n\nwombat\n")
     assert run("recall", "wombat").code == 0
     index = index_of(folder)

@@ -17,7 +17,7 @@ from memvault.call import Call
 from memvault.consolidation import rules
 from memvault.consolidation.apply import apply_proposals, load_input
 from memvault.files.lock import FileLock
-from memvault.index.text.analysis import analyser
+from memvault.index.text.analyzer import analyser
 from memvault.workspace import Workspace
 
 

@@ -26,10 +26,10 @@ from memvault.consolidation.rules import parts, step
 from memvault.consolidation.statements import LEAST_WORDS, Statement, StatementIndex, shortens
 from memvault.errors import Refused, TimedOut
 from memvault.index.embedding.calibrate import ANCHORS
-from memvault.index.embedding.meaning import RELATED, SAME, STEP, Meaning
 from memvault.index.embedding.static import open_table
+from memvault.index.embedding.text_clustering import RELATED, SAME, STEP, Meaning
 from memvault.index.embedding.transformer import load_embedder
-from memvault.index.text.analysis import analyser
+from memvault.index.text.analyzer import analyser
 from memvault.memories.episodes import Episode
 from memvault.memories.facts import TYPE
 from memvault.model import Memory

@@ -42,13 +42,13 @@ from memvault.index.embedding.embedder import BUILTIN
 from memvault.index.embedding.token_vectors import TOKENS_PER_VECTOR, TextVectors, pool
 from memvault.index.embedding.tokenizer import open_tokenizer
 from memvault.index.embedding.transformer import BuiltinTransformer
-from memvault.index.local import embedding_lock, transformer_vectors
+from memvault.index.local import background_embedding, transformer_vectors
 from memvault.index.local.index_files import INDEX
 from memvault.index.local.local_index import LocalIndex
-from memvault.index.local.nearest import ScoredPassages, nearest
 from memvault.index.local.transformer_vectors import TransformerVectorFile, TransformerVectors
-from memvault.index.local.vectors import UnitRows, VectorCard, VectorFile
 from memvault.index.protocol import COMPLETE
+from memvault.index.vectors.nearest import ScoredPassages, nearest
+from memvault.index.vectors.vector_file import UnitRows, VectorCard, VectorFile
 from memvault.settings.vault_settings import EmbedderSettings, Settings
 from memvault.store.memory_store import MemoryStore
 from memvault.workspace import Workspace
@@ -346,7 +346,7 @@ def test_a_process_that_could_add_nothing_lets_others_wait(
         succeeded(run("recall", "green"))
     assert _deep(folder)["waiting"] == 1
     shutil.copy(folder / "n" / "0.md", folder / "n" / "1.md")  # what the index lacks is gone
-    embedding_lock.failed(deep, BUILTIN, "for a test")
+    background_embedding.failed(deep, BUILTIN, "for a test")
     command = [
         sys.executable,
         "-P",
@@ -649,7 +649,7 @@ def test_what_was_changed_or_searched_last_is_embedded_first(
 
     assert index.deep.folder is not None
     index.deep.folder.mkdir()
-    with FileLock(index.deep.folder / embedding_lock.BACKGROUND_LOCK):
+    with FileLock(index.deep.folder / background_embedding.BACKGROUND_LOCK):
         index.embed_deep(go_on)
     assert {"old.md", "n/1.md"} <= steps[1]
     assert not {"old.md", "n/1.md"} & lacking()
@@ -685,7 +685,10 @@ def test_first_answers_hold_still_while_vectors_follow(
     assert index.deep.folder is not None
     index.deep.folder.mkdir()
     firsts = []
-    with FileLock(index.deep.folder / embedding_lock.BACKGROUND_LOCK), open_vault(folder) as vault:
+    with (
+        FileLock(index.deep.folder / background_embedding.BACKGROUND_LOCK),
+        open_vault(folder) as vault,
+    ):
         for most in (60, 30, -1):
             index.embed_deep(partial(lambda most: index.pending_transformer() > most, most))
             found = [vault.call("memory_recall", query=entry["text"]) for entry in queries[:40]]

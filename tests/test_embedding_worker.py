@@ -13,7 +13,7 @@ from conftest import Run, followers, index_of, is_alive, succeeded, until, write
 from memvault import open_vault
 from memvault.files.lock import FileLock
 from memvault.index.embedding.embedder import BUILTIN
-from memvault.index.local import embedding_lock
+from memvault.index.local import background_embedding
 from memvault.index.local.local_index import LocalIndex
 from memvault.index.protocol import COMPLETE
 from memvault.workspace import Workspace
@@ -25,9 +25,9 @@ def test_failure_warning_stops_after_recovery(folder: Path, auto: None) -> None:
     _filled(folder, 2)
     deep = index_of(folder) / "deep"
     with open_vault(folder) as vault, FileLock(deep / "following.lock"):
-        embedding_lock.failed(deep, BUILTIN, "for a test")
+        background_embedding.failed(deep, BUILTIN, "for a test")
         assert "for a test" in str(vault.call("memory_recall", query="green")["warnings"])
-        embedding_lock.succeeded(deep)
+        background_embedding.succeeded(deep)
         assert "warnings" not in vault.call("memory_recall", query="green")
 
 

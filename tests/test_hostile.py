@@ -567,12 +567,12 @@ READER = Caller(
 def asked_over_http(root: Path, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
     """Return what a client with a token that only reads is answered."""
     pytest.importorskip("mcp", reason="the MCP SDK is not installed: pip install 'memvault[mcp]'")
-    from memvault.mcp import results
+    from memvault.mcp import sdk_types
     from memvault.mcp.calls import PendingCall
 
     workspace = Workspace(root)
     found = PendingCall(workspace, READER, tool, arguments).run()
-    answer = results.result(Call(workspace, READER), found)
+    answer = sdk_types.result(Call(workspace, READER), found)
     workspace.close()
     told: dict[str, Any] = answer.structured_content
     return told

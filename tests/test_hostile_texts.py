@@ -22,7 +22,7 @@ from memvault.consolidation.proposals import steps_of
 from memvault.consolidation.rules import repeated
 from memvault.errors import Ambiguous, NotFound
 from memvault.index.local.file_analysis import header_problem, split_files
-from memvault.index.text.analysis import analyser, query_analyser
+from memvault.index.text.analyzer import analyser, query_analyser
 from memvault.model import FileState
 from memvault.recall.query import parse
 from memvault.vault.document import read_memory

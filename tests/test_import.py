@@ -28,8 +28,8 @@ from memvault.errors import MemvaultError
 from memvault.importers import chatgpt, notion
 from memvault.importers.applying import rendered
 from memvault.importers.archives import open_source
+from memvault.importers.formats import KINDS, recognised
 from memvault.importers.items import ImportedNote
-from memvault.importers.kinds import KINDS, recognised
 from memvault.importers.planning import plan
 from memvault.importers.state import VaultState
 from memvault.secrets.detector import BUILTIN

@@ -28,7 +28,7 @@ def _violations(contract: dict[str, Any]) -> list[tuple[str, str]]:
     if contract["type"] == "layers" and contract["containers"] == ["memvault"]:
         return [("memvault.errors", "memvault.recall.query")]
     if contract["type"] == "layers":
-        return [("memvault.tools.brain", "memvault.tools.daily")]
+        return [("memvault.tools.active_memory", "memvault.tools.daily")]
     return [("memvault.index.folder", "memvault.index.local")]
 
 

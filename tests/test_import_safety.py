@@ -19,7 +19,7 @@ from import_sources import folder as folder_source
 from import_sources import logseq as logseq_source
 from import_sources.attacks import ATTACKS
 from made_secrets import made
-from memvault.importers import kinds
+from memvault.importers import formats
 from memvault.importers.archives import open_source
 from memvault.importers.items import ImportedNote, Item, Unreadable
 from memvault.importers.reader_process import SourceReader
@@ -361,7 +361,7 @@ def test_a_file_that_ends_its_reader_costs_no_other(tmp_path: Path) -> None:
     with closing(open_source(str(tmp_path / "enex"))) as source:
         reader = SourceReader(source)
         found: list[Item] = []
-        for item in reader.read(kinds.find("evernote")):
+        for item in reader.read(formats.find("evernote")):
             found.append(item)
             if getattr(item, "key", "") == "enex/b0" and reader.process_id:
                 os.kill(reader.process_id, signal.SIGKILL)

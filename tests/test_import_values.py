@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memvault.importers import outlines, plain_text, values
+from memvault.importers import convert, outlines, plain_text
 
 KEYS = st.lists(st.from_regex(r"[ab](-[1-3]){0,2}", fullmatch=True))
 
@@ -17,7 +17,7 @@ KEYS = st.lists(st.from_regex(r"[ab](-[1-3]){0,2}", fullmatch=True))
 def test_numbered_keys_are_unique(keys: list[str]) -> None:
     """No two records have one key, and the first record with a key keeps it."""
     seen: Counter[str] = Counter()
-    made = [values.numbered(key, seen) for key in keys]
+    made = [convert.numbered(key, seen) for key in keys]
     assert len(set(made)) == len(made)
     assert keys[:1] == made[:1]
 
@@ -26,7 +26,7 @@ def test_numbered_keys_are_unique(keys: list[str]) -> None:
 def test_free_keys_are_unique(pairs: list[list[str]]) -> None:
     """A record gets its other key if the first is taken, and a number if both are."""
     seen: Counter[str] = Counter()
-    made = [values.free_key(seen, keys[0], keys[-1]) for keys in pairs]
+    made = [convert.free_key(seen, keys[0], keys[-1]) for keys in pairs]
     assert len(set(made)) == len(made)
 
 
@@ -42,7 +42,7 @@ def test_free_keys_are_unique(pairs: list[list[str]]) -> None:
 )
 def test_web_link_is_a_page_with_its_title(url: object, title: object, link: str) -> None:
     """Only an address of the web becomes a link, with its host if it has no title."""
-    assert values.web_link(url, title) == link
+    assert convert.web_link(url, title) == link
 
 
 def test_table_may_have_short_rows_and_limited_cells() -> None:

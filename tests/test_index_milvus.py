@@ -20,7 +20,7 @@ from memvault.index.milvus import access, keyword_rows
 from memvault.index.milvus.client import EngineAddress, EngineClient, EngineUnavailable
 from memvault.index.milvus.published import PublishedIndex
 from memvault.index.protocol import Index, KeywordQuery
-from memvault.index.text.analysis import query_analyser
+from memvault.index.text.analyzer import query_analyser
 from memvault.settings.vault_settings import load_settings
 from memvault.store.memory_store import MemoryStore
 from milvus_script import elsewhere

@@ -26,10 +26,10 @@ from memvault.files.lock import FileLock
 from memvault.files.plain_files import state_of
 from memvault.index.federated import FederatedIndex
 from memvault.index.folder import delete_abandoned, prepare_folder
+from memvault.index.keyword.bm25f import KeywordDocument
+from memvault.index.keyword.keyword_index import KeywordIndex
 from memvault.index.local.index_files import INDEX
-from memvault.index.local.keyword import KeywordIndex
 from memvault.index.protocol import COMPLETE, Index, KeywordQuery, SearchIndex
-from memvault.index.text.bm25f import KeywordDocument
 from memvault.workspace import Workspace
 
 

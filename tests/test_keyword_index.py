@@ -22,12 +22,11 @@ from hypothesis import strategies as st
 from conftest import examples, index_of, titles, write
 from memvault import open_vault
 from memvault.files.plain_files import state_of
-from memvault.index.local import keyword
+from memvault.index.keyword import bm25f, bm25f_numpy, keyword_index
+from memvault.index.keyword.bm25f import EXACT_FIELD, FIELDS, KeywordDocument, field_lengths
+from memvault.index.keyword.keyword_index import KeywordIndex, find_terms, rank_documents
 from memvault.index.local.index_files import INDEX
-from memvault.index.local.keyword import KeywordIndex, find_terms, rank_documents
 from memvault.index.protocol import IndexCorrupted, KeywordQuery
-from memvault.index.text import bm25f, bm25f_arrays
-from memvault.index.text.bm25f import EXACT_FIELD, FIELDS, KeywordDocument, field_lengths
 
 WORDS = [*"abcdefgh", "ab", "abc", "b\0", "é", "\ud800", "日本", "x" * 300, ""]
 COUNTS = st.integers(1, 3) | st.sampled_from([10, 15, 255, 256, 70_000])
@@ -122,7 +121,7 @@ def test_scores_are_those_of_the_formula(steps: Any, queries: Sequence[KeywordQu
             expected, rarities = plain_scores(documents, query)
             answers = [
                 scored(segments, found, lengths, True)
-                for scored in (bm25f.scored, bm25f_arrays.scored)
+                for scored in (bm25f.scored, bm25f_numpy.scored)
             ]
             ranked = [[*answer.best(query.limit)] for answer in answers]
             assert ranked[0] == ranked[1]
@@ -189,7 +188,7 @@ def test_equal_scores_are_in_the_order_of_the_commits(tmp_path: Path) -> None:
         index = index.apply((), [KeywordDocument(uid, {"body": terms, EXACT_FIELD: Counter()})])
     segments = index.candidates(KeywordQuery([]))
     found = find_terms(segments, bm25f.wanted(KeywordQuery([("digs",), ("wombat",)])))
-    for scored in (bm25f.scored, bm25f_arrays.scored):
+    for scored in (bm25f.scored, bm25f_numpy.scored):
         for limit in (1, 5, 1_000):
             order = [
                 number for number, _ in scored(segments, found, {"body": 60}, False).best(limit)
@@ -346,8 +345,8 @@ def test_long_lists_are_scored_with_numpy(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.delitem(sys.modules, "numpy")
     query = KeywordQuery([("common",)])
     found = find_terms(index.candidates(query), bm25f.wanted(query))
-    assert keyword._scorer(found) is bm25f.scored
-    monkeypatch.setattr(keyword, "_MANY_POSTINGS", 10)
-    assert keyword._scorer(found) is bm25f_arrays.scored
+    assert keyword_index._scorer(found) is bm25f.scored
+    monkeypatch.setattr(keyword_index, "_MANY_POSTINGS", 10)
+    assert keyword_index._scorer(found) is bm25f_numpy.scored
     assert found_in(index, "common", "own7") == expected
     index.close()

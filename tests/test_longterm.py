@@ -17,7 +17,7 @@ from memvault.errors import MemvaultError, UsageError
 from memvault.memories import create, delete
 from memvault.model import Memory
 from memvault.store.memory_store import MemoryStore
-from memvault.tools import historian
+from memvault.tools import recall
 from memvault.workspace import Workspace
 
 
@@ -322,7 +322,7 @@ def test_a_preview_that_is_full_says_so(
     vault: Vault, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where a search selects as many memories as it may, a note says that there may be more."""
-    monkeypatch.setattr(historian, "_MAX_FORGOTTEN", 5)
+    monkeypatch.setattr(recall, "_MAX_FORGOTTEN", 5)
     for number in range(6):
         write(folder, f"n/{number}.md", f"An old note, number {number}.\n")
     found = vault.call("memory_forget", query="old notes", threshold=0.0)

@@ -30,7 +30,7 @@ from mcp import Client, MCPError
 from mcp_client import LIMIT, Raw, in_session, session, structured
 from memvault.mcp import stdio
 from memvault.mcp.calls import PendingCall
-from memvault.mcp.results import result
+from memvault.mcp.sdk_types import result
 
 SLOW = """
 import os, subprocess, sys, time

@@ -9,7 +9,7 @@ import pytest
 from conftest import Run, titles, write
 from memvault import open_vault
 from memvault.index.embedding.embedder import BUILTIN, MULTILINGUAL
-from memvault.index.embedding.model_choice import automatic_model
+from memvault.index.embedding.model_settings import automatic_model
 from memvault.index.embedding.tokenizer import open_tokenizer
 from memvault.index.embedding.transformer import FOLDERS, BuiltinTransformer
 

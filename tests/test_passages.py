@@ -14,9 +14,9 @@ from memvault import Vault
 from memvault.index.embedding.tokenizer import open_tokenizer
 from memvault.index.embedding.transformer import load_embedder
 from memvault.index.protocol import DISTINCTIVE_BIT
-from memvault.index.text import analysis, passages
-from memvault.index.text.analysis import analyser
-from memvault.index.text.indexed_text import (
+from memvault.index.text import analyzer, passages
+from memvault.index.text.analyzer import analyser
+from memvault.index.text.sentence_blocks import (
     TERM_ID_MASK,
     TextBlock,
     encode_blocks,
@@ -189,8 +189,8 @@ def test_a_texts_own_words_find_it(text: str, language: str, others: list[str]) 
 
     Whatever other languages the vault has.
     """
-    analyser = analysis.Analyser(language)
-    asked = analysis.QueryAnalyser([*others, language])
+    analyser = analyzer.Analyser(language)
+    asked = analyzer.QueryAnalyser([*others, language])
     terms = analyser.terms(text)
     for query in (text, *text.split()):
         words, wholes, _ = asked.query(query)

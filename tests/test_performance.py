@@ -50,11 +50,14 @@ def test_each_part_of_a_command_has_files() -> None:
 @pytest.mark.parametrize(
     ("stack", "part"),
     [
-        ("numpy/core.py memvault/index/local/vectors.py memvault/recall/engine.py", "vectors"),
-        ("re/__init__.py memvault/recall/engine.py memvault/index/folder.py", "ranking"),
-        ("memvault/index/local/keyword.py memvault/recall/engine.py", "index"),
+        (
+            "numpy/core.py memvault/index/vectors/vector_file.py memvault/recall/recall_engine.py",
+            "vectors",
+        ),
+        ("re/__init__.py memvault/recall/recall_engine.py memvault/index/folder.py", "ranking"),
+        ("memvault/index/keyword/keyword_index.py memvault/recall/recall_engine.py", "index"),
         ("memvault/vault/reader.py memvault/index/local/refresh.py", "scan"),
-        ("memvault/lazy_pattern.py memvault/index/text/analysis.py", "index"),
+        ("memvault/lazy_pattern.py memvault/index/text/analyzer.py", "index"),
         ("memvault/cli/app.py memvault/__main__.py", "output, rest"),
         ("x.py <frozen_importlib> memvault/index/folder.py", "imports"),
         ("memvault/numpy/a.py <frozen_importlib>", "import of numpy"),

@@ -22,9 +22,9 @@ from memvault.index.protocol import (
     TokenMatch,
     View,
 )
-from memvault.index.sentence_features import compute
-from memvault.index.text.analysis import Analyser, analyser, query_analyser
-from memvault.index.text.indexed_text import encode_blocks, split_memory
+from memvault.index.text.analyzer import Analyser, analyser, query_analyser
+from memvault.index.text.sentence_blocks import encode_blocks, split_memory
+from memvault.index.text.sentence_features import compute
 from memvault.model import Memory
 from memvault.recall import features
 from memvault.recall.answer import FAIR, STRONG, RecallRequest

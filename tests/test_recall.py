@@ -13,16 +13,16 @@ from conftest import Run, explained, index_of, recalled, sampled, succeeded, tit
 from episodes import put
 from memvault import Vault, open_vault
 from memvault.files.lock import FileLock
-from memvault.index.local.keyword import find_terms
-from memvault.index.local.snapshot import Snapshot
-from memvault.index.text.analysis import query_analyser
-from memvault.index.text.bm25f import (
+from memvault.index.keyword.bm25f import (
     FIELDS,
     KeywordDocument,
     QueryTerm,
     memory_segment,
     score,
 )
+from memvault.index.keyword.keyword_index import find_terms
+from memvault.index.local.snapshot import Snapshot
+from memvault.index.text.analyzer import query_analyser
 from memvault.index.text.languages import detect_language
 from memvault.memories import experience_search
 from memvault.model import Memory

@@ -20,7 +20,7 @@ pytest.importorskip("mcp", reason="the MCP SDK is not installed: pip install 'me
 from http_client import LATEST, Served, named, token
 from memvault.files.lock import FileLock
 from memvault.mcp.fair_shares import CallCosts, FairShares
-from memvault.mcp.reads import HeavyReads, shared_lane
+from memvault.mcp.read_runner import HeavyReads, shared_lane
 from memvault.mcp.request_queue import RequestQueue
 
 HOOK = [{"eventType": "Hook", "parameter": "build"}]

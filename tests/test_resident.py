@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from conftest import Ran, child, examples, is_alive, sampled, some_of, until, write
 from copies import Copy
-from memvault.cli import hand_over
+from memvault.cli.daemon import client
 from memvault.tools.core.registry import Tool, all_tools
 from plain_arguments import try_tool
 from test_same_everywhere import objects
@@ -38,11 +38,11 @@ class Watching:
 
     def __init__(self) -> None:
         os.environ.pop("MEMVAULT_RESIDENT", None)
-        self.folder = Path(hand_over.socket_folder(os.environ))
+        self.folder = Path(client.socket_folder(os.environ))
         command = [sys.executable, "-m", "memvault", "watch"]
         self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL)
         until(self.folder.exists)
-        until(Path(*hand_over.socket_place(str(self.folder))).exists)
+        until(Path(*client.socket_place(str(self.folder))).exists)
 
     def status(self) -> dict[str, Any]:
         """Return what the process says of itself."""
@@ -312,7 +312,7 @@ def test_others_cannot_use_it(folder: Path, watching: Watching) -> None:
         b"",
         b"\0\0\0\1x",
         b"\xff" * 4,
-        hand_over.request(["list"])[3:],
+        client.request(["list"])[3:],
         os.urandom(99),
     ):
         with socket.socket(socket.AF_UNIX) as connection:

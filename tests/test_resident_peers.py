@@ -25,7 +25,7 @@ from test_resident import Watching, blocked, is_reading, reading
 if sys.platform != "linux":
     pytest.skip("the process needs Linux", allow_module_level=True)
 
-from memvault.cli import hand_over, peer
+from memvault.cli.daemon import client, peer_check
 
 _SANDBOX = [sys.executable, str(Path(sandboxes.__file__))]
 _OTHER_CLOCK = "import time; now = time.time; time.time = lambda: now() + 86_400"
@@ -70,8 +70,8 @@ def test_sandboxed_process_cannot_serve(kind: str, folder: Path) -> None:
     """A resident process in a sandbox serves nobody, and is not started if it is noticed."""
     os.environ.pop("MEMVAULT_RESIDENT", None)
     command = [*sandbox(kind), sys.executable, "-m", "memvault", "watch"]
-    Path(hand_over.socket_folder(os.environ)).mkdir(mode=0o700, parents=True)
-    Path(hand_over.socket_folder(os.environ), "lock").touch()
+    Path(client.socket_folder(os.environ)).mkdir(mode=0o700, parents=True)
+    Path(client.socket_folder(os.environ), "lock").touch()
     process = subprocess.Popen(command, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL)
     try:
         if kind == "landlock_of_root":
@@ -89,7 +89,7 @@ _FORGED = """
 import os, socket, sys
 sys.path.insert(0, {tests!r})
 import sandboxes
-from memvault.cli import hand_over, peer
+from memvault.cli.daemon import client, peer_check
 def connect():
     connection = socket.socket(socket.AF_UNIX)
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
@@ -98,12 +98,12 @@ def connect():
     return connection
 def forge(connection, descriptor):
     try:
-        theirs = peer.Process({server}).secret(hand_over.SECRET_DESCRIPTOR)
+        theirs = peer_check.Process({server}).secret(client.SECRET_DESCRIPTOR)
     except OSError:
         theirs = 1
     connection.sendall(theirs.to_bytes(8, "big") + descriptor.to_bytes(4, "big"))
     number = connection.recv(16)[8:]
-    message = hand_over.request(["list"])
+    message = client.request(["list"])
     connection.sendall(len(message).to_bytes(4, "big") + number + message)
     return connection.recv(1)
 def result(connection, descriptor):
@@ -113,7 +113,7 @@ def result(connection, descriptor):
         return str(error).encode()
 if {before!r}:
     sandboxes.enter({before!r})
-descriptor = {descriptor} or peer.keep_secret()[1]
+descriptor = {descriptor} or peer_check.keep_secret()[1]
 connection = connect()
 print(os.getpid(), flush=True)
 if {forks}:
@@ -142,7 +142,7 @@ class Forger:
         values = {"before": "", "after": "", "descriptor": 0, "forks": True, **values}
         script = _FORGED.format(
             tests=str(Path(__file__).parent),
-            place=str(Path(*hand_over.socket_place(str(watching.folder)))),
+            place=str(Path(*client.socket_place(str(watching.folder)))),
             server=watching.process.pid,
             go=str(self._go),
             out=writer,
@@ -183,7 +183,7 @@ def test_forged_request_from_a_sandbox_is_refused(
     """A program in a sandbox that speaks the protocol is refused as well."""
     sandbox(kind)
     answer = Forger(watching, tmp_path, before=kind, forks=False).answer()
-    assert answer not in (hand_over.READS, hand_over.WRITES)
+    assert answer not in (client.READS, client.WRITES)
 
 
 @pytest.mark.promise("S81")
@@ -191,9 +191,9 @@ def test_forged_request_from_a_sandbox_is_refused(
 def test_inherited_connection_is_refused(after: str, tmp_path: Path, watching: Watching) -> None:
     """What another process sends over a connection counts for nothing, sandboxed or not."""
     answer = Forger(watching, tmp_path, after=after).answer()
-    assert answer not in (hand_over.READS, hand_over.WRITES)
+    assert answer not in (client.READS, client.WRITES)
     own = Forger(watching, tmp_path, forks=False).answer()
-    assert own == hand_over.READS
+    assert own == client.READS
 
 
 @pytest.mark.promise("S81")
@@ -212,7 +212,7 @@ def test_reused_process_number_is_refused(tmp_path: Path, watching: Watching) ->
                 watching.process.send_signal(signal.SIGCONT)
                 answer = forger.answer()
                 innocent.kill()
-            assert answer not in (hand_over.READS, hand_over.WRITES)
+            assert answer not in (client.READS, client.WRITES)
             if innocent.pid == forger.number:
                 return
     finally:
@@ -222,7 +222,7 @@ def test_reused_process_number_is_refused(tmp_path: Path, watching: Watching) ->
 
 def connected(watching: Watching) -> socket.socket:
     """Return a connection to the process."""
-    place = Path(*hand_over.socket_place(str(watching.folder)))
+    place = Path(*client.socket_place(str(watching.folder)))
     connection = socket.socket(socket.AF_UNIX)
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
     connection.settimeout(5)
@@ -233,8 +233,8 @@ def connected(watching: Watching) -> socket.socket:
 def agreed(watching: Watching) -> tuple[socket.socket, bytes]:
     """Return a connection on which both sides have checked each other, and the number to send."""
     connection = connected(watching)
-    with peer.find_peer(connection) as server:
-        return connection, hand_over._agree(connection, server)
+    with peer_check.find_peer(connection) as server:
+        return connection, client._agree(connection, server)
 
 
 def sent(watching: Watching, body: bytes) -> bytes:
@@ -249,14 +249,14 @@ def sent(watching: Watching, body: bytes) -> bytes:
 
 def body(*texts: str | bytes) -> bytes:
     """Return a request with the fixed fields as they should be."""
-    fixed = [hand_over.identity(), str(int(time.time() * 1_000)), "strict", ""]
+    fixed = [client.identity(), str(int(time.time() * 1_000)), "strict", ""]
     return b"\0".join(t if isinstance(t, bytes) else os.fsencode(t) for t in (*fixed, *texts))
 
 
 @pytest.mark.promise("S92")
 def test_malformed_request_never_ends_the_process(folder: Path, watching: Watching) -> None:
     """Whatever a request contains, the process goes on and serves the next one."""
-    variables = [f"{n}={v}" for n, v in os.environ.items() if hand_over.is_sent(n)]
+    variables = [f"{n}={v}" for n, v in os.environ.items() if client.is_sent(n)]
     malformed: list[tuple[str | bytes, ...]] = [
         ("9" * 5_000, "list"),
         ("-1", "list"),
@@ -271,9 +271,9 @@ def test_malformed_request_never_ends_the_process(folder: Path, watching: Watchi
         ("2", "call", "\udcff", *variables),
     ]
     for texts in malformed:
-        assert sent(watching, body(*texts))[:1] in (b"", hand_over.LEFT), texts
+        assert sent(watching, body(*texts))[:1] in (b"", client.LEFT), texts
     for whole in (b"", b"\0" * 99, b"\xff" * 999, body()):
-        assert sent(watching, whole)[:1] in (b"", hand_over.LEFT)
+        assert sent(watching, whole)[:1] in (b"", client.LEFT)
     wrong_errors = body("1", "list", *variables).replace(b"\0strict\0", b"\0nonsense\0")
     assert sent(watching, wrong_errors) == b""
     connection, number = agreed(watching)
@@ -287,7 +287,7 @@ def test_malformed_request_never_ends_the_process(folder: Path, watching: Watchi
         connection.sendall(len(good).to_bytes(4, "big") + os.urandom(8) + good)
         with contextlib.suppress(ConnectionError):
             assert connection.recv(1) == b""
-    assert sent(watching, body("1", "list", *variables)) == hand_over.READS
+    assert sent(watching, body("1", "list", *variables)) == client.READS
     answered = watching.answered()
     child(folder, "list")
     assert watching.answered() == answered + 2
@@ -321,18 +321,18 @@ def test_variables_are_compared_or_not_sent(
     """Variables that decide on programs and folders have to be equal; secrets are not sent."""
     monkeypatch.setenv("OPENAI_API_KEY", "not-for-others")
     monkeypatch.setenv("EDITOR", "not-for-others")
-    assert b"not-for-others" not in hand_over.request(["list"])
-    assert sent(watching, hand_over.request(["list"])) == hand_over.READS
-    assert b"\0PATH=" not in hand_over.request(["list"])
+    assert b"not-for-others" not in client.request(["list"])
+    assert sent(watching, client.request(["list"])) == client.READS
+    assert b"\0PATH=" not in client.request(["list"])
     for name in ("MEMVAULT_STATE", "HOME", "LD_PRELOAD", "SUDO_UID", "https_proxy"):
         with monkeypatch.context() as other:
             other.setenv(name, "/other")
-            answer = sent(watching, hand_over.request(["list"]))
-            assert (answer[:1], name.encode() in answer) == (hand_over.LEFT, True)
+            answer = sent(watching, client.request(["list"]))
+            assert (answer[:1], name.encode() in answer) == (client.LEFT, True)
     for name, value in (("NO_COLOR", "1"), ("MEMVAULT_AGENT", "bob"), ("TZ", "Asia/Tokyo")):
         with monkeypatch.context() as other:
             other.setenv(name, value)
-            assert sent(watching, hand_over.request(["list"])) == hand_over.READS
+            assert sent(watching, client.request(["list"])) == client.READS
     answered = watching.answered()
     with monkeypatch.context() as other:
         other.setenv("MEMVAULT_STATE", str(folder.parent / "granted"))
@@ -405,8 +405,8 @@ _FAKE = """
 import os, socket, sys
 sys.path.insert(0, {tests!r})
 import sandboxes
-from memvault.cli import peer
-_, descriptor = peer.keep_secret()
+from memvault.cli.daemon import peer_check
+_, descriptor = peer_check.keep_secret()
 if descriptor != 3:
     os.dup2(descriptor, 3)
 listener = socket.socket(socket.AF_UNIX)
@@ -419,7 +419,7 @@ while True:
     connection.settimeout(0.5)
     data = connection.recv(12)
     try:
-        theirs = peer.find_peer(connection).secret(int.from_bytes(data[8:], "big"))
+        theirs = peer_check.find_peer(connection).secret(int.from_bytes(data[8:], "big"))
     except OSError:
         theirs = 1
     try:
@@ -441,9 +441,9 @@ def test_sandboxed_process_cannot_answer_for_the_resident_process(
     monkeypatch.delenv("MEMVAULT_RESIDENT")
     monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
     sandbox(kind)
-    cache = Path(hand_over.socket_folder(os.environ))
+    cache = Path(client.socket_folder(os.environ))
     cache.mkdir(mode=0o700, parents=True)
-    place = Path(*hand_over.socket_place(str(cache)))
+    place = Path(*client.socket_place(str(cache)))
     restrict = f"sandboxes.enter({kind!r})"
     script = _FAKE.format(tests=str(Path(__file__).parent), place=str(place), restrict=restrict)
     fake = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
@@ -485,7 +485,7 @@ def test_open_runtime_folder_is_not_used(mode: int, tmp_path: Path) -> None:
     runtime.chmod(mode)
     os.environ["XDG_RUNTIME_DIR"] = str(runtime)
     try:
-        assert hand_over.socket_place(str(tmp_path))[0] != str(runtime)
+        assert client.socket_place(str(tmp_path))[0] != str(runtime)
     finally:
         del os.environ["XDG_RUNTIME_DIR"]
 
@@ -559,12 +559,10 @@ def test_other_clock_is_not_used(side: str, folder: Path, monkeypatch: pytest.Mo
     server = [sys.executable, "-c", code.get("server", _RUN), "watch"]
     process = subprocess.Popen(server, stdin=subprocess.DEVNULL)
     try:
-        folder_of = hand_over.socket_folder(os.environ)
-        until(
-            lambda: Path(folder_of).exists() and Path(*hand_over.socket_place(folder_of)).exists()
-        )
-        client = [sys.executable, "-c", code.get("client", _RUN), "watch", "--status", "--json"]
-        done = subprocess.run(client, cwd=folder, stdout=subprocess.PIPE, check=True)
+        folder_of = client.socket_folder(os.environ)
+        until(lambda: Path(folder_of).exists() and Path(*client.socket_place(folder_of)).exists())
+        command = [sys.executable, "-c", code.get("client", _RUN), "watch", "--status", "--json"]
+        done = subprocess.run(command, cwd=folder, stdout=subprocess.PIPE, check=True)
         assert json.loads(done.stdout)["unused"] == "different system time"
     finally:
         process.kill()

@@ -20,7 +20,7 @@ from memvault import Vault, open_vault, sanitize
 from memvault.call import LOCAL, Call, Caller, Scope
 from memvault.errors import Refused
 from memvault.index.embedding import tokenizer
-from memvault.recall.lines import split_budget
+from memvault.recall.one_line import split_budget
 from memvault.settings import vaults
 from memvault.tools.core import available, invoke
 from memvault.tools.core.invoke import call_result
@@ -116,7 +116,7 @@ def tries(tool: Tool, own: Side) -> Iterator[dict[str, Any]]:
 
 def answers(own: Side, scope: Scope, tool: Tool, patch: pytest.MonkeyPatch) -> list[str]:
     """Call a tool in every way; return the results of a client with a scope."""
-    from memvault.mcp import results as told
+    from memvault.mcp import sdk_types as told
 
     patch.setenv("MEMVAULT_CONFIG", str(own.config))
     caller = Caller("ann", False, False, True, ("team",), scope)

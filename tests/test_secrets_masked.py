@@ -478,7 +478,7 @@ def test_completion_and_errors_of_commands_mask_secrets(
     filled_with_secrets: tuple[Path, dict[str, str]],
 ) -> None:
     """What a shell offers to complete, and the memories that a wrong name may mean, are masked."""
-    from memvault.cli.completion import candidates
+    from memvault.cli.complete import candidates
 
     root, told = filled_with_secrets
     offered = [

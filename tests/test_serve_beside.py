@@ -25,7 +25,7 @@ from memvault.call import Caller
 from memvault.files.lock import FileLock
 from memvault.mcp.fair_shares import CallCosts
 from memvault.mcp.profiles import ToolSelection
-from memvault.mcp.reads import Lane, LocalReads, Read
+from memvault.mcp.read_runner import Lane, LocalReads, Read
 from memvault.mcp.request_queue import RequestQueue
 from memvault.server import read_pool
 from memvault.server.read_pool import ReadPool

@@ -19,9 +19,9 @@ import pytest
 from conftest import Ran, Run, refused, succeeded, write
 from made_secrets import made
 from memvault import open_vault
-from memvault.clients import NAMES
-from memvault.clients.programs import HISTORIAN
 from memvault.command_table import TOOLS
+from memvault.integrations import NAMES
+from memvault.integrations.programs import HISTORIAN
 from memvault.tools.core import registry
 from terminal import at_terminal
 

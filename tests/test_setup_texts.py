@@ -12,8 +12,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from conftest import ROOT
-from memvault.clients import NAMES, json_edit, marked_blocks
-from memvault.clients.programs import (
+from memvault.errors import Refused
+from memvault.integrations import NAMES, json_edit, marked_blocks
+from memvault.integrations.programs import (
     MARKDOWN,
     PROGRAMS,
     TOML,
@@ -22,8 +23,7 @@ from memvault.clients.programs import (
     OwnedFile,
     SetupContext,
 )
-from memvault.clients.setup import with_parts, without
-from memvault.errors import Refused
+from memvault.integrations.setup import with_parts, without
 
 PLACE = SetupContext(
     "project",

@@ -14,9 +14,9 @@ import pytest
 from conftest import Run, refused, write
 from memvault import Vault, open_vault
 from memvault.call import LOCAL
-from memvault.plugins import tool_file, trust
-from memvault.plugins.trust import fingerprint_of
 from memvault.tools.core import available
+from memvault.vault_tools import tool_file, trust
+from memvault.vault_tools.trust import fingerprint_of
 from memvault.workspace import Workspace
 from terminal import at_terminal
 

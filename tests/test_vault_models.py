@@ -14,7 +14,7 @@ import pytest
 from conftest import Run, refused, sampled_tests, titles, write
 from memvault import Vault, open_vault
 from memvault.errors import EmbedderError
-from memvault.index.embedding import model_choice
+from memvault.index.embedding import model_settings
 from memvault.index.embedding.fastembed_models import CrossEncoder
 from test_embedders import make_model, save_model
 from test_imports import NEVER, among, loaded
@@ -58,7 +58,7 @@ def test_a_vaults_model_is_loaded_once_its_user_allows_it(cloned: Path, run: Run
     assert run("model", "use", "models/tiny").code == 0
     assert "warnings" not in run("recall", "zebra", "--json").json
     write(cloned, "models/tiny/more.bin", "x")
-    assert not model_choice.is_allowed("models/tiny", cloned)
+    assert not model_settings.is_allowed("models/tiny", cloned)
 
 
 def test_a_copy_of_a_vault_has_to_be_allowed_too(cloned: Path, run: Run, tmp_path: Path) -> None:
@@ -66,8 +66,8 @@ def test_a_copy_of_a_vault_has_to_be_allowed_too(cloned: Path, run: Run, tmp_pat
     assert run("model", "use", "models/tiny").code == 0
     copy = tmp_path / "copy"
     shutil.copytree(cloned, copy)
-    assert model_choice.is_allowed("models/tiny", cloned)
-    assert not model_choice.is_allowed("models/tiny", copy)
+    assert model_settings.is_allowed("models/tiny", cloned)
+    assert not model_settings.is_allowed("models/tiny", copy)
 
 
 def test_a_folder_cannot_pass_for_a_models_name(folder: Path, run: Run) -> None:
@@ -206,7 +206,7 @@ def encoder(tmp_path: Path) -> Path:
 def apples(folder: Path, encoder: Path) -> Path:
     """A vault in which the cross-encoder likes what recall alone puts last."""
     write(folder, "memvault.toml", f'version = 1\n[rerank]\nmodel = "{encoder}"\n')
-    model_choice.allow(str(encoder), folder, model_choice.fingerprint(str(encoder), None))
+    model_settings.allow(str(encoder), folder, model_settings.fingerprint(str(encoder), None))
     write(folder, "best.md", "# Apple harvest\n\nThe apple harvest, apples by the crate. dull\n")
     write(folder, "middle.md", "# Orchard\n\nAn apple and its harvest, good\n")
     write(folder, "last.md", "# Weather\n\nRain on the day of the harvest, wonderful\n")
@@ -317,7 +317,7 @@ def test_the_model_is_loaded_once(apples: Path, encoder: Path) -> None:
         (encoder / "model.onnx").unlink()
         assert recall(vault, rerank=True)[0]["title"] == "Weather"
         write(apples, "memvault.toml", f'version = 1\n[rerank]\nmodel = "{other}"\n')
-        model_choice.allow(str(other), apples, model_choice.fingerprint(str(other), None))
+        model_settings.allow(str(other), apples, model_settings.fingerprint(str(other), None))
         assert recall(vault, rerank=True)[0]["title"] == "Apple harvest"
 
 
@@ -352,7 +352,7 @@ def test_an_incomplete_folder_is_named_with_what_it_lacks(run: Run, apples: Path
     settings = (apples / "memvault.toml").read_text("utf-8")
     folder = Path(settings.partition('model = "')[2].partition('"')[0])
     (folder / "tokenizer.json").unlink()
-    model_choice.allow(str(folder), apples, model_choice.fingerprint(str(folder), None))
+    model_settings.allow(str(folder), apples, model_settings.fingerprint(str(folder), None))
     assert "has no tokenizer.json" in refused(run("recall", QUESTION, "--rerank"), 1)
     assert run("recall", QUESTION).code == 0
 
@@ -360,7 +360,7 @@ def test_an_incomplete_folder_is_named_with_what_it_lacks(run: Run, apples: Path
 def test_a_damaged_model_is_one_sentence(run: Run, apples: Path, encoder: Path) -> None:
     """Bytes that are no model end a rerank with a message and the way out."""
     (encoder / "model.onnx").write_bytes(b"no model")
-    model_choice.allow(str(encoder), apples, model_choice.fingerprint(str(encoder), None))
+    model_settings.allow(str(encoder), apples, model_settings.fingerprint(str(encoder), None))
     ran = run("recall", QUESTION, "--rerank")
     assert "cannot be used" in refused(ran, 1)
     assert "without --rerank" in ran.err

@@ -19,7 +19,7 @@ from conftest import Run, sampled, some_of, write
 from copies import Copy
 from memvault import open_vault, sanitize
 from memvault.call import Call
-from memvault.cli import output, results
+from memvault.cli import output, print_result
 from memvault.cli.options import GlobalOptions
 from memvault.errors import MemvaultError
 from memvault.tools.core import registry
@@ -74,7 +74,7 @@ def printed(tool: str, found: Any, as_json: bool) -> str:
         else:
             options = GlobalOptions()
             options.json = as_json
-            results.print_result(options, found, registry.find(tool).view)
+            print_result.print_result(options, found, registry.find(tool).view)
     return out.getvalue()
 
 
@@ -118,7 +118,7 @@ def _cannot_lie(tool: Tool, found: Any, filled: Path) -> None:
     text = printed(tool.name, found, as_json=True)
     checked(text, lines=False)
     assert json.loads(text) == whole
-    answers = pytest.importorskip("memvault.mcp.results", reason="no MCP SDK")
+    answers = pytest.importorskip("memvault.mcp.sdk_types", reason="no MCP SDK")
     answer = answers.result(Call(Workspace(filled)), whole)
     checked(answer.content[0].text)
     assert answer.structured_content == answers.replace_surrogates(whole)

@@ -283,13 +283,13 @@ TRUSTED = Caller()
 def over_mcp(root: Path, tool: str, arguments: dict[str, Any], halves: bool = False) -> Any:
     """Return what a call over MCP gives, which its text tells but for halves of characters."""
     pytest.importorskip("mcp", reason="the MCP SDK is not installed: pip install 'memvault[mcp]'")
-    from memvault.mcp import results
+    from memvault.mcp import sdk_types
     from memvault.mcp.calls import PendingCall
     from memvault.tools.core import render
 
     workspace = Workspace(root)
     call = PendingCall(workspace, TRUSTED, tool, arguments)
-    answer = results.result(Call(workspace, TRUSTED), call.run())
+    answer = sdk_types.result(Call(workspace, TRUSTED), call.run())
     call.settle()
     workspace.close()
     text = answer.content[0].text  # type: ignore[union-attr]

@@ -6,7 +6,7 @@ import math
 from datetime import UTC, date, datetime, time
 
 from memvault import clock
-from memvault.index.text.analysis import analyser
+from memvault.index.text.analyzer import analyser
 from memvault.recall import dates
 from memvault.settings.vault_settings import RankingSettings
 from memvault.vault.file_names import dates_in_path, parse_date_range

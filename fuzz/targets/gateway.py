@@ -16,7 +16,7 @@ from mcp.server.transport_security import TransportSecuritySettings
 
 from memvault.mcp.fair_shares import CallCosts, FairShares
 from memvault.mcp.profiles import ToolSelection
-from memvault.mcp.reads import Read
+from memvault.mcp.read_runner import Read
 from memvault.mcp.request_queue import QueueSlot
 from memvault.server import tokens
 from memvault.server.audit import AuditLog

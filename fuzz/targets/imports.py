@@ -26,7 +26,7 @@ _TESTS = str(Path(__file__).resolve().parents[2] / "tests")
 if _TESTS not in sys.path:
     sys.path.append(_TESTS)
 
-from memvault.importers import kinds, reader_process  # noqa: E402
+from memvault.importers import formats, reader_process  # noqa: E402
 from memvault.importers.applying import rendered  # noqa: E402
 from memvault.importers.archives import open_source  # noqa: E402
 from memvault.importers.database import MAGIC  # noqa: E402
@@ -124,7 +124,7 @@ class _MemorySource(Source):
 
 @cache
 def _forms(kind: str) -> list[_Form]:
-    module = import_module(f"import_sources.{kinds.find(kind).module}")
+    module = import_module(f"import_sources.{formats.find(kind).module}")
     found = []
     for name, make in sorted(inspect.getmembers(module, inspect.isfunction)):
         if name.startswith("make"):
@@ -198,13 +198,13 @@ def check_kind(kind: str, data: bytes) -> None:
     forms = _forms(kind)
     form = forms[data[0] % len(forms) if data else 0]
     files = _edited(form, data[1:])
-    row = kinds.find(kind)
+    row = formats.find(kind)
     assert row.recognise(_MemorySource(form.path, files)) in (
-        kinds.NO,
-        kinds.POSSIBLE,
-        kinds.LIKELY,
-        kinds.SURE,
-        kinds.OWN,
+        formats.NO,
+        formats.POSSIBLE,
+        formats.LIKELY,
+        formats.SURE,
+        formats.OWN,
     )
     assert row.claims(_MemorySource(form.path, files)) <= files.keys()
     module = import_module(f"memvault.importers.{row.module}")
@@ -217,7 +217,7 @@ def check_kind(kind: str, data: bytes) -> None:
 
 def _check_written(kind: str, form: _Form, files: dict[str, bytes], items: list[Item]) -> None:
     """Read the same source again, and make of it what would be written."""
-    module = import_module(f"memvault.importers.{kinds.find(kind).module}")
+    module = import_module(f"memvault.importers.{formats.find(kind).module}")
     size = sum(map(len, files.values()))
     again = list(module.read(_MemorySource(form.path, files)))
     assert [reader_process.encoded(one) for one in again] == [

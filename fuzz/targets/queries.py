@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memvault.index.text.analysis import analyser, query_analyser
+from memvault.index.text.analyzer import analyser, query_analyser
 from memvault.recall.query import parse
 from targets.shapes import text_of
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from memvault.cli import hand_over, plain_line, request
+from memvault.cli import plain_line
+from memvault.cli.daemon import client, request
 
 TOKENS = (
     "\0", "1\0", "2\0", "0\0", "-1\0", "9" * 99, "٣\0", "strict\0", "replace\0", "terminal\0",
@@ -21,16 +22,16 @@ def check(data: bytes) -> None:
         if parsed is None:
             continue
         names = set(parsed.variables)
-        assert all(map(hand_over.is_sent, names))
+        assert all(map(client.is_sent, names))
         assert parsed.applied.keys() | parsed.compared.keys() == names
-        assert parsed.applied.keys() <= hand_over.APPLIED
+        assert parsed.applied.keys() <= client.APPLIED
         plain_line.parse(parsed.arguments)
         assert request.parse(_encoded(parsed)) == parsed
 
 
 def _encoded(parsed: request.Request) -> bytes:
-    terminal = hand_over.TERMINAL if parsed.has_terminal else ""
+    terminal = client.TERMINAL if parsed.has_terminal else ""
     fixed = [parsed.identity, str(parsed.milliseconds), parsed.errors, terminal]
     variables = [f"{name}={value}" for name, value in parsed.variables.items()]
     count = str(len(parsed.arguments))
-    return hand_over.encoded([*fixed, count, *parsed.arguments, *variables])
+    return client.encoded([*fixed, count, *parsed.arguments, *variables])

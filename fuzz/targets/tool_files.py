@@ -6,10 +6,10 @@ import json
 
 from memvault.arguments import parameters
 from memvault.errors import UsageError
-from memvault.plugins import tool_file
-from memvault.plugins.tool_file import ToolDefinition, tool_definition
 from memvault.tools.core import registry
 from memvault.vault import document
+from memvault.vault_tools import tool_file
+from memvault.vault_tools.tool_file import ToolDefinition, tool_definition
 from targets.shapes import HEADER_TOKENS, file_in, folder
 
 TOKENS = (

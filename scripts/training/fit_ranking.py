@@ -44,7 +44,7 @@ from judged import (
 )
 from memvault.index.embedding.embedder import BUILTIN, MULTILINGUAL
 from memvault.index.protocol import COMPLETE, View
-from memvault.index.text.analysis import query_analyser
+from memvault.index.text.analyzer import query_analyser
 from memvault.recall import features
 from memvault.recall.answer import RELEVANT, STRONG, RecallRequest
 from memvault.recall.features import columns, evidence

@@ -23,8 +23,8 @@ from memvault.index.embedding.token_vectors import TokenCodec
 from memvault.index.embedding.tokenizer import open_tokenizer
 from memvault.index.embedding.transformer import FOLDERS, BuiltinTransformer
 from memvault.index.embedding.wordpiece import DATA as SHARED
-from memvault.index.text.analysis import stop_words
-from memvault.index.text.indexed_text import passage_texts
+from memvault.index.text.analyzer import stop_words
+from memvault.index.text.sentence_blocks import passage_texts
 from memvault.workspace import Workspace
 
 _EVERYDAY = Path(__file__).resolve().parents[2] / "bench" / "everyday"

@@ -6,7 +6,7 @@ import os
 import sys
 
 from memvault import threads
-from memvault.cli.hand_over import end_at_once_on_interrupt, hand_over
+from memvault.cli.daemon.client import end_at_once_on_interrupt, hand_over
 
 _OBJECTS = 100_000
 """Garbage collection threshold of new objects; those made at startup live until the end anyway."""
@@ -64,7 +64,7 @@ def _run(given: list[str]) -> int:
         print(coloured(everything()), end="")
         return 0
     if given[:1] == ["__complete"]:  # at every key press
-        from memvault.cli.completion import main as complete
+        from memvault.cli.complete import main as complete
 
         return complete(given[1:])
     if given[:1] == ["hook"] and not {"-h", "--help"} & set(given):  # before every prompt

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from memvault.index.protocol import Index, SearchIndex, View
     from memvault.memories.link_graph import LinkGraph
     from memvault.model import Memory
-    from memvault.recall.engine import RecallEngine
     from memvault.recall.filters import Filters
+    from memvault.recall.recall_engine import RecallEngine
     from memvault.store.memory_store import MemoryReader, MemoryStore
 
 
@@ -191,7 +191,7 @@ class Call:
     def engine(self) -> RecallEngine:
         """The recall engine, with one snapshot of the index for the whole call."""
         from memvault.index.protocol import BEST_EFFORT, COMPLETE, EARLY
-        from memvault.recall.engine import RecallEngine
+        from memvault.recall.recall_engine import RecallEngine
 
         patience = BEST_EFFORT if self.read_only else COMPLETE
         if self.read_only and self.caller.reads_early:
@@ -246,7 +246,7 @@ class Call:
         """Return a recall engine over several vaults by name; a missing one only adds a note."""
         from memvault.index.federated import FederatedIndex
         from memvault.index.protocol import BEST_EFFORT
-        from memvault.recall.engine import RecallEngine
+        from memvault.recall.recall_engine import RecallEngine
 
         def opened(root: Path) -> SearchIndex:
             return self.workspace.open_other(root).search_index

@@ -21,7 +21,7 @@ from memvault.files import atomic, plain_files
 from memvault.index.embedding import tokenizer
 from memvault.model import Memory
 from memvault.recall import resolve
-from memvault.recall.engine import RecallEngine
+from memvault.recall.recall_engine import RecallEngine
 from memvault.store.memory_store import MemoryStore
 from memvault.vault.paths import is_memory_path, resolve_inside
 

@@ -15,7 +15,7 @@ from memvault.agents.messages.inbox import SPACE_MESSAGE, Inbox, sender_label
 from memvault.agents.messages.spaces import Spaces
 from memvault.agents.plans.plans import name_of
 from memvault.errors import MemvaultError, UsageError
-from memvault.index.text.analysis import analyser, query_analyser
+from memvault.index.text.analyzer import analyser, query_analyser
 from memvault.index.text.passages import split_passages
 from memvault.recall import snippets
 from memvault.recall.query import Query, parse

@@ -22,7 +22,7 @@ from memvault.vault.file_names import normalize
 
 if TYPE_CHECKING:
     from memvault.recall.answer import RecallResult
-    from memvault.recall.engine import RecallEngine
+    from memvault.recall.recall_engine import RecallEngine
 
 
 OPEN, CLOSE = "<memory-data>", "</memory-data>"

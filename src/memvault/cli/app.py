@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 
-from memvault.cli import commands, output, plain_line
+from memvault.cli import output, plain_line, run_command
 from memvault.cli.options import GlobalOptions
 from memvault.cli.shutdown import Exit, OutputError, termination_requested
 from memvault.errors import MemvaultError, UsageError, to_memvault_error
@@ -40,7 +40,7 @@ def _run(arguments: list[str], options: GlobalOptions) -> int:
 
         return typer_app.run(arguments, options)
     options.update(**line.shared)
-    commands.run_command(line.command, line.name, line.values, options)
+    run_command.run_command(line.command, line.name, line.values, options)
     return 0
 
 

@@ -17,10 +17,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, cast
 
-from memvault.cli.hand_over import HOOK_SECONDS
+from memvault.cli.daemon.client import HOOK_SECONDS
 
 if TYPE_CHECKING:
-    from memvault.clients.programs import Event
+    from memvault.integrations.programs import Event
     from memvault.workspace import Workspace
 
 _SESSION_START, _LIMIT = 5.0, HOOK_SECONDS
@@ -148,7 +148,7 @@ def _response(line: HookInvocation, given: Mapping[str, Any]) -> str:
     text = _EVENTS[event](line, given).strip()
     if not text or not line.program:
         return text
-    from memvault.clients.programs import PROGRAMS
+    from memvault.integrations.programs import PROGRAMS
 
     return PROGRAMS[line.program].hook_output(event, text)
 
@@ -212,7 +212,7 @@ def _prompt(line: HookInvocation, given: Mapping[str, Any]) -> str:
 
 def _pre_compact(line: HookInvocation, _: Mapping[str, Any]) -> str:
     """Return the reminder for the summarizing agent, or for the user if the client shows it."""
-    from memvault.clients.programs import PROGRAMS
+    from memvault.integrations.programs import PROGRAMS
     from memvault.tools.core import agent_guide
 
     _workspace(line)
@@ -244,7 +244,7 @@ def _stop(line: HookInvocation, given: Mapping[str, Any]) -> str:
 
 
 def _workspace(line: HookInvocation) -> Workspace:
-    from memvault.cli.kept_vaults import open_workspace
+    from memvault.cli.workspace_cache import open_workspace
     from memvault.settings.locate import find_vault
 
     return open_workspace(find_vault(line.vault))

@@ -149,8 +149,8 @@ class GlobalOptions:
         Raises:
             VaultNotFound: If there is no vault.
         """
-        from memvault.cli.kept_vaults import open_workspace
         from memvault.cli.output import ProgressBar
+        from memvault.cli.workspace_cache import open_workspace
 
         return open_workspace(self.root(), ProgressBar(self.quiet))
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from memvault import sanitize
 from memvault.arguments.parameters import Parameter
-from memvault.cli.commands import metavar
 from memvault.cli.plain_line import value_type
+from memvault.cli.run_command import metavar
 
 
 def value_name(parameter: Parameter) -> str | None:

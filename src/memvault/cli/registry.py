@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from importlib import import_module
+from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from memvault.arguments.parameters import Arg, Parameter, parameters_of
@@ -130,12 +131,8 @@ def command_table() -> list[Command]:
     """Return the rows of ``memvault.command_table`` for these commands, by their words."""
     import pkgutil
 
-    import memvault.cli
-
-    for module in pkgutil.iter_modules(memvault.cli.__path__):
-        if module.ispkg:
-            continue
-        import_module(f"memvault.cli.{module.name}")
+    for module in pkgutil.iter_modules([str(Path(__file__).with_name("commands"))]):
+        import_module(f"memvault.cli.commands.{module.name}")
     return [
         Command(
             "",

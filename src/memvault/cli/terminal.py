@@ -12,7 +12,7 @@ from rich.cells import cell_len
 
 from memvault import process, sanitize
 from memvault.errors import UsageError
-from memvault.index.text.analysis import DEFAULT_LANGUAGE, Analyser, fold
+from memvault.index.text.analyzer import DEFAULT_LANGUAGE, Analyser, fold
 
 if TYPE_CHECKING:
     from markdown_it.rules_inline import StateInline

@@ -16,7 +16,7 @@ import typer.main
 
 from memvault import __version__, sanitize
 from memvault.arguments.parameters import Parameter, normal_key
-from memvault.cli import commands, spelling
+from memvault.cli import run_command, spelling
 from memvault.cli.options import GLOBAL_OPTIONS, GlobalOptions
 from memvault.cli.parameter_help import parameter_help, value_name
 from memvault.cli.plain_line import option_names, takes_filters, value_type
@@ -46,7 +46,7 @@ Execute = Callable[[ShellCommand, str, Mapping[str, Any], GlobalOptions], None]
 
 
 def run(
-    arguments: list[str], options: GlobalOptions, execute: Execute = commands.run_command
+    arguments: list[str], options: GlobalOptions, execute: Execute = run_command.run_command
 ) -> int:
     """Run one command line and return its exit code.
 
@@ -192,7 +192,7 @@ def build_command(
     entry: ShellCommand,
     name: str,
     options: GlobalOptions,
-    execute: Execute = commands.run_command,
+    execute: Execute = run_command.run_command,
 ) -> Any:
     """Build the Typer command of a tool, or of a command that is not generated from one."""
     parameters = entry.shell_parameters

@@ -27,8 +27,8 @@ from memvault.memories.episodes import Episode
 from memvault.memories.experience_search import ARCHIVED, Provenance, is_archived, readable
 from memvault.memories.procedures import Procedure
 from memvault.model import Memory
-from memvault.recall.engine import RecallEngine
 from memvault.recall.filters import Filters
+from memvault.recall.recall_engine import RecallEngine
 from memvault.store.memory_store import MemoryStore
 from memvault.store.writer import SecretRejected
 from memvault.vault.paths import private_folder
@@ -93,8 +93,8 @@ def propose(
     ``extra`` are the proposals of an extractor, which replace those by meaning.
     """
     from memvault.consolidation import rules
-    from memvault.index.embedding.meaning import open_meaning
-    from memvault.index.text.analysis import analyser
+    from memvault.index.embedding.text_clustering import open_meaning
+    from memvault.index.text.analyzer import analyser
 
     language = analyser(engine.languages()[0])
     meaning, note = (None, "") if extra else open_meaning(store.settings, store.root)

@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from memvault.consolidation.statements import WEEKDAYS, text_similarity
-from memvault.index.text.analysis import Analyser
+from memvault.index.text.analyzer import Analyser
 
 _TOKEN = re.compile(r"\d+(?:[.,:]\d+)*|[%€$£]|[^\W\d_]\w*(?:\.\w+)*|\w+")
 _POSSESSIVE = re.compile(r"['’]s\b")

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from memvault.consolidation.differences import Wording, contradiction, excludes, wording
 from memvault.consolidation.proposals import Contradiction, Quote
 from memvault.consolidation.statements import StatementCluster
-from memvault.index.embedding.meaning import (
+from memvault.index.embedding.text_clustering import (
     RELATED,
     SAME,
     EmbeddedTexts,
@@ -22,7 +22,7 @@ from memvault.index.embedding.meaning import (
     grouped,
     similar_pairs,
 )
-from memvault.index.text.analysis import Analyser
+from memvault.index.text.analyzer import Analyser
 
 REPEATED_IN_OTHER_WORDS = 3
 """The minimum number of different episodes behind what is joined by meaning only."""

@@ -26,8 +26,8 @@ from memvault.consolidation.statements import (
     outcome_claims,
     sentences,
 )
-from memvault.index.embedding.meaning import SAME, Meaning
-from memvault.index.text.analysis import Analyser
+from memvault.index.embedding.text_clustering import SAME, Meaning
+from memvault.index.text.analyzer import Analyser
 from memvault.memories.episodes import texts
 from memvault.memories.experience_search import is_archived, text_of
 from memvault.model import Memory

@@ -42,8 +42,8 @@ from memvault.consolidation.statements import (
     unmarked,
     words,
 )
-from memvault.index.embedding.meaning import Meaning
-from memvault.index.text.analysis import Analyser
+from memvault.index.embedding.text_clustering import Meaning
+from memvault.index.text.analyzer import Analyser
 from memvault.memories.episodes import Episode, number, texts
 from memvault.memories.experience_search import is_archived, text_of
 from memvault.memories.facts import fact_of

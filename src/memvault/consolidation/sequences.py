@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from memvault.consolidation.proposals import Quote
 from memvault.index.embedding.arrays import Matrix
-from memvault.index.embedding.meaning import (
+from memvault.index.embedding.text_clustering import (
     MAX_EMBEDDED,
     RELATED,
     STEP,

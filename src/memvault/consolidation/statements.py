@@ -17,7 +17,7 @@ from itertools import chain, islice
 from typing import Any, NamedTuple
 
 from memvault.consolidation.proposals import Quote
-from memvault.index.text.analysis import Analyser
+from memvault.index.text.analyzer import Analyser
 from memvault.index.text.sentences import split_sentences
 from memvault.memories.episodes import Episode
 from memvault.vault.markdown import lines_with_code

@@ -466,7 +466,7 @@ def wrong_index(vault: VaultInspection) -> Iterator[Finding]:
         more = len(stale) - _MAX_ENTRIES_SHOWN
         yield Finding("", f"The index has {more} more files otherwise", fix)
     if vault.call.settings.index.engine != "local":
-        from memvault.engine import publish
+        from memvault.publishing import publish
 
         if difference := publish.difference(vault.call.workspace):
             yield Finding("", f"The engine is not as it was left: {difference}", fix)

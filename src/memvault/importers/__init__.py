@@ -6,7 +6,7 @@
 of links, ``applying`` the writing. ``reader_process`` runs readers in a process with limits,
 ``records`` converts one record at a time, ``tally`` counts what is converted. ``outlines`` has
 functions for the readers of outliners. ``memvault import``
-(``cli.transfer``) shows the plan, asks, and applies it.
+(``cli.commands.import_export``) shows the plan, asks, and applies it.
 
 How to add a kind:
 

@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from memvault.errors import UsageError
-from memvault.importers import pickles, records, values
+from memvault.importers import convert, pickles, records
+from memvault.importers.formats import NO, SURE
 from memvault.importers.items import ImportedNote, Item, Unreadable, note_path
-from memvault.importers.kinds import NO, SURE
 from memvault.importers.source import Source
 from memvault.memories import create
 
@@ -63,7 +63,7 @@ def read(source: Source) -> Iterator[Item]:
         of_knowledge = 0
         documents = pickles.mappings_with(store, "page_content")
         for number, document in enumerate(documents, 1):
-            metadata = values.mapping(document, "metadata")
+            metadata = convert.mapping(document, "metadata")
             if any(metadata.get(key) for key in _OF_KNOWLEDGE):
                 of_knowledge += 1
             else:
@@ -73,7 +73,7 @@ def read(source: Source) -> Iterator[Item]:
                         source.tally.converted("memory")
                         source.tally.properties("memory", metadata, _KEYS)
                         # the memory of one agent may be copied for another
-                        key = values.free_key(seen, item.key, f"{folder}/{item.key}")
+                        key = convert.free_key(seen, item.key, f"{folder}/{item.key}")
                         item = item._replace(key=key)
                     yield item
         if of_knowledge:
@@ -83,12 +83,12 @@ def read(source: Source) -> Iterator[Item]:
 
 
 def _note(place: str, folder: str, document: dict[Any, Any], metadata: dict[Any, Any]) -> Item:
-    text = values.text(document.get("page_content"))
+    text = convert.text(document.get("page_content"))
     try:
         title = create.title_of(text)
     except UsageError:
         return Unreadable(place, "it has no text")
-    when = values.parsed_time(metadata.get("timestamp"))
+    when = convert.parsed_time(metadata.get("timestamp"))
     own = _text(metadata.get("id")) or _text(document.get("id"))
     key = own or f"{folder}/{title} {zlib.crc32(text.encode('utf-8', 'replace')):08x}"
     area = _text(metadata.get("area")) or "main"

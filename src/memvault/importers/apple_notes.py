@@ -14,9 +14,9 @@ import posixpath
 from collections.abc import Collection, Iterator
 from typing import Any
 
-from memvault.importers import folder, plain_text, records, values
+from memvault.importers import convert, folder, plain_text, records
+from memvault.importers.formats import NO, POSSIBLE, SURE
 from memvault.importers.items import ImportedNote, Item, Unreadable, note_path
-from memvault.importers.kinds import NO, POSSIBLE, SURE
 from memvault.importers.source import Source
 from memvault.lazy_pattern import lazy_pattern
 
@@ -125,8 +125,8 @@ def _read_details(source: Source, name: str, details: dict[str, dict[str, Any]])
     """
     text = source.read(name).decode("utf-8-sig", "replace")
     for row in csv.DictReader(io.StringIO(text), skipinitialspace=True):
-        title = values.line(row.get("Title"))
-        is_pinned = values.line(row.get("Pinned")).lower() == "yes"
+        title = convert.line(row.get("Title"))
+        is_pinned = convert.line(row.get("Pinned")).lower() == "yes"
         header = {
             "created": _time(row.get("Created On")),
             "modified": _time(row.get("Modified On")),
@@ -137,8 +137,8 @@ def _read_details(source: Source, name: str, details: dict[str, dict[str, Any]])
 
 def _time(text: str | None) -> str:
     """Return a time such as ``11-03-2026 09:15:00`` in ISO 8601, else ""."""
-    match = _TIME.fullmatch(values.line(text))
-    return values.parsed_time(f"{match[3]}-{match[1]}-{match[2]} {match[4]}") if match else ""
+    match = _TIME.fullmatch(convert.line(text))
+    return convert.parsed_time(f"{match[3]}-{match[1]}-{match[2]} {match[4]}") if match else ""
 
 
 def _kept(parts: list[str]) -> str:
@@ -157,7 +157,7 @@ def _note(
     title = parts[-2].strip() or "Note"
     folders = [part for part in parts[:-2] if part not in _FOLDERS]
     first = next(filter(str.strip, item.text.splitlines()), "")
-    own = details.get(title) or details.get(values.line(first)) or {}
+    own = details.get(title) or details.get(convert.line(first)) or {}
     header = {**item.header, "title": title, **{key: value for key, value in own.items() if value}}
     embeds = [f"![[{title}/{file}]]" for file in files]
     text = _markdown(item.text, embeds)

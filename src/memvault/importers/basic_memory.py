@@ -11,10 +11,10 @@ from collections import Counter
 from collections.abc import Collection, Iterator
 from typing import Any
 
-from memvault.importers import folder, json_source, records, values
+from memvault.importers import convert, folder, json_source, records
 from memvault.importers.database import SourceDatabase, UnreadableDatabase, open_database, tables
+from memvault.importers.formats import NO, SURE
 from memvault.importers.items import ImportedNote, Item, Unreadable
-from memvault.importers.kinds import NO, SURE
 from memvault.importers.source import Source
 from memvault.importers.tally import Tally
 from memvault.lazy_pattern import lazy_pattern
@@ -78,7 +78,7 @@ def read(source: Source) -> Iterator[Item]:
         if isinstance(item, ImportedNote):
             for made in records.items_of(item.key, _note, item, source.tally):
                 if isinstance(made, ImportedNote):  # two notes may have one permalink
-                    made = made._replace(key=values.free_key(keys, made.key, item.key))
+                    made = made._replace(key=convert.free_key(keys, made.key, item.key))
                 yield made
         else:
             yield item
@@ -93,7 +93,7 @@ def read(source: Source) -> Iterator[Item]:
 
 def _note(item: ImportedNote, tally: Tally) -> ImportedNote:
     header = Document.parse(item.text.encode("utf-8", "replace")).header or {}
-    permalink = values.line(values.text(header.get("permalink")))
+    permalink = convert.line(convert.text(header.get("permalink")))
     refs = (permalink,) if permalink else ()
     tally.converted("note")
     for category in _PART.findall(item.text):
@@ -135,14 +135,14 @@ def _of_database(database: SourceDatabase, entity: dict[str, Any], tally: Tally)
 def _observation(row: dict[str, Any]) -> str:
     category = f"[{row['category']}] " if row.get("category") else ""
     context = f" ({row['context']})" if row.get("context") else ""
-    return f"- {category}{values.line(row.get('content'))}{context}"
+    return f"- {category}{convert.line(row.get('content'))}{context}"
 
 
 def _relation(row: dict[str, Any]) -> str:
-    name = values.line(row.get("title") or row.get("to_name"))
+    name = convert.line(row.get("title") or row.get("to_name"))
     context = f" ({row['context']})" if row.get("context") else ""
-    ref = row.get("to_id") or values.label(name)
-    return f"- {values.line(row.get('relation_type'))} [[import:{ref}|{name}]]{context}"
+    ref = row.get("to_id") or convert.label(name)
+    return f"- {convert.line(row.get('relation_type'))} [[import:{ref}|{name}]]{context}"
 
 
 def _metadata(text: Any) -> dict[str, Any]:
@@ -161,7 +161,7 @@ def _metadata(text: Any) -> dict[str, Any]:
 
 
 def _entity(row: dict[str, Any], observations: list[str], relations: list[str]) -> ImportedNote:
-    title = values.line(row.get("title"))
+    title = convert.line(row.get("title"))
     path = str(row.get("file_path") or f"{title}.md")
     sections = {"Observations": observations, "Relations": relations}
     body = "\n\n".join(
@@ -171,8 +171,8 @@ def _entity(row: dict[str, Any], observations: list[str], relations: list[str]) 
         "title": title,
         "type": str(row.get("entity_type") or ""),
         "permalink": str(row.get("permalink") or ""),
-        "created": values.parsed_time(row.get("created_at")),
-        "modified": values.parsed_time(row.get("updated_at")),
+        "created": convert.parsed_time(row.get("created_at")),
+        "modified": convert.parsed_time(row.get("updated_at")),
     }
     for name, value in _metadata(row.get("entity_metadata")).items():
         if name not in ("title", "type", "permalink", "created", "modified"):

@@ -14,9 +14,9 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from memvault import clock
-from memvault.importers import html_markdown, json_source, plain_text, records, values
+from memvault.importers import convert, html_markdown, json_source, plain_text, records
+from memvault.importers.formats import NO, SURE
 from memvault.importers.items import ImportedNote, Item, Unreadable, note_path
-from memvault.importers.kinds import NO, SURE
 from memvault.importers.source import Source
 from memvault.importers.tally import Tally
 
@@ -126,7 +126,7 @@ def _why_left_out(address: str) -> str:
     scheme = address.partition(":")[0].strip().lower()
     if scheme in ("http", "https"):
         return ""
-    return f"its address is not a web page: it begins with {values.line(scheme[:30])}:"
+    return f"its address is not a web page: it begins with {convert.line(scheme[:30])}:"
 
 
 def _merged(first: Bookmark, other: Bookmark) -> Bookmark:
@@ -150,7 +150,7 @@ def _note(bookmark: Bookmark) -> ImportedNote:
     for sign, written in (("<", "%3C"), (">", "%3E"), ("\\", "%5C")):
         address = address.replace(sign, written)
     about = plain_text.escaped(bookmark.about.strip())
-    tags = map(values.tag, (*bookmark.folders, *bookmark.tags))
+    tags = map(convert.tag, (*bookmark.folders, *bookmark.tags))
     header = {
         "title": title,
         "tags": list(dict.fromkeys(filter(None, tags))),
@@ -209,18 +209,18 @@ def _safari(
     kind = node.get("WebBookmarkType")
     if kind == "WebBookmarkTypeLeaf":
         tally.properties("bookmark", node, _SAFARI)
-        title = values.text(values.mapping(node, "URIDictionary").get("title"))
-        reading = values.mapping(node, "ReadingList")
+        title = convert.text(convert.mapping(node, "URIDictionary").get("title"))
+        reading = convert.mapping(node, "ReadingList")
         added = reading.get("DateAdded")
         when = clock.iso(added.replace(tzinfo=UTC)) if isinstance(added, datetime) else ""
-        text = values.text(reading.get("PreviewText"))
-        yield Bookmark(values.text(node.get("URLString")), title, folders, when, text)
+        text = convert.text(reading.get("PreviewText"))
+        yield Bookmark(convert.text(node.get("URLString")), title, folders, when, text)
         return
     if kind == "WebBookmarkTypeProxy":  # of the history
         return
-    title = values.text(node.get("Title"))[:_MAX_NAME]
+    title = convert.text(node.get("Title"))[:_MAX_NAME]
     title = _SAFARI_ROOTS.get(title, title) if len(folders) < 2 else title
-    for child in values.listed(node, "Children"):
+    for child in convert.listed(node, "Children"):
         yield from _safari(child, (*folders, title), tally, seen)
 
 
@@ -233,14 +233,14 @@ def _chrome(node: Any, folders: tuple[str, ...], tally: Tally) -> Iterator[Bookm
         micro = str(node.get("date_added") or "0")[:_MAX_DIGITS]
         is_number = micro.isascii() and micro.isdecimal()
         added = int(micro) / 1e6 - _CHROME_EPOCH if is_number else 0
-        when = values.time_of(max(0, added))
-        yield Bookmark(values.text(node.get("url")), str(node.get("name", "")), folders, when)
+        when = convert.time_of(max(0, added))
+        yield Bookmark(convert.text(node.get("url")), str(node.get("name", "")), folders, when)
     inner = (
         (*folders, str(node.get("name", ""))[:_MAX_NAME])
         if folders or str(node.get("id")) not in _CHROME_ROOTS
         else ()
     )
-    for child in values.listed(node, "children"):
+    for child in convert.listed(node, "children"):
         yield from _chrome(child, inner, tally)
 
 
@@ -254,15 +254,15 @@ def _firefox(
         tally.properties("bookmark", node, _FIREFOX)
         tags = tuple(str(node.get("tags") or "").split(",")) if node.get("tags") else ()
         added, changed = (
-            values.time_of(node.get(key), 1e-6) for key in ("dateAdded", "lastModified")
+            convert.time_of(node.get(key), 1e-6) for key in ("dateAdded", "lastModified")
         )
-        address, title = values.text(node.get("uri")), str(node.get("title") or "")
-        keyword = values.text(node.get("keyword"))
+        address, title = convert.text(node.get("uri")), str(node.get("title") or "")
+        keyword = convert.text(node.get("keyword"))
         yield Bookmark(address, title, folders, added, "", tags, changed, keyword)
     elif node.get("typeCode") == _FIREFOX_SEPARATOR:
         tally.omitted("separator")
     inner = (*folders, str(node.get("title", ""))[:_MAX_NAME]) if depth > 1 else ()
-    for child in values.listed(node, "children"):
+    for child in convert.listed(node, "children"):
         yield from _firefox(child, inner, depth + 1, tally)
 
 
@@ -367,4 +367,4 @@ def _netscape_time(text: object) -> str:
         return ""
     number = int(digits)
     unit = 1 if number < 10**11 else 1_000 if number < 10**14 else 1_000_000
-    return values.time_of(number // unit)
+    return convert.time_of(number // unit)

@@ -13,11 +13,11 @@ from collections.abc import Collection, Iterator, Mapping
 from hashlib import sha256
 from typing import Any
 
-from memvault.importers import chatgpt_messages, folder, json_source, records, values
+from memvault.importers import chatgpt_messages, convert, folder, json_source, records
 from memvault.importers.chat_text import message
 from memvault.importers.chats import conversation
+from memvault.importers.formats import NO, SURE
 from memvault.importers.items import Attachment, ImportedNote, Item, Unreadable, note_path
-from memvault.importers.kinds import NO, SURE
 from memvault.importers.source import Source
 
 _HEAD = 1 << 16
@@ -152,21 +152,21 @@ class _ConversationReader:
         if others > 0:
             self._tally.omitted("message of another branch", others)
         talk.turns += talk.documents.last_versions()
-        created = values.time_or_text(entry.get("create_time"))
-        updated = values.time_or_text(entry.get("update_time"))
+        created = convert.time_or_text(entry.get("create_time"))
+        updated = convert.time_or_text(entry.get("update_time"))
         key = str(entry.get("conversation_id") or entry.get("id") or "")
         flags = {"archived": entry.get("is_archived"), "starred": entry.get("is_starred")}
-        template = values.text(entry.get("gizmo_id") or entry.get("conversation_template_id"))
+        template = convert.text(entry.get("gizmo_id") or entry.get("conversation_template_id"))
         role = "project" if template.startswith("g-p-") else "gpt"
         made = conversation(
             place,
             key,
-            values.text(entry.get("title")),
+            convert.text(entry.get("title")),
             talk.turns,
             (created, updated),
             tags=["conversation", "chatgpt", *(name for name, is_set in flags.items() if is_set)],
             source=f"https://chatgpt.com/c/{key}" if key else "",
-            model=values.text(entry.get("default_model_slug")),
+            model=convert.text(entry.get("default_model_slug")),
             **{role: template},
         )
         if isinstance(made, ImportedNote):

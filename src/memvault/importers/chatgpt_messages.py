@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from memvault.importers import json_source, plain_text, values
+from memvault.importers import convert, json_source, plain_text
 from memvault.importers.chat_text import fenced, message
 from memvault.importers.chats import ChatDocuments, ChatTurn, titled
 from memvault.importers.tally import Tally
@@ -48,11 +48,11 @@ def is_said(entry: Any) -> bool:
 
 
 def _role(entry: Mapping[str, Any]) -> str:
-    return values.text(values.mapping(entry, "author").get("role"))
+    return convert.text(convert.mapping(entry, "author").get("role"))
 
 
 def _about(entry: Mapping[str, Any]) -> Mapping[str, Any]:
-    return values.mapping(entry, "metadata")
+    return convert.mapping(entry, "metadata")
 
 
 class Talk:
@@ -72,13 +72,13 @@ class Talk:
 
     def add(self, entry: Mapping[str, Any]) -> None:
         """Convert a message."""
-        role, content = _role(entry), values.mapping(entry, "content")
+        role, content = _role(entry), convert.mapping(entry, "content")
         kind = str(content.get("content_type"))
         if kind == "user_editable_context":
             self._add_instructions(content, _about(entry))
             return
         if kind == "model_editable_context":
-            self.memories = values.text(content.get("model_set_context")) or self.memories
+            self.memories = convert.text(content.get("model_set_context")) or self.memories
             return
         if role not in _SPEAKERS or _about(entry).get("is_visually_hidden_from_conversation"):
             return
@@ -86,7 +86,7 @@ class Talk:
             self._tally.converted("message")
         texts = list(self._parts(entry, role, kind, content))
         text = "\n\n".join(filter(None, texts))
-        time = values.time_or_text(entry.get("create_time"))
+        time = convert.time_or_text(entry.get("create_time"))
         self.turns.append(ChatTurn(_SPEAKERS[role], text, time))
 
     def _parts(
@@ -118,7 +118,7 @@ class Talk:
         parts = content.get("parts")
         if kind == "code":
             self._tally.converted("code")
-            language = values.text(content.get("language"))
+            language = convert.text(content.get("language"))
             yield fenced(_plain(content), "" if language == "unknown" else language)
         elif isinstance(parts, list):
             shown: set[str] = set()
@@ -149,9 +149,9 @@ class Talk:
         if kind == "audio_transcription" or (
             "asset_pointer" not in part and isinstance(part.get("text"), str)
         ):
-            return message(values.text(part.get("text")), is_plain=role == "user")
-        inner = values.mapping(part, "audio_asset_pointer") or part
-        pointer = values.text(inner.get("asset_pointer"))
+            return message(convert.text(part.get("text")), is_plain=role == "user")
+        inner = convert.mapping(part, "audio_asset_pointer") or part
+        pointer = convert.text(inner.get("asset_pointer"))
         found = file_id(pointer.rpartition("/")[2])
         if not found:
             self._tally.omitted(f"part {kind}")
@@ -167,12 +167,12 @@ class Talk:
 
     def _attached(self, about: Mapping[str, Any], shown: set[str]) -> Iterator[str]:
         """Yield links to the files that were given with a message and are not shown in it."""
-        for one in values.objects(about, "attachments"):
-            found, name = file_id(str(one.get("id"))), values.line(one.get("name"))
+        for one in convert.objects(about, "attachments"):
+            found, name = file_id(str(one.get("id"))), convert.line(one.get("name"))
             if found in shown or not (found or name):
                 continue
             if found in self._files:
-                yield f"[[import:{found}|{values.label(name) or found}]]"
+                yield f"[[import:{found}|{convert.label(name) or found}]]"
             else:
                 self._tally.omitted("file missing from the export")
                 yield titled(name or found, "", "a file").strip()
@@ -181,13 +181,13 @@ class Talk:
         self, entry: Mapping[str, Any], kind: str, content: Mapping[str, Any]
     ) -> Iterator[str]:
         """Yield what a tool gave that the user sees: the output of code, and pictures."""
-        name = values.text(values.mapping(entry, "author").get("name"))
+        name = convert.text(convert.mapping(entry, "author").get("name"))
         if kind == "execution_output":
             self._tally.converted("output of code")
             yield titled("", fenced(_plain(content)), "output")
             yield from self._outputs(_about(entry))
         elif kind == "multimodal_text" and isinstance(content.get("parts"), list):
-            for part in values.objects(content, "parts"):
+            for part in convert.objects(content, "parts"):
                 yield self._part(part, "tool", {}, {}, set())
         elif name.startswith(_CANVAS) or name == _MEMORY:
             return  # whether it was done
@@ -195,7 +195,7 @@ class Talk:
             self._tally.omitted(f"tool result {name or kind}")
 
     def _outputs(self, about: Mapping[str, Any]) -> Iterator[str]:
-        for one in values.objects(values.mapping(about, "aggregate_result"), "messages"):
+        for one in convert.objects(convert.mapping(about, "aggregate_result"), "messages"):
             if one.get("message_type") == "image":
                 pointer = {"content_type": "image", "asset_pointer": one.get("image_url")}
                 yield self._part(pointer, "tool", {}, {}, set())
@@ -213,16 +213,16 @@ class Talk:
         if not isinstance(given, dict):
             return fenced(text)  # it was stopped while it was written
         if command == "create_textdoc":
-            name, kind = values.text(given.get("name")), values.text(given.get("type"))
+            name, kind = convert.text(given.get("name")), convert.text(given.get("type"))
             language = "markdown" if kind == "document" else kind.removeprefix("code/")
-            content = values.text(given.get("content"))
+            content = convert.text(given.get("content"))
             return self.documents.write(name or text[:40], name, language, content)
-        changes = map(self._change, values.objects(given, "updates"))
+        changes = map(self._change, convert.objects(given, "updates"))
         return "\n\n".join(filter(None, changes))
 
     def _change(self, change: Mapping[str, Any]) -> str:
         key = self.documents.last
-        pattern, new = values.text(change.get("pattern")), values.text(change.get("replacement"))
+        pattern, new = convert.text(change.get("pattern")), convert.text(change.get("replacement"))
         if pattern.strip("^$") in (".*", r"[\s\S]*", "(?s).*"):
             return self.documents.write(key, "", "", new)
         old = ""
@@ -233,7 +233,7 @@ class Talk:
         return self.documents.replace(key, old, new, is_every=bool(change.get("multiple")))
 
     def _add_instructions(self, content: Mapping[str, Any], about: Mapping[str, Any]) -> None:
-        given = values.mapping(about, "user_context_message_data")
+        given = convert.mapping(about, "user_context_message_data")
         sections = {
             "About the user": given.get("about_user_message") or content.get("user_profile"),
             "How to answer": given.get("about_model_message") or content.get("user_instructions"),
@@ -247,25 +247,25 @@ class Talk:
 
 def _plain(content: Mapping[str, Any]) -> str:
     """Return the text of a message that is not markdown."""
-    texts = [part for part in values.listed(content, "parts") if isinstance(part, str)]
-    return "\n".join(texts) or values.text(content.get("text") or content.get("result"))
+    texts = [part for part in convert.listed(content, "parts") if isinstance(part, str)]
+    return "\n".join(texts) or convert.text(content.get("text") or content.get("result"))
 
 
 def _links(about: Mapping[str, Any]) -> dict[str, str]:
     """Return what is shown in place of each mark of a citation."""
     found: dict[str, str] = {}
-    for one in values.objects(about, "content_references"):
-        if mark := values.text(one.get("matched_text")).strip():
-            pages = {str(item.get("url")): _page(item) for item in values.objects(one, "items")}
+    for one in convert.objects(about, "content_references"):
+        if mark := convert.text(one.get("matched_text")).strip():
+            pages = {str(item.get("url")): _page(item) for item in convert.objects(one, "items")}
             links = ", ".join(filter(None, pages.values()))
-            alt = plain_text.escaped(values.line(one.get("alt")), is_line=True)
+            alt = plain_text.escaped(convert.line(one.get("alt")), is_line=True)
             found[mark] = f"({links})" if links else alt
     return found
 
 
 def _page(item: Mapping[str, Any]) -> str:
     """Return a link to a page that is cited; empty for anything else."""
-    return values.web_link(item.get("url"), item.get("attribution") or item.get("title"))
+    return convert.web_link(item.get("url"), item.get("attribution") or item.get("title"))
 
 
 def _marked_math(text: str) -> str:
@@ -287,10 +287,10 @@ def _with_ranges(text: str, about: Mapping[str, Any]) -> str:
     if "【" not in text:
         return text
     edits: dict[int, tuple[int, str]] = {}
-    for one in values.objects(about, "citations"):
+    for one in convert.objects(about, "citations"):
         start, end = one.get("start_ix"), one.get("end_ix")
         if isinstance(start, int) and isinstance(end, int) and text[start:end].startswith("【"):
-            link = _page(values.mapping(one, "metadata"))
+            link = _page(convert.mapping(one, "metadata"))
             if link and text[start:end].endswith("】"):
                 edits[start] = (end, f"({link})")
     pieces, done = [], 0

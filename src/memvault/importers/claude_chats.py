@@ -12,11 +12,11 @@ import posixpath
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from memvault.importers import json_source, plain_text, records, values
+from memvault.importers import convert, json_source, plain_text, records
 from memvault.importers.chat_text import fenced, message
 from memvault.importers.chats import ChatDocuments, ChatTurn, conversation, titled
+from memvault.importers.formats import NO, SURE
 from memvault.importers.items import ImportedNote, Item, Unreadable, note_path
-from memvault.importers.kinds import NO, SURE
 from memvault.importers.source import Source
 from memvault.importers.tally import Tally
 
@@ -100,7 +100,7 @@ def read(source: Source) -> Iterator[Item]:
     conversations, projects, memories = _parts(source)
     names: dict[str, str] = {}
     tally = source.tally
-    for files, convert, more in (
+    for files, to_items, more in (
         (conversations, _conversation, (tally,)),
         (projects, _project, (tally, names)),
         (memories, _memories, (tally, names)),
@@ -110,7 +110,7 @@ def read(source: Source) -> Iterator[Item]:
                 if isinstance(found, Unreadable):
                     yield found
                 else:
-                    yield from records.items_of(found[0], convert, *found, *more)
+                    yield from records.items_of(found[0], to_items, *found, *more)
 
 
 def _entries(source: Source, name: str) -> Iterator[tuple[str, dict[str, Any]] | Unreadable]:
@@ -127,11 +127,11 @@ def _entries(source: Source, name: str) -> Iterator[tuple[str, dict[str, Any]] |
 def _conversation(place: str, entry: dict[str, Any], tally: Tally) -> Iterator[Item]:
     tally.properties("conversation", entry, _CONVERSATION)
     talk = _Talk(tally)
-    summary = values.text(entry.get("summary"))
+    summary = convert.text(entry.get("summary"))
     if summary.strip():
         talk.turns.append(ChatTurn("Summary", message(summary)))
     messages: list[dict[str, Any]] = []
-    for number, one in enumerate(values.listed(entry, "chat_messages"), 1):
+    for number, one in enumerate(convert.listed(entry, "chat_messages"), 1):
         if isinstance(one, dict):
             messages.append(one)
         else:
@@ -146,16 +146,16 @@ def _conversation(place: str, entry: dict[str, Any], tally: Tally) -> Iterator[I
     made = conversation(
         place,
         key,
-        values.text(entry.get("name")),
+        convert.text(entry.get("name")),
         talk.turns if shown else [],
         (
-            values.time_or_text(entry.get("created_at")),
-            values.time_or_text(entry.get("updated_at")),
+            convert.time_or_text(entry.get("created_at")),
+            convert.time_or_text(entry.get("updated_at")),
         ),
         tags=["conversation", "claude", *(["starred"] if entry.get("is_starred") else [])],
         source=f"https://claude.ai/chat/{key}" if key else "",
-        model=values.text(entry.get("model")),
-        project=values.text(values.mapping(entry, "project").get("name")),
+        model=convert.text(entry.get("model")),
+        project=convert.text(convert.mapping(entry, "project").get("name")),
     )
     if isinstance(made, ImportedNote):
         tally.converted("conversation")
@@ -191,16 +191,16 @@ class _Talk:
         """Convert a message."""
         self._tally.properties("message", entry, _MESSAGE)
         speaker = _SPEAKERS.get(str(entry.get("sender")), "Claude")
-        texts = [self._block(part, speaker) for part in values.listed(entry, "content")]
-        texts = texts or [self._text(values.text(entry.get("text")), speaker)]
+        texts = [self._block(part, speaker) for part in convert.listed(entry, "content")]
+        texts = texts or [self._text(convert.text(entry.get("text")), speaker)]
         texts += self._files(entry)
-        time = values.time_or_text(entry.get("created_at"))
+        time = convert.time_or_text(entry.get("created_at"))
         self.turns.append(ChatTurn(speaker, "\n\n".join(filter(None, texts)), time))
 
     def _block(self, part: Any, speaker: str) -> str:
         kind = part.get("type") if isinstance(part, dict) else None
         if kind in ("text", "voice_note"):
-            text = self._text(values.text(part.get("text")), speaker)
+            text = self._text(convert.text(part.get("text")), speaker)
             return f"{text}{self._citations(part)}"
         if kind == "tool_use":
             return self._tool(str(part.get("name")), part.get("input"))
@@ -225,16 +225,16 @@ class _Talk:
     def _tool(self, name: str, given: Any) -> str:
         """Return the document that a use of a tool writes or changes; empty if it is another."""
         if isinstance(given, dict):
-            path = values.text(given.get("path") or given.get("file_path"))
+            path = convert.text(given.get("path") or given.get("file_path"))
             if name == "artifacts":
                 return self._artifact(given)
             if name in ("create_file", "str_replace") and path:
                 title = posixpath.basename(path)
                 if name == "create_file":
-                    text = values.text(given.get("file_text") or given.get("content"))
+                    text = convert.text(given.get("file_text") or given.get("content"))
                     self._tally.converted("file")
                     return self.documents.write(path, title, _ending(title), text)
-                old, new = values.text(given.get("old_str")), values.text(given.get("new_str"))
+                old, new = convert.text(given.get("old_str")), convert.text(given.get("new_str"))
                 self._tally.converted("change of a file")
                 return self.documents.replace(path, old, new)
             if name in ("repl", "analysis_tool") and isinstance(given.get("code"), str):
@@ -244,21 +244,21 @@ class _Talk:
         return ""
 
     def _artifact(self, given: Mapping[str, Any]) -> str:
-        key = values.text(given.get("id") or given.get("identifier"))
-        text, new = values.text(given.get("content")), values.text(given.get("new_str"))
+        key = convert.text(given.get("id") or given.get("identifier"))
+        text, new = convert.text(given.get("content")), convert.text(given.get("new_str"))
         self._tally.converted("version of an artifact")
         if new or given.get("command") == "update":
-            return self.documents.replace(key, values.text(given.get("old_str")), new)
-        kind = values.text(given.get("type"))
-        language = values.text(given.get("language")) or _LANGUAGES.get(kind, "")
-        return self.documents.write(key, values.text(given.get("title")), language, text)
+            return self.documents.replace(key, convert.text(given.get("old_str")), new)
+        kind = convert.text(given.get("type"))
+        language = convert.text(given.get("language")) or _LANGUAGES.get(kind, "")
+        return self.documents.write(key, convert.text(given.get("title")), language, text)
 
     def _citations(self, part: Mapping[str, Any]) -> str:
         """Return the pages that a text cites, as a line of links."""
         links: dict[str, str] = {}
-        for one in values.objects(part, "citations"):
-            found = {**one, **values.mapping(one, "details")}
-            if link := values.web_link(found.get("url"), found.get("title")):
+        for one in convert.objects(part, "citations"):
+            found = {**one, **convert.mapping(one, "details")}
+            if link := convert.web_link(found.get("url"), found.get("title")):
                 links.setdefault(found["url"], link)
         if not links:
             return ""
@@ -269,9 +269,9 @@ class _Talk:
         """Yield the files that were given with a message: their text, or their name only."""
         names: set[str] = set()
         for key in ("attachments", "files", "files_v2"):
-            for one in values.objects(entry, key):
-                name = values.line(one.get("file_name"))
-                text = values.text(one.get("extracted_content"))
+            for one in convert.objects(entry, key):
+                name = convert.line(one.get("file_name"))
+                text = convert.text(one.get("extracted_content"))
                 if text.strip():
                     self._tally.converted("attached text")
                     yield titled(name or "A file", fenced(text, _ending(name)))
@@ -328,16 +328,16 @@ def _project(
 ) -> Iterator[Item]:
     """Yield a project and its documents; ``names`` gets its name by its id."""
     tally.properties("project", entry, _PROJECT)
-    uuid = values.text(entry.get("uuid"))
-    name = values.text(entry.get("name")) or f"Project {uuid[:8]}".strip()
+    uuid = convert.text(entry.get("uuid"))
+    name = convert.text(entry.get("name")) or f"Project {uuid[:8]}".strip()
     names[uuid] = name
     key = uuid or name
     times = {
-        "created": values.time_or_text(entry.get("created_at")),
-        "modified": values.time_or_text(entry.get("updated_at")),
+        "created": convert.time_or_text(entry.get("created_at")),
+        "modified": convert.time_or_text(entry.get("updated_at")),
     }
     about, instructions = (
-        message(values.text(entry.get(part))) for part in ("description", "prompt_template")
+        message(convert.text(entry.get(part))) for part in ("description", "prompt_template")
     )
     if about or instructions:
         tally.converted("project")
@@ -345,16 +345,16 @@ def _project(
         body = [about, f"## Instructions\n\n{instructions}" if instructions else ""]
         text = "\n\n".join(filter(None, body))
         yield ImportedNote(key, note_path(name, "projects"), text, header)
-    for number, one in enumerate(values.listed(entry, "docs"), 1):
+    for number, one in enumerate(convert.listed(entry, "docs"), 1):
         if not isinstance(one, dict) or not isinstance(one.get("content"), str):
             yield Unreadable(f"{place}, document {number}", "it has no text")
         elif one["content"]:
             tally.converted("document of a project")
-            file = values.text(one.get("filename")) or "document"
+            file = convert.text(one.get("filename")) or "document"
             header = {
                 "title": file,
-                "tags": ["claude", values.tag(name)],
-                "created": values.time_or_text(one.get("created_at")),
+                "tags": ["claude", convert.tag(name)],
+                "created": convert.time_or_text(one.get("created_at")),
             }
             doc_key = f"{key}/{one.get('uuid') or file}"
             path = note_path(file.removesuffix(".md"), "projects", name)
@@ -375,16 +375,16 @@ def _memories(
     """Yield what Claude remembers of an account, and of its projects."""
     used = ("account_uuid", "conversations_memory", "project_memories", "memory_files")
     tally.properties("memory", entry, used)
-    account = values.text(entry.get("account_uuid"))
+    account = convert.text(entry.get("account_uuid"))
     key = f"conversations_memory/{account}" if account else "conversations_memory"
     given = entry.get("conversations_memory")
     yield from _memory(place, tally, key, "What Claude remembers", given)
-    for uuid, text in values.mapping(entry, "project_memories").items():
+    for uuid, text in convert.mapping(entry, "project_memories").items():
         name = projects.get(uuid) or f"project {uuid[:8]}"
         key = f"project_memories/{uuid}"
         yield from _memory(place, tally, key, f"What Claude remembers of {name}", text)
-    for number, one in enumerate(values.listed(entry, "memory_files"), 1):
-        path = values.text(one.get("path")).strip("/") if isinstance(one, dict) else ""
+    for number, one in enumerate(convert.listed(entry, "memory_files"), 1):
+        path = convert.text(one.get("path")).strip("/") if isinstance(one, dict) else ""
         if not path or not isinstance(one.get("content"), str):
             yield Unreadable(f"{place}, memory file {number}", "it has no path or no text")
         elif one["content"].strip():
@@ -393,8 +393,8 @@ def _memories(
             key = f"memory_files/{account}/{path}"
             at = note_path(file.removesuffix(".md"), "memory", *folders)
             times = {
-                "created": values.time_or_text(one.get("created_at")),
-                "modified": values.time_or_text(one.get("updated_at")),
+                "created": convert.time_or_text(one.get("created_at")),
+                "modified": convert.time_or_text(one.get("updated_at")),
             }
             yield ImportedNote(key, at, _document(file, one["content"]), times)
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import Any
 
-from memvault.importers import json_source, records, values
+from memvault.importers import convert, json_source, records
+from memvault.importers.formats import NO, SURE
 from memvault.importers.items import Item, Unreadable
-from memvault.importers.kinds import NO, SURE
 from memvault.importers.sessions import Session, episode, first_entries, is_error, text_of
 from memvault.importers.source import Source
 from memvault.importers.tally import Tally
@@ -95,7 +95,7 @@ def _id_of_message(entry: dict[str, Any]) -> str:
     is_message = entry.get("type") in ("user", "assistant")
     if not is_message or entry.get("isMeta") or entry.get("isSidechain"):
         return ""
-    copied = values.mapping(entry, "forkedFrom").get("messageUuid")
+    copied = convert.mapping(entry, "forkedFrom").get("messageUuid")
     return str(copied or entry.get("uuid") or "")
 
 
@@ -167,7 +167,7 @@ class _Record:
                 session.break_off()
         else:
             session.answer(text_of(content))
-        for part in values.listed(message, "content"):
+        for part in convert.listed(message, "content"):
             kind = part.get("type") if isinstance(part, dict) else None
             if kind == "tool_use":
                 session.use(str(part.get("id") or ""), str(part.get("name")), part.get("input"))

@@ -10,9 +10,9 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Collection, Iterator
 
-from memvault.importers import folder, records, values
+from memvault.importers import convert, folder, records
+from memvault.importers.formats import NO, SURE
 from memvault.importers.items import ImportedNote, Item, Unreadable
-from memvault.importers.kinds import NO, SURE
 from memvault.importers.source import Source
 from memvault.vault.document import Document
 
@@ -114,7 +114,7 @@ def _note(source: Source, name: str, item: Item) -> Item:
     place = "/".join(part.lstrip("-.") for part in parts)
     own = Document.parse(item.text.encode("utf-8", "replace")).header or {}
     header = dict(item.header)
-    kind = own.get("type") or values.mapping(own, "metadata").get("type")
+    kind = own.get("type") or convert.mapping(own, "metadata").get("type")
     header["memory_type"] = _TYPES.get(str(kind), "context")
     file = parts[-1].lower()
     if file in _INSTRUCTIONS or file == "memory.md":

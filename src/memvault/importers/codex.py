@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import Any
 
-from memvault.importers import json_source, records, values
+from memvault.importers import convert, json_source, records
+from memvault.importers.formats import NO, SURE
 from memvault.importers.items import Item, Unreadable
-from memvault.importers.kinds import NO, SURE
 from memvault.importers.sessions import Session, episode, first_entries, text_of
 from memvault.importers.source import Source
 from memvault.importers.tally import Tally
@@ -116,7 +116,7 @@ def _origin(session_id: str, origins: dict[str, str]) -> str:
 
 
 def _is_subagent(payload: dict[str, Any]) -> bool:
-    is_named = "subagent" in values.mapping(payload, "source")
+    is_named = "subagent" in convert.mapping(payload, "source")
     return is_named or payload.get("thread_source") == "subagent"
 
 
@@ -159,7 +159,7 @@ class _Rollout:
             return
         self._has_metadata = True
         self._session.folder = str(payload.get("cwd") or "")
-        self._session.branch = str(values.mapping(payload, "git").get("branch") or "")
+        self._session.branch = str(convert.mapping(payload, "git").get("branch") or "")
         self._is_subagent = _is_subagent(payload)
 
     def _add_event(self, payload: dict[str, Any]) -> None:

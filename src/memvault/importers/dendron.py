@@ -14,9 +14,9 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 
-from memvault.importers import folder, records, values
+from memvault.importers import convert, folder, records
+from memvault.importers.formats import NO, SURE
 from memvault.importers.items import ImportedNote, Item
-from memvault.importers.kinds import NO, SURE
 from memvault.importers.source import Source
 from memvault.lazy_pattern import lazy_pattern
 from memvault.vault.document import Document
@@ -57,7 +57,7 @@ def read(source: Source) -> Iterator[Item]:
         if isinstance(item, ImportedNote):
             for made in records.items_of(item.key, workspace.note, item):
                 if isinstance(made, ImportedNote):  # the roots of vaults may have one id
-                    made = made._replace(key=values.free_key(seen, made.key, item.key))
+                    made = made._replace(key=convert.free_key(seen, made.key, item.key))
                 yield made
         else:
             source.tally.converted("asset")
@@ -105,8 +105,8 @@ class _DendronWorkspace:
             self._tally.omitted("stub")
             return None
         self._tally.converted("note")
-        created = values.time_of(header.get("created"), 1e-3)
-        modified = values.time_of(header.get("updated"), 1e-3)
+        created = convert.time_of(header.get("created"), 1e-3)
+        modified = convert.time_of(header.get("updated"), 1e-3)
         times = {"created": created, "modified": modified or created or item.header["modified"]}
         name = item.path[: -len(".md")]
         beside = posixpath.dirname(name)

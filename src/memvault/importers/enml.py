@@ -12,7 +12,7 @@ import re
 from typing import Any, NamedTuple
 from xml.parsers import expat
 
-from memvault.importers import html_markdown, plain_text, values
+from memvault.importers import convert, html_markdown, plain_text
 from memvault.importers.tally import Tally
 from memvault.lazy_pattern import lazy_pattern
 
@@ -54,7 +54,7 @@ class EvernoteTask(NamedTuple):
         return cls(
             (element.findtext("taskGroupNoteLevelID") or "").strip().lower(),
             (element.findtext("sortWeight") or "").strip(),
-            values.task(element.findtext("title") or "Task", is_done, day),
+            convert.task(element.findtext("title") or "Task", is_done, day),
         )
 
 
@@ -63,7 +63,7 @@ def _day(time: str, zone: str) -> str:
     from datetime import datetime
     from zoneinfo import ZoneInfo
 
-    found = values.parsed_time(time.strip())
+    found = convert.parsed_time(time.strip())
     if not found:
         return ""
     try:
@@ -74,7 +74,7 @@ def _day(time: str, zone: str) -> str:
 
 def title_ref(title: str) -> str:
     """Return the link id of a note, derived from its title, since exports contain no ids."""
-    return f"enex-title {' '.join(values.ref(title).split()).casefold()}"
+    return f"enex-title {' '.join(convert.ref(title).split()).casefold()}"
 
 
 class NoteText:
@@ -117,7 +117,7 @@ class NoteText:
             return f"(encrypted text{f': {hint}' if hint else ''})"
         if tag == "a" and (element.get("href") or "").strip().lower().startswith("evernote:"):
             shown = " ".join("".join(element.itertext()).split())
-            ref, label = title_ref(shown), values.label(shown)
+            ref, label = title_ref(shown), convert.label(shown)
             return f"[[import:{ref}|{label}]]" if label else ""
         styles = _styles(element)
         if "task-group" in styles:
@@ -129,14 +129,14 @@ class NoteText:
     def _media(self, element: Any) -> str:
         digest = (element.get("hash") or "").strip().lower()
         if digest not in self._files or not _HASH.fullmatch(digest):
-            kind = values.line(element.get("type")) or "file"
+            kind = convert.line(element.get("type")) or "file"
             self.problems.append(f"an embedded file is missing from the export: {kind}")
             return ""
         self._unused.pop(digest, None)
         return self._embed(digest)
 
     def _embed(self, digest: str) -> str:
-        return f"![[import:enex-{digest}|{values.label(self._files[digest])}]]"
+        return f"![[import:enex-{digest}|{convert.label(self._files[digest])}]]"
 
 
 def _is_well_formed(content: str) -> bool:

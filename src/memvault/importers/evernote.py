@@ -24,7 +24,8 @@ from typing import Any, BinaryIO, NamedTuple
 from xml.etree.ElementTree import Element, TreeBuilder
 from xml.parsers import expat
 
-from memvault.importers import enml, html_markdown, records, values
+from memvault.importers import convert, enml, html_markdown, records
+from memvault.importers.formats import NO, REST, SURE
 from memvault.importers.items import (
     Attachment,
     GivenBytes,
@@ -34,7 +35,6 @@ from memvault.importers.items import (
     Unreadable,
     note_path,
 )
-from memvault.importers.kinds import NO, REST, SURE
 from memvault.importers.source import MAX_FILE, Source
 from memvault.lazy_pattern import lazy_pattern
 
@@ -277,7 +277,7 @@ class _EnexReader:
         """Yield a note's files and the note."""
         title = " ".join((element.findtext("title") or "Untitled").split())
         created = element.findtext("created")
-        key = values.numbered(f"{created or ''} {title}".strip(), self._keys)
+        key = convert.numbered(f"{created or ''} {title}".strip(), self._keys)
         refs: dict[str, str] = {}
         for number, resource in enumerate(element.iter("resource"), 1):
             yield from self._file(resource, f"{place}, file {number}", folders, refs)
@@ -293,9 +293,9 @@ class _EnexReader:
             self._noted.append(Noted(place, "its text was damaged, and is repaired: check it"))
         header = {
             "title": title,
-            "tags": [values.tag(tag.text) for tag in element.findall("tag") if tag.text],
-            "created": values.parsed_time(created),
-            "modified": values.parsed_time(element.findtext("updated") or created),
+            "tags": [convert.tag(tag.text) for tag in element.findall("tag") if tag.text],
+            "created": convert.parsed_time(created),
+            "modified": convert.parsed_time(element.findtext("updated") or created),
             **self._attributes(element),
         }
         yield ImportedNote(
@@ -314,7 +314,7 @@ class _EnexReader:
             if part.tag in _KEYS and text:
                 found[_KEYS[part.tag]] = text
             elif part.tag in _TIME_KEYS and text:
-                found[_TIME_KEYS[part.tag]] = values.parsed_time(text)
+                found[_TIME_KEYS[part.tag]] = convert.parsed_time(text)
             elif text and part.tag not in _OF_EVERNOTE:
                 self._tally.omitted(f'note property "{part.tag}"')
         return found
@@ -339,7 +339,7 @@ class _EnexReader:
         digest = hashlib.md5(data, usedforsecurity=False).hexdigest()
         suffix = ".jpg" if mime == "image/jpeg" else mimetypes.guess_extension(mime) or ".bin"
         given = (resource.findtext("resource-attributes/file-name") or "").replace("\\", "/")
-        base = values.line(posixpath.basename(given)) or f"{digest[:12]}{suffix}"
+        base = convert.line(posixpath.basename(given)) or f"{digest[:12]}{suffix}"
         refs.setdefault(digest, base)
         path = "/".join([*folders, "files", base])
         if self._files.setdefault(path.casefold(), digest) != digest:  # many are named image.png

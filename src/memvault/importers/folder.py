@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from memvault.importers import records, values
+from memvault.importers import convert, records
+from memvault.importers.formats import NO, POSSIBLE
 from memvault.importers.items import Attachment, ImportedNote, Item, Noted, StoredBytes, Unreadable
-from memvault.importers.kinds import NO, POSSIBLE
 from memvault.importers.source import MAX_FILE, Source
 from memvault.vault import document
 
@@ -49,7 +49,7 @@ def read_file(source: Source, name: str) -> Item:
     """Return a markdown file of a source as a note, or why it cannot be read."""
     try:
         decoded = document.decode(source.read(name))
-        changed = values.time_of(source.modified(name))
+        changed = convert.time_of(source.modified(name))
     except (OSError, ValueError) as error:
         return Unreadable(name, records.reason_of(error))
     if decoded.encoding == "binary":

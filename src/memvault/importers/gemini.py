@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import Any
 
-from memvault.importers import json_source, records, values
+from memvault.importers import convert, json_source, records
+from memvault.importers.formats import NO, SURE
 from memvault.importers.items import Item, Unreadable
-from memvault.importers.kinds import NO, SURE
 from memvault.importers.sessions import Session, episode, text_of
 from memvault.importers.source import Source
 from memvault.importers.tally import Tally
@@ -108,7 +108,7 @@ def _episode(
     session = Session(_PROGRAM, str(about.get("sessionId") or name))
     session.at(about.get("startTime"))
     session.title = str(about.get("summary") or "")
-    session.folder = "".join(map(str, values.listed(about, "directories")[:1]))
+    session.folder = "".join(map(str, convert.listed(about, "directories")[:1]))
     for message in messages.values():
         session.at(message.get("timestamp"))
         kind = message.get("type")
@@ -116,7 +116,7 @@ def _episode(
             session.ask(text_of(message.get("displayContent") or message.get("content")))
         elif kind == "gemini":
             session.answer(text_of(message.get("content")))
-            _add_tools(session, values.objects(message, "toolCalls"))
+            _add_tools(session, convert.objects(message, "toolCalls"))
         else:
             tally.omitted(f"message {kind}")
             if kind == "error":

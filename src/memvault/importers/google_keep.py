@@ -14,9 +14,9 @@ from collections.abc import Collection, Iterator
 from typing import Any
 from urllib.parse import quote
 
-from memvault.importers import folder, html_markdown, json_source, plain_text, records, values
+from memvault.importers import convert, folder, html_markdown, json_source, plain_text, records
+from memvault.importers.formats import NO, SURE
 from memvault.importers.items import ImportedNote, Item, Unreadable, note_path
-from memvault.importers.kinds import NO, SURE
 from memvault.importers.source import Source
 from memvault.importers.tally import Tally
 from memvault.lazy_pattern import lazy_pattern
@@ -87,7 +87,7 @@ def read(source: Source) -> Iterator[Item]:
         attached = list(_attached(source, name, note))
         paths = [path for path in attached if isinstance(path, str)]
         base = posixpath.basename(name)
-        key = values.free_key(keys, base, name)  # each part of a Takeout may have a folder
+        key = convert.free_key(keys, base, name)  # each part of a Takeout may have a folder
         yield from records.items_of(name, _note, key, note, paths, source.tally)
         yield from (item for item in attached if isinstance(item, Unreadable))
         files.update(paths)
@@ -98,12 +98,12 @@ def read(source: Source) -> Iterator[Item]:
 
 def _attached(source: Source, name: str, note: dict[str, Any]) -> Iterator[str | Unreadable]:
     """Yield the paths of a note's files; Takeout names a JPEG .jpeg that it writes as .jpg."""
-    for entry in values.objects(note, "attachments"):
-        given = values.text(entry.get("filePath"))
+    for entry in convert.objects(note, "attachments"):
+        given = convert.text(entry.get("filePath"))
         path = posixpath.join(posixpath.dirname(name), given)
         stem, suffix = posixpath.splitext(path)
         endings = (suffix, *(_JPEG if suffix.lower() in _JPEG else ()), suffix.lower())
-        mime = values.text(entry.get("mimetype"))
+        mime = convert.text(entry.get("mimetype"))
         endings += (f".{mime.rpartition('/')[2]}", *(_JPEG if mime == "image/jpeg" else ()))
         found = next((stem + one for one in endings if stem + one in source.name_set), "")
         if given.startswith("/") or ".." in given.split("/"):
@@ -116,39 +116,41 @@ def _attached(source: Source, name: str, note: dict[str, Any]) -> Iterator[str |
 
 def _note(key: str, note: dict[str, Any], files: list[str], tally: Tally) -> ImportedNote:
     items = [
-        (bool(entry.get("isChecked")), values.line(entry.get("text")))
-        for entry in values.objects(note, "listContent")
+        (bool(entry.get("isChecked")), convert.line(entry.get("text")))
+        for entry in convert.objects(note, "listContent")
     ]
     links = [
-        (values.line(entry.get("title") or entry["url"]), entry)
-        for entry in values.objects(note, "annotations")
+        (convert.line(entry.get("title") or entry["url"]), entry)
+        for entry in convert.objects(note, "annotations")
         if str(entry.get("url", "")).startswith(("http:", "https:"))
     ]
-    text = values.text(note.get("textContent"))
+    text = convert.text(note.get("textContent"))
     parts = [
-        _text(text, values.text(note.get("textContentHtml"))),
-        "\n".join(values.task(item, is_checked) for is_checked, item in items),
+        _text(text, convert.text(note.get("textContentHtml"))),
+        "\n".join(convert.task(item, is_checked) for is_checked, item in items),
         "\n".join(_link(shown, entry) for shown, entry in links),
         "\n".join(_embed(path) for path in files),
     ]
     lines = [*text.splitlines(), *(item for _, item in items), *(shown for shown, _ in links)]
     first = next((line for line in lines if line.strip(" -[]x")), "Note")
-    named = values.text(note.get("title")).strip() or _LIST_MARK.sub("", first)
+    named = convert.text(note.get("title")).strip() or _LIST_MARK.sub("", first)
     title = " ".join(named.split())[:_MAX_TITLE]
-    tags = [values.tag(values.line(label.get("name"))) for label in values.objects(note, "labels")]
+    tags = [
+        convert.tag(convert.line(label.get("name"))) for label in convert.objects(note, "labels")
+    ]
     tags += [flag for flag in ("pinned", "archived") if note.get(f"is{flag.title()}")]
-    color = values.line(note.get("color")).lower()
-    created = values.time_of(note.get("createdTimestampUsec"), 1e-6)
+    color = convert.line(note.get("color")).lower()
+    created = convert.time_of(note.get("createdTimestampUsec"), 1e-6)
     header = {
         "title": title,
         "tags": [tag for tag in tags if tag],
         "created": created,
-        "modified": values.time_of(note.get("userEditedTimestampUsec"), 1e-6) or created,
+        "modified": convert.time_of(note.get("userEditedTimestampUsec"), 1e-6) or created,
         "color": "" if color == "default" else color,
         "shared_with": [
             email
-            for sharee in values.objects(note, "sharees")
-            if (email := values.line(sharee.get("email"))) and not sharee.get("isOwner")
+            for sharee in convert.objects(note, "sharees")
+            if (email := convert.line(sharee.get("email"))) and not sharee.get("isOwner")
         ],
     }
     tally.converted("note")
@@ -166,7 +168,7 @@ def _text(text: str, html: str) -> str:
 
 
 def _link(shown: str, entry: dict[str, Any]) -> str:
-    about = plain_text.escaped(values.line(entry.get("description")), is_line=True)
+    about = plain_text.escaped(convert.line(entry.get("description")), is_line=True)
     target = html_markdown.link_target(str(entry["url"]))
     label = plain_text.escaped(shown, is_line=True)
     link = f"<{target}>" if shown == entry["url"] else f"[{label}]({target})"

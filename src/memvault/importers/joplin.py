@@ -15,9 +15,9 @@ from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
 from memvault import clock
-from memvault.importers import folder, html_markdown, records, values
+from memvault.importers import convert, folder, html_markdown, records
+from memvault.importers.formats import NO, SURE
 from memvault.importers.items import ImportedNote, Item, Unreadable, note_path
-from memvault.importers.kinds import NO, SURE
 from memvault.importers.source import Source
 from memvault.lazy_pattern import lazy_pattern
 from memvault.vault.markdown import replace_outside_code
@@ -145,7 +145,7 @@ class _JoplinExport:
         if kind == _NOTEBOOK:
             self._notebooks[item_id] = item._replace(text="")
         elif kind == _TAG:
-            self._tags[item_id] = values.tag(item.title)
+            self._tags[item_id] = convert.tag(item.title)
         elif kind == _RESOURCE:
             self.resources[item_id] = item._replace(text="")
         elif kind == _NOTE_TAG:
@@ -217,8 +217,8 @@ class _JoplinExport:
         if item.get("is_todo"):
             text = f"{_task(item)}\n\n{text}"
         path = note_path(item.title or "Untitled", *self._folders(item))
-        key = values.numbered(item_id, self._seen)
-        return ImportedNote(key, path, values.body(text), header, (item_id,))
+        key = convert.numbered(item_id, self._seen)
+        return ImportedNote(key, path, convert.body(text), header, (item_id,))
 
     def _folders(self, item: _JoplinItem) -> list[str]:
         """Return the titles of the notebooks that an item is in, outermost first."""
@@ -232,14 +232,14 @@ class _JoplinExport:
         return folders
 
     def _embed(self, match: re.Match[str]) -> str:
-        return values.id_link(match[1].lower(), "", match, is_embed=True)
+        return convert.id_link(match[1].lower(), "", match, is_embed=True)
 
     def _link(self, match: re.Match[str]) -> str:
         item_id = match[3].lower()
         shown = match[2]
         if not shown.strip() and item_id in self.resources:
             shown = self.resources[item_id].title
-        return values.id_link(item_id, shown, match, bool(match[1]))
+        return convert.id_link(item_id, shown, match, bool(match[1]))
 
 
 _ENCRYPTED = "it is encrypted: turn off encryption in Joplin, and export again"
@@ -247,12 +247,12 @@ _ENCRYPTED = "it is encrypted: turn off encryption in Joplin, and export again"
 
 def _time(item: _JoplinItem, *keys: str) -> str:
     """Return the time under the first of the keys that has one."""
-    times = (values.parsed_time(item.get(key)) for key in keys)
+    times = (convert.parsed_time(item.get(key)) for key in keys)
     return next(filter(None, times), "")
 
 
 def _task(item: _JoplinItem) -> str:
     """Return a to-do as a task."""
-    due = values.time_of(item.get("todo_due"), 1e-3)
+    due = convert.time_of(item.get("todo_due"), 1e-3)
     day = str(clock.local(due)) if due else ""
-    return values.task(item.title or "Untitled", bool(item.get("todo_completed")), day)
+    return convert.task(item.title or "Untitled", bool(item.get("todo_completed")), day)

@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from memvault.importers.formats import REST
 from memvault.importers.items import Unreadable
-from memvault.importers.kinds import REST
 from memvault.importers.source import MAX_FILE, Source, text_lines
 
 NO_OBJECT = "no JSON object"

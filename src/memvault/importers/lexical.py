@@ -12,7 +12,7 @@ from collections.abc import Callable
 from html import escape
 from typing import Any
 
-from memvault.importers import marked_html, values
+from memvault.importers import convert, marked_html
 from memvault.importers.items import Attachment, GivenBytes
 from memvault.importers.tally import Tally
 
@@ -78,7 +78,7 @@ class LexicalDocument:
     def _node(self, node: Any) -> str:
         if not isinstance(node, dict):
             return ""
-        kind = values.text(node.get("type"))
+        kind = convert.text(node.get("type"))
         if kind in self._writers:
             return self._writers[kind](node)
         inner = self._children(node)
@@ -89,10 +89,10 @@ class LexicalDocument:
         return inner
 
     def _children(self, node: dict[str, Any]) -> str:
-        return "".join(map(self._node, values.objects(node, "children")))
+        return "".join(map(self._node, convert.objects(node, "children")))
 
     def _plain(self, node: dict[str, Any]) -> str:
-        return escape(values.text(node.get("text")))
+        return escape(convert.text(node.get("text")))
 
     def _text(self, node: dict[str, Any]) -> str:
         text, bits = self._plain(node), node.get("format")
@@ -109,10 +109,10 @@ class LexicalDocument:
     def _list(self, node: dict[str, Any]) -> str:
         """Return a list; an item of lists only is a part of the item before it."""
         kind, items = node.get("listType"), list[str]()
-        for child in values.objects(node, "children"):
+        for child in convert.objects(node, "children"):
             inner = self._children(child)
             if items and all(
-                one.get("type") == "list" for one in values.objects(child, "children")
+                one.get("type") == "list" for one in convert.objects(child, "children")
             ):
                 items[-1] += inner
             else:
@@ -123,12 +123,12 @@ class LexicalDocument:
         return opened + "".join(f"<li>{item}</li>" for item in items) + f"</{tag}>"
 
     def _code(self, node: dict[str, Any]) -> str:
-        language = escape("".join(values.text(node.get("language")).split()))
+        language = escape("".join(convert.text(node.get("language")).split()))
         lines = self._children(node).replace("<br>", "\n")
         return f'<pre><code class="language-{language}">{lines}</code></pre>'
 
     def _link(self, node: dict[str, Any]) -> str:
-        return self._address(values.text(node.get("url")), self._children(node))
+        return self._address(convert.text(node.get("url")), self._children(node))
 
     def _address(self, url: str, shown: str) -> str:
         if not url.startswith(("http:", "https:", "mailto:")):
@@ -140,7 +140,7 @@ class LexicalDocument:
         return f"<{tag}>{self._children(node)}</{tag}>"
 
     def _item(self, node: dict[str, Any], key: str, is_file: bool) -> str:
-        item_id = values.text(node.get(key))
+        item_id = convert.text(node.get(key))
         title = self._titles.get(item_id, "")
         if not title:
             self._tally.omitted("super node for an item that the backup lacks")
@@ -150,7 +150,7 @@ class LexicalDocument:
         return f"<p>{link}</p>" if is_file else link
 
     def _image(self, node: dict[str, Any]) -> str:
-        src, alt = values.text(node.get("src")), escape(values.text(node.get("alt")))
+        src, alt = convert.text(node.get("src")), escape(convert.text(node.get("alt")))
         if not src.startswith(("http:", "https:")) or len(src) > _MAX_URL:
             self._tally.omitted("super node unencrypted-image without an address")
             return ""
@@ -158,7 +158,7 @@ class LexicalDocument:
 
     def _file(self, node: dict[str, Any]) -> str:
         """Return the embed of a file that is in the text as a data address."""
-        start, _, data = values.text(node.get("src")).partition(",")
+        start, _, data = convert.text(node.get("src")).partition(",")
         try:
             content = base64.b64decode(data, validate=True)
         except binascii.Error:
@@ -166,12 +166,12 @@ class LexicalDocument:
         if not content or not start.endswith(";base64"):
             self._tally.omitted("super node inline-file without its bytes")
             return ""
-        name = values.text(node.get("fileName")) or "file"
+        name = convert.text(node.get("fileName")) or "file"
         ref = f"{self._key}-{len(self.files) + 1}"
         path = f"files/{ref}/{name.replace('/', '-')}"
         self.files.append(Attachment(path, GivenBytes(content), (ref,)))
         return f"<p>{marked_html.link(ref, '', is_embed=True)}</p>"
 
     def _site(self, node: dict[str, Any], key: str, site: str) -> str:
-        url = site + values.text(node.get(key))
+        url = site + convert.text(node.get(key))
         return f"<p>{self._address(url, escape(url))}</p>"

@@ -15,11 +15,11 @@ from collections.abc import Collection, Iterator
 from datetime import date
 from urllib.parse import unquote
 
-from memvault.importers import folder, outlines, records, values
+from memvault.importers import convert, folder, outlines, records
 from memvault.importers.claims import is_hidden
 from memvault.importers.database import tables
+from memvault.importers.formats import NO, POSSIBLE, SURE
 from memvault.importers.items import ImportedNote, Item, Unreadable
-from memvault.importers.kinds import NO, POSSIBLE, SURE
 from memvault.importers.logseq_text import converted, first_lines, page_properties
 from memvault.importers.outlines import DayFormat, OutlineContext, ReferredBlock
 from memvault.importers.source import Source
@@ -153,7 +153,7 @@ class _LogseqGraph:
 
     def add(self, item: ImportedNote) -> None:
         """Add the names and the blocks of a page."""
-        ref = values.ref(item.key)
+        ref = convert.ref(item.key)
         day = self._journal_day(item.path)
         if day is not None:
             self._days.setdefault(day, ref)
@@ -187,7 +187,7 @@ class _LogseqGraph:
         if day is not None:
             self._tally.converted("journal")
             path = f"{self._journals}{day.isoformat()}.md"
-            header["created"] = values.parsed_time(day.isoformat())
+            header["created"] = convert.parsed_time(day.isoformat())
             header["aliases"] = [self._title.written(day)]
         else:
             self._tally.converted("page")
@@ -199,7 +199,7 @@ class _LogseqGraph:
             text = f"{properties.pop('file')}\n\n{text.lstrip()}"
             properties.pop("file-path", None)
         self._add_properties(properties, header)
-        ref = values.ref(item.key)
+        ref = convert.ref(item.key)
         to_root = "../" * path.count("/")
         links = (self._blocks, self._link, self._tally)
         context = OutlineContext(ref, *links, to_root, self._assets)
@@ -211,18 +211,18 @@ class _LogseqGraph:
             if key in _LISTS:
                 names = _listed(value)
                 if key == "tags":
-                    header["tags"] = list(map(values.tag, names))
+                    header["tags"] = list(map(convert.tag, names))
                 else:
                     earlier = header.get("aliases", [])
                     header["aliases"] = [*(earlier if isinstance(earlier, list) else []), *names]
             elif key in ("created-at", "updated-at"):
                 role = "created" if key == "created-at" else "modified"
-                header[role] = values.time_of(value, 1e-3) or header.get(role)
+                header[role] = convert.time_of(value, 1e-3) or header.get(role)
             elif key in _NOT_CONVERTED:
                 self._tally.omitted(f'page property "{key}"')
             elif key not in ("id", "collapsed") and not key.startswith("logseq."):
                 self._tally.converted("page property")
-                header[values.header_key(key, "logseq")] = self._value(value)
+                header[convert.header_key(key, "logseq")] = self._value(value)
 
     def _value(self, value: str) -> str:
         """Return the value of a property without the signs of links; a day is one in ISO 8601."""
@@ -238,9 +238,9 @@ class _LogseqGraph:
         if ref is None and (day := self._day(bare)) is not None:
             ref = self._days.get(day)
             if ref is None:
-                return outlines.day_link(day, values.label(shown))
+                return outlines.day_link(day, convert.label(shown))
         if ref is not None and not (self._is_found(bare, ref) and not label):
-            return f"[[import:{ref}|{values.label(shown)}]]"
+            return f"[[import:{ref}|{convert.label(shown)}]]"
         if "[[" in bare:  # no page has this name, but one may have the name within
             return outlines.within(bare, label, self._link)
         return f"[[{bare}|{label}]]" if label and label != bare else f"[[{bare}]]"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from html import escape
 from typing import Any
 
-from memvault.importers import html_markdown, values
+from memvault.importers import convert, html_markdown
 
 _LINK, _RAW = "import-link", "import-raw"
 
@@ -37,5 +37,5 @@ def markdown(made: str) -> str:
 def _custom(element: Any) -> str | None:
     if element.tag == _LINK:
         shown = element.text or ""
-        return values.id_link(element.get("ref"), shown, is_embed="embed" in element.attrib)
+        return convert.id_link(element.get("ref"), shown, is_embed="embed" in element.attrib)
     return element.text if element.tag == _RAW else None

@@ -11,9 +11,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from typing import Any
 
-from memvault.importers import json_source, records, values
+from memvault.importers import convert, json_source, records
+from memvault.importers.formats import NO, SURE
 from memvault.importers.items import ImportedNote, Item, Unreadable, note_path
-from memvault.importers.kinds import NO, SURE
 from memvault.importers.source import Source
 from memvault.importers.tally import Tally
 
@@ -51,7 +51,7 @@ def read(source: Source) -> Iterator[Item]:
         where = f"{name}, line {line}"
         if isinstance(entry, str):
             yield Unreadable(where, entry)
-        elif entry.get("type") == "entity" and values.text(entry.get("name")).strip():
+        elif entry.get("type") == "entity" and convert.text(entry.get("name")).strip():
             found = relations.pop(entry["name"], [])
             yield from records.items_of(where, _note, entry, found, seen, source.tally)
         elif entry.get("type") == "relation":
@@ -79,7 +79,7 @@ def _note(
 ) -> ImportedNote:
     name = " ".join(entry["name"].split())
     kind = str(entry.get("entityType") or "")
-    texts = values.listed(entry, "observations")
+    texts = convert.listed(entry, "observations")
     lines = [
         f"- {text}" if "\n" not in text else "- " + text.replace("\n", "\n  ")
         for text in texts
@@ -94,7 +94,7 @@ def _note(
     parts = ["\n".join(lines)] if lines else []
     if relations:
         parts.append("## Relations\n\n" + "\n".join(relations))
-    tags = [values.tag(kind)] if kind.strip() else []
+    tags = [convert.tag(kind)] if kind.strip() else []
     header = {"title": name, "tags": tags, "entity_type": kind}
-    key = values.numbered(name, seen)
+    key = convert.numbered(name, seen)
     return ImportedNote(key, note_path(name), "\n\n".join(parts), header, (entry["name"],))

@@ -15,10 +15,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from memvault.errors import UsageError
-from memvault.importers import json_source, pickles, records, values
+from memvault.importers import convert, json_source, pickles, records
 from memvault.importers.database import UnreadableDatabase, open_database, tables
+from memvault.importers.formats import NO, SURE
 from memvault.importers.items import ImportedNote, Item, Unreadable, note_path
-from memvault.importers.kinds import NO, SURE
 from memvault.importers.source import Source
 from memvault.memories import create
 
@@ -106,7 +106,7 @@ def _read_export(source: Source, name: str) -> Iterator[Item]:
             else:
                 where, entry = found
                 source.tally.properties("memory", entry, _KEYS)
-                text, metadata = values.text(entry.get("memory")), entry.get("metadata")
+                text, metadata = convert.text(entry.get("memory")), entry.get("metadata")
                 yield from records.items_of(where, _note, text, entry, metadata)
     if start != b"[":
         for _ in json_source.array_items(source, name, "relations"):
@@ -176,8 +176,8 @@ def _note(text: str, entry: Mapping[str, Any], metadata: Any) -> Item:
         "title": title,
         "memory_type": "fact",
         "tags": _tags(listed),
-        "created": values.parsed_time(entry.get("created_at")),
-        "modified": values.parsed_time(entry.get("updated_at") or entry.get("created_at")),
+        "created": convert.parsed_time(entry.get("created_at")),
+        "modified": convert.parsed_time(entry.get("updated_at") or entry.get("created_at")),
         **{name: entry[name] for name in _OWN_KEYS if isinstance(entry.get(name), str)},
     }
     if isinstance(metadata, dict) and metadata:
@@ -193,5 +193,5 @@ def _tags(categories: list[Any]) -> list[str]:
     for category in categories:
         if isinstance(category, str):
             with contextlib.suppress(UsageError):
-                tags += create.clean_tags([values.tag(category)])
+                tags += create.clean_tags([convert.tag(category)])
     return tags

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from memvault.importers import folder
+from memvault.importers.formats import NO, SURE
 from memvault.importers.items import ImportedNote, Item
-from memvault.importers.kinds import NO, SURE
 from memvault.importers.source import Source
 
 _FOLDER = ".mnemonics"

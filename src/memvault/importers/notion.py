@@ -19,9 +19,9 @@ from datetime import UTC, datetime, time
 from urllib.parse import quote
 
 from memvault import clock
-from memvault.importers import folder, plain_text, records, values
+from memvault.importers import convert, folder, plain_text, records
+from memvault.importers.formats import NO, SURE
 from memvault.importers.items import ImportedNote, Item, Unreadable
-from memvault.importers.kinds import NO, SURE
 from memvault.importers.source import Source
 from memvault.lazy_pattern import lazy_pattern
 from memvault.vault import markdown, markdown_inline
@@ -319,7 +319,7 @@ def _add_property(header: dict[str, object], name: str, value: str, ids: Collect
     elif lowered in _TIMES and (moment := _time(value)):
         header[_TIMES[lowered]] = moment
     elif value:
-        header[values.header_key(name, "notion")] = _related(value, ids)
+        header[convert.header_key(name, "notion")] = _related(value, ids)
 
 
 def _related(value: str, ids: Collection[str]) -> object:
@@ -327,7 +327,7 @@ def _related(value: str, ids: Collection[str]) -> object:
     links: list[str] = []
     done = 0
     for found in _RELATED.finditer(value):
-        title = values.label(value[done : found.start()]).strip()
+        title = convert.label(value[done : found.start()]).strip()
         links.append(f"[[import:notion-{found[2]}|{title}]]" if found[2] in ids else title)
         done = found.end()
     if done < len(value) or not links:

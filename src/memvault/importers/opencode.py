@@ -12,10 +12,10 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
-from memvault.importers import json_source, records, values
+from memvault.importers import convert, json_source, records
 from memvault.importers.database import SourceDatabase, UnreadableDatabase, open_database, tables
+from memvault.importers.formats import NO, SURE
 from memvault.importers.items import ImportedNote, Item, Unreadable
-from memvault.importers.kinds import NO, SURE
 from memvault.importers.sessions import Session, episode
 from memvault.importers.source import Source
 from memvault.importers.tally import Tally
@@ -172,7 +172,7 @@ def _episode(
     session.title, session.folder = str(about.get("title") or ""), str(about.get("directory") or "")
     if session.title.startswith(("New session - ", "Child session - ")):
         session.title = ""
-    for time in values.mapping(about, "time").values():
+    for time in convert.mapping(about, "time").values():
         session.at(time)
     for message in messages:
         parts = list(parts_of(str(message.get("id"))))

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from datetime import date
 from typing import NamedTuple
 
-from memvault.importers import plain_text, values
+from memvault.importers import convert, plain_text
 from memvault.importers.tally import Tally
 from memvault.lazy_pattern import lazy_pattern
 from memvault.vault import markdown
@@ -282,7 +282,7 @@ class OutlineInline(ABC):
         return text
 
     def _tag(self, name: str) -> str:
-        tag = f"#{values.tag(name)}"
+        tag = f"#{convert.tag(name)}"
         found = markdown.tags(tag)
         is_whole = bool(found) and found[0][0] == tag
         return tag if is_whole else self._context.page_link(name, "")
@@ -323,4 +323,4 @@ def code_of(text: str) -> str:
 
 def page_label(text: str) -> str:
     """Return a text as the label of a link between notes."""
-    return " ".join(values.label(text.replace("[[", "").replace("]]", "")).split())
+    return " ".join(convert.label(text.replace("[[", "").replace("]]", "")).split())

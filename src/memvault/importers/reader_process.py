@@ -22,7 +22,7 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from memvault import process
 from memvault.errors import MemvaultError, UsageError
-from memvault.importers import kinds, records
+from memvault.importers import formats, records
 from memvault.importers.archives import open_source
 from memvault.importers.items import (
     Attachment,
@@ -150,7 +150,7 @@ class SourceReader:
         """The id of the process; 0 if there is none."""
         return self._process.pid if self._process is not None else 0
 
-    def recognition(self) -> kinds.Recognition:
+    def recognition(self) -> formats.Recognition:
         """Return the kind of the source, and how much of it the kind claims.
 
         Raises:
@@ -159,13 +159,13 @@ class SourceReader:
         for message in self._answers("recognise"):
             if message.name == "kind":
                 name, covered, total = message.values
-                return kinds.Recognition(kinds.find(name), covered, total)
+                return formats.Recognition(formats.find(name), covered, total)
         hint = "pass --from KIND"
         raise UsageError(f"Detecting the kind of {self.source.path} hit a resource limit", hint)
 
-    def read(self, kind: kinds.Kind) -> Iterator[Item]:
+    def read(self, kind: formats.Kind) -> Iterator[Item]:
         """Yield what a source of a kind holds, as ``Kind.read``."""
-        seen, left_out = kinds.SeenItems(), list[str]()
+        seen, left_out = formats.SeenItems(), list[str]()
         while True:
             current, is_complete = "", False
             for message in self._answers("read", kind.name, *left_out):
@@ -179,10 +179,10 @@ class SourceReader:
                         yield item
             if is_complete:
                 return
-            reason = f"{kinds.REST}: it exceeded the time or memory limit"
+            reason = f"{formats.REST}: it exceeded the time or memory limit"
             yield Unreadable(current or self.source.label, reason)
             left_out.append(current)
-            if not current or len(left_out) >= kinds.MAX_RESTARTS:
+            if not current or len(left_out) >= formats.MAX_RESTARTS:
                 return
             seen.restart()
 
@@ -295,7 +295,7 @@ class _Sender:
         most = _MIN_ITEMS + len(self._source.names) + read // _MIN_ITEM
         if self._sent > max(_MIN_GROWN, _MAX_GROWTH * read) or self._items > most:
             raise _TooMuch(
-                f"{kinds.REST}: {read:,} bytes expanded to {self._items:,} notes and files "
+                f"{formats.REST}: {read:,} bytes expanded to {self._items:,} notes and files "
                 f"({self._sent >> 20:,} MB), over the import limit"
             )
 
@@ -328,13 +328,13 @@ def serve(requests: IO[bytes], results: IO[bytes]) -> None:
 
 def _answer(source: Source, sender: _Sender, action: str, name: str = "", *left_out: str) -> None:
     if action == "recognise":
-        kind, covered, total = kinds.recognition(source)
+        kind, covered, total = formats.recognition(source)
         sender.send(ReaderMessage("kind", [kind.name, covered, total]))
         return
     for file in left_out:
         source.leave_out(file)
     try:
-        for item in kinds.find(name).read(source):
+        for item in formats.find(name).read(source):
             sender.send_item(item)
     except _TooMuch as error:
         sender.send(ReaderMessage("unreadable", [source.current or source.label, str(error)]))

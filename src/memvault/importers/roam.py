@@ -12,9 +12,9 @@ from collections.abc import Collection, Iterator
 from datetime import date
 from typing import Any
 
-from memvault.importers import json_source, outlines, plain_text, records, roam_text, values
+from memvault.importers import convert, json_source, outlines, plain_text, records, roam_text
+from memvault.importers.formats import NO, POSSIBLE, SURE
 from memvault.importers.items import ImportedNote, Item, Unreadable, note_path
-from memvault.importers.kinds import NO, POSSIBLE, SURE
 from memvault.importers.outlines import OutlineContext, ReferredBlock
 from memvault.importers.source import Source
 from memvault.importers.tally import Tally
@@ -74,7 +74,7 @@ def read(source: Source) -> Iterator[Item]:
         for found in json_source.objects(source, name):
             if isinstance(found, Unreadable):
                 yield found
-            elif values.text(found[1].get("title")).strip():
+            elif convert.text(found[1].get("title")).strip():
                 yield from records.items_of(found[0], graph.note, found[1])
             else:
                 yield Unreadable(found[0], "a page without a title")
@@ -99,7 +99,7 @@ class _RoamGraph:
 
     def _ref(self, page: dict[str, Any]) -> str:
         key = str(page.get("uid") or " ".join(str(page.get("title")).split()))
-        return values.ref(f"{self._stem}/{key}")
+        return convert.ref(f"{self._stem}/{key}")
 
     def add(self, page: dict[str, Any]) -> None:
         """Add a page and its blocks."""
@@ -107,7 +107,7 @@ class _RoamGraph:
         self._pages.setdefault(" ".join(str(page.get("title", "")).split()), ref)
         waiting = [page]
         while waiting:
-            for child in values.objects(waiting.pop(), "children"):
+            for child in convert.objects(waiting.pop(), "children"):
                 text = str(child.get("string", ""))[: roam_text.MAX_KEPT]
                 self._blocks[str(child.get("uid", ""))] = ReferredBlock(ref, text)
                 waiting.append(child)
@@ -126,8 +126,8 @@ class _RoamGraph:
             self._tally.converted("block", writer.blocks)
         header: dict[str, Any] = {
             "title": title,
-            "created": values.time_of(page.get("create-time"), 1e-3) or values.parsed_time(day),
-            "modified": values.time_of(writer.edited, 1e-3),
+            "created": convert.time_of(page.get("create-time"), 1e-3) or convert.parsed_time(day),
+            "modified": convert.time_of(writer.edited, 1e-3),
             "authors": sorted(writer.users),
             **_lists(page),
         }
@@ -138,7 +138,7 @@ class _RoamGraph:
     def _link(self, name: str, label: str) -> str:
         """Return a link to the page with a name."""
         bare = " ".join(name.split())
-        shown = label or values.label(bare.replace("[[", "").replace("]]", ""))
+        shown = label or convert.label(bare.replace("[[", "").replace("]]", ""))
         ref = self._pages.get(bare)
         if ref is not None:
             return f"[[import:{ref}|{shown}]]"
@@ -157,12 +157,12 @@ def _folder(day: date | None) -> tuple[str, ...]:
 def _lists(page: dict[str, Any]) -> dict[str, list[str]]:
     """Return the tags and aliases in the attributes of a page."""
     found: dict[str, list[str]] = {}
-    for child in values.objects(page, "children"):
+    for child in convert.objects(page, "children"):
         name, value = roam_text.attribute(str(child.get("string", ""))) or ("", "")
         if name in _LISTS:
             names = roam_text.names_in(value)
             key = _LISTS[name]
-            found[key] = [values.tag(one) for one in names] if key == "tags" else names
+            found[key] = [convert.tag(one) for one in names] if key == "tags" else names
     return found
 
 
@@ -197,7 +197,7 @@ class _RoamWriter:
 
     def write(self, node: dict[str, Any], indent: str) -> None:
         """Write the blocks below a page or block."""
-        children = values.objects(node, "children")
+        children = convert.objects(node, "children")
         if not children:
             return
         view, number = _view(node), 0
@@ -208,7 +208,7 @@ class _RoamWriter:
             if (
                 "table" in string
                 and roam_text.macro_name(string) == "table"
-                and values.objects(child, "children")
+                and convert.objects(child, "children")
             ):
                 self._table(child, indent)
                 continue
@@ -240,7 +240,7 @@ class _RoamWriter:
 
     def _table(self, node: dict[str, Any], indent: str) -> None:
         """Write a table, each of whose rows is a block with the other cells nested below it."""
-        children = values.objects(node, "children")
+        children = convert.objects(node, "children")
         made = plain_text.table(row for child in children for row in self._rows(child, []))
         self._context.tally.converted("table")
         self._paragraph(made, indent)
@@ -250,7 +250,7 @@ class _RoamWriter:
         self._count(node)
         text = roam_text.markdown_of(str(node.get("string", "")), self._context)
         row = [*before, roam_text.cell(text)]
-        children = values.objects(node, "children")
+        children = convert.objects(node, "children")
         for child in children:
             yield from self._rows(child, row)
             row = [""] * len(row)

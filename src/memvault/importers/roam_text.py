@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from memvault.importers import outlines, plain_text, values
+from memvault.importers import convert, outlines, plain_text
 from memvault.importers.outlines import OutlineContext, OutlineInline
 from memvault.lazy_pattern import lazy_pattern
 
@@ -203,7 +203,7 @@ class _RoamInline(OutlineInline):
         address = f"<{address}>" if " " in address and "<" not in address else address
         if match["image"]:
             self._context.tally.converted("image")
-            return f"![{values.label(label)}]({address})", found.end()
+            return f"![{convert.label(label)}]({address})", found.end()
         return f"[{_inline(label, self._context, True)}]({address})", found.end()
 
     def _macro(self, match: re.Match[str], text: str, end: int) -> tuple[str, int] | None:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from memvault import clock
 from memvault.errors import UsageError
-from memvault.importers import json_source, values
+from memvault.importers import convert, json_source
 from memvault.importers.chat_text import message
 from memvault.importers.items import ImportedNote, note_path
 from memvault.importers.tally import Tally
@@ -100,7 +100,7 @@ class Session:
 
     def at(self, time: Any) -> None:
         """Extend the session to a time: ISO 8601, or milliseconds since 1970."""
-        iso = values.time_or_text(time, 1e-3)
+        iso = convert.time_or_text(time, 1e-3)
         if iso:
             self.started = min(self.started or iso, iso)
             self.ended = max(self.ended, iso)
@@ -199,11 +199,11 @@ def tool_use(name: str, arguments: Any) -> ToolUse:
         except ValueError:
             parsed = None
         arguments = parsed if isinstance(parsed, dict) else {"input": arguments}
-    values: Mapping[str, Any] = arguments if isinstance(arguments, dict) else {}
-    text = " ".join(_words(value) for value in values.values())
+    convert: Mapping[str, Any] = arguments if isinstance(arguments, dict) else {}
+    text = " ".join(_words(value) for value in convert.values())
     patched = tuple(match[1].strip() for match in _PATCHED.finditer(text)) if "***" in text else ()
-    command = next((_words(values[key]) for key in _COMMAND_KEYS if values.get(key)), "")
-    file = next((str(values[key]) for key in _FILE_KEYS if isinstance(values.get(key), str)), "")
+    command = next((_words(convert[key]) for key in _COMMAND_KEYS if convert.get(key)), "")
+    file = next((str(convert[key]) for key in _FILE_KEYS if isinstance(convert.get(key), str)), "")
     plain = name.rpartition("__")[2].lower()
     if patched:
         return ToolUse("edit", "", patched)
@@ -214,7 +214,7 @@ def tool_use(name: str, arguments: Any) -> ToolUse:
     if plain in _READS:
         return ToolUse("read", file)
     others = ("pattern", "query", "url", "prompt", "description")
-    return ToolUse(name, _kept(next((str(values[key]) for key in others if values.get(key)), "")))
+    return ToolUse(name, _kept(next((str(convert[key]) for key in others if convert.get(key)), "")))
 
 
 def _words(value: Any) -> str:

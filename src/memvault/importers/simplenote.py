@@ -13,9 +13,9 @@ from collections import Counter
 from collections.abc import Collection, Iterator
 from typing import Any
 
-from memvault.importers import json_source, plain_text, records, values
+from memvault.importers import convert, json_source, plain_text, records
+from memvault.importers.formats import NO, SURE
 from memvault.importers.items import ImportedNote, Item, Unreadable, note_path
-from memvault.importers.kinds import NO, SURE
 from memvault.importers.source import Source
 from memvault.lazy_pattern import lazy_pattern
 from memvault.vault.markdown import replace_outside_code
@@ -83,30 +83,30 @@ def _note(
     flags = _texts(entry, "systemTags")
     is_markdown = bool(entry.get("markdown")) or "markdown" in flags
     first = next(filter(str.strip, text.split("\n")), "")
-    title = values.line(_HEADING.sub("", first, 1) if is_markdown else first)[:_MAX_TITLE]
-    tags = [values.tag(tag) for tag in _texts(entry, "tags")]
+    title = convert.line(_HEADING.sub("", first, 1) if is_markdown else first)[:_MAX_TITLE]
+    tags = [convert.tag(tag) for tag in _texts(entry, "tags")]
     if entry.get("pinned") or "pinned" in flags:
         tags.append("pinned")
     header = {
         "title": title.strip() or "Untitled",
         "tags": [tag for tag in tags if tag],
-        "created": values.parsed_time(entry.get("creationDate")),
-        "modified": values.parsed_time(entry.get("lastModified")),
-        "source": values.text(entry.get("publicURL")),
+        "created": convert.parsed_time(entry.get("creationDate")),
+        "modified": convert.parsed_time(entry.get("lastModified")),
+        "source": convert.text(entry.get("publicURL")),
     }
-    key = values.text(entry.get("id")) or f"{header['created']} {title}"
+    key = convert.text(entry.get("id")) or f"{header['created']} {title}"
     text = replace_outside_code(_LINK, _link, text) if is_markdown else _plain(text)
-    own = values.numbered(key, seen)
-    return ImportedNote(own, note_path(str(header["title"])), values.body(text), header, (key,))
+    own = convert.numbered(key, seen)
+    return ImportedNote(own, note_path(str(header["title"])), convert.body(text), header, (key,))
 
 
 def _texts(entry: dict[str, Any], key: str) -> list[str]:
-    return [text for text in values.listed(entry, key) if isinstance(text, str)]
+    return [text for text in convert.listed(entry, key) if isinstance(text, str)]
 
 
 def _link(match: re.Match[str]) -> str:
     shown = match[1] if match[3] is None else ""
-    return values.id_link(match[2] or match[3], shown, match)
+    return convert.id_link(match[2] or match[3], shown, match)
 
 
 def _plain(text: str) -> str:

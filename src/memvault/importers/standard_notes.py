@@ -12,9 +12,9 @@ from collections import Counter
 from collections.abc import Collection, Iterator
 from typing import Any
 
-from memvault.importers import html_markdown, json_source, plain_text, records, values
+from memvault.importers import convert, html_markdown, json_source, plain_text, records
+from memvault.importers.formats import NO, SURE
 from memvault.importers.items import ImportedNote, Item, Unreadable, note_path
-from memvault.importers.kinds import NO, SURE
 from memvault.importers.lexical import LexicalDocument
 from memvault.importers.source import Source
 from memvault.lazy_pattern import lazy_pattern
@@ -110,10 +110,10 @@ class _Backup:
         if not item_id or entry.get("deleted"):
             return
         if kind in ("Note", "Tag", "File"):
-            self._titles[item_id] = values.line(content.get("title") or content.get("name"))
+            self._titles[item_id] = convert.line(content.get("title") or content.get("name"))
         if kind == "Tag":
-            for reference in values.objects(content, "references"):
-                other = values.text(reference.get("uuid"))
+            for reference in convert.objects(content, "references"):
+                other = convert.text(reference.get("uuid"))
                 if reference.get("content_type") == "Tag":
                     self._parents[item_id] = other
                 else:
@@ -129,7 +129,7 @@ class _Backup:
             tally.converted("tag")
         elif kind == "File":
             tally.omitted("file")
-            title = values.line(content.get("name")) or place
+            title = convert.line(content.get("name")) or place
             yield Unreadable(title, "backups do not include files: download it in Standard Notes")
         elif kind != "Note":
             tally.omitted(f"item {kind}")
@@ -139,14 +139,14 @@ class _Backup:
             yield from self._note(item_id, entry, content)
 
     def _note(self, item_id: str, entry: dict[str, Any], content: dict[str, Any]) -> Iterator[Item]:
-        title = values.line(content.get("title")) or "Untitled"
-        text = values.text(content.get("text"))
+        title = convert.line(content.get("title")) or "Untitled"
+        text = convert.text(content.get("text"))
         kind = _type_of(content, text)
         if kind == "authentication":
             yield Unreadable(title, _AUTHENTICATOR)
             return
         self._source.tally.properties("note", content, _USED)
-        key = values.numbered(item_id, self._seen)
+        key = convert.numbered(item_id, self._seen)
         document = LexicalDocument(self._source.tally, key, self._titles)
         if kind == "super":
             root = json_source.parse(text or '{"root": {}}')
@@ -155,14 +155,14 @@ class _Backup:
         else:
             text = _markdown(text, kind)
         links = [
-            values.id_link(other, self._titles[other])
+            convert.id_link(other, self._titles[other])
             for other in self._linked(content)
             if other not in document.linked
         ]
         linked = f"Linked notes: {', '.join(links)}" if links else ""
         text = "\n\n".join(filter(None, [text, linked]))
         tags = [self._tag(tag) for tag in self._tags_of.get(item_id, ())]
-        own = values.mapping(values.mapping(content, "appData"), "org.standardnotes.sn")
+        own = convert.mapping(convert.mapping(content, "appData"), "org.standardnotes.sn")
         tags += [flag for flag in _FLAGS if content.get(flag) or own.get(flag)]
         tags += ["conflict"] if content.get("conflict_of") else []
         header = {
@@ -172,12 +172,12 @@ class _Backup:
             "modified": _time(own.get("client_updated_at")) or _time(entry.get("updated_at")),
         }
         self._source.tally.converted(f"{kind} note")
-        yield ImportedNote(key, note_path(title), values.body(text), header, (item_id,))
+        yield ImportedNote(key, note_path(title), convert.body(text), header, (item_id,))
 
     def _linked(self, content: dict[str, Any]) -> Iterator[str]:
         """Yield the ids of the notes that a note refers to."""
-        for reference in values.objects(content, "references"):
-            other = values.text(reference.get("uuid"))
+        for reference in convert.objects(content, "references"):
+            other = convert.text(reference.get("uuid"))
             if reference.get("content_type") == "Note" and self._titles.get(other):
                 yield other
 
@@ -185,28 +185,28 @@ class _Backup:
         """Return the name of a tag with those of the tags that it is in."""
         names: list[str] = []
         while tag and len(names) < _MAX_DEPTH:
-            names.insert(0, values.tag(self._titles.get(tag, "")))
+            names.insert(0, convert.tag(self._titles.get(tag, "")))
             tag = self._parents.get(tag, "")
         return "/".join(filter(None, names))
 
 
 def _parts(entry: dict[str, Any]) -> tuple[str, str, dict[str, Any]]:
     """Return an item's id, type and content."""
-    item_id = values.text(entry.get("uuid"))
-    kind = values.text(entry.get("content_type"))
-    return item_id if _UUID.fullmatch(item_id) else "", kind, values.mapping(entry, "content")
+    item_id = convert.text(entry.get("uuid"))
+    kind = convert.text(entry.get("content_type"))
+    return item_id if _UUID.fullmatch(item_id) else "", kind, convert.mapping(entry, "content")
 
 
 def _time(value: object) -> str:
-    time = values.parsed_time(value)
+    time = convert.parsed_time(value)
     return time if time >= _LATEST else ""
 
 
 def _type_of(content: dict[str, Any], text: str) -> str:
     """Return the type of a note; without one, derive it from the editor and the text."""
-    kind = values.text(content.get("noteType"))
+    kind = convert.text(content.get("noteType"))
     if kind in ("", "unknown"):
-        editor = values.text(content.get("editorIdentifier")).rpartition(".")[2]
+        editor = convert.text(content.get("editorIdentifier")).rpartition(".")[2]
         kind = "markdown" if "markdown" in editor else _EDITORS.get(editor, kind)
     start = text[:200]
     if start.startswith('{"root":{'):
@@ -235,12 +235,12 @@ def _tasks(text: str) -> str:
     if not text.lstrip().startswith("{"):
         return text
     parts = []
-    for group in values.objects(json_source.parse(text), "groups"):
+    for group in convert.objects(json_source.parse(text), "groups"):
         tasks = "\n".join(
-            values.task(values.line(task.get("description")), bool(task.get("completed")))
-            for task in values.objects(group, "tasks")
+            convert.task(convert.line(task.get("description")), bool(task.get("completed")))
+            for task in convert.objects(group, "tasks")
         )
-        name = plain_text.escaped(values.line(group.get("name")), is_line=True)
+        name = plain_text.escaped(convert.line(group.get("name")), is_line=True)
         parts += [f"## {name}", tasks]
     return "\n\n".join(filter(None, parts))
 
@@ -248,20 +248,20 @@ def _tasks(text: str) -> str:
 def _tables(text: str) -> str:
     """Return the sheets of a spreadsheet as tables."""
     parts, cells = [], 0
-    for sheet in values.objects(json_source.parse(text or "{}"), "sheets"):
+    for sheet in convert.objects(json_source.parse(text or "{}"), "sheets"):
         rows = [
             {
-                cell["index"]: plain_text.escaped(values.line(cell.get("value")), is_line=True)
-                for cell in values.objects(row, "cells")
+                cell["index"]: plain_text.escaped(convert.line(cell.get("value")), is_line=True)
+                for cell in convert.objects(row, "cells")
                 if isinstance(cell.get("index"), int) and 0 <= cell["index"] < plain_text.MAX_CELLS
             }
-            for row in values.objects(sheet, "rows")
+            for row in convert.objects(sheet, "rows")
         ]
         width = max((max(row, default=-1) + 1 for row in rows), default=0)
         cells += width * len(rows)
         if cells > plain_text.MAX_CELLS:
             raise ValueError(plain_text.TOO_MANY_CELLS)
         made = plain_text.table([row.get(index, "") for index in range(width)] for row in rows)
-        name = plain_text.escaped(values.line(sheet.get("name")), is_line=True)
+        name = plain_text.escaped(convert.line(sheet.get("name")), is_line=True)
         parts += [f"## {name}" if name else "", made]
     return "\n\n".join(filter(None, parts))

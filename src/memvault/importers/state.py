@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from memvault.errors import MemvaultError
 from memvault.files import plain_files
-from memvault.importers.kinds import FOLDER
+from memvault.importers.formats import FOLDER
 from memvault.model import FileState
 from memvault.store.memory_store import MemoryStore
 from memvault.vault.document import etag

@@ -14,7 +14,8 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any, NamedTuple
 
-from memvault.importers import folder, html_markdown, json_source, plain_text, records, values
+from memvault.importers import convert, folder, html_markdown, json_source, plain_text, records
+from memvault.importers.formats import NO, SURE
 from memvault.importers.items import (
     Attachment,
     GivenBytes,
@@ -23,7 +24,6 @@ from memvault.importers.items import (
     Noted,
     Unreadable,
 )
-from memvault.importers.kinds import NO, SURE
 from memvault.importers.packed_files import PackedFiles
 from memvault.importers.source import Source
 from memvault.lazy_pattern import lazy_pattern
@@ -156,7 +156,7 @@ def _bare(name: str) -> str:
 
 def _title(text: bytes) -> str:
     found = _TITLE.match(text.decode("utf-8", "replace"))
-    return values.line(found[1]) if found else ""
+    return convert.line(found[1]) if found else ""
 
 
 def _packed(
@@ -177,7 +177,7 @@ def _items(
 ) -> Iterator[Item]:
     """Yield the files of a bundle, and its note."""
     info = _info(bundle)
-    bear = values.mapping(info, _BEAR)
+    bear = convert.mapping(info, _BEAR)
     if bear.get("trashed"):
         source.tally.omitted("note in the trash")
         return
@@ -206,18 +206,18 @@ def _items(
     modified = ""
     if isinstance(bundle.files, Source):
         name = posixpath.join(bundle.folder, bundle.text_name)
-        modified = values.time_of(bundle.files.modified(name))
+        modified = convert.time_of(bundle.files.modified(name))
     header = {
-        "title": title or values.text(bear.get("title")) or posixpath.basename(bundle.name),
+        "title": title or convert.text(bear.get("title")) or posixpath.basename(bundle.name),
         "tags": [flag for flag in _FLAGS if bear.get(flag)],
-        "created": values.parsed_time(bear.get("creationDate")),
-        "modified": values.parsed_time(bear.get("modificationDate")) or modified,
-        "source": values.text(info.get("sourceURL")),
+        "created": convert.parsed_time(bear.get("creationDate")),
+        "modified": convert.parsed_time(bear.get("modificationDate")) or modified,
+        "source": convert.text(info.get("sourceURL")),
     }
-    key = values.text(bear.get("uniqueIdentifier")) or f"{source.label}/{bundle.name}"
-    key = values.numbered(key, seen)
-    text = text if has_header else values.body(text)
-    yield ImportedNote(key, f"{bundle.name}.md", text, header, (values.ref(bundle.name),))
+    key = convert.text(bear.get("uniqueIdentifier")) or f"{source.label}/{bundle.name}"
+    key = convert.numbered(key, seen)
+    text = text if has_header else convert.body(text)
+    yield ImportedNote(key, f"{bundle.name}.md", text, header, (convert.ref(bundle.name),))
 
 
 def _info(bundle: _Bundle) -> dict[str, Any]:
@@ -266,7 +266,7 @@ def _without_bear(text: str, bundle: _Bundle, titles: dict[str, str]) -> str:
         if name is None:
             return match[0]
         shown = match[2] or (title if not heading else "")
-        return values.id_link(values.ref(name) + (f"#{heading}" if heading else ""), shown, match)
+        return convert.id_link(convert.ref(name) + (f"#{heading}" if heading else ""), shown, match)
 
     def file(match: re.Match[str]) -> str:
         path = bundle.named(f"assets/{posixpath.basename(match[1])}")
@@ -274,7 +274,7 @@ def _without_bear(text: str, bundle: _Bundle, titles: dict[str, str]) -> str:
 
     for pattern, written in (
         (_OLD_FILE, file),
-        (_TAG, lambda match: f"#{values.tag(match[1])}"),
+        (_TAG, lambda match: f"#{convert.tag(match[1])}"),
         (_HIGHLIGHT, lambda match: f"=={match[1]}=="),
         (_UNDERLINE, lambda match: f"<u>{match[1]}</u>"),
         (_WIKILINK, note),

@@ -13,8 +13,8 @@ from typing import Any
 
 from memvault.files.user_folders import SETTINGS_FILE
 from memvault.importers import json_source, records
+from memvault.importers.formats import NO, OWN
 from memvault.importers.items import GivenBytes, Item, StoredBytes, Unreadable, VaultFile
-from memvault.importers.kinds import NO, OWN
 from memvault.importers.source import MAX_FILE, Source
 
 FORMAT = 1

@@ -9,10 +9,10 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Collection, Iterator
 
-from memvault.importers import folder, records, values
+from memvault.importers import convert, folder, records
 from memvault.importers.docx import Docx
+from memvault.importers.formats import LIKELY, NO, POSSIBLE, SURE
 from memvault.importers.items import ImportedNote, Item, Unreadable
-from memvault.importers.kinds import LIKELY, NO, POSSIBLE, SURE
 from memvault.importers.packed_files import PackedFiles
 from memvault.importers.source import Source
 
@@ -59,7 +59,7 @@ def read(source: Source) -> Iterator[Item]:
     if _TEXT in source.name_set:
         label = source.label
         name = label[: -len(_DOCX)] if label.lower().endswith(_DOCX) else label
-        document = Docx(source.read, source.name_set, values.ref(name))
+        document = Docx(source.read, source.name_set, convert.ref(name))
         yield from records.items_of(name, _note, source, f"{name}{_DOCX}", document, _TEXT)
         return
     documents = set(_documents(source))
@@ -78,7 +78,7 @@ def read(source: Source) -> Iterator[Item]:
 
 def _packed(source: Source, name: str) -> Iterator[Item]:
     files = PackedFiles(source, name)
-    document = Docx(files.read, frozenset(files.names), values.ref(name[: -len(_DOCX)]))
+    document = Docx(files.read, frozenset(files.names), convert.ref(name[: -len(_DOCX)]))
     yield from _note(source, name, document, name)
 
 
@@ -87,18 +87,18 @@ def _note(source: Source, name: str, document: Docx, dated: str) -> Iterator[Ite
     text = document.markdown(source.tally)
     found = document.properties()
     keywords = found.get("keywords", "").translate(_TAG_SIGNS).split(",")
-    changed = values.time_of(source.modified(dated))
+    changed = convert.time_of(source.modified(dated))
     if changed.startswith(_NO_YEAR):
         changed = ""
     header = {
-        "title": values.line(found.get("title")) or posixpath.basename(name)[: -len(_DOCX)],
-        "tags": [tag for tag in map(values.tag, keywords) if tag],
-        "created": values.parsed_time(found.get("created")),
-        "modified": values.parsed_time(found.get("modified")) or changed,
+        "title": convert.line(found.get("title")) or posixpath.basename(name)[: -len(_DOCX)],
+        "tags": [tag for tag in map(convert.tag, keywords) if tag],
+        "created": convert.parsed_time(found.get("created")),
+        "modified": convert.parsed_time(found.get("modified")) or changed,
         "author": found.get("creator", ""),
     }
     source.tally.properties("document", found, _USED)
     source.tally.converted("document")
     yield from document.problems
     yield from document.files.values()
-    yield ImportedNote(name, f"{name[: -len(_DOCX)]}.md", values.body(text), header)
+    yield ImportedNote(name, f"{name[: -len(_DOCX)]}.md", convert.body(text), header)

@@ -14,8 +14,9 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from memvault.importers import folder, html_markdown, outlines, plain_text, records, values
+from memvault.importers import convert, folder, html_markdown, outlines, plain_text, records
 from memvault.importers.database import SourceDatabase, UnreadableDatabase, open_database, tables
+from memvault.importers.formats import NO, SURE
 from memvault.importers.items import (
     Attachment,
     ImportedNote,
@@ -23,7 +24,6 @@ from memvault.importers.items import (
     Unreadable,
     note_path,
 )
-from memvault.importers.kinds import NO, SURE
 from memvault.importers.source import Source
 from memvault.lazy_pattern import lazy_pattern
 
@@ -99,7 +99,7 @@ def _unique(item: Item, place: str, seen: Counter[str]) -> Item:
     if not isinstance(item, ImportedNote):
         return item
     fallback = f"{place}/{item.header.get('library', '')}/{item.key}"
-    return item._replace(key=values.free_key(seen, item.key, fallback))
+    return item._replace(key=convert.free_key(seen, item.key, fallback))
 
 
 class _ZoteroLibrary:
@@ -149,7 +149,7 @@ class _ZoteroLibrary:
         for row in self._table("itemTypes", ["itemTypeID", "typeName"]):
             self._types[row["itemTypeID"]] = str(row["typeName"])
         for row in self._table("groups", ["libraryID", "name"]):
-            self._groups[row.get("libraryID")] = values.line(row.get("name"))
+            self._groups[row.get("libraryID")] = convert.line(row.get("name"))
         if "creatorTypeID" in self._database.columns.get("itemCreators", ()):
             for row in self._table("creatorTypes", ["creatorTypeID", "creatorType"]):
                 self._roles[row["creatorTypeID"]] = str(row["creatorType"])
@@ -176,7 +176,7 @@ class _ZoteroLibrary:
         if row.get("parentItemID") not in notes:
             if file:
                 owner = row.get("parentItemID") or row["itemID"]
-                self._files.setdefault(owner, []).append(values.line(file))
+                self._files.setdefault(owner, []).append(convert.line(file))
         elif name in self._source.name_set:
             self._pictures[key] = name
 
@@ -237,7 +237,7 @@ class _ZoteroLibrary:
             "isbn": fields.get("ISBN", ""),
             "publication": fields.get("publicationTitle", ""),
             "publisher": fields.get("publisher", ""),
-            "abstract": values.line(fields.get("abstractNote", "")),
+            "abstract": convert.line(fields.get("abstractNote", "")),
             "collections": self._names(_COLLECTIONS, item),
             "files": self._files.get(item, []),
             "item_tags": self._names(_ITEM_TAGS, item),
@@ -251,15 +251,15 @@ class _ZoteroLibrary:
         """Return the tags or the collections of an item, if the database has such tables."""
         if not set(re.findall(r"(?:FROM|JOIN) (\w+)", query)) <= self._database.columns.keys():
             return []
-        return [values.line(row[0]) for row in self._database.rows(query, [item]) if row[0]]
+        return [convert.line(row[0]) for row in self._database.rows(query, [item]) if row[0]]
 
     def _creators(self, item: Any) -> list[tuple[str, str, str]]:
         """Return the last name, the first name and the role of each creator of an item."""
         query = _CREATORS.format(", creatorTypeID" if self._roles else "")
         return [
             (
-                values.line(row["lastName"]),
-                values.line(row["firstName"]),
+                convert.line(row["lastName"]),
+                convert.line(row["firstName"]),
                 self._roles.get(row["creatorTypeID"], "") if self._roles else "",
             )
             for row in self._database.rows(query, [item])
@@ -270,17 +270,17 @@ class _ZoteroLibrary:
         tags = [*self._names(_ITEM_TAGS, row["itemID"]), *about.get("item_tags", [])]
         return {
             "title": title,
-            "tags": list(dict.fromkeys(map(values.tag, tags))),
+            "tags": list(dict.fromkeys(map(convert.tag, tags))),
             **own,
             "library": self._groups.get(row.get("libraryID"), ""),
-            "created": values.parsed_time(row.get("dateAdded")),
-            "modified": values.parsed_time(row.get("dateModified")),
+            "created": convert.parsed_time(row.get("dateAdded")),
+            "modified": convert.parsed_time(row.get("dateModified")),
         }
 
     def _note(self, row: dict[str, Any]) -> Item:
         text = html_markdown.markdown(str(row.get("note") or ""), self._custom)
         about = self._about(row.get("parentItemID"))
-        title = values.line(row.get("title") or about.get("work") or "Note")
+        title = convert.line(row.get("title") or about.get("work") or "Note")
         citation = _citation(about)
         return ImportedNote(
             str(row.get("key")),
@@ -291,7 +291,7 @@ class _ZoteroLibrary:
         )
 
     def _ref(self, key: str) -> str:
-        return values.ref(f"{self._place}{key}")
+        return convert.ref(f"{self._place}{key}")
 
     def _custom(self, element: Any) -> str | None:
         """Return an image of a note, and a link to another note; None for all else."""
@@ -299,11 +299,11 @@ class _ZoteroLibrary:
         if key is not None:
             is_there = key in self._pictures
             (self._tally.converted if is_there else self._tally.omitted)("image of a note")
-            return values.id_link(self._ref(key), "", is_embed=True) if is_there else ""
+            return convert.id_link(self._ref(key), "", is_embed=True) if is_there else ""
         found = _NOTE_ADDRESS.match(element.get("href") or "") if element.tag == "a" else None
         if found is None or found[1] not in self._note_keys:
             return None
-        return values.id_link(self._ref(found[1]), "".join(element.itertext()))
+        return convert.id_link(self._ref(found[1]), "".join(element.itertext()))
 
     def _annotated(self) -> Iterator[Item]:
         """Yield a note for each item with the annotations of its files, in the order of pages."""
@@ -326,7 +326,7 @@ class _ZoteroLibrary:
         paragraphs: list[str] = []
         for row in sorted(found, key=lambda row: str(row.get("sortIndex"))):
             tags = self._names(_ITEM_TAGS, row["itemID"])
-            paragraphs += _paragraphs(row, [f"#{values.tag(tag)}" for tag in tags])
+            paragraphs += _paragraphs(row, [f"#{convert.tag(tag)}" for tag in tags])
         text = "\n\n".join(paragraphs)
         header = self._header({**first, "dateModified": last.get("dateModified")}, about, title)
         return ImportedNote(
@@ -349,7 +349,7 @@ def _paragraphs(row: dict[str, Any], tags: list[str]) -> list[str]:
     color = str(row.get("color") or "").lower()
     page = f" (p. {row['pageLabel']})" if row.get("pageLabel") else ""
     about = page + (f", {_COLORS.get(color, color)}" if color else "")
-    about += f", {values.line(row['authorName'])}" if row.get("authorName") else ""
+    about += f", {convert.line(row['authorName'])}" if row.get("authorName") else ""
     about = " ".join([about, *tags]).rstrip()
     if quoted:
         return [f"> {quoted}{about}", *([comment] if comment else [])]

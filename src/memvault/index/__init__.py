@@ -5,7 +5,7 @@ terms, flat files of vectors, and SQLite for the manifest, which records what is
 which state of its file. There are two kinds of vectors: static vectors are computed with the index,
 transformer vectors in the background; the latter are stored by the content that was embedded, so
 that they outlive the index (``local.static_vectors``, ``local.transformer_vectors``;
-``local.nearest`` combines them).
+``vectors.nearest`` combines them).
 
 Refresh: a scan lists the folder without opening a file, and ``local.refresh`` compares size, times
 and inode with the manifest. A file edited less than a second before the previous scan is doubtful:

@@ -21,7 +21,7 @@ from memvault.files.plain_files import state_of
 from memvault.files.user_folders import SETTINGS_FILE
 from memvault.index.factory import open_index
 from memvault.index.folder import IndexFolder
-from memvault.index.local import embedding_lock
+from memvault.index.local import background_embedding
 from memvault.settings.vault_settings import load_settings
 from memvault.store.memory_store import MemoryStore
 
@@ -42,14 +42,16 @@ def main(root: Path, folder: Path) -> None:
     """Compute the missing vectors of a vault; ``folder`` is that of its transformer vectors."""
     started = time.monotonic()
     _limit_resources()
-    lock = FileLock(folder / embedding_lock.BACKGROUND_LOCK, makes_folder=False)
+    lock = FileLock(folder / background_embedding.BACKGROUND_LOCK, makes_folder=False)
     turn = FileLock(folder.parent.parent / _TURN, makes_folder=False)
     try:
         if not lock.acquire(1.0):
             return
         while not turn.acquire(0.0):  # the process of another vault computes
             is_over = time.monotonic() - started > _LIFETIME or not lock.is_valid
-            if is_over or embedding_lock.is_running(folder, embedding_lock.FOREGROUND_LOCK):
+            if is_over or background_embedding.is_running(
+                folder, background_embedding.FOREGROUND_LOCK
+            ):
                 return
             time.sleep(_TURN_PAUSE)
     except FileNotFoundError:  # the index was deleted
@@ -66,16 +68,16 @@ def main(root: Path, folder: Path) -> None:
             and lock.is_valid
             and index.exists
             and state_of(root / SETTINGS_FILE) == settings
-            and not embedding_lock.is_running(folder, embedding_lock.FOREGROUND_LOCK)
+            and not background_embedding.is_running(folder, background_embedding.FOREGROUND_LOCK)
         )
 
     try:
-        embedding_lock.began(folder)
+        background_embedding.began(folder)
         index.embed_deep(should_continue)
     except (Exception, MemoryError) as error:
         message = error.message if isinstance(error, MemvaultError) else type(error).__name__
         if lock.is_valid:
-            embedding_lock.failed(folder, model, message)
+            background_embedding.failed(folder, model, message)
 
 
 def _limit_resources() -> None:

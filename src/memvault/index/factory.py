@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from memvault.index.folder import DEEP, IndexFolder
-from memvault.index.local import embedding_lock
+from memvault.index.local import background_embedding
 from memvault.index.local.backend import Progress
 from memvault.index.local.local_index import LocalIndex
 from memvault.store.memory_store import MemoryStore
@@ -33,5 +33,5 @@ def delete_index(folder: Path) -> None:
     """Delete the folder of an index, after the background embedding process has ended."""
     import shutil
 
-    with embedding_lock.foreground(folder / DEEP):
+    with background_embedding.foreground(folder / DEEP):
         shutil.rmtree(folder, ignore_errors=True)

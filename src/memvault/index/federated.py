@@ -32,7 +32,7 @@ from memvault.index.protocol import (
     WaitPolicy,
     latest_of,
 )
-from memvault.index.text.analysis import DEFAULT_LANGUAGE
+from memvault.index.text.analyzer import DEFAULT_LANGUAGE
 from memvault.model import Memory, Passage
 from memvault.vault.file_names import DateRange
 

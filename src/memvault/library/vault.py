@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from memvault.library.calls import OpenVault
 
 if TYPE_CHECKING:
-    from memvault.plugins.tool_file import ToolParameter
     from memvault.results import (
         ActiveMemories,
         AgentListing,
@@ -97,6 +96,7 @@ if TYPE_CHECKING:
     from memvault.tools.episodes import EpisodeOutcome
     from memvault.tools.state import GoalItem, KeyValue, PlanItem
     from memvault.tools.talk import EventSpec
+    from memvault.vault_tools.tool_file import ToolParameter
 
 
 class Vault(OpenVault):

@@ -19,7 +19,7 @@ from mcp.shared.exceptions import MCPError
 from memvault import sanitize
 from memvault.call import Caller, not_cancelled
 from memvault.errors import TimedOut, UsageError, to_memvault_error
-from memvault.mcp.results import presented, unknown_tool
+from memvault.mcp.sdk_types import presented, unknown_tool
 from memvault.tools.core import available, invoke, wording
 from memvault.tools.core.invoke import FindTool, ToolOutcome
 from memvault.tools.core.registry import Tool

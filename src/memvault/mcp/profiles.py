@@ -20,8 +20,8 @@ from memvault.files.user_folders import SETTINGS_FILE
 from memvault.settings import user_settings
 from memvault.settings.vault_settings import Settings
 from memvault.tools.core import available, reference, registry
-from memvault.tools.core.plugin_tools import GROUP as VAULTS_OWN
 from memvault.tools.core.registry import Tool
+from memvault.tools.core.vault_tools import GROUP as VAULTS_OWN
 from memvault.workspace import Workspace
 
 _ALL = "all"

@@ -14,7 +14,7 @@ from memvault.call import Call
 from memvault.errors import NotFound
 from memvault.index.protocol import MemoryRecord
 from memvault.mcp import prompts
-from memvault.mcp.results import read_request, replace_surrogates
+from memvault.mcp.sdk_types import read_request, replace_surrogates
 
 _MAX_VALUES = 100
 """The protocol's maximum number of values in a completion."""

@@ -21,12 +21,12 @@ from mcp.shared.subscriptions import ServerEvent
 from memvault import __version__
 from memvault.call import Call, Caller, not_cancelled
 from memvault.errors import MemvaultError
-from memvault.mcp import calls, prompts, resources, results, stdio
+from memvault.mcp import calls, prompts, resources, sdk_types, stdio
 from memvault.mcp.calls import REPLIES, PendingCall, ReplyTracker
 from memvault.mcp.fair_shares import FairShares
 from memvault.mcp.notifications import ChangeDetector, ChangeNotifier
 from memvault.mcp.profiles import ToolSelection
-from memvault.mcp.reads import Read, Reads
+from memvault.mcp.read_runner import Read, Reads
 from memvault.mcp.request_queue import QUEUE_SLOT, QueueSlot, RequestQueue, in_thread, take_all
 from memvault.tools.core import agent_guide
 from memvault.workspace import Workspace
@@ -174,7 +174,7 @@ class McpServer:
 
         def run() -> types.CallToolResult:
             found = call.run()
-            return results.result(self._call(), found, call.is_presented)
+            return sdk_types.result(self._call(), found, call.is_presented)
 
         try:
             with self._reporting_progress(context):
@@ -222,7 +222,7 @@ class McpServer:
         with contextlib.suppress(MemvaultError, OSError):  # the answer reports the same error
             await self._publish_changes(self._detector.tools)
         return await self._run_in_thread(
-            lambda: results.tools(self._call(), self._selection), context
+            lambda: sdk_types.tools(self._call(), self._selection), context
         )
 
     async def _list_resources(

@@ -12,8 +12,8 @@ from memvault.errors import Ambiguous, Conflict, MemvaultError, NotFound, UsageE
 from memvault.files import plain_files
 from memvault.model import FileState, Memory
 from memvault.recall.answer import RecallRequest
-from memvault.recall.engine import RecallEngine
 from memvault.recall.filters import Filters
+from memvault.recall.recall_engine import RecallEngine
 from memvault.recall.resolve import match_name
 from memvault.store.change_set import FileRef
 from memvault.store.memory_store import MemoryStore

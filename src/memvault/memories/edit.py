@@ -14,7 +14,7 @@ from memvault.vault.document import plain_text
 from memvault.vault.sections import find_place
 
 if TYPE_CHECKING:
-    from memvault.recall.engine import RecallEngine
+    from memvault.recall.recall_engine import RecallEngine
 
 
 _LINE_ENDINGS = ("\n", "\r")

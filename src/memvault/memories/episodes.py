@@ -25,7 +25,7 @@ from memvault.vault.markdown import headings
 
 if TYPE_CHECKING:
     from memvault.recall.answer import RecallAnswer
-    from memvault.recall.engine import RecallEngine
+    from memvault.recall.recall_engine import RecallEngine
     from memvault.secrets.detector import SecretDetector
 
 TYPE = "episode"

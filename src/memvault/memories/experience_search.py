@@ -27,8 +27,8 @@ from memvault.vault.paths import existing_private, private_folder
 if TYPE_CHECKING:
     from memvault.index.protocol import MemoryRecord
     from memvault.recall.answer import RecallAnswer, RecallResult
-    from memvault.recall.engine import RecallEngine
     from memvault.recall.filters import Filters
+    from memvault.recall.recall_engine import RecallEngine
 
 
 _COUNTS_FILE = "access.json"

@@ -17,7 +17,7 @@ from memvault.store.memory_store import MemoryStore, WriteResult
 
 if TYPE_CHECKING:
     from memvault.recall.answer import RecallAnswer
-    from memvault.recall.engine import RecallEngine
+    from memvault.recall.recall_engine import RecallEngine
 
 TYPE = "fact"
 

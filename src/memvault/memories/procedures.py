@@ -21,8 +21,8 @@ from memvault.files.lock import FileLock
 from memvault.memories import create, edit, experience_search
 from memvault.memories.episodes import number
 from memvault.model import RATE, Memory
-from memvault.recall.engine import RecallEngine
 from memvault.recall.filters import Filters
+from memvault.recall.recall_engine import RecallEngine
 from memvault.sanitize import shorten
 from memvault.store.memory_store import MemoryStore, WriteResult
 from memvault.vault.document import plain_text

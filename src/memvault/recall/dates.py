@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from memvault import clock
 from memvault.index.protocol import MemoryRecord
-from memvault.index.text.analysis import Analyser
+from memvault.index.text.analyzer import Analyser
 from memvault.lazy_pattern import lazy_pattern
 from memvault.model import Memory
 from memvault.recall.answer import ScoredMemory

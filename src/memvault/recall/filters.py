@@ -253,7 +253,7 @@ def _keys_with(view: View, text: str) -> Set[int] | None:
 
     What is in quotes must be in the memory as it is. None if the text has no words.
     """
-    from memvault.index.text.analysis import query_analyser
+    from memvault.index.text.analyzer import query_analyser
     from memvault.recall.query import parse
 
     query = parse(text, query_analyser(view.languages()))

@@ -14,7 +14,7 @@ from functools import cache
 from itertools import pairwise
 from typing import Any
 
-from memvault.index.text.analysis import fold
+from memvault.index.text.analyzer import fold
 from memvault.lazy_pattern import lazy_pattern
 from memvault.vault.file_names import DateRange
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from itertools import chain, islice
 from typing import NamedTuple
 
-from memvault.index.text.analysis import QueryAnalyser, fold, ideographs
+from memvault.index.text.analyzer import QueryAnalyser, fold, ideographs
 from memvault.lazy_pattern import lazy_pattern
 
 _PHRASE = lazy_pattern(r'"([^"]+)"|“([^“”]+)”|„([^„“”]+)[“”]|«([^«»]+)»')

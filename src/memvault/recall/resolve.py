@@ -116,7 +116,7 @@ def match_part(name: str, entries: Iterable[Entry]) -> list[Entry]:
 
     Case, accents and punctuation are ignored. The beginning of a memId matches, too.
     """
-    from memvault.index.text.analysis import fold
+    from memvault.index.text.analyzer import fold
 
     def words(text: str) -> str:
         return " ".join(_WORD.findall(fold(text)))
@@ -139,7 +139,7 @@ def closest(name: str, entries: Iterable[Entry]) -> list[Entry]:
     """
     from difflib import get_close_matches
 
-    from memvault.index.text.analysis import fold
+    from memvault.index.text.analyzer import fold
 
     known: dict[str, list[Entry]] = {}
     for entry in entries:

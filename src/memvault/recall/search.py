@@ -9,7 +9,7 @@ from itertools import islice
 
 from memvault import clock
 from memvault.index.protocol import StaleView, View
-from memvault.index.text.analysis import analyser, query_analyser
+from memvault.index.text.analyzer import analyser, query_analyser
 from memvault.index.text.passages import split_passages
 from memvault.model import Memory, Passage, is_example
 from memvault.recall import features, ranking, snippets, validity
@@ -307,7 +307,7 @@ class Search:
         snippet = self._snippet(key, memory)
         line = ""
         if self._request.lines:
-            from memvault.recall.lines import best_sentence
+            from memvault.recall.one_line import best_sentence
 
             line = best_sentence(snippet.text, query, memory_analyser)
         newest = self._rows.get(newer.get(key, 0))

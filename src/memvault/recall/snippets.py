@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from operator import itemgetter
 from typing import NamedTuple
 
-from memvault.index.text.analysis import Analyser, fold
+from memvault.index.text.analyzer import Analyser, fold
 from memvault.index.text.passages import split_passages
 from memvault.index.text.sentences import sentence_ends, split_sentences
 from memvault.lazy_pattern import lazy_pattern

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from memvault import clock
 from memvault.index.protocol import COMPLETE, Index, MemoryRecord, StaleView, View
-from memvault.index.text.analysis import QueryAnalyser, query_analyser
+from memvault.index.text.analyzer import QueryAnalyser, query_analyser
 from memvault.index.text.passages import split_passages
 from memvault.model import Memory, is_example
 from memvault.recall import features, ranking

@@ -5,6 +5,23 @@ only, because defining the types takes a few milliseconds. The schemas, the refe
 library are made from them. Annotations are evaluated, so that ``NotRequired`` is recognized.
 """
 
+from memvault.results.active_memory import (
+    ActiveMemories,
+    ActivePart,
+    ContextCut,
+    ContextEntry,
+    ContextSection,
+    CreatedMemory,
+    DeletedMemories,
+    EvictedMemory,
+    FoundMemories,
+    FoundMemory,
+    LoadedMemory,
+    LoadedText,
+    MutatedMemory,
+    PromptContextBlock,
+    SavedText,
+)
 from memvault.results.agents import (
     AgentEntry,
     AgentListing,
@@ -32,36 +49,6 @@ from memvault.results.agents import (
     StoredPlans,
     StoredValue,
     StoredValues,
-)
-from memvault.results.brain import (
-    ActiveMemories,
-    ActivePart,
-    ContextCut,
-    ContextEntry,
-    ContextSection,
-    CreatedMemory,
-    DeletedMemories,
-    EvictedMemory,
-    FoundMemories,
-    FoundMemory,
-    LoadedMemory,
-    LoadedText,
-    MutatedMemory,
-    PromptContextBlock,
-    SavedText,
-)
-from memvault.results.catalogue import (
-    CalledTool,
-    GatheredResource,
-    InteractedAgent,
-    MovedAgent,
-    NearbyAgent,
-    ObservedLocation,
-    RegisteredTool,
-    ToolEntry,
-    ToolListing,
-    WorldPosition,
-    WorldResource,
 )
 from memvault.results.experience import (
     ArchivedMemory,
@@ -98,7 +85,7 @@ from memvault.results.experience import (
     UpdatedFact,
     UsedSkill,
 )
-from memvault.results.historian import (
+from memvault.results.recall import (
     CompoundedMemory,
     ForgetCandidate,
     ForgottenMemories,
@@ -122,6 +109,19 @@ from memvault.results.shared import (
     ToolResult,
     TrashEntry,
     ValidityMarks,
+)
+from memvault.results.tool_listing import (
+    CalledTool,
+    GatheredResource,
+    InteractedAgent,
+    MovedAgent,
+    NearbyAgent,
+    ObservedLocation,
+    RegisteredTool,
+    ToolEntry,
+    ToolListing,
+    WorldPosition,
+    WorldResource,
 )
 from memvault.results.vault import (
     AvailableModel,

@@ -24,7 +24,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from memvault.errors import MemvaultError, StorageError, UsageError
 from memvault.mcp.fair_shares import CallCosts, FairShares
 from memvault.mcp.profiles import ToolSelection
-from memvault.mcp.reads import Lane, shared_lane
+from memvault.mcp.read_runner import Lane, shared_lane
 from memvault.mcp.request_queue import RequestQueue
 from memvault.mcp.server import handle_signals
 from memvault.server import tokens

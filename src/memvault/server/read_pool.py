@@ -27,7 +27,7 @@ from memvault import process
 from memvault.errors import MemvaultError
 from memvault.mcp.calls import report_progress
 from memvault.mcp.profiles import ToolSelection
-from memvault.mcp.reads import Lane, Read, only_reads
+from memvault.mcp.read_runner import Lane, Read, only_reads
 from memvault.mcp.request_queue import QueueSlot
 from memvault.tools.core import render
 

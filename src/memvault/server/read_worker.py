@@ -22,7 +22,7 @@ from mcp.shared.exceptions import MCPError
 
 from memvault.call import Caller
 from memvault.mcp.profiles import ToolSelection
-from memvault.mcp.reads import Read
+from memvault.mcp.read_runner import Read
 from memvault.mcp.stdio import claimed_stdio
 from memvault.workspace import Workspace
 

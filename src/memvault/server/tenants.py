@@ -22,7 +22,7 @@ from memvault.errors import MemvaultError
 from memvault.mcp.calls import report_progress
 from memvault.mcp.fair_shares import CallCosts, FairShares
 from memvault.mcp.profiles import ToolSelection
-from memvault.mcp.reads import AT_ONCE, FairReads, HeavyReads, LocalReads, Reads, shared_lane
+from memvault.mcp.read_runner import AT_ONCE, FairReads, HeavyReads, LocalReads, Reads, shared_lane
 from memvault.mcp.request_queue import RequestQueue
 from memvault.mcp.server import McpServer, new_turns
 from memvault.server.audit import AuditLog, AuditMiddleware

@@ -151,7 +151,7 @@ def memory_show(
 def _part(call: Call, memory: Memory, section: str | None, around: str) -> dict[str, Any]:
     """Return a part of a memory's content, and its position."""
     from memvault.model import Passage
-    from memvault.recall import excerpts
+    from memvault.recall import passages_around
     from memvault.vault.sections import find_section
 
     body = memory.body
@@ -159,7 +159,7 @@ def _part(call: Call, memory: Memory, section: str | None, around: str) -> dict[
         found = find_section(body, section)
         parts = [Passage(found.start, found.end, found.path)]
     else:
-        parts = excerpts.passages_with(body, around, call.engine.languages())
+        parts = passages_around.passages_with(body, around, call.engine.languages())
     content = "\n…\n".join(body[part.start : part.end].strip("\r\n") for part in parts)
     return {
         "content": content,
@@ -426,7 +426,7 @@ def vault_reindex(call: Call) -> RebuiltIndex:
 def _model_in_use(call: Call) -> str:
     """Return the name of the transformer that the vault uses, as in the settings."""
     from memvault.index.embedding.embedder import BUILTIN, MULTILINGUAL
-    from memvault.index.embedding.model_choice import choose_embedder
+    from memvault.index.embedding.model_settings import choose_embedder
     from memvault.index.embedding.transformer import card_of
 
     name = choose_embedder(call.settings, call.root).name
@@ -515,18 +515,18 @@ def model_use(
     asked as questions, to find how much vectors should count in it: a factor times as much as
     by default.
     """
-    from memvault.index.embedding import selection
+    from memvault.index.embedding import model_check
 
     _check_may_name_model(call, name)
-    is_automatic = purpose == "embed" and name.strip() == selection.AUTOMATIC
+    is_automatic = purpose == "embed" and name.strip() == model_check.AUTOMATIC
     before = call.settings.rerank.model if purpose == "rerank" else _model_in_use(call)
     if is_automatic:
-        selection.use_automatic_model(call.store)
+        model_check.use_automatic_model(call.store)
         call.workspace.reload()
         name = _model_in_use(call)
-        chosen = selection.check(call.store.root, name)
+        chosen = model_check.check(call.store.root, name)
     else:
-        chosen = selection.select_model(call.store, name, purpose)
+        chosen = model_check.select_model(call.store, name, purpose)
         call.workspace.reload()  # the settings may name a model that was only the default before
     result: ChosenModel = {
         "name": call.hide_paths(chosen.name),
@@ -568,11 +568,11 @@ def model_verify(
     """Check that a model loads here and distinguishes related from unrelated texts."""
     import time
 
-    from memvault.index.embedding import selection
+    from memvault.index.embedding import model_check
 
     _check_may_name_model(call, name or "")
     started = time.perf_counter()
-    checked = selection.verify(call.root, call.settings, name, purpose)
+    checked = model_check.verify(call.root, call.settings, name, purpose)
     return {
         "name": call.hide_paths(checked.name),
         "version": checked.version,
@@ -586,14 +586,14 @@ def model_verify(
 
 def _check_may_name_model(call: Call, name: str) -> None:
     """Check that the caller may name a model, which is a program and may be named by a path."""
-    from memvault.index.embedding import model_choice
+    from memvault.index.embedding import model_settings
 
     if not call.caller.may_run_programs:
         raise Refused(
             "A model is a program, and this caller may not name programs to run",
             "memvault model use in a shell chooses one; memvault mcp --programs lets clients do it",
         )
-    if not call.caller.may_see_paths and model_choice.is_path(name.strip(), call.root):
+    if not call.caller.may_see_paths and model_settings.is_path(name.strip(), call.root):
         raise Refused(
             "This caller may not name folders of this machine", "name one of fastembed's models"
         )

@@ -206,7 +206,7 @@ class WebSession:
 
     def laid_out(self, call: Call, view: View, records: list[MemoryRecord]) -> dict[str, Any]:
         """Return a map of records of a view; for the thread of slow work."""
-        from memvault.index.embedding.meaning import open_meaning
+        from memvault.index.embedding.text_clustering import open_meaning
         from memvault.web import layout
 
         records = records[:_MAX_NODES]

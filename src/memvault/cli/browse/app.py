@@ -19,7 +19,7 @@ from textual.widgets import Footer, Input, OptionList, Static, TabbedContent, Ta
 from textual.widgets.option_list import Option
 
 from memvault import sanitize
-from memvault.cli import editor, terminal
+from memvault.cli import run_editor, terminal
 from memvault.cli.browse.dialogs import ConfirmDialog, HelpDialog, LineDialog, MemoryDialog
 from memvault.cli.browse.driver import ending
 from memvault.cli.browse.session import (
@@ -302,8 +302,8 @@ class MemoryBrowser(App[BrowsedMemory]):
             self.exit(memory)
             return
         try:
-            with self._terminal(), editor.open_call(self._options, memory.path) as (call, name):
-                edited = editor.edit_memory(call, call.resolve(name, writes=True), memory.line)
+            with self._terminal(), run_editor.open_call(self._options, memory.path) as (call, name):
+                edited = run_editor.edit_memory(call, call.resolve(name, writes=True), memory.line)
         except MemvaultError as error:
             self._show_error(error)
         else:
@@ -324,7 +324,7 @@ class MemoryBrowser(App[BrowsedMemory]):
         memory = self.chosen
         if memory is not None:
             try:
-                editor.open_in_obsidian(self._session.root / memory.path, self._session.root)
+                run_editor.open_in_obsidian(self._session.root / memory.path, self._session.root)
             except MemvaultError as error:
                 self._show_error(error)
 

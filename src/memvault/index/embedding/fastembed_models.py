@@ -24,7 +24,7 @@ from memvault.errors import EmbedderError
 from memvault.files.user_folders import models_folder
 from memvault.index.embedding.arrays import Matrix, normalize
 from memvault.index.embedding.embedder import MODELS
-from memvault.index.embedding.model_choice import choose_reranker, folder_of, identity
+from memvault.index.embedding.model_settings import choose_reranker, folder_of, identity
 from memvault.index.embedding.token_vectors import TextVectors
 from memvault.settings.vault_settings import Settings
 

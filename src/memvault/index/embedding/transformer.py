@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from memvault.errors import EmbedderError
-from memvault.index.embedding import model_choice
+from memvault.index.embedding import model_settings
 from memvault.index.embedding.arrays import Matrix, normalize
 from memvault.index.embedding.embedder import (
     BUILTIN,
@@ -60,7 +60,7 @@ def load_embedder(name: str, root: Path | None, download: bool = False) -> Token
 
     try:
         return MODELS.get(
-            ("embedder", *model_choice.identity(name, root)),
+            ("embedder", *model_settings.identity(name, root)),
             lambda: FastembedEmbedder(name, root, download),
         )
     except ImportError as error:

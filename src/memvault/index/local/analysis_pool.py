@@ -32,7 +32,7 @@ from memvault.index.local.file_analysis import (
     split_files,
     total_size,
 )
-from memvault.index.text.analysis import main_language
+from memvault.index.text.analyzer import main_language
 from memvault.model import FileState
 from memvault.repository.dates import CommitDates
 from memvault.store.memory_store import MemoryStore

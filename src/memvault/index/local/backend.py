@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from memvault.files.plain_files import FileStamp
-from memvault.index.local.keyword import KeywordIndex
+from memvault.index.keyword.bm25f import KeywordDocument, Segment
+from memvault.index.keyword.keyword_index import KeywordIndex
 from memvault.index.protocol import KeywordQuery
-from memvault.index.text.bm25f import KeywordDocument, Segment
 
 if TYPE_CHECKING:
     from memvault.index.embedding.arrays import Hashes, Matrix
-    from memvault.index.local.nearest import ScoredPassages
-    from memvault.index.local.vectors import VectorCard, VectorFile
+    from memvault.index.vectors.nearest import ScoredPassages
+    from memvault.index.vectors.vector_file import VectorCard, VectorFile
 
 Progress = Callable[[str, int, int], None]
 """A callback for progress: the name of the step, how much is done, and the total.
@@ -108,13 +108,13 @@ class LocalBackend:
 
     def open_vectors(self, folder: Path, manifest: int) -> VectorStore | None:
         """Open the vectors that belong to a manifest; None if they are missing or incomplete."""
-        from memvault.index.local.static_vector_file import LocalVectorStore
+        from memvault.index.vectors.static_vector_file import LocalVectorStore
 
         return LocalVectorStore.open(folder, manifest)
 
     def create_vectors(self, folder: Path, card: VectorCard) -> VectorStore:
         """Create an empty store of vectors."""
-        from memvault.index.local.static_vector_file import LocalVectorStore
+        from memvault.index.vectors.static_vector_file import LocalVectorStore
 
         return LocalVectorStore.create(folder, card)
 

@@ -1,7 +1,7 @@
 """The passages that searches would have compared by transformer vectors, had they been computed.
 
-The background process (``embedding_lock``) computes those first. They are kept by the hashes of
-their texts in a file in the folder of the transformer vectors, with the times of the searches.
+The background process (``background_embedding``) computes those first. A file in the folder of the
+transformer vectors stores the hashes of their texts, with the times of the searches.
 """
 
 from __future__ import annotations

@@ -9,11 +9,11 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from memvault.errors import MemvaultError, NotFound
+from memvault.index.keyword.bm25f import KeywordDocument, field_lengths
 from memvault.index.local.manifest import ManifestRow, columns_of
 from memvault.index.protocol import LinkEntry, MemoryRecord, StoredLink
-from memvault.index.text.analysis import analyser, detect_each, main_language
-from memvault.index.text.bm25f import KeywordDocument, field_lengths
-from memvault.index.text.indexed_text import (
+from memvault.index.text.analyzer import analyser, detect_each, main_language
+from memvault.index.text.sentence_blocks import (
     EncodedBlock,
     TextBlock,
     encode_blocks,
@@ -191,8 +191,8 @@ def analyse(
 
 def embed(analysis: Analysis, table: StaticEmbedder) -> Analysis:
     """Return an analysis with vectors and subwords instead of the texts to embed."""
-    from memvault.index.local.subwords import with_subwords
-    from memvault.index.local.vectors import hashes_of
+    from memvault.index.local.soft_match import with_subwords
+    from memvault.index.vectors.vector_file import hashes_of
 
     texts = [*chain.from_iterable(analysis.passages.values())]
     embedded = EmbeddedPassages(

@@ -25,7 +25,7 @@ from memvault.index.folder import IndexFolder, is_unused, mark_used
 from memvault.index.local.backend import LOCAL, Backend, KeywordStore
 from memvault.index.local.manifest import IndexCommit, Manifest
 from memvault.index.protocol import COMPLETE, IndexCorrupted, VectorsCorrupted
-from memvault.index.text import analysis, indexed_text, passages
+from memvault.index.text import analyzer, passages, sentence_blocks
 from memvault.lazy_pattern import lazy_pattern
 from memvault.settings.vault_settings import Settings
 from memvault.vault.document import AUTO
@@ -34,7 +34,7 @@ from memvault.vault.reader import Scan
 Value = TypeVar("Value")
 
 _FORMAT = 13
-MADE = f"{_FORMAT}.{analysis.VERSION}.{passages.VERSION}.{indexed_text.VERSION}"
+MADE = f"{_FORMAT}.{analyzer.VERSION}.{passages.VERSION}.{sentence_blocks.VERSION}"
 """The versions of the analysis, the passages and the file format that an index was built with."""
 INDEX = f"index-{MADE}"
 """The folder of an index; each version of the program has its own, and rebuilds no other's."""

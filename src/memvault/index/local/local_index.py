@@ -24,10 +24,10 @@ from memvault.errors import (
     to_memvault_error,
 )
 from memvault.files import atomic
-from memvault.index.embedding import model_choice
+from memvault.index.embedding import model_settings
 from memvault.index.embedding.embedder import BUILTIN
 from memvault.index.folder import IndexFolder
-from memvault.index.local import embedding_lock
+from memvault.index.local import background_embedding
 from memvault.index.local.backend import LOCAL, Backend, Progress
 from memvault.index.local.index_files import INDEX, IndexFiles
 from memvault.index.local.manifest import IndexedFile
@@ -224,7 +224,10 @@ class LocalIndex:
             self._progress("weighing", done, len(texts))
             return True
 
-        with atomic.map_os_errors(self.files.folder), embedding_lock.foreground(self.deep.folder):
+        with (
+            atomic.map_os_errors(self.files.folder),
+            background_embedding.foreground(self.deep.folder),
+        ):
             self.deep.embed(texts, report)
         return seen, keys
 
@@ -254,7 +257,10 @@ class LocalIndex:
         if self.deep.mode == "off":
             return 0
         self.deep.embedder(download)
-        with atomic.map_os_errors(self.files.folder), embedding_lock.foreground(self.deep.folder):
+        with (
+            atomic.map_os_errors(self.files.folder),
+            background_embedding.foreground(self.deep.folder),
+        ):
             return self.embed_deep(lambda: True)
 
     def embed_deep(self, go_on: Callable[[], bool]) -> int:
@@ -409,7 +415,7 @@ class LocalIndex:
             return EmbedderStatus(deep.name, deep.mode)
         found, waiting = deep.opened(), self.pending_transformer()
         running = deep.is_running()
-        worker = embedding_lock.worker(deep.folder)
+        worker = background_embedding.worker(deep.folder)
         process = (worker.process, worker.since) if running else (0, "")
         passages, lacking = self._passage_counts()
         remaining = passages, lacking, lacking / worker.rate if worker.rate else 0.0
@@ -429,7 +435,7 @@ class LocalIndex:
             notes = self.deep.notes()
         else:  # a search without vectors does not load them for a note
             store = self._store
-            notes = [model_choice.choose_embedder(store.settings, store.root).note]
+            notes = [model_settings.choose_embedder(store.settings, store.root).note]
         delay = _DELAY if self._lacks_dates else ""
         return [note for note in (self._place.note, delay, *notes) if note]
 
@@ -480,7 +486,7 @@ class LocalIndex:
         the same texts even if the file cannot be read.
         """
         from memvault.index.local.file_analysis import read_file
-        from memvault.index.text.indexed_text import leading_part, passage_texts
+        from memvault.index.text.sentence_blocks import leading_part, passage_texts
 
         state = state_of(self._store.root, path)
         read = read_file(self._store, state) if state is not None else None
@@ -670,7 +676,7 @@ class LocalIndex:
             if self._parts_to_embed(frozenset()):
                 with (
                     atomic.map_os_errors(self.files.folder),
-                    embedding_lock.foreground(self.deep.folder),
+                    background_embedding.foreground(self.deep.folder),
                 ):
                     self.embed_deep(lambda: True)
         except (MemvaultError, OSError) as error:

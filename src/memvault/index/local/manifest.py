@@ -20,9 +20,9 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from memvault.files.plain_files import FileStamp, state_of
-from memvault.index.local.database import Database
+from memvault.index.local.sqlite_file import Database
 from memvault.index.protocol import IndexCorrupted, LinkEntry, MemoryRecord, StoredLink
-from memvault.index.text.indexed_text import EncodedBlock, tokens_of
+from memvault.index.text.sentence_blocks import EncodedBlock, tokens_of
 from memvault.model import FileState, Passage
 from memvault.vault.file_names import (
     SUPERSEDES,

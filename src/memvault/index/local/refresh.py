@@ -29,8 +29,8 @@ from memvault.index.local.index_files import IndexFiles, OpenIndex
 from memvault.index.local.manifest import IndexCommit, IndexedFile, Manifest, ManifestRow
 from memvault.index.local.snapshot import Overlay
 from memvault.index.protocol import IndexCorrupted, MemoryRecord
-from memvault.index.text.analysis import analyser, detect_languages
-from memvault.index.text.indexed_text import (
+from memvault.index.text.analyzer import analyser, detect_languages
+from memvault.index.text.sentence_blocks import (
     TextBlock,
     encode_blocks,
     keyword_documents,
@@ -451,6 +451,6 @@ class IndexWriter(NamedTuple):
         cuts: Mapping[int, Sequence[TextBlock]] = MappingProxyType({}),
     ) -> None:
         """Compute the subwords of all blocks without them; raises the same errors as embedding."""
-        from memvault.index.local import subwords
+        from memvault.index.local import soft_match
 
-        subwords.complete(opened.manifest, self.store, table, cuts)
+        soft_match.complete(opened.manifest, self.store, table, cuts)

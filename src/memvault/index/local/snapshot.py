@@ -11,9 +11,10 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Concatenate, NamedTuple, ParamSpec, TypeVar
 
 from memvault.errors import EmbedderError, MemvaultError, NotFound
+from memvault.index.keyword.bm25f import KeywordDocument, field_lengths, memory_segment
+from memvault.index.keyword.keyword_index import rank_documents
 from memvault.index.local.backend import KeywordStore
 from memvault.index.local.index_files import IndexFiles
-from memvault.index.local.keyword import rank_documents
 from memvault.index.local.manifest import IndexCommit, Manifest
 from memvault.index.protocol import (
     IndexCorrupted,
@@ -30,9 +31,8 @@ from memvault.index.protocol import (
     VectorQuery,
     latest_of,
 )
-from memvault.index.text.analysis import analyser, query_languages
-from memvault.index.text.bm25f import KeywordDocument, field_lengths, memory_segment
-from memvault.index.text.indexed_text import (
+from memvault.index.text.analyzer import analyser, query_languages
+from memvault.index.text.sentence_blocks import (
     EncodedBlock,
     TextBlock,
     encode_blocks,
@@ -269,20 +269,20 @@ class Snapshot(NamedTuple):
 
         Features that need embeddings are computed only if the snapshot has vectors.
         """
-        from memvault.index.sentence_features import compute
+        from memvault.index.text.sentence_features import compute
 
         self._fetch(places)
         blocks = {key: found for key, found in self._blocks(places).items() if found}
         soft_matches = None
         if self.vectors is not None:
-            from memvault.index.local import subwords
+            from memvault.index.local import soft_match
 
             with suppress(EmbedderError):
                 table = self.vectors.load_table()
                 for key, memory_blocks in blocks.items():
                     if any(block.subwords is None for block in memory_blocks):
-                        blocks[key] = subwords.add_subwords(table, memory_blocks, self._cuts(key))
-                soft_matches = subwords.soft_matches(
+                        blocks[key] = soft_match.add_subwords(table, memory_blocks, self._cuts(key))
+                soft_matches = soft_match.soft_matches(
                     asked.text, list(blocks.values()), table, self.manifest
                 )
         measured = compute(asked, list(blocks.values()), soft_matches)

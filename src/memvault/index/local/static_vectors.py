@@ -14,11 +14,11 @@ from memvault.index.embedding.arrays import Hashes, Integers
 from memvault.index.embedding.embedder import BUILTIN, read_card
 from memvault.index.embedding.static import StaticEmbedder, open_table
 from memvault.index.embedding.wordpiece import DATA
-from memvault.index.local import static_vector_file
 from memvault.index.local.backend import Backend, Progress, VectorStore
 from memvault.index.local.file_analysis import EmbeddedPassages
 from memvault.index.local.manifest import Manifest
-from memvault.index.local.vectors import VectorCard, hashes_of
+from memvault.index.vectors import static_vector_file
+from memvault.index.vectors.vector_file import VectorCard, hashes_of
 
 Texts = Callable[[str], list[str]]
 """A function that returns the passage texts of the memory at a path, as they are indexed."""

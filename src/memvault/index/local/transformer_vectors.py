@@ -1,8 +1,8 @@
 """The transformer vectors of a vault: selecting the model, scoring a query, and adding vectors.
 
-They are computed after the static vectors: by a background process (``embedding_lock``), within a
-call if the settings say ``now``, or immediately by ``memvault reindex``. They are used in a search
-only if half of the memories have them, and nearly all that compete for an answer
+They are computed after the static vectors: by a background process (``background_embedding``),
+within a call if the settings say ``now``, or immediately by ``memvault reindex``. They are used in
+a search only if half of the memories have them, and nearly all that compete for an answer
 (``recall.retrieve``).
 """
 
@@ -25,7 +25,7 @@ from memvault.errors import EmbedderError, MemvaultError, StorageError, UsageErr
 from memvault.files.lock import FileLock
 from memvault.files.plain_files import FileStamp
 from memvault.files.user_folders import whose_vault
-from memvault.index.embedding import calibrate, model_choice
+from memvault.index.embedding import calibrate, model_settings
 from memvault.index.embedding.arrays import (
     Codes,
     Flags,
@@ -40,11 +40,11 @@ from memvault.index.embedding.embedder import MULTILINGUAL, Calibration, read_ca
 from memvault.index.embedding.transformer import DATA, card_of, load_embedder
 from memvault.index.embedding.wordpiece import DATA as STATIC
 from memvault.index.folder import DEEP, is_unused, mark_used
-from memvault.index.local import embedding_lock
-from memvault.index.local.nearest import ScoredPassages
-from memvault.index.local.subwords import max_per_memory
-from memvault.index.local.vectors import FORMAT, VectorCard, VectorFile, hashes_of
+from memvault.index.local import background_embedding
+from memvault.index.local.soft_match import max_per_memory
 from memvault.index.protocol import TokenMatch
+from memvault.index.vectors.nearest import ScoredPassages
+from memvault.index.vectors.vector_file import FORMAT, VectorCard, VectorFile, hashes_of
 from memvault.store.memory_store import MemoryStore
 from memvault.vault import paths
 
@@ -233,7 +233,7 @@ def _locked(folder: Path, seconds: float = 30.0) -> Iterator[None]:
 
 Mode = Literal["auto", "off", "now"]
 _MODES = ("auto", "off", "now")
-_VARIABLE = model_choice.TRANSFORMER_VARIABLE
+_VARIABLE = model_settings.TRANSFORMER_VARIABLE
 _MIN_COVERAGE = 0.5
 """The share of memories that must have transformer vectors for them to be used.
 
@@ -282,7 +282,7 @@ class TransformerVectors:
         self._store = store
         self._languages = languages
         self.folder = folder / DEEP if folder is not None else None
-        self._choice: tuple[object, model_choice.ModelChoice] | None = None
+        self._choice: tuple[object, model_settings.ModelChoice] | None = None
         self._embedder: TokenEmbedder | None = None
         self._opened: TransformerVectorFile | None = None
         self._failure = ""
@@ -309,12 +309,12 @@ class TransformerVectors:
             return False
 
     @property
-    def choice(self) -> model_choice.ModelChoice:
+    def choice(self) -> model_settings.ModelChoice:
         """The model to use, with a note if it is not the one in the settings."""
         automatic = self._automatic_model()
-        state = automatic, model_choice.cache_key(self._store.settings, self._store.root)
+        state = automatic, model_settings.cache_key(self._store.settings, self._store.root)
         if self._choice is None or state != self._choice[0]:
-            found = model_choice.choose_embedder(self._store.settings, self._store.root)
+            found = model_settings.choose_embedder(self._store.settings, self._store.root)
             if automatic:
                 found = found._replace(name=automatic)
             if self._choice is not None and found.name != self._choice[1].name:
@@ -327,14 +327,14 @@ class TransformerVectors:
         if not self._is_automatic:
             return ""
         has_multilingual = self._model_folder(MULTILINGUAL).is_dir()
-        return model_choice.automatic_model(self._languages(), has_multilingual)
+        return model_settings.automatic_model(self._languages(), has_multilingual)
 
     @cached_property
     def _is_automatic(self) -> bool:
         settings = self._store.settings
         if self.folder is None or settings.language == "none":
             return False
-        return not model_choice.is_named(settings)
+        return not model_settings.is_named(settings)
 
     @property
     def name(self) -> str:
@@ -346,7 +346,7 @@ class TransformerVectors:
         """Return the model, loaded once; raises the same errors as ``load_embedder``."""
         name, root, _ = self.choice
         if self._embedder is None:
-            if root is not None and not model_choice.is_allowed(name, root):
+            if root is not None and not model_settings.is_allowed(name, root):
                 raise EmbedderError(f"The model {name} is not allowed here", "memvault model use")
             self._embedder = load_embedder(name, root, download)
         return self._embedder
@@ -357,12 +357,12 @@ class TransformerVectors:
 
     def is_running(self) -> bool:
         """Return whether a process is computing vectors, in the background or in the foreground."""
-        locks = (embedding_lock.BACKGROUND_LOCK, embedding_lock.FOREGROUND_LOCK)
-        return any(embedding_lock.is_running(self.folder, name) for name in locks)
+        locks = (background_embedding.BACKGROUND_LOCK, background_embedding.FOREGROUND_LOCK)
+        return any(background_embedding.is_running(self.folder, name) for name in locks)
 
     def failure_reason(self) -> str:
         """Return why vectors recently failed or cannot be computed; empty if all is well."""
-        reason = embedding_lock.failure(self.folder, self.choice.name)
+        reason = background_embedding.failure(self.folder, self.choice.name)
         if not reason and self.opened() is None:
             try:
                 self.embedder()
@@ -515,8 +515,8 @@ class TransformerVectors:
 
     def _start_worker(self) -> None:
         """Start a process that computes missing vectors, unless that failed recently."""
-        embedding_lock.start(self._store.root, self.folder, self.choice.name)
-        why = embedding_lock.failure(self.folder, self.choice.name)
+        background_embedding.start(self._store.root, self.folder, self.choice.name)
+        why = background_embedding.failure(self.folder, self.choice.name)
         if why:
             self.set_failure(EmbedderError(why, "memvault reindex tries again"))
 
@@ -591,7 +591,9 @@ class TransformerVectors:
                     if not self._add(found, *last, should_continue):
                         return
                     count += len(last[0])
-                    embedding_lock.measured(found.folder.parent, count / (time.monotonic() - began))
+                    background_embedding.measured(
+                        found.folder.parent, count / (time.monotonic() - began)
+                    )
                 last = batch, running
             if last is not None:
                 self._add(found, *last, should_continue)
@@ -612,7 +614,7 @@ class TransformerVectors:
             codes = [codec.encode(own) for own in vectors]
         rows = np.stack([own.vector for own in vectors])
         found.add(hashes_of([text for _, text in batch]), rows, codes)
-        embedding_lock.succeeded(self.folder)
+        background_embedding.succeeded(self.folder)
         return True
 
     def _open_or_create(self) -> TransformerVectorFile:
@@ -646,7 +648,7 @@ class TransformerVectors:
 
     def finish(self) -> None:
         """Clear failures and requests, and delete unused models: no vector is missing any more."""
-        embedding_lock.succeeded(self.folder)
+        background_embedding.succeeded(self.folder)
         if self.folder is not None:
             from memvault.index.local import embedding_requests
 

@@ -11,11 +11,11 @@ import numpy as np
 from memvault.index.embedding.static import StaticEmbedder
 from memvault.index.local.backend import Vectors
 from memvault.index.local.manifest import Manifest
-from memvault.index.local.nearest import ScoredPassages, nearest
-from memvault.index.local.subwords import rarity_of
+from memvault.index.local.soft_match import rarity_of
 from memvault.index.local.transformer_vectors import TransformerScores, TransformerVectors
-from memvault.index.local.vectors import hashes_of
 from memvault.index.protocol import TokenMatch, VectorAnswer, VectorHit, VectorQuery
+from memvault.index.vectors.nearest import ScoredPassages, nearest
+from memvault.index.vectors.vector_file import hashes_of
 
 _MAX_REQUESTED = 50
 """How many of a search's hits are embedded before other memories."""

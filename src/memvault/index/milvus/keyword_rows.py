@@ -21,10 +21,8 @@ from typing import Any, NamedTuple
 
 from memvault.files import atomic
 from memvault.files.plain_files import SETTING, FileStamp, read, state_of
-from memvault.index.milvus.client import MOST, EngineClient, Row, pushdown_keys
-from memvault.index.protocol import IndexCorrupted, KeywordQuery, StaleView
-from memvault.index.text import bm25f
-from memvault.index.text.bm25f import (
+from memvault.index.keyword import bm25f
+from memvault.index.keyword.bm25f import (
     EXACT_FIELD,
     FIELDS,
     WHOLE_WEIGHT,
@@ -32,6 +30,8 @@ from memvault.index.text.bm25f import (
     PostingList,
     Segment,
 )
+from memvault.index.milvus.client import MOST, EngineClient, Row, pushdown_keys
+from memvault.index.protocol import IndexCorrupted, KeywordQuery, StaleView
 
 _FIELD_LETTERS = {"title": "t", "headings": "h", "body": "b", "tags": "g", EXACT_FIELD: "w"}
 _WEIGHTS: Mapping[str, float] = {**FIELDS, EXACT_FIELD: WHOLE_WEIGHT}

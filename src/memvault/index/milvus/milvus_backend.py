@@ -12,8 +12,8 @@ from memvault.index.milvus.keyword_rows import MilvusKeywordStore
 from memvault.index.milvus.publication import vector_generation
 
 if TYPE_CHECKING:
-    from memvault.index.local.vectors import VectorCard
     from memvault.index.milvus.vector_rows import MilvusVectorStore
+    from memvault.index.vectors.vector_file import VectorCard
 
 
 class MilvusBackend(NamedTuple):

@@ -15,11 +15,11 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from memvault.index.embedding.arrays import Hashes, Matrix
-from memvault.index.local.nearest import ScoredPassages
-from memvault.index.local.static_vector_file import COLUMNS, append_rows
-from memvault.index.local.vectors import VectorCard, VectorFile
 from memvault.index.milvus.client import EngineClient, Row, pushdown_keys
 from memvault.index.milvus.publication import vector_generation
+from memvault.index.vectors.nearest import ScoredPassages
+from memvault.index.vectors.static_vector_file import COLUMNS, append_rows
+from memvault.index.vectors.vector_file import VectorCard, VectorFile
 
 _PASSAGES_PER_MEMORY = 4
 """Passages to search for each memory wanted, as one memory may have several near ones."""

@@ -1,6 +1,5 @@
-"""Analyse a memory's text: what an index stores of it.
+"""Analyze a memory's text: terms, languages, sentences, passages and the blocks that are stored.
 
-``analysis`` splits text into terms, ``languages`` detects a language, ``sentences`` finds where
-sentences end, ``passages`` cuts a body into passages and blocks, ``indexed_text`` assembles the
-stored fields, and ``bm25f`` and ``bm25f_arrays`` score postings.
+``analyzer`` splits text into terms, ``languages`` detects a language, ``sentences`` finds sentence
+boundaries, ``passages`` cuts a body into passages and blocks, and ``sentence_blocks`` encodes them.
 """

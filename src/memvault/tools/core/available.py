@@ -16,7 +16,7 @@ from memvault.tools.core.registry import Tool
 from memvault.workspace import Workspace
 
 if TYPE_CHECKING:
-    from memvault.plugins.tool_file import ToolFiles
+    from memvault.vault_tools.tool_file import ToolFiles
 
 WORLD = "world"
 """The group of tools that must be enabled in ``memvault.toml``."""
@@ -43,19 +43,19 @@ def advertised_tools(workspace: Workspace, caller: Caller) -> list[Tool]:
 
     The description of an untrusted tool may come from anyone.
     """
-    from memvault.plugins import trust
-    from memvault.tools.core import plugin_tools
+    from memvault.tools.core import vault_tools
+    from memvault.vault_tools import trust
 
     files = _plugin_files(workspace, caller).tools.values()
     return [
         *builtin_tools(workspace, caller),
-        *map(plugin_tools.tool_from_plugin, trust.trusted(workspace.root, files)),
+        *map(vault_tools.tool_from_plugin, trust.trusted(workspace.root, files)),
     ]
 
 
 def _plugin_files(workspace: Workspace, caller: Caller) -> ToolFiles:
     """Return the vault's registered tools; none unless the caller's scope is ``all``."""
-    from memvault.plugins.tool_file import ToolFiles, read_all
+    from memvault.vault_tools.tool_file import ToolFiles, read_all
 
     return read_all(workspace.root) if caller.scope == "all" else ToolFiles({}, {})
 
@@ -80,12 +80,12 @@ def find_tool(workspace: Workspace, caller: Caller, name: str) -> Tool:
                 "write [world] and below it enabled = true into memvault.toml",
             )
         return builtin
-    from memvault.tools.core import plugin_tools
+    from memvault.tools.core import vault_tools
 
     plugins = _plugin_files(workspace, caller)
     normalized = normal_name(name)
     if normalized in plugins.tools:
-        return plugin_tools.tool_from_plugin(plugins.tools[normalized])
+        return vault_tools.tool_from_plugin(plugins.tools[normalized])
     if normalized in plugins.broken:
         raise Refused(plugins.broken[normalized], "fix the file")
     names = [entry.name for entry in builtin_tools(workspace, caller)]

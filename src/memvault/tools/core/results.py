@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from memvault.index.protocol import MemoryRecord
     from memvault.memories.delete import TrashedMemory
     from memvault.recall.answer import RecallAnswer, RecallResult
-    from memvault.recall.engine import RecallEngine
     from memvault.recall.filters import Filters
+    from memvault.recall.recall_engine import RecallEngine
     from memvault.results import (
         AsOfMark,
         MemoryDescription,
@@ -90,7 +90,7 @@ class RenderedMemory(NamedTuple):
     @property
     def line(self) -> str:
         """The memory as one line."""
-        from memvault.recall.lines import one_line
+        from memvault.recall.one_line import one_line
 
         marks = [f"{_MARK_LABELS[key]} {value}" for key, value in self.marks.items()]
         weak = [self.strength] * (self.strength == "weak")
@@ -150,7 +150,7 @@ class ResultBudget(NamedTuple):
         """Return how many memories fit in full, and the lines of those after them."""
         from memvault import sanitize
         from memvault.index.embedding import tokenizer
-        from memvault.recall.lines import split_budget
+        from memvault.recall.one_line import split_budget
         from memvault.tools.core.budget import MAX_CHARACTERS
 
         def cost(value: Any) -> int:
@@ -512,8 +512,8 @@ def choose_type(call: Call, given: str | None) -> TypeChoice:
         return TypeChoice(name)
     from memvault.index.protocol import NO_WAIT
     from memvault.memories import create
-    from memvault.recall.engine import RecallEngine
     from memvault.recall.filters import Filters, types_meant
+    from memvault.recall.recall_engine import RecallEngine
 
     if name in create.names(call.root):
         return TypeChoice(name)

@@ -1,0 +1,1 @@
+"""The commands that are not generated from tools, one module per group."""

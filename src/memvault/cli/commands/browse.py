@@ -1,0 +1,38 @@
+"""The command browse."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from memvault.arguments.parameters import Arg
+from memvault.cli import run_command
+from memvault.cli.browse import start
+from memvault.cli.options import GlobalOptions
+from memvault.cli.registry import command
+from memvault.tools.core import registry
+from memvault.tools.core.results import QUERY_FILTERS
+
+
+@command(
+    "browse", ("memvault browse", "memvault browse which database tag:work"), group="historian"
+)
+def browse(
+    options: GlobalOptions,
+    query: Annotated[
+        str,
+        Arg(f"What to look for; {QUERY_FILTERS}",
+            positional=True, join_words=True, names="query"),
+    ] = "",
+) -> None:  # fmt: skip
+    """Find, read and change memories on the whole screen, as you type.
+
+    Enter opens the editor at the matching line; F1 shows the keys. Without a terminal,
+    it prints a list of results.
+    """
+    if start.has_screen(options):
+        start.run(options, query)
+        return
+    from memvault.recall import query_filters
+
+    name = "memory_recall" if query_filters.parse(query).words.strip() else "memory_list"
+    run_command.run_tool(name, {"query": query}, options, registry.find(name))

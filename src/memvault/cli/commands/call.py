@@ -1,0 +1,40 @@
+"""The command call: a tool by its exact name with JSON arguments."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from memvault.arguments.binding import read_object
+from memvault.arguments.parameters import Arg
+from memvault.cli.options import GlobalOptions
+from memvault.cli.registry import command
+from memvault.cli.run_command import long_text, run_tool
+
+
+@command(
+    "call",
+    examples=(
+        """memvault call memory_recall '{"query": "database"}'""",
+        "echo '{}' | memvault call memory_list -",
+    ),
+    group="catalogue",
+    always_json=True,
+)
+def call(
+    options: GlobalOptions,
+    name: Annotated[str, Arg("The tool's exact name", positional=True)],
+    arguments: Annotated[
+        str,
+        Arg("Its arguments as one JSON object", positional=True, metavar="JSON", unbounded=True),
+    ] = "",
+) -> None:
+    """Run a tool by its exact name with JSON arguments, and print its result as JSON.
+
+    - reads the arguments from standard input, @file from a file.
+    """
+    from memvault.tools.core import registry
+
+    hint = """write them as '{"query": "words"}'"""
+    given = read_object(long_text(arguments), "The arguments are", hint)
+    tool = registry.lookup(name)
+    run_tool(tool.name if tool else name, given, options, tool, by_tool_name=True)

@@ -1,0 +1,155 @@
+"""Commands for a thought without a title: today and capture."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from typing import Annotated, Any
+
+from memvault import process
+from memvault.arguments.parameters import Arg
+from memvault.cli import print_result, run_command, run_editor
+from memvault.cli.options import GlobalOptions
+from memvault.cli.registry import command
+from memvault.errors import Refused, UsageError
+from memvault.tools.core import registry
+
+_PASTE_COMMANDS = {"darwin": ("pbpaste",)}
+_PASTE_COMMANDS_ELSEWHERE = (
+    "wl-paste --no-newline",
+    "xclip -selection clipboard -out",
+    "xsel --clipboard --output",
+    "powershell.exe -NoProfile -Command Get-Clipboard",
+)
+"""Programs that print the clipboard; the last one is that of Windows below Linux."""
+_MAX_CLIPBOARD = 10_000_000
+_SECONDS = 10.0
+Text = Annotated[
+    str,
+    Arg("The thought; if missing, it is read from a pipe or written in your editor",
+        positional=True, join_words=True, unbounded=True),
+]  # fmt: skip
+
+
+@command(
+    "today",
+    ("memvault today bought the tickets", "memvault today '[ ] call Ann'", "memvault today"),
+    group="daily",
+)
+def today(
+    options: GlobalOptions,
+    text: Text = "",
+    day: Annotated[
+        str, Arg("Another day, such as yesterday or 2026-11-05", key="date", flag="--date")
+    ] = "",
+) -> dict[str, Any] | None:
+    """Add a thought to today's daily note, or open the note in your editor.
+
+    The text becomes an item of a list, with the time; one that begins with [ ] becomes a
+    task. A new note is created from the vault's template. The path, template and heading to
+    add under come from settings; the path and template can also come from Obsidian's
+    daily notes. Without a terminal for the editor, the note is printed.
+    """
+    given = text or _piped(options, required=False)
+    if given or not options.may_ask:
+        arguments = {key: value for key, value in (("text", given), ("date", day)) if value}
+        run_command.run_tool("memory_today", arguments, options, registry.find("memory_today"))
+        return None
+    from memvault import clock
+    from memvault.memories import daily_notes
+    from memvault.tools.core.results import parse_date_argument
+
+    with run_editor.open_call(options) as (call, _):
+        chosen = clock.today(parse_date_argument(day, "date", False))
+        memory, _ = daily_notes.ensure(call.store, chosen)
+        edited = run_editor.edit_memory(call, memory, memory.line_at(len(memory.body.rstrip())))
+    print_result.print_result(options, {"success": True, **edited}, run_editor.EDITED, writes=True)
+    return None
+
+
+@command(
+    "capture",
+    (
+        "memvault capture the printer needs the old driver",
+        "memvault capture --clip --tags later",
+        'date | memvault capture --to "Deploy notes"',
+    ),
+    group="daily",
+)
+def capture(
+    options: GlobalOptions,
+    text: Text = "",
+    clip: Annotated[bool, Arg("Take the text of the clipboard")] = False,
+    to: Annotated[
+        str, Arg("Append it to this memory: memory id, path, title, or words", names="memory")
+    ] = "",
+    memory_type: Annotated[
+        str, Arg("The memory's type, context by default", flag="--type", names="type")
+    ] = "",
+    tags: Annotated[list[str] | None, Arg("Tags of the memory", names="tag")] = None,
+) -> None:
+    """Remember a thought without a title: its first words become the title.
+
+    The text comes from the arguments, the clipboard, a pipe or your editor. --to
+    appends it to a memory instead.
+    """
+    if clip and text:
+        raise UsageError("There is a text, and --clip names another", "leave out one of them")
+    if to and (memory_type or tags):
+        raise UsageError("--to appends to a memory as it is", "leave out --type and --tags")
+    if clip:
+        _remember(options, _clipboard(options), to, memory_type, tags)
+        return
+    given = text or _piped(options, required=not options.may_ask)
+    if given:
+        _remember(options, given, to, memory_type, tags)
+        return
+    if not options.may_ask:
+        raise UsageError("The text is missing", "give it as arguments, in a pipe, or with --clip")
+    with run_editor.written(options, "Thought", memory_type) as written:
+        _remember(options, written, to, memory_type, tags)
+
+
+def _remember(
+    options: GlobalOptions, text: str, to: str, memory_type: str, tags: list[str] | None
+) -> None:
+    """Append a text to a memory, or remember it under its first words."""
+    if to:
+        name, arguments = "memory_compound", {"query": to, "modifications": text}
+    else:
+        from memvault.memories import create
+
+        name, arguments = "memory_remember", {"title": create.title_of(text), "content": text}
+        arguments |= {"memoryType": memory_type} if memory_type else {}
+    more: dict[str, Any] = {"tags": tags} if tags else {}
+    run_command.run_tool(name, {**arguments, **more}, options, registry.find(name))
+
+
+def _piped(options: GlobalOptions, required: bool) -> str:
+    """Return the text piped to standard input, or an empty text."""
+    from memvault.cli.stdin import piped
+
+    return piped("TEXT", False, options.quiet, required) or ""
+
+
+def _clipboard(options: GlobalOptions) -> str:
+    """Return the text of the clipboard.
+
+    Raises:
+        Refused: If there is no program that prints it, or it holds no text.
+    """
+    from memvault.vault import document
+
+    if sys.platform == "win32":  # where no program can be run
+        raise Refused("The clipboard cannot be read on Windows", "Get-Clipboard | memvault capture")
+    environment = process.environment(options.root())
+    for line in _PASTE_COMMANDS.get(sys.platform, _PASTE_COMMANDS_ELSEWHERE):
+        with contextlib.suppress(UsageError):  # there is no such program
+            done = process.run(line.split(), "", _SECONDS, _MAX_CLIPBOARD, environment=environment)
+            text = document.decode(done.stdout).text if done.code == 0 else ""
+            if text.strip():
+                return text
+    raise Refused(
+        "The clipboard cannot be read, or holds no text",
+        "install wl-clipboard, xclip or xsel; or give the text in a pipe",
+    )

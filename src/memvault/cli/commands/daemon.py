@@ -1,0 +1,73 @@
+"""The command ``watch``: the resident process, which makes commands quick."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+from memvault.arguments.parameters import Arg
+from memvault.cli.daemon import process
+from memvault.cli.options import GlobalOptions
+from memvault.cli.registry import command
+from memvault.errors import Refused
+
+own_status: Callable[[], dict[str, Any]] | None = None
+"""Returns what is known about the resident process, in that process only."""
+
+
+@command(
+    "watch",
+    ("memvault watch --detach", "memvault watch --status", "memvault watch --stop"),
+    view="""{running:a resident process runs|no resident process runs}  process {process}  \
+        {commands:command|commands}  {megabytes:.0f} MB
+           {vaults:each}
+           unavailable here: {unused}
+        {stopped:the resident process has ended|no resident process runs}""",
+    group="setup",
+)
+def watch(
+    _: GlobalOptions,
+    detach: Annotated[bool, Arg("Run in the background, until unused for 30 minutes")] = False,
+    status: Annotated[bool, Arg("Show the process that runs, and its memory")] = False,
+    stop: Annotated[bool, Arg("End the process that runs")] = False,
+) -> dict[str, Any] | None:
+    """Keep vaults open in a process that answers other commands within milliseconds.
+
+    Results are the same as without it, and no edit is missed. By default the second recall
+    within ten minutes starts it in the background; MEMVAULT_RESIDENT=off prevents that,
+    and leaves a running one unused. It needs Linux.
+    """
+    folder = process.socket_folder()
+    if status:
+        return _status(folder)
+    if stop:
+        return {"stopped": process.stop(folder)}
+    if detach:
+        process.start(folder)
+        return None
+    _serve(folder)
+    return None
+
+
+def _status(folder: Path) -> dict[str, Any]:
+    if own_status is not None:
+        return {"running": True, **own_status()}
+    found = process.find(folder)
+    if found is None:
+        return {"running": False}
+    unused = {"unused": found.unused} if found.unused else {}
+    return {"running": True, "process": found.number, **unused}
+
+
+def _serve(folder: Path) -> None:
+    global own_status  # noqa: PLW0603  # one process serves once
+    if sys.platform == "linux":  # others have no such folder
+        from memvault.cli import app, hook
+        from memvault.cli.daemon.server import Resident
+
+        resident = Resident(folder, app.run, hook.respond)
+        own_status = resident.status
+        if not resident.serve():
+            raise Refused("A resident process runs already", "memvault watch --status shows it")

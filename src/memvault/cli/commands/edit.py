@@ -1,0 +1,147 @@
+"""The commands that work on a memory's file: path, edit, open and new."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Annotated, Any
+
+from memvault.arguments.parameters import Arg
+from memvault.cli import desktop, print_result
+from memvault.cli.options import GlobalOptions
+from memvault.cli.registry import command
+from memvault.cli.run_editor import (
+    EDITED_VIEW,
+    add_warnings,
+    draft,
+    edit_memory,
+    obsidian_url,
+    open_call,
+)
+from memvault.errors import UsageError
+
+MemoryOrVault = Annotated[
+    str, Arg("Memory id, path or title; the vault if missing", positional=True, names="memory")
+]
+
+
+@command(
+    "path",
+    ('memvault path "Deploy notes"', "memvault path use-postgresql"),
+    view="{path}",
+    group="notes",
+    reveals=True,
+)
+def path(options: GlobalOptions, memory: MemoryOrVault = "") -> dict[str, Any]:
+    """Print the path of a memory's file, or of the vault if no memory is given.
+
+    For use with other programs: vim "$(memvault path deploy-notes)".
+    """
+    with open_call(options, memory) as (call, name):
+        file = call.root / call.resolve(name, writes=True).path if name else call.root
+        return add_warnings(call, {"path": str(file)})
+
+
+@command(
+    "edit",
+    ('memvault edit "Deploy notes"', "EDITOR=nano memvault edit use-postgresql"),
+    view=EDITED_VIEW,
+    group="notes",
+)
+def edit(
+    options: GlobalOptions,
+    memory: Annotated[str, Arg("Memory id, path or title", positional=True, names="memory")],
+) -> dict[str, Any]:
+    """Open a memory in your editor, and show what changed when you close it.
+
+    The editor is VISUAL, else EDITOR. What it saves takes effect at once; when you
+    close it, the edit is in the log, and memvault undo reverts it.
+    """
+    with open_call(options, memory) as (call, name):
+        return edit_memory(call, call.resolve(name, writes=True))
+
+
+@command(
+    "open",
+    ('memvault open "Deploy notes" --print', "memvault open --with obsidian"),
+    view=f"    {{address}}{EDITED_VIEW}",
+    group="notes",
+    reveals=True,
+)
+def open_memory(
+    options: GlobalOptions,
+    memory: MemoryOrVault = "",
+    where: Annotated[
+        str, Arg("The program to open it in", flag="--with", metavar="obsidian|editor")
+    ] = "",
+    address: Annotated[bool, Arg("Print the Obsidian URL, open nothing", flag="--print")] = False,
+) -> dict[str, Any] | None:
+    """Open a memory in Obsidian if the vault is an Obsidian vault, else in your editor.
+
+    --print prints the Obsidian URL and opens nothing. Without a memory it opens the
+    vault.
+    """
+    if where not in ("", "obsidian", "editor"):
+        raise UsageError(f"There is no {where!r} to open it in", "take obsidian or editor")
+    with open_call(options, memory) as (call, name):
+        in_editor = where == "editor" or (not where and not (call.root / ".obsidian").is_dir())
+        in_editor = in_editor and not address
+        target = call.resolve(name, writes=in_editor) if name else None
+        url = obsidian_url(call.root / target.path if target is not None else call.root)
+        if address:
+            return add_warnings(call, {"address": url})
+        if in_editor:
+            if target is None:
+                raise UsageError(
+                    "The memory is missing", "an editor opens one: memvault open MEMORY"
+                )
+            return edit_memory(call, target)
+        desktop.open_address(url, call.root)
+        return None
+
+
+@command(
+    "new",
+    (
+        'memvault new "Disk full on db1" --type issue',
+        'memvault new "Move to ARM" --template architectural-decision',
+    ),
+    group="notes",
+)
+def new(
+    options: GlobalOptions,
+    title: Annotated[str, Arg("The memory's title", positional=True)],
+    template: Annotated[
+        str, Arg("A file in the templates folder", metavar="NAME", names="template")
+    ] = "",
+    memory_type: Annotated[
+        str, Arg("The memory's type", flag="--type", names="type", metavar="TYPE")
+    ] = "",
+    no_edit: Annotated[bool, Arg("Do not open it in the editor")] = False,
+) -> None:
+    """Create a memory from a template of the vault, and open it in your editor.
+
+    Templates are the files in the vault's templates folder. {{title}}, {{date}} and
+    {{time}} are filled in, as in Obsidian. The default template is the one with the
+    name of the type. A template that you leave as it was is not kept.
+    """
+    from memvault.memories import create
+    from memvault.tools.core import invoke, registry
+    from memvault.tools.core.results import choose_type
+
+    with open_call(options) as (call, _), contextlib.ExitStack() as drafts:
+        chosen = choose_type(call, memory_type)
+        call.caller = call.caller._replace(prefers=lambda *_: False)  # asked already
+        filled = create.filled(call.root, template or chosen.name, title, bool(template))
+        text = filled.body
+        if options.may_ask and not no_edit:
+            name = create.clean_title(title)
+            text = drafts.enter_context(draft(call.root, name, text, "remember TITLE"))
+        arguments: dict[str, Any] = {"title": title, "content": text or " "}
+        arguments["memoryType"] = chosen.name or filled.memory_type or template
+        if filled.tags:
+            arguments["tags"] = filled.tags
+        remembered = invoke.call_nested(call, "memory_remember", arguments)
+        chosen.warn(call, remembered["memId"])
+        found = add_warnings(call, remembered)
+        view = registry.find("memory_remember").view
+        print_result.print_result(options, {"success": True, **found}, view, writes=True)

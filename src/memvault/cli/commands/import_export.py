@@ -1,0 +1,411 @@
+"""The commands ``import`` and ``export``, which read and write outside the vault.
+
+They are not tools, so that neither ``call`` nor an MCP client can run them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from memvault.arguments.parameters import Arg
+from memvault.cli import output
+from memvault.cli.options import GlobalOptions
+from memvault.cli.registry import command
+from memvault.errors import NotFound, Refused, UsageError
+from memvault.exporters import formats
+from memvault.tools.core.render import Template, shortened
+from memvault.tools.core.results import Expression, Since, TagFilter, TypeName, Until, filters
+
+if TYPE_CHECKING:
+    from memvault.call import Call
+    from memvault.importers.formats import Kind
+    from memvault.importers.items import Unreadable
+    from memvault.importers.planning import ImportPlan, Included
+    from memvault.importers.reader_process import SourceReader
+    from memvault.importers.source import Source
+
+_IMPORT_VIEW = """
+    {heading}
+       {new:new note|new notes}  {changed:changed note|changed notes}  {attachments:file|files} \
+ {unchanged:note is there already|notes are there already}
+       types: {typeCounts}
+       contents: {contentCounts}
+       not converted: {omittedCounts}
+       files: {fileNames}
+       at the vault's root: {rootNames}
+       left out: {leftOutLines:each}
+       to change: {toChange:each}
+       edited here and in the source, so not updated: {editedHere:each}
+       to check: {notedLines:each}
+       not read: {otherNames}
+       not read: {problems:each}
+    {next}
+
+    *kinds
+    {name:<14}  {title}
+       {needs}  to {folder}"""
+
+
+def _for_people(found: Mapping[str, Any]) -> dict[str, Any]:
+    """Add to a result of ``import`` what its view prints."""
+    if "kinds" in found:
+        return dict(found)
+    verb = "Imported from" if found["imported"] else "To import from"
+    counts = (f"{entry['count']} {entry['name']}" for entry in found["types"])
+    shown: dict[str, Any] = {
+        **found,
+        "heading": f"{verb} {found['source']} ({found['kind']}) to {found['folder'] or '.'}",
+        "typeCounts": ", ".join(counts),
+        "contentCounts": _counts(found.get("contents", ())),
+        "omittedCounts": _counts(found.get("notConverted", ())),
+        "fileNames": ", ".join(shortened(found.get("files", ()), 5)),
+        "rootNames": ", ".join(found.get("rootFiles", ())),
+        "leftOutLines": _left_out(found.get("leftOut", ())),
+        "toChange": shortened(found.get("changedPaths", ())),
+        "otherNames": _other_files(found),
+        "editedHere": shortened(found.get("edited", ())),
+        "notedLines": _reasons(found.get("noted", ())),
+        "problems": _reasons(found.get("unreadable", ())),
+    }
+    for key in ("new", "changed", "unchanged", "attachments"):
+        shown[key] = found[key] or None
+    return shown
+
+
+def _other_files(found: Mapping[str, Any]) -> str:
+    """Return the files that the kind does not read as one line, and how to import markdown."""
+    from memvault.importers import claims
+    from memvault.importers import formats as table
+
+    names = found.get("otherFiles", ())
+    if not names:
+        return ""
+    listed = ", ".join(shortened(names, 5))
+    line = f"{len(names):,} {'file' if len(names) == 1 else 'files'}: {listed}"
+    visible = (name for name in names if not claims.is_hidden(name))
+    if not any(name.lower().endswith(claims.MARKDOWN) for name in visible):
+        return line
+    command = table.import_command(Path(found["source"]), table.find(table.FOLDER))
+    return f"{line}; {command} imports markdown files"
+
+
+def _reasons(entries: Sequence[Mapping[str, str]]) -> list[str]:
+    """Return a line for each part of a source with a reason, the first ones only."""
+    return shortened(": ".join(filter(None, (one["what"], one["reason"]))) for one in entries)
+
+
+def _counts(entries: Sequence[Mapping[str, Any]]) -> str:
+    """Return counts by name as one line, the first ones only."""
+    return ", ".join(shortened((f"{one['name']} ({one['count']:,})" for one in entries), 8))
+
+
+def _left_out(entries: Sequence[Mapping[str, str]]) -> list[str]:
+    """Return a line for each file that programs read, and one for all files of agents."""
+    from memvault.vault.file_names import names_folded
+
+    of_agents, lines = [], []
+    for one in entries:
+        if names_folded(one["what"])[0] in ("agents", "spaces"):
+            of_agents.append(one)
+        else:
+            lines.append(f"{one['what']}: {one['reason']}")
+    if of_agents:
+        first = of_agents[0]
+        more = f" and {len(of_agents) - 1} more" if len(of_agents) > 1 else ""
+        lines.append(f"{first['what']}{more}: {first['reason']}")
+    return lines
+
+
+@command(
+    "import",
+    (
+        "memvault import ~/Notes",
+        "memvault import ~/memory.jsonl --to team/graph --yes",
+        "memvault import --kinds",
+    ),
+    view=Template(_IMPORT_VIEW, _for_people),
+    group="moving",
+)
+def import_notes(
+    options: GlobalOptions,
+    source: Annotated[
+        str, Arg("A file or folder, or a zip of either", positional=True, names="file")
+    ] = "",
+    kind: Annotated[
+        str, Arg("The kind of source, if it is not recognised", flag="--from", metavar="KIND")
+    ] = "",
+    to: Annotated[str, Arg("The folder in the vault", metavar="FOLDER")] = "",
+    yes: Annotated[bool, Arg("Do not ask")] = False,
+    with_instructions: Annotated[
+        bool, Arg("Also import instruction or settings files that programs read, such as AGENTS.md")
+    ] = False,
+    agents: Annotated[
+        bool, Arg("Also import agent messages and state (agents/ and spaces/)")
+    ] = False,
+    kinds: Annotated[bool, Arg("List the kinds of sources")] = False,
+) -> dict[str, Any]:
+    """Import notes, memories or sessions that another program keeps.
+
+    It shows what would be imported, and asks; without a terminal it changes nothing
+    unless --yes is given. Each note names in its header where it is from, so that a
+    second import adds what is new, updates what changed in the source, and keeps what
+    was edited here. The import is one change: memvault undo takes it back.
+    """
+    from memvault.call import Call
+    from memvault.importers import formats as table
+    from memvault.importers.archives import open_source
+    from memvault.importers.planning import Included
+    from memvault.importers.reader_process import SourceReader
+    from memvault.tools.core import invoke
+
+    if kinds:
+        return {
+            "kinds": [
+                {"name": one.name, "title": one.title, "needs": one.needs, "folder": one.folder}
+                for one in table.KINDS
+            ]
+        }
+    if not source:
+        raise UsageError("The source is missing", "memvault import --kinds lists what it can be")
+    workspace = options.workspace()
+    opened = open_source(source)
+    reader = SourceReader(opened)
+    try:
+        found = table.find(kind) if kind else _chosen_kind(reader, options.may_ask and not yes)
+        call = Call(workspace, options.caller(), tool="import")
+        invoke.require_local_files(call, "this command")
+        _require_apart(call, opened, found)
+        included = Included(with_instructions, agents)
+        return _import(options, call, reader, found, to, yes, included)
+    finally:
+        reader.close()
+        opened.close()
+        workspace.release()
+
+
+def _chosen_kind(reader: SourceReader, may_ask: bool) -> Kind:
+    """Return the kind of a source; ask the user if it covers less than half of the notes.
+
+    Raises:
+        UsageError: the kind is unknown, or the user did not choose one.
+    """
+    from memvault.importers import formats as table
+
+    recognition = reader.recognition()
+    if not recognition.is_partial:
+        return recognition.kind
+    path = reader.source.path
+    kinds = (recognition.kind, table.find(table.FOLDER))
+    covers = f"covers only {recognition.covered:,} of {recognition.total:,} notes"
+    looks_like = f"looks like {table.in_sentence(recognition.kind)}, but that {covers}"
+    if may_ask:
+        choices = ("only these", "everything, as a folder of markdown")
+        number = output.chooses([f"{path} {looks_like}."], "Import", choices)
+        if number >= 0:
+            return kinds[number]
+    part, everything = (table.import_command(path, kind) for kind in kinds)
+    hint = f"run {part} for these notes, or {everything} for everything"
+    raise UsageError(f"Nothing was imported: {path} {looks_like}", hint)
+
+
+def _import(
+    options: GlobalOptions,
+    call: Call,
+    reader: SourceReader,
+    kind: Kind,
+    to: str,
+    yes: bool,
+    included: Included,
+) -> dict[str, Any]:
+    """Plan an import, ask whether to apply it, and return what it did or would do."""
+    from memvault.importers.applying import apply
+    from memvault.importers.planning import plan
+    from memvault.importers.state import vault_state
+    from memvault.recall.filters import Filters
+    from memvault.tools.core import invoke, render
+    from memvault.tools.core.invoke import truncate_warnings
+
+    source = reader.source
+    folder = _target_folder(call, to or kind.folder)
+    records = call.engine.list_records(Filters())
+    bar = output.ProgressBar(options.quiet)
+    made = plan(
+        reader.read(kind),
+        kind.name,
+        folder,
+        vault_state(call.store, records, kind.name),
+        lambda count: bar("reading", count, max(count, len(source.names))),
+        included,
+    )
+    result = _result(made, source, made.unreadable)
+    if not any((result["new"], result["changed"], result["attachments"])):
+        problems = [*made.unreadable, *made.left_out]
+        if problems and not made.notes and not made.attachments:
+            reason = ": ".join(filter(None, problems[0]))
+            raise UsageError(
+                f"Nothing in {source.path} can be imported: {reason}",
+                "export it again, or pass --from KIND",
+                {key: result[key] for key in ("unreadable", "leftOut") if key in result},
+            )
+        return {**result, "next": "There is nothing to import"}
+    if not yes:
+        lines = ["".join(text for text, _ in line) for line in render.lines(_VIEW, result)]
+        if call.caller.asks is None:
+            return {**result, "next": "Nothing was changed; --yes imports it"}
+        if not call.caller.asks(lines, "Import it?"):
+            return {**result, "next": "Nothing was changed"}
+    try:
+        failed = apply(call.store, made, reader.read(kind), lambda *place: bar("importing", *place))
+    except BaseException:
+        if call.change_set.files:
+            output.notes([f"Stopped: {call.change_set.summary()}; a second import adds the rest"])
+        raise
+    if failed and not call.change_set.files:
+        raise Refused(
+            f"Nothing was imported: {failed[0].what}: {failed[0].reason}", "memvault doctor"
+        )
+    invoke.autocommit(call)
+    notes = list(dict.fromkeys((*call.settings.warnings, *call.all_notes())))
+    result = _result(made, source, [*made.unreadable, *failed], written=True)
+    result["changeId"] = call.change_set.change_id
+    result["next"] = "memvault undo takes it back"
+    return {**result, "warnings": truncate_warnings(notes)} if notes else result
+
+
+@command(
+    "export",
+    (
+        "memvault export ~/backup.zip",
+        "memvault export ../decisions.jsonl --type architectural-decision",
+        "memvault export ../pages --to site",
+    ),
+    view="""
+    Exported {files:file|files} to {target} ({format})
+       left out: {leftOut:each}""",
+    group="moving",
+)
+def export(
+    options: GlobalOptions,
+    target: Annotated[str, Arg("The file or folder to write", positional=True, names="file")],
+    to: Annotated[
+        str, Arg("The format, if the name's ending does not say", metavar="|".join(formats.NAMES))
+    ] = "",
+    memory_type: TypeName = None,
+    tags: TagFilter = None,
+    expression: Expression = None,
+    since: Since = None,
+    until: Until = None,
+    force: Annotated[bool, Arg("Replace what is there")] = False,
+) -> dict[str, Any]:
+    """Export the vault, or the memories that pass filters, to a file or folder.
+
+    A .jsonl file has a line for each file, a .zip and a folder have the files, a .md file has
+    all memories as one text. memvault import reads all but the last, byte for byte.
+    --to site writes pages to read in any browser, and needs the extra web.
+    Hidden files are left out. Nothing is replaced without --force.
+    """
+    from memvault.call import Call
+    from memvault.cli.commands.web import require_extra
+    from memvault.exporters.files import ExportedFiles
+    from memvault.recall.filters import Filters
+    from memvault.tools.core import invoke
+    from memvault.vault import paths
+
+    chosen_format = formats.chosen(target, to)
+    workspace = options.workspace()
+    try:
+        call = Call(workspace, options.caller(), tool="export", read_only=True)
+        invoke.require_local_files(call, "this command")
+        chosen = filters(memory_type, tags, since, until, expression)
+        records = None if chosen == Filters() else call.engine.list_records(chosen)
+        if records is not None and not records:
+            raise NotFound("There are no memories that pass the filters", "memvault list shows all")
+        chosen_paths = None if records is None else [record.path for record in records]
+        files = ExportedFiles(call.store, chosen_paths)
+        place = Path(target).expanduser().absolute()
+        paths.require_outside(call.root, place)
+        with require_extra():
+            written = chosen_format.write(files, place, force)
+        result = {"target": str(place), "format": chosen_format.name, "files": written}
+        return {**result, "leftOut": files.problems} if files.problems else result
+    finally:
+        workspace.release()
+
+
+_VIEW = Template(_IMPORT_VIEW, _for_people)
+
+
+def _require_apart(call: Call, source: Source, kind: Kind) -> None:
+    """Raise ``Refused`` for a source that has memories of the vault itself."""
+    from memvault.vault import paths
+
+    root, place = call.root.resolve(), source.path
+    if kind.name == "mnemonics":  # which reads a hidden folder only
+        return
+    if root.is_relative_to(place):
+        what = "is the vault itself" if place == root else "contains the vault"
+    elif place.is_relative_to(root):
+        what = "is in the vault"
+        note = place if place.is_file() else place / "memory.md"
+        if not paths.is_memory(note.relative_to(root).as_posix(), call.settings.exclusions):
+            return
+    else:
+        return
+    raise Refused(f"{place} {what}, whose notes are memories already", "name another source")
+
+
+def _target_folder(call: Call, to: str) -> str:
+    """Return the folder to import into, relative to the vault.
+
+    Raises:
+        Refused: It is outside the vault, or a part of it is a link or a file.
+        UsageError: Memories in it would not be found.
+    """
+    from memvault.vault import paths
+
+    folder = paths.resolve_inside(call.root, to)
+    folder = "" if folder == "." else folder
+    if not paths.is_memory(f"{folder}/memory.md".removeprefix("/"), call.settings.exclusions):
+        raise UsageError(f"Memories in {to} would not be found", "choose another folder with --to")
+    paths.require_plain_folders(call.root, folder)
+    return folder
+
+
+def _result(
+    made: ImportPlan, source: Source, unreadable: list[Unreadable], written: bool = False
+) -> dict[str, Any]:
+    """Return the result of an import, done or planned."""
+    result = {
+        "imported": written,
+        "kind": made.kind,
+        "source": str(source.path),
+        "folder": made.folder,
+        "new": len(made.paths("new")),
+        "changed": len(made.paths("changed")),
+        "unchanged": len(made.paths("unchanged")),
+        "attachments": len(made.new_attachments),
+        "types": _by_count(made.types),
+    }
+    lists = {
+        "contents": _by_count(made.contents),
+        "notConverted": _by_count(made.omitted),
+        "changedPaths": made.paths("changed"),
+        "edited": made.paths("edited"),
+        "files": made.new_attachments,
+        "rootFiles": made.root_files,
+        "leftOut": [one._asdict() for one in made.left_out],
+        "otherFiles": made.other_files,
+        "noted": [one._asdict() for one in made.noted],
+    }
+    result |= {key: found for key, found in lists.items() if found}
+    if unreadable:
+        result["unreadable"] = [one._asdict() for one in unreadable]
+    return result
+
+
+def _by_count(counts: Counter[str]) -> list[dict[str, Any]]:
+    """Return names with their counts, largest first."""
+    return [{"name": name, "count": count} for name, count in counts.most_common()]

@@ -1,0 +1,223 @@
+"""The walk through what needs a person: one key for each, and one undo for all."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
+
+from memvault import sanitize
+from memvault.arguments.parameters import Arg
+from memvault.cli import keys, output, run_command, run_editor
+from memvault.cli.options import GlobalOptions
+from memvault.cli.registry import command
+from memvault.errors import MemvaultError, Refused
+from memvault.results.vault import ReviewKind
+from memvault.tools.core import registry
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from memvault.call import Call
+    from memvault.doctor.review import ReviewItem
+    from memvault.model import Memory
+
+_SHOWN_LINES = 12
+"""Lines of a memory that are shown; the editor shows the rest."""
+_KEYS = {
+    "conflict": "1 keep the first  2 keep the second  m merge in the editor  b keep both",
+    "secret": "e edit  a allow it in this memory  t trash",
+    "duplicate": "1 keep the first  2 keep the second",
+    "outdated": "t trash  e edit",
+    "proposal": "y write it",
+    "finding": "f fix  e edit",
+}
+
+
+@command(
+    "review",
+    ("memvault review", "memvault review --kind conflict", "memvault review --json"),
+    group="daily",
+)
+def review(
+    options: GlobalOptions,
+    kind: Annotated[ReviewKind | None, Arg("Only those of a kind")] = None,
+) -> dict[str, Any] | None:
+    """Review pending items: conflicts, secrets, duplicates, proposals and more.
+
+    Each is answered with a key, without Enter; s skips it, and q or Ctrl-C ends. All changes
+    are one, which memvault undo takes back. Where there is no terminal, they are listed.
+    """
+    if not options.may_ask:
+        arguments = {"kind": kind} if kind else {}
+        run_command.run_tool("vault_review", arguments, options, registry.find("vault_review"))
+        return None
+    output.require_terminal()
+    from memvault.doctor.review import review_items
+
+    with run_editor.open_call(options, tool="review") as (call, _):
+        items = review_items(call, kind)
+        done = _walk(call, items)
+        if call.change_set.files:
+            from memvault.tools.core import invoke
+
+            invoke.autocommit(call)
+            _say(f"{done} of {len(items)} answered; memvault undo takes all of it back")
+        else:
+            _say(f"{len(items)} looked at, nothing changed" if items else "Nothing needs a person")
+    return None
+
+
+def _walk(call: Call, items: list[ReviewItem]) -> int:
+    """Show each item and do what is answered; return how many were answered."""
+    answered = 0
+    for number, item in enumerate(items, 1):
+        _show(call, item, f"{number}/{len(items)}")
+        answers = _KEYS[item.kind]
+        if item.kind == "finding" and not item.fix:
+            answers = "e edit"
+        while True:
+            key = _ask(f"{answers}  s skip  q end")
+            if key == "s":
+                break
+            if key == "q":
+                return answered
+            action = _ACTIONS.get((item.kind, key))
+            if action is None or f"{key} " not in f"{answers} ":
+                _say("There is no such answer")
+                continue
+            try:
+                action(call, item)
+                answered += 1
+            except MemvaultError as error:
+                _say(f"{error.message}; {error.hint}".rstrip("; "))
+                continue
+            break
+    return answered
+
+
+def _show(call: Call, item: ReviewItem, place: str) -> None:
+    masked = call.settings.detector.masked
+    _say("")
+    _say(masked(f"[{place}] {item.kind}: {item.title}  {item.path}"))
+    _say(masked(f"   {item.reason}"))
+    for number, path in enumerate(filter(None, (item.path, item.other_path)), 1):
+        if item.kind == "finding" and item.memory is None:
+            break
+        _say(masked(f" {number}. {path}"))
+        try:
+            memory = call.store.read(path)
+        except MemvaultError as error:
+            _say(masked(f"    {error.message}"))
+            continue
+        shown = call.settings.detector.masking(memory.metadata)(memory.body.strip()).splitlines()
+        for line in shown[:_SHOWN_LINES]:
+            _say(f"    | {line}")
+        if len(shown) > _SHOWN_LINES:
+            _say(f"    … {len(shown) - _SHOWN_LINES} more lines")
+
+
+def _say(line: str) -> None:
+    output.flush()
+    sys.stdout.write(f"{sanitize.escape_line(line)}\n")
+    sys.stdout.flush()
+
+
+def _ask(question: str) -> str:
+    """Return the key that a person answers with, in lower case; q for the end of the input."""
+    key = keys.read_key(f"{question}: ")
+    answer = "q" if key in keys.ENDS else key.lower()
+    _say(answer if answer.isprintable() else "")
+    return answer
+
+
+def _memory(call: Call, item: ReviewItem, second: bool = False) -> Memory:
+    return call.store.read(item.other_path if second else item.path)
+
+
+def _trash(call: Call, item: ReviewItem, second: bool = False) -> None:
+    memory = _memory(call, item, second)
+    call.store.discard(memory.path, memory.etag)
+
+
+def _keep(call: Call, item: ReviewItem, second: bool) -> None:
+    """Move the other of two memories to the trash, and settle their conflict."""
+    _trash(call, item, second=not second)
+    if item.kind == "conflict":
+        _settle(call, item, second)
+
+
+def _settle(call: Call, item: ReviewItem, second: bool) -> None:
+    memory = _memory(call, item, second)
+    if "conflict_with" in memory.metadata:
+        call.store.change(memory, {"conflict_with": None}, None)
+
+
+def _keep_both(call: Call, item: ReviewItem) -> None:
+    for second in (False, True):
+        _settle(call, item, second)
+
+
+def _merge(call: Call, item: ReviewItem) -> None:
+    """Put both texts into the first memory, open it in the editor, and trash the second."""
+    from memvault.memories import edit
+
+    first, other = _memory(call, item), _memory(call, item, second=True)
+    body = edit.append(first.body, other.body, first.newline)
+    merged = call.store.change(first, {"conflict_with": None}, body).memory
+    call.store.discard(other.path, other.etag)
+    run_editor.edit_memory(call, merged, merged.line_at(len(first.body)))
+
+
+def _edit(call: Call, item: ReviewItem) -> None:
+    run_editor.edit_memory(call, _memory(call, item))
+
+
+def _allow(call: Call, item: ReviewItem) -> None:
+    """Write into the header that the secrets of a memory are meant to be there."""
+    call.store.change(_memory(call, item), {"secrets": "allowed"}, None)
+
+
+def _write_proposal(call: Call, item: ReviewItem) -> None:
+    """Write a proposal of consolidation, if it would still be made."""
+    from memvault import clock
+    from memvault.consolidation import apply
+    from memvault.doctor.review import EPISODE_DAYS
+
+    assert item.proposals is not None
+    with apply.lock(call.store):
+        call.engine.invalidate()
+        inputs = apply.load_input(call.store, call.engine, EPISODE_DAYS, clock.now())
+        found, _ = apply.propose(call.store, call.engine, inputs)
+        made = found.only(item.proposals.ids())
+        passed_over = apply.apply_proposals(call.store, call.engine, made, inputs.episodes)[1]
+    if passed_over or not made.ids():
+        raise Refused("The memories that it is made from have changed", "memvault consolidate")
+
+
+def _fix(call: Call, item: ReviewItem) -> None:
+    """Repair the one finding, as it is now."""
+    from memvault.doctor.review import finding_at
+
+    fix = finding_at(call, item.code, item.path).fix
+    if fix is None:
+        raise Refused("There is no fix for it any more", "memvault doctor")
+    fix.apply(call)
+
+
+_ACTIONS: dict[tuple[str, str], Callable[[Call, ReviewItem], object]] = {
+    ("conflict", "1"): lambda call, item: _keep(call, item, False),
+    ("conflict", "2"): lambda call, item: _keep(call, item, True),
+    ("conflict", "m"): _merge,
+    ("conflict", "b"): _keep_both,
+    ("secret", "e"): _edit,
+    ("secret", "a"): _allow,
+    ("secret", "t"): _trash,
+    ("duplicate", "1"): lambda call, item: _keep(call, item, False),
+    ("duplicate", "2"): lambda call, item: _keep(call, item, True),
+    ("outdated", "t"): _trash,
+    ("outdated", "e"): _edit,
+    ("proposal", "y"): _write_proposal,
+    ("finding", "f"): _fix,
+    ("finding", "e"): _edit,
+}
+"""What each key does, by the kind of the item."""

@@ -1,0 +1,256 @@
+"""The commands ``setup``, which configures client programs, and ``skill``, the agent's guide."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from memvault import sanitize
+from memvault.arguments.parameters import Arg
+from memvault.cli import hook, output
+from memvault.cli.options import GlobalOptions
+from memvault.cli.registry import command
+from memvault.command_table import TOOLS
+from memvault.errors import INSTALL, Refused, UsageError
+from memvault.integrations import NAMES
+from memvault.tools.core import agent_guide, registry
+
+if TYPE_CHECKING:
+    from memvault.integrations.programs import AgentProgram, SetupContext
+
+
+_SDK_MISSING = f"memvault mcp needs the MCP SDK: {INSTALL} '.[mcp]'"
+
+
+_IMPORTED = ("opencode",)
+"""Programs without capture whose sessions can be imported."""
+
+
+@command(
+    "setup",
+    (
+        "memvault setup claude-code",
+        "memvault setup codex --user --dry-run",
+        "memvault setup opencode --remove",
+    ),
+    group="programs",
+)
+def setup(
+    options: GlobalOptions,
+    program: Annotated[str, Arg("The program", positional=True, metavar="|".join(NAMES))],
+    project: Annotated[bool, Arg("For this folder (default)")] = False,
+    user: Annotated[bool, Arg("For all of your projects")] = False,
+    dry_run: Annotated[bool, Arg("Only show what changes")] = False,
+    remove: Annotated[bool, Arg("Undo the changes of setup")] = False,
+    capture: Annotated[bool, Arg("Keep each session as an episode")] = False,
+    yes: Annotated[bool, Arg("Do not ask")] = False,
+) -> dict[str, Any] | None:
+    """Set memvault up in an agent's program, such as Claude Code.
+
+    The program gets the MCP server, hooks that recall memories at the start of a
+    session and at each prompt, the historian as a separate agent, and instructions.
+    --project, the default, sets it up for this folder; --user for all your projects.
+    It shows the changes and asks; without a terminal it changes nothing unless --yes
+    is given. Your existing settings are kept. --remove undoes exactly these changes.
+    docs/agents.md lists the files that are written.
+
+    --capture adds hooks that import each session as an episode, as memvault import
+    does, when it ends and before its context is compacted. Setup without it removes
+    them.
+    """
+    from memvault.integrations import setup as planning
+
+    client = planning.client(program)
+    if project and user:
+        raise UsageError("--project and --user cannot be combined", "choose one of them")
+    if capture and not client.capture_events:
+        raise UsageError(
+            f"The hooks of {client.title} do not name the record of a session",
+            "memvault import imports its sessions" if client.name in _IMPORTED else "leave it out",
+        )
+    context = _setup_context(options, user, remove)._replace(captures=capture or remove)
+    changes = planning.plan_edits(client.files(context), context, remove)
+    diffs = [planning.diff(change) for change in changes]
+    asked = bool(changes) and not (dry_run or yes) and output.has_terminal()
+    if asked:
+        _ask(diffs)
+    written = bool(changes) and not dry_run and (yes or asked)
+    if written:
+        planning.write(changes)  # before any output, which a closed pipe would end here
+    is_sdk_missing = not remove and importlib.util.find_spec("mcp") is None
+    result: dict[str, Any] = {
+        "program": client.name,
+        "scope": context.scope,
+        "changes": [
+            {"path": str(change.path), "action": change.action, "diff": text}
+            for change, text in zip(changes, diffs, strict=True)
+        ],
+        "written": written,
+        "removed": remove and (written or not changes),
+        "next": _next(client, bool(changes), written, remove),
+        **({"warnings": [_SDK_MISSING]} if is_sdk_missing else {}),
+    }
+    if options.json:
+        return result
+    shown = [*([] if asked else diffs), _summary(client.title, result)]
+    output.text("\n".join(shown), as_json=False)
+    if not options.quiet:
+        output.notes(result.get("warnings", ()))
+    return None
+
+
+def _next(client: AgentProgram, has_changes: bool, written: bool, remove: bool) -> str:
+    """Return the next step for the user."""
+    if has_changes and not written:
+        return "Add --yes to write the changes"
+    return "" if remove else client.next_step
+
+
+def _summary(title: str, found: Mapping[str, Any]) -> str:
+    """Return a summary of what was done and the next step, for people."""
+    number = len(found["changes"])
+    files = f"{number} file{'s' if number != 1 else ''}"
+    if not number:
+        return "There is nothing to change"
+    if not found["written"]:
+        return f"No changes written; {files} would change. Run again with --yes"
+    if found["removed"]:
+        return f"Took memvault out of {title}: {files}"
+    return f"Set {title} up: {files}\nNext: {found['next']}"
+
+
+def _setup_context(options: GlobalOptions, user: bool, remove: bool) -> SetupContext:
+    """Return the context of a setup: scope, folders and vault; removing needs no vault.
+
+    Raises:
+        Refused: If the folder is the user's home, or there is no home folder.
+        VaultNotFound: If there is no vault.
+    """
+    from memvault.integrations.programs import SetupContext
+
+    try:
+        home = Path.home()
+    except RuntimeError as error:
+        raise Refused("There is no home folder", "set HOME to yours") from error
+    root = Path.cwd().resolve()
+    if not user and root == home.resolve():
+        raise Refused("This folder is your home, and no project", "memvault setup PROGRAM --user")
+    vault = root if remove else options.root()
+    vault_option = "" if root.is_relative_to(vault) and not user else str(vault)
+    if vault_option and not user and vault.is_relative_to(root):
+        vault_option = vault.relative_to(root).as_posix()
+    return SetupContext(
+        "user" if user else "project",
+        root,
+        home,
+        os.environ,
+        _program(root),
+        vault,
+        agent_guide.instructions(sanitize.quote_argument(vault_option) if vault_option else ""),
+        agent_guide.historian_prompt(),
+        {
+            entry.tool: entry.words
+            for entry in TOOLS
+            if entry.core and registry.find(entry.tool).read_only
+        },
+    )
+
+
+def _program(root: Path) -> tuple[str, ...]:
+    """Return the command that starts memvault: its name, or the interpreter if not on the PATH."""
+    from memvault import process
+
+    try:
+        process.find_program("memvault", root, process.environment(root))
+    except UsageError:
+        # -P: do not import modules from the project's folder.
+        return sys.executable, "-P", "-m", "memvault"
+    return ("memvault",)
+
+
+def _ask(diffs: Sequence[str]) -> None:
+    """Show the changes of each file at the terminal, and ask for confirmation.
+
+    Raises:
+        Refused: If the answer is no.
+    """
+    count = f"these {len(diffs)} files" if len(diffs) > 1 else "this file"
+    lines = [line for text in diffs for line in text.splitlines()]
+    if not output.agrees(lines, f"Write {count}?"):
+        raise Refused("Nothing was changed", "memvault setup PROGRAM --dry-run only shows it")
+
+
+FORMS = {
+    "agents": (agent_guide.agents_page, "AGENTS.md"),
+    "claude": (agent_guide.claude_skill, f"{agent_guide.NAME}/SKILL.md"),
+    "text": (agent_guide.plain_text, "memvault.txt"),
+}
+"""The function that builds the text of each form, and the name of its file."""
+
+
+@command(
+    "skill",
+    ("memvault skill", "memvault skill --as text", "memvault skill --as claude --out skills"),
+    group="programs",
+)
+def print_guide(
+    options: GlobalOptions,
+    form: Annotated[str, Arg("The format", flag="--as", metavar="|".join(FORMS))] = "agents",
+    out: Annotated[str, Arg("Write it to a file in this folder", metavar="DIR")] = "",
+) -> dict[str, Any] | None:
+    """Print the guide for agents: which tool to use when, and how.
+
+    --as agents is a page such as AGENTS.md, claude a skill for Claude, text the
+    same without markdown. --out DIR writes it to a file in that folder: AGENTS.md,
+    memvault/SKILL.md or memvault.txt. An existing file is not overwritten.
+    """
+    if form not in FORMS:
+        raise UsageError(f"There is no form {form!r}", f"the forms are {', '.join(FORMS)}")
+    make, name = FORMS[form]
+    if not out:
+        output.text(make(), options.json)
+        return None
+    from memvault.files import atomic
+
+    file = Path(out) / name
+    if Path(out).exists() and not Path(out).is_dir():
+        raise Refused(f"{out} is not a folder", "choose a folder")
+    try:
+        atomic.create(file, make().encode())
+    except FileExistsError as error:
+        raise Refused(
+            f"{file} is there already", "move it away, or choose another folder"
+        ) from error
+    return {"file": str(file)}
+
+
+@command(
+    "hook",
+    (
+        """echo '{"prompt": "which database"}' | memvault hook prompt""",
+        "memvault hook session-start --for claude-code < /dev/null",
+    ),
+    group="programs",
+)
+def run_hook(
+    options: GlobalOptions,
+    event: Annotated[
+        str, Arg("The event in the program", positional=True, metavar="|".join(hook.EVENTS))
+    ],
+    program: Annotated[
+        str, Arg("Print in the format of this program", flag="--for", metavar="|".join(NAMES))
+    ] = "",
+    capture: Annotated[bool, Arg("Also import the session that the program names")] = False,
+) -> None:
+    """Print context for a program's agent at an event; setup installs it there.
+
+    The program runs it with JSON on standard input. EVENT is session-start (prints what is
+    known), prompt (prints relevant memories), pre-compact, stop or session-end (print a
+    reminder to save memories). It never fails: on any error it prints nothing and exits with 0,
+    at session-start within 5 seconds, else within one.
+    """
+    hook.answer(hook.HookInvocation(event, program, options.vault, options.agent, capture))

@@ -1,0 +1,155 @@
+"""The commands that grant and revoke trust in vaults and in their registered tools.
+
+They are not tools, so that neither ``call`` nor an MCP client can run them.
+"""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING, Annotated, Any
+
+from memvault.arguments.parameters import Arg, normal_name
+from memvault.cli import output
+from memvault.cli.options import GlobalOptions
+from memvault.cli.registry import command
+from memvault.errors import NotFound, Refused, UsageError
+
+if TYPE_CHECKING:
+    from memvault.vault_tools.tool_file import ToolFile
+    from memvault.vault_tools.trust import ToolFingerprint
+
+
+ToolName = Annotated[str, Arg("The tool's name", positional=True)]
+Folder = Annotated[str, Arg("The vault", positional=True, names="file", metavar="DIR")]
+
+
+@command(
+    "tools trust",
+    ("memvault tools trust word_count --yes", "memvault tools trust word_count"),
+    view="""
+        {name} may run here: {command}
+           as long as {covers:each} stays as it is
+           not covered: {notCovered:each}""",
+    group="catalogue",
+)
+def trust(
+    options: GlobalOptions, name: ToolName, yes: Annotated[bool, Arg("Do not ask")] = False
+) -> dict[str, Any]:
+    """Allow a registered tool, in its current version, to run on this machine.
+
+    It shows the command and the files that the trust covers, and asks. Once one of
+    these changes, for example by a pull or an edit, the tool is no longer trusted.
+    """
+    from memvault.vault_tools import trust as trusts
+    from memvault.vault_tools.trust import fingerprint_of, interpreters_of
+
+    root = options.workspace().root
+    tool = _find_tool_file(options, name)
+    fingerprint = fingerprint_of(root, tool)
+    summary = _summary(tool, fingerprint, interpreters_of(root, tool))
+    if not yes:
+        _ask(tool.definition.name, summary)
+    trusts.grant(root, tool, fingerprint)
+    return summary
+
+
+@command(
+    "tools untrust",
+    ("memvault tools untrust word_count", "memvault tools untrust other_tool"),
+    view="""
+        {name} no longer runs here
+           {wasTrusted:|it did not before}""",
+    group="catalogue",
+)
+def untrust(options: GlobalOptions, name: ToolName) -> dict[str, Any]:
+    """Revoke the permission of a registered tool to run on this machine."""
+    from memvault.vault_tools import trust as trusts
+
+    return {"name": name, "wasTrusted": trusts.revoke(options.workspace().root, name)}
+
+
+@command(
+    "vaults trust", ("memvault vaults trust .", "memvault vaults trust ~/notes"), group="setup"
+)
+def trust_vault(_: GlobalOptions, folder: Folder) -> dict[str, Any]:
+    """Trust a vault that belongs to another user, so that it is used without being named.
+
+    A vault's settings and files control what is read and run on this machine, so a
+    vault of another user is otherwise used only if --vault or MEMVAULT_VAULT names it.
+    The list of trusted vaults is in your own settings.
+    """
+    from memvault.settings import vaults
+
+    return {"trusted": vaults.trust(folder)}
+
+
+@command(
+    "vaults untrust",
+    ("memvault vaults untrust .", "memvault vaults untrust ~/notes"),
+    group="setup",
+)
+def untrust_vault(_: GlobalOptions, folder: Folder) -> dict[str, Any]:
+    """Revoke the trust in a vault of another user; it is then used only when named."""
+    from memvault.settings import vaults
+
+    return {"trusted": vaults.distrust(folder)}
+
+
+def _find_tool_file(options: GlobalOptions, name: str) -> ToolFile:
+    """Return a registered tool by its name.
+
+    Raises:
+        UsageError: If the name is that of a built-in tool.
+        Refused: If the tool's file is invalid.
+        NotFound: If there is no such tool.
+    """
+    from memvault.tools.core import registry
+    from memvault.vault_tools import tool_file
+
+    found = tool_file.read_all(options.workspace().root)
+    wanted = normal_name(name)
+    if wanted in found.tools:
+        return found.tools[wanted]
+    if wanted in found.broken:
+        raise Refused(found.broken[wanted], "fix the file")
+    if registry.lookup(name):
+        raise UsageError(f"{name} is memvault's own and needs no trust", "run it")
+    names = ", ".join(entry.definition.name for entry in found.tools.values())
+    raise NotFound(
+        f"No tool {name!r} is registered in this vault",
+        f"registered are {names}" if names else "memvault tools register FILE",
+    )
+
+
+def _summary(
+    tool: ToolFile, fingerprint: ToolFingerprint, interpreters: list[str]
+) -> dict[str, Any]:
+    """Return what is shown before the confirmation: command, covered and uncovered files."""
+    summary: dict[str, Any] = {
+        "name": tool.definition.name,
+        "command": shlex.join(tool.definition.command),
+        "covers": [tool.path, *fingerprint.files],
+    }
+    uncovered = [f"what {name} reads besides in the vault's folder" for name in fingerprint.readers]
+    uncovered += [f"modules and files that {name} loads from elsewhere" for name in interpreters]
+    uncovered += [f"{path}, outside of the vault" for path in fingerprint.outside]
+    if fingerprint.folders or uncovered:
+        summary["notCovered"] = [*(f"{path}/" for path in fingerprint.folders), *uncovered]
+    return summary
+
+
+def _ask(name: str, summary: dict[str, Any]) -> None:
+    """Ask for confirmation at the terminal.
+
+    Raises:
+        Refused: If there is no terminal, or the answer is no.
+    """
+    if not output.has_terminal():
+        raise Refused(
+            f"There is no terminal to ask whether {name} may run {summary['command']}",
+            f"the owner of this machine runs memvault tools trust {name} at a terminal",
+        )
+    texts = {k: ", ".join(v) if isinstance(v, list) else v for k, v in summary.items()}
+    lines = [f"{key}: {value}" for key, value in texts.items()]
+    if not output.agrees(lines, "May it run on this machine, as you?"):
+        raise Refused(f"{name} is not trusted", "nothing was changed")

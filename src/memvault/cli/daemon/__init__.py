@@ -1,0 +1,1 @@
+"""The resident process: a daemon that runs commands with open vaults, and its client."""

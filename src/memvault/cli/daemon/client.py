@@ -1,0 +1,377 @@
+"""Hand a command line over to the resident process, before anything else is loaded.
+
+Both processes check each other first (``agree``). Then the client sends its arguments and the
+variables that matter (``is_sent``). The process answers within ``PATIENCE`` seconds that it is
+ready, and begins only when the client confirms that it still waits, with its standard streams;
+otherwise the command is run here, as always. So no other process holds the streams of a command
+that runs here. If the process dies later, a command is run here only if it reads and has printed
+nothing.
+"""
+
+from __future__ import annotations
+
+import _signal  # type: ignore[import-not-found]  # as signal, which takes 3 ms to load
+import os
+import sys
+import time
+
+from memvault import __version__
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from socket import socket
+
+    if sys.platform == "linux":
+        from memvault.cli.daemon.peer_check import Process
+    else:
+        from typing import Any as Process
+
+VARIABLE = "MEMVAULT_RESIDENT"
+FOLDER = "resident"
+"""The folder in the user's cache folder that the resident process serves."""
+SOCKET = "socket"
+"""The name of the socket in that folder, where there is no runtime folder."""
+PATIENCE = 0.1
+"""Seconds to wait for the resident process."""
+HOOK_SECONDS = 0.9
+"""Seconds that a hook may take; the client's agent waits for it."""
+SECRET_DESCRIPTOR = 3
+"""The descriptor behind which the resident process keeps its secret."""
+SECRET_SIZE, DESCRIPTOR_SIZE = 8, 4
+"""Bytes of a secret, and of the number of a descriptor.
+
+The client begins with the secret of the process and the descriptor of its own secret. The process
+answers with the client's secret and a number that the client repeats in its request.
+"""
+READS, WRITES, BEGIN = b"r", b"w", b"b"
+"""The answers of a process that is ready to run a command that reads, or one that changes
+something, and the confirmation of the client."""
+PRINTS, ENDED, LATE = b"p", b"e", b"l"
+"""Messages of the process: it begins to print; the command has ended, with the exit code."""
+LEFT = b"d"
+"""The answer of a process that has not begun the command, which the client has to run. The reason
+may follow."""
+SIZE = 4
+"""Bytes of the number before a request: its length."""
+MAX_REQUEST = 1 << 20
+TERMINAL = "terminal"
+APPLIED = frozenset((
+    "COLUMNS", "LINES", "MEMVAULT_AGENT", "MEMVAULT_JSON", "MEMVAULT_VAULT", "NO_COLOR", "TERM",
+    "TZ",
+))  # fmt: skip
+"""Variables that the process sets to the client's values for one command."""
+_COMPARED = (
+    "ANDROID_DATA", "HOME", "SUDO_UID", "TEMP", "TMP", "TMPDIR", "TZDIR", "XDG_CACHE_HOME",
+    "XDG_CONFIG_HOME", "XDG_STATE_HOME",
+)  # fmt: skip
+_COMPARED_PREFIXES = (
+    "FAKETIME", "GLIBC_", "GRPC_", "HF_", "LD_", "MALLOC_", "MEMVAULT_", "OMP_", "OPENBLAS_",
+    "PYTHON", "SSL_CERT_",
+)  # fmt: skip
+_NOT_COMPARED = (VARIABLE, "MEMVAULT_PAGER")
+"""Variables that only the client reads."""
+_RECENT_SECONDS = 600.0
+_LOST = 70
+_LOST_MESSAGE = "The resident process ended while running the command"
+_LOST_HINT = "check memvault log for changes, then run the command again"
+
+
+def hand_over(arguments: Sequence[str]) -> int | None:
+    """Run a command line in the resident process; None if it has to be run in this process.
+
+    The exit code is returned once the command has ended.
+    """
+    if sys.platform != "linux" or os.environ.get(VARIABLE) == "off" or not hasattr(os, "eventfd"):
+        return None
+    if None in (sys.stdin, sys.stdout, sys.stderr) or sys.gettrace() or sys.getprofile():
+        return None
+    if sys.getfilesystemencoding() != "utf-8" or sys.stdout.encoding.lower() != "utf-8":
+        return None
+    try:
+        connection = connected(socket_folder(os.environ))
+        if connection is None:
+            return None
+        try:
+            return _run(connection, arguments)
+        finally:
+            connection.close()
+    except OSError:
+        return None
+
+
+def end_at_once_on_interrupt() -> None:
+    """Let SIGINT end the process, as Python's handler raises an exception that a callback loses.
+
+    Imports run many callbacks.
+    """
+    if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
+        _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
+
+
+def was_used_lately() -> bool:
+    """Return whether a recall was run within the last ten minutes; note that one is run now.
+
+    False too if no resident process is to be started.
+    """
+    if sys.platform != "linux" or os.environ.get(VARIABLE) == "off":
+        return False
+    from contextlib import suppress
+    from pathlib import Path
+
+    name = socket_folder(os.environ)
+    if not name:
+        return False
+    folder = Path(name)
+    try:
+        age = time.time() - folder.stat().st_mtime
+        os.utime(folder)
+    except OSError:
+        with suppress(OSError):
+            folder.mkdir(0o700)
+        return False
+    return 0 <= age < _RECENT_SECONDS
+
+
+def socket_folder(environment: Mapping[str, str]) -> str:
+    """Return the folder that the process serves, in the cache folder; empty if it is unknown.
+
+    The cache folder is that of ``user_folders.user_folder`` on Linux.
+    """
+    base = os.path.expanduser(environment.get("MEMVAULT_CACHE", ""))  # noqa: PTH111  # pathlib takes 5 ms
+    if not base:
+        base = environment.get("XDG_CACHE_HOME", "")
+        if not base.startswith("/"):
+            base = os.path.join(environment.get("HOME", ""), ".cache")
+        base = os.path.join(base, "memvault")
+    return os.path.join(base, FOLDER) if base.startswith("/") else ""
+
+
+def socket_place(folder: str) -> tuple[str, str]:
+    """Return the folder and the name of the socket of the process that serves ``folder``.
+
+    It is in the user's runtime folder, since a sandbox may be allowed to write to a cache folder.
+
+    Raises:
+        OSError: there is no such folder, so no process serves it.
+    """
+    status = os.stat(folder)
+    if sys.platform != "win32":
+        for place in (os.environ.get("XDG_RUNTIME_DIR", ""), f"/run/user/{os.geteuid()}"):
+            try:
+                if place.startswith("/") and _is_private(os.lstat(place)):
+                    return place, f"memvault-{status.st_dev:x}-{status.st_ino:x}"
+            except OSError:
+                continue
+    return folder, SOCKET
+
+
+def _is_private(status: os.stat_result) -> bool:
+    """Return whether something is a folder that only this user can access."""
+    is_folder = status.st_mode & 0o170000 == 0o040000
+    is_own = sys.platform == "win32" or status.st_uid == os.geteuid()
+    return is_folder and is_own and not status.st_mode & 0o077
+
+
+def identity() -> str:
+    """Return the program's version and folder, and Python's flags, which both processes share."""
+    package = os.path.dirname(os.path.dirname(__file__))  # noqa: PTH120  # the same
+    modes = sys.flags.optimize, sys.flags.dev_mode, sys.warnoptions
+    return f"{__version__} {package} {sys.prefix} {sys.hexversion} {modes}"
+
+
+def is_sent(name: str) -> bool:
+    """Return whether a variable is part of a request: a command run by the process may read it."""
+    return name not in _NOT_COMPARED and (
+        name in APPLIED
+        or name in _COMPARED
+        or name.startswith(_COMPARED_PREFIXES)
+        or name[-6:].lower() == "_proxy"
+    )
+
+
+def connected(folder: str) -> socket | None:
+    """Connect to the process that serves a folder; None if its socket is not this user's alone.
+
+    Raises:
+        OSError: no process listens.
+    """
+    if sys.platform != "linux" or not folder:
+        return None
+    import _socket
+
+    place, name = socket_place(folder)
+    # A descriptor, since the folder cannot be replaced then, and its path may be too long.
+    descriptor = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        if not _is_private(os.fstat(descriptor)):
+            return None
+        connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+        connection.setsockopt(_socket.SOL_SOCKET, _socket.SO_PASSCRED, 1)
+        connection.settimeout(PATIENCE)
+        connection.connect(f"/proc/self/fd/{descriptor}/{name}")
+    finally:
+        os.close(descriptor)
+    return connection  # type: ignore[return-value]  # what socket.socket is a subclass of
+
+
+def ask(connection: socket, arguments: Sequence[str]) -> bytes:
+    """Send a command line to the process, once both have checked each other; return its answer.
+
+    Raises:
+        OSError: it may not run commands for this one, or does not answer.
+    """
+    if sys.platform != "linux":
+        raise OSError
+    from memvault.cli.daemon import peer_check
+
+    until = time.monotonic() + PATIENCE
+    with peer_check.find_peer(connection) as server:
+        number = _agree(connection, server)
+    message = request(arguments)
+    if len(message) > MAX_REQUEST:
+        raise OSError("the command line is too long")
+    connection.settimeout(max(0.001, until - time.monotonic()))
+    connection.sendall(len(message).to_bytes(SIZE, "big") + number + message)
+    return connection.recv(1)
+
+
+def _agree(connection: socket, server: Process) -> bytes:
+    """Check a process, and have it check this one; return the number to repeat in a request.
+
+    Raises:
+        OSError: it has other rights, may be in a sandbox, or is not the one that answers.
+    """
+    if sys.platform != "linux":
+        raise OSError
+    import _socket
+
+    from memvault.cli.daemon import peer_check
+
+    with peer_check.Process(os.getpid()) as own:
+        differing = peer_check.differences(server.rights(), own.rights())
+    if differing:
+        raise PermissionError(f"different {', '.join(differing)}")
+    secret, descriptor = peer_check.keep_secret()
+    try:
+        theirs = server.secret(SECRET_DESCRIPTOR).to_bytes(SECRET_SIZE, "big")
+        connection.sendall(theirs + descriptor.to_bytes(DESCRIPTOR_SIZE, "big"))
+        space = _socket.CMSG_SPACE(peer_check.CREDENTIALS)
+        answer, ancillary, _, _ = connection.recvmsg(2 * SECRET_SIZE, space)
+    finally:
+        os.close(descriptor)
+    senders = [
+        peer_check.sender_of(data) for _, kind, data in ancillary if kind == _socket.SCM_CREDENTIALS
+    ]
+    server.check()  # so the number of the sender was its own
+    if senders != [server.number] or answer[:SECRET_SIZE] != secret.to_bytes(SECRET_SIZE, "big"):
+        raise PermissionError("the answer is not from the process itself")
+    return answer[SECRET_SIZE:]
+
+
+def _run(connection: socket, arguments: Sequence[str]) -> int | None:
+    if sys.platform != "linux":
+        return None
+    import _socket
+
+    answer = ask(connection, arguments)
+    if answer not in (READS, WRITES):
+        return None
+    streams = b"".join(number.to_bytes(4, sys.byteorder) for number in (0, 1, 2))
+    connection.sendmsg([BEGIN], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, streams)])
+    # From here on the process may have begun, so a command that writes is not run again.
+    signals = _Signals(connection)
+    connection.settimeout(HOOK_SECONDS if arguments[:1] == ["hook"] else None)
+    message = _last_message(connection)
+    if len(message) > 1:
+        return message[1]
+    if message == LATE:
+        return 0
+    signals.restore()
+    if signals.received:
+        return 128 + signals.received
+    if message == LEFT or (answer == READS and message != PRINTS):
+        return None
+    return _lost(arguments, message == PRINTS)
+
+
+def _lost(arguments: Sequence[str], has_printed: bool) -> int:
+    """Report that the process has died; return the exit code."""
+    from memvault.cli.options import GlobalOptions
+
+    options = arguments[: arguments.index("--")] if "--" in arguments else arguments
+    as_json = "--json" in options or GlobalOptions.from_environment().json
+    if as_json and not has_printed:
+        from memvault.errors import Bug
+        from memvault.sanitize import as_json_lines
+
+        text, stream = as_json_lines(Bug(_LOST_MESSAGE, _LOST_HINT).result()), 1
+    else:
+        text, stream = f"error: {_LOST_MESSAGE}\nhint: {_LOST_HINT}", 2
+    data = text.encode() + b"\n"
+    from contextlib import suppress
+
+    with suppress(OSError):  # nobody reads it
+        os.write(stream, data)
+    return _LOST
+
+
+def _last_message(connection: socket) -> bytes:
+    """Return the process's last message: ``ENDED`` and the exit code, or another one.
+
+    It is empty if the process ended without a message, and ``LATE`` if that takes too long.
+    """
+    message = b""
+    try:
+        while piece := connection.recv(1):
+            message = piece
+            if piece == ENDED:
+                return message + connection.recv(1)
+    except TimeoutError:
+        return LATE
+    except OSError:  # it has ended without having read a signal
+        pass
+    return message
+
+
+def request(arguments: Sequence[str]) -> bytes:
+    """Return a command line as ``request.parse`` reads it: texts that end with a null byte."""
+    has_terminal = TERMINAL if any(map(os.isatty, (0, 1, 2))) else ""
+    errors = sys.stdin.errors or "strict"
+    texts = [identity(), str(int(time.time() * 1_000)), errors, has_terminal]
+    variables = [f"{name}={value}" for name, value in os.environ.items() if is_sent(name)]
+    return encoded((*texts, str(len(arguments)), *arguments, *variables))
+
+
+def encoded(texts: Sequence[str]) -> bytes:
+    """Return the texts of a request as bytes."""
+    return b"\0".join(map(os.fsencode, texts))
+
+
+class _Signals:
+    """Sends the signals that end a command to the process that runs it, which then answers.
+
+    A second signal ends this process. ``received`` is the first one, or 0.
+    """
+
+    def __init__(self, connection: socket) -> None:
+        self.received = 0
+        self._connection = connection
+        numbers = (_signal.SIGINT, _signal.SIGTERM, _signal.SIGHUP)
+        handled = [number for number in numbers if _signal.getsignal(number) != _signal.SIG_IGN]
+        self._replaced = {number: _signal.signal(number, self._send) for number in handled}
+
+    def restore(self) -> None:
+        """Restore the handlers."""
+        for number, handler in self._replaced.items():
+            _signal.signal(number, handler)
+
+    def _send(self, number: int, _: object) -> None:
+        if self.received:
+            _signal.signal(number, _signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+        self.received = number
+        from contextlib import suppress
+
+        with suppress(OSError):  # the process has ended, which is noticed where it is waited for
+            self._connection.send(bytes([number]))

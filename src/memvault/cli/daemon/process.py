@@ -1,0 +1,166 @@
+"""Find, start and end the resident process."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+from memvault.cli.daemon import client
+from memvault.errors import MemvaultError, Refused, TimedOut
+from memvault.files.user_folders import enclosing_vault
+from memvault.settings import user_settings
+
+_START_SECONDS = 10.0
+_STOP_SECONDS = 10.0
+_STEP = 0.05
+_MAX_REASON = 1 << 16
+_OTHER = "different resource limits, priority or memvault version"
+
+
+def socket_folder() -> Path:
+    """Return the folder of the socket.
+
+    Raises:
+        Refused: the platform lacks what the process needs, or there is no cache folder outside of
+            a vault.
+    """
+    if sys.platform != "linux" or not hasattr(os, "eventfd"):
+        raise Refused("watch needs Linux", "all commands work without it")
+    folder = client.socket_folder(os.environ)
+    if not folder:
+        raise Refused("There is no cache folder", "set MEMVAULT_CACHE to a folder of yours")
+    above = enclosing_vault(Path(folder).parent)
+    if above is not None:
+        raise Refused(
+            f"The cache folder lies in the vault {above}, which may come from anyone",
+            "set MEMVAULT_CACHE to a folder outside of every vault",
+        )
+    return Path(folder)
+
+
+def start(folder: Path) -> None:
+    """Start the process in the background and wait until it answers, unless it runs already.
+
+    Raises:
+        Refused: one runs that leaves the commands of this process alone.
+        TimedOut: it does not answer.
+    """
+    found = find(folder)
+    if found is not None and found.unused:
+        raise Refused(
+            f"Resident process {found.number} cannot run commands from here: {found.unused}",
+            "run memvault watch --stop, then start it again",
+        )
+    if found is not None:
+        return
+    _spawn()
+    until = time.monotonic() + _START_SECONDS
+    while time.monotonic() < until:
+        if process_of(folder):
+            return
+        time.sleep(_STEP)
+    raise TimedOut("The resident process did not start", "memvault watch shows why")
+
+
+def _spawn() -> None:
+    """Start the resident process in the background.
+
+    Raises:
+        OSError: it cannot be started.
+    """
+    from memvault import process
+
+    command_line = [sys.executable, "-P", "-m", "memvault", "watch"]
+    process.spawn_detached(command_line, dict(os.environ))
+
+
+def start_in_background() -> None:
+    """Start the process, unless one runs or the user does not want it; failures are ignored."""
+    if sys.platform != "linux":
+        return
+    with contextlib.suppress(OSError, MemvaultError):
+        is_wanted = user_settings.load().resident == "auto" and os.nice(0) == 0
+        if is_wanted and not _is_sandboxed() and not process_of(socket_folder()):
+            _spawn()
+
+
+def _is_sandboxed() -> bool:
+    """Return whether this process may be in a sandbox, where it could serve no others."""
+    if sys.platform != "linux":
+        return False
+    from memvault.cli.daemon import peer_check
+
+    with peer_check.Process(os.getpid()) as own:
+        return peer_check.may_be_sandboxed(own.rights())
+
+
+def stop(folder: Path) -> bool:
+    """End the process and wait for its end; return whether one ran.
+
+    Raises:
+        TimedOut: it does not end.
+    """
+    import signal
+
+    process = process_of(folder)
+    if not process:
+        return False
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(process, signal.SIGTERM)
+    until = time.monotonic() + _STOP_SECONDS
+    while process_of(folder):
+        if time.monotonic() > until:
+            raise TimedOut(f"Process {process} does not end", f"kill -9 {process}")
+        time.sleep(_STEP)
+    return True
+
+
+class Found(NamedTuple):
+    """A resident process; ``unused`` is why it leaves commands from here alone, or empty."""
+
+    number: int
+    unused: str
+
+
+def find(folder: Path) -> Found | None:
+    """Return the process that serves a folder, or None."""
+    number = process_of(folder)
+    return Found(number, _why_unused(folder)) if number else None
+
+
+def _why_unused(folder: Path) -> str:
+    """Return why the process that serves a folder runs no command for this one."""
+    try:
+        connection = client.connected(str(folder))
+        if connection is None:
+            return "its socket is open to others"
+        with contextlib.closing(connection):
+            answer = client.ask(connection, ["watch", "--status"])
+            reason = connection.recv(_MAX_REASON) if answer == client.LEFT else b""
+    except TimeoutError:  # it runs a command
+        return ""
+    except PermissionError as error:
+        return str(error)
+    except OSError:
+        return _OTHER
+    if answer in (client.READS, client.LEFT):
+        return reason.decode("utf-8", "replace")
+    return _OTHER
+
+
+def process_of(folder: Path) -> int:
+    """Return the process that listens on the socket of a folder; 0 if none does."""
+    if sys.platform != "linux":
+        return 0
+    from memvault.cli.daemon import peer_check
+
+    with contextlib.suppress(OSError):
+        connection = client.connected(str(folder))
+        if connection is not None:
+            with contextlib.closing(connection), peer_check.find_peer(connection) as process:
+                return process.number
+    return 0

@@ -1,0 +1,591 @@
+"""The resident process: runs command lines of other processes, with their vaults kept open.
+
+One process serves a user's cache folder. It runs one command at a time, as the process that sent
+it would: with its arguments, variables, folder and standard streams. Commands that take long, ask a
+person or run other programs are left to the client, which then runs them itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import io
+import os
+import resource
+import select
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+from memvault.agents import address
+from memvault.call import LOCAL, Call
+from memvault.cli import output, plain_line, workspace_cache
+from memvault.cli.daemon import client as protocol
+from memvault.cli.daemon import peer_check, pending_clients
+from memvault.cli.daemon.request import Request, parse
+from memvault.cli.shutdown import run_guarded
+from memvault.errors import MemvaultError, Refused
+from memvault.files.lock import FileLock
+from memvault.files.user_folders import make_private
+from memvault.settings import locate, vault_settings
+from memvault.tools.core import invoke, registry
+from memvault.tools.core.registry import Tool
+from memvault.workspace import Workspace
+
+assert sys.platform == "linux"
+_IDLE_SECONDS = 1_800.0
+_CHECK_SECONDS = 60.0
+_PAUSE = 1.0
+"""Seconds without a command after which changes of the watched vaults are indexed."""
+_BACKLOG = 64
+_MAX_MEMORY = 512 << 20
+"""Bytes of memory above which the process ends after a command; a vault needs about 100 MB."""
+_ENDING = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
+_INTERRUPTED = 128
+"""Exit codes from here on are those of signals."""
+_MAX_DESCRIPTORS = 65_536
+_MIN_DESCRIPTORS = 256
+_MAX_CLOCK_DIFFERENCE = 2_000
+"""Milliseconds by which the clock of a client may differ."""
+_PACKAGE = Path(__file__).parents[1]
+_STREAMS = 3
+_STREAM_NAMES = ("stdin", "stdout", "stderr", "__stdin__", "__stdout__", "__stderr__")
+
+Run = Callable[[list[str]], int]
+
+
+class Resident:
+    """The resident process of the cache folder that contains ``folder``."""
+
+    def __init__(self, folder: Path, run: Run, respond: Run) -> None:
+        """Prepare to serve.
+
+        Args:
+            folder: The socket's folder, below the cache folder.
+            run: Runs a command line and returns its exit code.
+            respond: Answers a prompt hook, likewise.
+        """
+        self._folder = folder
+        self._run = run
+        self._respond = respond
+        self._used = time.monotonic()
+        self._answered = 0
+        self._identity = protocol.identity()
+        self._program = _program_state()
+        self._variables = {
+            name: value
+            for name, value in os.environ.items()
+            if protocol.is_sent(name) and name not in protocol.APPLIED
+        }
+        self._descriptors = (0, 0)
+        self._null = -1
+
+    def serve(self) -> bool:
+        """Serve until the process is idle or asked to end; False if another one serves already.
+
+        Raises:
+            Refused: this process may be in a sandbox, or may not open enough files.
+            OSError: the socket cannot be created.
+        """
+        # What the process that started this one has open is not kept for as long.
+        os.closerange(_STREAMS, min(os.sysconf("SC_OPEN_MAX"), _MAX_DESCRIPTORS))
+        with peer_check.Process(os.getpid()) as own:
+            limits = pending_clients.limits_of(own)  # before they are raised
+            if peer_check.may_be_sandboxed(own.rights()):
+                raise Refused(
+                    "The resident process cannot run in a sandbox", "run commands without it"
+                )
+        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if most < _MIN_DESCRIPTORS:
+            raise Refused(
+                f"The resident process needs {_MIN_DESCRIPTORS} open files, "
+                f"but its limit is {most}",
+                f"ulimit -n {_MIN_DESCRIPTORS}",
+            )
+        self._descriptors = (most, most)
+        resource.setrlimit(resource.RLIMIT_NOFILE, self._descriptors)  # for vaults kept open
+        secret, self._null = _keep_secret(), _null_device()
+        make_private(self._folder)
+        lock = FileLock(self._folder / "lock")
+        if not lock.acquire(_PAUSE):
+            return False
+        with ExitStack() as stack:
+            stack.callback(lock.release)
+            place = _socket_of(self._folder)
+            listener = stack.enter_context(_listening(place))
+            clients = pending_clients.WaitingClients(listener, secret, limits)
+            stack.callback(clients.close)
+            kept = workspace_cache.kept = workspace_cache.KeptWorkspaces()
+            stack.callback(kept.close)
+            os.chdir("/")
+            _leave_streams(self._null)
+            woken = stack.enter_context(_wake_up_by_signals())
+            self._serve(clients, woken, kept)
+        return True
+
+    def status(self) -> dict[str, Any]:
+        """Return the process, how many commands it has run, its memory, and its vaults."""
+        return {
+            "process": os.getpid(),
+            "commands": self._answered,
+            "megabytes": round(_memory() / 1e6, 1),
+            "vaults": [str(root) for root in workspace_cache.kept.roots]
+            if workspace_cache.kept
+            else [],
+        }
+
+    def _serve(
+        self,
+        clients: pending_clients.WaitingClients,
+        woken: int,
+        kept: workspace_cache.KeptWorkspaces,
+    ) -> None:
+        """Answer clients, and index what changes in the kept vaults, until the process ends.
+
+        ``woken`` is a descriptor with the numbers of the signals that were received.
+        """
+        pending = False
+        place = _socket_of(self._folder)
+        socket_file = _identity(place)
+        while not self._is_over(place, socket_file):
+            waited = [woken, *clients.descriptors()]
+            if not pending:
+                waited += [watch.fileno() for watch in kept.watched()]
+            seconds = clients.seconds_left()
+            if seconds is None:
+                seconds = _PAUSE if pending else _CHECK_SECONDS
+            ready = _readable(waited, seconds)
+            if woken in ready:
+                if _ENDING & {*os.read(woken, 4096)}:
+                    return
+            elif clients.are_waiting or clients.listener.fileno() in ready:
+                pending |= self._attend(clients, ready, kept)
+            elif pending or not ready:
+                pending = False
+                kept.for_each(_keep_up)
+            else:
+                pending = True
+
+    def _attend(
+        self,
+        clients: pending_clients.WaitingClients,
+        ready: set[int],
+        kept: workspace_cache.KeptWorkspaces,
+    ) -> bool:
+        """Accept a client and run fully received commands; return whether any ran.
+
+        ``ready`` are the descriptors that can be read.
+        """
+        answered = False
+        if clients.listener.fileno() in ready:
+            try:
+                clients.accept()
+            except BlockingIOError:  # the client has ended
+                pass
+            except OSError:  # such as too many open files
+                clients.close()
+                kept.close()
+                time.sleep(protocol.PATIENCE)
+        for client, body in clients.whole_requests(ready):
+            if len(os.listdir("/proc/self/fd")) > self._descriptors[0] // 2:
+                kept.close()
+            self._answer(client, body, clients)
+            answered = True
+        clients.close_late()
+        return answered
+
+    def _is_over(self, place: Path, socket_file: tuple[int, int] | None) -> bool:
+        """Return whether the process is unused, too large, out of reach, or of another version."""
+        return (
+            time.monotonic() - self._used >= _IDLE_SECONDS
+            or _memory() > _MAX_MEMORY
+            or _identity(place) != socket_file
+            or _socket_of(self._folder) != place
+            or resource.getrlimit(resource.RLIMIT_NOFILE) != self._descriptors
+            or _program_state() != self._program
+        )
+
+    def _answer(
+        self, client: pending_clients.Client, body: bytes, clients: pending_clients.WaitingClients
+    ) -> None:
+        """Run the command of a client, if it may be run here; it works by itself otherwise."""
+        connection = client.connection
+        connection.settimeout(protocol.PATIENCE)
+        try:
+            request = parse(body)
+            if request is None:
+                return
+            reason = self._reason_against(request)
+            with _folder_and_mask(client.process):
+                answer = None if reason else self._ready_for(request)
+                if answer is None:
+                    connection.sendall(protocol.LEFT + reason.encode())
+                    return
+                connection.sendall(answer)
+                streams = client.receive_streams()
+                try:
+                    connection.settimeout(None)
+                    last = protocol.LEFT
+                    if streams and clients.may_act_for(client):
+                        last = self._run_for(request, streams, connection)
+                finally:
+                    for descriptor in streams:
+                        os.close(descriptor)
+            connection.sendall(last)
+        except OSError:
+            return  # the client has ended
+
+    def _reason_against(self, request: Request) -> str:
+        """Return why the commands of a process are not run here, empty if they may be."""
+        if request.identity != self._identity or _program_state() != self._program:
+            return "different memvault version, installation or Python options"
+        if abs(request.milliseconds - time.time() * 1_000) > _MAX_CLOCK_DIFFERENCE:
+            return "different system time"
+        theirs = request.compared
+        names = {name for name, _ in theirs.items() ^ self._variables.items()}
+        return f"different values of {', '.join(sorted(names))}" if names else ""
+
+    def _ready_for(self, request: Request) -> bytes | None:
+        """Return the answer to a request, None if the client has to run the command."""
+        with contextlib.suppress(Exception), _variables(request.applied):  # the client reports it
+            return self._answer_to(request)
+        return None
+
+    def _answer_to(self, request: Request) -> bytes | None:
+        if request.is_prompt_hook:
+            return protocol.READS
+        line = plain_line.parse(request.arguments)
+        if line is None:
+            return None
+        tool: Tool | None = None
+        if isinstance(line.command, Tool):
+            tool = line.command
+        elif line.command.words == "call":
+            tool = registry.lookup(str(line.values["name"]))
+        elif line.command.words == "watch" and line.values["status"]:
+            return protocol.READS
+        if tool is None or tool.takes_long or tool.open_world:
+            return None
+        if tool.read_only and "-" not in request.arguments:
+            return protocol.READS
+        # Neither a change nor what is read from standard input can be repeated.
+        is_left = not tool.read_only and _is_committed(line.shared["vault"], request.arguments)
+        return None if request.has_terminal or is_left else protocol.WRITES
+
+    def _run_for(self, request: Request, streams: list[int], connection: socket.socket) -> bytes:
+        """Run a command as its client; return the last message to it."""
+        self._used = time.monotonic()
+        self._answered += 1
+        is_whole = False
+        with ExitStack() as stack:
+            stack.enter_context(_variables(request.applied))
+            stack.enter_context(_standard_streams(streams, request.errors, connection, self._null))
+            signals = _ClientSignals(connection)
+            stack.enter_context(signals.received())
+            stack.enter_context(output.without_terminal())
+            sys.argv[1:] = request.arguments
+            try:
+                run = self._respond if request.is_prompt_hook else self._run
+                words = request.arguments[request.is_prompt_hook :]
+                code = run_guarded(lambda: signals.run(lambda: run(words)))
+                is_whole = code < _INTERRUPTED
+                return protocol.ENDED + bytes([code & 0xFF])
+            except output.TerminalNeeded:
+                return b""
+            finally:
+                self._used = time.monotonic()
+                if not is_whole and workspace_cache.kept is not None:
+                    workspace_cache.kept.close()  # its parts were left anywhere
+        raise AssertionError("nothing above suppresses exceptions")
+
+
+def _is_committed(vault: str | None, arguments: list[str]) -> bool:
+    """Return whether git commits the changes of a command, and has to see the client's variables.
+
+    Raises:
+        MemvaultError: there is no vault, or its settings are invalid.
+    """
+    workspace = workspace_cache.open_workspace(locate.find_vault(vault, lambda *_: None))
+    workspace.refresh_settings()
+    if workspace.settings.git.autocommit:
+        return True
+    if not any(":" in argument for argument in arguments):  # no NAME:MEMORY of another vault
+        return False
+    others = locate.reachable_vaults(LOCAL.vaults).values()
+    return any(vault_settings.load_settings(root).git.autocommit for root in others)
+
+
+def _keep_up(opened: Workspace) -> None:
+    """Index what has changed in a vault, and deliver the events of plans that are due."""
+    opened.progress = lambda *_: None
+    if opened.settings.index.sent:  # its memories are elsewhere
+        return
+    opened.index.keep_up()
+    for name in address.known(opened.root):
+        call = Call(opened, LOCAL._replace(agent=name), tool="watch", read_only=False)
+        with contextlib.suppress(MemvaultError):  # such as a name that no agent can have
+            due = call.plans.next_due()
+            if due is not None and due <= call.plans.now():
+                with call.inbox.locked():
+                    pass  # the events of plans are delivered before anything else
+                invoke.autocommit(call)
+
+
+@contextmanager
+def _wake_up_by_signals() -> Iterator[int]:
+    """Yield a descriptor that can be read once a signal was received, with its number."""
+    reader, writer = os.pipe()
+    for descriptor in (reader, writer):
+        os.set_blocking(descriptor, False)
+    signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    kept = {number: signal.signal(number, lambda *_: None) for number in _ENDING}
+    try:
+        yield reader
+    finally:
+        for number, handler in kept.items():
+            signal.signal(number, handler)
+        signal.set_wakeup_fd(-1)
+        os.close(reader)
+        os.close(writer)
+
+
+def _keep_secret() -> int:
+    """Return a new secret, which other processes can read at ``SECRET_DESCRIPTOR``."""
+    secret, descriptor = peer_check.keep_secret()
+    if descriptor != protocol.SECRET_DESCRIPTOR:
+        os.dup2(descriptor, protocol.SECRET_DESCRIPTOR, inheritable=False)
+        os.close(descriptor)
+    return secret
+
+
+def _null_device() -> int:
+    """Return a descriptor of the null device that is not a standard stream."""
+    first = os.open(os.devnull, os.O_RDWR)
+    null = fcntl.fcntl(first, fcntl.F_DUPFD_CLOEXEC, _STREAMS)
+    if first >= _STREAMS:
+        os.close(first)
+    return null
+
+
+def _leave_streams(null: int) -> None:
+    """Point the standard streams at the null device between commands; open no descriptor."""
+    for number in range(_STREAMS):
+        os.dup2(null, number)
+
+
+@contextmanager
+def _folder_and_mask(process: peer_check.Process) -> Iterator[None]:
+    """Work in a process's folder and with its file mode mask.
+
+    Raises:
+        OSError: the folder cannot be entered.
+    """
+    descriptor = os.open("cwd", os.O_PATH | os.O_DIRECTORY, dir_fd=process.folder)
+    try:
+        mask = int(peer_check.line_of(process.read("status"), "Umask"), 8)
+        os.fchdir(descriptor)
+    finally:
+        os.close(descriptor)
+    own = os.umask(mask)
+    try:
+        yield
+    finally:
+        os.umask(own)
+        os.chdir("/")
+
+
+def _socket_of(folder: Path) -> Path:
+    """Return where the socket of the process that serves a folder is; empty if that is gone."""
+    try:
+        return Path(*protocol.socket_place(str(folder)))
+    except OSError:
+        return Path()
+
+
+@contextmanager
+def _listening(place: Path) -> Iterator[socket.socket]:
+    """Listen on a socket, which is deleted at the end."""
+    descriptor = os.open(place.parent, os.O_RDONLY | os.O_DIRECTORY)
+    place.unlink(missing_ok=True)
+    mask = os.umask(0o177)
+    try:
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+        listener.bind(f"/proc/self/fd/{descriptor}/{place.name}")  # may be too long a path
+    finally:
+        os.umask(mask)
+        os.close(descriptor)
+    listener.listen(_BACKLOG)
+    listener.setblocking(False)
+    own = _identity(place)
+    try:
+        yield listener
+    finally:
+        listener.close()
+        if _identity(place) == own:  # not another process's
+            place.unlink(missing_ok=True)
+
+
+def _program_state() -> list[int]:
+    """Return when files of the program were last added, replaced or removed, in each folder."""
+    with os.scandir(_PACKAGE) as entries:
+        folders = [one.path for one in entries if one.is_dir() and one.name != "__pycache__"]
+    return [os.stat(folder).st_mtime_ns for folder in (str(_PACKAGE), *folders)]
+
+
+def _readable(descriptors: list[int], seconds: float) -> set[int]:
+    """Return those of some descriptors that can be read, after waiting for one."""
+    poll = select.poll()
+    for descriptor in descriptors:
+        poll.register(descriptor, select.POLLIN)
+    return {descriptor for descriptor, _ in poll.poll(seconds * 1_000)}
+
+
+def _identity(place: Path) -> tuple[int, int] | None:
+    """Return the device and inode of a socket; None if there is none."""
+    try:
+        status = place.lstat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+@contextmanager
+def _variables(given: dict[str, str]) -> Iterator[None]:
+    """Set a client's variables for one command."""
+    kept = {name: os.environ[name] for name in protocol.APPLIED if name in os.environ}
+    _apply(given)
+    try:
+        yield
+    finally:
+        _apply(kept)
+
+
+def _apply(values: dict[str, str]) -> None:
+    zone = os.environ.get("TZ")
+    for name in protocol.APPLIED - values.keys():
+        os.environ.pop(name, None)
+    os.environ.update(values)
+    if zone != values.get("TZ"):
+        time.tzset()
+
+
+class _AnnouncedOutput(io.FileIO):
+    """A standard stream of a client; ``PRINTS`` is sent before the first write to one of them."""
+
+    def __init__(self, descriptor: int, connection: socket.socket, announced: list[bool]) -> None:
+        super().__init__(descriptor, "w", closefd=False)
+        self._connection = connection
+        self._announced = announced
+
+    def write(self, data: Any, /) -> int:
+        """Write bytes."""
+        if not self._announced:
+            self._announced.append(True)
+            with contextlib.suppress(OSError):  # the client has ended
+                self._connection.sendall(protocol.PRINTS)
+        return super().write(data)
+
+
+@contextmanager
+def _standard_streams(
+    streams: list[int], errors: str, connection: socket.socket, null: int
+) -> Iterator[None]:
+    """Use the standard streams of a client; ``PRINTS`` is sent to it before something is printed.
+
+    ``errors`` is as in ``Request``, and ``null`` a descriptor of the null device.
+    """
+    kept = {name: getattr(sys, name) for name in _STREAM_NAMES}
+    for number, descriptor in enumerate(streams):
+        os.dup2(descriptor, number)
+    reader = open(0, encoding="utf-8", errors=errors, closefd=False)  # noqa: SIM115  # 0 stays open
+    announced: list[bool] = []
+    out, err = (
+        io.TextIOWrapper(
+            io.BufferedWriter(_AnnouncedOutput(number, connection, announced)),
+            encoding="utf-8",
+            errors="backslashreplace",
+        )
+        for number in (1, 2)
+    )
+    err.reconfigure(line_buffering=True)
+    if out.isatty():
+        out.reconfigure(line_buffering=True)
+    for name, stream in zip(_STREAM_NAMES, (reader, out, err) * 2, strict=True):
+        setattr(sys, name, stream)
+    try:
+        yield
+    finally:
+        for stream in (out, err):
+            with contextlib.suppress(OSError, ValueError):
+                stream.flush()
+            with contextlib.suppress(OSError, ValueError):
+                stream.detach()
+        for name, stream in kept.items():
+            setattr(sys, name, stream)
+        _leave_streams(null)
+
+
+class _ClientSignals:
+    """The signals that a client sends over its connection; the client's end counts as SIGTERM."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self._pending = 0
+        self._interrupt: Any = None
+
+    @contextmanager
+    def received(self) -> Iterator[None]:
+        """Receive signals in the block; what comes before ``run`` is kept for it."""
+        descriptor = self._connection.fileno()
+        kept = signal.signal(signal.SIGIO, self._receive)
+        fcntl.fcntl(descriptor, fcntl.F_SETOWN, os.getpid())
+        flags = fcntl.fcntl(descriptor, fcntl.F_GETFL)
+        fcntl.fcntl(descriptor, fcntl.F_SETFL, flags | fcntl.FASYNC)
+        try:
+            os.kill(os.getpid(), signal.SIGIO)  # for what came before
+            yield
+        finally:
+            signal.signal(signal.SIGIO, signal.SIG_IGN)
+            fcntl.fcntl(descriptor, fcntl.F_SETFL, flags)
+            signal.signal(signal.SIGIO, kept or signal.SIG_DFL)
+
+    def run(self, command: Callable[[], int]) -> int:
+        """Run a command within ``run_guarded``, interrupted by these signals only.
+
+        Those that this process receives itself wait for the end of the command.
+        """
+        kept = {number: signal.signal(number, lambda *_: None) for number in _ENDING}
+        try:
+            self._interrupt = kept[signal.SIGTERM]
+            if self._pending:
+                self._interrupt(self._pending, None)
+            return command()
+        finally:
+            self._interrupt = None
+            for number, handler in kept.items():
+                signal.signal(number, handler)
+
+    def _receive(self, _: int, frame: object) -> None:
+        try:
+            data = self._connection.recv(1, socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        number = data[0] if data else signal.SIGTERM
+        if self._interrupt is not None:
+            self._interrupt(number, frame)
+        else:
+            self._pending = number
+
+
+def _memory() -> int:
+    """Return the bytes of memory that the process occupies."""
+    pages = Path("/proc/self/statm").read_text("ascii").split()[1]
+    return int(pages) * os.sysconf("SC_PAGE_SIZE")

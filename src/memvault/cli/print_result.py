@@ -1,0 +1,130 @@
+"""Printing of results in the chosen format: JSON, CSV, a template, or text for people."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from memvault.cli import output
+from memvault.cli.options import GlobalOptions
+from memvault.errors import MemvaultError, UsageError
+from memvault.settings.locate import THIS
+
+if TYPE_CHECKING:
+    from memvault.tools.core.render import Line, Template
+
+_PASSAGE_PREFIX = "   > "
+"""Prefix of the lines of a recalled memory's passage."""
+
+
+def check(options: GlobalOptions) -> None:
+    """Check the options for the output format, before the command runs.
+
+    Raises:
+        UsageError: If several formats are chosen, or the template is invalid.
+    """
+    if options.json + options.csv + (options.row_format is not None) > 1:
+        raise UsageError("--json, --csv and --format exclude each other", "choose one of them")
+    if options.row_format is not None:
+        from memvault.cli import rows
+
+        rows.validate_format(options.row_format)
+
+
+def print_result(
+    options: GlobalOptions,
+    found: Mapping[str, Any],
+    view: Template,
+    query: str = "",
+    writes: bool = False,
+) -> None:
+    """Write a result and its warnings.
+
+    ``query`` is the text searched for, to be highlighted; ``writes`` is whether it is from a tool
+    that writes, whose result must always be reported.
+
+    Raises:
+        UsageError: If a template has a key that no entry of the result has.
+    """
+    if options.json:
+        output.json(found)
+        return
+    if options.csv or options.row_format is not None:
+        _print_rows(options, found, view, writes)
+    else:
+        _print_human(options, found, view, query)
+    if not options.quiet:
+        vault = found.get("vault")
+        output.notes(found.get("warnings", ()))
+        if writes and isinstance(vault, str) and vault != THIS:  # undo does not revert it here
+            output.notes(
+                [f"that was in the vault {vault}; memvault --vault {vault} undo takes it back"]
+            )
+
+
+def _print_rows(
+    options: GlobalOptions, found: Mapping[str, Any], view: Template, writes: bool
+) -> None:
+    from memvault.cli import rows
+
+    if options.row_format is None:
+        output.write_raw(rows.as_csv(found))
+        return
+    try:
+        output.write_raw(rows.format_rows(view, found, options.row_format))
+    except UsageError as error:
+        if not writes:
+            raise
+        _print_human(options, found, view, "")
+        output.notes([f"--format was not followed: {error.message}"])
+
+
+def _print_human(
+    options: GlobalOptions, found: Mapping[str, Any], view: Template, query: str
+) -> None:
+    from memvault.tools.core import render
+
+    if sys.stdout is None or not sys.stdout.isatty():
+        output.write(render.lines(view, found))
+        return
+    coloured = output.is_coloured(sys.stdout)
+    rendered = _highlighted(view, found, query) if coloured else render.lines(view, found)
+    lines = list(output.styled(rendered, coloured, output.width_of(sys.stdout)))
+    may_page = not options.no_pager and sys.stdin is not None and sys.stdin.isatty()
+    if may_page and os.environ.get("TERM") != "dumb":
+        from memvault.cli import terminal
+
+        output.flush()
+        text = "".join(f"{line}\n" for line in lines)
+        if terminal.exceeds_screen(lines):
+            output.require_terminal()
+            if terminal.show(text, _root(options)):
+                return
+    output.write_raw("".join(f"{line}\n" for line in lines))
+
+
+def _root(options: GlobalOptions) -> Path | None:
+    """Return the vault, from which no pager may be run; None if there is no vault."""
+    try:
+        return options.root()
+    except MemvaultError:
+        return None
+
+
+def _highlighted(view: Template, found: Mapping[str, Any], query: str) -> Iterator[Line]:
+    """Yield the lines for a terminal, with markdown rendered and the query's words highlighted."""
+    import shutil
+
+    from memvault.cli import terminal
+    from memvault.tools.core import render
+
+    def markdown(text: str) -> list[Line]:
+        rendered = terminal.markdown(text, shutil.get_terminal_size().columns)
+        return [terminal.highlight(line, query) for line in rendered] if query else rendered
+
+    for line in render.lines(view, found, markdown):
+        is_passage = "".join(text for text, _ in line).startswith(_PASSAGE_PREFIX)
+        yield terminal.highlight(line, query) if query and is_passage else line

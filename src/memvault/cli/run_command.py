@@ -1,0 +1,326 @@
+"""Run a command with parsed values: read texts that are missing, run it, print the result."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from typing import Any
+
+from memvault import sanitize
+from memvault.arguments.binding import FLAGS, bind, read_input, read_json
+from memvault.arguments.parameters import Parameter
+from memvault.cli import output, print_result
+from memvault.cli.daemon import client
+from memvault.cli.options import GlobalOptions
+from memvault.cli.registry import CONFIRM, CliCommand, ShellCommand
+from memvault.cli.shutdown import Exit
+from memvault.errors import Refused, UsageError
+from memvault.tools.core.registry import OPEN, Tool
+from memvault.tools.core.render import Template
+
+
+def run_command(
+    entry: ShellCommand, name: str, values: Mapping[str, Any], options: GlobalOptions
+) -> None:
+    """Run a command that was called ``name`` with the parsed values of its parameters.
+
+    None is a value that was not given.
+    """
+    parameters = entry.shell_parameters
+    given = {}
+    with contextlib.ExitStack() as drafts:
+        for parameter in parameters:
+            value = _text_from_pipe(parameter, values, options)
+            if value is None:
+                value = _text_from_editor(parameter, values, options, drafts)
+            if value is None:
+                value = _argument(parameter, values[parameter.name], options)
+            if value is not None:
+                given[parameter.name] = value
+        words = entry.command if isinstance(entry, Tool) else entry.words
+        if words in _PICKING and options.may_ask:
+            given |= _picked(words, parameters, given, options, drafts)
+        if isinstance(entry, Tool):
+            _require(parameters, given, f"memvault {entry.command or name}", entry.examples)
+            arguments = entry.arguments(given)
+            if OPEN.name in given:
+                from memvault.cli import run_editor
+
+                run_editor.open_entry(options, entry, arguments, int(given[OPEN.name]))
+            else:
+                run_tool(entry.name, arguments, options, entry)
+        else:
+            _run_cli_command(entry, given, options)
+
+
+_PICKING = frozenset(("compound", "edit", "open", "show"))
+"""Commands for which a person picks a memory on the screen, if none is named."""
+
+
+def _picked(
+    words: str,
+    parameters: tuple[Parameter, ...],
+    given: Mapping[str, Any],
+    options: GlobalOptions,
+    drafts: contextlib.ExitStack,
+) -> dict[str, Any]:
+    """Return the memory that a person picks, and the text for ``compound`` from the editor."""
+    parameter = next(entry for entry in parameters if entry.arg.names == "memory")
+    if given.get(parameter.name) or (words == "open" and given.get("address")):
+        return {}
+    from memvault.cli import run_editor
+    from memvault.cli.browse import start
+
+    chosen = start.pick(options)
+    if chosen is None:
+        return {}
+    path, title = chosen
+    found: dict[str, Any] = {parameter.name: path}
+    if words == "compound" and not given.get("modifications"):
+        found["modifications"] = drafts.enter_context(run_editor.addition(options, title))
+    return found
+
+
+def _run_cli_command(
+    declared: CliCommand, given: Mapping[str, Any], options: GlobalOptions
+) -> None:
+    """Run a command that is not generated from a tool."""
+    options.json = options.json or declared.always_json
+    print_result.check(options)
+    parameters = declared.shell_parameters
+    filled = {name: value for name, value in given.items() if value != ""}
+    _require(parameters, filled, f"memvault {declared.words}", declared.examples)
+    arguments = {entry.key: given[entry.name] for entry in parameters if entry.name in given}
+    bound = bind(parameters, arguments, f"memvault {declared.words}")
+    if CONFIRM in parameters and (confirm := bound.pop(CONFIRM.name, None)) is not None:
+        answer = FLAGS.get(str(confirm).strip().lower())
+        if answer is None:
+            raise UsageError(f"--confirm must be true or false, not {confirm!r}", "--yes confirms")
+        bound["yes"] = bound.get("yes") or answer
+    found = declared.function(options, **bound)
+    if found is not None:
+        if not declared.reveals:
+            from memvault.secrets.detector import BUILTIN
+
+            found = BUILTIN.masked_values(found)
+        change = found.get("changeId")
+        changed = f"The change was made; memvault undo {change} takes it back" if change else ""
+        with output.reporting_change(lambda: changed):
+            print_result.print_result(options, {"success": True, **found}, declared.view)
+
+
+def _require(
+    parameters: tuple[Parameter, ...],
+    given: Mapping[str, Any],
+    command: str,
+    examples: tuple[str, ...],
+) -> None:
+    """Check that each required argument of a command is given.
+
+    Raises:
+        UsageError: If one is missing; the hint is the command's first example.
+    """
+    for parameter in parameters:
+        if parameter.required and parameter.name not in given:
+            options = parameter.flag.replace("/", " or ")
+            name = metavar(parameter) if parameter.arg.positional else options
+            raise UsageError(f"{command} needs {name}", next(iter(examples), parameter.arg.help))
+
+
+def metavar(parameter: Parameter) -> str:
+    """Return what the help shows for a parameter's value: its choices, or its name."""
+    if parameter.choices:
+        return sanitize.escape_line("|".join(map(str, parameter.choices)))
+    return parameter.metavar
+
+
+def _text_from_pipe(
+    parameter: Parameter, given: Mapping[str, Any], options: GlobalOptions
+) -> str | None:
+    """Return the text piped to standard input if a required text argument was not given."""
+    if not _is_missing_text(parameter, given):
+        return None
+    from memvault.cli.stdin import piped
+
+    return piped(parameter.metavar, parameter.arg.cli_optional, options.quiet)
+
+
+def _text_from_editor(
+    parameter: Parameter,
+    given: Mapping[str, Any],
+    options: GlobalOptions,
+    drafts: contextlib.ExitStack,
+) -> str | None:
+    """Return the text that a person at a terminal writes, if none was given.
+
+    It is that of a new memory, or what to add to one, unless only its type is to change.
+    """
+    if not _is_missing_text(parameter, given) or not parameter.arg.cli_optional:
+        return None
+    memory, kind = given.get("query"), given.get("memory_type") or ""
+    title = options.unescape(given.get("title") or given.get("name") or memory or "")
+    if not title or (memory and kind) or not options.may_ask:
+        return None
+    from memvault.cli import run_editor
+
+    if memory:
+        return drafts.enter_context(run_editor.addition(options, _title_of(options, title)))
+    return drafts.enter_context(run_editor.written(options, title, kind))
+
+
+def _title_of(options: GlobalOptions, name: str) -> str:
+    """Return the title of the memory that a text is to be added to; raises as ``compound``."""
+    from memvault.cli import run_editor
+    from memvault.memories import edit
+
+    with run_editor.open_call(options, name) as (call, within):
+        return edit.target(call.engine, within, call.notes).title
+
+
+def _is_missing_text(parameter: Parameter, given: Mapping[str, Any]) -> bool:
+    """Return whether a required text argument was not given."""
+    arg = parameter.arg
+    needed = arg.text and arg.positional and parameter.required and list not in parameter.types
+    return needed and given[parameter.name] is None
+
+
+def run_tool(
+    name: str,
+    arguments: Mapping[str, Any],
+    options: GlobalOptions,
+    tool: Tool | None,
+    by_tool_name: bool = False,
+) -> None:
+    """Run a tool on the vault selected by the options, and write its result.
+
+    ``tool`` is its declaration, or None for a tool of the vault, whose result is laid out by its
+    values' types. With ``by_tool_name``, messages name tools and arguments, not commands.
+    """
+    from memvault.tools.core import invoke
+
+    print_result.check(options)
+    workspace = options.workspace()
+    caller = options.caller()._replace(speaks="tools" if by_tool_name else "shell")
+    if name == "memory_recall" and options.may_ask and not options.quiet:
+        caller = caller._replace(reads_early=True)
+    query = str(arguments.get("query") or arguments.get("around") or "")
+    view, writes = (tool.view, not tool.read_only) if tool else (Template(), True)
+    try:
+        try:
+            outcome = invoke.call(workspace, name, arguments, caller)
+        except Refused as error:
+            confirmed = {**arguments, **_confirm(error)}
+            outcome = invoke.call(workspace, name, confirmed, caller)
+        token = outcome.result.get("confirmToken")
+        if tool and token and "message" not in outcome.result and options.may_ask:
+            preview = {**outcome.result, "confirmToken": None}
+            print_result.print_result(options, preview, view, query)
+            output.flush()
+            if not output.agrees((), "Go ahead?"):
+                raise Refused("Nothing was changed", f"y does it, or --confirm {token}")
+            confirmed = {**arguments, "confirm": token}
+            outcome = invoke.call(workspace, name, confirmed, caller)
+        with outcome:
+            with output.reporting_change(
+                lambda: workspace.settings.detector.masked(outcome.changed)
+            ):
+                print_result.print_result(options, outcome.result, view, query, writes)
+            notes = outcome.settle()
+        if not options.quiet:
+            output.notes(notes)
+        if caller.reads_early:
+            workspace.finish_indexing()
+    finally:
+        workspace.release()
+    if name == "memory_recall" and not workspace.is_kept and client.was_used_lately():
+        from memvault.cli.daemon import process
+
+        process.start_in_background()
+    if tool and outcome.result.get(tool.fails_if):
+        raise Exit(1)
+
+
+def _confirm(error: Refused) -> dict[str, Any]:
+    """Ask for confirmation at the terminal, and return the argument that confirms the call.
+
+    Raises:
+        Refused: ``error`` itself, if it needs no confirmation, there is no terminal, or the
+            answer is no.
+    """
+    token, runs = error.details.get("confirmToken"), error.details.get("runs")
+    if not token:
+        raise error
+    from memvault.cli import output
+
+    if not output.has_terminal():
+        raise error
+    lines = [f"   {line}" for line in runs] if isinstance(runs, list) else []
+    if not output.agrees([error.message, *lines], "May it, on this machine, as you?"):
+        raise error
+    return {"confirm": token}
+
+
+def long_text(value: str) -> str:
+    """Resolve a text argument: ``-`` reads standard input, ``@file`` a file; ``@@`` escapes ``@``.
+
+    Raises:
+        UsageError: If the file cannot be read.
+    """
+    from memvault.vault import document
+
+    if value.startswith("@@"):
+        return value[1:]
+    if value == "-" or (value.startswith("@") and len(value) > 1):
+        name = "./-" if value == "@-" else value.removeprefix("@")
+        return document.decode(read_input(name, "a text that begins with @ is written @@")).text
+    return value
+
+
+def _argument(parameter: Parameter, value: Any, options: GlobalOptions) -> Any:
+    """Convert the value of a flag to the value of the tool's argument; None if not given."""
+    if value is None or value == []:
+        return "" if parameter.arg.cli_optional and parameter.required else None
+    if isinstance(value, str):
+        value = options.unescape(value)
+    if isinstance(value, str) and parameter.types == (dict,):
+        return read_json(value, f"{parameter.shell_name} is", parameter.arg.help)
+    if isinstance(value, str) and parameter.arg.positional and str not in parameter.types:
+        value = _number(value)
+    if parameter.arg.join_words and isinstance(value, list | tuple):
+        return " ".join(map(options.unescape, value))
+    if isinstance(value, list | tuple):
+        if parameter.anything and len(value) == 1 and value[0].lstrip().startswith("["):
+            return read_json(value[0], f"{parameter.shell_name} is", parameter.arg.help)
+        value = [options.unescape(entry) for entry in value]
+        if parameter.arg.positional and parameter.arg.text:
+            return _resolve_pairs(value)
+        return [part for entry in value for part in parameter.entries(entry)]
+    if isinstance(value, str) and parameter.arg.text:
+        return long_text(value)
+    return value
+
+
+def _number(text: str) -> Any:
+    """Convert a text to a number; return other texts unchanged for the validation to reject."""
+    for kind in (int, float):
+        with contextlib.suppress(ValueError):
+            return kind(text)
+    return text
+
+
+def _resolve_pairs(pairs: list[str]) -> list[str]:
+    """Resolve the value of each ``KEY=VALUE``, which may be ``-`` or ``@file``.
+
+    Raises:
+        UsageError: If standard input is named twice, or a file cannot be read.
+    """
+    if sum(pair.partition("=")[2] == "-" for pair in pairs) > 1:
+        raise UsageError("Standard input can only be read once", "give the other texts as @file")
+    resolved = []
+    for pair in pairs:
+        key, sign, value = pair.partition("=")
+        text = long_text(value)
+        if text != value:  # drop the final newline that shells and editors add
+            text = text.removesuffix("\n").removesuffix("\r")
+        resolved.append(f"{key}{sign}{text}")
+    return resolved

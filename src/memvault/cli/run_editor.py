@@ -1,0 +1,321 @@
+"""Edit memories and drafts in the user's editor, and record what changed."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from memvault import process, sanitize
+from memvault.cli import desktop, output, print_result
+from memvault.cli.options import GlobalOptions
+from memvault.errors import MemvaultError, NotFound, Refused, UsageError
+from memvault.tools.core.render import Template
+
+if TYPE_CHECKING:
+    from memvault.call import Call
+    from memvault.files import atomic
+    from memvault.model import Memory
+    from memvault.store.change_set import JournalEntry
+    from memvault.tools.core.registry import Tool
+
+_EDITORS = ("sensible-editor", "nano", "vim", "vi", "notepad")
+_LINE_ARGUMENTS = {
+    "+{line} {file}": "sensible-editor vi vim nvim gvim view nano pico emacs emacsclient micro kak "
+    "joe jed mg ne mcedit gedit gnome-text-editor kwrite vis",
+    "--goto {file}:{line}": "code code-insiders codium vscodium cursor windsurf",
+    "{file}:{line}": "hx helix subl sublime_text zed zeditor atom",
+    "--line {line} {file}": "kate idea pycharm webstorm goland rider fleet mate",
+    "-n{line} {file}": "notepad++",
+}
+"""How editors take the line to begin at, and the names of their programs."""
+EDITED_VIEW = """
+    {title}  {memId}  {filePath}  {gone:is gone|}
+       {added:line|lines} added  {removed:line|lines} removed
+       problem: {problem}"""
+EDITED = Template(EDITED_VIEW)
+"""How the result of an edit is printed."""
+
+
+def open_entry(
+    options: GlobalOptions, tool: Tool, arguments: Mapping[str, Any], number: int
+) -> None:
+    """Run a tool, and open an entry of its list in the editor, at its line.
+
+    Raises:
+        NotFound: If the list has no entry of that number.
+        Refused: If the editor could not be started, or failed.
+    """
+    from memvault.tools.core import invoke
+
+    print_result.check(options)
+    output.require_terminal()
+    workspace = options.workspace()
+    shown = {key: value for key, value in arguments.items() if key not in ("brief", "budget")}
+    shown["limit"] = max(number, int(shown.get("limit") or 0))
+    try:
+        caller = options.caller()._replace(secrets="shown")  # for the names of the files
+        with invoke.call(workspace, tool.name, shown, caller) as outcome:
+            entries = list(outcome.result[tool.opens])
+    finally:
+        workspace.release()
+    if number > len(entries):
+        count = f"{len(entries):,} was" if len(entries) == 1 else f"{len(entries):,} were"
+        raise NotFound(
+            f"There is no result {number}, only {count} found", "without --open it lists them"
+        )
+    entry = entries[number - 1]
+    name = f"{entry['vault']}:{entry['memId']}" if "vault" in entry else entry["filePath"]
+    with open_call(options, name) as (call, path):
+        edited = edit_memory(call, call.resolve(path, writes=True), entry.get("line", 1))
+    print_result.print_result(options, {"success": True, **edited}, EDITED, writes=True)
+
+
+def open_in_obsidian(file: Path, root: Path) -> None:
+    """Open a file of the vault in Obsidian; raises as ``desktop.open_address``."""
+    desktop.open_address(obsidian_url(file), root)
+
+
+@contextlib.contextmanager
+def written(options: GlobalOptions, title: str, memory_type: str) -> Iterator[str]:
+    """Let a person write the text of a new memory in an editor, from its type's template.
+
+    The draft is deleted after the body of the ``with`` statement; if that fails, it is kept, and
+    the error names it.
+
+    Raises:
+        Refused: If nothing was written, or the editor failed.
+    """
+    from memvault.memories import create
+    from memvault.vault.paths import normal_type
+
+    name, kind = create.clean_title(title), normal_type(memory_type) if memory_type else ""
+    with open_call(options) as (call, _):
+        root, template = call.root, create.filled(call.root, kind, name, is_named=False).body
+    with draft(root, name, template, "remember TITLE") as text:
+        yield text
+
+
+@contextlib.contextmanager
+def addition(options: GlobalOptions, title: str) -> Iterator[str]:
+    """Let a person write a text to add to a memory, as ``written`` does."""
+    with open_call(options) as (call, _):
+        root = call.root
+    with draft(root, title, "", f"compound {sanitize.quote_argument(title)}") as text:
+        yield text
+
+
+@contextlib.contextmanager
+def draft(root: Path, title: str, template: str, command: str) -> Iterator[str]:
+    """Open a draft in the editor, and yield its text; otherwise as ``written``.
+
+    ``command`` is the command that takes the text from a draft that is kept.
+    """
+    from memvault import clock
+    from memvault.files import atomic, plain_files
+    from memvault.secrets.detector import masked
+    from memvault.vault import document
+    from memvault.vault.paths import private_folder, slug
+
+    name = f"{slug(masked(title))}-{clock.random_id()}.md"
+    file = private_folder(root, "drafts") / name
+    with atomic.map_os_errors(file):
+        atomic.create(file, f"{template}\n".encode() if template else b"")
+    problem = None
+    try:
+        _run_editor(root, file)
+    except Refused as error:
+        problem = error
+    try:
+        text = document.decode(plain_files.read(file)).text
+    except OSError:
+        text = ""
+    if text.strip() in ("", template.strip()):
+        file.unlink(missing_ok=True)
+        what = "the template was not changed" if text.strip() else "the text is empty"
+        hint = "save a text before you close the editor; VS Code only waits for that as code --wait"
+        raise problem or Refused(f"Nothing was remembered: {what}", hint)
+    shown = sanitize.quote_argument(f"@{file}")
+    kept = f"your text was saved in {file}; to use it, run memvault {command} {shown}"
+    try:
+        if problem is not None:
+            raise problem
+        yield text
+    except MemvaultError as error:
+        error.hint = "; ".join(filter(None, (error.hint, kept)))
+        raise
+    except BaseException:  # such as Ctrl-C
+        output.notes([kept])
+        raise
+    file.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def open_call(
+    options: GlobalOptions, memory: str = "", tool: str = "edit"
+) -> Iterator[tuple[Call, str]]:
+    """Open the vault for a command that is not a tool; yield the call and the memory's name.
+
+    The memory may be ``NAME:MEMORY``, which opens the vault of that name instead. ``tool`` is the
+    name of the command for the log.
+    """
+    from memvault.call import Call
+    from memvault.tools.core import invoke
+
+    workspace = options.workspace()
+    try:
+        caller = options.caller()
+        root, name = invoke.split_vault_prefix(memory, caller, workspace.root)
+        call = Call(workspace.open_other(root), caller, tool=tool, read_only=True)
+        invoke.require_local_files(call, "this command")
+        yield call, name
+    finally:
+        workspace.release()
+
+
+def add_warnings(call: Call, result: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a result with its warnings, in the form of a tool's result."""
+    from memvault.tools.core.invoke import truncate_warnings
+
+    notes = list(dict.fromkeys((*call.settings.warnings, *call.all_notes())))
+    return {**result, "warnings": truncate_warnings(notes)} if notes else dict(result)
+
+
+def _is_at_a_terminal() -> bool:
+    streams = (sys.stdin, sys.stdout)
+    return all(stream is not None and stream.isatty() for stream in streams)
+
+
+def obsidian_url(file: Path) -> str:
+    """Return the Obsidian URL that opens a file by path (see obsidian.md/help/uri)."""
+    from urllib.parse import quote
+
+    return f"obsidian://open?path={quote(str(file), safe='')}"
+
+
+def edit_memory(call: Call, memory: Memory, line: int = 1) -> dict[str, Any]:
+    """Run the editor on a memory's file, at a line, and return what changed.
+
+    Raises:
+        Refused: If the editor could not be started, or failed.
+    """
+    from memvault.files import atomic
+    from memvault.history import log
+
+    output.flush()
+    before, _ = call.store.read_bytes(memory.path)
+    with atomic.map_os_errors(memory.path):
+        attributes = atomic.Attributes.of(call.root / memory.path)
+    last = next(call.store.changes.journal.changes(), None)
+    problem = None
+    try:
+        _run_editor(call.root, call.root / memory.path, line)
+    except Refused as error:
+        problem = error
+    before = _record_edit(call, memory, before, last, attributes)
+    if problem is not None:
+        problem.hint = problem.hint or f"what it saved is in {sanitize.quote_argument(memory.path)}"
+        raise problem
+    result: dict[str, Any] = {"filePath": memory.path}
+    try:
+        after, state = call.store.read_bytes(memory.path)
+    except NotFound:
+        result["gone"] = True
+    else:
+        now = call.store.parse(after, state)
+        changed = log.difference(before, after, "before", "now", call.settings.encoding)
+        result |= {"memId": now.mem_id, "title": now.title, **changed}
+        if now.problem:
+            result["problem"] = now.problem
+    return add_warnings(call, result)
+
+
+def _record_edit(
+    call: Call,
+    memory: Memory,
+    before: bytes,
+    last: JournalEntry | None,
+    attributes: atomic.Attributes,
+) -> bytes:
+    """Record in the journal how an editor changed a file; return the bytes from before that.
+
+    ``last`` is the last change before the editor was started, and ``attributes`` are those that
+    the file had then. Changes that another process made while the editor was open are in the
+    journal already; if the editor has overwritten one, a note reports it.
+    """
+    from memvault.store.change_set import FileRef
+    from memvault.tools.core import invoke
+    from memvault.vault import document
+
+    store = call.store
+    try:
+        with store.lock():
+            try:
+                after, _ = store.read_bytes(memory.path)
+            except NotFound:
+                after = None
+            tag = document.etag(after) if after is not None else ""
+            for change in store.changes.journal.changes():
+                if last is not None and change.change_id == last.change_id:
+                    break
+                entries = [entry for entry in change.files if entry.path == memory.path]
+                if entries and entries[-1].left == tag:
+                    return before if after is None else after
+                if entries:
+                    call.notes.append(
+                        f"{memory.path} was changed by {change.tool} while it was open, and the "
+                        "editor has overwritten that change"
+                    )
+                    break
+            if after != before:
+                subject = FileRef(memory.mem_id, memory.title)
+                store.changes.record_edit(memory.path, before, after, subject, attributes)
+    except MemvaultError as error:
+        call.notes.append(f"undo does not know of this edit: {error.message}")
+    invoke.autocommit(call)
+    return before
+
+
+def _run_editor(root: Path, file: Path, line: int = 1) -> None:
+    """Open a file in the person's editor, at a line if the editor is known to take one.
+
+    Raises:
+        Refused: If there is no editor, or it could not be started, or failed.
+    """
+    environment = process.environment(root)
+    command = _editor(environment)
+    try:
+        code = process.run_interactive([*command, *_place(command[0], file, line)], environment)
+    except UsageError as error:
+        raise Refused(
+            f"The editor could not be started: {error.message}", "set VISUAL or EDITOR to one"
+        ) from error
+    if code:
+        raise Refused(f"The editor {command[0]} ended with {code}")
+
+
+def _place(program: str, file: Path, line: int) -> list[str]:
+    """Return the arguments with which an editor opens a file at a line."""
+    name = Path(program).name.lower().removesuffix(".exe").removesuffix(".cmd")
+    for form, names in _LINE_ARGUMENTS.items():
+        if line > 1 and name in names.split():
+            return [part.format(file=file, line=line) for part in form.split()]
+    return [str(file)]
+
+
+def _editor(environment: dict[str, str]) -> list[str]:
+    """Return the command of the user's editor; programs inside the vault are not used.
+
+    Raises:
+        Refused: If there is no editor.
+    """
+    for name in ("VISUAL", "EDITOR"):
+        words = process.words_of(environment.get(name, ""), name)
+        if words:
+            return words
+    program = process.find_first(_EDITORS, environment) if _is_at_a_terminal() else None
+    if program is None:
+        raise Refused("No editor is known", "set VISUAL or EDITOR to one")
+    return [program]

@@ -1,0 +1,149 @@
+"""Select a model for embedding or reranking, and check that it works on this machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from memvault.errors import EmbedderError, NotFound, UsageError, VaultUnreadable
+from memvault.files import plain_files
+from memvault.files.user_folders import SETTINGS_FILE, expand_home
+from memvault.index.embedding import model_settings
+from memvault.index.embedding.embedder import BUILTIN, MULTILINGUAL
+from memvault.index.embedding.fastembed_models import (
+    CROSS_ENCODER,
+    EMBEDDING,
+    known_models,
+    open_cross_encoder,
+)
+from memvault.index.embedding.transformer import load_embedder
+from memvault.settings.toml_file import set_values
+from memvault.settings.vault_settings import Settings
+from memvault.store.change_set import FileRef
+from memvault.store.memory_store import MemoryStore
+
+Purpose = Literal["embed", "rerank"]
+_QUESTION = "Which database do we use?"
+_STATEMENT = "The database is PostgreSQL"
+_RELATED = "We store our data in Postgres"
+AUTOMATIC = "auto"
+"""The name that stands for the package's model for the languages of a vault."""
+_UNRELATED = "Bananas ripen faster in a paper bag"
+
+
+class CheckedModel(NamedTuple):
+    """A model that works on this machine, and its scores of a related and an unrelated text.
+
+    Only an embedder has a ``dimension``, that of its vectors.
+    """
+
+    name: str
+    version: str
+    dimension: int | None
+    related: float
+    unrelated: float
+
+
+def select_model(store: MemoryStore, name: str, purpose: Purpose) -> CheckedModel:
+    """Check a model, allow its folder on this machine, and set it in the vault's settings.
+
+    Nothing is changed if the model cannot be used.
+
+    Raises:
+        EmbedderError: it cannot be loaded or downloaded.
+    """
+    model_name, root = _resolve_name(store.root, name, purpose)
+    fingerprint = model_settings.fingerprint(model_name, root)
+    checked = _check_model(model_name, root, purpose, download=True)
+    model_settings.allow(model_name, store.root, fingerprint)
+    is_named = purpose == "rerank" or model_settings.is_named(store.settings)
+    if model_name != configured_model(store.settings, purpose) or not is_named:
+        _save_model(store, "rerank" if purpose == "rerank" else "embedder", model_name)
+    return checked._replace(name=model_name)
+
+
+def check(root: Path, name: str) -> CheckedModel:
+    """Load an embedder that is in use; raises as ``select_model`` does."""
+    return _check_model(name, root, "embed")._replace(name=name)
+
+
+def use_automatic_model(store: MemoryStore) -> None:
+    """Remove the embedder from the vault's settings, so that its languages choose it."""
+    if "embedder.model" in store.settings.explicit:
+        _save_model(store, "embedder", None)
+
+
+def configured_model(settings: Settings, purpose: Purpose) -> str:
+    """Return the model that the settings name."""
+    return settings.rerank.model if purpose == "rerank" else settings.embedder.model
+
+
+def verify(root: Path, settings: Settings, name: str | None, purpose: Purpose) -> CheckedModel:
+    """Load a model, by default the one in use, and compare three texts with it.
+
+    Raises:
+        EmbedderError: it cannot be loaded, or is the vault's and not allowed on this machine.
+        NotFound: it does not distinguish the texts.
+    """
+    if name:
+        model_name, place = _resolve_name(root, name, purpose)
+    else:
+        choose = (
+            model_settings.choose_embedder if purpose == "embed" else model_settings.choose_reranker
+        )
+        model_name, place, note = choose(settings, root)
+        if note:
+            message, _, hint = note.partition("; ")
+            raise EmbedderError(message, hint)
+    checked = _check_model(model_name, place, purpose)
+    if checked.related <= checked.unrelated:
+        raise NotFound(
+            f"The model {checked.name} loads, but does not tell texts apart",
+            "memvault model list names fastembed's cross-encoders"
+            if purpose == "rerank"
+            else "memvault model use auto goes back to the embedders that always work",
+        )
+    return checked
+
+
+def _check_model(
+    name: str, root: Path | None, purpose: Purpose, download: bool = False
+) -> CheckedModel:
+    """Load a model, and score a related and an unrelated text with it."""
+    if purpose == "rerank":
+        encoder = open_cross_encoder(name, root, download)
+        scores = encoder.scores(_QUESTION, (_STATEMENT, _UNRELATED))
+        return CheckedModel(encoder.name, encoder.version, None, *scores)
+    embedder = load_embedder(name, root, download=download)
+    question, *others = embedder.embed([_STATEMENT, _RELATED, _UNRELATED])
+    related, unrelated = (float(question @ other) for other in others)
+    return CheckedModel(embedder.name, embedder.version, embedder.dimension, related, unrelated)
+
+
+def _save_model(store: MemoryStore, section: str, name: str | None) -> None:
+    path = store.root / SETTINGS_FILE
+    try:
+        before = plain_files.read(path, plain_files.SETTING)
+        after = set_values(path, section, {"model": name}, VaultUnreadable)
+        store.changes.replace(SETTINGS_FILE, before, after, FileRef(SETTINGS_FILE, SETTINGS_FILE))
+    except (FileNotFoundError, NotFound) as error:
+        raise NotFound(f"{SETTINGS_FILE} is gone", "memvault init") from error
+
+
+def _resolve_name(root: Path, name: str, purpose: Purpose) -> tuple[str, Path | None]:
+    """Return a model's name, portable if possible, and the vault if it may be a folder's path.
+
+    A name that fastembed knows is fastembed's model, even if the vault has such a folder.
+    """
+    text = name.strip()
+    if not text:
+        raise UsageError("The model's name is empty", "memvault model list names those there are")
+    kind = EMBEDDING if purpose == "embed" else CROSS_ENCODER
+    if text in (BUILTIN, MULTILINGUAL) or text.lower() in {
+        model["name"].lower() for model in known_models(kind)
+    }:
+        return text, None
+    folder = expand_home(text)
+    if (root / text).is_dir() or not folder.is_dir():
+        return text, root
+    return str(folder.resolve()), root

@@ -1,0 +1,215 @@
+"""Group texts by meaning, with the vectors of the static embedder and of a transformer.
+
+Similarities are calibrated (``embedding.calibrate``), so that a threshold means the same with any
+embedder. The thresholds are quantiles of the anchors, the labelled pairs of short texts in the
+package, with the built-in transformer: nine in ten paraphrases among them reach ``SAME``, half of
+the pairs within one topic ``RELATED``, and no unrelated pair ``STEP``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from memvault.errors import EmbedderError
+from memvault.index.embedding import model_settings
+from memvault.index.embedding.arrays import Matrix, normalize
+from memvault.index.embedding.embedder import Calibration, Embedder
+
+if TYPE_CHECKING:
+    from memvault.settings.vault_settings import Settings
+
+SAME = 0.45
+RELATED = 0.28
+STEP = 0.2
+MAX_EMBEDDED = 2_000
+"""The maximum number of texts that a transformer embeds, at a few hundred a second."""
+_MAX_TEXTS = 20_000
+_MAX_NEIGHBOURS = 20
+_MAX_GROUP = 50
+_BLOCK = 512
+
+
+class Similar(NamedTuple):
+    """Two texts, by their positions, and the similarity of their meanings in 0..1."""
+
+    first: int
+    second: int
+    similarity: float
+
+
+class EmbeddedTexts(NamedTuple):
+    """Texts as unit vectors, shape (n, dimension), and the calibration of their cosines."""
+
+    vectors: Matrix
+    calibration: Calibration
+
+    def cosine(self, similarity: float) -> float:
+        """Return the cosine that is calibrated to a similarity."""
+        odds = math.log(similarity / (1 - similarity))
+        return self.calibration.midpoint + odds / self.calibration.slope
+
+    def mean(self, some: Sequence[int], others: Sequence[int]) -> float:
+        """Return the similarity at the mean cosine between two groups of texts."""
+        cosines = self.vectors[list(some)] @ self.vectors[list(others)].T
+        return self.calibration.similarity(float(cosines.mean()))
+
+
+class Meaning:
+    """The embedders that compare texts: static, and a transformer unless it is switched off."""
+
+    def __init__(self, static: Embedder, transformer: Embedder | None = None) -> None:
+        self._static = static
+        self._transformer = transformer
+
+    def space(self, texts: Sequence[str]) -> EmbeddedTexts:
+        """Embed texts: with the transformer if there is one and they are not too many."""
+        deep = self._transformer if len(texts) <= MAX_EMBEDDED else None
+        embedder = deep or self._static
+        calibration = embedder.calibration
+        if calibration is None:
+            from memvault.index.embedding.calibrate import calibrate
+
+            calibration = calibrate(embedder)
+        return EmbeddedTexts(embedder.embed(texts), calibration)
+
+    def select(self, texts: Sequence[str]) -> list[int]:
+        """Return the positions of the texts to compare, in order.
+
+        These are all, unless there are more than the transformer may embed: then those that the
+        static embedder finds most similar to another one. Of more than 20,000 texts, the last are
+        compared.
+        """
+        places = list(range(len(texts)))[-_MAX_TEXTS:]
+        if self._transformer is None or len(places) <= MAX_EMBEDDED:
+            return places
+        static = EmbeddedTexts(
+            self._static.embed([texts[place] for place in places]), _of(self._static)
+        )
+        best: dict[int, float] = {}
+        for first, second, similarity in similar_pairs(static, STEP):
+            for place in (first, second):
+                best[place] = max(best.get(place, 0.0), similarity)
+        nearest = sorted(best, key=lambda place: (-best[place], texts[places[place]]))
+        return sorted(places[place] for place in nearest[:MAX_EMBEDDED])
+
+
+def open_meaning(settings: Settings, root: Path) -> tuple[Meaning, str]:
+    """Return the embedders of a vault, and why its transformer cannot be used, if so."""
+    from memvault.index.embedding.static import open_table
+
+    if model_settings.is_switched_off(settings):
+        return Meaning(open_table()), ""
+    from memvault.index.embedding.transformer import load_embedder
+
+    choice = model_settings.choose_embedder(settings, root)
+    try:
+        transformer = load_embedder(choice.name, choice.root)
+        transformer.embed_query("")  # it is loaded on first use
+    except EmbedderError as error:
+        return Meaning(open_table()), f"Compared without a transformer: {error.message}"
+    return Meaning(open_table(), transformer), choice.note
+
+
+def _of(embedder: Embedder) -> Calibration:
+    calibration = embedder.calibration
+    assert calibration is not None  # the static table comes with one
+    return calibration
+
+
+def similar_pairs(space: EmbeddedTexts, least: float) -> list[Similar]:
+    """Return the pairs of at least a similarity, the most similar first.
+
+    Of each text, only the pairs with its twenty nearest are returned, and memory for a block of
+    rows is needed at a time.
+    """
+    found: dict[tuple[int, int], float] = {}
+    count, limit = len(space.vectors), space.cosine(least)
+    for start in range(0, count, _BLOCK):
+        block = space.vectors[start : start + _BLOCK] @ space.vectors.T
+        block[np.arange(len(block)), np.arange(start, start + len(block))] = -1.0
+        width = min(_MAX_NEIGHBOURS, count)
+        nearest = np.argpartition(-block, width - 1, axis=1)[:, :width]
+        for row, others in enumerate(nearest.tolist()):
+            for other in others:
+                if block[row, other] >= limit:
+                    pair = (min(start + row, other), max(start + row, other))
+                    found[pair] = float(block[row, other])
+    ordered = sorted(found, key=lambda pair: (-round(found[pair], 4), pair))
+    return [Similar(*pair, space.calibration.similarity(found[pair])) for pair in ordered]
+
+
+def grouped(
+    pairs: Iterable[Similar],
+    joined: Callable[[Sequence[int], Sequence[int]], bool],
+) -> list[list[int]]:
+    """Return groups of two or more positions: agglomerative clustering, the nearest pair first.
+
+    Two groups are joined if ``joined`` accepts them, up to fifty members.
+    """
+    group_of: dict[int, list[int]] = {}
+    refused: set[frozenset[Hashable]] = set()
+    for first, second, _ in pairs:
+        one = group_of.setdefault(first, [first])
+        other = group_of.setdefault(second, [second])
+        if one is other or len(one) + len(other) > _MAX_GROUP:
+            continue
+        key = frozenset({tuple(one), tuple(other)})
+        if key in refused:
+            continue
+        if not joined(one, other):
+            refused.add(key)
+            continue
+        whole = sorted(one + other)
+        for place in whole:
+            group_of[place] = whole
+    distinct = {id(group): group for group in group_of.values() if len(group) > 1}
+    return sorted(distinct.values())
+
+
+def similar_counts(groups: Sequence[Matrix], limit: float) -> list[tuple[int, int, int]]:
+    """Return how many texts of two groups are similar to one of the other: (count, group, group).
+
+    ``limit`` is the minimum cosine. The pairs with most come first, those without any are left out.
+    """
+    starts = np.cumsum([0, *map(len, groups[:-1])])
+    everything = np.concatenate(list(groups))
+    counts = np.zeros((len(starts), len(starts)), np.int32)
+    for place, vectors in enumerate(groups):
+        best = np.maximum.reduceat(vectors @ everything.T, starts, axis=1)
+        counts[place] = (best >= limit).sum(axis=0)
+    both = np.triu(np.minimum(counts, counts.T), 1)
+    places = np.argwhere(both).tolist()
+    return sorted(
+        ((int(both[one, other]), one, other) for one, other in places),
+        key=lambda found: (-found[0], found[1:]),
+    )
+
+
+def best_matches(
+    rows: Sequence[Matrix], columns: Sequence[Matrix], limit: float
+) -> list[tuple[float, int, int]]:
+    """Match vectors one to one, the most similar first: (cosine, row, column)."""
+    cosines = np.stack(list(rows)) @ np.stack(list(columns)).T
+    found_rows, found_columns = np.nonzero(cosines >= limit)
+    pairs = sorted(
+        (-round(float(cosines[row, column]), 4), row, column)
+        for row, column in zip(found_rows.tolist(), found_columns.tolist(), strict=True)
+    )
+    used_rows, used_columns, found = set(), set(), []
+    for cosine, row, column in pairs:
+        if row not in used_rows and column not in used_columns:
+            used_rows.add(row)
+            used_columns.add(column)
+            found.append((-cosine, row, column))
+    return found
+
+
+def mean_vector(vectors: Sequence[Matrix]) -> Matrix:
+    """Return the unit vector of the mean of vectors."""
+    mean: Matrix = normalize(np.stack(list(vectors)).mean(axis=0))
+    return mean

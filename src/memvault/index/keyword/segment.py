@@ -1,0 +1,338 @@
+"""The files of the keyword index: a table per commit, and segments of packed postings.
+
+They are read with the standard library alone, and never as pickles. A segment is a number of
+blocks, each with the postings of some adjacent terms and a checksum, and a tail with the memory of
+each document, its field lengths, and the first key of each block: a term is found with one search
+in memory and one read. The table names the segments of a commit, with the checksum of each tail,
+and the documents deleted since. What is damaged is therefore noticed before it is used, and raises
+``IndexCorrupted``.
+
+Arrays have the byte order of this machine; another one builds its index anew.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import sys
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from struct import Struct
+from threading import Lock
+from typing import BinaryIO, NamedTuple
+from weakref import finalize
+from zlib import crc32
+
+from memvault.index.keyword.bm25f import EXACT_FIELD, FIELDS, PostingList, Segment
+from memvault.index.protocol import IndexCorrupted
+
+FIELD_NAMES = (*FIELDS, EXACT_FIELD)
+_MARKS = tuple(bytes((0xF8 + place,)) for place in range(len(FIELD_NAMES)))
+"""The last byte of a key, which stands for the field; UTF-8 contains none of these bytes."""
+_SEPARATOR = b"\xff"
+_BLOCK_KEYS = 64
+_BLOCK_BYTES = 4096
+"""The number of keys and the size at which a block is full; terms are not divided."""
+_BLOCK_HEAD = Struct("=IIHB")
+"""The checksum of what follows, the size of the keys, their number, the width of the counts."""
+_TAIL_HEAD = Struct("=IIIB")
+"""The numbers of documents and blocks, the size of the first keys, the width of the lengths."""
+_TYPES = {1: "B", 2: "H", 4: "I"}
+_EXHAUSTED_ERRORS = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+"""Errors unrelated to the index: the process may open no more files, or has no memory."""
+
+Entry = tuple[bytes, Sequence[int], Sequence[int]]
+"""A key, the numbers of the documents that contain it, ascending, and how often they do."""
+
+
+def key_of(field: str, term: str) -> bytes:
+    """Return the key of a term in a field. Those of one term follow each other when sorted."""
+    return term.encode("utf-8", "surrogatepass") + _MARKS[FIELD_NAMES.index(field)]
+
+
+@contextmanager
+def reading() -> Iterator[None]:
+    """Raise ``IndexCorrupted`` for any error while bytes are read that may be damaged."""
+    try:
+        yield
+    except IndexCorrupted:
+        raise
+    except Exception as error:
+        if isinstance(error, OSError) and error.errno in _EXHAUSTED_ERRORS:
+            raise
+        raise IndexCorrupted(f"{type(error).__name__}: {error}") from error
+
+
+class SegmentEntry(NamedTuple):
+    """A segment in a table: its name, the place and checksum of its tail, deleted documents."""
+
+    name: str
+    tail: int
+    size: int
+    check: int
+    documents: int
+    deleted: tuple[int, ...] = ()
+
+    @property
+    def file(self) -> str:
+        """The name of its file."""
+        return f"{self.name}.seg"
+
+
+def encode_table(entries: Iterable[SegmentEntry]) -> bytes:
+    """Return the content of the table of a commit."""
+    content = json.dumps({"byteorder": sys.byteorder, "segments": [*entries]}).encode()
+    return b"%08x\n" % crc32(content) + content
+
+
+def read_table(path: Path) -> list[SegmentEntry]:
+    """Return the segments of a commit.
+
+    Raises:
+        IndexCorrupted: the table is missing or damaged, or was written on another machine.
+    """
+    with reading():
+        check, content = path.read_bytes().split(b"\n", 1)
+        if int(check, 16) != crc32(content):
+            raise ValueError(f"{path.name} is damaged")
+        found = json.loads(content)
+        if found["byteorder"] != sys.byteorder:
+            raise ValueError("it has another byte order")
+        return [
+            SegmentEntry(name, tail, size, check, documents, tuple(deleted))
+            for name, tail, size, check, documents, deleted in found["segments"]
+        ]
+
+
+class Documents(NamedTuple):
+    """The documents of a segment: uid and block of each, and its number of terms by field."""
+
+    uids: array[int]
+    blocks: array[int]
+    lengths: Mapping[str, array[int]]
+
+    @classmethod
+    def empty(cls) -> Documents:
+        """Return no documents."""
+        return cls(array("q"), array("I"), {name: array("I") for name in FIELD_NAMES})
+
+
+def _number_type(documents: int) -> str:
+    """Return the type of an array of document numbers, and of numbers of documents."""
+    return "H" if documents < 1 << 16 else "I"
+
+
+def _narrow(values: Sequence[int], types: str) -> array[int]:
+    """Return values as an array of the first of some types that is wide enough."""
+    for kind in types[:-1]:
+        try:
+            return array(kind, values)
+        except OverflowError:
+            continue
+    return array(types[-1], values)
+
+
+class PackedWriter:
+    """Writes the blocks and the tail of a segment's file; ``number_type`` is of its documents."""
+
+    def __init__(self, file: BinaryIO, documents: Documents) -> None:
+        self._file = file
+        self._documents = documents
+        self._number_type = _number_type(len(documents.uids))
+        self._position = 0
+        self._offsets = array("Q", (0,))
+        self._first_keys: list[bytes] = []
+        self._begin_block()
+
+    def _begin_block(self) -> None:
+        self._keys: list[bytes] = []
+        self._sizes: list[int] = []
+        self._pairs = array("I")
+        self._key_bytes = 0
+
+    def add(self, key: bytes, pairs: array[int]) -> None:
+        """Add the postings of a key, each a document's number and a count, in ascending order.
+
+        Keys must be added in order.
+        """
+        keys = self._keys
+        is_full = len(keys) >= _BLOCK_KEYS or self._size > _BLOCK_BYTES
+        if is_full and keys[-1][:-1] != key[:-1]:
+            self._end_block()
+            keys = self._keys
+        keys.append(key)
+        self._sizes.append(len(pairs) // 2)
+        self._pairs.extend(pairs)
+        self._key_bytes += len(key)
+
+    @property
+    def _size(self) -> int:
+        return self._key_bytes + 3 * len(self._pairs) // 2
+
+    def _end_block(self) -> None:
+        keys = _SEPARATOR.join(self._keys)
+        numbers = array(self._number_type, self._pairs[::2])
+        counts = _narrow(self._pairs[1::2], "BI")
+        body = b"".join((keys, array(self._number_type, self._sizes), numbers, counts))
+        head = len(keys), len(self._keys), counts.itemsize
+        check = crc32(body, crc32(_BLOCK_HEAD.pack(0, *head)))
+        self._file.write(_BLOCK_HEAD.pack(check, *head))
+        self._file.write(body)
+        self._position += _BLOCK_HEAD.size + len(body)
+        self._offsets.append(self._position)
+        self._first_keys.append(self._keys[0])
+        self._begin_block()
+
+    def finish(self, name: str) -> SegmentEntry:
+        """Write the tail; return the segment's entry in the table."""
+        if self._keys:
+            self._end_block()
+        uids, blocks, lengths = self._documents
+        columns = [_narrow(lengths[field], "HI") for field in FIELD_NAMES]
+        width = max(column.itemsize for column in columns)
+        keys = _SEPARATOR.join(self._first_keys)
+        tail = b"".join(
+            (
+                _TAIL_HEAD.pack(len(uids), len(self._first_keys), len(keys), width),
+                uids,
+                blocks,
+                *(array(_TYPES[width], column) for column in columns),
+                self._offsets,
+                keys,
+            )
+        )
+        self._file.write(tail)
+        return SegmentEntry(name, self._position, len(tail), crc32(tail), len(uids))
+
+
+class _Bytes:
+    """Takes arrays from the front of some bytes."""
+
+    def __init__(self, data: bytes, position: int) -> None:
+        self._data = data
+        self.position = position
+
+    def take(self, kind: str, count: int) -> array[int]:
+        """Return the next values as an array."""
+        values = array(kind)
+        end = self.position + count * values.itemsize
+        values.frombytes(self._data[self.position : end])
+        if len(values) != count:
+            raise ValueError("it ends too early")
+        self.position = end
+        return values
+
+
+class PackedSegment:
+    """A segment whose postings are read from its file, which stays open until ``close``.
+
+    Raises:
+        IndexCorrupted: the file is missing or damaged; so do the methods.
+    """
+
+    def __init__(self, folder: Path, entry: SegmentEntry) -> None:
+        self.entry = entry
+        self._lock = Lock()
+        with reading():
+            self._file = open(folder / entry.file, "rb", buffering=0)  # noqa: SIM115 - until close
+            try:
+                self._read_tail(self._read(entry.tail, entry.size))
+            except BaseException:
+                self._file.close()
+                raise
+        # A library's user may forget a vault; SQLite closes its files then, and so does this.
+        self._close = finalize(self, self._file.close)
+
+    def _read_tail(self, data: bytes) -> None:
+        if crc32(data) != self.entry.check:
+            raise ValueError(f"{self.entry.file} is damaged")
+        documents, blocks, key_bytes, width = _TAIL_HEAD.unpack_from(data)
+        rest = _Bytes(data, _TAIL_HEAD.size)
+        self._number_type = _number_type(documents)
+        uids, numbers = rest.take("q", documents), rest.take("I", documents)
+        lengths = {name: rest.take(_TYPES[width], documents) for name in FIELD_NAMES}
+        self.documents = Documents(uids, numbers, lengths)
+        self._offsets = rest.take("Q", blocks + 1)
+        keys = data[rest.position : rest.position + key_bytes]
+        self._first_keys = keys.split(_SEPARATOR) if blocks else []
+
+    def _read(self, start: int, size: int) -> bytes:
+        data: bytes
+        if hasattr(os, "pread"):
+            data = os.pread(self._file.fileno(), size, start)
+            return data
+        with self._lock:  # Windows has one position per file
+            self._file.seek(start)
+            data = self._file.read(size)
+        return data
+
+    def _block(self, number: int) -> tuple[list[bytes], array[int], _Bytes, int]:
+        """Return the keys of a block, the number of postings of each, the postings, their width."""
+        start, end = self._offsets[number : number + 2]
+        data = self._read(start, end - start)
+        check, key_bytes, count, width = _BLOCK_HEAD.unpack_from(data)
+        body = data[_BLOCK_HEAD.size :]
+        if crc32(body, crc32(_BLOCK_HEAD.pack(0, key_bytes, count, width))) != check:
+            raise ValueError(f"{self.entry.file} is damaged")
+        rest = _Bytes(body, key_bytes)
+        return body[:key_bytes].split(_SEPARATOR), rest.take(self._number_type, count), rest, width
+
+    def find(self, term: str) -> dict[str, PostingList]:
+        """Return the postings of a term by field, including those of deleted documents."""
+        encoded = term.encode("utf-8", "surrogatepass")
+        first = encoded + _MARKS[0]
+        block = bisect_right(self._first_keys, encoded + _MARKS[-1]) - 1
+        if block < 0:
+            return {}
+        with reading():
+            keys, sizes, postings, width = self._block(block)
+            at = bisect_left(keys, first)
+            found = []
+            for place in range(at, len(keys)):
+                if keys[place][:-1] != encoded:
+                    break
+                found.append((place, FIELD_NAMES[keys[place][-1] - 0xF8]))
+            if not found:
+                return {}
+            before, total = sum(sizes[:at]), sum(sizes)
+            start = postings.position
+            count_start = start + total * sizes.itemsize
+            lists = {}
+            for place, field in found:
+                size = sizes[place]
+                postings.position = start + before * sizes.itemsize
+                numbers = postings.take(self._number_type, size)
+                postings.position = count_start + before * width
+                lists[field] = PostingList(numbers, postings.take(_TYPES[width], size))
+                before += size
+            return lists
+
+    def entries(self) -> Iterator[Entry]:
+        """Yield all keys with their postings, in order, including those of deleted documents."""
+        for block in range(len(self._first_keys)):
+            with reading():
+                keys, sizes, rest, width = self._block(block)
+                numbers = rest.take(self._number_type, sum(sizes))
+                counts = rest.take(_TYPES[width], sum(sizes))
+            end = 0
+            for key, size in zip(keys, sizes, strict=True):
+                start, end = end, end + size
+                yield key, numbers[start:end], counts[start:end]
+
+    def as_segment(self) -> Segment:
+        """Return its documents for ``bm25f``."""
+        uids, blocks, lengths = self.documents
+        deleted = frozenset(self.entry.deleted)
+
+        def owner(number: int) -> tuple[int, int]:
+            return uids[number], blocks[number]
+
+        return Segment(self.find, lengths, owner, len(uids) - len(deleted), deleted=deleted)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._close()

@@ -1,0 +1,199 @@
+"""Subwords of the static embedding table for every text segment, and their soft matches to a query.
+
+They are computed when the static vectors are.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Mapping, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from memvault.errors import MemvaultError
+from memvault.index.embedding.arrays import Integers, Matrix, Numbers, distinct
+from memvault.index.embedding.static import StaticEmbedder, Subwords
+from memvault.index.local.manifest import Manifest
+from memvault.index.protocol import IndexCorrupted
+from memvault.index.text.sentence_blocks import (
+    EncodedBlock,
+    TextBlock,
+    leading_part,
+    split_memory,
+    tokens_of,
+)
+from memvault.index.text.sentence_features import SoftMatch
+from memvault.store.memory_store import MemoryStore
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+_MAX_SUBWORDS = 64
+"""The maximum number of a query's subwords to compare, heaviest first: a page has hundreds."""
+_ID_BITS = 16
+_MEMORY_BATCH = 500
+_RECOUNT_CHANGE = 0.2
+"""The relative change in the number of memories after which frequencies are counted again."""
+
+
+def complete(
+    manifest: Manifest,
+    store: MemoryStore,
+    table: StaticEmbedder,
+    at_hand: Mapping[int, Sequence[TextBlock]],
+) -> None:
+    """Compute the subwords of every block without them; ``at_hand`` are memories already split."""
+    pending = manifest.blocks.without_tokens()
+    paths = iter(manifest.paths(pending))
+    while batch := list(islice(paths, _MEMORY_BATCH)):
+        texts_by_block = {}
+        for uid, path in batch:
+            blocks = at_hand.get(uid) or _split(store, path)
+            texts = [block.texts for block in blocks][: pending[uid]]
+            texts += [[""]] * (pending[uid] - len(texts))  # its file has changed since
+            for number, block_texts in enumerate(texts):
+                texts_by_block[uid, number] = block_texts
+        manifest.blocks.store_subwords(
+            dict(zip(texts_by_block, _encode(table, list(texts_by_block.values())), strict=True))
+        )
+    frequency = manifest.blocks.frequency()
+    memories = manifest.count()
+    if frequency is None or abs(memories - frequency[1]) > _RECOUNT_CHANGE * memories:
+        holding = np.zeros(table.vocabulary, np.int64)
+        for tokens in manifest.blocks.tokens():
+            holding += np.bincount(_distinct(tokens)[1], minlength=table.vocabulary)
+        manifest.blocks.count_tokens(holding.astype(np.uint32).tobytes(), memories)
+
+
+def with_subwords(
+    table: StaticEmbedder,
+    blocks: Mapping[int, Sequence[EncodedBlock]],
+    cuts: Mapping[int, Sequence[TextBlock]],
+) -> dict[int, list[EncodedBlock]]:
+    """Return the blocks of memories, by uid, with the subwords of the same blocks' texts."""
+    encoded = iter(_encode(table, [cut.texts for uid in blocks for cut in cuts[uid]]))
+    return {
+        uid: [block._replace(subwords=tokens_of(*next(encoded))) for block in own]
+        for uid, own in blocks.items()
+    }
+
+
+def add_subwords(
+    table: StaticEmbedder, blocks: Sequence[EncodedBlock], cuts: Sequence[TextBlock]
+) -> list[EncodedBlock]:
+    """Return blocks of a memory with their subwords, for blocks that have none in the index."""
+    texts = {cut.first: cut.texts for cut in cuts}
+    encoded = _encode(table, [texts.get(block.first, [""]) for block in blocks])
+    return [
+        block._replace(subwords=tokens_of(*tokens))
+        for block, tokens in zip(blocks, encoded, strict=True)
+    ]
+
+
+def _encode(table: StaticEmbedder, blocks: Sequence[Sequence[str]]) -> list[tuple[bytes, bytes]]:
+    """Return for each block the subword counts of its segments and the subwords, as bytes.
+
+    A subword that a segment repeats is counted once: soft matches ask only for the nearest.
+    """
+    tokens = table.tokens([text for texts in blocks for text in texts])
+    segments, ids = _distinct(tokens)
+    counts = np.bincount(segments, minlength=len(tokens))
+    found = []
+    segment = start = 0
+    for texts in blocks:
+        own = counts[segment : segment + len(texts)]
+        end = start + int(own.sum())
+        found.append((own.astype(np.uint16).tobytes(), ids[start:end].tobytes()))
+        segment, start = segment + len(texts), end
+    return found
+
+
+def _distinct(tokens: Sequence[Subwords | array[int]]) -> tuple[Integers, Subwords]:
+    """Return the distinct subwords of each text, sorted: the text's number, and the subword."""
+    if not tokens:
+        return np.zeros(0, np.int64), np.zeros(0, np.uint16)
+    owners = np.repeat(np.arange(len(tokens)) << _ID_BITS, [len(ids) for ids in tokens])
+    pairs = distinct(owners + np.concatenate(tokens))
+    return pairs >> _ID_BITS, pairs.astype(np.uint16)  # the lower bits
+
+
+def _split(store: MemoryStore, path: str) -> list[TextBlock]:
+    try:
+        return split_memory(leading_part(store.read(path), store.settings.index.characters))
+    except MemvaultError:
+        return []
+
+
+def soft_matches(
+    text: str,
+    memories: Sequence[Sequence[EncodedBlock]],
+    table: StaticEmbedder,
+    manifest: Manifest | None,
+) -> list[SoftMatch]:
+    """Return the soft match of the best stretch, and of the head, for each memory, in 0..1.
+
+    It is the mean, over the query's subwords, of the cosine to the nearest subword of a stretch,
+    weighted by the length of their rows in the embedding table and by their rarity among the
+    manifest's memories: late interaction (Khattab and Zaharia 2020) with static vectors. A memory
+    without stored subwords gets None.
+    """
+    sizes: list[npt.NDArray[Any]] = [np.zeros(0, np.int64)]
+    tokens: list[npt.NDArray[Any]] = [np.zeros(0, np.uint16)]
+    owners: list[int] = []
+    heads: list[bool] = []
+    for place, blocks in enumerate(memories):
+        for block in blocks:
+            if block.subwords is not None:
+                counts, ids = block.subwords
+                sizes.append(np.frombuffer(counts, np.uint16))
+                tokens.append(np.frombuffer(ids, np.uint16))
+                owners += [place] * len(counts)
+                heads += [True, *[False] * (len(counts) - 1)]
+    subwords = np.concatenate(tokens)
+    if subwords.max(initial=0) >= table.vocabulary:
+        raise IndexCorrupted("a token that the table does not have")
+    query_ids, weights = table.query_subwords(text)
+    frequency = manifest.blocks.frequency() if manifest is not None else None
+    weights = (weights * rarity_of(query_ids, frequency)).astype(np.float32)
+    heaviest = np.sort(np.argsort(-weights)[:_MAX_SUBWORDS])
+    query_ids, weights = query_ids[heaviest], weights[heaviest]
+    total = float(weights.sum())
+    with_subwords = set(owners)
+    if not total or not with_subwords:
+        return [
+            (0.0, 0.0) if place in with_subwords else (None, None) for place in range(len(memories))
+        ]
+    lengths = np.concatenate(sizes).astype(np.int64)
+    starts = np.cumsum(lengths) - lengths
+    best = np.maximum.reduceat(table.subword_similarities(query_ids, subwords), starts, axis=1)
+    owner_ids = np.array(owners)
+    in_head = max_per_memory(best * np.array(heads), owner_ids, len(memories))
+    scores = weights @ np.maximum(best, in_head[:, owner_ids]) / total
+    best_scores = max_per_memory(scores, owner_ids, len(memories)).tolist()
+    title_scores = (weights @ in_head / total).tolist()
+    return [
+        (best_scores[place], title_scores[place]) if place in with_subwords else (None, None)
+        for place in range(len(memories))
+    ]
+
+
+def rarity_of(ids: Integers, frequency: tuple[bytes, int] | None) -> Numbers:
+    """Return the rarity of subwords: ln(1 + (N - n + .5) / (n + .5)), or 1 if it is unknown.
+
+    ``frequency`` is the number n of blocks with each subword, as stored, and the number N of all.
+    """
+    if frequency is None or ids.max(initial=0) * 4 >= len(frequency[0]):
+        return np.ones(len(ids))
+    total = frequency[1]
+    containing = np.minimum(np.frombuffer(frequency[0], np.uint32)[ids], total)
+    rarity: Numbers = np.log1p((total - containing + 0.5) / (containing + 0.5))
+    return rarity
+
+
+def max_per_memory(values: Matrix, owners: Integers, count: int) -> Matrix:
+    """Return the maximum, at least 0, of each memory's texts, along the last axis."""
+    maxima = np.zeros((*values.shape[:-1], count), dtype=np.float32)
+    np.maximum.at(maxima.T, owners, values.T)
+    return maxima

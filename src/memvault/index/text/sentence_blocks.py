@@ -1,0 +1,351 @@
+"""Assemble what an index stores of a memory: term counts, encoded blocks, texts to embed."""
+
+from __future__ import annotations
+
+import zlib
+from array import array
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterator, Sequence, Set
+from functools import cache
+from itertools import chain
+from pathlib import PurePosixPath
+from typing import Any, NamedTuple
+
+from memvault.index.keyword.bm25f import EXACT_FIELD, KeywordDocument
+from memvault.index.protocol import DISTINCTIVE_BIT, SKIP_BIT
+from memvault.index.text import passages
+from memvault.index.text.analyzer import Analyser, ChunkCache, Terms, tokenize
+from memvault.index.text.passages import (
+    LONGEST_TITLE,
+    MAX_EMBEDDED_TOKENS,
+    MAX_TOKENS,
+    estimate_tokens,
+    prefix_of_tokens,
+    split_blocks,
+    split_passages,
+)
+from memvault.index.text.sentences import split_sentences
+from memvault.lazy_pattern import lazy_pattern
+from memvault.model import Memory, Passage
+from memvault.sanitize import replace_surrogates
+from memvault.vault.document import header_tags
+from memvault.vault.file_names import is_identifier, normalize_title, note_days
+from memvault.vault.markdown import headings, is_link_line
+
+VERSION = 4
+"""Increased whenever the same memory yields other stretches, term ids or passage texts."""
+
+TERM_ID_MASK = 0xFFFFFFFC
+"""The bits of a code that are the term's number."""
+_STRETCH_LENGTH = 150
+_MAX_PIECE = 400
+_MIN_LINK_LINES, _MIN_LINK_SHARE = 5, 0.8
+_SPEAKER = lazy_pattern(r"[A-Z][\w.'-]{0,20}(?: [\w.'-]{1,20}){0,2}: (?=\S)")
+_DIGIT = lazy_pattern(r"\d")
+_NEGATIONS = frozenset(
+    "no not none never without cannot dont doesnt didnt isnt wasnt cant wont".split()
+)
+
+
+class TextBlock(NamedTuple):
+    """A block of a body: number of its first passage, passages, and head and stretches.
+
+    ``links`` are the stretches of a list of links, which are not compared with a query.
+    """
+
+    first: int
+    passages: list[Passage]
+    texts: list[str]
+    links: Sequence[str] = ()
+
+
+class EncodedBlock(NamedTuple):
+    """A block as stored in the index.
+
+    ``counts`` is the number of ``codes`` of the head, and of each stretch; the codes of a list of
+    links follow. ``subwords`` has the same two arrays for subwords, without such a list, and is
+    None until vectors are computed.
+    """
+
+    first: int
+    passages: list[Passage]
+    counts: array[int]
+    codes: array[int]
+    subwords: tuple[array[int], array[int]] | None = None
+
+
+def tokens_of(counts: bytes, tokens: bytes) -> tuple[array[int], array[int]]:
+    """Return stored subwords as arrays: the counts of the head and each stretch, and their ids."""
+    return array("H", counts), array("H", tokens)
+
+
+def leading_part(memory: Memory, most: int) -> Memory:
+    """Return a memory with the lines at the start of its body, at most so many characters.
+
+    This is all that is indexed of a longer memory. With 0 there is no limit.
+    """
+    if not 0 < most < len(memory.body):
+        return memory
+    end = memory.body.rfind("\n", 0, most) + 1
+    return memory._replace(body=memory.body[: end or most])
+
+
+def split_memory(memory: Memory) -> list[TextBlock]:
+    """Split a memory into blocks, each with its head and stretches of about 150 characters.
+
+    A stretch consists of whole sentences. Those of a list of links to other memories are kept
+    apart: they have the words of these memories' titles, and answer no question by them.
+    """
+    tags = ", ".join(header_tags(memory.metadata))[:_STRETCH_LENGTH]
+    names = ", ".join(filter(None, (display_title(memory), *other_names(memory))))[:_STRETCH_LENGTH]
+    head = f"{names}\n{tags}"
+    passages = split_passages(memory.body)
+    blocks = []
+    first = 0
+    for start, end in split_blocks(passages):
+        last = first
+        while last < len(passages) and passages[last].end <= end:
+            last += 1
+        lines = memory.body[start:end].splitlines()
+        stretches = _stretches(lines)
+        compared, links = ([], stretches) if _is_link_list(lines) else (stretches, [])
+        blocks.append(TextBlock(first, passages[first:last], [head, *compared], links))
+        first = last
+    return blocks
+
+
+def encode_blocks(blocks: Sequence[TextBlock], analyser: Analyser) -> list[EncodedBlock]:
+    """Encode blocks as they are stored in the index, without subwords."""
+    codes_of = _known_codes(analyser).__getitem__
+    encoded = []
+    for block in blocks:
+        codes: array[int] = array("I")
+        counts: array[int] = array("H")
+        for number, text in enumerate([*block.texts, *block.links]):
+            before = len(codes)
+            codes.frombytes(b"".join(map(codes_of, tokenize(text))))
+            if number < len(block.texts):
+                counts.append(len(codes) - before)
+        encoded.append(EncodedBlock(block.first, block.passages, counts, codes))
+    return encoded
+
+
+@cache
+def _known_codes(analyser: Analyser) -> ChunkCache[bytes]:
+    """Return the codes of each chunk analysed so far, as the bytes of an array."""
+    stops = analyser.stop_stems
+
+    def codes(chunk: str) -> bytes:
+        words = analyser.parts(chunk).words
+        return array("I", (code for forms in words for code in _codes(forms, stops))).tobytes()
+
+    return ChunkCache(codes)
+
+
+def _codes(forms: tuple[str, ...], stops: Set[str]) -> Iterator[int]:
+    """Yield the codes of a word's stems."""
+    for place, stem in enumerate(forms):
+        is_skipped = place or len(stem) == 1 or stem in stops
+        yield (
+            number_of(stem)
+            | DISTINCTIVE_BIT * _is_distinctive(stem)
+            | (SKIP_BIT if is_skipped else 0)
+        )
+
+
+def number_of(stem: str) -> int:
+    """Return a term's number: 30 bits of a CRC, with the two lowest bits free for flags.
+
+    The flags are ``DISTINCTIVE_BIT`` and ``SKIP_BIT``.
+    """
+    return zlib.crc32(stem.encode("utf-8", "replace")) & TERM_ID_MASK
+
+
+def _is_distinctive(stem: str) -> bool:
+    return stem in _NEGATIONS or _DIGIT.search(stem) is not None
+
+
+def _is_link_list(lines: Sequence[str]) -> bool:
+    """Return whether lines are a list of links: at least five, and nearly all of the text."""
+    linked = [len(line) for line in lines if is_link_line(line)]
+    return len(linked) >= _MIN_LINK_LINES and sum(linked) >= _MIN_LINK_SHARE * sum(map(len, lines))
+
+
+def _stretches(lines: Sequence[str]) -> list[str]:
+    """Combine the sentences of lines into stretches.
+
+    If a line begins with a speaker's name, a stretch that begins within the line is prefixed with
+    it.
+    """
+    stretches: list[str] = []
+    current = ""
+    for speaker, sentence in _sentences(lines):
+        if current and len(current) + len(sentence) > _STRETCH_LENGTH:
+            stretches.append(current)
+            current = ""
+        current = f"{current} {sentence}" if current else f"{speaker}{sentence}"
+    return [*stretches, current]
+
+
+def _sentences(lines: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield sentences with their line's speaker, which is empty for the first of a line."""
+    for line in lines:
+        match = _SPEAKER.match(line)
+        speaker = ""
+        for sentence in split_sentences(line):
+            for piece in _pieces(sentence):
+                yield speaker, piece
+                speaker = match[0] if match else ""
+
+
+def _pieces(text: str) -> Iterator[str]:
+    start = 0
+    while len(text) - start > _MAX_PIECE:
+        space = text.rfind(" ", start + 1, start + _MAX_PIECE)
+        end = space + 1 if space > 0 else start + _MAX_PIECE
+        yield text[start:end].strip()
+        start = end
+    if text[start:]:
+        yield text[start:]
+
+
+_RESERVED_KEYS = frozenset(
+    "id memory_type tags tag title aliases alias created modified date updated importance "
+    "confidence valid_from valid_to".split()
+)
+_MAX_VALUE = 500
+_MAX_REPEATED = 500
+"""The maximum length of tags, aliases, path and other values that are repeated in every block."""
+_MAX_CONTEXT = 60
+"""The maximum estimate, in tokens, of the lines above a passage that is embedded."""
+
+
+def keyword_documents(uid: int, memory: Memory, analyser: Analyser) -> list[KeywordDocument]:
+    """Count a memory's terms, in one document per block; each has title and tags.
+
+    The name of the memory's type is not counted, nor is the date in the name of a daily note. The
+    first block has all values of the header, the others only as much as does not grow with the
+    body.
+    """
+    marks = [(place, text[:LONGEST_TITLE]) for place, _, _, text in headings(memory.body)]
+    places = [place for place, _ in marks]
+    common = _shared_terms(memory, analyser, None)
+    documents: list[KeywordDocument] = []
+    for start, end in passages.split_blocks(passages.split_passages(memory.body)):
+        if len(documents) == 1:
+            common = _shared_terms(memory, analyser, _MAX_REPEATED)
+        stems, wholes = analyser.list_terms(memory.body[start:end])
+        inside = marks[bisect_left(places, start) : bisect_left(places, end)]
+        above = " \n".join(text for _, text in inside)
+        fields = {
+            "title": Counter(common["title"]),
+            "tags": Counter(common["tags"]),
+            "body": Counter(chain(stems, common["body"])),
+            EXACT_FIELD: Counter(chain(common[EXACT_FIELD], wholes)),
+            "headings": Counter(analyser.list_terms(above).stems),
+        }
+        documents.append(KeywordDocument(uid, fields, len(documents)))
+    return documents
+
+
+def _shared_terms(
+    memory: Memory, analyser: Analyser, max_length: int | None
+) -> dict[str, list[str]]:
+    """Return the terms that a memory's blocks share, cut to ``max_length`` characters per part.
+
+    Without ``max_length``, as for the first block, the body includes the file name and other header
+    values.
+    """
+
+    def terms(text: str) -> Terms:
+        return analyser.list_terms(_prefix(text, max_length))
+
+    title = _prefix(display_title(memory), LONGEST_TITLE if max_length else None)
+    aliases = _prefix("\n".join(other_names(memory)), max_length)
+    names = analyser.list_terms(f"{title}\n{aliases}")
+    tags = terms("\n".join(header_tags(memory.metadata)))
+    path = terms(replace_surrogates(memory.path)).wholes
+    folder, _, _ = memory.path.partition("/")
+    for whole in terms(folder).wholes if folder == memory.memory_type else ():
+        if whole in path:
+            path.remove(whole)
+    values = terms("\n".join(_values(memory.metadata)))
+    body: list[str] = []
+    if max_length is None:
+        stem = PurePosixPath(memory.path).stem
+        name = analyser.list_terms("" if note_days(memory.path) else replace_surrogates(stem))
+        body = values.stems + name.stems
+    return {
+        "title": names.stems,
+        "tags": tags.stems,
+        "body": body,
+        EXACT_FIELD: names.wholes + tags.wholes + path + values.wholes,
+    }
+
+
+def display_title(memory: Memory) -> str:
+    """Return a memory's title, or an empty string if it is only the date of a periodic note."""
+    is_name = note_days(memory.path) and memory.title == PurePosixPath(memory.path).stem
+    return "" if is_name else memory.title
+
+
+def other_names(memory: Memory) -> list[str]:
+    """Return a memory's aliases without its title, which is often among them."""
+    title = normalize_title(memory.title)
+    return [name for name in memory.aliases if normalize_title(name) != title]
+
+
+def _prefix(text: str, max_length: int | None) -> str:
+    """Return the words at the start of a text, of at most ``max_length`` characters."""
+    if max_length is None or len(text) <= max_length:
+        return text
+    cut = text[:max_length]
+    space = max(cut.rfind(" "), cut.rfind("\n"))
+    return cut[:space] if space > 0 else cut
+
+
+def passage_texts(memory: Memory) -> list[str]:
+    """Return each passage's text, preceded by title, aliases, headings and tags.
+
+    These lines have at most 60 tokens, and no more than are left beside the passage; of headings,
+    the outer ones are left out first. A title that is an identifier is left out: it has no meaning
+    that a vector could represent.
+    """
+    texts = []
+    title = display_title(memory)[:LONGEST_TITLE]
+    title = "" if is_identifier(title) else title
+    aliases = _prefix(", ".join(other_names(memory)), _MAX_REPEATED)
+    tags = _prefix(", ".join(header_tags(memory.metadata)), _MAX_REPEATED)
+    for start, end, heading in passages.split_passages(memory.body):
+        text = memory.body[start:end]
+        above = (title, aliases, "" if heading == title else heading, tags)
+        size = estimate_tokens("\n".join(above))
+        if size > MAX_EMBEDDED_TOKENS - MAX_TOKENS:  # else there is room beside any passage
+            left = min(_MAX_CONTEXT, MAX_EMBEDDED_TOKENS - estimate_tokens(text))
+            above = _shortened(above, left) if size > left else above
+        context = "\n".join(line for line in above if line)
+        texts.append(f"{context}\n{text}".lstrip("\n"))
+    return texts
+
+
+def _shortened(above: tuple[str, str, str, str], left: int) -> tuple[str, str, str, str]:
+    """Cut title, aliases, headings and tags; title and headings before the others."""
+    title, aliases, heading, tags = above
+    title = prefix_of_tokens(title, left)
+    left -= estimate_tokens(title)
+    while estimate_tokens(heading) > left and " > " in heading:
+        heading = heading.partition(" > ")[2]
+    heading = prefix_of_tokens(heading, left)
+    left -= estimate_tokens(heading)
+    aliases = prefix_of_tokens(aliases, left)
+    return title, aliases, heading, prefix_of_tokens(tags, left - estimate_tokens(aliases))
+
+
+def _values(metadata: dict[str, Any]) -> Iterator[str]:
+    """Yield the short texts in header keys that have no special meaning."""
+    for key, value in metadata.items():
+        if key not in _RESERVED_KEYS:
+            for entry in value if isinstance(value, list) else [value]:
+                if isinstance(entry, str) and len(entry) <= _MAX_VALUE:
+                    yield entry

@@ -1,0 +1,140 @@
+"""Compute sentence-level features of memories for a query.
+
+All candidates are compared using the blocks stored in the index (``text.sentence_blocks``): no file
+is read, and no text is analyzed again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain, pairwise
+from typing import NamedTuple
+
+from memvault.index.protocol import DISTINCTIVE_BIT, SKIP_BIT, SentenceFeatures, SentenceQuery
+from memvault.index.text.sentence_blocks import EncodedBlock, number_of
+
+SoftMatch = tuple[float | None, float | None]
+"""The soft match of a memory's best stretch, and of its head, in 0..1; None if unknown."""
+
+
+class _Terms(NamedTuple):
+    """The query's words by the term ids that they may have in memories, and their rarities.
+
+    ``pairs`` are the summed weights of adjacent words, ``numbers`` the words that contain a digit
+    and belong to no identifier.
+    """
+
+    words: Mapping[int, int]
+    weights: Sequence[float]
+    pairs: Sequence[float]
+    numbers: frozenset[int]
+    identifiers: Sequence[tuple[int, ...]]
+
+
+def compute(
+    asked: SentenceQuery,
+    memories: Sequence[Sequence[EncodedBlock]],
+    soft_matches: Sequence[SoftMatch] | None = None,
+) -> list[SentenceFeatures]:
+    """Compute the features of memories, each given by some of its blocks, in the same order.
+
+    ``soft_matches`` are those of the memories (``local.subwords``); None if they are unknown.
+    """
+    words: dict[int, int] = {}
+    for number, stems in enumerate(asked.words):
+        for stem in stems:
+            for flags in range((DISTINCTIVE_BIT | SKIP_BIT) + 1):
+                words.setdefault(number_of(stem) | flags, number)
+    weights = asked.rarity
+    pairs = [first + second for first, second in pairwise(weights)]
+    numbers = frozenset(
+        number
+        for number, stems in enumerate(asked.words)
+        if any(letter.isdigit() for letter in stems[0])
+    )
+    numbers -= frozenset(chain.from_iterable(asked.identifiers))
+    terms = _Terms(words, weights, pairs, numbers, asked.identifiers)
+    soft = soft_matches or [(None, None)] * len(memories)
+    return [_features_of(terms, *entry) for entry in zip(memories, soft, strict=True)]
+
+
+def _features_of(
+    terms: _Terms, blocks: Sequence[EncodedBlock], soft: SoftMatch
+) -> SentenceFeatures:
+    """Compute the features of one memory's blocks for the query's terms."""
+    words, weights = terms.words, terms.weights
+    head: set[int] = set()
+    matched: set[int] = set()
+    neighbours: set[int] = set()
+    stretches: list[set[int]] = []
+    identifiers: set[tuple[int, ...]] = set()
+    for block in blocks:
+        for place, codes in enumerate(_stretches(block)):
+            matched_here = {words[value] for value in words.keys() & codes}
+            if not matched_here:
+                continue
+            matched |= matched_here
+            if place == 0:
+                head |= matched_here
+            else:
+                stretches.append(matched_here)
+            if len(matched_here) > 1:
+                neighbours |= _neighbours(words, codes)
+            identifiers.update(
+                parts
+                for parts in terms.identifiers
+                if matched_here.issuperset(parts) and _contains_run(words, codes, parts)
+            )
+    term_ids = frozenset(chain.from_iterable(block.codes for block in blocks))
+    found = {words[value] for value in term_ids.intersection(words)}
+    total = sum(weights) or 1.0
+    numbers = len(terms.numbers) + len(terms.identifiers)
+    best = max(
+        (_weight(head | matched_here, weights) for matched_here in stretches),
+        default=_weight(head, weights),
+    )
+    adjacency = (
+        _weight(neighbours, terms.pairs) / (sum(terms.pairs) or 1.0) if terms.pairs else None
+    )
+    return SentenceFeatures(
+        _weight(matched, weights) / total,
+        best / total,
+        adjacency,
+        _weight(head, weights) / total,
+        *soft,
+        term_ids,
+        (len(found & terms.numbers) + len(identifiers)) / numbers if numbers else None,
+        [block.codes for block in blocks],
+    )
+
+
+def _weight(numbers: set[int], weights: Sequence[float]) -> float:
+    return sum(weights[number] for number in numbers)
+
+
+def _stretches(block: EncodedBlock) -> Iterator[Sequence[int]]:
+    """Yield the term ids of the head, and of each stretch."""
+    start = 0
+    for count in block.counts:
+        yield block.codes[start : start + count]
+        start += count
+
+
+def _contains_run(words: Mapping[int, int], codes: Sequence[int], parts: tuple[int, ...]) -> bool:
+    """Return whether a stretch contains the parts of an identifier one directly after another."""
+    numbers = [words.get(value, -1) for value in codes]
+    starts = range(len(numbers) - len(parts) + 1)
+    return any(tuple(numbers[start : start + len(parts)]) == parts for start in starts)
+
+
+def _neighbours(words: Mapping[int, int], codes: Sequence[int]) -> set[int]:
+    """Return the words of the query that are followed by the query's next word."""
+    followed = set()
+    last = -2
+    for value in codes:
+        number = words.get(value, -2)
+        if number == last + 1:
+            followed.add(last)
+        if number >= 0 or not value & SKIP_BIT:
+            last = number
+    return followed

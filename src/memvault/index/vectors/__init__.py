@@ -1,0 +1,1 @@
+"""Vector files and nearest-neighbor search over them."""

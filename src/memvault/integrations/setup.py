@@ -1,0 +1,258 @@
+"""Setup of an agent program: plan the changes of its files, show them as a diff, write them.
+
+Planning writes nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import os
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from memvault.errors import Conflict, NotFound, Refused
+from memvault.files import atomic, plain_files
+from memvault.integrations import json_edit, marked_blocks
+from memvault.integrations.programs import (
+    OURS,
+    PROGRAMS,
+    SERVER,
+    TOML,
+    AgentProgram,
+    ClientFile,
+    MarkedBlock,
+    OwnedFile,
+    Part,
+    SetupContext,
+)
+from memvault.secrets.detector import masked
+
+_FOLDERS = {"agents", "plugins", "rules", *(program.folder for program in PROGRAMS.values())}
+"""Folders that are removed if setup leaves them empty."""
+_HINT = "correct it, or take it out; nothing was changed"
+
+
+class FileEdit(NamedTuple):
+    """A file to create, change or delete; ``before`` or ``after`` is None if there is no file."""
+
+    path: Path
+    before: str | None
+    after: str | None
+
+    @property
+    def action(self) -> str:
+        """What happens to the file: ``create``, ``change`` or ``delete``."""
+        if self.before is None:
+            return "create"
+        return "change" if self.after is not None else "delete"
+
+
+def client(name: str) -> AgentProgram:
+    """Return an agent program by its name.
+
+    Raises:
+        NotFound: the program is not supported.
+    """
+    if name not in PROGRAMS:
+        names = ", ".join(PROGRAMS)
+        raise NotFound(f"memvault does not know the program {name!r}", f"name {names}")
+    return PROGRAMS[name]
+
+
+def plan_edits(files: Sequence[ClientFile], context: SetupContext, remove: bool) -> list[FileEdit]:
+    """Return the changes that set up a program, or that undo its setup if ``remove`` is set.
+
+    Raises:
+        Refused: a file cannot be read or parsed, or is not memvault's.
+    """
+    changes = []
+    shared = _shared_files(files, context) if remove else ()
+    for file in files:
+        path = _resolve(file.path, context)
+        before = _read(path)
+        if remove and path in shared:
+            continue
+        try:
+            after = without(before, file) if remove else with_parts(before, file)
+        except (json_edit.JsonSyntaxError, marked_blocks.UnbalancedMarkers) as error:
+            raise Refused(f"{file.path}: {error}", _HINT) from error
+        except RecursionError as error:
+            raise Refused(f"{file.path} is nested too deeply", _HINT) from error
+        if after != before:
+            changes.append(FileEdit(path, before, after))
+    return changes
+
+
+def _shared_files(files: Sequence[ClientFile], context: SetupContext) -> set[Path]:
+    """Return the files that another program uses too, if that program is set up there.
+
+    Links are resolved.
+    """
+    own_paths = {_resolve(file.path, context) for file in files}
+    shared: set[Path] = set()
+    for program in PROGRAMS.values():
+        with contextlib.suppress(Refused):  # a program with unreadable files was not set up
+            theirs = {_resolve(file.path, context) for file in program.files(context)}
+            if any(SERVER in (_read(path) or "") for path in theirs - own_paths):
+                shared |= theirs & own_paths
+    return shared
+
+
+def with_parts(text: str | None, file: ClientFile) -> str:
+    """Return the text of a file with all its parts inserted.
+
+    Raises:
+        JsonSyntaxError: the text is not valid JSON.
+        UnbalancedMarkers: only one of the markers of a block is present.
+        Refused: something else is in the place of a part.
+    """
+    for unwanted in file.unwanted:
+        if text is not None and text.strip():
+            text = json_edit.remove_entry(text, unwanted, dict(file.base))
+    for part in file.parts:
+        text = _insert_part(text, part, file)
+    return text or ""
+
+
+def without(text: str | None, file: ClientFile) -> str | None:
+    """Return the text of a file without its parts, or None if the file was created for them.
+
+    Raises:
+        JsonSyntaxError: the text is not valid JSON.
+        UnbalancedMarkers: only one of the markers of a block is present.
+    """
+    for part in reversed(file.parts):
+        if text is None:
+            return None
+        if isinstance(part, OwnedFile):
+            text = None if OURS in text else text
+        elif isinstance(part, MarkedBlock):
+            text = marked_blocks.remove_block(text, part.marks)
+        else:
+            text = json_edit.remove_entry(text, part, dict(file.base))
+    return text
+
+
+def write(changes: Sequence[FileEdit]) -> None:
+    """Write the planned changes, unless a file has changed in the meantime.
+
+    Raises:
+        Refused: a file has changed. All are checked before any is written, and each again directly
+            before that, so that others may have been written already.
+        StorageError: the file system failed; what was written before remains.
+    """
+    for change in changes:
+        _check_unchanged(change)
+    for change in changes:
+        if change.after is None:
+            _check_unchanged(change)
+            with atomic.map_os_errors(change.path):
+                change.path.unlink(missing_ok=True)
+            _remove_empty_folders(change.path)
+        elif change.before is None:
+            try:
+                atomic.create(change.path, change.after.encode())
+            except FileExistsError as error:
+                raise Refused(
+                    f"{change.path} has just been made", "run memvault setup again"
+                ) from error
+        else:
+            try:
+                atomic.replace_unchanged(change.path, change.before.encode(), change.after.encode())
+            except Conflict as error:
+                raise _just_changed(change) from error
+
+
+def _check_unchanged(change: FileEdit) -> None:
+    if _read(change.path) != change.before:
+        raise _just_changed(change)
+
+
+def _just_changed(change: FileEdit) -> Refused:
+    return Refused(f"{change.path} has just been changed", "run memvault setup again")
+
+
+def _remove_empty_folders(deleted: Path) -> None:
+    """Delete the folders that a deleted file leaves empty, if they are folders of programs."""
+    with contextlib.suppress(OSError):  # the folder is not empty
+        for folder in deleted.parents[:2]:
+            if folder.name not in _FOLDERS:
+                break
+            folder.rmdir()
+
+
+def diff(change: FileEdit) -> str:
+    """Return a change in the form of ``diff -u``, with secrets near it masked."""
+    old, new = (
+        "/dev/null" if text is None else str(change.path) for text in (change.before, change.after)
+    )
+    before, after = ((text or "").splitlines() for text in (change.before, change.after))
+    lines = difflib.unified_diff(before, after, old, new, lineterm="")
+    return masked("\n".join(lines))
+
+
+def _insert_part(text: str | None, part: Part, file: ClientFile) -> str:
+    if isinstance(part, OwnedFile):
+        if text is not None and OURS not in text:
+            raise Refused(
+                f"{file.path} is there already, and not memvault's", "move it away, or rename it"
+            )
+        return part.text
+    if not isinstance(part, MarkedBlock):
+        return json_edit.insert_entry(text, part, dict(file.base))
+    if part.unless and text and part.unless in text and part.marks.begin not in text:
+        return text
+    after = marked_blocks.insert_block(text, part.text, part.marks)
+    if part.marks is TOML:
+        _check_toml(text or "", after, file.path)
+    return after
+
+
+def _check_toml(before: str, after: str, path: Path) -> None:
+    """Check that a TOML file is valid before and after the change.
+
+    Raises:
+        Refused: it is not.
+    """
+    try:
+        tomllib.loads(before)
+    except ValueError as error:
+        raise Refused(f"{path} is no TOML: {error}", _HINT) from error
+    try:
+        tomllib.loads(after)
+    except ValueError as error:
+        raise Refused(
+            f"{path} has another server memvault, or all servers in one line",
+            "take memvault out of it, or write a table for each server",
+        ) from error
+
+
+def _resolve(path: Path, context: SetupContext) -> Path:
+    """Return a path with links resolved.
+
+    Raises:
+        Refused: a file of a project is outside of the project.
+    """
+    real = Path(os.path.realpath(path))
+    if context.of_project and not real.is_relative_to(os.path.realpath(context.root)):
+        raise Refused(
+            f"{path} is a link to {real}, outside of the project", "write into that one yourself"
+        )
+    return real
+
+
+def _read(path: Path) -> str | None:
+    try:
+        return plain_files.read(path, plain_files.STATE).decode()
+    except FileNotFoundError:
+        if os.path.lexists(path):
+            raise Refused(f"{path} is not a plain file", "move it away") from None
+        return None
+    except NotADirectoryError as error:
+        raise Refused(f"{path.parent} is not a folder", "move it away") from error
+    except UnicodeDecodeError as error:
+        line = error.object[: error.start].count(b"\n") + 1
+        raise Refused(f"{path}, line {line}, is not UTF-8", "save it as UTF-8") from error

@@ -1,0 +1,198 @@
+"""Tool calls that only read, which run beside each other and beside what writes.
+
+Each runs in a workspace of its own, which sees complete states of the vault only, as another
+process does. Nothing that such a call returns has to be acknowledged.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import anyio
+import mcp_types as types
+
+from memvault.call import Call, Caller
+from memvault.errors import MemvaultError
+from memvault.mcp import sdk_types
+from memvault.mcp.calls import PendingCall, report_progress
+from memvault.mcp.fair_shares import CallCosts, FairShares
+from memvault.mcp.profiles import ToolSelection
+from memvault.mcp.request_queue import QueueSlot, RequestQueue, in_thread, take_all
+from memvault.tools.core import registry
+from memvault.workspace import Workspace
+
+AT_ONCE = 2
+"""Reads of one vault in this process at once; more would only wait for the interpreter."""
+
+
+class Read(NamedTuple):
+    """A call of a tool that only reads."""
+
+    root: Path
+    caller: Caller
+    tool: str
+    arguments: Mapping[str, Any]
+
+    def run(self, workspace: Workspace, offer: ToolSelection) -> types.CallToolResult:
+        """Run the tool in a workspace that nobody else uses; return the result for its client.
+
+        Raises:
+            MCPError: there is no such tool.
+        """
+        call = PendingCall(workspace, self.caller, self.tool, self.arguments, offer.find)
+        found = call.run()
+        context = Call(workspace, self.caller, read_only=True)
+        return sdk_types.result(context, found, call.is_presented)
+
+
+def only_reads(name: str, arguments: Mapping[str, Any]) -> bool:
+    """Return whether a call is one of memvault's own tools and changes nothing."""
+    tool = registry.lookup(name)
+    if tool is None or tool.read_only or not tool.writes_if:
+        return tool is not None and tool.read_only
+    try:
+        bound = tool.bind(arguments, [])
+    except MemvaultError:
+        return False
+    return not bound.get(tool.writes_if)
+
+
+class TooHeavy(Exception):
+    """Raised for a call that turned out to be heavy while it waited; it was not started."""
+
+
+class Reads(Protocol):
+    """A way to run tools that only read."""
+
+    def takes(self, name: str, arguments: Mapping[str, Any]) -> bool:
+        """Return whether it runs a call now."""
+
+    async def run(
+        self, read: Read, key: Hashable, request: QueueSlot | None
+    ) -> types.CallToolResult:
+        """Run a tool in the turn of ``key``; return the result for its client.
+
+        If the task is cancelled, the slot of its request stays taken until the tool has ended.
+
+        Raises:
+            MCPError: there is no such tool.
+        """
+
+
+class HeavyReads(Reads, Protocol):
+    """A way to run heavy reads, which may fail for a while."""
+
+    @property
+    def is_failing(self) -> bool:
+        """Whether it runs no calls for a while."""
+
+
+class Lane(NamedTuple):
+    """A queue for slots and the costs of calls.
+
+    Unless the lane ``is_for_all``, it rejects calls that turn out to be heavy.
+    """
+
+    queue: RequestQueue
+    costs: CallCosts
+    is_for_all: Callable[[], bool] = lambda: True
+
+    async def enter(self, read: Read, key: Hashable, request: QueueSlot | None) -> list[QueueSlot]:
+        """Wait for the turn of a call; return its slots.
+
+        Raises:
+            TooHeavy: the call is heavy, and this lane is for others.
+        """
+        is_cheap = self.costs.is_cheap(key, read.tool)
+        slots = await take_all(self.queue, key, request, is_cheap)
+        if not self.is_for_all() and self.costs.is_heavy(key, read.tool):
+            for slot in slots:
+                slot.leave()
+            raise TooHeavy
+        return slots
+
+    def charge(self, read: Read, key: Hashable, seconds: float, is_first: bool) -> None:
+        """Count the processor seconds of a call; the first in a workspace has to open the vault."""
+        self.queue.charge(key, self.costs.weighted(key, read.tool, seconds))
+        if not is_first:
+            self.costs.note(key, read.tool, seconds)
+
+
+def shared_lane(slots: int, shares: FairShares, costs: CallCosts, heavy: HeavyReads) -> Lane:
+    """Return a lane that gives a key at most half of its slots.
+
+    It rejects heavy calls, unless ``heavy`` fails to run them.
+    """
+    queue = RequestQueue(max(1, slots // 2), slots, shares=shares)
+    return Lane(queue, costs, lambda: heavy.is_failing)
+
+
+class LocalReads:
+    """Reads of one vault in threads of this process."""
+
+    def __init__(self, root: Path, offer: ToolSelection, lane: Lane) -> None:
+        self._offer = offer
+        self._lane = lane
+        self._workspaces = [Workspace(root, report_progress, stays=True) for _ in range(AT_ONCE)]
+        self._idle = [*self._workspaces]
+        self._opened: set[Workspace] = set()
+        self._threads = anyio.CapacityLimiter(math.inf)  # the queue limits them
+
+    def takes(self, name: str, arguments: Mapping[str, Any]) -> bool:
+        """Return whether a call only reads."""
+        return only_reads(name, arguments)
+
+    async def run(
+        self, read: Read, key: Hashable, request: QueueSlot | None
+    ) -> types.CallToolResult:
+        """Run a tool in a thread; raises as ``Read.run`` and ``Lane.enter``."""
+        slots = await self._lane.enter(read, key, request)
+        is_first = True
+
+        def work() -> types.CallToolResult:
+            nonlocal is_first
+            workspace = self._idle.pop()
+            is_first = workspace not in self._opened
+            try:
+                return read.run(workspace, self._offer)
+            finally:
+                self._opened.add(workspace)
+                self._idle.append(workspace)
+
+        def charge(seconds: float) -> None:
+            self._lane.charge(read, key, seconds, is_first)
+
+        return await in_thread(work, self._threads, *slots, charge=charge)
+
+    def close(self) -> None:
+        """Close the workspaces, when their calls have ended."""
+        for workspace in self._workspaces:
+            with workspace.lock:
+                workspace.close()
+
+
+class FairReads:
+    """Runs heavy reads apart, so that other reads do not wait for them."""
+
+    def __init__(self, cheap: Reads, heavy: HeavyReads, costs: CallCosts) -> None:
+        self._cheap = cheap
+        self._heavy = heavy
+        self._costs = costs
+
+    def takes(self, name: str, arguments: Mapping[str, Any]) -> bool:
+        """Return whether one of the two runs a call now."""
+        return self._cheap.takes(name, arguments)
+
+    async def run(
+        self, read: Read, key: Hashable, request: QueueSlot | None
+    ) -> types.CallToolResult:
+        """Run a tool where calls of its cost run; raises as ``Read.run``."""
+        if self._heavy.is_failing or not self._costs.is_heavy(key, read.tool):
+            try:
+                return await self._cheap.run(read, key, request)
+            except TooHeavy:
+                pass
+        return await self._heavy.run(read, key, request)

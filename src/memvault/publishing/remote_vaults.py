@@ -1,0 +1,147 @@
+"""Registration of vaults that other machines have published to an engine.
+
+Each has a name and a folder in the user's state folder, which contains only settings: the address
+of the engine, and the id of the vault. Otherwise it is used like any vault.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from memvault.errors import Conflict, MemvaultError, NotFound, StorageError
+from memvault.files import atomic
+from memvault.files.user_folders import SETTINGS_FILE, user_folder
+from memvault.index.factory import delete_index
+from memvault.index.folder import find_folder
+from memvault.index.milvus import access
+from memvault.index.milvus.publication import Publication
+from memvault.publishing import publish
+from memvault.settings import user_settings, vaults
+from memvault.settings.vault_settings import EngineSettings, load_settings
+
+_FOLDER = "sent"
+_IDENTITY = ("engine", "uri", "collection", "vault")
+"""The settings that identify a vault."""
+_TOML = """version = 1
+
+[index]
+engine = "milvus"
+uri = {uri}
+collection = {collection}
+vault = {vault}
+patience = {patience}
+sent = {sent}
+"""
+
+
+def is_address(text: str) -> bool:
+    """Return whether a text is an engine's address or a file of milvus-lite."""
+    is_file = text.endswith(".db") and not (Path(text) / SETTINGS_FILE).exists()
+    return "://" in text or is_file
+
+
+def add(
+    name: str, uri: str, collection: str, which: str, patience: float | None = None
+) -> dict[str, Any]:
+    """Register a remote vault under a name; return which vault it is.
+
+    ``which`` is the vault's id, or the name of its folder on the publishing machine; it may be
+    empty if the engine holds only one vault. ``patience`` is the engine's time limit for an answer
+    in seconds; None keeps the present one.
+
+    Raises:
+        UsageError: the name or the address is invalid, or Milvus's client is not installed.
+        Conflict: another vault has the name, or several vaults match.
+        NotFound: the engine holds no such vault.
+        EngineUnavailable: it does not answer.
+        EngineRefused: it denies access, or holds nothing of memvault's.
+    """
+    vaults.check(name)
+    given = {"collection": collection or None, "patience": patience}
+    given = {key: value for key, value in given.items() if value is not None}
+    shared = EngineSettings(engine="milvus", uri=uri, sent="?", **given)
+    publish.validate_engine(shared)
+    access.allow_token(uri, True)
+    engine = access.engine_of(shared)
+    try:
+        cards = engine.cards()
+    finally:
+        engine.close()
+    vault = _choose(cards, which)
+    card = cards[vault]
+    shared = shared.replace(vault=vault, sent=_host(card))
+    root = _folder() / name
+    settings = root / SETTINGS_FILE
+    known = load_settings(root).index if settings.exists() else shared
+    named = user_settings.load().vaults.names.get(name, str(root))
+    is_same = all(getattr(known, key) == getattr(shared, key) for key in _IDENTITY)
+    if named != str(root) or not is_same:
+        raise Conflict(
+            f"{name} is the name of another vault", f"memvault vaults remove {name} frees it"
+        )
+    if patience is None:
+        shared = shared.replace(patience=known.patience)
+    text = _TOML.format(
+        **{key: json.dumps(value, ensure_ascii=False) for key, value in shared.values().items()}
+    )
+    atomic.write(settings, text.encode(), private=True)
+    access.grant(root, shared, "")
+    vaults.add_vault(name, str(root))
+    return {"name": name, "uri": uri, "vault": vault, **card.about(), "host": shared.sent}
+
+
+def forget(root: Path) -> bool:
+    """Delete the folder and index of a remote vault; return whether there was one to delete.
+
+    A vault that still has a name is kept.
+    """
+    try:
+        parent = _folder()
+    except MemvaultError:  # there is no state folder, so nothing is registered
+        return False
+    if root.parent != parent or str(root) in user_settings.load().vaults.names.values():
+        return False
+    try:
+        access.revoke(root, load_settings(root).index)
+        index = find_folder(root)
+    except MemvaultError:  # its settings are missing
+        index = None
+    with atomic.map_os_errors(root):
+        if index is not None:
+            delete_index(index)
+        shutil.rmtree(root, ignore_errors=True)
+    return True
+
+
+def _choose(cards: Mapping[str, Publication], which: str) -> str:
+    matching = [vault for vault, card in cards.items() if not which or which in (vault, card.name)]
+    if len(matching) == 1:
+        return matching[0]
+    choices = ", ".join(f"{card.name} of {_host(card)} ({vault})" for vault, card in cards.items())
+    if not cards:
+        raise NotFound("The engine holds no vault", "memvault index push sends one there")
+    if not matching:
+        raise NotFound(f"The engine holds no vault {which!r}", f"it holds {choices}")
+    raise Conflict("The engine holds several vaults", f"name one with --of: {choices}")
+
+
+def _host(card: Publication) -> str:
+    """Return the name of the publishing machine, limited to 100 printable ASCII characters."""
+    printable = "".join(letter for letter in card.host if " " <= letter <= "~")
+    return printable.strip()[:100] or "another machine"
+
+
+def _folder() -> Path:
+    """Return the folder that contains the folders of remote vaults.
+
+    Raises:
+        StorageError: the user has no state folder.
+    """
+    state = user_folder("state")
+    if state is None:
+        raise StorageError("There is no folder to keep it in", "set MEMVAULT_STATE to one")
+    return state.resolve() / _FOLDER

@@ -1,0 +1,154 @@
+"""Results of ``tools.active_memory`` and ``tools.save_delete``."""
+
+from typing import Any, Literal, NotRequired, TypedDict
+
+from memvault.results.shared import (
+    AsOfMark,
+    CutList,
+    Listing,
+    Strength,
+    ToolResult,
+    ValidityMarks,
+)
+
+
+class CreatedMemory(ToolResult):
+    """The result of ``memory_create``; without ``evicted`` it is not in active memory."""
+
+    memId: str
+    filePath: str
+    evicted: NotRequired[list[str]]
+
+
+class LoadedText(ValidityMarks):
+    """The full text of a memory that was found."""
+
+    id: str
+    text: str
+    similarity: float
+    strength: Strength
+    metadata: dict[str, Any]
+
+
+class LoadedMemory(ToolResult):
+    """The result of ``memory_load``: a part of a memory or, by a query, ``memories``."""
+
+    memId: NotRequired[str]
+    length: NotRequired[int]
+    totalLength: NotRequired[int]
+    offset: NotRequired[int]
+    content: NotRequired[str]
+    evicted: NotRequired[list[str]]
+    tokens: NotRequired[int]
+    etag: NotRequired[str]
+    cutAt: NotRequired[Literal["maximum", "budget"]]
+    maximum: NotRequired[int]
+    budget: NotRequired[int]
+    memories: NotRequired[list[LoadedText]]
+    total: NotRequired[int]
+    next: NotRequired[int]
+    message: NotRequired[str]
+
+
+class EvictedMemory(ToolResult):
+    """The result of ``memory_evict``."""
+
+    memId: str
+
+
+class MutatedMemory(ToolResult):
+    """The result of ``memory_mutate``; without ``evicted`` active memory is out of date."""
+
+    memId: str
+    etag: str
+    previousRevision: str
+    evicted: NotRequired[list[str]]
+
+
+class FoundMemory(ValidityMarks, AsOfMark):
+    """A memory that was found by ``memory_search``."""
+
+    memId: str
+    title: str
+    snippet: str
+    score: float
+    strength: Strength
+
+
+class FoundMemories(ToolResult, CutList):
+    """The result of ``memory_search``."""
+
+    best: Literal["strong", "fair", "weak", "none"]
+    results: list[FoundMemory]
+    message: NotRequired[str]
+
+
+class ActivePart(TypedDict):
+    """The part of a memory that is in active memory."""
+
+    memId: str
+    title: str
+    filePath: str
+    offset: int
+    length: int
+    totalLength: int
+    tokens: int
+    content: NotRequired[str]
+
+
+class ActiveMemories(Listing):
+    """The result of ``memory_active``."""
+
+    agent: str
+    memories: list[ActivePart]
+    tokens: int
+    budget: int
+    left: int
+
+
+class ContextEntry(TypedDict):
+    """An entry of a prompt's block."""
+
+    date: str
+    text: str
+
+
+class ContextSection(TypedDict):
+    """A section of a prompt's block."""
+
+    section: str
+    entries: list[ContextEntry]
+
+
+class ContextCut(TypedDict):
+    """How many entries of a section the budget left out."""
+
+    section: str
+    leftOut: int
+    of: int
+
+
+class PromptContextBlock(ToolResult):
+    """The result of ``context``."""
+
+    context: str
+    tokens: int
+    budget: int
+    parts: NotRequired[list[ContextSection]]
+    cut: list[ContextCut]
+    shortened: NotRequired[list[str]]
+
+
+class SavedText(ToolResult):
+    """The result of ``memory_save``."""
+
+    id: str
+    title: str
+    filePath: str
+
+
+class DeletedMemories(ToolResult):
+    """The result of ``memory_delete``."""
+
+    deleted: list[str]
+    missing: list[str]

@@ -1,0 +1,116 @@
+"""Results of ``tools.recall``."""
+
+from typing import Any, Literal, NotRequired, TypedDict
+
+from memvault.results.shared import (
+    AsOfMark,
+    ConfirmedResult,
+    CutList,
+    MemoryCandidate,
+    MemoryDescription,
+    MemoryReference,
+    Strength,
+    ToolResult,
+    ValidityMarks,
+)
+
+
+class RecalledMemory(MemoryDescription, ValidityMarks, AsOfMark):
+    """A memory that was found; a listed one has neither ``strength`` nor ``line``.
+
+    ``line`` is the number of the file's line on which the snippet begins, unless the memory is
+    shown as it was, or its file is on another machine.
+    """
+
+    line: NotRequired[int]
+    score: float
+    strength: NotRequired[Strength]
+    snippet: str
+    content: NotRequired[str]
+    why: NotRequired[dict[str, Any]]
+    vault: NotRequired[str]
+
+
+class RecalledEntry(TypedDict):
+    """A value, goal, plan or message of the agent."""
+
+    kind: str
+    name: str
+    filePath: str
+    modified: str
+    score: float
+    snippet: str
+    content: NotRequired[str]
+
+
+class RecalledMemories(ToolResult):
+    """The result of ``memory_recall``."""
+
+    memories: list[RecalledMemory]
+    brief: NotRequired[list[str]]
+    count: int
+    best: NotRequired[Literal["strong", "fair", "weak", "none"]]
+    more: NotRequired[int]
+    next: NotRequired[int]
+    total: NotRequired[int]
+    others: NotRequired[list[RecalledEntry]]
+    message: NotRequired[str]
+
+
+class SimilarMemory(MemoryReference):
+    """An existing memory that is similar to a new one."""
+
+    similarity: float
+
+
+class RememberedMemory(ToolResult):
+    """The result of ``memory_remember``."""
+
+    filePath: str
+    memId: str
+    memoryType: str
+    tags: list[str]
+    isUpdate: bool
+    similar: list[SimilarMemory]
+
+
+class CompoundedMemory(ToolResult):
+    """The result of ``memory_compound``."""
+
+    filePath: str
+    memId: str
+    memoryType: str
+    etag: str
+    previousRevision: str
+
+
+class ForgetCandidate(MemoryCandidate, ValidityMarks):
+    """A memory that would be forgotten."""
+
+    score: float
+    strength: NotRequired[Strength]
+
+
+class ForgottenMemories(ConfirmedResult, CutList):
+    """The result of ``memory_forget``."""
+
+    candidates: NotRequired[list[ForgetCandidate]]
+    deletedFiles: NotRequired[int]
+    files: NotRequired[list[str]]
+
+
+class MemoryTypeCount(TypedDict):
+    """A type of memory, and how many memories have it."""
+
+    name: str
+    description: str
+    count: int
+
+
+class MemoryTypes(ToolResult, CutList):
+    """The result of ``memory_list_types``."""
+
+    types: list[MemoryTypeCount]
+    fallbackType: str
+    fallbackDescription: str
+    message: NotRequired[str]
