@@ -179,7 +179,12 @@ def test_there_is_one_way_to_write() -> None:
         if _writes(ast.parse(path.read_text("utf-8")))
     }
     only_read = {"files/plain_files.py", "vault_tools/trust.py", "files/walk.py", "vault/reader.py"}
-    only_read |= {"cli/daemon/client.py", "cli/daemon/peer_check.py", "files/inotify.py", "importers/source.py"}
+    only_read |= {
+        "cli/daemon/client.py",
+        "cli/daemon/peer_check.py",
+        "files/inotify.py",
+        "importers/source.py",
+    }
     assert found <= _WRITERS.keys() | only_read, found
     assert "files/atomic.py" in found
 
