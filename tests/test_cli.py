@@ -23,7 +23,7 @@ from memvault.cli.complete import candidates
 from memvault.cli.registry import find_command
 from memvault.command_table import COMMANDS
 from memvault.tools.core import registry
-from memvault.tools.core.wording import for_tools
+from memvault.tools.core.messages import render_result
 from shells import completing_shell, hostile_names, typed_in_shell
 from tool_calls import WORKING, call_of, normal, typed, words
 
@@ -74,7 +74,7 @@ def test_a_tool_answers_alike_however_it_is_called(
             for form in forms:
                 copy.put_back()
                 ran = typed(*vault, *form)
-                worded = for_tools(ran.json, tool, LOCAL)  # as call words it
+                worded = render_result(ran.json, tool, LOCAL)  # as call words it
                 found.append(_same(copy.root, ran._replace(out=json.dumps(worded))))
             if tool.name == "call_tool":  # the command of that name prints what the tool returns
                 found[2] = json.dumps(json.loads(found[2])["result"], sort_keys=True)

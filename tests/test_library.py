@@ -16,8 +16,8 @@ from copies import Copy
 from memvault import AsyncVault, MemvaultError, Vault, errors, open_vault
 from memvault.call import LOCAL
 from memvault.library.calls import arguments_of
+from memvault.tools.core.messages import render_result
 from memvault.tools.core.registry import BUDGET, Tool, all_tools, find
-from memvault.tools.core.wording import for_tools
 from memvault.tools.talk import EventSpec
 from result_types import violations
 from tool_calls import WORKING, call_of, soon, typed
@@ -217,10 +217,10 @@ def test_a_name_in_a_message_stays_as_it_was_given(vault: Vault) -> None:
 def test_results_of_any_types_are_returned() -> None:
     """The error and warnings of a vault's own tool may hold numbers and objects."""
     result = {"error": {"code": 7, "message": "use memvault list"}, "warnings": [1, {"a": 2}]}
-    worded = for_tools(result, find("memory_list"), LOCAL)
+    worded = render_result(result, find("memory_list"), LOCAL)
     assert worded == {**result, "error": {"code": 7, "message": "use memory_list"}}
     for error in (None, 3, ["x"]):
-        assert for_tools({"error": error, "warnings": error}, None, LOCAL)["error"] == error
+        assert render_result({"error": error, "warnings": error}, None, LOCAL)["error"] == error
 
 
 def test_a_closed_vault_fails_as_any_other_call_does(folder: Path) -> None:

@@ -343,7 +343,7 @@ def set_goals(store: MemoryStore, address: Address, goals: Iterable[Goal]) -> in
             if not (before or text):
                 hint = (
                     "; ".join(current.notes)
-                    or f"memvault goals set {quote_argument(name)} DESCRIPTION"
+                    or f"`memvault goals set {quote_argument(name)} DESCRIPTION`"
                 )
                 raise UsageError(f"There is no goal {name!r}, and no description for one", hint)
             old_status = before.header.get("status") if before else None
@@ -385,7 +385,7 @@ def request_skill(
     suffix = paths.id_from_name(f"{skill_id.casefold()}\n{action}").rpartition("-")[2]
     request_id = f"{paths.slug(skill_id, 60)}-{suffix}"
     header = {"skill_id": skill_id, "status": "open"}
-    text = f"{action}\n\nAnswer: memvault procedure store NAME PROMPT --skill-id {skill_id}"
+    text = f"{action}\n\nAnswer: `memvault procedure store NAME PROMPT --skill-id {skill_id}`"
     entries = AgentFileStore(store, address, "skill-requests", "id")
     with entries.lock():
         existing = entries.read().entries.get(request_id)

@@ -294,13 +294,13 @@ def _bind_object(
                 f"did you mean {near}?" if near else f"its arguments are {names}",
             )
         if parameter.name in bound:
-            raise UsageError(f"{parameter.shell_name} is given twice", "give it once")
+            raise UsageError(f"`{parameter.shell_name}` is given twice", "give it once")
         checked = _check_value(parameter, value)
         if checked is not None:
             bound[parameter.name] = checked
     for parameter in known.values():
         if parameter.required and parameter.name not in bound:
-            raise UsageError(f"{whose} needs {parameter.shell_name}", parameter.arg.help)
+            raise UsageError(f"{whose} needs `{parameter.shell_name}`", parameter.arg.help)
     return bound
 
 
@@ -351,7 +351,9 @@ def _check_value(parameter: Parameter, value: Any) -> Any:
     if parameter.items and isinstance(value, list):
         more = parameter.arg.extra_keys
         return [
-            _bind_object(parameter.items, entry, f"entry {number} of {parameter.shell_name}", more)
+            _bind_object(
+                parameter.items, entry, f"entry {number} of `{parameter.shell_name}`", more
+            )
             for number, entry in enumerate(value, 1)
         ]
     return value
@@ -391,7 +393,7 @@ def check_type(parameter: Parameter, value: Any) -> Any:
     if fits and isinstance(value, list) and not parameter.anything:
         if len(value) > MOST_ENTRIES:
             raise UsageError(
-                f"{parameter.shell_name} has {len(value):,} entries; "
+                f"`{parameter.shell_name}` has {len(value):,} entries; "
                 f"the maximum is {MOST_ENTRIES:,}",
                 "divide it among several calls",
             )
@@ -402,7 +404,7 @@ def check_type(parameter: Parameter, value: Any) -> Any:
             expected += " of objects" if parameter.items else " of strings"
         article = "an" if expected[0] in "aio" else "a"
         raise UsageError(
-            f"{parameter.shell_name} must be {article} {expected}, not {_shorten(value)}",
+            f"`{parameter.shell_name}` must be {article} {expected}, not {_shorten(value)}",
             parameter.arg.help,
         )
     return value
@@ -411,7 +413,7 @@ def check_type(parameter: Parameter, value: Any) -> Any:
 def _check_length(parameter: Parameter, value: object) -> None:
     if isinstance(value, str) and len(value) > MOST_CHARACTERS:
         raise UsageError(
-            f"{parameter.shell_name} has {len(value):,} characters; "
+            f"`{parameter.shell_name}` has {len(value):,} characters; "
             f"the maximum is {MOST_CHARACTERS:,}",
             parameter.arg.help,
         )
@@ -430,7 +432,7 @@ def _match_choice(parameter: Parameter, value: Any) -> Any:
     names = [str(choice) for choice in parameter.choices]
     close = get_close_matches(str(value).lower(), names, n=1)
     raise UsageError(
-        f"{parameter.shell_name} must be one of {', '.join(names)}, not {_shorten(value)}",
+        f"`{parameter.shell_name}` must be one of {', '.join(names)}, not {_shorten(value)}",
         f"did you mean {close[0]}?" if close else parameter.arg.help,
     )
 
@@ -439,12 +441,12 @@ def _check_range(parameter: Parameter, value: float) -> None:
     minimum, maximum = bounds(parameter)
     if minimum is not None and value < minimum:
         raise UsageError(
-            f"{parameter.shell_name} must be at least {minimum:g}, not {_shorten(value)}",
+            f"`{parameter.shell_name}` must be at least {minimum:g}, not {_shorten(value)}",
             parameter.arg.help,
         )
     if maximum is not None and value > maximum:
         raise UsageError(
-            f"{parameter.shell_name} must be at most {maximum:g}, not {_shorten(value)}",
+            f"`{parameter.shell_name}` must be at most {maximum:g}, not {_shorten(value)}",
             parameter.arg.help,
         )
 

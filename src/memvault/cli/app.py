@@ -66,7 +66,11 @@ def _as_memvault_error(error: Exception, options: GlobalOptions) -> MemvaultErro
         context = getattr(error, "ctx", None)
         path = context.command_path if context is not None else "memvault"
         text = options.unescape_message(str(message())).strip().rstrip(".").replace("\n", " ")
-        page = "help --all lists the options" if path == "memvault" else "--help says what it takes"
+        page = (
+            "`memvault help --all` lists the options"
+            if path == "memvault"
+            else "`--help` says what it takes"
+        )
         hint = f"{path} {page}"
         if text.startswith("No such option"):
             hint += "; a text that begins with - is written behind --"

@@ -232,7 +232,7 @@ def unknown_offered_tools(vault: VaultInspection) -> Iterator[Finding]:
     for word in filter(None, map(str.strip, vault.call.settings.mcp.tools.split(","))):
         if normal_name(word) not in known:
             message = f"mcp.tools: there is no profile or tool {word!r}"
-            yield Finding(SETTINGS_FILE, f"{message}: memvault mcp --list-profiles names them")
+            yield Finding(SETTINGS_FILE, f"{message}: `memvault mcp --list-profiles` names them")
 
 
 @check("vault-inside", "warning", "A vault inside another one: both have the inner one's notes")
@@ -388,7 +388,7 @@ def private_not_ignored(vault: VaultInspection) -> Iterator[Finding]:
 def private_in_git(vault: VaultInspection) -> Iterator[Finding]:
     """Find a file of ``.memvault`` that git tracks."""
     if path := index_file.private_file(vault.call.root):
-        message = "git keeps it, and it is of this machine: git rm -r --cached .memvault"
+        message = "git keeps it, and it is of this machine: `git rm -r --cached .memvault`"
         yield Finding(path, message)
 
 
@@ -545,7 +545,7 @@ def missing_vectors(vault: VaultInspection) -> Iterator[Finding]:
     if waiting := _vectors_waiting(vault):
         counted = f"{waiting} {'memory has' if waiting == 1 else 'memories have'}"
         message = f"{counted} no deep vectors yet"
-        yield Finding("", f"{message}; the next recall begins to make them, or memvault reindex")
+        yield Finding("", f"{message}; the next recall begins to make them, or `memvault reindex`")
 
 
 @check(

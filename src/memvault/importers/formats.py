@@ -84,7 +84,7 @@ class Kind(NamedTuple):
         claimed = self.claims(source)
         if source.names and not claimed and not source.left_out:
             reason = f"{source.path} contains no {self.name} files"
-            raise UsageError(reason, f"--from {self.name} needs {self.needs}")
+            raise UsageError(reason, f"`--from {self.name}` needs {self.needs}")
         seen = SeenItems()
         while True:
             source.tally.clear()
@@ -328,7 +328,7 @@ KINDS = (
         "zotero",
     ),
 )
-_LIST_HINT = "memvault import --kinds lists the kinds and what each needs"
+_LIST_HINT = "`memvault import --kinds` lists the kinds and what each needs"
 
 
 def find(name: str) -> Kind:

@@ -121,7 +121,7 @@ def target(engine: RecallEngine, query: str, notes: list[str]) -> Memory:
     notes += answer.notes
     results = answer.found
     if not results:
-        raise NotFound(f"No memory fits {query!r}", "memvault remember writes a new one")
+        raise NotFound(f"No memory fits {query!r}", "`memvault remember` writes a new one")
     best = results[0]
     lead = best.score - (results[1].score if len(results) > 1 else 0.0)
     is_specific = best.strength == "strong" and (len(query.split()) > 1 or best.in_title)
@@ -155,7 +155,7 @@ def compound(
         UsageError: the text is empty, or the heading of a section is missing.
     """
     if mode == "section" and not section.strip():
-        raise UsageError("A section's heading is needed", "--section HEADING")
+        raise UsageError("A section's heading is needed", "`--section HEADING`")
     is_type_only = not text.strip() and mode == "append" and bool(kind)
     if not text.strip() and mode != "section" and not is_type_only:
         raise UsageError("The text is empty", "give the text, - for standard input")

@@ -56,7 +56,7 @@ OPEN = Parameter(
 )
 """An option of commands, which is no argument of their tools."""
 YES = Parameter(
-    "yes", "yes", "--yes", (bool,), (), False, None, Arg("Do not ask; as --confirm true")
+    "yes", "yes", "--yes", (bool,), (), False, None, Arg("Do not ask; as `--confirm true`")
 )
 """An option of the commands of tools that can be confirmed."""
 
@@ -92,7 +92,7 @@ class Tool(NamedTuple):
             get the secrets in it. They are masked in all other results.
         opens: The list of its result of which its command opens an entry with ``--open``.
         messages: Paths of keys to memvault's own messages below the first level of its result,
-            such as ``findings.message``; ``wording`` puts them in the caller's words.
+            such as ``findings.message``; ``messages.render`` renders them.
         writes_if: The key of the argument without which a call changes nothing, if the tool is
             not ``read_only``.
         own_parameters: The parameters of a tool created at run time, in place of the
@@ -200,7 +200,7 @@ class Tool(NamedTuple):
                 entry if entry.items or entry.shell_name in typed else in_file((entry,))[0]
                 for entry in expected
             )
-        return bind(expected, arguments, self.name, ignored)
+        return bind(expected, arguments, f"`{self.name}`", ignored)
 
     @property
     def summary(self) -> str:
@@ -348,7 +348,7 @@ def unknown(name: str, names: list[str]) -> UsageError:
     name = name[:_MAX_NAME]
     hint = f"did you mean {' or '.join(suggest_tools(name, names))}?"
     if hint == "did you mean ?":
-        hint = "memvault tools list names them"
+        hint = "`memvault tools list` names them"
     return UsageError(f"There is no tool {name!r}", hint)
 
 
