@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-FILE = Path(__file__).resolve().parents[1] / "docs" / "development" / "performance" / "figures.json"
+FILE = Path(__file__).resolve().parents[1] / "docs/development/performance/figures.json"
 PASS = "python -c pass"
 RECALL, KEYWORD, REMEMBER = "recall", "recall --mode keyword", "remember"
 HOOK = "hook prompt"

@@ -42,7 +42,8 @@ ignore = ["README.md", "AGENTS.md", "CLAUDE.md", "GEMINI.md"]
 def generated() -> dict[Path, str]:
     """Return each generated file's path and what it must hold."""
     document = json.dumps(reference.schema_document(), indent=2, ensure_ascii=False)
-    doctor_page, mcp_page = ((DOCS / name).read_text("utf-8") for name in ("reference/doctor.md", "reference/mcp.md"))
+    doctor_page = (DOCS / "reference/doctor.md").read_text("utf-8")
+    mcp_page = (DOCS / "reference/mcp.md").read_text("utf-8")
     figures = performance_page.load()
     performance = (DOCS / "development/performance.md").read_text("utf-8")
     for name, part in performance_page.page_parts(figures).items():

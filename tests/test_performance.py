@@ -1,4 +1,4 @@
-"""docs/development/performance.md shows what was measured, and the benchmark measures what it names."""
+"""The performance page shows the measured figures, and the benchmark measures what it lists."""
 
 from __future__ import annotations
 

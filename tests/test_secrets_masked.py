@@ -357,7 +357,7 @@ SHOWING_COMMANDS = {"path", "open", "tokens add"}
 
 @pytest.mark.promise("S87")
 def test_documented_table_of_commands_that_show_secrets_is_complete() -> None:
-    """docs/guarantees/security.md lists each command that shows secrets at the shell, and no other."""
+    """The security page lists each command that shows secrets at the shell, and no other."""
     tools, others = all_tools(), all_commands()
     assert {tool.name for tool in tools if tool.reveals} == SHOWN
     assert {one.words for one in others if one.reveals} == SHOWING_COMMANDS

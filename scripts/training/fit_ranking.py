@@ -92,8 +92,8 @@ WITHOUT = {
 RAISED = {"tokens": 2.0, "multilingual": 2.0}
 """Factors on the parts of a fit that single words do not decide.
 
-The loss of a list gives them too little for a right first answer (docs/development/quality.md). The other fits
-gain nothing.
+The listwise loss gives them too little weight for a right first answer
+(docs/development/quality.md). The other fits gain nothing.
 """
 RAISED_PARTS = ("adjacency", "transformer", "tokens", "rare_tokens")
 FITS = {BUILTIN: ("tokens", "transformer", "static", "none"), MULTILINGUAL: ("multilingual",)}
