@@ -456,10 +456,10 @@ def test_a_hint_names_the_next_tool(folder: Path, vault: Vault, run: Run) -> Non
     assert run("call", "memory_recall", json.dumps(asked)).json == vault.call(
         "memory_recall", **asked
     )
-    assert "or list all with --all" in run("recall", " ").err
+    assert "or list all with `--all`" in run("recall", " ").err
     missing = over_mcp(folder, "memory_show", {"memId": "nothing"})
-    assert missing["error"]["hint"] == "memory_list shows all of them"
-    assert "hint: memvault list shows" in run("show", "nothing").err
+    assert missing["error"]["hint"] == "`memory_list` shows all of them"
+    assert "hint: `memvault list` shows" in run("show", "nothing").err
 
 
 Calls = Sequence[tuple[str, dict[str, Any]]]

@@ -204,7 +204,7 @@ async def test_a_client_without_a_shell_reads_of_tools_only(client: Client, fold
 
 def test_help_and_a_vaults_own_tool_keep_their_words(folder: Path, run: Run) -> None:
     """The help names commands, and the description of a vault's tool stays as it was written."""
-    assert "memvault types lists them" in " ".join(run("list", "--help").out.split())
+    assert "`memvault types` lists them" in " ".join(run("list", "--help").out.split())
     text = "Counts as memvault list --limit 9 does"
     definition = {"name": "counting", "description": text, "command": ["true"]}
     run("call", "register_tool", json.dumps(definition))
