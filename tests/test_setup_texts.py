@@ -235,7 +235,11 @@ def test_toml_is_as_before_afterwards(text: str, end: str) -> None:
         ('{"a": 1 /* open }', 1, "delimiter"),
         ("[]", 1, "not an object"),
         ('{\n "mcpServers": []}', 2, "mcpServers is not an object"),
-        ('{"mcpServers":\n {"memvault": {"command": "x"}}}', 2, "was not written by `memvault setup`"),
+        (
+            '{"mcpServers":\n {"memvault": {"command": "x"}}}',
+            2,
+            "was not written by `memvault setup`",
+        ),
         ('{"mcpServers": {"memvault": {"args": 3}}}', 1, "was not written by `memvault setup`"),
     ],
 )

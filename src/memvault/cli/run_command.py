@@ -126,7 +126,8 @@ def _require(
         if parameter.required and parameter.name not in given:
             options = parameter.flag.replace("/", " or ")
             name = metavar(parameter) if parameter.arg.positional else options
-            raise UsageError(f"{command} needs {name}", next(iter(examples), parameter.arg.help))
+            hint = f"`{examples[0]}`" if examples else parameter.arg.help
+            raise UsageError(f"{command} needs `{name}`", hint)
 
 
 def metavar(parameter: Parameter) -> str:

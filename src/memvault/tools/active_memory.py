@@ -224,7 +224,7 @@ def _refuse_mix(given: str, others: Mapping[str, object]) -> None:
     names = [name for name, value in others.items() if value is not None]
     if names:
         raise UsageError(
-            f"{given} and {names[0]} cannot be combined",
+            f"`{given}` and `{names[0]}` cannot be combined",
             "load by `MEMORY` with `--offset` and `--length`, "
             "or by `--query` with `--threshold`, `--limit` and `--filter`",
         )
