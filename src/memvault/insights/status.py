@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections import Counter
-from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from memvault import clock
 from memvault.call import Call
+from memvault.doctor.file_problems import file_sizes, too_large, unlisted
 from memvault.errors import MemvaultError
-from memvault.files import atomic, walk
-from memvault.files.plain_files import STATE
 from memvault.files.user_folders import SETTINGS_FILE
 from memvault.index.protocol import EmbedderStatus, MemoryRecord
 from memvault.recall.filters import Filters
@@ -89,21 +86,6 @@ def _waiting_events(call: Call) -> WaitingEvents:
     return result
 
 
-def unlisted(call: Call, folders: Iterable[str]) -> list[FileProblem]:
-    """Return the folders that cannot be listed, whose memories are therefore not found."""
-    return [
-        {"filePath": walk.named(folder), "problem": walk.trouble(call.root, folder)}
-        for folder in sorted(folders)
-    ]
-
-
-def remove_temporary_files(call: Call) -> None:
-    """Delete temporary files left by killed processes in the vault and its index folder."""
-    for folder in (call.root, call.index.folder):
-        if folder is not None:
-            atomic.sweep_below(folder)
-
-
 def _static_embedder(call: Call, static: EmbedderStatus) -> EmbedderSummary:
     """Describe the built-in static embedder."""
     if static.problem:
@@ -155,24 +137,5 @@ def _shared_ids(records: list[MemoryRecord]) -> list[FileProblem]:
     ]
 
 
-def too_large(root: Path) -> list[FileProblem]:
-    """Return the program's own state files that are too large to be read."""
-    excluded = (root / ".memvault" / "history", root / ".memvault" / "trash")
-    problem = f"larger than {STATE >> 20} MB, so it is replaced, not read"
-    return [
-        {"filePath": path.relative_to(root).as_posix(), "problem": problem}
-        for path, size in _sizes(root / ".memvault")
-        if path.suffix == ".json" and size > STATE and not any(map(path.is_relative_to, excluded))
-    ]
-
-
 def _size(folder: Path) -> int:
-    return sum(size for _, size in _sizes(folder))
-
-
-def _sizes(folder: Path) -> Iterator[tuple[Path, int]]:
-    for parent, _, names in walk.walk(folder):
-        for name in names:
-            with contextlib.suppress(OSError):
-                path = Path(parent, name)
-                yield path, path.lstat().st_size
+    return sum(size for _, size in file_sizes(folder))

@@ -11,9 +11,9 @@ from memvault.call import Call
 from memvault.doctor.doctor import run_checks
 from memvault.doctor.findings import Finding, Fix
 from memvault.doctor.inspection import VaultInspection
-from memvault.doctor.near_copies import near_copies, sketch
 from memvault.errors import MemvaultError, NotFound, Verbatim
 from memvault.index.protocol import MemoryRecord, by_time
+from memvault.insights.near_copies import near_copies, sketch
 from memvault.model import EPISODE, is_example
 from memvault.recall.answer import Validity, memory_reference
 from memvault.recall.filters import Filters
