@@ -19,7 +19,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from conftest import Git, examples, write
 from killing import Killing
 from memvault.agents.address import Address, agent_lock
-from memvault.agents.plans.plans import (
+from memvault.agents.plans.agent_plans import (
     AgentPlans,
     PlannedInbox,
     PlanRequest,

@@ -17,7 +17,7 @@ from conftest import ROOT, Run, succeeded, write
 from memvault import Vault
 from memvault.cli.options import GLOBAL_OPTIONS
 from memvault.command_table import COMMANDS
-from memvault.memories import procedures
+from memvault.experience import procedures
 from memvault.tools.core import agent_guide, registry
 
 TEXTS = (

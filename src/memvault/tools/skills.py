@@ -11,7 +11,7 @@ from memvault.tools.core.registry import ToolGroup
 from memvault.tools.core.results import LISTED, Limit, Offset, count_accesses, fields, paginate
 
 if TYPE_CHECKING:
-    from memvault.memories.procedures import Procedure
+    from memvault.experience.procedures import Procedure
     from memvault.results import (
         SkillCategories,
         SkillCategory,
@@ -36,7 +36,7 @@ def list_skill_categories(call: Call, limit: Limit = LISTED, offset: Offset = 0)
 
     A skill is a procedure that has a skill id; archived ones are left out.
     """
-    from memvault.memories import procedures
+    from memvault.experience import procedures
 
     found = procedures.branches((entry.skill_id for entry in _skilled_procedures(call)), 1)
     listing: list[SkillCategory] = [
@@ -61,7 +61,7 @@ def list_subcategories(
     offset: Offset = 0,
 ) -> SkillSubcategories:
     """List the subcategories of a category, the first two parts of the ids of its skills."""
-    from memvault.memories import procedures
+    from memvault.experience import procedures
 
     named = [entry.skill_id for entry in _skilled_procedures(call)]
     within = procedures.below(named, _branch(category_id, "categoryId"))
@@ -97,7 +97,7 @@ def list_skills(
     offset: Offset = 0,
 ) -> SkillListing:
     """List the skills of a subcategory, in the order of their ids."""
-    from memvault.memories import procedures
+    from memvault.experience import procedures
 
     procedures_with_skill = _skilled_procedures(call)
     branch = _branch(subcategory_id, "subcategoryId")
@@ -157,7 +157,7 @@ def use_skill(
     the skill id, the call fails and writes a request for it to a file of the agent, one per
     skill and action. Storing a procedure with that skill id answers the request.
     """
-    from memvault.memories import procedures
+    from memvault.experience import procedures
 
     normalized_id = procedures.checked_id(skill_id)
     if not action_description.strip():
@@ -195,7 +195,7 @@ def _request_skill(call: Call, skill_id: str, action: str) -> NotFound:
 
 
 def _skilled_procedures(call: Call) -> list[Procedure]:
-    from memvault.memories import procedures
+    from memvault.experience import procedures
 
     return procedures.with_skill(call.store, call.engine)
 

@@ -21,7 +21,7 @@ from memvault.tools.core.results import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from memvault.agents.plans.plans import PlanStatus
+    from memvault.agents.plans.agent_plans import PlanStatus
     from memvault.results import (
         DeletedEntries,
         SetEntries,
@@ -311,7 +311,7 @@ def set_plans(
     several processes. A cron schedule that was missed several times runs once. Cron
     expressions use the time zone set in memvault.toml, else UTC.
     """
-    from memvault.agents.plans.plans import PlanRequest
+    from memvault.agents.plans.agent_plans import PlanRequest
     from memvault.agents.plans.schedule import only_schedule
 
     try:

@@ -16,7 +16,7 @@ from memvault.tools.core.registry import Tool
 from memvault.workspace import Workspace
 
 if TYPE_CHECKING:
-    from memvault.vault_tools.tool_file import ToolFiles
+    from memvault.vault_tools.tool_files import ToolFiles
 
 WORLD = "world"
 """The group of tools that must be enabled in ``memvault.toml``."""
@@ -44,18 +44,18 @@ def advertised_tools(workspace: Workspace, caller: Caller) -> list[Tool]:
     The description of an untrusted tool may come from anyone.
     """
     from memvault.tools.core import vault_tools
-    from memvault.vault_tools import trust
+    from memvault.vault_tools import fingerprint
 
     files = _plugin_files(workspace, caller).tools.values()
     return [
         *builtin_tools(workspace, caller),
-        *map(vault_tools.tool_from_plugin, trust.trusted(workspace.root, files)),
+        *map(vault_tools.tool_from_plugin, fingerprint.trusted(workspace.root, files)),
     ]
 
 
 def _plugin_files(workspace: Workspace, caller: Caller) -> ToolFiles:
     """Return the vault's registered tools; none unless the caller's scope is ``all``."""
-    from memvault.vault_tools.tool_file import ToolFiles, read_all
+    from memvault.vault_tools.tool_files import ToolFiles, read_all
 
     return read_all(workspace.root) if caller.scope == "all" else ToolFiles({}, {})
 

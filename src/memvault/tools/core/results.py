@@ -408,14 +408,14 @@ def count_accesses(call: Call, mem_ids: list[str]) -> dict[str, int]:
 
     If the counts cannot be written, a note is added and the recall still succeeds.
     """
-    from memvault.memories import experience_search
+    from memvault.experience import search
 
     try:
         if call.caller.scope != "read":  # a read-only caller changes no file
-            experience_search.count(call.root, mem_ids)
+            search.count(call.root, mem_ids)
     except MemvaultError as error:
         call.notes.append(f"the access was not counted: {error.message}")
-    return experience_search.counts(call.root)
+    return search.counts(call.root)
 
 
 def as_of_field(sent: str) -> AsOfMark:
@@ -435,10 +435,10 @@ def count_retrievals(call: Call, memories: Iterable[Memory], root: Path | None =
     mem_ids = [memory.mem_id for memory in memories if memory.memory_type in kinds]
     if not mem_ids:
         return
-    from memvault.memories import experience_search
+    from memvault.experience import search
 
     with contextlib.suppress(MemvaultError):
-        experience_search.count(root or call.root, mem_ids, seconds=_COUNT_TIMEOUT)
+        search.count(root or call.root, mem_ids, seconds=_COUNT_TIMEOUT)
 
 
 def filters(

@@ -16,10 +16,11 @@ from contextlib import ExitStack, contextmanager
 from typing import Any, NamedTuple
 
 from memvault.errors import Conflict, NotFound, UsageError
+from memvault.experience import search
+from memvault.experience.episodes import number
 from memvault.files.atomic import map_os_errors
 from memvault.files.lock import FileLock
-from memvault.memories import create, edit, experience_search
-from memvault.memories.episodes import number
+from memvault.memories import create, edit
 from memvault.model import RATE, Memory
 from memvault.recall.filters import Filters
 from memvault.recall.recall_engine import RecallEngine
@@ -100,7 +101,7 @@ def procedure_of(memory: Memory) -> Procedure:
     return Procedure(
         memory.mem_id,
         memory.title,
-        experience_search.text_of(memory),
+        search.text_of(memory),
         number(header.get("success_rate"), RATE),
         max(uses, 0) if type(uses) is int else 0,
         found_id(header.get("skill_id")),
@@ -132,11 +133,11 @@ def upsert(
         changes: dict[str, Any] = {}
         if skill and memory.metadata.get("skill_id") != skill:
             changes["skill_id"] = skill
-        if experience_search.is_put_aside(memory.metadata):
+        if search.is_put_aside(memory.metadata):
             changes["status"] = None
         body = None
-        if experience_search.text_of(memory) != plain_text(prompt).strip("\n"):
-            body = experience_search.with_text(memory, prompt)
+        if search.text_of(memory) != plain_text(prompt).strip("\n"):
+            body = search.with_text(memory, prompt)
         elif not changes:
             return WriteResult(memory, "")
         return store.change(memory, {**changes, **edit.modified_now(memory)}, body)
@@ -154,7 +155,7 @@ def add(
     paths: dict[str, str],
     new: Procedure,
     source: str,
-    origin: experience_search.Provenance,
+    origin: search.Provenance,
 ) -> Memory:
     """Store a procedure that was made from episodes; it names them and links to them.
 
@@ -171,7 +172,7 @@ def add(
         "source": source,
         **origin.header,
     }
-    body = experience_search.linked(new.prompt, origin.paths)
+    body = search.linked(new.prompt, origin.paths)
     memory = create.add(store, new.name, body, TYPE, header)
     paths[new.name] = memory.path
     return memory
@@ -225,9 +226,9 @@ def recall_procedures(
     Procedures with a rate below ``min_rate`` and those that are replaced, expired or not yet valid
     are left out. Also returns the notes of the search; errors are those of ``search``.
     """
-    found, notes = experience_search.search(
+    found, notes = search.search(
         engine,
-        experience_search.unquoted(situation),
+        search.unquoted(situation),
         TYPE,
         _MAX_RESULTS,
         lambda record: number(record.metadata.get("success_rate"), RATE) >= min_rate,
@@ -241,7 +242,7 @@ def recall_procedures(
 
 def with_skill(store: MemoryStore, engine: RecallEngine) -> list[Procedure]:
     """Return the procedures that belong to the skill tree, ordered by the ids of the skills."""
-    found = experience_search.memories_of(
+    found = search.memories_of(
         store, engine, TYPE, lambda record: bool(found_id(record.metadata.get("skill_id")))
     )
     known = map(procedure_of, found)

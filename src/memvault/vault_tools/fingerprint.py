@@ -22,7 +22,7 @@ from memvault.errors import Refused, StorageError, UsageError
 from memvault.files.walk import is_link, walk
 from memvault.settings import grants
 from memvault.vault.program_files import FILES_OF_PROGRAMS
-from memvault.vault_tools.tool_file import FOLDER, ToolFile
+from memvault.vault_tools.tool_files import FOLDER, ToolFile
 
 PYTHON = re.compile(r"(?:python|pypy)[\d.]*(?:\.exe)?", re.IGNORECASE)
 _INTERPRETER = re.compile(
