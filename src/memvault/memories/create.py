@@ -102,7 +102,7 @@ def filled(
         {
             key: fill(value, title, now) if isinstance(value, str) else value
             for key, value in memory.metadata.items()
-            if _KEY.fullmatch(key) and _plain_key(key) not in {*_RESERVED_KEYS, "tags"}
+            if is_key(key) and not is_reserved(key) and key.casefold() != "tags"
         },
     )
 
@@ -110,10 +110,6 @@ def filled(
 def fill(text: str, title: str, moment: datetime) -> str:
     """Return a text with its placeholders for the title and parts of a local time filled in."""
     return _PLACEHOLDER.sub(lambda match: _placeholder_value(match, title, moment), text)
-
-
-def _plain_key(key: str) -> str:
-    return key.casefold().replace("_", "").replace("-", "")
 
 
 def _placeholder_value(match: re.Match[str], title: str, now: datetime) -> str:
@@ -145,6 +141,16 @@ _KEY = lazy_pattern(r"[^\W\d][\w-]{0,59}")
 _RESERVED_KEYS = frozenset(
     "id memid title type memorytype created modified path filepath etag supersedes".split()
 )
+
+
+def is_key(key: str) -> bool:
+    """Return whether a text can be a key of a header."""
+    return _KEY.fullmatch(key) is not None
+
+
+def is_reserved(key: str) -> bool:
+    """Return whether the vault sets a key of the header itself, ignoring case, _ and -."""
+    return key.casefold().replace("_", "").replace("-", "") in _RESERVED_KEYS
 
 
 def add(
@@ -235,11 +241,11 @@ def metadata_header(metadata: Mapping[str, Any], area: str | None) -> dict[str, 
     """
     header: dict[str, Any] = {}
     for key, value in metadata.items():
-        if not _KEY.fullmatch(key):
+        if not is_key(key):
             raise UsageError(
                 f"{key!r} cannot be a key of the metadata", "use letters, digits, - and _"
             )
-        if _plain_key(key) in _RESERVED_KEYS:
+        if is_reserved(key):
             raise UsageError(f"{key!r} is a key that the vault sets itself", "choose another key")
         entries = value if isinstance(value, list) else [value]
         for entry in entries:
