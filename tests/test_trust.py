@@ -15,7 +15,7 @@ from conftest import Run, refused, write
 from memvault import Vault, open_vault
 from memvault.call import LOCAL
 from memvault.tools.core import available
-from memvault.vault_tools import fingerprint, tool_files
+from memvault.vault_tools import tool_files, trust
 from memvault.vault_tools.fingerprint import fingerprint_of
 from memvault.workspace import Workspace
 from terminal import at_terminal
@@ -455,7 +455,7 @@ def test_a_list_of_tools_reads_each_file_once(folder: Path) -> None:
         command = json.dumps([sys.executable, "tools/shared.py", name])
         write(folder, f"tools/{name}.md", f"---\ndescription: x\ncommand: {command}\n---\n")
     for kept in tool_files.read_all(folder).tools.values():
-        fingerprint.grant(folder, kept, fingerprint_of(folder, kept))
+        trust.grant(folder, kept, fingerprint_of(folder, kept))
     read: list[str] = []
     listening = True
 

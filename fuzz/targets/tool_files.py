@@ -9,7 +9,7 @@ from memvault.errors import UsageError
 from memvault.tools.core import registry
 from memvault.vault import document
 from memvault.vault_tools import tool_files
-from memvault.vault_tools.tool_files import ToolDefinition, tool_definition
+from memvault.vault_tools.definition import ToolDefinition, tool_definition
 from targets.shapes import HEADER_TOKENS, file_in, folder
 
 TOKENS = (

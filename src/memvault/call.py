@@ -19,7 +19,8 @@ from memvault.workspace import Workspace
 
 if TYPE_CHECKING:
     from memvault.agents.address import Address
-    from memvault.agents.messages.inbox import Inbox, Lease
+    from memvault.agents.messages.inbox import Inbox
+    from memvault.agents.messages.leases import Lease
     from memvault.agents.plans.agent_plans import AgentPlans
     from memvault.index.protocol import Index, SearchIndex, View
     from memvault.memories.link_graph import LinkGraph
@@ -284,7 +285,7 @@ class Call:
     def inbox(self) -> Inbox:
         """The agent's own inbox, to which its due plans are delivered."""
         from memvault.agents.messages.inbox import Inbox
-        from memvault.agents.plans.agent_plans import PlannedInbox
+        from memvault.agents.plans.planned_inbox import PlannedInbox
 
         if self.caller.scope == "read":  # a read-only caller does not write events of plans either
             return Inbox(self.root, self.address, only_reads=True)

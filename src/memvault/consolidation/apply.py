@@ -21,10 +21,11 @@ from memvault.consolidation.proposals import (
     Proposals,
 )
 from memvault.errors import Conflict, MemvaultError, NotFound
-from memvault.experience import episodes, facts, procedures, search
+from memvault.experience import episodes, facts, procedures, recall_counts
 from memvault.experience.episodes import Episode
 from memvault.experience.procedures import Procedure
-from memvault.experience.search import ARCHIVED, Provenance, is_archived, readable
+from memvault.experience.provenance import Provenance
+from memvault.experience.search import ARCHIVED, is_archived, readable
 from memvault.files.lock import FileLock
 from memvault.memories import edit
 from memvault.model import Memory
@@ -53,7 +54,7 @@ def load_input(
     store: MemoryStore, engine: RecallEngine, days: int, now: datetime
 ) -> ConsolidationInput:
     """Read the input of the rules, with the episodes of the ``days`` before ``now``."""
-    counts = search.counts(store.root)
+    counts = recall_counts.counts(store.root)
     kinds = (episodes.TYPE, facts.TYPE, procedures.TYPE)
     found_episodes, found_facts, found_procedures = (
         list(_read(store, engine, kind)) for kind in kinds
@@ -151,7 +152,7 @@ def prune_counts(store: MemoryStore, engine: RecallEngine) -> None:
     """Delete the recall counts of memories that no longer exist; errors are ignored."""
     with contextlib.suppress(MemvaultError, OSError, MemoryError):
         known = {record.mem_id for record in engine.list_records(Filters())}
-        search.prune(store.root, known)
+        recall_counts.prune(store.root, known)
 
 
 def _archive(store: MemoryStore, memory: Memory, header: Mapping[str, Any]) -> Memory:

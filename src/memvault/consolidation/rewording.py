@@ -27,7 +27,8 @@ from memvault.consolidation.statements import (
     sentences,
 )
 from memvault.experience.episodes import texts
-from memvault.experience.search import is_archived, text_of
+from memvault.experience.provenance import text_of
+from memvault.experience.search import is_archived
 from memvault.index.embedding.text_clustering import SAME, Meaning
 from memvault.index.text.analyzer import Analyser
 from memvault.model import Memory

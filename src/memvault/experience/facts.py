@@ -10,7 +10,7 @@ import contextlib
 from typing import TYPE_CHECKING, NamedTuple
 
 from memvault.errors import Refused, UsageError
-from memvault.experience import search
+from memvault.experience import provenance, search
 from memvault.experience.episodes import number
 from memvault.memories import create, edit
 from memvault.model import CATEGORY, SOURCE, Memory
@@ -38,7 +38,7 @@ def fact_of(memory: Memory) -> Fact:
     header = memory.metadata
     return Fact(
         memory.mem_id,
-        search.text_of(memory),
+        provenance.text_of(memory),
         str(header.get("category") or CATEGORY),
         number(header.get("confidence"), 1.0),
         str(header.get("source") or SOURCE),
@@ -55,7 +55,7 @@ def add(
     category: str,
     confidence: float,
     source: str,
-    origin: search.Provenance | None = None,
+    origin: provenance.Provenance | None = None,
 ) -> Memory:
     """Write a new fact; its title is made of its first words.
 
@@ -71,7 +71,7 @@ def add(
         "source": search.one_line(source, "The source") or SOURCE,
         **(origin.header if origin else {}),
     }
-    body = search.linked(text, origin.paths) if origin else text
+    body = provenance.linked(text, origin.paths) if origin else text
     return create.add(store, title, body, TYPE, header)
 
 
@@ -96,9 +96,9 @@ def change(
     body = None
     if text is not None:
         title = create.title_of(text, detector=store.settings.detector)
-        body = search.with_text(memory, text)
+        body = provenance.with_text(memory, text)
         with contextlib.suppress(UsageError):  # the old text may be empty
-            earlier = search.text_of(memory)
+            earlier = provenance.text_of(memory)
             derived = create.title_of(earlier, detector=store.settings.detector)
             if derived == memory.title != title:
                 changes["title"] = title

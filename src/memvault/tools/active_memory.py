@@ -39,7 +39,7 @@ from memvault.tools.core.results import (
 
 if TYPE_CHECKING:
     from memvault.agents.active_memory import ActiveMemory, ActiveSet
-    from memvault.agents.context import PromptBlock
+    from memvault.agents.prompt_block import PromptBlock
     from memvault.model import Memory
     from memvault.recall.answer import RecallResult
     from memvault.results import (
@@ -628,7 +628,7 @@ def context(
     Sections come in this order of importance, dated and marked as data. Due plans become events
     in the inbox; no event is removed from it. If there is nothing to include, the block is empty.
     """
-    from memvault.agents import context
+    from memvault.agents import prompt_block
     from memvault.agents.context import RECALLED, gather
     from memvault.index.embedding import tokenizer
 
@@ -637,14 +637,14 @@ def context(
     limit = (call.budget if call.caller.budgeted else 0) or _DEFAULT_BUDGET
     limit = limit if budget is None else budget
 
-    block = context.build(gathered.sections, limit, tokenizer.count_tokens)
+    block = prompt_block.build(gathered.sections, limit, tokenizer.count_tokens)
     if call.caller.budgeted:  # the budget is that of the whole result, as JSON
         from memvault.tools.core.budget import count
 
         notes = [note[:_MAX_NOTE] for note in call.all_notes()[:_MAX_NOTES]]
         empty = _context_result(block._replace(text="", kept=[]), limit)
         room = limit - count({**empty, "success": True, "warnings": notes}) - _CUT_ROOM
-        block = context.build(gathered.sections, room, count)
+        block = prompt_block.build(gathered.sections, room, count)
         block = block._replace(tokens=tokenizer.count_tokens(block.text))
     result = _context_result(block, limit)
     if call.caller.budgeted:

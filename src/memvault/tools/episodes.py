@@ -246,15 +246,15 @@ def get_episodes_with_skill(
     offset: Offset = 0,
 ) -> EpisodeListing:
     """List the episodes in which a skill was used, newest first; archived ones are left out."""
-    from memvault.experience import procedures
+    from memvault.experience import skill_tree
     from memvault.experience.episodes import texts
 
-    skill_key = procedures.key(skill_id)
+    skill_key = skill_tree.key(skill_id)
     if not skill_key:
         raise UsageError("The skill id is empty", "memvault skills categories lists them")
 
     def used(record: MemoryRecord) -> bool:
-        return skill_key in map(procedures.key, texts(record.metadata.get("skills_used")))
+        return skill_key in map(skill_tree.key, texts(record.metadata.get("skills_used")))
 
     return _latest(call, used, limit, offset, f"No episode used the skill {skill_id!r}")
 

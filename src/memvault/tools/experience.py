@@ -67,7 +67,7 @@ def store_fact(
 
     similar lists the nearest facts that existed before, so that one can be updated instead.
     """
-    from memvault.experience import facts, search
+    from memvault.experience import facts, provenance, search
 
     memory = facts.add(call.store, fact, category, confidence, source)
     text = search.unquoted(fact)
@@ -78,7 +78,7 @@ def store_fact(
         "similar": [
             {
                 "factId": found.mem_id,
-                "factText": search.text_of(found),
+                "factText": provenance.text_of(found),
                 "similarity": similarity,
                 "filePath": found.path,
             }

@@ -10,7 +10,7 @@ from memvault.call import Call
 from memvault.errors import MemvaultError, to_memvault_error
 from memvault.tools.core.registry import Tool, ToolGroup, command_line_form
 from memvault.tools.core.results import Offset, paginate, without_none
-from memvault.vault_tools.tool_files import (
+from memvault.vault_tools.definition import (
     ToolCommand,
     ToolDescription,
     ToolName,
@@ -54,7 +54,7 @@ def get_available_tools(
     trusted is true if a registered tool may run on this machine.
     """
     from memvault.tools.core import available, reference, vault_tools
-    from memvault.vault_tools import fingerprint, tool_files
+    from memvault.vault_tools import tool_files, trust
 
     def described(tool: Tool) -> ToolEntry:
         entry = reference.described(tool)
@@ -66,7 +66,7 @@ def get_available_tools(
     registered = tool_files.read_all(call.root)
     call.notes += registered.broken.values()
     tools = [described(entry) for entry in available.builtin_tools(call.workspace, call.caller)]
-    trusted = {kept.path for kept in fingerprint.trusted(call.root, registered.tools.values())}
+    trusted = {kept.path for kept in trust.trusted(call.root, registered.tools.values())}
     for kept in registered.tools.values():
         file = {"filePath": kept.path, "trusted": kept.path in trusted}
         tools.append({**described(vault_tools.tool_from_plugin(kept)), **without_none(**file)})
@@ -102,7 +102,7 @@ def register_tool(
     reads its arguments as one JSON object from standard input and prints its result as one. It
     only runs after a person on this machine has run memvault tools trust NAME.
     """
-    from memvault.vault_tools import fingerprint, tool_files
+    from memvault.vault_tools import tool_files, trust
 
     definition = tool_definition(name, description, command, parameters, timeout)
     path, revision = tool_files.put(call.store, definition, documentation)
@@ -110,7 +110,7 @@ def register_tool(
     return {
         "name": definition.name,
         "filePath": path,
-        "trusted": registered is not None and bool(fingerprint.trusted(call.root, [registered])),
+        "trusted": registered is not None and bool(trust.trusted(call.root, [registered])),
         **without_none(previousRevision=revision or None),
     }
 

@@ -1,7 +1,4 @@
-"""Fingerprints of a vault's tools, and the user's permission to run them on this machine.
-
-A permission covers exactly the bytes that were checked, and is stored as a grant (``grants``).
-"""
+"""Fingerprints of a vault's tools: digests of what a tool runs and may read."""
 
 from __future__ import annotations
 
@@ -17,12 +14,11 @@ from pathlib import Path, PurePath
 from typing import NamedTuple
 
 from memvault import process
-from memvault.arguments.parameters import normal_name
 from memvault.errors import Refused, StorageError, UsageError
 from memvault.files.walk import is_link, walk
-from memvault.settings import grants
 from memvault.vault.program_files import FILES_OF_PROGRAMS
-from memvault.vault_tools.tool_files import FOLDER, ToolFile
+from memvault.vault_tools.definition import FOLDER
+from memvault.vault_tools.tool_files import ToolFile
 
 PYTHON = re.compile(r"(?:python|pypy)[\d.]*(?:\.exe)?", re.IGNORECASE)
 _INTERPRETER = re.compile(
@@ -342,55 +338,3 @@ def _digest(path: str, max_bytes: int) -> tuple[str, int]:
             digest.update(piece)
             size += len(piece)
     return digest.hexdigest(), size
-
-
-_KIND = "tool"
-
-
-def require(root: Path, kept: ToolFile, known: DigestCache | None = None) -> str:
-    """Check that a tool is trusted here in its present state; return the program to run.
-
-    Raises:
-        Refused: the user did not grant trust to exactly this state.
-    """
-    name = kept.definition.name
-    hint = f"look at {kept.path}, then memvault tools trust {name}"
-    granted_digest = grants.get(root, _KIND, normal_name(name)).get("digest")
-    if not granted_digest:  # before that, no file that a vault names is read
-        raise Refused(f"The tool {name} is not trusted here", hint)
-    covered = fingerprint_of(root, kept, known)
-    if granted_digest != covered.digest:
-        changed = f"{kept.path} or a file that trust covers"
-        raise Refused(f"The tool {name} has changed since it was trusted: {changed}", hint)
-    return covered.program
-
-
-def trusted(root: Path, tools: Iterable[ToolFile]) -> list[ToolFile]:
-    """Return the tools that may run here in their present state; each file is read once."""
-    known: DigestCache = {}
-    found = []
-    for tool in tools:
-        with contextlib.suppress(Refused, StorageError):
-            require(root, tool, known)
-            found.append(tool)
-    return found
-
-
-def grant(root: Path, kept: ToolFile, covered: ToolFingerprint) -> None:
-    """Allow a tool to run on this machine as long as what its fingerprint covers is unchanged.
-
-    Raises:
-        Refused: the state folder is inside a vault.
-        StorageError: it cannot be written.
-    """
-    allowed = {
-        "digest": covered.digest,
-        "command": list(kept.definition.command),
-        "files": covered.files,
-    }
-    grants.add(root, _KIND, normal_name(kept.definition.name), allowed)
-
-
-def revoke(root: Path, name: str) -> bool:
-    """Revoke the permission to run a tool on this machine; return whether there was one."""
-    return grants.revoke(root, _KIND, normal_name(name))

@@ -40,7 +40,7 @@ def trust(
     It shows the command and the files that the trust covers, and asks. Once one of
     these changes, for example by a pull or an edit, the tool is no longer trusted.
     """
-    from memvault.vault_tools import fingerprint as trusts
+    from memvault.vault_tools import trust
     from memvault.vault_tools.fingerprint import fingerprint_of, interpreters_of
 
     root = options.workspace().root
@@ -49,7 +49,7 @@ def trust(
     summary = _summary(tool, fingerprint, interpreters_of(root, tool))
     if not yes:
         _ask(tool.definition.name, summary)
-    trusts.grant(root, tool, fingerprint)
+    trust.grant(root, tool, fingerprint)
     return summary
 
 
@@ -63,9 +63,9 @@ def trust(
 )
 def untrust(options: GlobalOptions, name: ToolName) -> dict[str, Any]:
     """Revoke the permission of a registered tool to run on this machine."""
-    from memvault.vault_tools import fingerprint as trusts
+    from memvault.vault_tools import trust
 
-    return {"name": name, "wasTrusted": trusts.revoke(options.workspace().root, name)}
+    return {"name": name, "wasTrusted": trust.revoke(options.workspace().root, name)}
 
 
 @command(

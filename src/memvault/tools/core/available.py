@@ -44,12 +44,12 @@ def advertised_tools(workspace: Workspace, caller: Caller) -> list[Tool]:
     The description of an untrusted tool may come from anyone.
     """
     from memvault.tools.core import vault_tools
-    from memvault.vault_tools import fingerprint
+    from memvault.vault_tools import trust
 
     files = _plugin_files(workspace, caller).tools.values()
     return [
         *builtin_tools(workspace, caller),
-        *map(vault_tools.tool_from_plugin, fingerprint.trusted(workspace.root, files)),
+        *map(vault_tools.tool_from_plugin, trust.trusted(workspace.root, files)),
     ]
 
 

@@ -11,9 +11,10 @@ from memvault import process
 from memvault.call import Call
 from memvault.errors import MemvaultError, TimedOut, UsageError, Verbatim
 from memvault.tools.core.registry import Tool
-from memvault.vault_tools import fingerprint
+from memvault.vault_tools import trust
+from memvault.vault_tools.definition import ToolDefinition
 from memvault.vault_tools.fingerprint import PYTHON
-from memvault.vault_tools.tool_files import ToolDefinition, ToolFile
+from memvault.vault_tools.tool_files import ToolFile
 
 GROUP = "registered"
 _MAX_OUTPUT = 1_000_000
@@ -47,7 +48,7 @@ def tool_from_plugin(tool_file: ToolFile) -> Tool:
 
 def _run_program(call: Call, tool_file: ToolFile, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Run a tool whose definition is trusted, without blocking other threads."""
-    program = fingerprint.require(call.root, tool_file)
+    program = trust.require(call.root, tool_file)
     definition = tool_file.definition
     text = _arguments_json(definition, arguments)
     try:

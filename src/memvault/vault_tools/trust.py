@@ -1,0 +1,67 @@
+"""The user's permission to run a vault's tools on this machine.
+
+A permission covers exactly the bytes of the tool's fingerprint, and is stored as a grant.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable
+from pathlib import Path
+
+from memvault.arguments.parameters import normal_name
+from memvault.errors import Refused, StorageError
+from memvault.settings import grants
+from memvault.vault_tools.fingerprint import DigestCache, ToolFingerprint, fingerprint_of
+from memvault.vault_tools.tool_files import ToolFile
+
+_KIND = "tool"
+
+
+def require(root: Path, kept: ToolFile, known: DigestCache | None = None) -> str:
+    """Check that a tool is trusted here in its present state; return the program to run.
+
+    Raises:
+        Refused: the user did not grant trust to exactly this state.
+    """
+    name = kept.definition.name
+    hint = f"look at {kept.path}, then memvault tools trust {name}"
+    granted_digest = grants.get(root, _KIND, normal_name(name)).get("digest")
+    if not granted_digest:  # before that, no file that a vault names is read
+        raise Refused(f"The tool {name} is not trusted here", hint)
+    covered = fingerprint_of(root, kept, known)
+    if granted_digest != covered.digest:
+        changed = f"{kept.path} or a file that trust covers"
+        raise Refused(f"The tool {name} has changed since it was trusted: {changed}", hint)
+    return covered.program
+
+
+def trusted(root: Path, tools: Iterable[ToolFile]) -> list[ToolFile]:
+    """Return the tools that may run here in their present state; each file is read once."""
+    known: DigestCache = {}
+    found = []
+    for tool in tools:
+        with contextlib.suppress(Refused, StorageError):
+            require(root, tool, known)
+            found.append(tool)
+    return found
+
+
+def grant(root: Path, kept: ToolFile, covered: ToolFingerprint) -> None:
+    """Allow a tool to run on this machine as long as what its fingerprint covers is unchanged.
+
+    Raises:
+        Refused: the state folder is inside a vault.
+        StorageError: it cannot be written.
+    """
+    allowed = {
+        "digest": covered.digest,
+        "command": list(kept.definition.command),
+        "files": covered.files,
+    }
+    grants.add(root, _KIND, normal_name(kept.definition.name), allowed)
+
+
+def revoke(root: Path, name: str) -> bool:
+    """Revoke the permission to run a tool on this machine; return whether there was one."""
+    return grants.revoke(root, _KIND, normal_name(name))
