@@ -285,19 +285,19 @@ def memory_restore(
     A file returns to its old path, or to a similar one if that is taken. The content that a
     revision replaces becomes a revision itself.
     """
-    from memvault.memories import delete
+    from memvault.memories import trash
     from memvault.recall.answer import memory_reference
 
     if not name.strip():
-        entries, paging = paginate(delete.trash(call.store), LISTED, 0)
+        entries, paging = paginate(trash.trash(call.store), LISTED, 0)
         more = paging.pop("next", None)
         call.notes += [f"memvault trash list --offset {more} shows the others"] * bool(more)
         return cast("RestoredMemory", {"trash": [trashed(entry) for entry in entries], **paging})
     earlier = require_text(revision, "The revision", "memvault log names a memory's revisions")
     if earlier:
-        restored = delete.restore_revision(call.store, call.resolve(name), earlier)
+        restored = trash.restore_revision(call.store, call.resolve(name), earlier)
     else:
-        restored = delete.restore(call.store, call.engine, name)
+        restored = trash.restore(call.store, call.engine, name)
     return {**memory_reference(restored), "etag": restored.etag}
 
 
