@@ -216,9 +216,9 @@ def test_a_name_in_a_message_stays_as_it_was_given(vault: Vault) -> None:
 
 def test_results_of_any_types_are_returned() -> None:
     """The error and warnings of a vault's own tool may hold numbers and objects."""
-    result = {"error": {"code": 7, "message": "use memvault list"}, "warnings": [1, {"a": 2}]}
+    result = {"error": {"code": 7, "message": "use `memvault list`"}, "warnings": [1, {"a": 2}]}
     worded = render_result(result, find("memory_list"), LOCAL)
-    assert worded == {**result, "error": {"code": 7, "message": "use memory_list"}}
+    assert worded == {**result, "error": {"code": 7, "message": "use `memory_list`"}}
     for error in (None, 3, ["x"]):
         assert render_result({"error": error, "warnings": error}, None, LOCAL)["error"] == error
 

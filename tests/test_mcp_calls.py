@@ -452,7 +452,7 @@ def test_a_hint_names_the_next_tool(folder: Path, vault: Vault, run: Run) -> Non
     """The same hint is a command for a person, and a tool with its arguments for an agent."""
     asked = {"query": " "}
     for answer in (vault.call("memory_recall", **asked), over_mcp(folder, "memory_recall", asked)):
-        assert answer["error"]["hint"].endswith("or list all with isAll")
+        assert answer["error"]["hint"].endswith("or list all with `isAll`")
     assert run("call", "memory_recall", json.dumps(asked)).json == vault.call(
         "memory_recall", **asked
     )

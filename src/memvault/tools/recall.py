@@ -523,9 +523,7 @@ def memory_compound(
         str | None,
         Arg("Heading, such as Setup/Linux, whose text is replaced; added if missing"),
     ] = None,
-    if_match: Annotated[
-        str | None, Arg("Only if it still has this etag, as `memvault show` returns it")
-    ] = None,
+    if_match: Annotated[str | None, Arg("Only if it still has this etag")] = None,
 ) -> CompoundedMemory:
     """Compound a memory: add to what is known instead of writing it twice.
 
