@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conftest import Ran, Run, refused, succeeded, write
-from import_sources import vault_export as vault_source
+from import_sources import memvault as vault_source
 from memvault import open_vault
 from memvault.errors import MemvaultError, Refused
 from memvault.exporters import formats

@@ -16,7 +16,7 @@ from memvault.importers.database import SourceDatabase, UnreadableDatabase, open
 from memvault.importers.formats import NO, SURE
 from memvault.importers.items import ImportedNote, Item, Unreadable
 from memvault.importers.source import Source
-from memvault.importers.tally import Tally
+from memvault.importers.content_counts import Tally
 from memvault.lazy_pattern import lazy_pattern
 from memvault.vault.document import Document
 from memvault.vault.markdown import replace_outside_code

@@ -18,7 +18,7 @@ from memvault.importers import convert, html_markdown, json_source, plain_text, 
 from memvault.importers.formats import NO, SURE
 from memvault.importers.items import ImportedNote, Item, Unreadable, note_path
 from memvault.importers.source import Source
-from memvault.importers.tally import Tally
+from memvault.importers.content_counts import Tally
 
 _HEAD = 1 << 14
 _CHROME_EPOCH = 11_644_473_600

@@ -10,7 +10,7 @@ from typing import Any
 from memvault.importers import convert, json_source, plain_text
 from memvault.importers.chat_text import fenced, message
 from memvault.importers.chats import ChatDocuments, ChatTurn, titled
-from memvault.importers.tally import Tally
+from memvault.importers.content_counts import Tally
 from memvault.lazy_pattern import lazy_pattern
 from memvault.vault import markdown
 

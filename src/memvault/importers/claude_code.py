@@ -15,7 +15,7 @@ from memvault.importers.formats import NO, SURE
 from memvault.importers.items import Item, Unreadable
 from memvault.importers.sessions import Session, episode, first_entries, is_error, text_of
 from memvault.importers.source import Source
-from memvault.importers.tally import Tally
+from memvault.importers.content_counts import Tally
 
 _PROGRAM = "claude-code"
 _MAX_SNIFFED = 20

@@ -16,7 +16,7 @@ from memvault.importers.formats import NO, SURE
 from memvault.importers.items import Item, Unreadable
 from memvault.importers.sessions import Session, episode, first_entries, text_of
 from memvault.importers.source import Source
-from memvault.importers.tally import Tally
+from memvault.importers.content_counts import Tally
 
 _PROGRAM = "codex"
 _CALLS = ("function_call", "custom_tool_call", "local_shell_call")

@@ -17,7 +17,7 @@ from typing import Any
 from memvault.importers import marked_html
 from memvault.importers.items import Attachment, GivenBytes, Unreadable
 from memvault.importers.records import reason_of
-from memvault.importers.tally import Tally
+from memvault.importers.content_counts import Tally
 from memvault.lazy_pattern import lazy_pattern
 
 _MAX_ELEMENTS = 1_000_000

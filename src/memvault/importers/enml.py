@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from xml.parsers import expat
 
 from memvault.importers import convert, html_markdown, plain_text
-from memvault.importers.tally import Tally
+from memvault.importers.content_counts import Tally
 from memvault.lazy_pattern import lazy_pattern
 
 _PROLOGUE = lazy_pattern(r"<\?xml[^<>]*+>|<!DOCTYPE[^<>]*+>")

@@ -125,7 +125,7 @@ KINDS = (
         "Another vault",
         "its folder, a zip of it, or its export as JSON lines",
         ".",
-        "vault_export",
+        "memvault",
     ),
     Kind(
         FOLDER,
@@ -186,7 +186,7 @@ KINDS = (
         "Claude's data export",
         "the zip from claude.ai, or conversations.json",
         "imported/claude",
-        "claude_chats",
+        "claude",
     ),
     Kind(
         "chatgpt",
@@ -243,7 +243,7 @@ KINDS = (
         "Google Keep, from Takeout",
         "the zip, or its folder Keep",
         "imported/keep",
-        "google_keep",
+        "keep",
         has_names=True,
     ),
     Kind(

@@ -17,7 +17,7 @@ from memvault.importers.formats import NO, SURE
 from memvault.importers.items import Item, Unreadable
 from memvault.importers.sessions import Session, episode, text_of
 from memvault.importers.source import Source
-from memvault.importers.tally import Tally
+from memvault.importers.content_counts import Tally
 from memvault.lazy_pattern import lazy_pattern
 
 _PROGRAM = "gemini"

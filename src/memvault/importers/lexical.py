@@ -14,7 +14,7 @@ from typing import Any
 
 from memvault.importers import convert, marked_html
 from memvault.importers.items import Attachment, GivenBytes
-from memvault.importers.tally import Tally
+from memvault.importers.content_counts import Tally
 
 _FORMATS = (
     *((1, "b"), (2, "i"), (4, "del"), (8, "u"), (16, "code"), (32, "sub"), (64, "sup")),

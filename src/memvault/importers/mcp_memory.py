@@ -15,7 +15,7 @@ from memvault.importers import convert, json_source, records
 from memvault.importers.formats import NO, SURE
 from memvault.importers.items import ImportedNote, Item, Unreadable, note_path
 from memvault.importers.source import Source
-from memvault.importers.tally import Tally
+from memvault.importers.content_counts import Tally
 
 _ENTITY_KEYS = frozenset(("type", "name", "entityType", "observations"))
 _RELATION_KEYS = frozenset(("type", "from", "to", "relationType"))

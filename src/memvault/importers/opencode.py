@@ -18,7 +18,7 @@ from memvault.importers.formats import NO, SURE
 from memvault.importers.items import ImportedNote, Item, Unreadable
 from memvault.importers.sessions import Session, episode
 from memvault.importers.source import Source
-from memvault.importers.tally import Tally
+from memvault.importers.content_counts import Tally
 
 _PROGRAM = "opencode"
 _SESSION = "id parent_id title directory time_created time_updated".split()

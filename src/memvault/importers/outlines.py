@@ -9,7 +9,7 @@ from datetime import date
 from typing import NamedTuple
 
 from memvault.importers import convert, plain_text
-from memvault.importers.tally import Tally
+from memvault.importers.content_counts import Tally
 from memvault.lazy_pattern import lazy_pattern
 from memvault.vault import markdown
 

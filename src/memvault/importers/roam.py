@@ -17,7 +17,7 @@ from memvault.importers.formats import NO, POSSIBLE, SURE
 from memvault.importers.items import ImportedNote, Item, Unreadable, note_path
 from memvault.importers.outlines import OutlineContext, ReferredBlock
 from memvault.importers.source import Source
-from memvault.importers.tally import Tally
+from memvault.importers.content_counts import Tally
 
 _DAYS = outlines.DayFormat("MMMM do, yyyy")
 _MAX_INDENT = 100

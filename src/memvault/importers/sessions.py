@@ -18,7 +18,7 @@ from memvault.errors import UsageError
 from memvault.importers import convert, json_source
 from memvault.importers.chat_text import message
 from memvault.importers.items import ImportedNote, note_path
-from memvault.importers.tally import Tally
+from memvault.importers.content_counts import Tally
 from memvault.index.text.sentences import sentence_ends
 from memvault.lazy_pattern import lazy_pattern
 from memvault.memories import create, episodes

@@ -14,7 +14,7 @@ from memvault.errors import UsageError
 from memvault.files import plain_files
 from memvault.files.walk import is_link, walk
 from memvault.importers.items import Noted, Unreadable
-from memvault.importers.tally import Tally
+from memvault.importers.content_counts import Tally
 
 MAX_FILE = plain_files.MEMORY
 """Maximum size in bytes of a file that is read as a whole."""

@@ -18,7 +18,7 @@ from memvault.importers import convert, folder, html_markdown, json_source, plai
 from memvault.importers.formats import NO, SURE
 from memvault.importers.items import ImportedNote, Item, Unreadable, note_path
 from memvault.importers.source import Source
-from memvault.importers.tally import Tally
+from memvault.importers.content_counts import Tally
 from memvault.lazy_pattern import lazy_pattern
 
 _SIGN = b'"userEditedTimestampUsec"'

@@ -18,7 +18,7 @@ from memvault.importers.chats import ChatDocuments, ChatTurn, conversation, titl
 from memvault.importers.formats import NO, SURE
 from memvault.importers.items import ImportedNote, Item, Unreadable, note_path
 from memvault.importers.source import Source
-from memvault.importers.tally import Tally
+from memvault.importers.content_counts import Tally
 
 _HEAD = 1 << 16
 _SPEAKERS = {"human": "You", "user": "You", "assistant": "Claude"}
