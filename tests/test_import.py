@@ -153,9 +153,7 @@ def test_unknown_sources_and_kinds_are_refused(run: Run, tmp_path: Path) -> None
     assert "Cannot tell what" in refused(run("import", str(empty)), 2)
     assert "no file or folder" in refused(run("import", str(tmp_path / "gone")), 1)
     write(empty, "a.md", "a")
-    assert "format: 'foldr'" in refused(
-        run("import", str(empty), "--from", "foldr"), 2
-    )
+    assert "format: 'foldr'" in refused(run("import", str(empty), "--from", "foldr"), 2)
     assert "outside the vault" in refused(run("import", str(empty), "--to", "../x"), 1)
     assert "would not be found" in refused(run("import", str(empty), "--to", "agents/x"), 2)
     listed = succeeded(run("import", "--kinds", "--json")).json
