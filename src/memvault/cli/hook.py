@@ -21,7 +21,7 @@ from memvault.cli.daemon.client import HOOK_SECONDS
 
 if TYPE_CHECKING:
     from memvault.call import Caller
-    from memvault.integrations.programs import Event
+    from memvault.integrations.integration import Event
     from memvault.workspace import Workspace
 
 _SESSION_START, _LIMIT = 5.0, HOOK_SECONDS
@@ -190,7 +190,7 @@ def _project_task(folder: Path) -> str:
 def _prompt(line: HookInvocation, given: Mapping[str, Any]) -> str:
     """Return the memories that may answer a prompt, one per line, within the budget."""
     from memvault import clock
-    from memvault.agents import prompt
+    from memvault.agents import prompt_block
     from memvault.index.embedding import tokenizer
     from memvault.recall import query_filters
     from memvault.tools.core import invoke
@@ -216,9 +216,9 @@ def _prompt(line: HookInvocation, given: Mapping[str, Any]) -> str:
         title, snippet = memory["title"], " ".join(memory["snippet"].split())
         passage = snippet.removeprefix(title).lstrip(" :#.-")[:_MAX_LINE]
         text = f"{title} ({memory['memId']}): {passage}"
-        entries.append(prompt.PromptEntry(clock.local(memory.get("modified", "")), text))
-    section = prompt.PromptSection("RECALLED, memory_show reads one whole", entries)
-    return prompt.build([section], _PROMPT_BUDGET, tokenizer.count_tokens).text
+        entries.append(prompt_block.PromptEntry(clock.local(memory.get("modified", "")), text))
+    section = prompt_block.PromptSection("RECALLED, memory_show reads one whole", entries)
+    return prompt_block.build([section], _PROMPT_BUDGET, tokenizer.count_tokens).text
 
 
 def _pre_compact(line: HookInvocation, _: Mapping[str, Any]) -> str:
