@@ -155,7 +155,10 @@ MISSING = {
     "rename": ("memvault rename needs MEMORY", "memvault rename "),
     "fact recall": ("memvault fact recall needs QUERY", "memvault fact recall "),
     "call": ("memvault call needs NAME", "memvault call memory_recall "),
-    "call memory_list '{}' '{}'": ("Got unexpected extra argument(s) ({})", "see memvault call --help"),
+    "call memory_list '{}' '{}'": (
+        "Got unexpected extra argument(s) ({})",
+        "see memvault call --help",
+    ),
 }
 """Command lines on which something is missing or too much, with the message and hint."""
 
