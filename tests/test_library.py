@@ -102,7 +102,7 @@ def test_a_method_names_tools_as_call_does(vault: Vault, folder: Path) -> None:
     """Errors and warnings name tools and arguments, not commands, however a tool is called."""
     with pytest.raises(errors.NotFound) as missing:
         vault.show("nothing")
-    assert missing.value.hint == "memory_list shows all of them"
+    assert missing.value.hint == "`memory_list` shows all of them"
     assert missing.value.result() == vault.call("memory_show", memId="nothing")
 
     async def hint() -> str:

@@ -196,7 +196,7 @@ async def test_a_client_without_a_shell_reads_of_tools_only(client: Client, fold
     assert "Such as design-decision (see `memory_list_types`)" in lists["memory_list"]
     with pytest.raises(MCPError) as raised:
         await client.read_resource("memvault://memory/none")
-    assert raised.value.data["error"]["hint"] == "memory_list shows all of them"
+    assert raised.value.data["error"]["hint"] == "`memory_list` shows all of them"
     inner = {"tool_name": "recall_fact", "parameters": {"query": "zebra"}}
     found = (await structured(client, "call_tool", **inner))["result"]
     assert found["message"].endswith("; memory_recall with memoryType fact shows the nearest")
