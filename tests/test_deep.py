@@ -645,7 +645,7 @@ def test_what_was_changed_or_searched_last_is_embedded_first(
                 assert titles(vault.call("memory_recall", query="sleeping kitten"))[0] == "Pets"
             waiting.write_text("# Note 1\n\nAnother text.\n", "utf-8")
             index.refresh(True, COMPLETE)
-        return len(steps) < 13
+        return len(steps) < 5
 
     assert index.deep.folder is not None
     index.deep.folder.mkdir()
@@ -677,7 +677,7 @@ def test_first_answers_hold_still_while_vectors_follow(
     corpus = Path(__file__).parents[1] / "bench" / "everyday" / "everyday-ops"
     documents = list(map(json.loads, (corpus / "corpus.jsonl").read_text("utf-8").splitlines()))
     queries = list(map(json.loads, (corpus / "queries.jsonl").read_text("utf-8").splitlines()))
-    for number, document in enumerate(documents[:60]):
+    for number, document in enumerate(documents[:30]):
         write(folder, f"n/{number}.md", f"# {document['title']}\n\n{document['text']}\n")
     index = Workspace(folder).index
     assert isinstance(index, LocalIndex)
@@ -689,9 +689,9 @@ def test_first_answers_hold_still_while_vectors_follow(
         FileLock(index.deep.folder / background_embedding.BACKGROUND_LOCK),
         open_vault(folder) as vault,
     ):
-        for most in (60, 30, -1):
+        for most in (30, 15, -1):
             index.embed_deep(partial(lambda most: index.pending_transformer() > most, most))
-            found = [vault.call("memory_recall", query=entry["text"]) for entry in queries[:40]]
+            found = [vault.call("memory_recall", query=entry["text"]) for entry in queries[:20]]
             firsts.append([titles(answer)[0] for answer in found])
     without, half, complete = firsts
     assert without != complete
