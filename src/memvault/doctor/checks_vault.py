@@ -15,13 +15,14 @@ from memvault.command_table import GROUPS, TOOLS
 from memvault.doctor.findings import Finding, Fix, check, set_header
 from memvault.doctor.inspection import InspectedMemory, VaultInspection
 from memvault.errors import MemvaultError
-from memvault.files import atomic, lock, plain_files
+from memvault.files import atomic, plain_files
 from memvault.files.user_folders import SETTINGS_FILE
-from memvault.git import index_file
 from memvault.git.tree_merge import LINK
 from memvault.index.protocol import LinkEntry, StoredLink
 from memvault.recall.filters import Filters
 from memvault.repository import program
+from memvault.repository.approved import approved_repository
+from memvault.repository.location import find, has_stale_lock
 from memvault.sanitize import replace_surrogates
 from memvault.store.change_set import MOVE_INTENT
 from memvault.vault import document, paths, program_files
@@ -40,6 +41,7 @@ from memvault.vault.paths import private_folder
 
 _MAX_LINKS_SHOWN = 5
 _MAX_ENTRIES_SHOWN = 20
+_GIT_SECONDS = 5.0
 _SECOND_COPY = re.compile(r"(.+)_[2-9]")
 
 
@@ -259,7 +261,7 @@ def nested_vaults(vault: VaultInspection) -> Iterator[Finding]:
     "A git repository inside of the vault's own: `memvault git sync` leaves it out",
 )
 def nested_repositories(vault: VaultInspection) -> Iterator[Finding]:
-    for path in index_file.repositories_inside(vault.call.root, vault.tree["folder"]):
+    for path in program.nested_repositories(vault.call.root, vault.tree["folder"]):
         message = "It is a git repository of its own, so the vault's does not hold what is in it"
         yield Finding(path, f"{message}: {program.HINT}")
 
@@ -348,19 +350,6 @@ def _relative(vault: VaultInspection, files: Iterable[Path]) -> list[str]:
 
 
 @check(
-    "lock-left",
-    "note",
-    "A file that stood for the lock of a process that is gone",
-    fix="deletes it",
-)
-def stale_locks(vault: VaultInspection) -> Iterator[Finding]:
-    if _has_private_folder(vault):
-        fix = Fix("delete it", lambda call: lock.sweep_below(private_folder(call.root)))
-        for path in _relative(vault, lock.stale_markers(vault.call.root / ".memvault")):
-            yield Finding(path, "The process that held this lock is gone", fix)
-
-
-@check(
     "move-left",
     "warning",
     "A move to another type's folder that was cut off and cannot be finished now",
@@ -384,17 +373,29 @@ def private_not_ignored(vault: VaultInspection) -> Iterator[Finding]:
         yield Finding(".memvault", "Nothing keeps it out of git", fix)
 
 
-@check("private-in-git", "error", "Files of `.memvault` that git keeps: `git rm --cached` them")
+@check(
+    "private-in-git", "error", "Files of `.memvault` that git tracks, if git may run in the vault"
+)
 def private_in_git(vault: VaultInspection) -> Iterator[Finding]:
     """Find a file of ``.memvault`` that git tracks."""
-    if path := index_file.private_file(vault.call.root):
-        message = "git keeps it, and it is of this machine: git rm -r --cached .memvault"
+    if path := _tracked_private_file(vault.call.root):
+        message = "Tracked by git although it is machine-local: git rm -r --cached .memvault"
         yield Finding(path, message)
+
+
+def _tracked_private_file(root: Path) -> str:
+    """Return a file of ``.memvault`` that git tracks; empty if git may not run in the vault."""
+    with contextlib.suppress(MemvaultError):
+        place = find(root)
+        if place is not None:
+            repository = approved_repository(root, place)
+            return next(iter(program.tracked(repository.git, ".memvault", _GIT_SECONDS)), "")
+    return ""
 
 
 @check("git-locked", "warning", "A lock of git's that is older than an hour")
 def locked_repository(vault: VaultInspection) -> Iterator[Finding]:
-    if index_file.is_locked(vault.call.root):
+    if has_stale_lock(vault.call.root):
         message = "git's lock is older than an hour: delete the file if no git is running"
         yield Finding(".git/index.lock", message)
 
