@@ -91,7 +91,7 @@ def test_public_names_exist() -> None:
 
 def test_each_promise_has_its_test() -> None:
     """Each promise of the pages on security and reliability has a test, and no test another."""
-    pages = (ROOT / "docs" / f"{name}.md" for name in ("security", "reliability"))
+    pages = (ROOT / "docs/guarantees" / f"{name}.md" for name in ("security", "reliability"))
     promised = [
         promise
         for page in pages

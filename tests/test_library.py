@@ -252,11 +252,11 @@ def test_failures_are_raised_and_returned_in_async_code_too(folder: Path) -> Non
 def test_the_page_on_python_shows_what_happens(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each line of docs/python.md can be typed into Python, and prints what the page says."""
+    """Each example of docs/reference/python.md runs and prints what the page shows."""
     monkeypatch.chdir(tmp_path)
     assert typed("init", "notes", "--bare").code == 0
-    page = (ROOT / "docs" / "python.md").read_text("utf-8").replace("\n```\n", "\n\n")
-    session = doctest.DocTestParser().get_doctest(page, {}, "python.md", "docs/python.md", 0)
+    page = (ROOT / "docs/reference/python.md").read_text("utf-8").replace("\n```\n", "\n\n")
+    session = doctest.DocTestParser().get_doctest(page, {}, "python.md", "python.md", 0)
     assert len(session.examples) > 25
     shown: list[str] = []
     results = doctest.DocTestRunner().run(session, out=shown.append)

@@ -1,4 +1,4 @@
-"""docs/performance.md shows what was measured, and the benchmark measures what it names."""
+"""The performance page shows the measured figures, and the benchmark measures what it lists."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ import sampled
 from table import Finished
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGE = ROOT / "docs" / "performance.md"
+PAGE = ROOT / "docs/development/performance.md"
 PACKAGE = ROOT / "src" / "memvault"
 
 

@@ -14,7 +14,7 @@ questions that nothing answers, and questions of other sets.
 With ``--model multilingual`` that model embeds all sets, and only its own fit is made; the other
 fits in FILE stay.
 
-The report leaves each set out of its own fit. The figures of docs/quality.md are
+The report leaves each set out of its own fit. The figures of docs/development/quality.md are
 the program's.
 """
 
@@ -92,8 +92,8 @@ WITHOUT = {
 RAISED = {"tokens": 2.0, "multilingual": 2.0}
 """Factors on the parts of a fit that single words do not decide.
 
-The loss of a list gives them too little for a right first answer (docs/quality.md). The other fits
-gain nothing.
+The listwise loss gives them too little weight for a right first answer
+(docs/development/quality.md). The other fits gain nothing.
 """
 RAISED_PARTS = ("adjacency", "transformer", "tokens", "rare_tokens")
 FITS = {BUILTIN: ("tokens", "transformer", "static", "none"), MULTILINGUAL: ("multilingual",)}

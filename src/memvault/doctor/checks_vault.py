@@ -12,6 +12,7 @@ from pathlib import Path, PurePosixPath
 from memvault.arguments.parameters import normal_name
 from memvault.call import Call
 from memvault.command_table import GROUPS, TOOLS
+from memvault.doctor.file_problems import remove_temporary_files
 from memvault.doctor.findings import Finding, Fix, check, set_header
 from memvault.doctor.inspection import InspectedMemory, VaultInspection
 from memvault.errors import MemvaultError
@@ -333,8 +334,6 @@ def special_files(vault: VaultInspection) -> Iterator[Finding]:
 
 @check("temporary-left", "note", "A half-written file of a killed process", fix="deletes it")
 def temporary_files(vault: VaultInspection) -> Iterator[Finding]:
-    from memvault.doctor.status import remove_temporary_files
-
     fix = Fix("delete it", remove_temporary_files)
     for path in _relative(vault, atomic.abandoned_below(vault.call.root)):
         yield Finding(path, "A killed process left it half-written", fix)

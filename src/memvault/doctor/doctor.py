@@ -30,7 +30,7 @@ _Found = tuple[Check, Finding]
 
 
 def markdown_table() -> str:
-    """Return the table of all codes for docs/doctor.md."""
+    """Return the table of all codes for docs/reference/doctor.md."""
     rows = ["| code | severity | what it is | what `--fix` does |", "|---|---|---|---|"]
     rows += [
         f"| `{one.code}` | {one.severity} | {one.meaning} | {one.fix} |" for one in CODES.values()

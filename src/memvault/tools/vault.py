@@ -387,7 +387,7 @@ def _duration(seconds: int) -> str:
 )
 def vault_status(call: Call) -> VaultStatus:
     """Show the vault's state: counts, index, embedder, sizes, and pending work."""
-    from memvault.doctor.status import status
+    from memvault.insights.status import status
 
     return status(call)
 
@@ -406,7 +406,7 @@ def vault_reindex(call: Call) -> RebuiltIndex:
     background, and resumes if it was interrupted. Other processes read the old index until
     the new one is complete.
     """
-    from memvault.doctor.status import remove_temporary_files, unlisted
+    from memvault.doctor.file_problems import remove_temporary_files, unlisted
     from memvault.recall.filters import Filters
 
     remove_temporary_files(call)

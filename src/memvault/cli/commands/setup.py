@@ -56,7 +56,7 @@ def setup(
     --project, the default, sets it up for this folder; --user for all your projects.
     It shows the changes and asks; without a terminal it changes nothing unless --yes
     is given. Your existing settings are kept. --remove undoes exactly these changes.
-    docs/agents.md lists the files that are written.
+    docs/reference/agent-setup.md lists the files that are written.
 
     --capture adds hooks that import each session as an episode, as memvault import
     does, when it ends and before its context is compacted. Setup without it removes
