@@ -22,7 +22,8 @@ import pytest
 from conftest import SOAK, Run, index_of, sampled, titles, write
 from memvault import Vault, open_vault
 from memvault.agents.address import Address, agent_lock
-from memvault.agents.messages.inbox import Inbox, Lease
+from memvault.agents.messages.inbox import Inbox
+from memvault.agents.messages.leases import Lease
 from memvault.errors import Unwritable
 from memvault.files.lock import FileLock
 from memvault.index.local.index_files import INDEX
