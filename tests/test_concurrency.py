@@ -23,7 +23,8 @@ import pytest
 from conftest import ROOT, SOAK, Run, index_of, sampled, titles, write
 from memvault import Vault, open_vault
 from memvault.agents.address import Address, agent_lock
-from memvault.agents.messages.inbox import Inbox, Lease
+from memvault.agents.messages.inbox import Inbox
+from memvault.agents.messages.leases import Lease
 from memvault.errors import TimedOut
 from memvault.files.lock import FileLock
 from memvault.index.local.index_files import INDEX

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, cast
 from memvault.cli.daemon.client import HOOK_SECONDS
 
 if TYPE_CHECKING:
-    from memvault.integrations.programs import Event
+    from memvault.integrations.integration import Event
     from memvault.workspace import Workspace
 
 _SESSION_START, _LIMIT = 5.0, HOOK_SECONDS
@@ -148,7 +148,7 @@ def _response(line: HookInvocation, given: Mapping[str, Any]) -> str:
     text = _EVENTS[event](line, given).strip()
     if not text or not line.program:
         return text
-    from memvault.integrations.programs import PROGRAMS
+    from memvault.integrations.integration import PROGRAMS
 
     return PROGRAMS[line.program].hook_output(event, text)
 
@@ -188,7 +188,7 @@ def _project_task(folder: Path) -> str:
 def _prompt(line: HookInvocation, given: Mapping[str, Any]) -> str:
     """Return the memories that may answer a prompt, one per line, within the budget."""
     from memvault import clock
-    from memvault.agents import prompt
+    from memvault.agents import prompt_block
     from memvault.index.embedding import tokenizer
     from memvault.recall import query_filters
 
@@ -205,14 +205,14 @@ def _prompt(line: HookInvocation, given: Mapping[str, Any]) -> str:
         title, snippet = memory["title"], " ".join(memory["snippet"].split())
         passage = snippet.removeprefix(title).lstrip(" :#.-")[:_MAX_LINE]
         text = f"{title} ({memory['memId']}): {passage}"
-        entries.append(prompt.PromptEntry(clock.local(memory.get("modified", "")), text))
-    section = prompt.PromptSection("RECALLED, memory_show reads one whole", entries)
-    return prompt.build([section], _PROMPT_BUDGET, tokenizer.count_tokens).text
+        entries.append(prompt_block.PromptEntry(clock.local(memory.get("modified", "")), text))
+    section = prompt_block.PromptSection("RECALLED, memory_show reads one whole", entries)
+    return prompt_block.build([section], _PROMPT_BUDGET, tokenizer.count_tokens).text
 
 
 def _pre_compact(line: HookInvocation, _: Mapping[str, Any]) -> str:
     """Return the reminder for the summarizing agent, or for the user if the client shows it."""
-    from memvault.integrations.programs import PROGRAMS
+    from memvault.integrations.integration import PROGRAMS
     from memvault.tools.core import agent_guide
 
     _workspace(line)

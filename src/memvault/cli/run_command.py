@@ -171,10 +171,10 @@ def _text_from_editor(
 def _title_of(options: GlobalOptions, name: str) -> str:
     """Return the title of the memory that a text is to be added to; raises as ``compound``."""
     from memvault.cli import run_editor
-    from memvault.memories import edit
+    from memvault.memories.target import find_target
 
     with run_editor.open_call(options, name) as (call, within):
-        return edit.target(call.engine, within, call.notes).title
+        return find_target(call.engine, within, call.notes).title
 
 
 def _is_missing_text(parameter: Parameter, given: Mapping[str, Any]) -> bool:

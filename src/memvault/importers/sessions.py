@@ -15,13 +15,14 @@ from typing import Any, NamedTuple
 
 from memvault import clock
 from memvault.errors import UsageError
+from memvault.experience import episodes
 from memvault.importers import convert, json_source
 from memvault.importers.chat_text import message
 from memvault.importers.items import ImportedNote, note_path
 from memvault.importers.tally import Tally
 from memvault.index.text.sentences import sentence_ends
 from memvault.lazy_pattern import lazy_pattern
-from memvault.memories import create, episodes
+from memvault.memories import create
 from memvault.model import IMPORTANCE
 from memvault.secrets.detector import masked
 

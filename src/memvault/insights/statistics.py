@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from memvault import clock
 from memvault.call import Call
+from memvault.experience import recall_counts
 from memvault.index.protocol import MemoryRecord, View
-from memvault.memories import experience_search
 from memvault.memories.link_graph import LinkGraph
 from memvault.model import is_example
 from memvault.recall.answer import memory_reference
@@ -36,7 +36,7 @@ def _statistics(call: Call, view: View) -> VaultStatistics:
     for link in LinkGraph(call.index.links(view), view.record).indexed():
         links[link.target] += 1
         linked |= {link.source, link.target}
-    recalls = experience_search.counts(call.root)
+    recalls = recall_counts.counts(call.root)
     every = list(records.values())
     current = call.engine.validities(every)
     stale = _stale(every, recalls)

@@ -108,8 +108,6 @@ def _transformer_embedder(call: Call, transformer: EmbedderStatus) -> EmbedderSu
     entry["vectors"] = transformer.vectors
     entry["waiting"] = transformer.waiting
     entry["working"] = transformer.is_running
-    if transformer.vector_factor != 1.0:
-        entry["vectorFactor"] = transformer.vector_factor
     if transformer.waiting:
         entry["passages"] = transformer.passages
         entry["waitingPassages"] = transformer.waiting_passages

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from memvault.errors import Conflict, NotFound, Refused
 from memvault.files import atomic, plain_files
 from memvault.integrations import json_edit, marked_blocks
-from memvault.integrations.programs import (
+from memvault.integrations.integration import (
     OURS,
     PROGRAMS,
     SERVER,

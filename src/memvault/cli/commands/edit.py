@@ -124,14 +124,14 @@ def new(
     {{time}} are filled in, as in Obsidian. The default template is the one with the
     name of the type. A template that you leave as it was is not kept.
     """
-    from memvault.memories import create
+    from memvault.memories import create, templates
     from memvault.tools.core import invoke, registry
     from memvault.tools.core.results import choose_type
 
     with open_call(options) as (call, _), contextlib.ExitStack() as drafts:
         chosen = choose_type(call, memory_type)
         call.caller = call.caller._replace(prefers=lambda *_: False)  # asked already
-        filled = create.filled(call.root, template or chosen.name, title, bool(template))
+        filled = templates.filled(call.root, template or chosen.name, title, bool(template))
         text = filled.body
         if options.may_ask and not no_edit:
             name = create.clean_title(title)

@@ -20,7 +20,7 @@ from memvault.integrations import NAMES
 from memvault.tools.core import agent_guide, registry
 
 if TYPE_CHECKING:
-    from memvault.integrations.programs import AgentProgram, SetupContext
+    from memvault.integrations.integration import AgentProgram, SetupContext
 
 
 _SDK_MISSING = f"memvault mcp needs the MCP SDK: {INSTALL} '.[mcp]'"
@@ -130,7 +130,7 @@ def _setup_context(options: GlobalOptions, user: bool, remove: bool) -> SetupCon
         Refused: If the folder is the user's home, or there is no home folder.
         VaultNotFound: If there is no vault.
     """
-    from memvault.integrations.programs import SetupContext
+    from memvault.integrations.integration import SetupContext
 
     try:
         home = Path.home()

@@ -18,265 +18,28 @@ write the same file, which git merges.
 from __future__ import annotations
 
 import contextlib
-import json
-import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from datetime import UTC, datetime, timedelta, tzinfo
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime, tzinfo
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from memvault import clock
 from memvault.agents.address import Address, private
 from memvault.agents.agent_files import AgentFile, AgentFileStore, AgentFileUpdate, normal, one_line
-from memvault.agents.messages.inbox import PLAN, Inbox
-from memvault.agents.plans import schedule
-from memvault.agents.plans.schedule import KINDS, Schedule
+from memvault.agents.plans.plan_files import ACTIVE, Plan, name_of, read
+from memvault.agents.plans.run_record import PendingRun, RunRecord, load, save
+from memvault.agents.plans.status import PlanRequest, PlanStatus, due, header_for, plan_status
 from memvault.errors import Conflict, MemvaultError, Refused, UsageError
-from memvault.files import atomic, plain_files
 from memvault.sanitize import replace_surrogates
 from memvault.store.memory_store import MemoryStore
 from memvault.vault import paths
 
-ACTIVE, COMPLETED, EXPIRED = "active", "completed", "expired"
-
-
-class Plan(NamedTuple):
-    """A plan as stored in its file; ``due_at`` is the due time computed from a delay."""
-
-    id: str
-    name: str
-    instruction: str
-    schedule: Schedule
-    status: str
-    due_at: datetime | None
-    entry: AgentFile
-
-    @property
-    def once(self) -> bool:
-        """Whether it runs only once."""
-        return self.schedule.kind != "cron"
-
-
-def name_of(entry: AgentFile) -> str:
-    """Return a plan's name; that of the file if the header has none."""
-    return normal(str(entry.header.get("name") or entry.name))
-
-
-def read(entry: AgentFile) -> Plan:
-    """Parse a plan from its file.
-
-    Raises:
-        UsageError: it has no schedule, several, or an invalid one.
-    """
-    header = entry.header
-    schedules = [
-        Schedule(kind, str(header[kind])) for kind in KINDS if header.get(kind) is not None
-    ]
-    if len(schedules) != 1:
-        raise UsageError(f"it has {len(schedules)} of {', '.join(KINDS)} and needs exactly one")
-    schedules[0].check()
-    return Plan(
-        entry.name,
-        name_of(entry),
-        entry.text.strip(),
-        schedules[0],
-        str(header.get("status") or ACTIVE).strip().lower(),
-        clock.parse(str(header.get("nextRunAt"))) if schedules[0].kind == "runAfter" else None,
-        entry,
-    )
-
-
-_FILE_NAME = "plans.json"
-
-
-class PendingRun(NamedTuple):
-    """A run to be delivered: the id of its event, its due time, and the event's data."""
-
-    event_id: str
-    at: datetime
-    data: dict[str, Any]
-
-
-class RunRecord(NamedTuple):
-    """The runs of one plan.
-
-    ``schedule_key`` identifies the schedule of ``next_run`` and ``last_run``. ``marked`` is whether
-    the file records the end of the plan: if its status is then changed back, the user wants another
-    run.
-    """
-
-    schedule_key: str
-    next_run: datetime | None = None
-    last_run: datetime | None = None
-    marked: bool = False
-    pending: PendingRun | None = None
-
-
-def load(folder: Path) -> dict[str, RunRecord]:
-    """Load the records by plan id; missing or damaged ones are left out."""
-    records: dict[str, RunRecord] = {}
-    plans = plain_files.read_json(folder / _FILE_NAME).get("plans")
-    for plan_id, value in plans.items() if isinstance(plans, dict) else ():
-        with contextlib.suppress(KeyError, TypeError, ValueError, AttributeError):
-            records[plan_id] = _parse_record(value)
-    return records
-
-
-def save(folder: Path, records: Mapping[str, RunRecord]) -> None:
-    """Save the records. The caller holds the agent's lock.
-
-    Raises:
-        StorageError: the file cannot be written.
-    """
-    plans = {plan_id: _as_json(record) for plan_id, record in records.items()}
-    text = json.dumps({"version": 1, "plans": plans}, ensure_ascii=False)
-    atomic.write(folder / _FILE_NAME, text.encode("utf-8", "replace"))
-
-
-def _parse_record(value: Mapping[str, Any]) -> RunRecord:
-    pending = value.get("pending")
-    at = clock.parse(str(pending["at"])) if pending else None
-    return RunRecord(
-        str(value["basis"]),
-        clock.parse(str(value.get("nextRunAt"))),
-        clock.parse(str(value.get("lastRunAt"))),
-        bool(value.get("marked")),
-        PendingRun(str(pending["eventId"]), at, dict(pending["data"])) if pending and at else None,
-    )
-
-
-def _as_json(record: RunRecord) -> dict[str, Any]:
-    pending = record.pending
-    values = {
-        "basis": record.schedule_key,
-        "nextRunAt": record.next_run and clock.iso(record.next_run),
-        "lastRunAt": record.last_run and clock.iso(record.last_run),
-        "marked": record.marked,
-        "pending": pending
-        and {"eventId": pending.event_id, "at": clock.iso(pending.at), "data": pending.data},
-    }
-    return {key: value for key, value in values.items() if value or key == "basis"}
-
-
-_MAX_LATENESS = timedelta(days=7)
-"""How long ago a one-shot time may be: beyond that it is refused when set, or has expired."""
 _NEVER = datetime.max.replace(tzinfo=UTC)
-
-
-class PlanRequest(NamedTuple):
-    """A plan to set."""
-
-    name: str
-    instruction: str
-    schedule: Schedule
-
-
-class PlanStatus(NamedTuple):
-    """The state of a plan at a given time; ``status`` may be newer than the one in its file.
-
-    ``schedule_key`` identifies the schedule of the next run.
-    """
-
-    plan: Plan
-    status: str
-    next_run: datetime | None
-    last_run: datetime | None
-    schedule_key: str
-
-    @property
-    def record(self) -> RunRecord:
-        """The record to save for the plan."""
-        ended = self.status != ACTIVE and self.plan.status == self.status
-        return RunRecord(self.schedule_key, self.next_run, self.last_run, marked=ended)
-
-
-def plan_status(plan: Plan, record: RunRecord | None, now: datetime, zone: tzinfo) -> PlanStatus:
-    """Compute the status of a plan.
-
-    The record counts while the schedule is the one it was made for. With another schedule, or if
-    the end of the plan was undone in the file, the plan starts again from now. A one-shot time that
-    had passed by more than a week when first checked has expired.
-    """
-    key = _schedule_key(plan, zone)
-    known = record if record is not None and record.schedule_key == key else None
-    last = known.last_run if known else None
-    changed = record is not None and known is None
-    if plan.status != ACTIVE and not (changed and plan.status in (COMPLETED, EXPIRED)):
-        return PlanStatus(plan, plan.status, None, last, key)
-    if known is not None and known.next_run is not None:
-        return PlanStatus(plan, ACTIVE, known.next_run, last, key)
-    first = plan.due_at
-    if plan.once and last is not None:
-        if known is None or not known.marked:
-            return PlanStatus(plan, COMPLETED, None, last, key)
-        first, last = None, None  # the user made it active again
-    first = first or plan.schedule.first(now, zone)
-    if first is None or (plan.once and first < now - _MAX_LATENESS):
-        return PlanStatus(plan, EXPIRED, None, last, key)
-    return PlanStatus(plan, ACTIVE, first, last, key)
-
-
-def _header_for(
-    wanted: PlanRequest, before: PlanStatus | None, now: datetime, zone: tzinfo
-) -> dict[str, Any]:
-    """Return the header values of a plan; raises as ``AgentPlans.set`` does."""
-    if not wanted.instruction.strip():
-        raise UsageError("it has no instruction", "say what is to be done then")
-    schedule = wanted.schedule
-    first = schedule.first(now, zone)
-    if first is None:
-        raise UsageError(
-            f"the cron line {schedule.text!r} never matches a date",
-            "look at its day and month",
-        )
-    if schedule.kind == "scheduledAt":
-        schedule = schedule._replace(text=clock.iso(first))
-    again = before if before is not None and before.plan.schedule == schedule else None
-    status, since = ACTIVE, None
-    if schedule.kind == "scheduledAt":
-        if again is not None and again.status == COMPLETED:
-            status = COMPLETED
-        elif first < now - _MAX_LATENESS and again is None:
-            raise UsageError(
-                f"{wanted.schedule.text} is more than a week ago",
-                "a moment of the last days is due at once; choose a later one",
-            )
-    if schedule.kind == "runAfter":
-        waiting = again.next_run if again is not None else None
-        since = clock.iso(waiting if waiting is not None and waiting <= now else first)
-    kinds = {**dict.fromkeys(KINDS), schedule.kind: schedule.text}
-    return {**kinds, "nextRunAt": since, "status": status}
-
-
-def _schedule_key(plan: Plan, zone: tzinfo) -> str:
-    """Return the key of a plan's schedule, from which the next run follows."""
-    text = plan.schedule.text
-    if plan.once:
-        return f"{text} {clock.iso(plan.due_at)}" if plan.due_at else text
-    return f"{text} {zone}"
 
 
 Deliver = Callable[[str, datetime, dict[str, Any]], object]
 """A function that writes an event under an id, unless an event of that id exists."""
 _MAX_ID = 60
-
-
-def due(current: PlanStatus, now: datetime, zone: tzinfo) -> tuple[datetime, PlanStatus] | None:
-    """Return the time for which a plan is due, if it is, and its status after that run.
-
-    Missed runs of a cron line are merged into one, for the latest time.
-    """
-    at = current.next_run
-    if current.status != ACTIVE or at is None or at > now:
-        return None
-    if current.plan.once:
-        return at, current._replace(status=COMPLETED, next_run=None, last_run=at)
-    line = current.plan.schedule.text
-    last = schedule.latest(line, now, zone)
-    at = max(at, last) if last else at
-    following = schedule.next_after(line, now, zone)
-    status_after = ACTIVE if following else EXPIRED
-    return at, current._replace(status=status_after, next_run=following, last_run=at)
 
 
 def event_id(plan_id: str, at: datetime) -> str:
@@ -371,7 +134,7 @@ class AgentPlans:
                     with contextlib.suppress(UsageError):
                         before = self._status(read(old), records, now)
                 try:
-                    header = {"name": name, **_header_for(plan, before, now, self.zone)}
+                    header = {"name": name, **header_for(plan, before, now, self.zone)}
                 except UsageError as error:
                     message = f"The plan {name!r} is invalid: {error.message}"
                     raise UsageError(message, error.hint) from error
@@ -483,27 +246,3 @@ class AgentPlans:
                 except MemvaultError as error:
                     notes.append(f"{plan.entry.path} does not say {status}: {error.message}")
         return notes
-
-
-class PlannedInbox(Inbox):
-    """An agent's inbox to which its due plans are delivered before each read, under one lock."""
-
-    def __init__(self, plans: AgentPlans) -> None:
-        super().__init__(plans.store.root, plans.address)
-        self._plans = plans
-
-    @contextlib.contextmanager
-    def locked(self) -> Iterator[None]:
-        """Hold the agent's lock, with due plans delivered; if one cannot be, nothing is popped."""
-
-        def deliver(name: str, at: datetime, data: dict[str, Any]) -> None:
-            self.deliver(PLAN, data, name, clock.iso(at))
-
-        with super().locked():
-            self.warnings += self._plans.fire(deliver)
-            yield
-
-    def next_due(self) -> float:
-        """Return the seconds until the next plan is due."""
-        at = self._plans.next_due()
-        return (at - self._plans.now()).total_seconds() if at else math.inf

@@ -10,8 +10,9 @@ import contextlib
 from typing import TYPE_CHECKING, NamedTuple
 
 from memvault.errors import Refused, UsageError
-from memvault.memories import create, edit, experience_search
-from memvault.memories.episodes import number
+from memvault.experience import provenance, search
+from memvault.experience.episodes import number
+from memvault.memories import create, edit
 from memvault.model import CATEGORY, SOURCE, Memory
 from memvault.store.memory_store import MemoryStore, WriteResult
 
@@ -37,7 +38,7 @@ def fact_of(memory: Memory) -> Fact:
     header = memory.metadata
     return Fact(
         memory.mem_id,
-        experience_search.text_of(memory),
+        provenance.text_of(memory),
         str(header.get("category") or CATEGORY),
         number(header.get("confidence"), 1.0),
         str(header.get("source") or SOURCE),
@@ -54,7 +55,7 @@ def add(
     category: str,
     confidence: float,
     source: str,
-    origin: experience_search.Provenance | None = None,
+    origin: provenance.Provenance | None = None,
 ) -> Memory:
     """Write a new fact; its title is made of its first words.
 
@@ -65,12 +66,12 @@ def add(
     """
     title = create.title_of(text, detector=store.settings.detector)
     header = {
-        "category": experience_search.one_line(category, "The category") or CATEGORY,
+        "category": search.one_line(category, "The category") or CATEGORY,
         "confidence": confidence,
-        "source": experience_search.one_line(source, "The source") or SOURCE,
+        "source": search.one_line(source, "The source") or SOURCE,
         **(origin.header if origin else {}),
     }
-    body = experience_search.linked(text, origin.paths) if origin else text
+    body = provenance.linked(text, origin.paths) if origin else text
     return create.add(store, title, body, TYPE, header)
 
 
@@ -95,9 +96,9 @@ def change(
     body = None
     if text is not None:
         title = create.title_of(text, detector=store.settings.detector)
-        body = experience_search.with_text(memory, text)
+        body = provenance.with_text(memory, text)
         with contextlib.suppress(UsageError):  # the old text may be empty
-            earlier = experience_search.text_of(memory)
+            earlier = provenance.text_of(memory)
             derived = create.title_of(earlier, detector=store.settings.detector)
             if derived == memory.title != title:
                 changes["title"] = title
@@ -114,7 +115,7 @@ def similar(
     With ``category``, only facts of that category are returned.
     """
     category_key = _category_key(category) if category.strip() else ""
-    return experience_search.search(
+    return search.search(
         engine,
         query,
         TYPE,

@@ -16,7 +16,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memvault.errors import UsageError
-from memvault.memories import create, experience_search
+from memvault.experience import search
+from memvault.memories import create
 from memvault.model import IMPORTANCE, Memory
 from memvault.sanitize import replace_surrogates
 from memvault.store.memory_store import MemoryStore
@@ -313,7 +314,7 @@ def similar(engine: RecallEngine, query: str, limit: int, min_importance: float)
 
     Episodes with an importance below ``min_importance`` are left out.
     """
-    return experience_search.search(
+    return search.search(
         engine,
         query,
         TYPE,

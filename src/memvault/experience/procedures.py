@@ -9,71 +9,24 @@ for arbitrary memories do not hold it: if two files have one name, the oldest co
 
 from __future__ import annotations
 
-import re
-from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any, NamedTuple
 
-from memvault.errors import Conflict, NotFound, UsageError
+from memvault.errors import Conflict, NotFound
+from memvault.experience import provenance, search
+from memvault.experience.episodes import number
+from memvault.experience.skill_tree import checked_id, found_id, key
 from memvault.files.atomic import map_os_errors
 from memvault.files.lock import FileLock
-from memvault.memories import create, edit, experience_search
-from memvault.memories.episodes import number
+from memvault.memories import create, edit
 from memvault.model import RATE, Memory
 from memvault.recall.filters import Filters
 from memvault.recall.recall_engine import RecallEngine
-from memvault.sanitize import shorten
 from memvault.store.memory_store import MemoryStore, WriteResult
 from memvault.vault.document import plain_text
 from memvault.vault.file_names import normalize
 from memvault.vault.paths import private_folder
-
-_SKILL_ID = re.compile(r"[^\W_][\w-]*(\.[^\W_][\w-]*){0,7}")
-_MAX_ID_LENGTH = 120
-
-
-def key(skill_id: str) -> str:
-    """Return an id in the form that is used for comparison."""
-    return normalize("NFC", skill_id).strip().casefold()
-
-
-def checked_id(skill_id: str) -> str:
-    """Return an id in the form that is stored.
-
-    Raises:
-        UsageError: the id is invalid.
-    """
-    plain = found_id(skill_id)
-    if not plain:
-        raise UsageError(
-            f"{shorten(skill_id, 60)!r} cannot be the id of a skill",
-            "use letters, digits, - and _, with dots between the parts, as in combat.melee.swords",
-        )
-    return plain
-
-
-def found_id(value: object) -> str:
-    """Return the id in a header, or an empty string if it has no valid one."""
-    plain = normalize("NFC", str(value if value is not None else "")).strip()
-    return plain if len(plain) <= _MAX_ID_LENGTH and _SKILL_ID.fullmatch(plain) else ""
-
-
-def below(skill_ids: Iterable[str], branch: str) -> list[str]:
-    """Return the ids on a branch, including the branch itself, sorted."""
-    prefix = key(branch)
-    return sorted(
-        (entry for entry in skill_ids if f"{key(entry)}.".startswith(f"{prefix}.")), key=key
-    )
-
-
-def branches(skill_ids: Iterable[str], depth: int) -> dict[str, int]:
-    """Return the branches of the skill tree at a depth, and the number of skills of each."""
-    parts = (entry.split(".")[:depth] for entry in sorted(skill_ids, key=key))
-    names = (".".join(part) for part in parts if len(part) == depth)
-    spelled: dict[str, str] = {}
-    return dict(Counter(spelled.setdefault(key(branch), branch) for branch in names))
-
 
 TYPE = "procedure"
 ALPHA = 0.1
@@ -100,7 +53,7 @@ def procedure_of(memory: Memory) -> Procedure:
     return Procedure(
         memory.mem_id,
         memory.title,
-        experience_search.text_of(memory),
+        provenance.text_of(memory),
         number(header.get("success_rate"), RATE),
         max(uses, 0) if type(uses) is int else 0,
         found_id(header.get("skill_id")),
@@ -132,11 +85,11 @@ def upsert(
         changes: dict[str, Any] = {}
         if skill and memory.metadata.get("skill_id") != skill:
             changes["skill_id"] = skill
-        if experience_search.is_put_aside(memory.metadata):
+        if search.is_put_aside(memory.metadata):
             changes["status"] = None
         body = None
-        if experience_search.text_of(memory) != plain_text(prompt).strip("\n"):
-            body = experience_search.with_text(memory, prompt)
+        if provenance.text_of(memory) != plain_text(prompt).strip("\n"):
+            body = provenance.with_text(memory, prompt)
         elif not changes:
             return WriteResult(memory, "")
         return store.change(memory, {**changes, **edit.modified_now(memory)}, body)
@@ -154,7 +107,7 @@ def add(
     paths: dict[str, str],
     new: Procedure,
     source: str,
-    origin: experience_search.Provenance,
+    origin: provenance.Provenance,
 ) -> Memory:
     """Store a procedure that was made from episodes; it names them and links to them.
 
@@ -171,7 +124,7 @@ def add(
         "source": source,
         **origin.header,
     }
-    body = experience_search.linked(new.prompt, origin.paths)
+    body = provenance.linked(new.prompt, origin.paths)
     memory = create.add(store, new.name, body, TYPE, header)
     paths[new.name] = memory.path
     return memory
@@ -225,9 +178,9 @@ def recall_procedures(
     Procedures with a rate below ``min_rate`` and those that are replaced, expired or not yet valid
     are left out. Also returns the notes of the search; errors are those of ``search``.
     """
-    found, notes = experience_search.search(
+    found, notes = search.search(
         engine,
-        experience_search.unquoted(situation),
+        search.unquoted(situation),
         TYPE,
         _MAX_RESULTS,
         lambda record: number(record.metadata.get("success_rate"), RATE) >= min_rate,
@@ -241,7 +194,7 @@ def recall_procedures(
 
 def with_skill(store: MemoryStore, engine: RecallEngine) -> list[Procedure]:
     """Return the procedures that belong to the skill tree, ordered by the ids of the skills."""
-    found = experience_search.memories_of(
+    found = search.memories_of(
         store, engine, TYPE, lambda record: bool(found_id(record.metadata.get("skill_id")))
     )
     known = map(procedure_of, found)
