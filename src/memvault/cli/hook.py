@@ -148,7 +148,7 @@ def _response(line: HookInvocation, given: Mapping[str, Any]) -> str:
     text = _EVENTS[event](line, given).strip()
     if not text or not line.program:
         return text
-    from memvault.integrations.integration import PROGRAMS
+    from memvault.integrations.programs import PROGRAMS
 
     return PROGRAMS[line.program].hook_output(event, text)
 
@@ -212,7 +212,7 @@ def _prompt(line: HookInvocation, given: Mapping[str, Any]) -> str:
 
 def _pre_compact(line: HookInvocation, _: Mapping[str, Any]) -> str:
     """Return the reminder for the summarizing agent, or for the user if the client shows it."""
-    from memvault.integrations.integration import PROGRAMS
+    from memvault.integrations.programs import PROGRAMS
     from memvault.tools.core import agent_guide
 
     _workspace(line)

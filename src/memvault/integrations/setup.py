@@ -18,7 +18,6 @@ from memvault.files import atomic, plain_files
 from memvault.integrations import json_edit, marked_blocks
 from memvault.integrations.integration import (
     OURS,
-    PROGRAMS,
     SERVER,
     TOML,
     AgentProgram,
@@ -28,6 +27,7 @@ from memvault.integrations.integration import (
     Part,
     SetupContext,
 )
+from memvault.integrations.programs import PROGRAMS
 from memvault.secrets.detector import masked
 
 _FOLDERS = {"agents", "plugins", "rules", *(program.folder for program in PROGRAMS.values())}
