@@ -523,7 +523,7 @@ def test_a_result_that_is_not_settled_gives_its_events_back(folder: Path) -> Non
     """Events of a result that is not settled return to the inbox, those of nested calls too."""
     workspace = Workspace(folder)
     invoke.call(workspace, "push_service", {"name": "x"})
-    with invoke.call(workspace, "call_tool", {"toolName": "peek_inbox"}) as left:
+    with invoke.call(workspace, "call_tool", {"tool_name": "peek_inbox"}) as left:
         assert len(left.result["result"]["events"]) == 1
     with invoke.call(workspace, "peek_inbox", {}) as settled:
         assert settled.result["events"] == left.result["result"]["events"]

@@ -15,7 +15,7 @@ from conftest import ROOT, write
 from copies import Copy
 from memvault import AsyncVault, MemvaultError, Vault, errors, open_vault
 from memvault.call import LOCAL
-from memvault.library.calls import arguments_of
+from memvault.library.calls import own_arguments
 from memvault.tools.core.registry import BUDGET, Tool, all_tools, find
 from memvault.tools.core.wording import for_tools
 from memvault.tools.talk import EventSpec
@@ -145,7 +145,7 @@ def test_any_sequence_and_mapping_can_be_given(vault: Vault) -> None:
     kept = vault.remember("Bilbies", "They dig.", tags=("a", "b"))
     assert kept["tags"] == ["a", "b"]
     assert vault.delete((kept["memId"], "none"))["missing"] == ["none"]
-    assert arguments_of("memory_delete", {"ids": ("a",)}) == {"ids": ["a"]}
+    assert own_arguments({"self": vault, "ids": ("a",), "tag": None}) == {"ids": ["a"]}
 
 
 def test_a_wait_ends_with_what_another_task_does(folder: Path) -> None:

@@ -163,7 +163,8 @@ def call_tool(
     definition = registry.find("call_tool")
     arguments = parameters or {}
     while normal_name(tool_name) in ("call_tool", "call"):  # unwrap nested calls of call_tool
-        bound = definition.bind(arguments, [] if call.caller.adds_arguments else None)
+        ignored: list[str] | None = [] if call.caller.adds_arguments else None
+        bound = definition.check(definition.by_name(arguments, ignored))
         tool_name, arguments = bound["tool_name"], bound.get("parameters") or {}
     try:
         return {"result": dict(invoke.call_nested(call, tool_name, arguments))}

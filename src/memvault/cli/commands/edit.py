@@ -127,6 +127,7 @@ def new(
     from memvault.memories import create, templates
     from memvault.tools.core import invoke, registry
     from memvault.tools.core.results import choose_type
+    from memvault.tools.recall import memory_remember
 
     with open_call(options) as (call, _), contextlib.ExitStack() as drafts:
         chosen = choose_type(call, memory_type)
@@ -136,12 +137,15 @@ def new(
         if options.may_ask and not no_edit:
             name = create.clean_title(title)
             text = drafts.enter_context(draft(call.root, name, text, "remember TITLE"))
-        arguments: dict[str, Any] = {"title": title, "content": text or " "}
-        arguments["memoryType"] = chosen.name or filled.memory_type or template
-        if filled.tags:
-            arguments["tags"] = filled.tags
-        remembered = invoke.call_nested(call, "memory_remember", arguments)
+        remembered = invoke.run_nested(
+            call,
+            memory_remember,
+            title=title,
+            content=text or " ",
+            memory_type=chosen.name or filled.memory_type or template,
+            tags=filled.tags or None,
+        )
         chosen.warn(call, remembered["memId"])
         found = add_warnings(call, remembered)
-        view = registry.find("memory_remember").view
+        view = registry.find(memory_remember.__name__).view
         print_result.print_result(options, {"success": True, **found}, view, writes=True)

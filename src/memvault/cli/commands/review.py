@@ -12,7 +12,6 @@ from memvault.cli.options import GlobalOptions
 from memvault.cli.registry import command
 from memvault.errors import MemvaultError, Refused
 from memvault.results.vault import ReviewKind
-from memvault.tools.core import registry
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,8 +47,9 @@ def review(
     are one, which memvault undo takes back. Where there is no terminal, they are listed.
     """
     if not options.may_ask:
-        arguments = {"kind": kind} if kind else {}
-        run_command.run_tool("vault_review", arguments, options, registry.find("vault_review"))
+        from memvault.tools.doctor import vault_review
+
+        run_command.run_function(options, vault_review, kind=kind)
         return None
     output.require_terminal()
     from memvault.insights.review import review_items
