@@ -62,7 +62,7 @@ lint: $(LINTERS)
 types: $(LINTERS)
 	$(BIN)/mypy
 
-# The source as for other systems, whose functions mypy knows; see docs/platforms.md.
+# The source as for other systems, whose functions mypy knows; see docs/development/platforms.md.
 platforms: $(LINTERS)
 	for system in darwin win32; do $(BIN)/mypy --platform $$system --no-warn-unreachable \
 	    --no-warn-unused-ignores --cache-dir .mypy_cache/$$system src/memvault || exit 1; done
@@ -140,7 +140,7 @@ bench: $(STAMP) compiled
 	$(BIN)/python bench/speed.py
 	$(BIN)/python bench/steps.py
 
-# Measure for docs/performance.md, draw its plots and insert its figures: SIZES=100000 chooses,
+# Measure for docs/development/performance.md, draw its plots and insert its figures: SIZES=100000 chooses,
 # KEEP= names a folder for vaults that the next run reuses, PEERS= one with environments of peers.
 performance: $(STAMP) compiled
 	$(PIP) --group plots

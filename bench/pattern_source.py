@@ -23,7 +23,7 @@ _FLAGS = {"compile": 1, "split": 3, "sub": 4, "subn": 4}
 
 BOUNDS = {
     "memvault.consolidation.rules._VALUE": 300,  # statements are no longer
-    "memvault.vault_tools.trust._VAULT": 4_000,  # nor are the commands of tools
+    "memvault.vault_tools.fingerprint._VAULT": 4_000,  # nor are the commands of tools
 }
 """Characters of the longest text that a pattern ever meets, where its time may grow faster."""
 

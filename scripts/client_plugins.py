@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from memvault import __version__
-from memvault.integrations import programs
-from memvault.integrations.programs import PROGRAMS, SERVER, AgentProgram
+from memvault.integrations import claude_code, integration, opencode
+from memvault.integrations.integration import SERVER, AgentProgram
+from memvault.integrations.programs import PROGRAMS
 from memvault.tools.core import agent_guide
 
 ABOUT = "Memory in a folder of markdown: recalls at each prompt, remembers what was decided"
@@ -72,12 +73,14 @@ def _claude_code() -> dict[str, str]:
         "keywords": ["memory", "markdown", "recall"],
     }
     # A plugin's server is named after the plugin and itself.
-    tools = ", ".join(f"mcp__plugin_{SERVER}_{SERVER}__{name}" for name in programs.HISTORIAN_TOOLS)
+    tools = ", ".join(
+        f"mcp__plugin_{SERVER}_{SERVER}__{name}" for name in claude_code.HISTORIAN_TOOLS
+    )
     return {
         ".claude-plugin/plugin.json": _json(manifest),
         ".mcp.json": _json({"mcpServers": {SERVER: _SERVER}}),
         "hooks/hooks.json": _json(_hooks(PROGRAMS["claude-code"])),
-        "agents/historian.md": _historian(f"{programs.HISTORIAN_HEADER}tools: {tools}\n"),
+        "agents/historian.md": _historian(f"{integration.HISTORIAN_HEADER}tools: {tools}\n"),
         "skills/memvault/SKILL.md": agent_guide.claude_skill(),
     }
 
@@ -90,7 +93,7 @@ def _gemini() -> dict[str, str]:
         "mcpServers": {SERVER: _SERVER},
         "contextFileName": "GEMINI.md",
     }
-    header = f"{programs.HISTORIAN_HEADER}kind: local\ntools:\n  - mcp_{SERVER}_*\n"
+    header = f"{integration.HISTORIAN_HEADER}kind: local\ntools:\n  - mcp_{SERVER}_*\n"
     return {
         "gemini-extension.json": _json(manifest),
         "GEMINI.md": f"{agent_guide.instructions().strip()}\n",
@@ -101,6 +104,6 @@ def _gemini() -> dict[str, str]:
 
 def _opencode() -> str:
     command = ["memvault", "hook", "EVENT", "--for", "opencode"]
-    text = programs.opencode_plugin(command)
+    text = opencode.opencode_plugin(command)
     _, _, rest = text.partition("\n")
     return f"// Made by `make docs` from memvault's own plugin; do not edit.\n{rest}"

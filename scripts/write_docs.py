@@ -42,19 +42,20 @@ ignore = ["README.md", "AGENTS.md", "CLAUDE.md", "GEMINI.md"]
 def generated() -> dict[Path, str]:
     """Return each generated file's path and what it must hold."""
     document = json.dumps(reference.schema_document(), indent=2, ensure_ascii=False)
-    doctor_page, mcp_page = ((DOCS / name).read_text("utf-8") for name in ("doctor.md", "mcp.md"))
+    doctor_page = (DOCS / "reference/doctor.md").read_text("utf-8")
+    mcp_page = (DOCS / "reference/mcp.md").read_text("utf-8")
     figures = performance_page.load()
-    performance = (DOCS / "performance.md").read_text("utf-8")
+    performance = (DOCS / "development/performance.md").read_text("utf-8")
     for name, part in performance_page.page_parts(figures).items():
         performance = with_part(performance, name, part)
     readme = (ROOT / "README.md").read_text("utf-8")
     return {
         ROOT / "README.md": with_part(readme, "speed", performance_page.readme_lines(figures)),
-        DOCS / "performance.md": performance,
-        DOCS / "doctor.md": with_part(doctor_page, "codes", doctor.markdown_table()),
-        DOCS / "reference.md": reference.markdown(),
-        DOCS / "tools.schema.json": f"{document}\n",
-        DOCS / "mcp.md": with_part(mcp_page, "profiles", profile_table()),
+        DOCS / "development/performance.md": performance,
+        DOCS / "reference/doctor.md": with_part(doctor_page, "codes", doctor.markdown_table()),
+        DOCS / "reference/tools.md": reference.markdown(),
+        DOCS / "reference/tools.schema.json": f"{document}\n",
+        DOCS / "reference/mcp.md": with_part(mcp_page, "profiles", profile_table()),
         GUIDE: with_settings(GUIDE.read_text("utf-8")),
         ROOT / "vault-template" / "memvault.toml": vault_template(),
         complete.FILE: complete.table(),

@@ -542,9 +542,11 @@ def until(happens: Callable[[], object]) -> None:
 
     It pauses twice as long as a look takes, so that looking slows nothing down.
     """
-    deadline = (began := time.monotonic()) + 60
+    began = time.monotonic()
+    deadline = began + 60
     while not happens():
-        assert (now := time.monotonic()) < deadline
+        now = time.monotonic()
+        assert now < deadline
         time.sleep(min(max(0.01, 2 * (now - began)), 0.5))
         began = time.monotonic()
 

@@ -28,7 +28,8 @@ from memvault.errors import MemvaultError
 from memvault.importers import chatgpt, notion
 from memvault.importers.applying import rendered
 from memvault.importers.archives import open_source
-from memvault.importers.formats import KINDS, recognised
+from memvault.importers.detection import detect_format
+from memvault.importers.formats import FORMATS
 from memvault.importers.items import ImportedNote
 from memvault.importers.planning import plan
 from memvault.importers.state import VaultState
@@ -53,12 +54,12 @@ def notes_in(vault: Path) -> dict[str, bytes]:
 
 
 @sampled(2)
-@pytest.mark.parametrize("kind", [kind.name for kind in KINDS])
-def test_each_kind_is_recognised_imported_once_and_taken_back(
+@pytest.mark.parametrize("kind", [kind.name for kind in FORMATS])
+def test_each_kind_is_recognized_imported_once_and_taken_back(
     kind: str, run: Run, folder: Path, tmp_path: Path
 ) -> None:
-    """A source is recognised by itself; a second import changes nothing; undo takes all back."""
-    module = next(one.module for one in KINDS if one.name == kind)
+    """A source is recognized by itself; a second import changes nothing; undo takes all back."""
+    module = next(one.module_name for one in FORMATS if one.name == kind)
     made = importlib.import_module(f"import_sources.{module}").make(tmp_path)
     before = notes_in(folder)
     preview = succeeded(run("import", str(made), "--json")).json
@@ -147,17 +148,17 @@ def test_a_zip_cannot_write_outside_of_the_vault(run: Run, folder: Path, tmp_pat
 
 
 def test_unknown_sources_and_kinds_are_refused(run: Run, tmp_path: Path) -> None:
-    """A source of no kind, a missing one, a kind that is none and a folder elsewhere are errors."""
+    """Unrecognized and missing sources, unknown formats and outside folders are refused."""
     empty = tmp_path / "empty"
     empty.mkdir()
-    assert "of no kind" in refused(run("import", str(empty)), 2)
+    assert "Cannot tell what" in refused(run("import", str(empty)), 2)
     assert "no file or folder" in refused(run("import", str(tmp_path / "gone")), 1)
     write(empty, "a.md", "a")
-    assert "no kind 'foldr'" in refused(run("import", str(empty), "--from", "foldr"), 2)
+    assert "format: 'foldr'" in refused(run("import", str(empty), "--from", "foldr"), 2)
     assert "outside the vault" in refused(run("import", str(empty), "--to", "../x"), 1)
     assert "would not be found" in refused(run("import", str(empty), "--to", "agents/x"), 2)
     listed = succeeded(run("import", "--kinds", "--json")).json
-    assert [kind["name"] for kind in listed["kinds"]] == [kind.name for kind in KINDS]
+    assert [kind["name"] for kind in listed["kinds"]] == [kind.name for kind in FORMATS]
 
 
 def test_a_person_is_shown_the_plan_and_asked(folder: Path, tmp_path: Path) -> None:
@@ -215,7 +216,7 @@ FORMS = [
     ("gemini", "make", "episode/2026-11-20 A changelog.md", "Changed CHANGELOG.md"),
     ("gemini", "make_object", "episode/2026-11-20 A changelog.md", "by hand"),
     ("chatgpt", "make", "imported/chatgpt/2026/2026-03-01 Cake 1.md", "![[file-AbC123xyz"),
-    ("claude_chats", "make", "imported/claude/projects/The shop/prices.md", "4 euro"),
+    ("claude", "make", "imported/claude/projects/The shop/prices.md", "4 euro"),
     ("mem0", "make_databases", "imported/mem0/Likes green tea.md", "memory_type: fact"),
     ("mem0", "make_databases", "imported/mem0/Works on the API.md", "user_id: dev"),
     ("basic_memory", "make", "imported/basic-memory/drinks/Tea Brewing Methods.md", "Methods|"),
@@ -230,9 +231,9 @@ FORMS = [
     ("evernote", "make", "imported/evernote/Receipt & co.md", "Paid by **card**."),
     ("evernote", "make", "imported/evernote/Receipt & co.md", "- [x] scan it\n- [ ] file it"),
     ("evernote", "make", "imported/evernote/Receipt & co.md", "![[receipt.png]]"),
-    ("google_keep", "make", "imported/keep/Shelf.md", "- [x] screws\n- [ ] oil"),
-    ("google_keep", "make", "imported/keep/Shelf.md", "![[Keep/shelf.jpg]]"),
-    ("google_keep", "make", "imported/keep/The lamp takes E14.md", "created: 2025-11-03T"),
+    ("keep", "make", "imported/keep/Shelf.md", "- [x] screws\n- [ ] oil"),
+    ("keep", "make", "imported/keep/Shelf.md", "![[Keep/shelf.jpg]]"),
+    ("keep", "make", "imported/keep/The lamp takes E14.md", "created: 2025-11-03T"),
     ("apple_notes", "make", "imported/apple-notes/Garden.md", "sketch.png]]"),
     ("apple_notes", "make", "imported/apple-notes/Work/Ideas.md", "A shed."),
     ("apple_notes", "make_markdown", "imported/apple-notes/Garden/Garden.md", "sketch.png"),
@@ -342,7 +343,7 @@ def test_an_export_is_read_one_entry_at_a_time(tmp_path: Path) -> None:
     assert peak < 6 << 20
 
 
-_KINDS_BY_NAME = {kind.name: kind for kind in KINDS}
+_KINDS_BY_NAME = {kind.name: kind for kind in FORMATS}
 _TOKENS = [b"{", b"[", b'"', b"null", b"1e999", b"\0", b"\xff", b"[[", b"---\n", b"[]", b'{"a": 7}']
 _EDITS = st.lists(
     st.tuples(
@@ -359,7 +360,7 @@ def test_no_damage_to_a_source_is_more_than_an_error_or_a_list(
 ) -> None:
     """Whatever is wrong with a source, it is refused in one sentence, or its rest is read."""
     row = _KINDS_BY_NAME[kind]
-    made = importlib.import_module(f"import_sources.{row.module}").make(tmp_path)
+    made = importlib.import_module(f"import_sources.{row.module_name}").make(tmp_path)
     files = [made] if made.is_file() else [path for path in made.rglob("*") if path.is_file()]
     state = VaultState({}, (), lambda _: False, lambda *_: False, lambda *_: "context")
 
@@ -375,7 +376,7 @@ def test_no_damage_to_a_source_is_more_than_an_error_or_a_list(
             file.write_bytes(text)
             with contextlib.suppress(MemvaultError):
                 source = open_source(str(made))
-                recognised(source)
+                detect_format(source)
                 planned = plan(row.read(source), kind, "x", state)
                 for item in row.read(source):
                     if isinstance(item, ImportedNote) and item.key in planned.notes:
@@ -397,7 +398,7 @@ from memvault.settings.vault_settings import load_settings
 from memvault.store.change_set import ChangeSet
 from memvault.store.memory_store import MemoryStore
 
-KIND = formats.find("folder")
+KIND = formats.find_format("folder")
 
 def work(root):
     store = MemoryStore(root, load_settings(root), ChangeSet("import", "main"))

@@ -21,7 +21,7 @@ from import_sources.attacks import ATTACKS
 from made_secrets import made
 from memvault.importers import formats
 from memvault.importers.archives import open_source
-from memvault.importers.items import ImportedNote, Item, Unreadable
+from memvault.importers.items import ImportedNote, Item, SkippedItem
 from memvault.importers.reader_process import SourceReader
 from test_import import import_all, notes_in
 
@@ -341,7 +341,7 @@ def use_time():
         pass
 
 for convert in (use_memory, use_time):
-    print(records.items_of("a record", convert)[0].reason)
+    print(records.convert_record("a record", convert)[0].reason)
 """
 
 
@@ -369,7 +369,7 @@ def test_a_file_that_ends_its_reader_costs_no_other(tmp_path: Path) -> None:
     with closing(open_source(str(tmp_path / "enex"))) as source:
         reader = SourceReader(source)
         found: list[Item] = []
-        for item in reader.read(formats.find("evernote")):
+        for item in reader.read(formats.find_format("evernote")):
             found.append(item)
             if getattr(item, "key", "") == "enex/b0" and reader.process_id:
                 os.kill(reader.process_id, signal.SIGKILL)
@@ -378,7 +378,7 @@ def test_a_file_that_ends_its_reader_costs_no_other(tmp_path: Path) -> None:
     assert len(set(notes_read)) == len(notes_read)
     assert {f"enex/{name}{n}" for name in "ac" for n in range(99)} < set(notes_read)
     assert "enex/b98" not in notes_read
-    (left_out,) = (item for item in found if isinstance(item, Unreadable))
+    (left_out,) = (item for item in found if isinstance(item, SkippedItem))
     assert left_out.what == "b.enex"
 
 

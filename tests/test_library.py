@@ -15,7 +15,7 @@ from conftest import ROOT, SOAK, write
 from copies import Copy
 from memvault import AsyncVault, MemvaultError, Vault, errors, open_vault
 from memvault.call import LOCAL
-from memvault.library.calls import arguments_of
+from memvault.library.calls import own_arguments
 from memvault.tools.core.registry import BUDGET, Tool, all_tools, find
 from memvault.tools.core.wording import for_tools
 from memvault.tools.talk import EventSpec
@@ -145,7 +145,7 @@ def test_any_sequence_and_mapping_can_be_given(vault: Vault) -> None:
     kept = vault.remember("Bilbies", "They dig.", tags=("a", "b"))
     assert kept["tags"] == ["a", "b"]
     assert vault.delete((kept["memId"], "none"))["missing"] == ["none"]
-    assert arguments_of("memory_delete", {"ids": ("a",)}) == {"ids": ["a"]}
+    assert own_arguments({"self": vault, "ids": ("a",), "tag": None}) == {"ids": ["a"]}
 
 
 MANY = 70 if SOAK else 35
@@ -256,11 +256,11 @@ def test_failures_are_raised_and_returned_in_async_code_too(folder: Path) -> Non
 def test_the_page_on_python_shows_what_happens(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each line of docs/python.md can be typed into Python, and prints what the page says."""
+    """Each example of docs/reference/python.md runs and prints what the page shows."""
     monkeypatch.chdir(tmp_path)
     assert typed("init", "notes", "--bare").code == 0
-    page = (ROOT / "docs" / "python.md").read_text("utf-8").replace("\n```\n", "\n\n")
-    session = doctest.DocTestParser().get_doctest(page, {}, "python.md", "docs/python.md", 0)
+    page = (ROOT / "docs/reference/python.md").read_text("utf-8").replace("\n```\n", "\n\n")
+    session = doctest.DocTestParser().get_doctest(page, {}, "python.md", "python.md", 0)
     assert len(session.examples) > 25
     shown: list[str] = []
     results = doctest.DocTestRunner().run(session, out=shown.append)

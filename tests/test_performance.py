@@ -1,4 +1,4 @@
-"""The benchmark measures what it names."""
+"""The benchmark measures what it lists."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ from conftest import (
     write,
 )
 from copies import Copy
-from launcher import start
+from launcher import launcher_with, start
 from memvault.cli.daemon import client
 from memvault.tools.core.registry import Tool, all_tools
 from plain_arguments import try_tool
@@ -79,10 +79,12 @@ def both(folder: Path, *line: str, stdin: bytes = b"") -> tuple[Ran, Ran]:
     """Run a command line by itself, and then through the resident process."""
     os.environ["MEMVAULT_RESIDENT"] = "off"
     try:
-        alone = child(folder, *line, stdin=stdin)
+        launched = launcher_with().run(line, stdin, folder, 60)
     finally:
         del os.environ["MEMVAULT_RESIDENT"]
-    return alone, child(folder, *line, stdin=stdin)
+    assert launched
+    code, out, err = launched
+    return Ran(code, out.decode(), err.decode()), child(folder, *line, stdin=stdin)
 
 
 @sampled(1)

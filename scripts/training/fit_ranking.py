@@ -14,7 +14,7 @@ questions that nothing answers, and questions of other sets.
 With ``--model multilingual`` that model embeds all sets, and only its own fit is made; the other
 fits in FILE stay.
 
-The report leaves each set out of its own fit. The figures of docs/quality.md are
+The report leaves each set out of its own fit. The figures of docs/development/quality.md are
 the program's.
 """
 
@@ -58,16 +58,16 @@ Numbers = npt.NDArray[np.float64]
 
 PARTS = (
     "keyword coverage proximity adjacency title_coverage soft_match title_soft_match "
-    "static transformer tokens rare_tokens"
+    "static transformer tokens"
 ).split()
 EVIDENCE = (
     "keyword_absolute coverage proximity adjacency title_coverage soft_match_absolute "
     "title_soft_match_absolute static_absolute transformer_absolute tokens_absolute "
-    "rare_tokens_absolute brevity brief_coverage"
+    "brevity brief_coverage"
 ).split()
 SIGNS = np.array([-1 if name == "brevity" else 1 for name in EVIDENCE])
 """Few words are evidence against an answer; all else is evidence for it."""
-_DEEP = "keyword adjacency soft_match title_soft_match transformer tokens rare_tokens".split()
+_DEEP = "keyword adjacency soft_match title_soft_match transformer tokens".split()
 """The parts of a score where transformer vectors are used."""
 WITHOUT = {
     "tokens": frozenset(PARTS).difference(_DEEP),
@@ -92,10 +92,10 @@ WITHOUT = {
 RAISED = {"tokens": 2.0, "multilingual": 2.0}
 """Factors on the parts of a fit that single words do not decide.
 
-The loss of a list gives them too little for a right first answer (docs/quality.md). The other fits
-gain nothing.
+The listwise loss gives them too little weight for a right first answer
+(docs/development/quality.md). The other fits gain nothing.
 """
-RAISED_PARTS = ("adjacency", "transformer", "tokens", "rare_tokens")
+RAISED_PARTS = ("adjacency", "transformer", "tokens")
 FITS = {BUILTIN: ("tokens", "transformer", "static", "none"), MULTILINGUAL: ("multilingual",)}
 """The fits that are made from the vectors of each model."""
 STEPS, RATE, LAST_RATE, SHRINKAGE = 300, 0.1, 0.01, 0.1

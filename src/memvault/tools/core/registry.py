@@ -10,11 +10,11 @@ from these.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Any, NamedTuple, TypeVar
 
-from memvault.arguments.binding import bind
+from memvault.arguments import binding
 from memvault.arguments.parameters import (
     Arg,
     Parameter,
@@ -176,31 +176,43 @@ class Tool(NamedTuple):
         confirms = any(entry.key == _CONFIRM for entry in self.parameters)
         return (*own, *([OPEN] if self.opens else []), *([YES] if confirms else []))
 
-    def arguments(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Convert the values of the command's parameters to the tool's arguments.
+    def from_command_line(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Convert the values of the command's parameters to the tool's arguments, by name.
 
         Raises:
             UsageError: If a value cannot be parsed.
         """
         if self.command_line_form:
-            return dict(self.command_line_form(**given))
-        values = {entry.key: entry.parse_cli(given) for entry in self.parameters}
+            return self.by_name(self.command_line_form(**given))
+        values = {entry.name: entry.parse_cli(given) for entry in self.parameters}
         if given.get(YES.name) and values.get(_CONFIRM) is None:
             values[_CONFIRM] = True
-        return {key: value for key, value in values.items() if value is not None}
+        return {name: value for name, value in values.items() if value is not None}
 
-    def bind(
+    def by_name(
         self, arguments: Mapping[str, Any], ignored: list[str] | None = None
     ) -> dict[str, Any]:
-        """Validate arguments and rename them to the function's parameters; as ``binding.bind``."""
-        expected = self.parameters
-        if self.command_line_form:  # others come from a file that the command reads
-            typed = {entry.shell_name for entry in self.shell_parameters}
-            expected = tuple(
-                entry if entry.items or entry.shell_name in typed else in_file((entry,))[0]
-                for entry in expected
-            )
-        return bind(expected, arguments, self.name, ignored)
+        """Return JSON arguments by parameter name; as ``binding.by_name``."""
+        return binding.by_name(self._in_messages, arguments, self.name, ignored)
+
+    def check(self, named: Mapping[str, Any]) -> dict[str, Any]:
+        """Validate arguments by parameter name; as ``binding.check``."""
+        return binding.check(self._in_messages, named, self.name)
+
+    def bind(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Validate JSON arguments and return them by parameter name; as ``binding.bind``."""
+        return self.check(self.by_name(arguments))
+
+    @property
+    def _in_messages(self) -> tuple[Parameter, ...]:
+        """The parameters, with the names that messages use for them."""
+        if not self.command_line_form:
+            return self.parameters
+        typed = {entry.shell_name for entry in self.shell_parameters}
+        return tuple(  # the others come from a file that the command reads
+            entry if entry.items or entry.shell_name in typed else in_file((entry,))[0]
+            for entry in self.parameters
+        )
 
     @property
     def summary(self) -> str:
@@ -350,6 +362,14 @@ def unknown(name: str, names: list[str]) -> UsageError:
     if hint == "did you mean ?":
         hint = "memvault tools list names them"
     return UsageError(f"There is no tool {name!r}", hint)
+
+
+def arguments_by_name(
+    function: Callable[..., Any], positional: Sequence[object], named: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the arguments of a tool's function by the names of its parameters."""
+    names = [parameter.name for parameter in parameters_of(function)]
+    return {**dict(zip(names, positional, strict=False)), **named}
 
 
 def load_all() -> list[tuple[ToolGroup, Tool]]:
