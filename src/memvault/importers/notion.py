@@ -85,20 +85,13 @@ def read(source: Source) -> Iterator[Item]:
         elif _is_html_page(name):
             yield SkippedItem(name, "an HTML page: export it as Markdown & CSV")
         elif lowered.endswith(".md"):
-            item = folder.read_file(source, name)
-            if isinstance(item, ImportedNote):
-                yield from records.convert_record(name, _page, item, name, export)
-            else:
-                yield item
+            yield from folder.convert_note(source, name, _page, name, export)
         elif lowered.endswith(".csv"):
             if f"{name[:-4]}_all.csv" not in source.name_set:  # which has all rows
                 yield from records.convert_record(name, _database, source, name, export)
         else:
-            file = folder.attachment(source, name)
-            if not isinstance(file, SkippedItem):
-                source.counts.converted("file")
-                file = file._replace(path=export.free_path(name))
-            yield file
+            source.counts.converted("file")
+            yield folder.attachment(source, name, export.free_path(name))
 
 
 def _is_html_page(name: str) -> bool:
