@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import client_plugins
+import integration_plugins
 import performance_page
 import python_library
 from memvault import command_table
@@ -62,7 +62,7 @@ def generated() -> dict[Path, str]:
         ROOT / "vault-template" / "AGENTS.md": agent_guide.agents_page(),
         LIBRARY / "vault.py": python_library.source(is_async=False),
         LIBRARY / "async_vault.py": python_library.source(is_async=True),
-        **client_plugins.files(ROOT),
+        **integration_plugins.files(ROOT),
     }
 
 

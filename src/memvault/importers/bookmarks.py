@@ -9,16 +9,15 @@ property list ``Bookmarks.plist`` (versions of November 2026).
 from __future__ import annotations
 
 import io
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from memvault import clock
 from memvault.importers import convert, html_markdown, json_source, plain_text, records
-from memvault.importers.formats import NO, SURE
-from memvault.importers.items import ImportedNote, Item, Unreadable, note_path
+from memvault.importers.content_counts import ContentCounts
+from memvault.importers.items import ImportedNote, Item, SkippedItem, note_path
 from memvault.importers.source import Source
-from memvault.importers.tally import Tally
 
 _HEAD = 1 << 14
 _CHROME_EPOCH = 11_644_473_600
@@ -69,17 +68,8 @@ class Bookmark(NamedTuple):
     keyword: str = ""
 
 
-def claims(source: Source) -> Collection[str]:
+def claims(source: Source) -> list[str]:
     """Return the names of the files of bookmarks."""
-    return _files(source)
-
-
-def recognise(source: Source) -> int:
-    """Return ``SURE`` if there is a file of bookmarks."""
-    return SURE if _files(source) else NO
-
-
-def _files(source: Source) -> list[str]:
     found = []
     for name in source.names:
         if name.endswith("Bookmarks.plist"):
@@ -101,22 +91,22 @@ def _files(source: Source) -> list[str]:
 def read(source: Source) -> Iterator[Item]:
     """Yield a note for each web address, with the folders and tags of all its bookmarks."""
     merged: dict[str, Bookmark] = {}
-    for name in _files(source):
+    for name in claims(source):
         try:
             for bookmark in _bookmarks(source, name):
-                if isinstance(bookmark, Unreadable):
+                if isinstance(bookmark, SkippedItem):
                     yield bookmark._replace(what=f"{name}, {bookmark.what}")
                 elif reason := _why_left_out(bookmark.address):
                     what = bookmark.title.strip() or bookmark.address[:_MAX_NAME]
-                    yield Unreadable(f"{name}, {what}", reason)
+                    yield SkippedItem(f"{name}, {what}", reason)
                 else:
-                    source.tally.converted("bookmark")
+                    source.counts.converted("bookmark")
                     key = bookmark.address
                     merged[key] = _merged(merged[key], bookmark) if key in merged else bookmark
         except (OSError, ValueError, RecursionError) as error:
-            yield Unreadable(name, records.reason_of(error))
+            yield SkippedItem(name, records.reason_for(error))
     for address, bookmark in merged.items():
-        yield from records.items_of(address, _note, bookmark)
+        yield from records.convert_record(address, _note, bookmark)
 
 
 def _why_left_out(address: str) -> str:
@@ -163,11 +153,11 @@ def _note(bookmark: Bookmark) -> ImportedNote:
     return ImportedNote(bookmark.address, note_path(title[:80]), text, header)
 
 
-def _bookmarks(source: Source, name: str) -> Iterator[Bookmark | Unreadable]:
+def _bookmarks(source: Source, name: str) -> Iterator[Bookmark | SkippedItem]:
     if name.endswith(".plist"):
-        yield from _safari(_property_list(source.read(name)), (), source.tally, set())
+        yield from _safari(_property_list(source.read(name)), (), source.counts, set())
     elif name.lower().endswith((".html", ".htm")):
-        netscape = _Netscape(source.tally)
+        netscape = _Netscape(source.counts)
         html_markdown.parse(source.read(name).decode("utf-8", "replace"), netscape)
         yield from netscape.found
     else:
@@ -175,9 +165,9 @@ def _bookmarks(source: Source, name: str) -> Iterator[Bookmark | Unreadable]:
         if isinstance(roots := tree.get("roots"), dict):
             for root in roots.values():
                 if isinstance(root, dict):  # Chrome keeps other values there, too
-                    yield from _chrome(root, (), source.tally)
+                    yield from _chrome(root, (), source.counts)
         else:
-            yield from _firefox(tree, (), 0, source.tally)
+            yield from _firefox(tree, (), 0, source.counts)
 
 
 def _property_list(data: bytes) -> Any:
@@ -197,8 +187,8 @@ def _property_list(data: bytes) -> Any:
 
 
 def _safari(
-    node: Any, folders: tuple[str, ...], tally: Tally, seen: set[int]
-) -> Iterator[Bookmark | Unreadable]:
+    node: Any, folders: tuple[str, ...], counts: ContentCounts, seen: set[int]
+) -> Iterator[Bookmark | SkippedItem]:
     """Yield the bookmarks below a node; one that is there several times is read once."""
     if not isinstance(node, dict) or len(folders) > _MAX_DEPTH:
         yield _unreadable(node, folders)
@@ -208,7 +198,7 @@ def _safari(
     seen.add(id(node))
     kind = node.get("WebBookmarkType")
     if kind == "WebBookmarkTypeLeaf":
-        tally.properties("bookmark", node, _SAFARI)
+        counts.unused_properties("bookmark", node, _SAFARI)
         title = convert.text(convert.mapping(node, "URIDictionary").get("title"))
         reading = convert.mapping(node, "ReadingList")
         added = reading.get("DateAdded")
@@ -221,15 +211,17 @@ def _safari(
     title = convert.text(node.get("Title"))[:_MAX_NAME]
     title = _SAFARI_ROOTS.get(title, title) if len(folders) < 2 else title
     for child in convert.listed(node, "Children"):
-        yield from _safari(child, (*folders, title), tally, seen)
+        yield from _safari(child, (*folders, title), counts, seen)
 
 
-def _chrome(node: Any, folders: tuple[str, ...], tally: Tally) -> Iterator[Bookmark | Unreadable]:
+def _chrome(
+    node: Any, folders: tuple[str, ...], counts: ContentCounts
+) -> Iterator[Bookmark | SkippedItem]:
     if not isinstance(node, dict) or len(folders) > _MAX_DEPTH:
         yield _unreadable(node, folders)
         return
     if node.get("type") == "url":
-        tally.properties("bookmark", node, _CHROME)
+        counts.unused_properties("bookmark", node, _CHROME)
         micro = str(node.get("date_added") or "0")[:_MAX_DIGITS]
         is_number = micro.isascii() and micro.isdecimal()
         added = int(micro) / 1e6 - _CHROME_EPOCH if is_number else 0
@@ -241,17 +233,17 @@ def _chrome(node: Any, folders: tuple[str, ...], tally: Tally) -> Iterator[Bookm
         else ()
     )
     for child in convert.listed(node, "children"):
-        yield from _chrome(child, inner, tally)
+        yield from _chrome(child, inner, counts)
 
 
 def _firefox(
-    node: Any, folders: tuple[str, ...], depth: int, tally: Tally
-) -> Iterator[Bookmark | Unreadable]:
+    node: Any, folders: tuple[str, ...], depth: int, counts: ContentCounts
+) -> Iterator[Bookmark | SkippedItem]:
     if not isinstance(node, dict) or depth > _MAX_DEPTH:
         yield _unreadable(node, folders)
         return
     if node.get("typeCode") == _FIREFOX_BOOKMARK or node.get("uri"):
-        tally.properties("bookmark", node, _FIREFOX)
+        counts.unused_properties("bookmark", node, _FIREFOX)
         tags = tuple(str(node.get("tags") or "").split(",")) if node.get("tags") else ()
         added, changed = (
             convert.time_of(node.get(key), 1e-6) for key in ("dateAdded", "lastModified")
@@ -260,24 +252,24 @@ def _firefox(
         keyword = convert.text(node.get("keyword"))
         yield Bookmark(address, title, folders, added, "", tags, changed, keyword)
     elif node.get("typeCode") == _FIREFOX_SEPARATOR:
-        tally.omitted("separator")
+        counts.omitted("separator")
     inner = (*folders, str(node.get("title", ""))[:_MAX_NAME]) if depth > 1 else ()
     for child in convert.listed(node, "children"):
-        yield from _firefox(child, inner, depth + 1, tally)
+        yield from _firefox(child, inner, depth + 1, counts)
 
 
-def _unreadable(node: Any, folders: tuple[str, ...]) -> Unreadable:
+def _unreadable(node: Any, folders: tuple[str, ...]) -> SkippedItem:
     place = f"an entry of the folder {folders[-1]}" if folders else "an entry"
     is_deep = isinstance(node, dict)
-    return Unreadable(place, "nested too deeply" if is_deep else json_source.NO_OBJECT)
+    return SkippedItem(place, "nested too deeply" if is_deep else json_source.NO_OBJECT)
 
 
 class _Netscape:
     """Collects the bookmarks of an HTML file and the folders that contain them."""
 
-    def __init__(self, tally: Tally) -> None:
+    def __init__(self, counts: ContentCounts) -> None:
         self.found: list[Bookmark] = []
-        self._tally = tally
+        self._counts = counts
         self._folders: list[str] = []
         self._inside = ""
         self._texts: list[str] = []
@@ -297,7 +289,7 @@ class _Netscape:
             self._folders.append(self._next_folder)
             self._next_folder = ""
         elif tag == "hr":
-            self._tally.omitted("separator")
+            self._counts.omitted("separator")
         elif tag in ("a", "h3", "dd"):
             self._inside, self._texts = tag, []
             self._attributes = dict(attributes)
@@ -318,7 +310,7 @@ class _Netscape:
             self._inside, self._is_of_folder = "", False
 
     def _add(self, given: dict[str, str]) -> None:
-        self._tally.properties("bookmark", given, _NETSCAPE)
+        self._counts.unused_properties("bookmark", given, _NETSCAPE)
         folders = tuple(name for name in self._folders[:_MAX_DEPTH] if name)
         tags = [word.strip() for word in given.get("tags", "").split(",")]
         if given.get("toread") == "1":
@@ -350,7 +342,7 @@ class _Netscape:
     def _end_about(self) -> None:
         if self._inside == "dd":
             if self._is_of_folder:
-                self._tally.omitted("folder description")
+                self._counts.omitted("folder description")
             elif self.found:
                 self.found[-1] = self.found[-1]._replace(about=self._text)
             self._inside = ""

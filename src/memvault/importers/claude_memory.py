@@ -11,8 +11,8 @@ import posixpath
 from collections.abc import Collection, Iterator
 
 from memvault.importers import convert, folder, records
-from memvault.importers.formats import NO, SURE
-from memvault.importers.items import ImportedNote, Item, Unreadable
+from memvault.importers.formats import Confidence
+from memvault.importers.items import ImportedNote, Item, SkippedItem
 from memvault.importers.source import Source
 from memvault.vault.document import Document
 
@@ -36,14 +36,18 @@ _TYPES = {
 }
 
 
-def recognise(source: Source) -> int:
+def recognize(source: Source) -> Confidence:
     """Return ``SURE`` for ``CLAUDE.md`` alone, auto memory, or a folder ``memories``."""
     names = _memories(source)
     if len(source.names) == 1:
-        return SURE if source.names[0].lower() in _INSTRUCTIONS else NO
+        return Confidence.sure_if(source.names[0].lower() in _INSTRUCTIONS)
     if not _FOLDERS.isdisjoint(_folder_names(source)):
-        return SURE if names else NO
-    return SURE if any(posixpath.basename(name) == _INDEX for name in names) else NO
+        return Confidence.sure_if(names)
+    return (
+        Confidence.SURE
+        if any(posixpath.basename(name) == _INDEX for name in names)
+        else Confidence.NO
+    )
 
 
 def _folder_names(source: Source) -> tuple[str, str]:
@@ -102,10 +106,10 @@ def read(source: Source) -> Iterator[Item]:
     """Yield each file as a note; a project's are in a folder of its name."""
     for name in _memories(source):
         item = folder.read_file(source, name)
-        if isinstance(item, Unreadable):
+        if isinstance(item, SkippedItem):
             yield item
         else:
-            yield from records.items_of(name, _note, source, name, item)
+            yield from records.convert_record(name, _note, source, name, item)
 
 
 def _note(source: Source, name: str, item: Item) -> Item:

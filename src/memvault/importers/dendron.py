@@ -15,7 +15,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 
 from memvault.importers import convert, folder, records
-from memvault.importers.formats import NO, SURE
+from memvault.importers.formats import Confidence
 from memvault.importers.items import ImportedNote, Item
 from memvault.importers.source import Source
 from memvault.lazy_pattern import lazy_pattern
@@ -35,13 +35,13 @@ _OWN = (".schema.yml", ".code-workspace", ".ws")
 _MAX_SNIFFED = 20
 
 
-def recognise(source: Source) -> int:
+def recognize(source: Source) -> Confidence:
     """Return ``SURE`` if there is ``dendron.yml``, or notes have its times and ids."""
     if any(name.rpartition("/")[2] in ("dendron.yml", ".dendron.ws") for name in source.names):
-        return SURE
+        return Confidence.SURE
     heads = [source.head(name) for name in source.named(".md")[:_MAX_SNIFFED]]
     own = sum(b"\ndesc:" in head and b"\nupdated: 1" in head for head in heads)
-    return SURE if own and own * 2 > len(heads) else NO
+    return Confidence.sure_if(own and own * 2 > len(heads))
 
 
 def claims(source: Source) -> list[str]:
@@ -55,16 +55,16 @@ def read(source: Source) -> Iterator[Item]:
     seen: Counter[str] = Counter()
     for item in folder.items(source, itertools.filterfalse(_is_own, claims(source))):
         if isinstance(item, ImportedNote):
-            for made in records.items_of(item.key, workspace.note, item):
+            for made in records.convert_record(item.key, workspace.note, item):
                 if isinstance(made, ImportedNote):  # the roots of vaults may have one id
                     made = made._replace(key=convert.free_key(seen, made.key, item.key))
                 yield made
         else:
-            source.tally.converted("asset")
+            source.counts.converted("asset")
             yield item
     schemas = len(source.named(".schema.yml"))
     if schemas:
-        source.tally.omitted("schema", schemas)
+        source.counts.omitted("schema", schemas)
 
 
 def _is_own(name: str) -> bool:
@@ -76,7 +76,7 @@ class _DendronWorkspace:
     """The vaults of a workspace, and the paths of notes without ``.md`` by their names."""
 
     def __init__(self, source: Source) -> None:
-        self._tally = source.tally
+        self._counts = source.counts
         self._paths: dict[str, list[str]] = defaultdict(list)
         for name in source.named(".md"):
             self._paths[posixpath.basename(name)[:-3].casefold()].append(name[:-3])
@@ -102,9 +102,9 @@ class _DendronWorkspace:
         document = Document.parse(data)
         header = document.header or {}
         if header.get("stub") is True and not document.parts.body.strip():
-            self._tally.omitted("stub")
+            self._counts.omitted("stub")
             return None
-        self._tally.converted("note")
+        self._counts.converted("note")
         created = convert.time_of(header.get("created"), 1e-3)
         modified = convert.time_of(header.get("updated"), 1e-3)
         times = {"created": created, "modified": modified or created or item.header["modified"]}
@@ -132,7 +132,7 @@ class _DendronWorkspace:
         anchor = re.split(r"[:,]", anchor, maxsplit=1)[0] if link[1] else anchor
         anchor = "" if anchor.strip() in ("", "*") else f"#{anchor}"
         path = self._path(name, beside)
-        self._tally.converted("note reference" if link[1] else "link")
+        self._counts.converted("note reference" if link[1] else "link")
         shown = f"|{label.strip()}" if separator and not link[1] else ""
         return f"{link[1]}[[{path}{anchor}{shown}]]"
 
@@ -151,6 +151,6 @@ class _DendronWorkspace:
         name = user[3].rstrip(".-")
         if f"user.{name}".casefold() not in self._paths:
             return user[0]
-        self._tally.converted("user")
+        self._counts.converted("user")
         rest = user[3][len(name) :]
         return f"[[{self._path(f'user.{name}', beside)}|@{name}]]{rest}"

@@ -25,14 +25,14 @@ from xml.etree.ElementTree import Element, TreeBuilder
 from xml.parsers import expat
 
 from memvault.importers import convert, enml, html_markdown, records
-from memvault.importers.formats import NO, REST, SURE
+from memvault.importers.formats import REST
 from memvault.importers.items import (
     Attachment,
     GivenBytes,
     ImportedNote,
     Item,
-    Noted,
-    Unreadable,
+    ItemWarning,
+    SkippedItem,
     note_path,
 )
 from memvault.importers.source import MAX_FILE, Source
@@ -73,12 +73,6 @@ _NOTE_PARTS = (
 )  # fmt: skip
 
 
-def recognise(source: Source) -> int:
-    """Return ``SURE`` if a file is an export of Evernote."""
-    heads = (source.head(name) for name in source.named(".enex"))
-    return SURE if any(b"<en-export" in head.replace(b"\0", b"") for head in heads) else NO
-
-
 def claims(source: Source) -> Collection[str]:
     """Return the names of the exports."""
     return source.named(".enex")
@@ -97,11 +91,11 @@ def read(source: Source) -> Iterator[Item]:
                     place = f"{name}, note {number}"
                     if parsed.element is not None:
                         arguments = (parsed.element, place, folders)
-                        yield from records.items_of(place, reader.note, *arguments)
+                        yield from records.convert_record(place, reader.note, *arguments)
                     if parsed.problem:
-                        yield Unreadable(place, parsed.problem)
+                        yield SkippedItem(place, parsed.problem)
         except (OSError, ValueError, LookupError) as error:  # an unknown encoding
-            yield Unreadable(name, f"{REST}: {error}")
+            yield SkippedItem(name, f"{REST}: {error}")
 
 
 class _Parsed(NamedTuple):
@@ -268,7 +262,7 @@ class _EnexReader:
     """Reads the notes of a source and tracks which it has read."""
 
     def __init__(self, source: Source) -> None:
-        self._tally, self._noted = source.tally, source.noted
+        self._counts, self._warnings = source.counts, source.warnings
         self._files: dict[str, str] = {}
         """The digests of the files so far, by their paths."""
         self._keys: Counter[str] = Counter()
@@ -281,16 +275,18 @@ class _EnexReader:
         refs: dict[str, str] = {}
         for number, resource in enumerate(element.iter("resource"), 1):
             yield from self._file(resource, f"{place}, file {number}", folders, refs)
-        tasks = [enml.EvernoteTask.of(task, self._tally) for task in element.iter("task")]
+        tasks = [enml.EvernoteTask.of(task, self._counts) for task in element.iter("task")]
         content = "".join(part for one in element.findall("content") for part in one.itertext())
         try:
-            text = enml.NoteText(content, refs, tasks, self._tally)
+            text = enml.NoteText(content, refs, tasks, self._counts)
         except ValueError as error:  # which costs none of the files
-            yield Unreadable(place, str(error))
+            yield SkippedItem(place, str(error))
             return
-        self._tally.converted("note")
+        self._counts.converted("note")
         if text.is_damaged:
-            self._noted.append(Noted(place, "its text was damaged, and is repaired: check it"))
+            self._warnings.append(
+                ItemWarning(place, "its text was damaged, and is repaired: check it")
+            )
         header = {
             "title": title,
             "tags": [convert.tag(tag.text) for tag in element.findall("tag") if tag.text],
@@ -301,14 +297,14 @@ class _EnexReader:
         yield ImportedNote(
             key, note_path(title, *folders), text.markdown, header, (enml.title_ref(title),)
         )
-        yield from (Unreadable(place, problem) for problem in text.problems)
+        yield from (SkippedItem(place, problem) for problem in text.problems)
 
     def _attributes(self, element: Any) -> dict[str, str]:
         """Return the header keys of a note's attributes, and count the others."""
         found: dict[str, str] = {}
         for part in element:
             if part.tag not in _NOTE_PARTS:
-                self._tally.omitted(f'note property "{part.tag}"')
+                self._counts.omitted(f'note property "{part.tag}"')
         for part in element.iterfind("note-attributes/*"):
             text = " ".join((part.text or "").split())
             if part.tag in _KEYS and text:
@@ -316,7 +312,7 @@ class _EnexReader:
             elif part.tag in _TIME_KEYS and text:
                 found[_TIME_KEYS[part.tag]] = convert.parsed_time(text)
             elif text and part.tag not in _OF_EVERNOTE:
-                self._tally.omitted(f'note property "{part.tag}"')
+                self._counts.omitted(f'note property "{part.tag}"')
         return found
 
     def _file(
@@ -328,14 +324,14 @@ class _EnexReader:
             encoded = "".join((resource.findtext("data") or "").split())
             data = base64.b64decode(encoded, validate=True)
         except (binascii.Error, ValueError):
-            yield Unreadable(place, "it is not valid base64")
+            yield SkippedItem(place, "it is not valid base64")
             return
         if not data or len(data) > MAX_FILE:
-            yield Unreadable(
+            yield SkippedItem(
                 place, f"larger than {MAX_FILE >> 20} MB" if data else "it has no data"
             )
             return
-        self._tally.converted("file")
+        self._counts.converted("file")
         digest = hashlib.md5(data, usedforsecurity=False).hexdigest()
         suffix = ".jpg" if mime == "image/jpeg" else mimetypes.guess_extension(mime) or ".bin"
         given = (resource.findtext("resource-attributes/file-name") or "").replace("\\", "/")

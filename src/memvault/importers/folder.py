@@ -5,17 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from memvault.importers import convert, records
-from memvault.importers.formats import NO, POSSIBLE
-from memvault.importers.items import Attachment, ImportedNote, Item, Noted, StoredBytes, Unreadable
+from memvault.importers.formats import Confidence
+from memvault.importers.items import (
+    Attachment,
+    ImportedNote,
+    Item,
+    ItemWarning,
+    SkippedItem,
+    StoredBytes,
+)
 from memvault.importers.source import MAX_FILE, Source
 from memvault.vault import document
 
 _NOTES = (".md", ".markdown")
 
 
-def recognise(source: Source) -> int:
+def recognize(source: Source) -> Confidence:
     """Return ``POSSIBLE`` if there is a markdown file."""
-    return POSSIBLE if source.named(*_NOTES) else NO
+    return Confidence.POSSIBLE if source.named(*_NOTES) else Confidence.NO
 
 
 def claims(source: Source) -> list[str]:
@@ -34,14 +41,14 @@ def items(source: Source, names: Iterable[str]) -> Iterator[Item]:
         yield read_file(source, name) if name.lower().endswith(_NOTES) else attachment(source, name)
 
 
-def attachment(source: Source, name: str) -> Attachment | Unreadable:
+def attachment(source: Source, name: str) -> Attachment | SkippedItem:
     """Return a file of a source as an attachment, or why it cannot be one."""
     try:
         size = source.size(name)
     except (OSError, ValueError) as error:
-        return Unreadable(name, records.reason_of(error))
+        return SkippedItem(name, records.reason_for(error))
     if size > MAX_FILE:
-        return Unreadable(name, f"larger than {MAX_FILE >> 20} MB")
+        return SkippedItem(name, f"larger than {MAX_FILE >> 20} MB")
     return Attachment(name, StoredBytes(source.read, name))
 
 
@@ -51,11 +58,11 @@ def read_file(source: Source, name: str) -> Item:
         decoded = document.decode(source.read(name))
         changed = convert.time_of(source.modified(name))
     except (OSError, ValueError) as error:
-        return Unreadable(name, records.reason_of(error))
+        return SkippedItem(name, records.reason_for(error))
     if decoded.encoding == "binary":
-        return Unreadable(name, decoded.problem)
+        return SkippedItem(name, decoded.problem)
     if decoded.problem:
-        source.noted.append(Noted(name, guessed(decoded)))
+        source.warnings.append(ItemWarning(name, guessed(decoded)))
     path = f"{name.rpartition('.')[0]}.md"
     return ImportedNote(name, path, decoded.text, {"modified": changed})
 

@@ -20,8 +20,8 @@ from urllib.parse import quote
 
 from memvault import clock
 from memvault.importers import convert, folder, plain_text, records
-from memvault.importers.formats import NO, SURE
-from memvault.importers.items import ImportedNote, Item, Unreadable
+from memvault.importers.formats import Confidence
+from memvault.importers.items import ImportedNote, Item, SkippedItem
 from memvault.importers.source import Source
 from memvault.lazy_pattern import lazy_pattern
 from memvault.vault import markdown, markdown_inline
@@ -73,12 +73,12 @@ _MAX_TIME = 40
 """Maximum length of a time, such as "November 18, 2026 10:15 AM"; longer texts take seconds."""
 
 
-def recognise(source: Source) -> int:
+def recognize(source: Source) -> Confidence:
     """Return ``SURE`` if most pages end with an ID, or it is a folder of zips of Notion's."""
     notes = [*source.named(".md", ".csv"), *filter(_is_html_page, source.named(".html"))]
     own = sum(_ID.search(_stem(name)) is not None for name in notes)
     parts = any(_PART.search(name) for name in source.named(".zip"))
-    return SURE if parts or (own and own * 2 > len(notes)) else NO
+    return Confidence.sure_if(parts or (own and own * 2 > len(notes)))
 
 
 def claims(source: Source) -> Collection[str]:
@@ -92,24 +92,24 @@ def read(source: Source) -> Iterator[Item]:
     for name in source.names:
         lowered = name.lower()
         if lowered.endswith(".zip") and _PART.search(name):
-            yield Unreadable(name, "a zip next to other files: import it separately")
+            yield SkippedItem(name, "a zip next to other files: import it separately")
         elif lowered == "index.html":  # of all pages
             continue
         elif _is_html_page(name):
-            yield Unreadable(name, "an HTML page: export it as Markdown & CSV")
+            yield SkippedItem(name, "an HTML page: export it as Markdown & CSV")
         elif lowered.endswith(".md"):
             item = folder.read_file(source, name)
             if isinstance(item, ImportedNote):
-                yield from records.items_of(name, _page, item, name, export)
+                yield from records.convert_record(name, _page, item, name, export)
             else:
                 yield item
         elif lowered.endswith(".csv"):
             if f"{name[:-4]}_all.csv" not in source.name_set:  # which has all rows
-                yield from records.items_of(name, _database, source, name, export)
+                yield from records.convert_record(name, _database, source, name, export)
         else:
             file = folder.attachment(source, name)
-            if not isinstance(file, Unreadable):
-                source.tally.converted("file")
+            if not isinstance(file, SkippedItem):
+                source.counts.converted("file")
                 file = file._replace(path=export.free_path(name))
             yield file
 
@@ -126,7 +126,7 @@ class _Export:
 
     def __init__(self, source: Source) -> None:
         names = source.names
-        self.tally = source.tally
+        self.counts = source.counts
         self.paths: dict[str, str] = {}
         self.by_id: dict[str, str] = {}
         """The paths of the pages and databases by their IDs."""
@@ -244,7 +244,7 @@ def _page(item: ImportedNote, name: str, export: _Export) -> ImportedNote:
         body = _without_properties(body, header, export.columns(name), export.by_id)
     text = _with_callouts(export.linked(body.lstrip("\n"), name))
     path = export.paths[_whole(name)]
-    export.tally.converted("page")
+    export.counts.converted("page")
     key = export.free_key(found[1] if found else name)
     refs = (f"notion-{found[1]}",) if found else ()
     return ImportedNote(key, path, f"# {title}\n\n{text}", header, refs)
@@ -390,11 +390,11 @@ def _database(source: Source, name: str, export: _Export) -> Item:
         text = source.read(name).decode("utf-8-sig", "replace")
         table = plain_text.table([*map(_cell, row)] for row in csv.reader(io.StringIO(text)))
     except (OSError, ValueError, csv.Error) as error:
-        return Unreadable(name, str(error))
+        return SkippedItem(name, str(error))
     if not table:
-        return Unreadable(name, "an empty table")
+        return SkippedItem(name, "an empty table")
     found = _ID.search(_stem(name))
-    source.tally.converted("database")
+    source.counts.converted("database")
     key = export.free_key(f"table-{found[1] if found else name}")
     refs = (f"notion-{found[1]}",) if found else ()
     header = {"title": _ID.sub("", _stem(name))}

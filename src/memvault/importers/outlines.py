@@ -9,7 +9,7 @@ from datetime import date
 from typing import NamedTuple
 
 from memvault.importers import convert, plain_text
-from memvault.importers.tally import Tally
+from memvault.importers.content_counts import ContentCounts
 from memvault.lazy_pattern import lazy_pattern
 from memvault.vault import markdown
 
@@ -220,7 +220,7 @@ class OutlineContext(NamedTuple):
     ref: str
     blocks: Mapping[str, ReferredBlock]
     page_link: Callable[[str, str], str]
-    tally: Tally
+    counts: ContentCounts
     to_root: str = ""
     asset_names: frozenset[str] = frozenset()
 
@@ -257,7 +257,7 @@ class OutlineInline(ABC):
         end = ends.get(start)
         if end is None or "\n" in text[start:end]:
             return None
-        self._context.tally.converted("page reference")
+        self._context.counts.converted("page reference")
         name = text[start + 2 : end - 2]
         return self._tag(name) if is_tag else self._context.page_link(name, ""), end
 
@@ -291,11 +291,11 @@ class OutlineInline(ABC):
         """Return the text of a block that is referred to, and a link to its page."""
         target = self._context.blocks.get(key)
         if target is None:
-            self._context.tally.omitted("reference to a missing block")
+            self._context.counts.omitted("reference to a missing block")
             return self._plain(written)
         if self._is_quoted:
             return f"“{self._quoted(target.text)}”"
-        self._context.tally.converted("block reference")
+        self._context.counts.converted("block reference")
         is_here = target.ref == self._context.ref
         link = "" if is_here else f" ([[import:{target.ref}]])"
         return f"“{self._quoted(target.text)}”{link}"
@@ -304,14 +304,14 @@ class OutlineInline(ABC):
         label = text[match.start("label") : match.end("label")]
         block = self.block_target.match(text, match.end())
         if block is not None:
-            self._context.tally.converted("block reference")
+            self._context.counts.converted("block reference")
             target = self._context.blocks.get(block[1])
             if target is None or target.ref == self._context.ref or not label.strip():
                 return self._plain(label), block.end()
             return f"[[import:{target.ref}|{page_label(label)}]]", block.end()
         page = _PAGE_TARGET.match(text, match.end())
         if page is not None:
-            self._context.tally.converted("page reference")
+            self._context.counts.converted("page reference")
             return self._context.page_link(page[1], page_label(label)), page.end()
         return self._address(match, label, text)
 
