@@ -203,7 +203,7 @@ def test_restore_without_a_name_says_where_the_rest_of_the_trash_is(crowded: Vau
     """The trash that restore shows is cut too, and its note names the command that goes on."""
     found = crowded.call("memory_restore")
     assert (len(found["trash"]), found["total"]) == (50, MANY)
-    assert "trash_list with offset 50 shows the others" in found["warnings"]
+    assert "`trash_list offset=50` shows the others" in found["warnings"]
 
 
 def test_written_memory_is_reported(folder: Path, run: Run) -> None:
