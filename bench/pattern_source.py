@@ -23,7 +23,7 @@ _FLAGS = {"compile": 1, "split": 3, "sub": 4, "subn": 4}
 
 BOUNDS = {
     "memvault.consolidation.rules._VALUE": 300,  # statements are no longer
-    "memvault.vault_tools.trust._VAULT": 4_000,  # nor are the commands of tools
+    "memvault.vault_tools.fingerprint._VAULT": 4_000,  # nor are the commands of tools
 }
 """Characters of the longest text that a pattern ever meets, where its time may grow faster."""
 
@@ -108,17 +108,9 @@ def _scalars() -> list[re.Pattern[str]]:
     return [pattern for entries in resolvers.values() for _, pattern in entries]
 
 
-def _days() -> list[re.Pattern[str]]:
-    from memvault.importers.outlines import _FORMAT, _compiled
-
-    forms = ("MMM do, yyyy", "EEEE, dd.MM.yyyy", "EEEEEEEEEEEEEEEE yyyy", "'x'" * 20)
-    return [_compiled([match[0] for match in _FORMAT.finditer(form)]) for form in forms]
-
-
 _LONG_WORDS = ("a" * 60, "ab" * 30, "a" * 59 + "b")
 _MADE: Mapping[str, tuple[Callable[[], list[re.Pattern[str]]], tuple[str, ...]]] = {
     "memvault.lazy_pattern.LazyPattern.__getattr__": (list, ()),  # they are read where they stand
-    "memvault.importers.outlines._compiled": (_days, ("fullmatch",)),
     "memvault.recall.query.Query.hint": (_hints, ("search", "findall")),
     "memvault.settings.exclusions._settings_pattern": (_ignored, ("match",)),
     "memvault.settings.exclusions._combined": (_ignore_files, ("match",)),

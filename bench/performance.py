@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Measure all that docs/performance.md reports, and write it to docs/performance/figures.json.
+"""Measure the figures of docs/development/performance.md and write its figures.json.
 
     python bench/performance.py [--sizes 1000,10000] [--vectors quick,deep] [--rounds 11]
         [--keep DIR] [--peers DIR] [--results FILE]
@@ -40,7 +40,7 @@ from processes import (
 from speed import Vault, folder_size, prepared, warm_up
 from table import Finished, milliseconds, summary
 
-RESULTS = Path(__file__).resolve().parents[1] / "docs" / "performance" / "figures.json"
+RESULTS = Path(__file__).resolve().parents[1] / "docs/development/performance/figures.json"
 DEEP, QUICK = "deep", "quick"
 VERSION = "--version"
 RECALL, KEYWORD, REMEMBER = "recall", "recall --mode keyword", "remember"
@@ -243,7 +243,7 @@ def save(file: Path, key: str, record: Mapping[str, Any]) -> None:
 
 def main() -> None:
     """Read the arguments, measure each size, and save it."""
-    parser = argparse.ArgumentParser(description="Measure what docs/performance.md reports")
+    parser = argparse.ArgumentParser(description="Measure the figures of the performance page")
     parser.add_argument("--sizes", default="1000,10000", help="numbers of memories (%(default)s)")
     parser.add_argument("--vectors", default="quick,deep", help="%(default)s, or one of them")
     parser.add_argument("--rounds", type=int, default=11, help="rounds of the loop (%(default)s)")

@@ -18,7 +18,7 @@ With ``--engine milvus`` words and vectors lie in a file of milvus-lite's.
 were kept, and says how sure the difference is.
 
 ``--check`` measures keyword, vector and hybrid search with transformer vectors,
-prints the table of docs/quality.md, and exits with 1 if hybrid search of a set is
+prints the table of docs/development/quality.md, and exits with 1 if hybrid search of a set is
 below the better of the two by more than 0.02 in hit@1 or R@5.
 """
 

@@ -27,7 +27,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from memvault.memories.episodes import body_of
+from memvault.experience.episodes import body_of
 from processes import machine, memvault, prepare_environment, workplace
 
 SETS = Path(__file__).with_name("repeats")

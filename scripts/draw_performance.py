@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Draw the plots of docs/performance.md from its figures, as SVG for light and dark pages.
+"""Draw the plots of the performance page from its figures, as SVG for light and dark pages.
 
     python scripts/draw_performance.py
 

@@ -1,4 +1,4 @@
-"""The generated parts of docs/performance.md and the README, from the figures of the benchmark.
+"""Write the generated parts of the performance page and the README from the benchmark figures.
 
 Times are of CPU, that of all processes that take part, since the clock shows what else the machine
 does; multiples are over that of ``python -c pass`` in the same loop.
@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-FILE = Path(__file__).resolve().parents[1] / "docs" / "performance" / "figures.json"
+FILE = Path(__file__).resolve().parents[1] / "docs/development/performance/figures.json"
 PASS = "python -c pass"
 RECALL, KEYWORD, REMEMBER = "recall", "recall --mode keyword", "remember"
 HOOK = "hook prompt"
@@ -69,7 +69,7 @@ def multiple(record: dict[str, Any], done: dict[str, float]) -> float:
 
 
 def page_parts(figures: Figures) -> dict[str, str]:
-    """Return the generated parts of docs/performance.md by name."""
+    """Return the generated parts of docs/development/performance.md by name."""
     return {
         "machine": _machine(figures),
         "growth": _growth(figures),

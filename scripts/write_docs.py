@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import client_plugins
+import integration_plugins
 import performance_page
 import python_library
 from memvault import command_table
@@ -23,7 +23,7 @@ from memvault.mcp import profiles
 from memvault.settings import vault_settings
 from memvault.settings.table import Section
 from memvault.settings.user_settings import UserSettings
-from memvault.tools.core import agent_guide, reference
+from memvault.tools.core import agent_guide, reference, registry
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
@@ -42,26 +42,27 @@ ignore = ["README.md", "AGENTS.md", "CLAUDE.md", "GEMINI.md"]
 def generated() -> dict[Path, str]:
     """Return each generated file's path and what it must hold."""
     document = json.dumps(reference.schema_document(), indent=2, ensure_ascii=False)
-    doctor_page, mcp_page = ((DOCS / name).read_text("utf-8") for name in ("doctor.md", "mcp.md"))
+    doctor_page = (DOCS / "reference/doctor.md").read_text("utf-8")
+    mcp_page = (DOCS / "reference/mcp.md").read_text("utf-8")
     figures = performance_page.load()
-    performance = (DOCS / "performance.md").read_text("utf-8")
+    performance = (DOCS / "development/performance.md").read_text("utf-8")
     for name, part in performance_page.page_parts(figures).items():
         performance = with_part(performance, name, part)
     readme = (ROOT / "README.md").read_text("utf-8")
     return {
         ROOT / "README.md": with_part(readme, "speed", performance_page.readme_lines(figures)),
-        DOCS / "performance.md": performance,
-        DOCS / "doctor.md": with_part(doctor_page, "codes", doctor.markdown_table()),
-        DOCS / "reference.md": reference.markdown(),
-        DOCS / "tools.schema.json": f"{document}\n",
-        DOCS / "mcp.md": with_part(mcp_page, "profiles", profile_table()),
+        DOCS / "development/performance.md": performance,
+        DOCS / "reference/doctor.md": with_part(doctor_page, "codes", doctor.markdown_table()),
+        DOCS / "reference/tools.md": reference.markdown(),
+        DOCS / "reference/tools.schema.json": f"{document}\n",
+        DOCS / "reference/mcp.md": with_part(mcp_page, "profiles", profile_table()),
         GUIDE: with_settings(GUIDE.read_text("utf-8")),
         ROOT / "vault-template" / "memvault.toml": vault_template(),
         complete.FILE: complete.table(),
         ROOT / "vault-template" / "AGENTS.md": agent_guide.agents_page(),
         LIBRARY / "vault.py": python_library.source(is_async=False),
         LIBRARY / "async_vault.py": python_library.source(is_async=True),
-        **client_plugins.files(ROOT),
+        **integration_plugins.files(ROOT),
     }
 
 
@@ -133,6 +134,11 @@ def toml(section: Section, given: Mapping[str, Any] = {}) -> list[str]:
 def main() -> int:
     """Write what differs; with ``--check`` name it and return 1."""
     check = "--check" in sys.argv[1:]
+    try:
+        for _, tool in registry.load_all():
+            assert tool.result_type
+    except TypeError as error:
+        sys.exit(str(error))
     rows = [*cli_registry.command_table(), *reference.command_table()]
     table = "".join("\t".join(row) + "\n" for row in rows)
     if command_table.FILE.read_text("utf-8") != table:

@@ -9,7 +9,7 @@ from typing import Any
 
 from conftest import write
 from memvault import clock
-from memvault.memories.episodes import body_of
+from memvault.experience.episodes import body_of
 
 OK = {"type": "action_result", "text": "done"}
 ERROR = {"type": "action_error", "text": "it failed"}

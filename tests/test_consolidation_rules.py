@@ -25,13 +25,13 @@ from memvault.consolidation.proposals import ConsolidationInput, Proposals
 from memvault.consolidation.rules import parts, step
 from memvault.consolidation.statements import LEAST_WORDS, Statement, StatementIndex, shortens
 from memvault.errors import Refused, TimedOut
+from memvault.experience.episodes import Episode
+from memvault.experience.facts import TYPE
 from memvault.index.embedding.calibrate import ANCHORS
 from memvault.index.embedding.static import open_table
 from memvault.index.embedding.text_clustering import RELATED, SAME, STEP, Meaning
 from memvault.index.embedding.transformer import load_embedder
 from memvault.index.text.analyzer import analyser
-from memvault.memories.episodes import Episode
-from memvault.memories.facts import TYPE
 from memvault.model import Memory
 from memvault.process import run as run_command
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from conftest import Run, refused, write
 from memvault import Vault, open_vault
-from memvault.memories import episodes
+from memvault.experience import episodes
 from memvault.vault.document import plain_text
 from memvault.workspace import Workspace
 

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from conftest import SOAK, Run, examples, indexed, refused, write
 from memvault import Vault, open_vault
+from memvault.experience import facts, procedures, recall_counts
 from memvault.files.lock import FileLock
-from memvault.memories import experience_search, facts, procedures
 from memvault.vault.paths import private_folder
 from memvault.workspace import Workspace
 from racing import Racing, raced
@@ -151,11 +151,11 @@ def test_each_recall_counts_once(vault: Vault) -> None:
 
 COUNTING = """
 from pathlib import Path
-from memvault.memories import experience_search
+from memvault.experience import recall_counts
 
 def work(*own):
     for _ in range(25):
-        experience_search.count(Path.cwd(), ["a-b2c3d4", *own])
+        recall_counts.count(Path.cwd(), ["a-b2c3d4", *own])
 """
 
 
@@ -163,7 +163,7 @@ def test_no_access_of_many_processes_is_lost(folder: Path, racing: Racing) -> No
     """Eight processes that count at once come to the exact sums, however often these are folded."""
     own = [[f"own-{number}-{place:090}" for place in range(20)] for number in range(8)]
     raced(racing.run(folder, COUNTING, own))
-    assert experience_search.counts(folder) == {
+    assert recall_counts.counts(folder) == {
         "a-b2c3d4": 200, **{name: 25 for names in own for name in names}
     }  # fmt: skip
 
@@ -179,7 +179,7 @@ def test_a_damaged_count_costs_only_counts(folder: Path, vault: Vault, damage: b
     write(folder, ".memvault/access.json", damage)
     assert recalled(vault, "wombat")[0]["accessCount"] == 1
     assert recalled(vault, "wombat")[0]["accessCount"] == 2
-    assert list(experience_search.counts(folder).values()) == [2]
+    assert list(recall_counts.counts(folder).values()) == [2]
     write(folder, ".memvault/access.jsonl", damage * 30_000)
     number = recalled(vault, "wombat")[0]["accessCount"]
     assert recalled(vault, "wombat")[0]["accessCount"] == number + 1
@@ -188,12 +188,12 @@ def test_a_damaged_count_costs_only_counts(folder: Path, vault: Vault, damage: b
 def test_what_of_the_counts_is_whole_stays(folder: Path) -> None:
     """Of a file that is partly damaged the whole entries go on counting."""
     write(folder, ".memvault/access.json", '{"a-b2c3d4": {"count": 4}, "c": {"count": true}}')
-    experience_search.count(folder, ["a-b2c3d4"])
-    assert experience_search.counts(folder) == {"a-b2c3d4": 5}
+    recall_counts.count(folder, ["a-b2c3d4"])
+    assert recall_counts.counts(folder) == {"a-b2c3d4": 5}
     with (folder / ".memvault/access.jsonl").open("a") as file:
         file.write('{"x": 1}\n5\n["2026-11-22", 7, "a-b2c3d4"]\n["2026-11-22", "a-b2')
-    experience_search.count(folder, ["a-b2c3d4"])
-    assert experience_search.counts(folder) == {"a-b2c3d4": 7}, "a line cut off is one count"
+    recall_counts.count(folder, ["a-b2c3d4"])
+    assert recall_counts.counts(folder) == {"a-b2c3d4": 7}, "a line cut off is one count"
 
 
 def test_a_recall_is_counted_with_one_line(vault: Vault, folder: Path) -> None:
@@ -214,10 +214,10 @@ def test_the_counts_stay_small(vault: Vault, folder: Path) -> None:
     write(folder, ".memvault/access.json", json.dumps({"first": {"count": 1}, **entries}))
     number = 0
     while not number or (folder / ".memvault/access.jsonl").exists():
-        experience_search.count(folder, ["a-b2c3d4"] * 3 + ["b" * 40])
+        recall_counts.count(folder, ["a-b2c3d4"] * 3 + ["b" * 40])
         number += 1
     assert 100 < number < 2_000
-    known = experience_search.counts(folder)
+    known = recall_counts.counts(folder)
     assert known["a-b2c3d4"] == known["b" * 40] == number
     assert "first" not in known
     assert len(known) == 50_000
@@ -228,11 +228,11 @@ def test_consolidation_forgets_counts_of_memories_long_gone(vault: Vault, folder
     fact = vault.call("store_fact", fact="The wombat digs")["factId"]
     long_ago = {"count": 3, "last": "2020-01-01T00:00:00.000Z"}
     write(folder, ".memvault/access.json", json.dumps({fact: long_ago, "gone": long_ago}))
-    experience_search.count(folder, ["in-the-trash"])
+    recall_counts.count(folder, ["in-the-trash"])
     assert vault.call("consolidate_memories", apply=False)["success"]
-    assert experience_search.counts(folder) == {fact: 3, "gone": 3, "in-the-trash": 1}
+    assert recall_counts.counts(folder) == {fact: 3, "gone": 3, "in-the-trash": 1}
     assert vault.call("consolidate_memories", apply=True)["success"]
-    assert experience_search.counts(folder) == {fact: 3, "in-the-trash": 1}
+    assert recall_counts.counts(folder) == {fact: 3, "in-the-trash": 1}
 
 
 def test_counts_are_not_written_through_a_link(folder: Path, vault: Vault, tmp_path: Path) -> None:

@@ -19,13 +19,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from conftest import Git, examples, write
 from killing import Killing
 from memvault.agents.address import Address, agent_lock
-from memvault.agents.plans.plans import (
-    AgentPlans,
-    PlannedInbox,
-    PlanRequest,
-    PlanStatus,
-)
+from memvault.agents.plans.agent_plans import AgentPlans
+from memvault.agents.plans.planned_inbox import PlannedInbox
 from memvault.agents.plans.schedule import Schedule
+from memvault.agents.plans.status import PlanRequest, PlanStatus
 from memvault.settings.vault_settings import Settings
 from memvault.store.memory_store import MemoryStore
 from racing import Racing, raced

@@ -26,7 +26,7 @@ from memvault.vault import document
 from memvault.vault.front_matter import dump_header, patch_header, split_front_matter
 from memvault.vault.header_yaml import parse_header, to_json_values
 from memvault.vault.markdown import has_conflict_markers
-from memvault.vault_tools.tool_file import tool_definition
+from memvault.vault_tools.definition import tool_definition
 
 NEWLINES = st.sampled_from(["\n", "\r\n", "\r"])
 KEYS = st.from_regex(r"[A-Za-z_][A-Za-z0-9_-]{0,8}", fullmatch=True).filter(

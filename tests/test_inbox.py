@@ -22,7 +22,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from conftest import Run, examples, refused, write
 from memvault import Vault, open_vault
 from memvault.agents.address import Address
-from memvault.agents.messages.inbox import Event, Inbox, Lease
+from memvault.agents.messages.inbox import Event, Inbox
+from memvault.agents.messages.leases import Lease
 from memvault.call import Call
 from memvault.workspace import Workspace
 from racing import Racing, raced

@@ -15,8 +15,9 @@ from conftest import Run, sampled, write
 from memvault import Vault, clock
 from memvault.agents.address import Address
 from memvault.agents.plans import schedule
-from memvault.agents.plans.plans import AgentPlans, PlanRequest, PlanStatus
+from memvault.agents.plans.agent_plans import AgentPlans
 from memvault.agents.plans.schedule import Schedule
+from memvault.agents.plans.status import PlanRequest, PlanStatus
 from memvault.errors import UsageError
 from memvault.settings.vault_settings import Settings
 from memvault.store.memory_store import MemoryStore

@@ -186,6 +186,19 @@ def test_each_part_can_be_switched_off(folder: Path, vault: Vault) -> None:
         assert not parts(entry).keys() & {*every, "repeats"}
 
 
+def test_vectors_count_as_much_as_the_settings_say(folder: Path, vault: Vault) -> None:
+    """``vectors`` multiplies the weight of vectors relative to the others; 0 disables them."""
+    write(folder, "a.md", "# Shed\n\nThe shed was painted green.\n")
+
+    def ratio(factor: str) -> float:
+        ranked_by(folder, f"vectors = {factor}")
+        (entry,) = memories(vault, "green shed")
+        return parts(entry).get("static", 0.0) / parts(entry)["keyword"]
+
+    assert ratio("2") == pytest.approx(2 * ratio("1.0"), rel=0.01)
+    assert ratio("0") == 0
+
+
 @pytest.mark.parametrize("paths", [("a.md", "b.md", "c.md"), ("c.md", "b.md", "a.md")])
 @pytest.mark.parametrize(
     ("part", "headers"),

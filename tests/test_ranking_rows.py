@@ -19,7 +19,6 @@ from memvault.index.protocol import (
     MemoryRecord,
     SentenceFeatures,
     SentenceQuery,
-    TokenMatch,
     View,
 )
 from memvault.index.text.analyzer import Analyser, analyser, query_analyser
@@ -237,7 +236,7 @@ candidates = st.lists(
         measures,
         st.none() | deviations,
         st.none() | deviations,
-        st.none() | st.builds(TokenMatch, cosines, cosines),
+        st.none() | cosines,
     ),
     max_size=12,
 ).map(lambda every: [entry._replace(key=key) for key, entry in enumerate(every)])
@@ -281,7 +280,7 @@ def test_no_part_counts_more_than_whole(entries: list[FeatureRow]) -> None:
     for name, column in columns(entries).items():
         assert len(column) == len(entries)
         assert all(0 <= value <= 1 for value in column)
-        if name in ("static", "transformer", "tokens", "rare_tokens", "soft_match"):
+        if name in ("static", "transformer", "tokens", "soft_match"):
             assert max(column) == 1
 
 
@@ -292,15 +291,12 @@ def test_missing_tokens_neither_raise_nor_lower() -> None:
         SentenceFeatures(0, 0, 0, 0, 0, 0, frozenset()),
     )
     entries = [
-        FeatureRow(
-            key, record, 0, 0, 0.1, 0.1, measured, 0.0, float(key), TokenMatch(key / 10, key / 20)
-        )
+        FeatureRow(key, record, 0, 0, 0.1, 0.1, measured, 0.0, float(key), key / 10)
         for key in range(5)
     ]
     known = columns(entries)
     entries[2] = entries[2]._replace(tokens=None)
-    for name in ("tokens", "rare_tokens"):
-        assert columns(entries)[name] == pytest.approx(known[name])
+    assert columns(entries)["tokens"] == pytest.approx(known["tokens"])
     assert "tokens" not in columns([entry._replace(tokens=None) for entry in entries])
 
 
@@ -308,9 +304,7 @@ def test_missing_tokens_neither_raise_nor_lower() -> None:
 def test_what_was_fitted_can_be_used(name: str) -> None:
     """Each fit has parts that exist, one positive weight of each, and those of its own signals."""
     measured = SentenceFeatures(1, 1, 1, 1, 1, 1, frozenset())
-    full = FeatureRow(
-        0, record_of("a.md", 9, "", None), 1, 1, 1, 1, measured, 8.0, 8.0, TokenMatch(1, 1)
-    )
+    full = FeatureRow(0, record_of("a.md", 9, "", None), 1, 1, 1, 1, measured, 8.0, 8.0, 1.0)
     fit = fits()[name]
     assert fit.parts.keys() <= columns([full]).keys()
     assert min(fit.parts.values()) > 0
@@ -327,7 +321,7 @@ def test_what_was_fitted_can_be_used(name: str) -> None:
         sentences=nothing,
         static=0.0,
         transformer=0.0,
-        tokens=TokenMatch(0, 0),
+        tokens=0.0,
     )
     if name != "none":  # by words alone nothing is found that holds none of them
         assert answer_probability(evidence(bare, 5), fit, 0) < FAIR

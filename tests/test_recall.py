@@ -12,6 +12,7 @@ import pytest
 from conftest import Run, explained, index_of, recalled, sampled, succeeded, titles, write
 from episodes import put
 from memvault import Vault, open_vault
+from memvault.experience import recall_counts
 from memvault.files.lock import FileLock
 from memvault.index.keyword.bm25f import (
     FIELDS,
@@ -24,7 +25,6 @@ from memvault.index.keyword.keyword_index import find_terms
 from memvault.index.local.snapshot import Snapshot
 from memvault.index.text.analyzer import query_analyser
 from memvault.index.text.languages import detect_language
-from memvault.memories import experience_search
 from memvault.model import Memory
 from memvault.recall.answer import RELEVANT
 from test_consolidate import consolidated
@@ -573,7 +573,7 @@ def test_what_was_recalled_in_any_way_is_not_forgotten(vault: Vault, folder: Pat
     vault.call("memory_load", memId="loaded-id")
     vault.call("memory_load", query=said["queried"], limit=1)
     vault.call("context", task=said["told"])
-    counts = experience_search.counts(folder)
+    counts = recall_counts.counts(folder)
     assert counts.keys() >= {f"{name}-id" for name in said}
     assert consolidated(vault)["forgotten"] == []
 

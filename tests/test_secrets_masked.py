@@ -305,11 +305,11 @@ SHOWING_COMMANDS = {"path", "open", "tokens add"}
 
 @pytest.mark.promise("S87")
 def test_documented_table_of_commands_that_show_secrets_is_complete() -> None:
-    """docs/security.md lists each command that shows secrets at the shell, and no other."""
+    """The security page lists each command that shows secrets at the shell, and no other."""
     tools, others = all_tools(), all_commands()
     assert {tool.name for tool in tools if tool.reveals} == SHOWN
     assert {one.words for one in others if one.reveals} == SHOWING_COMMANDS
-    text = (ROOT / "docs/security.md").read_text("utf-8")
+    text = (ROOT / "docs/guarantees/security.md").read_text("utf-8")
     (row,) = [line for line in text.splitlines() if line.startswith("| The text that is asked for")]
     listed = set(re.findall("`([a-z -]+)`", row))
     assert listed == {tool.command for tool in tools if tool.reveals} | SHOWING_COMMANDS

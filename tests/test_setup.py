@@ -21,7 +21,7 @@ from made_secrets import made
 from memvault import open_vault
 from memvault.command_table import TOOLS
 from memvault.integrations import NAMES
-from memvault.integrations.programs import HISTORIAN
+from memvault.integrations.integration import HISTORIAN
 from memvault.tools.core import registry
 from terminal import at_terminal
 

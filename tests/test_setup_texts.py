@@ -14,15 +14,15 @@ from hypothesis import strategies as st
 from conftest import ROOT
 from memvault.errors import Refused
 from memvault.integrations import NAMES, json_edit, marked_blocks
-from memvault.integrations.programs import (
+from memvault.integrations.integration import (
     MARKDOWN,
-    PROGRAMS,
     TOML,
     ClientFile,
     MarkedBlock,
     OwnedFile,
     SetupContext,
 )
+from memvault.integrations.programs import PROGRAMS
 from memvault.integrations.setup import with_parts, without
 
 PLACE = SetupContext(

@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conftest import ROOT, Run, succeeded, write
+from conftest import Run, succeeded, write
 from memvault import Vault
 from memvault.cli.options import GLOBAL_OPTIONS
 from memvault.command_table import COMMANDS
-from memvault.memories import procedures
+from memvault.experience import skill_tree
 from memvault.tools.core import agent_guide, registry
 
 TEXTS = (
@@ -56,11 +56,6 @@ def test_every_command_that_is_named_exists(text: Callable[[], str]) -> None:
         for word in words:
             if word.startswith("--"):
                 assert word.partition("=")[0] in known | shared, line
-
-
-def test_the_template_says_the_same() -> None:
-    """A new vault's AGENTS.md is the page that the program prints."""
-    assert (ROOT / "vault-template/AGENTS.md").read_text("utf-8") == agent_guide.agents_page()
 
 
 def test_a_skill_for_claude_keeps_its_limits(tmp_path: Path, run: Run) -> None:
@@ -166,15 +161,15 @@ def test_an_empty_tree_says_so(run: Run) -> None:
 @given(ids)
 def test_every_skill_is_counted_once_on_each_level(named: list[str]) -> None:
     """The counts of the categories add up to all skills, and each branch has what it counts."""
-    categories = procedures.branches(named, 1)
+    categories = skill_tree.branches(named, 1)
     assert sum(categories.values()) == len(named)
     for category, count in categories.items():
-        within = procedures.below(named, category)
+        within = skill_tree.below(named, category)
         assert len(within) == count
-        deeper = procedures.branches(within, 2)
+        deeper = skill_tree.branches(within, 2)
         assert sum(deeper.values()) == sum("." in entry for entry in within)
         for branch, number in deeper.items():
-            assert len(procedures.below(named, branch)) == number
+            assert len(skill_tree.below(named, branch)) == number
 
 
 def test_a_known_skill_gives_its_procedure_and_counts_no_outcome(vault: Vault) -> None:

@@ -19,7 +19,15 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 from conftest import Run, examples, refused, write
 from memvault import Vault, clock, open_vault
 from memvault.agents.agent_files import normal
-from memvault.agents.prompt import CLOSE, OPEN, PREAMBLE, PREFIX, PromptEntry, PromptSection, build
+from memvault.agents.prompt_block import (
+    CLOSE,
+    OPEN,
+    PREAMBLE,
+    PREFIX,
+    PromptEntry,
+    PromptSection,
+    build,
+)
 from memvault.index.embedding import tokenizer
 from memvault.vault import paths
 from memvault.vault.document import plain_text

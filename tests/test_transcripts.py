@@ -23,7 +23,7 @@ from conftest import write
 from launcher import Launcher
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = sorted([*ROOT.glob("tests/transcripts/*.md"), *ROOT.glob("docs/tour/*.md")])
+PAGES = sorted([*ROOT.glob("tests/transcripts/*.md"), *ROOT.glob("docs/guide/tour/*.md")])
 _BLOCK = re.compile(r"(?<=^```console\n).*?(?=^```$)", re.MULTILINE | re.DOTALL)
 _QUOTED = re.compile(r"'[^']*'|\"[^\"$`\\]*\"")
 _MARKS = set("|&;<>()$`\\\"'*?[#~!{\n")

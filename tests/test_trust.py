@@ -15,8 +15,8 @@ from conftest import Run, refused, write
 from memvault import Vault, open_vault
 from memvault.call import LOCAL
 from memvault.tools.core import available
-from memvault.vault_tools import tool_file, trust
-from memvault.vault_tools.trust import fingerprint_of
+from memvault.vault_tools import tool_files, trust
+from memvault.vault_tools.fingerprint import fingerprint_of
 from memvault.workspace import Workspace
 from terminal import at_terminal
 
@@ -454,7 +454,7 @@ def test_a_list_of_tools_reads_each_file_once(folder: Path) -> None:
     for name in names:
         command = json.dumps([sys.executable, "tools/shared.py", name])
         write(folder, f"tools/{name}.md", f"---\ndescription: x\ncommand: {command}\n---\n")
-    for kept in tool_file.read_all(folder).tools.values():
+    for kept in tool_files.read_all(folder).tools.values():
         trust.grant(folder, kept, fingerprint_of(folder, kept))
     read: list[str] = []
     listening = True

@@ -18,13 +18,9 @@ import pytest
 from conftest import Run, refused, until, write
 from memvault import Vault, open_vault
 from memvault.agents.address import Address
+from memvault.agents.messages.folder_watcher import FolderWatcher
 from memvault.agents.messages.inbox import Inbox
-from memvault.agents.messages.waiting import (
-    EventPattern,
-    FolderWatcher,
-    WaitResult,
-    wait,
-)
+from memvault.agents.messages.waiting import EventPattern, WaitResult, wait
 from memvault.call import Call
 from memvault.tools.core import invoke
 from memvault.workspace import Workspace
@@ -112,7 +108,7 @@ def kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str
     def no_more_watches() -> None:
         raise OSError(errno.ENOSPC, "inotify watch limit reached")
 
-    monkeypatch.setattr("memvault.agents.messages.waiting._AT_LEAST", LONG)
+    monkeypatch.setattr("memvault.agents.messages.folder_watcher._AT_LEAST", LONG)
     if request.param == "polled":
         monkeypatch.setenv("MEMVAULT_POLL", "1")
     elif request.param == "unwatchable":

@@ -16,7 +16,7 @@ from conftest import Run, refused, write
 from memvault import open_vault
 from memvault.errors import Refused
 from memvault.vault import document
-from memvault.world.world import Character, figure, walk
+from memvault.world import Character, figure, walk
 
 FOREST = """\
 ---

@@ -5,7 +5,7 @@ from __future__ import annotations
 from memvault import clock
 from memvault.agents.address import Address
 from memvault.agents.agent_files import AgentFileUpdate
-from memvault.agents.plans import plans
+from memvault.agents.plans import agent_plans, plan_files
 from memvault.errors import MemvaultError
 from targets.shapes import HEADER_TOKENS, file_in, store
 
@@ -25,11 +25,11 @@ _MAIN = Address("main")
 def check(data: bytes) -> None:
     """Look at an agenda that holds the bytes, and set a line and the text of each entry."""
     file_in("agents/main/plans/p.md")(data)
-    agent = plans.AgentPlans(store(), _MAIN, clock.zone("Europe/Berlin"))
+    agent = agent_plans.AgentPlans(store(), _MAIN, clock.zone("Europe/Berlin"))
     stands, notes = agent.statuses()
     assert len(stands) == 1 or notes
     for stand in stands:
-        assert (stand.next_run is not None) is (stand.status == plans.ACTIVE)
+        assert (stand.next_run is not None) is (stand.status == plan_files.ACTIVE)
     entries = agent.files
     for name, old in entries.read().entries.items():
         entries.put(

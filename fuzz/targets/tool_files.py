@@ -8,8 +8,8 @@ from memvault.arguments import parameters
 from memvault.errors import UsageError
 from memvault.tools.core import registry
 from memvault.vault import document
-from memvault.vault_tools import tool_file
-from memvault.vault_tools.tool_file import ToolDefinition, tool_definition
+from memvault.vault_tools import tool_files
+from memvault.vault_tools.definition import ToolDefinition, tool_definition
 from targets.shapes import HEADER_TOKENS, file_in, folder
 
 TOKENS = (
@@ -29,7 +29,7 @@ TOKENS = (
 def check(data: bytes) -> None:
     """Look at a vault's tools, of which one file holds the bytes, and register the same."""
     file_in("tools/word_count.md")(data)
-    found = tool_file.read_all(folder())
+    found = tool_files.read_all(folder())
     assert len(found.tools) + len(found.broken) <= 1
     for kept in found.tools.values():
         definition = kept.definition
@@ -37,11 +37,11 @@ def check(data: bytes) -> None:
         json.dumps(given, ensure_ascii=False, allow_nan=False).encode()
         again = document.encode_new(_header(definition), kept.text)
         file_in("tools/word_count.md")(again)
-        (same,) = tool_file.read_all(folder()).tools.values()
+        (same,) = tool_files.read_all(folder()).tools.values()
         assert same.definition == definition
         assert same.text == kept.text
     try:
-        bound = registry.find("register_tool").bind(tool_file.arguments(data))
+        bound = registry.find("register_tool").bind(tool_files.arguments(data))
         tool_definition(**{name: value for name, value in bound.items() if name != "documentation"})
     except UsageError as error:
         assert error.hint

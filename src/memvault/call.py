@@ -19,8 +19,9 @@ from memvault.workspace import Workspace
 
 if TYPE_CHECKING:
     from memvault.agents.address import Address
-    from memvault.agents.messages.inbox import Inbox, Lease
-    from memvault.agents.plans.plans import AgentPlans
+    from memvault.agents.messages.inbox import Inbox
+    from memvault.agents.messages.leases import Lease
+    from memvault.agents.plans.agent_plans import AgentPlans
     from memvault.index.protocol import Index, SearchIndex, View
     from memvault.memories.link_graph import LinkGraph
     from memvault.model import Memory
@@ -276,7 +277,7 @@ class Call:
     @property
     def plans(self) -> AgentPlans:
         """The agent's plans."""
-        from memvault.agents.plans.plans import AgentPlans
+        from memvault.agents.plans.agent_plans import AgentPlans
 
         return AgentPlans(self.store, self.address, clock.zone(self.settings.plans.timezone))
 
@@ -284,7 +285,7 @@ class Call:
     def inbox(self) -> Inbox:
         """The agent's own inbox, to which its due plans are delivered."""
         from memvault.agents.messages.inbox import Inbox
-        from memvault.agents.plans.plans import PlannedInbox
+        from memvault.agents.plans.planned_inbox import PlannedInbox
 
         if self.caller.scope == "read":  # a read-only caller does not write events of plans either
             return Inbox(self.root, self.address, only_reads=True)

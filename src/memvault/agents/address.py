@@ -1,4 +1,4 @@
-"""Addresses of agents and their brains, their folders and locks, and an overview of them."""
+"""Addresses of agents and their brains, their folders and their locks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
-from memvault import clock
 from memvault.errors import UsageError
 from memvault.files.lock import FileLock
 from memvault.sanitize import shorten
@@ -140,48 +139,3 @@ def locks_for_paths(root: Path, paths: Iterable[str]) -> Iterator[FileLock]:
     for owner in sorted(owners):
         yield agent_lock(root, owner)
     yield FileLock(private_folder(root) / "lock")
-
-
-_ITEM_FOLDERS = ("memories", "goals", "plans", "inbox")
-"""The folders of an agent's files, one file for each item."""
-
-
-class AgentSummary(NamedTuple):
-    """An agent or brain: the number of its items of each kind, and the last change of one."""
-
-    address: Address
-    counts: dict[str, int]
-    changed: str
-
-
-def entries(root: Path) -> list[AgentSummary]:
-    """Return every agent of a vault, sorted, each followed by its brains."""
-    return [_summarize(root, address) for name in known(root) for address in _brains(root, name)]
-
-
-def _brains(root: Path, agent: str) -> Iterator[Address]:
-    main = Address(agent)
-    yield main
-    with contextlib.suppress(OSError):
-        folder = main.folder(root) / "brains"
-        for name in sorted(name for name in os.listdir(folder) if (folder / name).is_dir()):
-            with contextlib.suppress(UsageError):
-                if name != PRIMARY:
-                    yield main.of_brain(name)
-
-
-def _summarize(root: Path, address: Address) -> AgentSummary:
-    counts, last = {}, 0
-    for kind in _ITEM_FOLDERS:
-        times = list(_modification_times(address.folder(root) / kind))
-        counts[kind] = len(times)
-        last = max([last, *times])
-    return AgentSummary(address, counts, clock.iso_from_ns(last) if last else "")
-
-
-def _modification_times(folder: Path) -> Iterator[int]:
-    """Yield the modification time of each markdown file in a folder, in nanoseconds."""
-    with contextlib.suppress(OSError), os.scandir(folder) as entries:
-        for entry in entries:
-            if entry.name.lower().endswith(".md") and entry.is_file(follow_symlinks=False):
-                yield entry.stat(follow_symlinks=False).st_mtime_ns

@@ -1,9 +1,7 @@
-"""Values, goals and skill requests of an agent, each stored as one markdown file.
+"""Files of an agent: values, goals, plans and skill requests, one markdown file for each.
 
 ``AgentFileStore`` reads and writes the files in a folder of an agent, such as
-``agents/<agent>/goals/<id>.md``. A skill request is a skill that an agent asked for and that has no
-description yet, one file for each skill and action; a person or an agent answers it by storing a
-procedure with that skillId.
+``agents/<agent>/goals/<id>.md``.
 """
 
 from __future__ import annotations
@@ -19,11 +17,10 @@ from memvault.agents.address import Address, agent_lock
 from memvault.errors import Conflict, Refused, UsageError
 from memvault.files import atomic, plain_files
 from memvault.files.lock import FileLock
-from memvault.lazy_pattern import lazy_pattern
-from memvault.sanitize import quote_argument, replace_surrogates, shorten
+from memvault.sanitize import replace_surrogates, shorten
 from memvault.store.change_set import FileRef
 from memvault.store.memory_store import MemoryStore
-from memvault.vault import document, paths
+from memvault.vault import document
 from memvault.vault.file_names import normalize
 from memvault.vault.front_matter import dump_header
 from memvault.vault.paths import derived_id, require_plain_folders, slug
@@ -275,121 +272,3 @@ def _edit_or_rewrite(file: HeaderFile, changes: Mapping[str, Any], text: str | N
         for key in [key for key, value in changes.items() if value is None]:
             del merged[key]
         return f"---\n{dump_header(merged)}---\n{body}".encode("utf-8", "replace")
-
-
-def all_values(store: MemoryStore, address: Address) -> tuple[list[AgentFile], list[str]]:
-    """Return the values, which are entries named by their keys, and notes about skipped files."""
-    current = values_of(store, address).read()
-    return list(current.entries.values()), current.notes
-
-
-def set_values(store: MemoryStore, address: Address, values: Iterable[tuple[str, str]]) -> int:
-    """Store values under keys, replacing existing ones, and return the number of keys.
-
-    Raises:
-        UsageError: a key is invalid; nothing is written.
-    """
-    by_key = {one_line(key, "A key"): value for key, value in values}
-    entries = values_of(store, address)
-    with entries.lock():
-        old = entries.read().entries
-        entries.put(AgentFileUpdate(key, old.get(key), {}, value) for key, value in by_key.items())
-    return len(by_key)
-
-
-def values_of(store: MemoryStore, address: Address) -> AgentFileStore:
-    """Return the store of an agent's values."""
-    return AgentFileStore(store, address, "memories", "key")
-
-
-ACTIVE = "active"
-_STATUS_WORD = lazy_pattern(r"\w[\w-]{0,39}")
-
-
-class Goal(NamedTuple):
-    """A goal; without a status it is active, or keeps the status that its file has."""
-
-    id: str
-    description: str
-    status: str | None = None
-    modified: str = ""
-
-
-def all_goals(store: MemoryStore, address: Address) -> tuple[list[Goal], list[str]]:
-    """Return every goal sorted by id, and notes about skipped files."""
-    current = goals_of(store, address).read()
-    goals = []
-    for name, entry in current.entries.items():
-        status = str(entry.header.get("status") or ACTIVE).strip().lower()
-        goals.append(Goal(name, entry.text.strip(), status, entry.modified))
-    return goals, current.notes
-
-
-def set_goals(store: MemoryStore, address: Address, goals: Iterable[Goal]) -> int:
-    """Write goals, keeping fields that are left empty, and return their number.
-
-    Raises:
-        UsageError: an id or a status is invalid, or a new goal has no description; nothing is
-            written.
-    """
-    entries = goals_of(store, address)
-    puts: dict[str, AgentFileUpdate] = {}
-    with entries.lock():
-        current = entries.read()
-        for goal in goals:
-            name = one_line(goal.id, "A goal's id")
-            before = puts.get(name) or current.entries.get(name)
-            text = goal.description.strip() or (before.text if before else "")
-            if not (before or text):
-                hint = (
-                    "; ".join(current.notes)
-                    or f"memvault goals set {quote_argument(name)} DESCRIPTION"
-                )
-                raise UsageError(f"There is no goal {name!r}, and no description for one", hint)
-            old_status = before.header.get("status") if before else None
-            status = old_status or ACTIVE if goal.status is None else status_word(goal.status)
-            puts[name] = AgentFileUpdate(name, current.entries.get(name), {"status": status}, text)
-        entries.put(puts.values())
-    return len(puts)
-
-
-def status_word(text: str) -> str:
-    """Return a status in its stored form.
-
-    Raises:
-        UsageError: it is not one short word.
-    """
-    word = text.strip().lower()
-    if not _STATUS_WORD.fullmatch(word):
-        raise UsageError(
-            f"{shorten(text, 40)!r} cannot be a status",
-            "use one short word: active, completed, dropped",
-        )
-    return word
-
-
-def goals_of(store: MemoryStore, address: Address) -> AgentFileStore:
-    """Return the store of an agent's goals."""
-    return AgentFileStore(store, address, "goals", "id")
-
-
-def request_skill(
-    store: MemoryStore, address: Address, skill_id: str, action: str
-) -> tuple[str, str]:
-    """Request a skill, and return the request's id and the path of its file.
-
-    The id is the same on every machine, so that asking again for the same action does not create a
-    second file. Raises as ``AgentFileStore.put`` does.
-    """
-    action = normal(action)
-    suffix = paths.id_from_name(f"{skill_id.casefold()}\n{action}").rpartition("-")[2]
-    request_id = f"{paths.slug(skill_id, 60)}-{suffix}"
-    header = {"skill_id": skill_id, "status": "open"}
-    text = f"{action}\n\nAnswer: memvault procedure store NAME PROMPT --skill-id {skill_id}"
-    entries = AgentFileStore(store, address, "skill-requests", "id")
-    with entries.lock():
-        existing = entries.read().entries.get(request_id)
-        if existing is not None:
-            return request_id, existing.path
-        (path,) = entries.put([AgentFileUpdate(request_id, None, header, text)])
-    return request_id, path

@@ -11,9 +11,10 @@ from typing import NamedTuple
 
 from memvault.agents.address import Address
 from memvault.agents.agent_files import AgentFileStore
-from memvault.agents.messages.inbox import SPACE_MESSAGE, Inbox, sender_label
+from memvault.agents.messages.inbox import Inbox
+from memvault.agents.messages.service_names import SPACE_MESSAGE, sender_label
 from memvault.agents.messages.spaces import Spaces
-from memvault.agents.plans.plans import name_of
+from memvault.agents.plans.plan_files import name_of
 from memvault.errors import MemvaultError, UsageError
 from memvault.index.text.analyzer import analyser, query_analyser
 from memvault.index.text.passages import split_passages

@@ -237,10 +237,10 @@ def _memories(root: Path, typed: str) -> Iterable[CompletionItem]:
 
 def _restorable(root: Path, typed: str) -> Iterable[CompletionItem]:
     """Yield the memories in the trash, last deleted first, and then the others."""
-    from memvault.memories import delete
+    from memvault.memories import trash
     from memvault.workspace import Workspace
 
-    for entry in delete.trash(Workspace(root).store):
+    for entry in trash.trash(Workspace(root).store):
         yield CompletionItem(entry.mem_id, entry.title)
     yield from _memories(root, typed)
 
@@ -256,9 +256,9 @@ def _changes(root: Path, _: str) -> Iterable[CompletionItem]:
 
 
 def _templates(root: Path, _: str) -> Iterable[CompletionItem]:
-    from memvault.memories import create
+    from memvault.memories import templates
 
-    return map(CompletionItem, create.names(root))
+    return map(CompletionItem, templates.names(root))
 
 
 def _types(root: Path, _: str) -> Iterable[CompletionItem]:

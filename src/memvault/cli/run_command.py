@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, Concatenate, ParamSpec
 
 from memvault import sanitize
 from memvault.arguments.binding import FLAGS, bind, read_input, read_json
 from memvault.arguments.parameters import Parameter
+from memvault.call import Call
 from memvault.cli import output, print_result
 from memvault.cli.daemon import client
 from memvault.cli.options import GlobalOptions
@@ -17,6 +18,8 @@ from memvault.cli.shutdown import Exit
 from memvault.errors import Refused, UsageError
 from memvault.tools.core.registry import OPEN, Tool
 from memvault.tools.core.render import Template
+
+Arguments = ParamSpec("Arguments")
 
 
 def run_command(
@@ -42,7 +45,7 @@ def run_command(
             given |= _picked(words, parameters, given, options, drafts)
         if isinstance(entry, Tool):
             _require(parameters, given, f"memvault {entry.command or name}", entry.examples)
-            arguments = entry.arguments(given)
+            arguments = entry.from_command_line(given)
             if OPEN.name in given:
                 from memvault.cli import run_editor
 
@@ -171,10 +174,10 @@ def _text_from_editor(
 def _title_of(options: GlobalOptions, name: str) -> str:
     """Return the title of the memory that a text is to be added to; raises as ``compound``."""
     from memvault.cli import run_editor
-    from memvault.memories import edit
+    from memvault.memories.target import find_target
 
     with run_editor.open_call(options, name) as (call, within):
-        return edit.target(call.engine, within, call.notes).title
+        return find_target(call.engine, within, call.notes).title
 
 
 def _is_missing_text(parameter: Parameter, given: Mapping[str, Any]) -> bool:
@@ -182,6 +185,20 @@ def _is_missing_text(parameter: Parameter, given: Mapping[str, Any]) -> bool:
     arg = parameter.arg
     needed = arg.text and arg.positional and parameter.required and list not in parameter.types
     return needed and given[parameter.name] is None
+
+
+def run_function(
+    options: GlobalOptions,
+    function: Callable[Concatenate[Call, Arguments], Mapping[str, Any]],
+    /,
+    *positional: Arguments.args,
+    **named: Arguments.kwargs,
+) -> None:
+    """Run the tool that a function implements, as ``run_tool``."""
+    from memvault.tools.core import registry
+
+    name, arguments = function.__name__, registry.arguments_by_name(function, positional, named)
+    run_tool(name, arguments, options, registry.find(name))
 
 
 def run_tool(
@@ -194,7 +211,8 @@ def run_tool(
     """Run a tool on the vault selected by the options, and write its result.
 
     ``tool`` is its declaration, or None for a tool of the vault, whose result is laid out by its
-    values' types. With ``by_tool_name``, messages name tools and arguments, not commands.
+    values' types. With ``by_tool_name``, the arguments have JSON keys, and messages name tools and
+    arguments, not commands.
     """
     from memvault.tools.core import invoke
 
@@ -203,14 +221,15 @@ def run_tool(
     caller = options.caller()._replace(speaks="tools" if by_tool_name else "shell")
     if name == "memory_recall" and options.may_ask and not options.quiet:
         caller = caller._replace(reads_early=True)
+    call = invoke.call_json if by_tool_name else invoke.call
     query = str(arguments.get("query") or arguments.get("around") or "")
     view, writes = (tool.view, not tool.read_only) if tool else (Template(), True)
     try:
         try:
-            outcome = invoke.call(workspace, name, arguments, caller)
+            outcome = call(workspace, name, arguments, caller)
         except Refused as error:
             confirmed = {**arguments, **_confirm(error)}
-            outcome = invoke.call(workspace, name, confirmed, caller)
+            outcome = call(workspace, name, confirmed, caller)
         token = outcome.result.get("confirmToken")
         if tool and token and "message" not in outcome.result and options.may_ask:
             preview = {**outcome.result, "confirmToken": None}
@@ -219,7 +238,7 @@ def run_tool(
             if not output.agrees((), "Go ahead?"):
                 raise Refused("Nothing was changed", f"y does it, or --confirm {token}")
             confirmed = {**arguments, "confirm": token}
-            outcome = invoke.call(workspace, name, confirmed, caller)
+            outcome = call(workspace, name, confirmed, caller)
         with outcome:
             with output.reporting_change(
                 lambda: workspace.settings.detector.masked(outcome.changed)

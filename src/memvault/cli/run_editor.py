@@ -88,12 +88,12 @@ def written(options: GlobalOptions, title: str, memory_type: str) -> Iterator[st
     Raises:
         Refused: If nothing was written, or the editor failed.
     """
-    from memvault.memories import create
+    from memvault.memories import create, templates
     from memvault.vault.paths import normal_type
 
     name, kind = create.clean_title(title), normal_type(memory_type) if memory_type else ""
     with open_call(options) as (call, _):
-        root, template = call.root, create.filled(call.root, kind, name, is_named=False).body
+        root, template = call.root, templates.filled(call.root, kind, name, is_named=False).body
     with draft(root, name, template, "remember TITLE") as text:
         yield text
 

@@ -21,11 +21,13 @@ from memvault.consolidation.proposals import (
     Proposals,
 )
 from memvault.errors import Conflict, MemvaultError, NotFound
+from memvault.experience import episodes, facts, procedures, recall_counts
+from memvault.experience.episodes import Episode
+from memvault.experience.procedures import Procedure
+from memvault.experience.provenance import Provenance
+from memvault.experience.search import ARCHIVED, is_archived, readable
 from memvault.files.lock import FileLock
-from memvault.memories import edit, episodes, experience_search, facts, procedures
-from memvault.memories.episodes import Episode
-from memvault.memories.experience_search import ARCHIVED, Provenance, is_archived, readable
-from memvault.memories.procedures import Procedure
+from memvault.memories import edit
 from memvault.model import Memory
 from memvault.recall.filters import Filters
 from memvault.recall.recall_engine import RecallEngine
@@ -52,7 +54,7 @@ def load_input(
     store: MemoryStore, engine: RecallEngine, days: int, now: datetime
 ) -> ConsolidationInput:
     """Read the input of the rules, with the episodes of the ``days`` before ``now``."""
-    counts = experience_search.counts(store.root)
+    counts = recall_counts.counts(store.root)
     kinds = (episodes.TYPE, facts.TYPE, procedures.TYPE)
     found_episodes, found_facts, found_procedures = (
         list(_read(store, engine, kind)) for kind in kinds
@@ -150,7 +152,7 @@ def prune_counts(store: MemoryStore, engine: RecallEngine) -> None:
     """Delete the recall counts of memories that no longer exist; errors are ignored."""
     with contextlib.suppress(MemvaultError, OSError, MemoryError):
         known = {record.mem_id for record in engine.list_records(Filters())}
-        experience_search.prune(store.root, known)
+        recall_counts.prune(store.root, known)
 
 
 def _archive(store: MemoryStore, memory: Memory, header: Mapping[str, Any]) -> Memory:

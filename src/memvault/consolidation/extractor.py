@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 
 from memvault.consolidation.proposals import NewFact, NewProcedure, confidence_of, proposal_id
 from memvault.errors import Refused, TimedOut, UsageError
-from memvault.memories.episodes import Episode
-from memvault.memories.experience_search import one_line
-from memvault.memories.procedures import checked_id, clean_name
+from memvault.experience.episodes import Episode
+from memvault.experience.procedures import clean_name
+from memvault.experience.search import one_line
+from memvault.experience.skill_tree import checked_id
 from memvault.model import CATEGORY
 from memvault.process import run
 from memvault.sanitize import shorten

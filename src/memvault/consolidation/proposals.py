@@ -7,7 +7,7 @@ import re
 from collections.abc import Container, Sequence
 from typing import NamedTuple
 
-from memvault.memories.episodes import Episode, texts
+from memvault.experience.episodes import Episode, texts
 from memvault.model import CATEGORY, EPISODE, Memory
 
 _STEP = re.compile(r"\d+[.)]\s+(.+)")

@@ -26,10 +26,11 @@ from memvault.consolidation.statements import (
     outcome_claims,
     sentences,
 )
+from memvault.experience.episodes import texts
+from memvault.experience.provenance import text_of
+from memvault.experience.search import is_archived
 from memvault.index.embedding.text_clustering import SAME, Meaning
 from memvault.index.text.analyzer import Analyser
-from memvault.memories.episodes import texts
-from memvault.memories.experience_search import is_archived, text_of
 from memvault.model import Memory
 
 _MAX_FACT = 300

@@ -42,12 +42,14 @@ from memvault.consolidation.statements import (
     unmarked,
     words,
 )
+from memvault.experience.episodes import Episode, number, texts
+from memvault.experience.facts import fact_of
+from memvault.experience.procedures import clean_name
+from memvault.experience.provenance import text_of
+from memvault.experience.search import is_archived
+from memvault.experience.skill_tree import found_id, key
 from memvault.index.embedding.text_clustering import Meaning
 from memvault.index.text.analyzer import Analyser
-from memvault.memories.episodes import Episode, number, texts
-from memvault.memories.experience_search import is_archived, text_of
-from memvault.memories.facts import fact_of
-from memvault.memories.procedures import clean_name, found_id, key
 from memvault.model import IMPORTANCE, Memory
 from memvault.vault.file_names import normalize
 

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from memvault.consolidation.proposals import Quote
+from memvault.experience.episodes import Episode
 from memvault.index.embedding.arrays import Matrix
 from memvault.index.embedding.text_clustering import (
     MAX_EMBEDDED,
@@ -26,7 +27,6 @@ from memvault.index.embedding.text_clustering import (
     mean_vector,
     similar_counts,
 )
-from memvault.memories.episodes import Episode
 
 MIN_STEPS = 3
 MIN_EPISODES = 3

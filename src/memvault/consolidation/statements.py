@@ -17,9 +17,9 @@ from itertools import chain, islice
 from typing import Any, NamedTuple
 
 from memvault.consolidation.proposals import Quote
+from memvault.experience.episodes import Episode
 from memvault.index.text.analyzer import Analyser
 from memvault.index.text.sentences import split_sentences
-from memvault.memories.episodes import Episode
 from memvault.vault.markdown import lines_with_code
 
 Key = tuple[tuple[str, ...], tuple[str, ...]]

@@ -10,9 +10,9 @@ from pathlib import PurePosixPath
 from unicodedata import normalize
 
 from memvault import clock
+from memvault.doctor.file_problems import too_large
 from memvault.doctor.findings import Finding, Fix, check, set_header
 from memvault.doctor.inspection import InspectedMemory, VaultInspection
-from memvault.doctor.status import too_large
 from memvault.errors import UsageError
 from memvault.files import plain_files, walk
 from memvault.model import FileState, Memory

@@ -8,7 +8,12 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, cast
 
 from memvault.call import Call
-from memvault.doctor import checks_files, checks_vault  # noqa: F401  # they register their checks
+from memvault.doctor import (  # they register their checks
+    checks_files,  # noqa: F401
+    checks_links,  # noqa: F401
+    checks_machine,  # noqa: F401
+    checks_vault,  # noqa: F401
+)
 from memvault.doctor.findings import CHECKS, SEVERITIES, Check, Finding
 from memvault.doctor.inspection import VaultInspection
 from memvault.errors import MemvaultError, UsageError
@@ -30,7 +35,7 @@ _Found = tuple[Check, Finding]
 
 
 def markdown_table() -> str:
-    """Return the table of all codes for docs/doctor.md."""
+    """Return the table of all codes for docs/reference/doctor.md."""
     rows = ["| code | severity | what it is | what `--fix` does |", "|---|---|---|---|"]
     rows += [
         f"| `{one.code}` | {one.severity} | {one.meaning} | {one.fix} |" for one in CODES.values()

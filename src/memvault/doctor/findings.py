@@ -47,7 +47,7 @@ class Check(NamedTuple):
     """A function that finds the problems of one kind in a vault, and changes nothing.
 
     ``code``, ``severity`` and ``meaning`` describe what it finds, ``fix`` what ``--fix`` does about
-    it; docs/doctor.md shows them.
+    it; docs/reference/doctor.md shows them.
     """
 
     code: str

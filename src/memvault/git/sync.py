@@ -6,6 +6,7 @@ files. The next sync reverts what an interrupted one had replaced.
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 from functools import partial
 from pathlib import Path
@@ -13,7 +14,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from memvault.call import Call
 from memvault.errors import Conflict, Refused
-from memvault.files.walk import remove
 from memvault.git import setup
 from memvault.git.checkout import ConcurrentEdit, fast_forward, restore_unfinished
 from memvault.git.commit import commit_all, lock
@@ -91,7 +91,7 @@ def sync(call: Call, agree: setup.Agree | None = None) -> SyncedVault:
     subject, refused_at = f"memvault sync ({call.caller.agent})", ""
     with lock(call.root):
         for left in found.folder.glob(f"{_SCRATCH}*"):
-            remove(left)
+            shutil.rmtree(left, ignore_errors=True)
         for _ in range(_TRIES):
             restore_unfinished(found, call.store)
             done["committed"] += commit_all(

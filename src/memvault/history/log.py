@@ -58,7 +58,7 @@ def resolve_logged(call: Call, name: str) -> LoggedMemory:
 def changes_of(call: Call, mem_id: str) -> Iterator[JournalEntry]:
     """Yield the changes of one memory, newest first, restricted to its own files.
 
-    Revisions that the journal does not know, kept by older versions, come last.
+    Revisions whose journal entries were deleted come last.
     """
     known: set[str] = set()
     for change in call.store.changes.journal.changes():

@@ -38,9 +38,8 @@ class RevertStep(NamedTuple):
 
     ``found`` is the file's etag before the change and ``left`` the etag after it; each is empty if
     there was no file then. ``kept`` is the revision with the earlier bytes or, if ``trashed`` is
-    set, the folder in the trash. Older journals do not record the etag of files in the trash, so
-    ``found`` may be empty for those. ``respelled`` is the path of another step whose path is that
-    of the same file where case is ignored.
+    set, the folder in the trash. ``respelled`` is the path of another step whose path is that of
+    the same file where case is ignored.
     """
 
     path: str
@@ -275,10 +274,7 @@ def _is_undone(call: Call, change: JournalEntry) -> bool:
 
 
 def _is_done(store: MemoryStore, step: RevertStep) -> bool:
-    now = _etag_of(store, step.path, step.respelled)
-    if step.trashed and not step.found:
-        return bool(now) and not _find_trashed(store, step)
-    return now == step.found
+    return _etag_of(store, step.path, step.respelled) == step.found
 
 
 def _check_step(
@@ -363,7 +359,7 @@ def _first_with_bytes(items: Iterable[TrashedFile], step: RevertStep) -> Trashed
         with contextlib.suppress(OSError, MemvaultError):
             if item.path == step.path:
                 data = plain_files.read(item.file)
-                if not step.found or etag(data) == step.found:
+                if etag(data) == step.found:
                     return item
     return None
 

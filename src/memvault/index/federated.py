@@ -25,7 +25,6 @@ from memvault.index.protocol import (
     SearchIndex,
     SentenceFeatures,
     SentenceQuery,
-    TokenMatch,
     VectorAnswer,
     VectorQuery,
     View,
@@ -134,7 +133,6 @@ class FederatedView:
             for place, answer in enumerate(answers)
             if answer.is_multilingual and len(models) > 1
         )
-        factors = {answer.vector_factor for answer in answers if answer.has_vectors}
         hits = [
             hit._replace(key=self._key(place, hit.key))
             for place, answer in enumerate(answers)
@@ -170,7 +168,6 @@ class FederatedView:
             *static,
             *transformer,
             is_multilingual=any(models) and share > 0,
-            vector_factor=factors.pop() if len(factors) == 1 else 1.0,
         )
 
     def _nearest_in(self, place: int, query: VectorQuery) -> VectorAnswer:
@@ -181,15 +178,13 @@ class FederatedView:
         )
         return self.vaults[place].view.nearest(own)
 
-    def token_matches(
-        self, text: str, passages: Mapping[int, Sequence[int]]
-    ) -> dict[int, TokenMatch]:
+    def token_matches(self, text: str, passages: Mapping[int, Sequence[int]]) -> dict[int, float]:
         """Return how well a query's tokens match memories; empty if a vault has no tokens.
 
         Matches of different models are put on the scale of the model of English. May be called only
         after ``nearest``.
         """
-        matches: dict[int, TokenMatch] = {}
+        matches: dict[int, float] = {}
         for place, vault in enumerate(self.vaults):
             keys = self._own_keys(place, passages)
             own = {own_key: passages[key] for own_key, key in keys.items()}
@@ -372,9 +367,9 @@ def _combined(parts: Sequence[tuple[int, float, float]]) -> tuple[float, float]:
     return mean, math.sqrt(max(squares - mean**2, 0.0))
 
 
-def _rescaled(match: TokenMatch) -> TokenMatch:
+def _rescaled(match: float) -> float:
     """Return a match by the multilingual model on the scale of the model of English."""
-    return TokenMatch(*(_TOKEN_SLOPE * value + _TOKEN_OFFSET for value in match))
+    return _TOKEN_SLOPE * match + _TOKEN_OFFSET
 
 
 def _rarity_of_all(answers: Sequence[KeywordAnswer]) -> dict[str, float]:

@@ -288,18 +288,6 @@ class VectorHit(NamedTuple):
     is_multilingual: bool = False
 
 
-class TokenMatch(NamedTuple):
-    """How well a query's tokens match those of a memory's passages, by cosines of token vectors.
-
-    ``mean`` is the mean, over the query's tokens, of the highest cosine to a token of a passage:
-    late interaction (Khattab and Zaharia 2020). ``weighted`` is the same mean with each token
-    weighted by its rarity among the vault's memories.
-    """
-
-    mean: float
-    weighted: float
-
-
 class MatchLocation(NamedTuple):
     """Where in a memory to look for matches: the best keyword blocks, and the nearest passage."""
 
@@ -313,8 +301,7 @@ class VectorAnswer(NamedTuple):
     ``has_vectors`` is whether any memory has one. ``transformer_weight`` is how much better the
     transformer model discriminates than the static vectors, relative to the built-in transformer
     model, which has 1; it is 0 if its vectors are not used. ``is_multilingual`` is whether the
-    package's multilingual model computed any of them. ``vector_factor`` is how much vectors count
-    in this vault, relative to the fitted weights (``recall.vector_fit``).
+    package's multilingual model computed any of them.
 
     Over the ``memories`` memories with vectors, not only the hits, the best cosine of each has the
     mean ``static_mean`` and the standard deviation ``static_spread``, or ``transformer_mean`` and
@@ -331,7 +318,6 @@ class VectorAnswer(NamedTuple):
     transformer_mean: float = 0.0
     transformer_spread: float = 0.0
     is_multilingual: bool = False
-    vector_factor: float = 1.0
 
 
 class View(Protocol):
@@ -364,9 +350,11 @@ class View(Protocol):
 
     def token_matches(
         self, text: str, passages: Mapping[int, Sequence[int]]
-    ) -> Mapping[int, TokenMatch]:
+    ) -> Mapping[int, float]:
         """Return how well a query's tokens match those of the given passages of memories.
 
+        It is the mean, over the query's tokens, of the highest cosine to a token of a passage: late
+        interaction (Khattab and Zaharia 2020).
         It may be called only after ``nearest`` with the same text. A memory without stored token
         vectors is missing; all are if the embedder has none.
         """
@@ -469,7 +457,7 @@ class EmbedderStatus(NamedTuple):
     is the number of all passages and ``waiting_passages`` of those without vectors;
     ``seconds_left`` is how long these take, by the rate measured last, 0 if none was.
     ``problem`` is why no vectors can be computed, ``note`` why another model than that of the
-    settings is used. ``vector_factor`` is as in ``VectorAnswer``.
+    settings is used.
     """
 
     name: str
@@ -486,7 +474,6 @@ class EmbedderStatus(NamedTuple):
     passages: int = 0
     waiting_passages: int = 0
     seconds_left: float = 0.0
-    vector_factor: float = 1.0
 
 
 class IndexStatus(NamedTuple):
@@ -524,22 +511,6 @@ class Index(SearchIndex, Protocol):
         Raises:
             EmbedderError: the transformer model cannot be used, or not without a ``download``.
         """
-
-    def has_chosen_embedder(self) -> bool:
-        """Return whether the transformer vectors are of a model that is not in the package."""
-
-    def embed_texts(self, view: View, memories: Mapping[int, Memory]) -> tuple[View, Sequence[int]]:
-        """Return a view in which some memories, given by their keys, have other texts.
-
-        Also returns their keys in that view, in the same order. Their transformer vectors are kept,
-        so that they are computed only once.
-
-        Raises:
-            EmbedderError: the transformer model cannot be used.
-        """
-
-    def store_vector_factor(self, factor: float) -> None:
-        """Store how much vectors count in this vault, until the model changes."""
 
     @property
     def watch(self) -> FolderWatch | None:

@@ -16,9 +16,8 @@ from typing import NamedTuple
 from memvault.errors import Conflict, NotFound, Refused
 from memvault.files import atomic, plain_files
 from memvault.integrations import json_edit, marked_blocks
-from memvault.integrations.programs import (
+from memvault.integrations.integration import (
     OURS,
-    PROGRAMS,
     SERVER,
     TOML,
     AgentProgram,
@@ -28,6 +27,7 @@ from memvault.integrations.programs import (
     Part,
     SetupContext,
 )
+from memvault.integrations.programs import PROGRAMS
 from memvault.secrets.detector import masked
 
 _FOLDERS = {"agents", "plugins", "rules", *(program.folder for program in PROGRAMS.values())}

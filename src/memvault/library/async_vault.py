@@ -96,7 +96,7 @@ if TYPE_CHECKING:
     from memvault.tools.episodes import EpisodeOutcome
     from memvault.tools.state import GoalItem, KeyValue, PlanItem
     from memvault.tools.talk import EventSpec
-    from memvault.vault_tools.tool_file import ToolParameter
+    from memvault.vault_tools.definition import ToolParameter
 
 
 class AsyncVault(AsyncOpenVault):

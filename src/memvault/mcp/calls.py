@@ -121,7 +121,7 @@ class PendingCall:
         self.waits: Callable[[], None] = lambda: None
         """A function that the tool's thread calls when it starts to wait, so others can run."""
         self._call = partial(
-            invoke.call,
+            invoke.call_json,
             workspace,
             name,
             arguments,

@@ -1,143 +1,21 @@
-"""Creation of memories: templates, titles, tags and headers."""
+"""Creation of memories: titles, tags and headers."""
 
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping
-from datetime import datetime
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from memvault import clock
 from memvault.arguments.parameters import split_tags
-from memvault.errors import NotFound, StorageError, UsageError
-from memvault.files import plain_files
+from memvault.errors import UsageError
 from memvault.index.text.sentences import sentence_ends
 from memvault.lazy_pattern import lazy_pattern
-from memvault.model import FALLBACK_TYPE, FileState, Memory
+from memvault.model import FALLBACK_TYPE, Memory
 from memvault.secrets.detector import BUILTIN, SecretDetector
 from memvault.store.memory_store import MemoryStore
-from memvault.vault import document, paths
+from memvault.vault import paths
 from memvault.vault.document import plain_text
-
-FOLDER = "templates"
-_PLACEHOLDER = lazy_pattern(r"\{\{\s{0,9}(title|date|time)\s{0,9}(?::([^{}\n]{1,60}))?\}\}")
-_DEFAULT_FORMATS = {"date": "YYYY-MM-DD", "time": "HH:mm"}
-_DATE_TOKEN = lazy_pattern(
-    r"YYYY|YY|MMMM|MMM|MM|M|dddd|ddd|DD|Do|D|HH|H|hh|h|mm|m|ss|s|WW|W|A|a|\[[^\]]{0,60}\]"
-)
-"""Date format tokens of Moment.js, which Obsidian uses: momentjs.com/docs, section Format."""
-_DATE_FORMATS = {
-    "YY": "%y",
-    "MMMM": "%B",
-    "MMM": "%b",
-    "MM": "%m",
-    "WW": "%V",
-    "DD": "%d",
-    "dddd": "%A",
-    "ddd": "%a",
-    "HH": "%H",
-    "hh": "%I",
-    "mm": "%M",
-    "ss": "%S",
-    "A": "%p",
-}
-_ORDINAL_SUFFIXES = {1: "st", 2: "nd", 3: "rd"}
-
-
-class RenderedTemplate(NamedTuple):
-    """A template with its placeholders filled in: text, type, tags and the rest of its header."""
-
-    body: str
-    memory_type: str
-    tags: list[str]
-    header: dict[str, Any]
-
-
-def names(root: Path) -> list[str]:
-    """Return the names of a vault's templates, sorted."""
-    return sorted(path.stem for path in (root / FOLDER).glob("*.md") if path.is_file())
-
-
-def filled(
-    root: Path, name: str, title: str, is_named: bool, moment: datetime | None = None
-) -> RenderedTemplate:
-    """Return a template with the title, the date and the time filled in.
-
-    ``name`` may also be the path of a file elsewhere in the vault, as Obsidian names templates.
-    ``moment`` is in local time, now by default. If there is no such template, the result is empty
-    unless ``is_named`` is set.
-
-    Raises:
-        NotFound: ``is_named`` is set, and there is no such template.
-        StorageError: the template cannot be read.
-    """
-    known = names(root)
-    path = f"{FOLDER}/{name}.md"
-    if "/" in name:
-        path = f"{paths.resolve_inside(root, name.removesuffix('.md'))}.md"
-    if name not in known and not ("/" in name and (root / path).is_file()):
-        if not is_named:
-            return RenderedTemplate("", "", [], {})
-        from difflib import get_close_matches
-
-        near = get_close_matches(name, known, n=1)
-        hint = f"did you mean {near[0]}?" if near else f"the templates are {', '.join(known)}"
-        raise NotFound(
-            f"There is no template {name!r}",
-            hint if known else f"a template is a file in the folder {FOLDER}",
-        )
-    try:
-        data = plain_files.read(root / path)
-    except OSError as error:
-        raise StorageError(f"{path} cannot be read: {error.strerror}") from error
-    memory = document.read_memory(data, FileState(path, len(data), 0, 0, 0), frozenset())
-    now = moment or clock.now().astimezone()
-    kind = memory.metadata.get("memory_type", memory.metadata.get("type"))
-    return RenderedTemplate(
-        fill(memory.body, title, now).strip("\r\n"),
-        kind if isinstance(kind, str) and "{{" not in kind else "",
-        [fill(tag, title, now) for tag in memory.tags],
-        {
-            key: fill(value, title, now) if isinstance(value, str) else value
-            for key, value in memory.metadata.items()
-            if _KEY.fullmatch(key) and _plain_key(key) not in {*_RESERVED_KEYS, "tags"}
-        },
-    )
-
-
-def fill(text: str, title: str, moment: datetime) -> str:
-    """Return a text with its placeholders for the title and parts of a local time filled in."""
-    return _PLACEHOLDER.sub(lambda match: _placeholder_value(match, title, moment), text)
-
-
-def _plain_key(key: str) -> str:
-    return key.casefold().replace("_", "").replace("-", "")
-
-
-def _placeholder_value(match: re.Match[str], title: str, now: datetime) -> str:
-    if match[1] == "title":
-        return title
-    return _DATE_TOKEN.sub(
-        lambda part: _format_token(part[0], now), match[2] or _DEFAULT_FORMATS[match[1]]
-    )
-
-
-def _format_token(code: str, now: datetime) -> str:
-    if code.startswith("["):
-        return code[1:-1]
-    if code == "Do":
-        suffix = "th" if 10 < now.day < 14 else _ORDINAL_SUFFIXES.get(now.day % 10, "th")
-        return f"{now.day}{suffix}"
-    if code == "YYYY":
-        return f"{now.year:04}"  # %Y has no leading zeros on Linux
-    if code == "a":
-        return now.strftime("%p").lower()
-    if code in _DATE_FORMATS:
-        return now.strftime(_DATE_FORMATS[code])
-    return str(int(now.strftime(_DATE_FORMATS[code * 2])))  # without leading zero
-
 
 _MAX_TITLE = 60
 _LIST_MARKER = lazy_pattern(r"^[\s>#*+-]+|^\s*\d+[.)]\s+")
@@ -145,6 +23,16 @@ _KEY = lazy_pattern(r"[^\W\d][\w-]{0,59}")
 _RESERVED_KEYS = frozenset(
     "id memid title type memorytype created modified path filepath etag supersedes".split()
 )
+
+
+def is_key(key: str) -> bool:
+    """Return whether a text can be a key of a header."""
+    return _KEY.fullmatch(key) is not None
+
+
+def is_reserved(key: str) -> bool:
+    """Return whether the vault sets a key of the header itself, ignoring case, _ and -."""
+    return key.casefold().replace("_", "").replace("-", "") in _RESERVED_KEYS
 
 
 def add(
@@ -235,11 +123,11 @@ def metadata_header(metadata: Mapping[str, Any], area: str | None) -> dict[str, 
     """
     header: dict[str, Any] = {}
     for key, value in metadata.items():
-        if not _KEY.fullmatch(key):
+        if not is_key(key):
             raise UsageError(
                 f"{key!r} cannot be a key of the metadata", "use letters, digits, - and _"
             )
-        if _plain_key(key) in _RESERVED_KEYS:
+        if is_reserved(key):
             raise UsageError(f"{key!r} is a key that the vault sets itself", "choose another key")
         entries = value if isinstance(value, list) else [value]
         for entry in entries:

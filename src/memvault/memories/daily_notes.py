@@ -11,7 +11,7 @@ from memvault import clock
 from memvault.errors import NotFound, UsageError
 from memvault.files import plain_files
 from memvault.lazy_pattern import lazy_pattern
-from memvault.memories import create, edit
+from memvault.memories import edit, templates
 from memvault.model import Memory
 from memvault.settings.vault_settings import Settings
 from memvault.store.memory_store import MemoryStore, WriteResult
@@ -51,7 +51,7 @@ class DailyPlace(NamedTuple):
         Raises:
             UsageError: the path leads out of the vault, or into a hidden folder.
         """
-        path = paths.resolve_inside(root, create.fill(self.path, day.isoformat(), _moment(day)))
+        path = paths.resolve_inside(root, templates.fill(self.path, day.isoformat(), _moment(day)))
         if not paths.is_memory_path(path):
             raise UsageError(
                 f"The daily note would be {path}, which is no memory",
@@ -134,7 +134,7 @@ def ensure(store: MemoryStore, day: date, item: str = "") -> tuple[Memory, bool]
         try:
             return store.read(path), False
         except NotFound:
-            filled = create.filled(
+            filled = templates.filled(
                 store.root, where.template, PurePosixPath(path).stem, False, _moment(day)
             )
             times = dict.fromkeys(("created", "modified"), clock.iso())

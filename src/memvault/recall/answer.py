@@ -16,7 +16,8 @@ Strength = Literal["strong", "fair", "weak"]
 STRONG, FAIR = 0.8, 0.25
 """The minimum match probabilities of a strong and of a fair answer.
 
-A fair first result is more likely right than wrong: see "What a strength means" in docs/quality.md.
+A fair first result is more likely right than wrong: see "Strength" in
+docs/development/quality.md.
 """
 RELEVANT = 0.08
 """The minimum match probability of a result that may answer the query at all."""

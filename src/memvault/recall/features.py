@@ -10,7 +10,6 @@ from memvault.index.protocol import (
     MemoryRecord,
     SentenceFeatures,
     SentenceQuery,
-    TokenMatch,
     View,
 )
 from memvault.recall.query import Query
@@ -47,7 +46,7 @@ class FeatureRow(NamedTuple):
     sentences: SentenceFeatures
     static: float | None = None
     transformer: float | None = None
-    tokens: TokenMatch | None = None
+    tokens: float | None = None
     is_english: bool = True
 
 
@@ -63,7 +62,7 @@ def compute(
     max_score = max((hit.score for hit in candidates.keyword.values()), default=0.0) or 1.0
     locations = {key: candidates.location(key) for key in keys}
     sentences = view.sentence_features(sentence_query, locations)
-    tokens: Mapping[int, TokenMatch] = {}
+    tokens: Mapping[int, float] = {}
     if candidates.transformer_weight:
         tokens = view.token_matches(query.text, candidates.nearest_passages(sentences))
     records = view.records_of(locations)
@@ -102,13 +101,12 @@ def _deviations(value: float | None, cosines: tuple[float, float]) -> float | No
 def columns(rows: Sequence[FeatureRow]) -> dict[str, list[float]]:
     """Return the values in 0..1 of each part of a score, one per row, without parts that have none.
 
-    ``static`` and ``transformer`` are cosines in deviations of all memories, ``tokens`` and
-    ``rare_tokens`` the matches of tokens in deviations of the rows, behind the best. ``soft_match``
+    ``static`` and ``transformer`` are cosines in deviations of all memories, ``tokens`` the
+    matches of tokens in deviations of the rows, behind the best. ``soft_match``
     is scaled between the minimum and maximum of the rows, ``title_soft_match`` is behind the best.
     ``static`` and the soft matches are estimated for rows that are not ``is_english``.
     """
-    means = _estimated(rows, [row.tokens.mean if row.tokens else None for row in rows])
-    weighted = _estimated(rows, [row.tokens.weighted if row.tokens else None for row in rows])
+    tokens = _estimated(rows, [row.tokens for row in rows])
     soft_match = _of_english(rows, [row.sentences.soft_match for row in rows])
     title_soft_match = _of_english(rows, [row.sentences.title_soft_match for row in rows])
     static = _of_english(rows, [row.static for row in rows])
@@ -122,8 +120,7 @@ def columns(rows: Sequence[FeatureRow]) -> dict[str, list[float]]:
         "soft_match": soft_match,
         "static": _behind_best(static),
         "transformer": _behind_best([row.transformer for row in rows]),
-        "tokens": _standardized(means),
-        "rare_tokens": _standardized(weighted),
+        "tokens": _standardized(tokens),
     }
     known = {name: column for name, column in values.items() if _any_known(column)}
     if "soft_match" in known:
@@ -202,7 +199,7 @@ def evidence(row: FeatureRow, word_count: int) -> dict[str, float]:
 
     They do not depend on other memories. One that is unknown is 0.
     """
-    sentences, tokens = row.sentences, row.tokens
+    sentences = row.sentences
     brevity = 1.0 / max(word_count, 1)
     values = {
         "keyword_absolute": row.bm25,
@@ -214,8 +211,7 @@ def evidence(row: FeatureRow, word_count: int) -> dict[str, float]:
         "title_soft_match_absolute": sentences.title_soft_match if row.is_english else None,
         "static_absolute": row.static_cosine,
         "transformer_absolute": row.transformer_cosine,
-        "tokens_absolute": tokens.mean if tokens else None,
-        "rare_tokens_absolute": tokens.weighted if tokens else None,
+        "tokens_absolute": row.tokens,
         "brevity": brevity,
         "brief_coverage": brevity * sentences.coverage,
     }

@@ -72,11 +72,10 @@ class CandidateSet(NamedTuple):
 
     ``fused`` are keyword and vector hits together, with a score in 0..1. ``order`` is the ranking
     in a mode with a single signal. ``idf`` is the rarity of each term, ``transformer_weight`` the
-    weight of the transformer vectors, ``is_multilingual`` is whether the package's multilingual
-    model computed them, and ``vector_factor`` is how much vectors count in the vault, relative to
-    the default. ``static_cosines`` and ``transformer_cosines`` are mean and standard deviation over
-    all memories. ``dated`` are the keys of memories of the days that the
-    query names. ``dissimilar`` are those that only vectors find and that are hardly similar to the
+    weight of the transformer vectors, and ``is_multilingual`` is whether the package's multilingual
+    model computed them. ``static_cosines`` and ``transformer_cosines`` are mean and standard
+    deviation over all memories. ``dated`` are the keys of memories of the days that the query
+    names. ``dissimilar`` are those that only vectors find and that are hardly similar to the
     query: they are results only if they rank among the first or are likely to answer it.
     """
 
@@ -90,7 +89,6 @@ class CandidateSet(NamedTuple):
     has_vectors: bool = False
     transformer_weight: float = 0.0
     is_multilingual: bool = False
-    vector_factor: float = 1.0
     static_cosines: tuple[float, float] = (0.0, 1.0)
     transformer_cosines: tuple[float, float] = (0.0, 1.0)
     notes: tuple[str, ...] = ()
@@ -256,7 +254,6 @@ def _by_vector(
         has_vectors=answer.has_vectors,
         transformer_weight=answer.transformer_weight,
         is_multilingual=answer.is_multilingual,
-        vector_factor=answer.vector_factor,
         static_cosines=(answer.static_mean, answer.static_spread),
         transformer_cosines=(answer.transformer_mean, answer.transformer_spread),
         notes=(note,) if answer.waiting else (),

@@ -223,7 +223,7 @@ class Search:
             self._candidates.transformer_weight,
             any(row.tokens is not None for row in self._rows.values()),
             is_multilingual,
-            self._candidates.vector_factor,
+            self._settings.vectors,
         )
 
     def _compare(self, keys: Iterable[int]) -> None:

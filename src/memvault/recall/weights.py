@@ -1,6 +1,6 @@
 """Fitted weights of the ranking, and the measured constants with which they were fitted.
 
-Both are read from ``data/ranking.json``, which ``scripts/training/fit_ranking.py`` writes.
+Both are read from ``data/ranking.json``, which ``training/fit_ranking.py`` writes.
 """
 
 from __future__ import annotations
@@ -127,7 +127,8 @@ def weights_with(
             between those for static and those for transformer vectors.
         has_tokens: whether any memory has vectors of its tokens.
         is_multilingual: whether the package's multilingual model computed the transformer vectors.
-        vector_factor: the factor on the weights of both kinds of vectors in a score.
+        vector_factor: the factor on the weights of both kinds of vectors in a score, from the
+            vault's settings.
     """
     weights = _default_weights(has_vectors, transformer_weight, has_tokens, is_multilingual)
     if vector_factor == 1.0:

@@ -77,8 +77,7 @@ class EmbedderSummary(TypedDict):
 
     ``waiting`` is the number of memories without vectors. While there are any, ``waitingPassages``
     of ``passages`` are still to be embedded, which takes ``secondsLeft`` seconds at the rate
-    measured last. ``vectorFactor`` is how much vectors count in this vault, relative to the
-    default, if ``model use`` or ``reindex`` has found a better factor.
+    measured last.
     """
 
     name: str
@@ -93,7 +92,6 @@ class EmbedderSummary(TypedDict):
     working: NotRequired[bool]
     process: NotRequired[int]
     since: NotRequired[str]
-    vectorFactor: NotRequired[float]
     problem: NotRequired[str]
 
 
@@ -177,19 +175,13 @@ class AvailableModels(ToolResult, CutList):
 
 
 class ChosenModel(ToolResult):
-    """The result of ``model_use``.
-
-    ``vectorFactor`` is how much vectors count in this vault, relative to the default, found with
-    ``questions`` of its titles and headings.
-    """
+    """The result of ``model_use``."""
 
     name: str
     version: str
     dimension: NotRequired[int]
     previous: str
     embedded: NotRequired[int]
-    questions: NotRequired[int]
-    vectorFactor: NotRequired[float]
 
 
 class VerifiedModel(ToolResult):

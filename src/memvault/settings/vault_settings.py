@@ -127,6 +127,10 @@ _WEIGHT = ValueKind(
     "a number from 0 to 1, or false",
     lambda value: value is not True and isinstance(value, int | float) and 0 <= value <= 1,
 )
+_FACTOR = ValueKind(
+    "a number from 0 to 10",
+    lambda value: type(value) in (int, float) and 0 <= value <= 10,
+)
 _VERSION = ValueKind("a number", lambda _: True)  # another version only causes a warning
 _LANGUAGE = ValueKind(
     f"one of {', '.join(LANGUAGES)}",
@@ -168,8 +172,9 @@ class EmbedderSettings(Section):
 
 
 class RankingSettings(Section):
-    """Weights besides keywords and meaning; 0 or false disables one."""
+    """Weights in a memory's score; 0 or false disables one."""
 
+    vectors = Setting(1.0, _FACTOR, "vectors, relative to their fitted weight")
     recency = Setting(0.02, _WEIGHT, "the newer of two equal memories first")
     importance = Setting(0.05, _WEIGHT, "what a memory's header says")
     date = Setting(0.15, _WEIGHT, '"last week" or "in May 2023" in a question')

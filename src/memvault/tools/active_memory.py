@@ -38,8 +38,8 @@ from memvault.tools.core.results import (
 )
 
 if TYPE_CHECKING:
-    from memvault.agents.active import ActiveMemory, ActiveSet
-    from memvault.agents.prompt import PromptBlock
+    from memvault.agents.active_memory import ActiveMemory, ActiveSet
+    from memvault.agents.prompt_block import PromptBlock
     from memvault.model import Memory
     from memvault.recall.answer import RecallResult
     from memvault.results import (
@@ -308,7 +308,7 @@ def _metadata(memory: Memory) -> dict[str, Any]:
 
 
 def _load(call: Call, mem_id: str, offset: int, length: int) -> LoadedMemory:
-    from memvault.agents.active import MAX_LENGTH
+    from memvault.agents.active_memory import MAX_LENGTH
     from memvault.errors import Unwritable
 
     memory = call.resolve(mem_id)
@@ -575,7 +575,7 @@ def _evicted_ids(call: Call, active_set: ActiveSet) -> list[str]:
 
 
 def _active_memory(call: Call) -> ActiveMemory:
-    from memvault.agents.active import ActiveMemory
+    from memvault.agents.active_memory import ActiveMemory
 
     return ActiveMemory(call.store, call.engine, call.address)
 
@@ -628,8 +628,8 @@ def context(
     Sections come in this order of importance, dated and marked as data. Due plans become events
     in the inbox; no event is removed from it. If there is nothing to include, the block is empty.
     """
-    from memvault.agents import prompt
-    from memvault.agents.prompt import RECALLED, gather
+    from memvault.agents import prompt_block
+    from memvault.agents.context import RECALLED, gather
     from memvault.index.embedding import tokenizer
 
     gathered = gather(call.store, call.address, lambda: call.inbox, lambda: call.engine, task)
@@ -637,14 +637,14 @@ def context(
     limit = (call.budget if call.caller.budgeted else 0) or _DEFAULT_BUDGET
     limit = limit if budget is None else budget
 
-    block = prompt.build(gathered.sections, limit, tokenizer.count_tokens)
+    block = prompt_block.build(gathered.sections, limit, tokenizer.count_tokens)
     if call.caller.budgeted:  # the budget is that of the whole result, as JSON
         from memvault.tools.core.budget import count
 
         notes = [note[:_MAX_NOTE] for note in call.all_notes()[:_MAX_NOTES]]
         empty = _context_result(block._replace(text="", kept=[]), limit)
         room = limit - count({**empty, "success": True, "warnings": notes}) - _CUT_ROOM
-        block = prompt.build(gathered.sections, room, count)
+        block = prompt_block.build(gathered.sections, room, count)
         block = block._replace(tokens=tokenizer.count_tokens(block.text))
     result = _context_result(block, limit)
     if call.caller.budgeted:

@@ -259,7 +259,7 @@ def _location(memory: Memory | None, key: str) -> dict[Any, Any]:
 
 def _merged(proposals: Proposals) -> list[MergedFacts]:
     from memvault.consolidation.proposals import origin
-    from memvault.memories.experience_search import text_of
+    from memvault.experience.provenance import text_of
 
     return [
         {

@@ -289,7 +289,7 @@ def save_search(
 
     An existing search of that name is replaced. It is a line in memvault.toml, below [searches].
     """
-    from memvault.memories import searches
+    from memvault.memories import saved_searches
 
     filters(memory_type, tags, since, until, expression).predicate()
     if not (query.strip() or memory_type or tags or since or until or expression):
@@ -301,7 +301,7 @@ def save_search(
         until=until,
         filter=expression,
     )
-    searches.save(call.store, name, {"query": query.strip(), **entry})
+    saved_searches.save(call.store, name, {"query": query.strip(), **entry})
     return {"name": name, "query": query.strip(), **entry}
 
 
@@ -330,11 +330,11 @@ def _search(name: str, saved: Mapping[str, Any]) -> SavedSearch:
 )
 def delete_search(call: Call, name: _NAME) -> SavedSearchResult:
     """Delete a saved search."""
-    from memvault.memories import searches
+    from memvault.memories import saved_searches
 
     found = call.settings.searches.get(name)
     if found is None:
         known = ", ".join(sorted(call.settings.searches)) or "none"
         raise NotFound(f"There is no saved search {name!r}", f"the saved searches are {known}")
-    searches.save(call.store, name, None)
+    saved_searches.save(call.store, name, None)
     return {**_search(name, found)}

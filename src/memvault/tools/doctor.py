@@ -99,7 +99,7 @@ def vault_review(
     most of its phrases; outdated memories are superseded or expired. Proposals are those of
     consolidate, findings those of doctor.
     """
-    from memvault.doctor import review
+    from memvault.insights import review
 
     items = review.review_items(call, kind)
     shown = items[offset : offset + limit]
@@ -171,6 +171,6 @@ def vault_stats(call: Call) -> VaultStatistics:
     A memory is stale if it was not changed for a year and no recall of it was counted. Recalls
     are counted on this machine, of episodes, facts and procedures only.
     """
-    from memvault.doctor.statistics import statistics
+    from memvault.insights.statistics import statistics
 
     return statistics(call)

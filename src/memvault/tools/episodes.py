@@ -133,7 +133,7 @@ def store_episode(
     The episode succeeded if it has outcomes, and fewer than 30 % of them have the
     type action_error.
     """
-    from memvault.memories import episodes
+    from memvault.experience import episodes
 
     episode = episodes.EpisodeInput(
         context or (), actions or (), outcomes or (), skills_used or (), reflection, importance
@@ -186,14 +186,14 @@ def recall_similar_experience(
     distance is 0 for the same meaning and 1 for nothing in common. Weak matches, in the
     sense of recall, and archived episodes are left out; plain recall finds both.
     """
-    from memvault.memories import episodes, experience_search
+    from memvault.experience import episodes, search
 
     results = collect_hits(call, episodes.similar(call.engine, query, limit, min_importance))
     count_accesses(call, [entry.memory.mem_id for entry in results])
     items: list[EpisodeEntry] = [
         {
             **_fields(entry.memory),
-            "distance": experience_search.distance(entry),
+            "distance": search.distance(entry),
             "strength": entry.strength,
             **entry.validity.marks(),
         }
@@ -246,15 +246,15 @@ def get_episodes_with_skill(
     offset: Offset = 0,
 ) -> EpisodeListing:
     """List the episodes in which a skill was used, newest first; archived ones are left out."""
-    from memvault.memories import procedures
-    from memvault.memories.episodes import texts
+    from memvault.experience import skill_tree
+    from memvault.experience.episodes import texts
 
-    skill_key = procedures.key(skill_id)
+    skill_key = skill_tree.key(skill_id)
     if not skill_key:
         raise UsageError("The skill id is empty", "memvault skills categories lists them")
 
     def used(record: MemoryRecord) -> bool:
-        return skill_key in map(procedures.key, texts(record.metadata.get("skills_used")))
+        return skill_key in map(skill_tree.key, texts(record.metadata.get("skills_used")))
 
     return _latest(call, used, limit, offset, f"No episode used the skill {skill_id!r}")
 
@@ -262,17 +262,17 @@ def get_episodes_with_skill(
 def _latest(
     call: Call, passes: Callable[[MemoryRecord], bool], limit: int, offset: int, nothing: str
 ) -> EpisodeListing:
-    from memvault.memories import episodes, experience_search
+    from memvault.experience import episodes, search
 
-    records = experience_search.records_of(call.engine, episodes.TYPE, passes)
+    records = search.records_of(call.engine, episodes.TYPE, passes)
     shown, paging = paginate(records, limit, offset, nothing)
-    memories = experience_search.readable(call.store, shown)
+    memories = search.readable(call.store, shown)
     return {"episodes": [_fields(memory) for memory in memories], **paging}
 
 
 def _fields(memory: Memory) -> EpisodeEntry:
     """Return an episode as an entry of a result."""
-    from memvault.memories.episodes import episode_of, summary
+    from memvault.experience.episodes import episode_of, summary
 
     episode = episode_of(memory)
     return {

@@ -67,10 +67,10 @@ def store_fact(
 
     similar lists the nearest facts that existed before, so that one can be updated instead.
     """
-    from memvault.memories import experience_search, facts
+    from memvault.experience import facts, provenance, search
 
     memory = facts.add(call.store, fact, category, confidence, source)
-    text = experience_search.unquoted(fact)
+    text = search.unquoted(fact)
     return {
         "factId": memory.mem_id,
         "title": memory.title,
@@ -78,7 +78,7 @@ def store_fact(
         "similar": [
             {
                 "factId": found.mem_id,
-                "factText": experience_search.text_of(found),
+                "factText": provenance.text_of(found),
                 "similarity": similarity,
                 "filePath": found.path,
             }
@@ -123,7 +123,7 @@ def recall_fact(
     this call. distance is 0 for the same meaning and 1 for nothing in common. Facts that
     are unlikely to answer and archived facts are left out; plain recall finds both.
     """
-    from memvault.memories import experience_search, facts
+    from memvault.experience import facts, search
 
     results = collect_hits(call, facts.similar(call.engine, query, limit, category or ""))
     counts = count_accesses(call, [entry.memory.mem_id for entry in results])
@@ -136,7 +136,7 @@ def recall_fact(
             "confidence": fact.confidence,
             "source": fact.source,
             "accessCount": counts.get(fact.fact_id, 0),
-            "distance": experience_search.distance(entry),
+            "distance": search.distance(entry),
             "strength": entry.strength,
             **entry.validity.marks(),
         }
@@ -181,7 +181,7 @@ def update_fact(
     The old text stays in the history. A title derived from it changes too; memory id and file
     name do not.
     """
-    from memvault.memories import facts
+    from memvault.experience import facts
 
     if new_text is None and new_confidence is None:
         raise UsageError("There is nothing to change", "give --new-text, --new-confidence or both")
@@ -235,7 +235,7 @@ def store_procedure(
     If one of that name exists, its prompt is updated; its success rate and usage count do not
     change, and the old text stays in the history.
     """
-    from memvault.memories import procedures
+    from memvault.experience import procedures
 
     stored, is_update = procedures.upsert(
         call.store,
@@ -289,7 +289,7 @@ def recall_procedure(
     A procedure fits if its name shares a word with the context, or if recall with strict would
     find it. Archived, replaced and expired procedures are left out.
     """
-    from memvault.memories import procedures
+    from memvault.experience import procedures
 
     matches, notes = procedures.recall_procedures(call.engine, context, min_success_rate)
     call.notes += notes
@@ -333,7 +333,7 @@ def update_success_rate(
 
     The success rate is a moving average in which the latest outcome has a weight of one tenth.
     """
-    from memvault.memories import procedures
+    from memvault.experience import procedures
 
     counted = procedures.record_outcome(call.store, call.engine, procedure_name, success)
     return {"successRate": counted.success_rate, "usageCount": counted.usage_count}
@@ -378,9 +378,9 @@ def recall_memory(
     more, and the procedures with a success rate of 0.6 or more. Weak matches and replaced or
     expired facts are left out. sources lists their memory ids in the same order.
     """
-    from memvault.memories import episodes, experience_search, facts, procedures
+    from memvault.experience import episodes, facts, procedures, search
 
-    query = experience_search.unquoted(" ".join(observations))
+    query = search.unquoted(" ".join(observations))
     if not query.strip():
         raise UsageError("There are no observations", "say what is seen, heard or asked")
     facts_found = collect_hits(

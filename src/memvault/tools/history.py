@@ -229,9 +229,9 @@ def memory_undo(
 )
 def trash_list(call: Call, limit: Limit = LISTED, offset: Offset = 0) -> TrashListing:
     """List the forgotten memories that can be restored, newest first."""
-    from memvault.memories import delete
+    from memvault.memories import trash
 
-    shown, paging = paginate(delete.trash(call.store), limit, offset)
+    shown, paging = paginate(trash.trash(call.store), limit, offset)
     return {"trash": [trashed(entry) for entry in shown], **paging}
 
 
@@ -267,9 +267,9 @@ def trash_empty(
 
     The deleted files cannot be restored, not even with undo.
     """
-    from memvault.memories import delete
+    from memvault.memories import trash
 
-    chosen = delete.older(call.store, older)
+    chosen = trash.older(call.store, older)
     size = sum(entry.size for entry in chosen)
     message = None if chosen else _NOTHING_OLD if older else _NO_TRASH
     nothing = without_none(message=message)

@@ -535,9 +535,10 @@ def memory_compound(
     With a type, the text may be empty, which changes the type only.
     """
     from memvault.memories import edit
+    from memvault.memories.target import find_target
 
     edit_mode = "section" if section else mode
-    target = edit.target(call.engine, query, call.notes)
+    target = find_target(call.engine, query, call.notes)
     chosen = choose_type(call, memory_type)
     moving = _plan_retyping(call, target, chosen.name)
     change = edit.compound(

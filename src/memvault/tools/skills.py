@@ -11,7 +11,7 @@ from memvault.tools.core.registry import ToolGroup
 from memvault.tools.core.results import LISTED, Limit, Offset, count_accesses, fields, paginate
 
 if TYPE_CHECKING:
-    from memvault.memories.procedures import Procedure
+    from memvault.experience.procedures import Procedure
     from memvault.results import (
         SkillCategories,
         SkillCategory,
@@ -36,9 +36,9 @@ def list_skill_categories(call: Call, limit: Limit = LISTED, offset: Offset = 0)
 
     A skill is a procedure that has a skill id; archived ones are left out.
     """
-    from memvault.memories import procedures
+    from memvault.experience import skill_tree
 
-    found = procedures.branches((entry.skill_id for entry in _skilled_procedures(call)), 1)
+    found = skill_tree.branches((entry.skill_id for entry in _skilled_procedures(call)), 1)
     listing: list[SkillCategory] = [
         {"categoryId": branch, "skills": count} for branch, count in found.items()
     ]
@@ -61,13 +61,13 @@ def list_subcategories(
     offset: Offset = 0,
 ) -> SkillSubcategories:
     """List the subcategories of a category, the first two parts of the ids of its skills."""
-    from memvault.memories import procedures
+    from memvault.experience import skill_tree
 
     named = [entry.skill_id for entry in _skilled_procedures(call)]
-    within = procedures.below(named, _branch(category_id, "categoryId"))
+    within = skill_tree.below(named, _branch(category_id, "categoryId"))
     found: list[SkillSubcategory] = [
         {"subcategoryId": branch, "skills": count}
-        for branch, count in procedures.branches(within, 2).items()
+        for branch, count in skill_tree.branches(within, 2).items()
     ]
     more = f"skills list {category_id} shows its skills" if within else "it has no skills"
     nothing = f"The category {category_id!r} has no subcategories; {more}"
@@ -97,11 +97,11 @@ def list_skills(
     offset: Offset = 0,
 ) -> SkillListing:
     """List the skills of a subcategory, in the order of their ids."""
-    from memvault.memories import procedures
+    from memvault.experience import skill_tree
 
     procedures_with_skill = _skilled_procedures(call)
     branch = _branch(subcategory_id, "subcategoryId")
-    ids = set(procedures.below((entry.skill_id for entry in procedures_with_skill), branch))
+    ids = set(skill_tree.below((entry.skill_id for entry in procedures_with_skill), branch))
     found = [entry for entry in procedures_with_skill if entry.skill_id in ids]
     nothing = f"There are no skills below {subcategory_id!r}"
     shown, paging = paginate(found, limit, offset, nothing)
@@ -157,15 +157,15 @@ def use_skill(
     the skill id, the call fails and writes a request for it to a file of the agent, one per
     skill and action. Storing a procedure with that skill id answers the request.
     """
-    from memvault.memories import procedures
+    from memvault.experience import skill_tree
 
-    normalized_id = procedures.checked_id(skill_id)
+    normalized_id = skill_tree.checked_id(skill_id)
     if not action_description.strip():
         raise UsageError("The action is empty", "say what is to be done with the skill")
     matches = [
         entry
         for entry in _skilled_procedures(call)
-        if procedures.key(entry.skill_id) == procedures.key(normalized_id)
+        if skill_tree.key(entry.skill_id) == skill_tree.key(normalized_id)
     ]
     if not matches:
         raise _request_skill(call, normalized_id, action_description)
@@ -184,9 +184,9 @@ def use_skill(
 
 def _request_skill(call: Call, skill_id: str, action: str) -> NotFound:
     """File a request for a skill that does not exist; return the error that reports it."""
-    from memvault.agents import agent_files
+    from memvault.agents import skill_requests
 
-    request_id, path = agent_files.request_skill(call.store, call.address, skill_id, action)
+    request_id, path = skill_requests.request_skill(call.store, call.address, skill_id, action)
     return NotFound(
         f"There is no skill {skill_id!r}; a request for it is in {path}",
         f"memvault procedure store NAME PROMPT --skill-id {skill_id} answers it",
@@ -195,7 +195,7 @@ def _request_skill(call: Call, skill_id: str, action: str) -> NotFound:
 
 
 def _skilled_procedures(call: Call) -> list[Procedure]:
-    from memvault.memories import procedures
+    from memvault.experience import procedures
 
     return procedures.with_skill(call.store, call.engine)
 

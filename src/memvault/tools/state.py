@@ -21,7 +21,7 @@ from memvault.tools.core.results import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from memvault.agents.plans.plans import PlanStatus
+    from memvault.agents.plans.status import PlanStatus
     from memvault.results import (
         DeletedEntries,
         SetEntries,
@@ -156,10 +156,10 @@ def set_memories(
     Each agent has its own keys. Each value is a file, which may be edited by hand; old values
     stay in the history.
     """
-    from memvault.agents import agent_files
+    from memvault.agents import values
 
     pairs = [(entry["key"], entry["value"]) for entry in memories]
-    return {"count": agent_files.set_values(call.store, call.address, pairs)}
+    return {"count": values.set_values(call.store, call.address, pairs)}
 
 
 @group.tool(
@@ -184,7 +184,8 @@ def get_memories(
     offset: Offset = 0,
 ) -> StoredValues:
     """Get values, in the order of the given keys, or else sorted by key."""
-    from memvault.agents.agent_files import all_values, normal
+    from memvault.agents.agent_files import normal
+    from memvault.agents.values import all_values
 
     found, notes = all_values(call.store, call.address)
     values = {entry.name: entry.text for entry in found}
@@ -206,9 +207,9 @@ def delete_memories(
     call: Call, keys: Annotated[list[str], Arg("The keys", positional=True, aliases=("key", "ids"))]
 ) -> DeletedEntries:
     """Delete values by their keys; they stay in the history."""
-    from memvault.agents import agent_files
+    from memvault.agents import values
 
-    return _delete(call, "memory", agent_files.values_of(call.store, call.address).delete, keys)
+    return _delete(call, "memory", values.values_of(call.store, call.address).delete, keys)
 
 
 @group.tool(
@@ -229,13 +230,13 @@ def set_goals(
     The agent pursues the goals with the status active; any other word, such as
     completed, makes a goal inactive.
     """
-    from memvault.agents import agent_files
+    from memvault.agents.goals import Goal
+    from memvault.agents.goals import set_goals as write
 
     goals_to_set = [
-        agent_files.Goal(entry["id"], entry.get("description", ""), entry.get("status"))
-        for entry in goals
+        Goal(entry["id"], entry.get("description", ""), entry.get("status")) for entry in goals
     ]
-    return {"count": agent_files.set_goals(call.store, call.address, goals_to_set)}
+    return {"count": write(call.store, call.address, goals_to_set)}
 
 
 @group.tool(
@@ -255,7 +256,7 @@ def get_goals(
     offset: Offset = 0,
 ) -> StoredGoals:
     """Get the goals, in the order of their ids."""
-    from memvault.agents.agent_files import all_goals, status_word
+    from memvault.agents.goals import all_goals, status_word
 
     wanted_status = status_word(status) if status else ""
     goals, notes = all_goals(call.store, call.address)
@@ -280,9 +281,9 @@ def delete_goals(
     ],
 ) -> DeletedEntries:
     """Delete goals by their ids; they stay in the history."""
-    from memvault.agents import agent_files
+    from memvault.agents import goals
 
-    return _delete(call, "goal", agent_files.goals_of(call.store, call.address).delete, goal_ids)
+    return _delete(call, "goal", goals.goals_of(call.store, call.address).delete, goal_ids)
 
 
 _PLANS = """*plans | There are no plans
@@ -311,8 +312,8 @@ def set_plans(
     several processes. A cron schedule that was missed several times runs once. Cron
     expressions use the time zone set in memvault.toml, else UTC.
     """
-    from memvault.agents.plans.plans import PlanRequest
     from memvault.agents.plans.schedule import only_schedule
+    from memvault.agents.plans.status import PlanRequest
 
     try:
         requests = [

@@ -104,7 +104,7 @@ def _with_heads(found: Result) -> Result:
 
     Only talks and space messages have a sender; the field is ignored in other events.
     """
-    from memvault.agents.messages.inbox import SERVICE, SPACE_MESSAGE, TALK, sender_label
+    from memvault.agents.messages.service_names import SERVICE, SPACE_MESSAGE, TALK, sender_label
 
     events = []
     for entry in found["events"]:
@@ -308,7 +308,7 @@ def wait_for(
     You must have talked to them before. A Hook event is delivered by memvault inbox push NAME.
     An event that is already in the inbox ends the wait at once.
     """
-    from memvault.agents.messages import inbox, waiting
+    from memvault.agents.messages import service_names, waiting
 
     if not events:
         raise UsageError("There is nothing to wait for", "name an event, such as agent:NAME")
@@ -320,7 +320,7 @@ def wait_for(
     ]
     for entry in patterns:
         if entry.kind == "Hook":  # a hook with an invalid name could never be pushed
-            inbox.checked(call.root, entry.parameter)
+            service_names.checked(call.root, entry.parameter)
     _check_room(call.budget)
     talks = _talks(call)
     happened = waiting.wait(
@@ -450,7 +450,7 @@ def list_inbox(
 )
 def list_agents(call: Call, limit: Limit = LISTED, offset: Offset = 0) -> AgentListing:
     """List the vault's agents and brains, with counts of their entries and the last change."""
-    from memvault.agents.address import entries
+    from memvault.agents.overview import entries
 
     nothing = "No agent keeps anything here yet"
     shown, paging = paginate(entries(call.root), limit, offset, nothing)
@@ -481,10 +481,10 @@ def push_service(
 
     It ends a memvault wait for hook:NAME.
     """
-    from memvault.agents.messages import inbox
+    from memvault.agents.messages import service_names
 
-    data = {"name": inbox.checked(call.root, name), "message": message}
-    event_id = call.inbox.deliver(inbox.SERVICE, data, changes=call.store.changes)
+    data = {"name": service_names.checked(call.root, name), "message": message}
+    event_id = call.inbox.deliver(service_names.SERVICE, data, changes=call.store.changes)
     return {"eventId": event_id}
 
 

@@ -10,7 +10,7 @@ from memvault.call import Call
 from memvault.errors import MemvaultError, to_memvault_error
 from memvault.tools.core.registry import Tool, ToolGroup, command_line_form
 from memvault.tools.core.results import Offset, paginate, without_none
-from memvault.vault_tools.tool_file import (
+from memvault.vault_tools.definition import (
     ToolCommand,
     ToolDescription,
     ToolName,
@@ -54,7 +54,7 @@ def get_available_tools(
     trusted is true if a registered tool may run on this machine.
     """
     from memvault.tools.core import available, reference, vault_tools
-    from memvault.vault_tools import tool_file, trust
+    from memvault.vault_tools import tool_files, trust
 
     def described(tool: Tool) -> ToolEntry:
         entry = reference.described(tool)
@@ -63,11 +63,11 @@ def get_available_tools(
             entry.pop("outputSchema", None)
         return entry
 
-    files = tool_file.read_all(call.root)
-    call.notes += files.broken.values()
+    registered = tool_files.read_all(call.root)
+    call.notes += registered.broken.values()
     tools = [described(entry) for entry in available.builtin_tools(call.workspace, call.caller)]
-    trusted = {kept.path for kept in trust.trusted(call.root, files.tools.values())}
-    for kept in files.tools.values():
+    trusted = {kept.path for kept in trust.trusted(call.root, registered.tools.values())}
+    for kept in registered.tools.values():
         file = {"filePath": kept.path, "trusted": kept.path in trusted}
         tools.append({**described(vault_tools.tool_from_plugin(kept)), **without_none(**file)})
     shown, paging = paginate(tools, limit or len(tools), offset)
@@ -102,11 +102,11 @@ def register_tool(
     reads its arguments as one JSON object from standard input and prints its result as one. It
     only runs after a person on this machine has run memvault tools trust NAME.
     """
-    from memvault.vault_tools import tool_file, trust
+    from memvault.vault_tools import tool_files, trust
 
     definition = tool_definition(name, description, command, parameters, timeout)
-    path, revision = tool_file.put(call.store, definition, documentation)
-    registered = tool_file.read_all(call.root).tools.get(normal_name(name))
+    path, revision = tool_files.put(call.store, definition, documentation)
+    registered = tool_files.read_all(call.root).tools.get(normal_name(name))
     return {
         "name": definition.name,
         "filePath": path,
@@ -121,9 +121,9 @@ def _register_file(
         str, Arg("A markdown file as in tools/, or JSON; - reads standard input", positional=True)
     ],
 ) -> dict[str, Any]:
-    from memvault.vault_tools import tool_file
+    from memvault.vault_tools import tool_files
 
-    return tool_file.arguments(read_input(file, "name a file, or - for standard input"))
+    return tool_files.arguments(read_input(file, "name a file, or - for standard input"))
 
 
 @group.tool(
@@ -163,7 +163,8 @@ def call_tool(
     definition = registry.find("call_tool")
     arguments = parameters or {}
     while normal_name(tool_name) in ("call_tool", "call"):  # unwrap nested calls of call_tool
-        bound = definition.bind(arguments, [] if call.caller.adds_arguments else None)
+        ignored: list[str] | None = [] if call.caller.adds_arguments else None
+        bound = definition.check(definition.by_name(arguments, ignored))
         tool_name, arguments = bound["tool_name"], bound.get("parameters") or {}
     try:
         return {"result": dict(invoke.call_nested(call, tool_name, arguments))}

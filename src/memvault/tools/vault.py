@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 
     from memvault.index.protocol import MemoryRecord
     from memvault.model import Memory
-    from memvault.recall.vector_fit import VectorFit
     from memvault.results import (
         AvailableModel,
         AvailableModels,
@@ -286,19 +285,19 @@ def memory_restore(
     A file returns to its old path, or to a similar one if that is taken. The content that a
     revision replaces becomes a revision itself.
     """
-    from memvault.memories import delete
+    from memvault.memories import trash
     from memvault.recall.answer import memory_reference
 
     if not name.strip():
-        entries, paging = paginate(delete.trash(call.store), LISTED, 0)
+        entries, paging = paginate(trash.trash(call.store), LISTED, 0)
         more = paging.pop("next", None)
         call.notes += [f"memvault trash list --offset {more} shows the others"] * bool(more)
         return cast("RestoredMemory", {"trash": [trashed(entry) for entry in entries], **paging})
     earlier = require_text(revision, "The revision", "memvault log names a memory's revisions")
     if earlier:
-        restored = delete.restore_revision(call.store, call.resolve(name), earlier)
+        restored = trash.restore_revision(call.store, call.resolve(name), earlier)
     else:
-        restored = delete.restore(call.store, call.engine, name)
+        restored = trash.restore(call.store, call.engine, name)
     return {**memory_reference(restored), "etag": restored.etag}
 
 
@@ -346,8 +345,6 @@ def _vectors(embedder: Result, waiting: int, total: int, worker: str) -> str:
     if "problem" in embedder:
         return f"{embedder['name']}, {embedder['problem']}"
     state = f"{waiting} of {total} to make, {worker}" if waiting else "complete"
-    if "vectorFactor" in embedder:
-        state += f", weighted {embedder['vectorFactor']:g} times the default in this vault"
     if embedder.get("working") and "secondsLeft" in embedder:
         state += f", about {_duration(embedder['secondsLeft'])} left"
     return f"{embedder['name']}, {state}"
@@ -387,7 +384,7 @@ def _duration(seconds: int) -> str:
 )
 def vault_status(call: Call) -> VaultStatus:
     """Show the vault's state: counts, index, embedder, sizes, and pending work."""
-    from memvault.doctor.status import status
+    from memvault.insights.status import status
 
     return status(call)
 
@@ -406,7 +403,7 @@ def vault_reindex(call: Call) -> RebuiltIndex:
     background, and resumes if it was interrupted. Other processes read the old index until
     the new one is complete.
     """
-    from memvault.doctor.status import remove_temporary_files, unlisted
+    from memvault.doctor.file_problems import remove_temporary_files, unlisted
     from memvault.recall.filters import Filters
 
     remove_temporary_files(call)
@@ -416,7 +413,6 @@ def vault_reindex(call: Call) -> RebuiltIndex:
     ]
     call.index.rebuild()
     call.index.embed_all()
-    _fit_vectors(call)
     return {
         "indexed": len(call.engine.list_records(Filters())),
         "embedder": call.hide_paths(_model_in_use(call)),
@@ -511,9 +507,8 @@ def model_use(
     the cross-encoder of memvault recall --rerank, and nothing is embedded. The network is only
     used to download a model that is not on this machine.
 
-    For a model that is not in the package, up to 100 titles and headings of the vault are then
-    asked as questions, to find how much vectors should count in it: a factor times as much as
-    by default.
+    Ranking weights are fitted to the models of the package. With another model,
+    ``vectors`` in ``[ranking]`` of memvault.toml sets how much its vectors count.
     """
     from memvault.index.embedding import model_check
 
@@ -536,19 +531,7 @@ def model_use(
     }
     if purpose == "embed":
         result["embedded"] = call.index.embed_all()
-        fit = _fit_vectors(call)
-        if fit is not None:
-            result["questions"], result["vectorFactor"] = fit.questions, fit.factor
     return result
-
-
-def _fit_vectors(call: Call) -> VectorFit | None:
-    """Fit how much the vectors of a model that is not in the package count in the vault."""
-    if not call.index.has_chosen_embedder():
-        return None
-    from memvault.recall import vector_fit
-
-    return vector_fit.fit(call.index, call.settings.ranking)
 
 
 @group.tool(

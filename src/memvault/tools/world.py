@@ -17,7 +17,7 @@ if TYPE_CHECKING:
         ObservedLocation,
         WorldPosition,
     )
-    from memvault.world.world import World
+    from memvault.world import World
 
 group = ToolGroup("world", "Example world, if memvault.toml enables it", place=90)
 
@@ -137,6 +137,6 @@ def interact_with_agent(
 
 
 def _world(call: Call) -> World:
-    from memvault.world.world import World
+    from memvault.world import World
 
     return World(call.store, call.address, call.notes.append)

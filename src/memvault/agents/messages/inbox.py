@@ -9,283 +9,29 @@ from __future__ import annotations
 
 import contextlib
 import math
-import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memvault import clock
-from memvault.agents.address import PRIMARY, USER, Address, agent_lock, known, private
+from memvault.agents.address import Address, agent_lock
 from memvault.agents.messages import message_files
-from memvault.errors import MemvaultError, StorageError, Unwritable, UsageError
-from memvault.files import atomic, plain_files
-from memvault.files.lock import FileLock
+from memvault.errors import Unwritable, UsageError
+from memvault.files import atomic
 from memvault.vault import paths
-from memvault.vault.file_names import normalize
 
 if TYPE_CHECKING:
     from memvault.store.writer import VaultWriter
-
-
-SPACE_MESSAGE = "space_message"
-PLAN = "plan"
-SERVICE = "service"
-TALK = "talk"
-UNNAMED = "unnamed"
-"""The name shown for a service that was found under a name it may not have."""
-_TAKEN = (USER, "agent", "main", PRIMARY)
-_SENDERS = {TALK: "from", SPACE_MESSAGE: "senderName", PLAN: "planName"}
-"""The key of an event's data that names its sender, by kind."""
-
-
-def checked(root: Path, name: str) -> str:
-    """Return a service's name without surrounding whitespace.
-
-    Raises:
-        UsageError: it is empty, has invisible characters, or could be mistaken for the user or an
-            agent of the vault.
-    """
-    service = name.strip()
-    if not service:
-        raise UsageError("The hook's name is empty", "memvault inbox push NAME")
-    if not service.isprintable():
-        raise UsageError("The hook's name has invisible characters", "use letters and digits")
-    if is_taken(service, reserved_names(root)):
-        raise UsageError(
-            f"{service!r} is not a service name: it would pass for a person or an agent",
-            "name it by what it is, such as ci or deployed",
-        )
-    return service
-
-
-def reserved_names(root: Path) -> frozenset[str]:
-    """Return the names of the user and of the vault's agents, in the form used for comparison."""
-    return frozenset((*_TAKEN, *map(_comparable, known(root))))
-
-
-def is_taken(name: str, names: frozenset[str]) -> bool:
-    """Return whether a name could be mistaken for one of ``names``, or for a brain of theirs."""
-    return _comparable(name.partition("/")[0]) in names
-
-
-def _comparable(name: str) -> str:
-    """Return a name in the form used for comparison: ignoring case and invisible characters."""
-    seen = "".join(char for char in normalize("NFKC", name) if char.isprintable())
-    return seen.casefold().strip()
-
-
-def sender_label(kind: str, data: Mapping[str, Any]) -> str:
-    """Return the sender of an event in one line; services are marked as such."""
-    if kind not in _SENDERS:
-        return " ".join(f"{SERVICE} {data.get('name', UNNAMED)}".split())
-    return " ".join(str(data.get(_SENDERS[kind]) or kind).split())
-
-
-_MAX_POPPED = 100
-"""Number of the latest acknowledged leases kept on this machine."""
-_LOCK_TIMEOUT = 2.0
-"""Seconds to wait for the agent's lock before the events are left for the next call to put back."""
-
-
-class Leases:
-    """The leases of one agent; its lock is held while they are begun, filled or recovered."""
-
-    def __init__(self, root: Path, owner: Address, inbox: Path) -> None:
-        self.inbox = inbox
-        self.root = root
-        self.owner = owner
-
-    def begin(self) -> Lease:
-        """Create an empty lease of this process; raises as ``place`` does."""
-        self.place("popped")  # fail before taking events that could not be acknowledged
-        folder = self.place("claims") / message_files.new_id()
-        lock = FileLock(folder.with_name(f"{folder.name}.lock"))
-        lease = Lease(self, folder, lock)
-        try:
-            with _map_all_os_errors(folder):
-                lock.acquire(0)
-                atomic.make_folders(folder)
-        except BaseException:
-            lease.requeue_locked()
-            raise
-        return lease
-
-    def requeue_abandoned(self) -> list[str]:
-        """Put back the leases of processes that ended, and return notes about failures."""
-        leases = self.place("claims")
-        notes = []
-        for folder in _lease_folders(leases):
-            lock = FileLock(leases / f"{folder.name}.lock")
-            try:
-                with _map_all_os_errors(lock.path):
-                    free = lock.acquire(0)
-                if free:
-                    Lease(self, folder, lock).requeue_locked()
-            except MemvaultError as error:
-                notes.append(f"events that were taken and not read are not back: {error.message}")
-        with contextlib.suppress(OSError):
-            for path in leases.glob("*.lock"):
-                lock = FileLock(path)
-                name = path.name.removesuffix(".lock")
-                if message_files.is_id(name) and not (leases / name).exists() and lock.acquire(0):
-                    lock.release()
-                    path.unlink(missing_ok=True)
-        return notes
-
-    def hold(self, event_id: str) -> bool:
-        """Return whether an event of that id is leased or was popped recently."""
-        return any(
-            os.path.lexists(folder / f"{event_id}.md")
-            for name in ("claims", "popped")  # in the order in which events pass through them
-            for folder in _lease_folders(self.place(name))
-        )
-
-    def place(self, name: str) -> Path:
-        """Return the folder ``claims`` or ``popped``, which may not exist yet.
-
-        Raises:
-            Refused: a part of the path is a link or a file.
-            StorageError: the vault cannot be written.
-        """
-        return message_files.inside(self.root, private(self.root, self.owner) / name)
-
-
-class Lease:
-    """A lease: events handed to a caller but not acknowledged."""
-
-    def __init__(self, home: Leases, folder: Path, lock: FileLock) -> None:
-        self._home = home
-        self._folder = folder
-        self._lock = lock
-
-    def add(self, name: str) -> bool:
-        """Move an event's file from the inbox to the lease, and return whether it still existed."""
-        try:
-            with atomic.map_os_errors(self._home.inbox):
-                _move(self._home.inbox / name, self._folder / name)
-        except FileNotFoundError:
-            return False
-        return True
-
-    def acknowledge(self) -> None:
-        """Acknowledge that the caller has the events, which removes them for good.
-
-        Raises:
-            MemvaultError: that failed, and the events will be handed out again.
-        """
-        try:
-            popped = self._home.place("popped")
-            with _map_all_os_errors(popped):
-                atomic.make_folders(popped)
-                with contextlib.suppress(FileNotFoundError):  # .memvault was emptied
-                    self._folder.rename(popped / self._folder.name)
-        finally:
-            self._release()
-        for folder in _lease_folders(popped)[:-_MAX_POPPED]:
-            from memvault.files import walk
-
-            walk.remove(folder)
-
-    def requeue(self) -> None:
-        """Put the events back, now or at the latest when the inbox is next read."""
-        home = self._home
-        try:
-            with (
-                contextlib.suppress(MemvaultError, OSError),
-                agent_lock(home.root, home.owner, _LOCK_TIMEOUT),
-            ):
-                self._restore()
-        finally:
-            self._release()
-
-    def requeue_locked(self) -> None:
-        """Put the events back; the caller holds the agent's lock.
-
-        Raises:
-            MemvaultError: that failed; the events are where they were.
-        """
-        try:
-            self._restore()
-        finally:
-            self._release()
-
-    def _restore(self) -> None:
-        """Move the events back to the inbox; the caller holds the agent's lock."""
-        inbox = message_files.inside(self._home.root, self._home.inbox)
-        folder = message_files.inside(self._home.root, self._folder)
-        with _map_all_os_errors(folder):
-            for name in message_files.listed(folder):
-                _move_back(folder / name, inbox)
-            with contextlib.suppress(OSError):  # missing, or with a file in it that is not an event
-                folder.rmdir()
-
-    def _release(self) -> None:
-        self._lock.release()
-        with contextlib.suppress(OSError):
-            self._lock.path.unlink()
-
-
-@contextlib.contextmanager
-def _map_all_os_errors(path: Path) -> Iterator[None]:
-    """Convert every ``OSError`` to a ``StorageError``."""
-    try:
-        with atomic.map_os_errors(path):
-            yield
-    except (FileExistsError, FileNotFoundError) as error:
-        raise StorageError(f"{error.strerror}: {path}", "look at that folder, or remove it") from (
-            error
-        )
-
-
-def _lease_folders(place: Path) -> list[Path]:
-    """Return the folders of leases in a folder, oldest first."""
-    try:
-        with atomic.map_os_errors(place), os.scandir(place) as entries:
-            names = [
-                entry.name
-                for entry in entries
-                if message_files.is_id(entry.name) and entry.is_dir(follow_symlinks=False)
-            ]
-    except FileNotFoundError:
-        return []
-    return [place / name for name in sorted(names)]
-
-
-def _move(source: Path, target: Path) -> None:
-    """Move an event out of the inbox, by a link: watchers take 0.5 s to report a rename."""
-    try:
-        os.link(source, target, follow_symlinks=False)
-    except FileNotFoundError:
-        raise
-    except OSError:  # a file system without hard links, or another mount
-        atomic.move_exclusive(source, target)
-    else:
-        source.unlink()
-
-
-def _move_back(source: Path, inbox: Path) -> None:
-    """Move an event to the inbox, under another name if a new event has its name."""
-    target = inbox / source.name
-    while True:
-        try:
-            atomic.move_exclusive(source, target)
-        except FileNotFoundError:
-            return
-        except FileExistsError:
-            if _same_bytes(source, target):  # the same event, delivered again or half moved
-                source.unlink(missing_ok=True)
-                return
-            target = inbox / f"{message_files.another(source.stem)}.md"
-        else:
-            return
-
-
-def _same_bytes(one: Path, other: Path) -> bool:
-    try:
-        return plain_files.read(one) == plain_files.read(other)
-    except OSError:
-        return False
-
+from memvault.agents.messages.leases import Lease, Leases, lease_folders
+from memvault.agents.messages.service_names import (
+    PLAN,
+    SERVICE,
+    SPACE_MESSAGE,
+    TALK,
+    UNNAMED,
+    is_taken,
+    reserved_names,
+)
 
 _BODIES = {SPACE_MESSAGE: "content", PLAN: "instruction"}
 """The key of an event's data that is the text of its file, by kind; else ``message``."""
@@ -412,7 +158,7 @@ class Inbox:
         self._taken_names = reserved_names(self._root)
         folders = [message_files.inside(self._root, self.folder)]
         for name in ("claims", "popped"):
-            folders += _lease_folders(self._leases.place(name))
+            folders += lease_folders(self._leases.place(name))
         found = (self._event(f"{event_id}.md", folder) for folder in folders)
         return [event for event in found if event is not None][:1]
 

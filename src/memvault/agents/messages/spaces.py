@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from memvault import clock
 from memvault.agents.address import USER, Address, address, private
 from memvault.agents.messages import message_files
-from memvault.agents.messages.inbox import SPACE_MESSAGE, Inbox
+from memvault.agents.messages.inbox import Inbox
+from memvault.agents.messages.service_names import SPACE_MESSAGE
 from memvault.errors import MemvaultError, NotFound, Refused, UsageError
 from memvault.files import atomic, plain_files
 from memvault.files.plain_files import STATE

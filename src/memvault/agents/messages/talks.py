@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 from memvault import clock, sanitize
 from memvault.agents.address import Address, address, agent_lock
 from memvault.agents.messages import message_files
-from memvault.agents.messages.inbox import TALK, Event, Inbox
+from memvault.agents.messages.inbox import Event, Inbox
+from memvault.agents.messages.service_names import TALK
 from memvault.errors import NotFound, Refused
 from memvault.files import atomic, plain_files
 from memvault.files.lock import FileLock

@@ -12,7 +12,6 @@ from memvault.cli import print_result, run_command, run_editor
 from memvault.cli.options import GlobalOptions
 from memvault.cli.registry import command
 from memvault.errors import Refused, UsageError
-from memvault.tools.core import registry
 
 _PASTE_COMMANDS = {"darwin": ("pbpaste",)}
 _PASTE_COMMANDS_ELSEWHERE = (
@@ -52,8 +51,9 @@ def today(
     """
     given = text or _piped(options, required=False)
     if given or not options.may_ask:
-        arguments = {key: value for key, value in (("text", given), ("date", day)) if value}
-        run_command.run_tool("memory_today", arguments, options, registry.find("memory_today"))
+        from memvault.tools.daily import memory_today
+
+        run_command.run_function(options, memory_today, text=given, day=day or None)
         return None
     from memvault import clock
     from memvault.memories import daily_notes
@@ -114,15 +114,20 @@ def _remember(
     options: GlobalOptions, text: str, to: str, memory_type: str, tags: list[str] | None
 ) -> None:
     """Append a text to a memory, or remember it under its first words."""
-    if to:
-        name, arguments = "memory_compound", {"query": to, "modifications": text}
-    else:
-        from memvault.memories import create
+    from memvault.memories import create
+    from memvault.tools.recall import memory_compound, memory_remember
 
-        name, arguments = "memory_remember", {"title": create.title_of(text), "content": text}
-        arguments |= {"memoryType": memory_type} if memory_type else {}
-    more: dict[str, Any] = {"tags": tags} if tags else {}
-    run_command.run_tool(name, {**arguments, **more}, options, registry.find(name))
+    if to:
+        run_command.run_function(options, memory_compound, query=to, modifications=text)
+    else:
+        run_command.run_function(
+            options,
+            memory_remember,
+            title=create.title_of(text),
+            content=text,
+            memory_type=memory_type or None,
+            tags=tags,
+        )
 
 
 def _piped(options: GlobalOptions, required: bool) -> str:

@@ -124,24 +124,28 @@ def new(
     {{time}} are filled in, as in Obsidian. The default template is the one with the
     name of the type. A template that you leave as it was is not kept.
     """
-    from memvault.memories import create
+    from memvault.memories import create, templates
     from memvault.tools.core import invoke, registry
     from memvault.tools.core.results import choose_type
+    from memvault.tools.recall import memory_remember
 
     with open_call(options) as (call, _), contextlib.ExitStack() as drafts:
         chosen = choose_type(call, memory_type)
         call.caller = call.caller._replace(prefers=lambda *_: False)  # asked already
-        filled = create.filled(call.root, template or chosen.name, title, bool(template))
+        filled = templates.filled(call.root, template or chosen.name, title, bool(template))
         text = filled.body
         if options.may_ask and not no_edit:
             name = create.clean_title(title)
             text = drafts.enter_context(draft(call.root, name, text, "remember TITLE"))
-        arguments: dict[str, Any] = {"title": title, "content": text or " "}
-        arguments["memoryType"] = chosen.name or filled.memory_type or template
-        if filled.tags:
-            arguments["tags"] = filled.tags
-        remembered = invoke.call_nested(call, "memory_remember", arguments)
+        remembered = invoke.run_nested(
+            call,
+            memory_remember,
+            title=title,
+            content=text or " ",
+            memory_type=chosen.name or filled.memory_type or template,
+            tags=filled.tags or None,
+        )
         chosen.warn(call, remembered["memId"])
         found = add_warnings(call, remembered)
-        view = registry.find("memory_remember").view
+        view = registry.find(memory_remember.__name__).view
         print_result.print_result(options, {"success": True, **found}, view, writes=True)

@@ -12,13 +12,12 @@ from memvault.cli.options import GlobalOptions
 from memvault.cli.registry import command
 from memvault.errors import MemvaultError, Refused
 from memvault.results.vault import ReviewKind
-from memvault.tools.core import registry
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from memvault.call import Call
-    from memvault.doctor.review import ReviewItem
+    from memvault.insights.review import ReviewItem
     from memvault.model import Memory
 
 _SHOWN_LINES = 12
@@ -48,11 +47,12 @@ def review(
     are one, which memvault undo takes back. Where there is no terminal, they are listed.
     """
     if not options.may_ask:
-        arguments = {"kind": kind} if kind else {}
-        run_command.run_tool("vault_review", arguments, options, registry.find("vault_review"))
+        from memvault.tools.doctor import vault_review
+
+        run_command.run_function(options, vault_review, kind=kind)
         return None
     output.require_terminal()
-    from memvault.doctor.review import review_items
+    from memvault.insights.review import review_items
 
     with run_editor.open_call(options, tool="review") as (call, _):
         items = review_items(call, kind)
@@ -181,7 +181,7 @@ def _write_proposal(call: Call, item: ReviewItem) -> None:
     """Write a proposal of consolidation, if it would still be made."""
     from memvault import clock
     from memvault.consolidation import apply
-    from memvault.doctor.review import EPISODE_DAYS
+    from memvault.insights.review import EPISODE_DAYS
 
     assert item.proposals is not None
     with apply.lock(call.store):
@@ -196,7 +196,7 @@ def _write_proposal(call: Call, item: ReviewItem) -> None:
 
 def _fix(call: Call, item: ReviewItem) -> None:
     """Repair the one finding, as it is now."""
-    from memvault.doctor.review import finding_at
+    from memvault.insights.review import finding_at
 
     fix = finding_at(call, item.code, item.path).fix
     if fix is None:

@@ -20,7 +20,7 @@ from memvault.integrations import NAMES
 from memvault.tools.core import agent_guide, registry
 
 if TYPE_CHECKING:
-    from memvault.integrations.programs import AgentProgram, SetupContext
+    from memvault.integrations.integration import AgentProgram, SetupContext
 
 
 _SDK_MISSING = f"memvault mcp needs the MCP SDK: {INSTALL} '.[mcp]'"
@@ -56,7 +56,7 @@ def setup(
     --project, the default, sets it up for this folder; --user for all your projects.
     It shows the changes and asks; without a terminal it changes nothing unless --yes
     is given. Your existing settings are kept. --remove undoes exactly these changes.
-    docs/agents.md lists the files that are written.
+    docs/reference/agent-setup.md lists the files that are written.
 
     --capture adds hooks that import each session as an episode, as memvault import
     does, when it ends and before its context is compacted. Setup without it removes
@@ -130,7 +130,7 @@ def _setup_context(options: GlobalOptions, user: bool, remove: bool) -> SetupCon
         Refused: If the folder is the user's home, or there is no home folder.
         VaultNotFound: If there is no vault.
     """
-    from memvault.integrations.programs import SetupContext
+    from memvault.integrations.integration import SetupContext
 
     try:
         home = Path.home()

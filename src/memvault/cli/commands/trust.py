@@ -15,8 +15,8 @@ from memvault.cli.registry import command
 from memvault.errors import NotFound, Refused, UsageError
 
 if TYPE_CHECKING:
-    from memvault.vault_tools.tool_file import ToolFile
-    from memvault.vault_tools.trust import ToolFingerprint
+    from memvault.vault_tools.fingerprint import ToolFingerprint
+    from memvault.vault_tools.tool_files import ToolFile
 
 
 ToolName = Annotated[str, Arg("The tool's name", positional=True)]
@@ -40,8 +40,8 @@ def trust(
     It shows the command and the files that the trust covers, and asks. Once one of
     these changes, for example by a pull or an edit, the tool is no longer trusted.
     """
-    from memvault.vault_tools import trust as trusts
-    from memvault.vault_tools.trust import fingerprint_of, interpreters_of
+    from memvault.vault_tools import trust
+    from memvault.vault_tools.fingerprint import fingerprint_of, interpreters_of
 
     root = options.workspace().root
     tool = _find_tool_file(options, name)
@@ -49,7 +49,7 @@ def trust(
     summary = _summary(tool, fingerprint, interpreters_of(root, tool))
     if not yes:
         _ask(tool.definition.name, summary)
-    trusts.grant(root, tool, fingerprint)
+    trust.grant(root, tool, fingerprint)
     return summary
 
 
@@ -63,9 +63,9 @@ def trust(
 )
 def untrust(options: GlobalOptions, name: ToolName) -> dict[str, Any]:
     """Revoke the permission of a registered tool to run on this machine."""
-    from memvault.vault_tools import trust as trusts
+    from memvault.vault_tools import trust
 
-    return {"name": name, "wasTrusted": trusts.revoke(options.workspace().root, name)}
+    return {"name": name, "wasTrusted": trust.revoke(options.workspace().root, name)}
 
 
 @command(
@@ -104,9 +104,9 @@ def _find_tool_file(options: GlobalOptions, name: str) -> ToolFile:
         NotFound: If there is no such tool.
     """
     from memvault.tools.core import registry
-    from memvault.vault_tools import tool_file
+    from memvault.vault_tools import tool_files
 
-    found = tool_file.read_all(options.workspace().root)
+    found = tool_files.read_all(options.workspace().root)
     wanted = normal_name(name)
     if wanted in found.tools:
         return found.tools[wanted]

@@ -222,7 +222,6 @@ class FastembedEmbedder:
 
     calibration = None  # computed by ``calibrate``
     codec = None  # fastembed returns no vectors of tokens
-    shares_tokenizer = False
 
     def __init__(self, name: str, root: Path | None, download: bool) -> None:
         """Load an embedder by name from fastembed or a folder; errors as for ``load``."""

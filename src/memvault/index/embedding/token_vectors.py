@@ -130,9 +130,6 @@ def pool(tokens: Matrix, per_vector: float = TOKENS_PER_VECTOR) -> Matrix:
 class TokenEmbedder(Embedder, Protocol):
     """An embedder that may also return the vectors of single tokens, from the same run."""
 
-    shares_tokenizer: bool
-    """Whether its tokens are those of the static table, whose frequencies the index counts."""
-
     @property
     def codec(self) -> TokenCodec | None:
         """The quantisation of its token vectors; None if it returns none."""

@@ -81,7 +81,7 @@ class BuiltinTransformer:
         card = read_card(self._folder)
         if not (self._folder / "model.onnx").is_file():
             raise EmbedderError(f"The {self._label} model is not in the package", REINSTALL)
-        self.shares_tokenizer = not (self._folder / "tokenizer.json").is_file()
+        self._shares_tokenizer = not (self._folder / "tokenizer.json").is_file()
         self._prefixes = card.query_prefix, card.passage_prefix
         self._max_tokens = card.tokens
         self.name = name
@@ -160,13 +160,13 @@ class BuiltinTransformer:
 
     def _token_ids(self, text: str, is_query: bool) -> tuple[int, list[int], list[int], int]:
         """Return the ids of the beginning, of the prefix, of the text, and of the end."""
-        if is_query and self.shares_tokenizer:
+        if is_query and self._shares_tokenizer:
             wordpiece = open_wordpiece(SHARED_TOKENIZER)
             inner = list(islice(wordpiece.known(text), self._max_tokens))
             return wordpiece.first, [], inner, wordpiece.last
         from memvault.index.embedding.tokenizer import open_tokenizer
 
-        tokenizer, _ = open_tokenizer(SHARED_TOKENIZER if self.shares_tokenizer else self._folder)
+        tokenizer, _ = open_tokenizer(SHARED_TOKENIZER if self._shares_tokenizer else self._folder)
         prefix = self._prefixes[0 if is_query else 1]
         lead = tokenizer.encode(prefix, add_special_tokens=False).ids if prefix else []
         first, *inner, last = tokenizer.encode(prefix + text).ids
@@ -175,7 +175,7 @@ class BuiltinTransformer:
     def _run(self, token_ids: list[int], is_query: bool) -> Matrix:
         """Return the last hidden state of a sequence of tokens, shape (tokens, dimension)."""
         try:
-            if is_query and self.shares_tokenizer:
+            if is_query and self._shares_tokenizer:
                 return self._numpy_transformer.run(token_ids)
             ids = np.array([token_ids], dtype=np.int64)
             inputs = {

@@ -33,7 +33,7 @@ from memvault.vault.reader import Scan
 
 Value = TypeVar("Value")
 
-_FORMAT = 13
+_FORMAT = 14
 MADE = f"{_FORMAT}.{analyzer.VERSION}.{passages.VERSION}.{sentence_blocks.VERSION}"
 """The versions of the analysis, the passages and the file format that an index was built with."""
 INDEX = f"index-{MADE}"

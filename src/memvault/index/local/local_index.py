@@ -48,7 +48,6 @@ from memvault.index.protocol import (
     View,
     WaitPolicy,
 )
-from memvault.model import Memory
 from memvault.store.memory_store import MemoryStore
 from memvault.vault.reader import state_of
 
@@ -80,11 +79,11 @@ _START, _REST = slice(_BEGINNING), slice(_BEGINNING, None)
 class _Part(NamedTuple):
     """The beginning or the rest of a memory, in the order in which they are embedded.
 
-    ``used`` is when it was changed or searched last, in negative nanoseconds.
+    ``age`` is when its file was changed last, in negative nanoseconds.
     """
 
     is_rest: bool
-    used: int
+    age: int
     path: str
     uid: int
 
@@ -204,38 +203,6 @@ class LocalIndex:
         assert isinstance(view, Snapshot)
         return as_of(view, self._store, moment)
 
-    def has_chosen_embedder(self) -> bool:
-        """Return whether the transformer vectors are of a model that is not in the package."""
-        return self.deep.mode != "off" and not self.deep.is_of_package()
-
-    def embed_texts(self, view: View, memories: Mapping[int, Memory]) -> tuple[Snapshot, list[int]]:
-        """Embed other texts of some memories; return a view with these texts, and their keys in it.
-
-        Raises the errors that the index protocol documents.
-        """
-        from memvault.index.local.replaced_texts import with_texts
-
-        assert isinstance(view, Snapshot)
-        seen = with_texts(view, view.records(), memories)
-        keys = list(seen.overlay.texts)
-        texts = [seen.overlay.passages[key] for key in keys]
-
-        def report(done: int) -> bool:
-            self._progress("weighing", done, len(texts))
-            return True
-
-        with (
-            atomic.map_os_errors(self.files.folder),
-            background_embedding.foreground(self.deep.folder),
-        ):
-            self.deep.embed(texts, report)
-        return seen, keys
-
-    def store_vector_factor(self, factor: float) -> None:
-        """Store how much vectors count in this vault, until the model changes."""
-        with atomic.map_os_errors(self.files.folder):
-            self.deep.store_vector_factor(factor)
-
     def rebuild(self) -> None:
         """Rebuild the index in a second folder; others read the old one until it is complete."""
         from memvault.index.local.refresh import IndexWriter
@@ -266,7 +233,7 @@ class LocalIndex:
     def embed_deep(self, go_on: Callable[[], bool]) -> int:
         """Compute missing transformer vectors and return how many memories lacked any.
 
-        The memories that were changed or searched last come first, long ones with their beginnings.
+        The memories that were changed last come first, long ones with their beginnings.
         ``go_on`` is called before anything is written and stops the work by returning False. Raises
         the same errors as ``TransformerVectors.embed``.
         """
@@ -292,14 +259,13 @@ class LocalIndex:
     def _texts_to_embed(self, tried: set[_Tried]) -> Iterator[list[str]]:
         """Yield the passages of each part to embed, and add it to ``tried``.
 
-        When the index has changed, or passages were requested, the order is made anew.
+        When the index has changed, the order is determined again.
         """
         state: object = None
         parts: Iterator[_Part] = iter(())
         while (opened := self.files.open()) is not None:
-            current = opened.commit.number, self.deep.request_stamp()
-            if current != state:
-                state, parts = current, iter(self._parts_to_embed(tried))
+            if opened.commit.number != state:
+                state, parts = opened.commit.number, iter(self._parts_to_embed(tried))
             part = next(parts, None)
             if part is None:
                 break
@@ -317,9 +283,8 @@ class LocalIndex:
             return []
         identity, _ = opened.commit.number
         missing = self.deep.missing(*stored, _BEGINNING)
-        searched = self.deep.searched(*stored)
         parts = [
-            _Part(part, -max(entry.state.mtime, searched.get(entry.uid, 0)), path, entry.uid)
+            _Part(part, -entry.state.mtime, path, entry.uid)
             for path, entry in opened.manifest.known().items()
             for part, lacking in zip((False, True), missing, strict=True)
             if entry.uid in lacking and (identity, entry.uid, part) not in tried
@@ -424,10 +389,7 @@ class LocalIndex:
         if found is None:
             return EmbedderStatus(deep.name, deep.mode, "", 0, 0, *state)
         card = found.card
-        status = EmbedderStatus(
-            deep.name, deep.mode, card.version, card.dimension, card.rows, *state
-        )
-        return status._replace(vector_factor=card.vector_factor)
+        return EmbedderStatus(deep.name, deep.mode, card.version, card.dimension, card.rows, *state)
 
     def notes(self) -> list[str]:
         """Return notes for the user about the index's folder and the embedding model."""

@@ -26,7 +26,6 @@ from memvault.index.protocol import (
     SentenceFeatures,
     SentenceQuery,
     StaleView,
-    TokenMatch,
     VectorAnswer,
     VectorQuery,
     latest_of,
@@ -385,11 +384,8 @@ class Snapshot(NamedTuple):
         return self.vectors.similarity_matrix(passages, self.overlay.passages)
 
     @stale_if_corrupted
-    def token_matches(
-        self, text: str, passages: Mapping[int, Sequence[int]]
-    ) -> dict[int, TokenMatch]:
+    def token_matches(self, text: str, passages: Mapping[int, Sequence[int]]) -> dict[int, float]:
         """Return how well a query's tokens match those of passages of memories."""
         if self.vectors is None:
             return {}
-        frequency = self.manifest.blocks.frequency() if self.manifest is not None else None
-        return self.vectors.token_matches(text, passages, self.overlay.passages, frequency)
+        return self.vectors.token_matches(text, passages, self.overlay.passages)

@@ -156,7 +156,7 @@ def soft_matches(
         raise IndexCorrupted("a token that the table does not have")
     query_ids, weights = table.query_subwords(text)
     frequency = manifest.blocks.frequency() if manifest is not None else None
-    weights = (weights * rarity_of(query_ids, frequency)).astype(np.float32)
+    weights = (weights * _rarity_of(query_ids, frequency)).astype(np.float32)
     heaviest = np.sort(np.argsort(-weights)[:_MAX_SUBWORDS])
     query_ids, weights = query_ids[heaviest], weights[heaviest]
     total = float(weights.sum())
@@ -179,7 +179,7 @@ def soft_matches(
     ]
 
 
-def rarity_of(ids: Integers, frequency: tuple[bytes, int] | None) -> Numbers:
+def _rarity_of(ids: Integers, frequency: tuple[bytes, int] | None) -> Numbers:
     """Return the rarity of subwords: ln(1 + (N - n + .5) / (n + .5)), or 1 if it is unknown.
 
     ``frequency`` is the number n of blocks with each subword, as stored, and the number N of all.

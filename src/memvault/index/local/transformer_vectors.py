@@ -23,7 +23,6 @@ import numpy as np
 
 from memvault.errors import EmbedderError, MemvaultError, StorageError, UsageError
 from memvault.files.lock import FileLock
-from memvault.files.plain_files import FileStamp
 from memvault.files.user_folders import whose_vault
 from memvault.index.embedding import calibrate, model_settings
 from memvault.index.embedding.arrays import (
@@ -32,7 +31,6 @@ from memvault.index.embedding.arrays import (
     Hashes,
     Integers,
     Matrix,
-    Numbers,
     Places,
     distinct,
 )
@@ -42,7 +40,6 @@ from memvault.index.embedding.wordpiece import DATA as STATIC
 from memvault.index.folder import DEEP, is_unused, mark_used
 from memvault.index.local import background_embedding
 from memvault.index.local.soft_match import max_per_memory
-from memvault.index.protocol import TokenMatch
 from memvault.index.vectors.nearest import ScoredPassages
 from memvault.index.vectors.vector_file import FORMAT, VectorCard, VectorFile, hashes_of
 from memvault.store.memory_store import MemoryStore
@@ -163,11 +160,6 @@ class TransformerVectorFile:
         with self._updating(seconds):
             self._file.store_calibration(calibration)
 
-    def store_vector_factor(self, factor: float) -> None:
-        """Write the factor of the vectors' weight to the card; raises the same errors."""
-        with self._updating():
-            self._file.store_vector_factor(factor)
-
     def compact(self, used: Hashes, max_tokens: int) -> None:
         """Drop the vectors that no memory uses if they are more than half, and surplus tokens.
 
@@ -253,7 +245,7 @@ class TransformerScores(NamedTuple):
     without a vector; None if the transformer vectors are not used. ``waiting`` is the number of
     memories that lack a vector. ``share`` is how much better the model separates than the static
     embedding table: 1 if as much as the built-in model. ``is_multilingual`` is whether the model is
-    the package's multilingual one. ``vector_factor`` is that of the vectors' weight in this vault.
+    the package's multilingual one.
     """
 
     waiting: int = 0
@@ -262,7 +254,6 @@ class TransformerScores(NamedTuple):
     calibration: Calibration | None = None
     share: float = 0.0
     is_multilingual: bool = False
-    vector_factor: float = 1.0
 
 
 class TransformerVectors:
@@ -425,30 +416,6 @@ class TransformerVectors:
         found = self.opened()
         return np.full(len(hashes), True) if found is None else found.places(hashes) < 0
 
-    def request(self, hashes: Hashes) -> None:
-        """Have these passages embedded before others in the background."""
-        if self.folder is not None and self.mode == "auto":
-            from memvault.index.local import embedding_requests
-
-            embedding_requests.request(self.folder, hashes)
-
-    def request_stamp(self) -> FileStamp | None:
-        """Return a value that changes with every request."""
-        from memvault.index.local import embedding_requests
-
-        return embedding_requests.stamp(self.folder) if self.folder is not None else None
-
-    def searched(self, uids: Integers, hashes: Hashes) -> dict[int, int]:
-        """Return when memories were last requested, in nanoseconds, by the hashes of passages."""
-        from memvault.index.local import embedding_requests
-
-        requested = embedding_requests.requested(self.folder) if self.folder is not None else {}
-        found: dict[int, int] = {}
-        for place in np.flatnonzero(np.isin(hashes, np.array(list(requested), np.uint64))):
-            uid = int(uids[place])
-            found[uid] = max(found.get(uid, 0), requested[int(hashes[place])])
-        return found
-
     def score(self, text: str, language: str, passages: ScoredPassages) -> TransformerScores:
         """Score the passages of all memories against a query; a model failure becomes a note.
 
@@ -480,13 +447,11 @@ class TransformerVectors:
             return None
         return calibration.similarity_matrix(found.rows(places))
 
-    def token_matches(
-        self, text: str, passages: Mapping[int, Hashes], rarity: Callable[[Integers], Numbers]
-    ) -> dict[int, TokenMatch]:
+    def token_matches(self, text: str, passages: Mapping[int, Hashes]) -> dict[int, float]:
         """Return how well a query's tokens match those of passages, given by memory as hashes.
 
-        ``rarity`` returns the weights of tokens of the static table. Memories without stored tokens
-        are left out. May be called only after ``score`` of the same text.
+        Memories without stored tokens are left out. May be called only after ``score`` of the same
+        text.
         """
         found = self.opened() if self.mode != "off" else None
         embedder = self._embedder
@@ -502,16 +467,12 @@ class TransformerVectors:
             return {}
         lengths, owned = lengths[has_tokens], owners[has_tokens]
         if not len(query.ids):  # nothing that the model knows matches nothing
-            return {keys[place]: TokenMatch(0.0, 0.0) for place in distinct(owned)}
+            return {keys[place]: 0.0 for place in distinct(owned)}
         cosines = embedder.codec.cosines(query.tokens, np.concatenate(codes))
         by_passage = np.maximum.reduceat(cosines, np.cumsum(lengths) - lengths, axis=1)
         best = max_per_memory(by_passage, owned, len(keys))
-        weights = rarity(query.ids) if embedder.shares_tokenizer else np.ones(len(query.ids))
-        means, weighted = best.mean(axis=0), weights @ best / max(float(weights.sum()), 1e-9)
-        return {
-            keys[place]: TokenMatch(float(means[place]), float(weighted[place]))
-            for place in distinct(owned)
-        }
+        means = best.mean(axis=0)
+        return {keys[place]: float(means[place]) for place in distinct(owned)}
 
     def _start_worker(self) -> None:
         """Start a process that computes missing vectors, unless that failed recently."""
@@ -548,23 +509,7 @@ class TransformerVectors:
             share = min(max((known.separation - quick.separation) / gain, 0.0), 1.0)
         scaled = (cosines - known.midpoint) * (known.slope / reference.slope) + reference.midpoint
         is_multilingual = self.choice.name == MULTILINGUAL
-        factor = found.card.vector_factor
-        return TransformerScores(
-            waiting, self.name, scaled, reference, share, is_multilingual, factor
-        )
-
-    def is_of_package(self) -> bool:
-        """Return whether the model is one of the package, for which ranking weights are fitted."""
-        return card_of(self.choice.name) is not None
-
-    def store_vector_factor(self, factor: float) -> None:
-        """Store the factor of the vectors' weight, as long as the model is the same.
-
-        Raises the same errors as ``TransformerVectorFile.create``.
-        """
-        found = self.opened()
-        if found is not None and found.card.vector_factor != factor:
-            found.store_vector_factor(factor)
+        return TransformerScores(waiting, self.name, scaled, reference, share, is_multilingual)
 
     def embed(self, memories: Iterable[list[str]], should_continue: Callable[[int], bool]) -> None:
         """Embed the passages that lack vectors, memory by memory, in the given order.
@@ -647,12 +592,8 @@ class TransformerVectors:
         return int(megabytes * 1_000_000) // max(found.card.token_width, 1)
 
     def finish(self) -> None:
-        """Clear failures and requests, and delete unused models: no vector is missing any more."""
+        """Clear failures and delete unused models: no vector is missing any more."""
         background_embedding.succeeded(self.folder)
-        if self.folder is not None:
-            from memvault.index.local import embedding_requests
-
-            embedding_requests.clear(self.folder)
         self.delete_unused_models()
 
     def delete_unused_models(self) -> None:

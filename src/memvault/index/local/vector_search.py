@@ -11,14 +11,11 @@ import numpy as np
 from memvault.index.embedding.static import StaticEmbedder
 from memvault.index.local.backend import Vectors
 from memvault.index.local.manifest import Manifest
-from memvault.index.local.soft_match import rarity_of
 from memvault.index.local.transformer_vectors import TransformerScores, TransformerVectors
-from memvault.index.protocol import TokenMatch, VectorAnswer, VectorHit, VectorQuery
+from memvault.index.protocol import VectorAnswer, VectorHit, VectorQuery
 from memvault.index.vectors.nearest import ScoredPassages, nearest
 from memvault.index.vectors.vector_file import hashes_of
 
-_MAX_REQUESTED = 50
-"""How many of a search's hits are embedded before other memories."""
 _NOTHING = ScoredPassages(np.zeros(0, np.int64), np.zeros(0, np.uint64), np.zeros(0, np.float32))
 
 
@@ -89,9 +86,6 @@ class VectorSearch(NamedTuple):
             )
             for hit in found.hits
         ]
-        if self.transformer is not None and scores.waiting:
-            nearest_uids = (hit.uid for hit in found.hits[:_MAX_REQUESTED])
-            self.transformer.request(passages.first_hashes(nearest_uids))
         return VectorAnswer(
             hits,
             self.waiting,
@@ -101,7 +95,6 @@ class VectorSearch(NamedTuple):
             *found.static,
             *found.deep,
             is_multilingual=scores.is_multilingual,
-            vector_factor=scores.vector_factor,
         )
 
     def token_matches(
@@ -109,12 +102,8 @@ class VectorSearch(NamedTuple):
         text: str,
         passages: Mapping[int, Sequence[int]],
         overlay: Mapping[int, list[str]],
-        frequency: tuple[bytes, int] | None,
-    ) -> dict[int, TokenMatch]:
-        """Return how well a query's tokens match those of passages, as ``View.token_matches``.
-
-        ``frequency`` is the stored number of blocks with each subword, and of all memories.
-        """
+    ) -> dict[int, float]:
+        """Return how well a query's tokens match those of passages, as ``View.token_matches``."""
         if self.transformer is None:
             return {}
         hashes: dict[int, list[int]] = {key: [] for key in passages}
@@ -129,7 +118,7 @@ class VectorSearch(NamedTuple):
                 [texts[own] for own in passages[key] if own < len(texts)]
             ).tolist()
         arrays = {key: np.array(own, np.uint64) for key, own in hashes.items() if own}
-        return self.transformer.token_matches(text, arrays, lambda ids: rarity_of(ids, frequency))
+        return self.transformer.token_matches(text, arrays)
 
     def similarity_matrix(
         self, passages: Mapping[int, int], overlay: Mapping[int, list[str]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -31,7 +31,6 @@ from memvault.index.milvus.milvus_backend import MilvusBackend
 from memvault.index.milvus.publication import Publication, vector_generation
 from memvault.index.milvus.text_rows import StoredTexts
 from memvault.index.protocol import COMPLETE, IndexStatus, LinkEntry, View, WaitPolicy
-from memvault.model import Memory
 from memvault.store.memory_store import MemoryStore
 
 if TYPE_CHECKING:
@@ -119,18 +118,6 @@ class PublishedIndex:
     def at(self, view: View, moment: datetime) -> View:
         """Return a view as of an earlier time, as far as the vault's history records it."""
         return self.local.at(view, moment)
-
-    def has_chosen_embedder(self) -> bool:
-        """Return whether the transformer vectors are of a model that is not in the package."""
-        return self.local.has_chosen_embedder()
-
-    def embed_texts(self, view: View, memories: Mapping[int, Memory]) -> tuple[Snapshot, list[int]]:
-        """Return a view in which some memories have other texts, and their keys in it."""
-        return self.local.embed_texts(view, memories)
-
-    def store_vector_factor(self, factor: float) -> None:
-        """Store how much vectors count in this vault, until the model changes."""
-        self.local.store_vector_factor(factor)
 
     def links(self, view: View) -> dict[int, LinkEntry]:
         """Return the names and links of each memory; errors as for the index protocol."""

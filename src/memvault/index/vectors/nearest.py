@@ -8,7 +8,7 @@ memories that have both. On average, missing vectors therefore neither raise nor
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Mapping, Set
 from typing import NamedTuple
 
 import numpy as np
@@ -45,12 +45,6 @@ class ScoredPassages(NamedTuple):
     def firsts(self) -> Places:
         """The index of each memory's first passage."""
         return np.flatnonzero(np.append(True, self.uids[1:] != self.uids[:-1]))[: len(self.uids)]
-
-    def first_hashes(self, uids: Iterable[int]) -> Hashes:
-        """Return the hash of the first passage of each of the given memories, in their order."""
-        firsts = self.firsts
-        places = dict(zip(self.uids[firsts].tolist(), firsts.tolist(), strict=True))
-        return self.hashes[[places[uid] for uid in uids]]
 
 
 class NearestMemory(NamedTuple):

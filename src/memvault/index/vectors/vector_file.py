@@ -33,7 +33,7 @@ from memvault.index.protocol import VectorsCorrupted
 
 Value = TypeVar("Value")
 
-FORMAT = 1
+FORMAT = 2
 """Increased whenever vectors or the codes of tokens are stored in another way."""
 Columns = tuple[tuple[str, str], ...]
 """The name and type of each column of a file; the type is ``i64`` or ``u64``."""
@@ -112,8 +112,7 @@ class VectorCard(NamedTuple):
     """The embedder that computed the vectors, the manifest they belong to, and their number.
 
     ``token_width`` is the number of bytes of a token's code, 0 if there are none, and ``tokens``
-    the number of codes. ``vector_factor`` is how much vectors count in the vault's ranking,
-    relative to the fitted weights. Vectors of another ``format`` are not used.
+    the number of codes. Vectors of another ``format`` are not used.
     """
 
     embedder: str
@@ -131,7 +130,6 @@ class VectorCard(NamedTuple):
     slope: float = 0.0
     midpoint: float = 0.0
     separation: float = 0.0
-    vector_factor: float = 1.0
     format: int = FORMAT
 
     @property
@@ -350,11 +348,6 @@ class VectorFile:
         """Write the calibration of the cosines to the card."""
         version = calibrate.anchor_targets().version
         self.card = self.card._replace(calibrated=version, **calibration._asdict())
-        self.write_card()
-
-    def store_vector_factor(self, factor: float) -> None:
-        """Write the factor of the vectors' weight to the card."""
-        self.card = self.card._replace(vector_factor=factor)
         self.write_card()
 
     def write_card(self) -> None:

@@ -16,7 +16,7 @@ from memvault.tools.core.registry import Tool
 from memvault.workspace import Workspace
 
 if TYPE_CHECKING:
-    from memvault.vault_tools.tool_file import ToolFiles
+    from memvault.vault_tools.tool_files import ToolFiles
 
 WORLD = "world"
 """The group of tools that must be enabled in ``memvault.toml``."""
@@ -55,7 +55,7 @@ def advertised_tools(workspace: Workspace, caller: Caller) -> list[Tool]:
 
 def _plugin_files(workspace: Workspace, caller: Caller) -> ToolFiles:
     """Return the vault's registered tools; none unless the caller's scope is ``all``."""
-    from memvault.vault_tools.tool_file import ToolFiles, read_all
+    from memvault.vault_tools.tool_files import ToolFiles, read_all
 
     return read_all(workspace.root) if caller.scope == "all" else ToolFiles({}, {})
 

@@ -102,7 +102,7 @@ def markdown() -> str:
         "",
         "A result has `success`, the keys listed for its tool, of which those with `?` are",
         "optional, and optionally `warnings`, a list of texts, and `vault`, the name of the vault",
-        "if a memory was named as `NAME:MEMORY`. `docs/tools.schema.json` has the whole schemas.",
+        "if a memory was named as `NAME:MEMORY`. [The schema](tools.schema.json) describes them.",
         "",
     ]
     lines += _leniencies()

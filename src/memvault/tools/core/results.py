@@ -16,7 +16,7 @@ from memvault.model import EPISODE, FACT, PROCEDURE, Memory
 
 if TYPE_CHECKING:
     from memvault.index.protocol import MemoryRecord
-    from memvault.memories.delete import TrashedMemory
+    from memvault.memories.trash import TrashedMemory
     from memvault.recall.answer import RecallAnswer, RecallResult
     from memvault.recall.filters import Filters
     from memvault.recall.recall_engine import RecallEngine
@@ -408,14 +408,14 @@ def count_accesses(call: Call, mem_ids: list[str]) -> dict[str, int]:
 
     If the counts cannot be written, a note is added and the recall still succeeds.
     """
-    from memvault.memories import experience_search
+    from memvault.experience import recall_counts
 
     try:
         if call.caller.scope != "read":  # a read-only caller changes no file
-            experience_search.count(call.root, mem_ids)
+            recall_counts.count(call.root, mem_ids)
     except MemvaultError as error:
         call.notes.append(f"the access was not counted: {error.message}")
-    return experience_search.counts(call.root)
+    return recall_counts.counts(call.root)
 
 
 def as_of_field(sent: str) -> AsOfMark:
@@ -435,10 +435,10 @@ def count_retrievals(call: Call, memories: Iterable[Memory], root: Path | None =
     mem_ids = [memory.mem_id for memory in memories if memory.memory_type in kinds]
     if not mem_ids:
         return
-    from memvault.memories import experience_search
+    from memvault.experience import recall_counts
 
     with contextlib.suppress(MemvaultError):
-        experience_search.count(root or call.root, mem_ids, seconds=_COUNT_TIMEOUT)
+        recall_counts.count(root or call.root, mem_ids, seconds=_COUNT_TIMEOUT)
 
 
 def filters(
@@ -511,11 +511,11 @@ def choose_type(call: Call, given: str | None) -> TypeChoice:
     if not name or name in call.store.known_types:
         return TypeChoice(name)
     from memvault.index.protocol import NO_WAIT
-    from memvault.memories import create
+    from memvault.memories import templates
     from memvault.recall.filters import Filters, types_meant
     from memvault.recall.recall_engine import RecallEngine
 
-    if name in create.names(call.root):
+    if name in templates.names(call.root):
         return TypeChoice(name)
     try:
         engine = RecallEngine(call.reader, call.workspace.search_index, NO_WAIT)

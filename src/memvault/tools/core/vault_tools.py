@@ -12,8 +12,9 @@ from memvault.call import Call
 from memvault.errors import MemvaultError, TimedOut, UsageError, Verbatim
 from memvault.tools.core.registry import Tool
 from memvault.vault_tools import trust
-from memvault.vault_tools.tool_file import ToolDefinition, ToolFile
-from memvault.vault_tools.trust import PYTHON
+from memvault.vault_tools.definition import ToolDefinition
+from memvault.vault_tools.fingerprint import PYTHON
+from memvault.vault_tools.tool_files import ToolFile
 
 GROUP = "registered"
 _MAX_OUTPUT = 1_000_000

@@ -1,0 +1,163 @@
+"""Gather the notes for an agent's prompt: values, goals, events and matching memories."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from memvault import clock
+from memvault.agents.address import Address
+from memvault.agents.goals import ACTIVE, all_goals
+from memvault.agents.messages.inbox import Event, Inbox
+from memvault.agents.messages.service_names import PLAN, sender_label
+from memvault.agents.values import all_values
+from memvault.errors import MemvaultError
+from memvault.index.protocol import BEST_EFFORT
+from memvault.secrets.detector import SecretDetector, allows
+from memvault.store.memory_store import MemoryStore
+
+if TYPE_CHECKING:
+    from memvault.recall.answer import RecallResult
+    from memvault.recall.recall_engine import RecallEngine
+from memvault.agents.prompt_block import PromptEntry, PromptSection
+
+RECALLED = "RECALLED"
+"""The title of the section of memories that fit the task."""
+_MAX_RECALLED = 10
+_MAX_TOPICS = 8
+"""Maximum number of lines of a task that are recalled one by one; a longer text is one query."""
+_MAX_SECONDS = 2.5
+"""Seconds after which no further line is recalled: a program waits for its hook 5 seconds."""
+_Read = TypeVar("_Read")
+
+
+class PromptContext(NamedTuple):
+    """The sections of the block, the memories in the last one, and notes."""
+
+    sections: list[PromptSection]
+    recalled: list[RecallResult]
+    notes: list[str]
+
+
+def gather(
+    store: MemoryStore,
+    address: Address,
+    inbox: Callable[[], Inbox],
+    engine: Callable[[], RecallEngine],
+    task: str,
+) -> PromptContext:
+    """Gather the sections, most important first; what cannot be read is left out with a note.
+
+    Each line of a short task is recalled by itself, since a memory fits one topic. Due plans are
+    delivered as events to the ``inbox``, from which nothing is removed.
+    """
+    notes: list[str] = []
+    detector = store.settings.detector
+
+    def dated_entry(modified: str, name: str, text: str) -> PromptEntry:
+        return PromptEntry(clock.local(modified), detector.masked(f"{name}: {text}"))
+
+    def read(
+        trouble: str, work: Callable[[], tuple[Sequence[_Read], Sequence[str]]]
+    ) -> list[_Read]:
+        try:
+            found, more = work()
+        except MemvaultError as error:
+            found, more = [], [f"{trouble}: {error.message}"]
+        notes.extend(more)
+        return list(found)
+
+    def peek() -> tuple[list[Event], list[str]]:
+        box = inbox()
+        return box.peek(), box.warnings
+
+    events = read("the inbox could not be read", peek)
+    values = read("the memories could not be read", lambda: all_values(store, address))
+    goals = read("the goals could not be read", lambda: all_goals(store, address))
+    found: list[RecallResult] = []
+    if task.strip():
+        found = read("no memories were recalled", lambda: _recalled(engine(), task))
+    recalled = [entry for entry in found if entry.is_relevant]
+    if len(found) > len(recalled):
+        omitted = len(found) - len(recalled)
+        notes.append(f"unlikely matches left out: {omitted}; memvault recall shows them")
+    return PromptContext(
+        [
+            PromptSection(
+                "MEMORIES",
+                [dated_entry(entry.modified, entry.name, entry.text) for entry in values],
+            ),
+            PromptSection(
+                "GOALS",
+                [
+                    dated_entry(goal.modified, goal.id, goal.description)
+                    for goal in goals
+                    if goal.status == ACTIVE
+                ],
+            ),
+            PromptSection(
+                "DUE PLANS",
+                [_event_entry(event, detector) for event in events if event.kind == PLAN],
+            ),
+            PromptSection(
+                "INBOX", [_event_entry(event, detector) for event in events if event.kind != PLAN]
+            ),
+            PromptSection(RECALLED, [_memory_entry(found, detector) for found in recalled]),
+        ],
+        recalled,
+        notes,
+    )
+
+
+def _recalled(engine: RecallEngine, task: str) -> tuple[list[RecallResult], list[str]]:
+    """Return the memories that fit a task, best first, and the notes of the search."""
+    from memvault.recall.answer import RecallRequest
+
+    topics = list(filter(None, map(str.strip, task.splitlines())))
+    if len(topics) > _MAX_TOPICS:
+        topics = [task]
+    best: dict[str, RecallResult] = {}
+    notes: list[str] = []
+    started = time.monotonic()
+    for number, topic in enumerate(topics):
+        if number and time.monotonic() - started > _MAX_SECONDS:
+            notes.append(
+                f"lines of the task not recalled, to answer in time: {len(topics) - number}"
+            )
+            break
+        answer = engine.search(
+            RecallRequest(topic, limit=_MAX_RECALLED, only_current=True, patience=BEST_EFFORT)
+        )
+        notes += answer.notes
+        for entry in answer.found:
+            known = best.get(entry.memory.path)
+            if known is None or entry.probability > known.probability:
+                best[entry.memory.path] = entry
+    found = list(best.values())
+    if len(topics) > 1:
+        found.sort(key=lambda entry: -entry.probability)
+    return found[:_MAX_RECALLED], list(dict.fromkeys(notes))
+
+
+def _event_entry(event: Event, detector: SecretDetector) -> PromptEntry:
+    data = event.data
+    where = f"[{' '.join(str(data['spaceName']).split())}] " if "spaceName" in data else ""
+    text = data.get("message") or data.get("content") or data.get("instruction") or ""
+    line = f"{where}{sender_label(event.kind, data)}: {text}"
+    return PromptEntry(clock.local(event.timestamp, 16), detector.masked(line))
+
+
+def _memory_entry(found: RecallResult, detector: SecretDetector) -> PromptEntry:
+    """Make an entry of a search result: its title, snippet, memId, and any newer memory.
+
+    The title is left out if the snippet starts with it. Since the entry is shown unrequested, its
+    secrets are masked unless the memory allows them.
+    """
+    title, snippet = found.memory.title, found.snippet
+    text = snippet if snippet.startswith(title) else f"{title}: {snippet}"
+    memory = found.memory
+    if not allows(memory.metadata):
+        text = detector.masked_part(text, detector.values(f"{title}\n{memory.body}"))
+    newer = f"; newer: {found.validity.newer}" if found.validity.newer else ""
+    return PromptEntry(clock.local(memory.modified), f"{text} ({memory.mem_id}{newer})")

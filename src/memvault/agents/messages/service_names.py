@@ -1,0 +1,64 @@
+"""Names of services and senders that cannot be mistaken for the user or an agent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from memvault.agents.address import PRIMARY, USER, known
+from memvault.errors import UsageError
+from memvault.vault.file_names import normalize
+
+SPACE_MESSAGE = "space_message"
+PLAN = "plan"
+SERVICE = "service"
+TALK = "talk"
+UNNAMED = "unnamed"
+"""The name shown for a service that was found under a name it may not have."""
+_TAKEN = (USER, "agent", "main", PRIMARY)
+_SENDERS = {TALK: "from", SPACE_MESSAGE: "senderName", PLAN: "planName"}
+"""The key of an event's data that names its sender, by kind."""
+
+
+def checked(root: Path, name: str) -> str:
+    """Return a service's name without surrounding whitespace.
+
+    Raises:
+        UsageError: it is empty, has invisible characters, or could be mistaken for the user or an
+            agent of the vault.
+    """
+    service = name.strip()
+    if not service:
+        raise UsageError("The hook's name is empty", "memvault inbox push NAME")
+    if not service.isprintable():
+        raise UsageError("The hook's name has invisible characters", "use letters and digits")
+    if is_taken(service, reserved_names(root)):
+        raise UsageError(
+            f"{service!r} is not a service name: it would pass for a person or an agent",
+            "name it by what it is, such as ci or deployed",
+        )
+    return service
+
+
+def reserved_names(root: Path) -> frozenset[str]:
+    """Return the names of the user and of the vault's agents, in the form used for comparison."""
+    return frozenset((*_TAKEN, *map(_comparable, known(root))))
+
+
+def is_taken(name: str, names: frozenset[str]) -> bool:
+    """Return whether a name could be mistaken for one of ``names``, or for a brain of theirs."""
+    return _comparable(name.partition("/")[0]) in names
+
+
+def _comparable(name: str) -> str:
+    """Return a name in the form used for comparison: ignoring case and invisible characters."""
+    seen = "".join(char for char in normalize("NFKC", name) if char.isprintable())
+    return seen.casefold().strip()
+
+
+def sender_label(kind: str, data: Mapping[str, Any]) -> str:
+    """Return the sender of an event in one line; services are marked as such."""
+    if kind not in _SENDERS:
+        return " ".join(f"{SERVICE} {data.get('name', UNNAMED)}".split())
+    return " ".join(str(data.get(_SENDERS[kind]) or kind).split())

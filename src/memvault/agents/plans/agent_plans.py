@@ -1,0 +1,248 @@
+"""Deliver due plans as events, each run exactly once, without a daemon.
+
+A reader of events holds the agent's lock, delivers due runs, and only then removes events from the
+inbox, all while holding the lock. The due runs are first saved in this machine's record as
+``pending``, together with the next due time of their plans; then their events are delivered; then
+``pending`` is removed. If a process is killed between any two of these steps, the next reader
+completes what is pending:
+
+- killed before the event was written: it is delivered now, so no run is lost;
+- killed after: delivering does nothing, because an event of that id is still in the inbox. It
+  cannot have been removed already: a reader that removes events has completed the runs before under
+  the same lock, which clears every ``pending`` or raises, and then removes nothing.
+
+An event is derived from the plan and its due time only, so that two machines that run the same plan
+write the same file, which git merges.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime, tzinfo
+from pathlib import Path
+from typing import Any
+
+from memvault import clock
+from memvault.agents.address import Address, private
+from memvault.agents.agent_files import AgentFile, AgentFileStore, AgentFileUpdate, normal, one_line
+from memvault.agents.plans.plan_files import ACTIVE, Plan, name_of, read
+from memvault.agents.plans.run_record import PendingRun, RunRecord, load, save
+from memvault.agents.plans.status import PlanRequest, PlanStatus, due, header_for, plan_status
+from memvault.errors import Conflict, MemvaultError, Refused, UsageError
+from memvault.sanitize import replace_surrogates
+from memvault.store.memory_store import MemoryStore
+from memvault.vault import paths
+
+_NEVER = datetime.max.replace(tzinfo=UTC)
+
+
+Deliver = Callable[[str, datetime, dict[str, Any]], object]
+"""A function that writes an event under an id, unless an event of that id exists."""
+_MAX_ID = 60
+
+
+def event_id(plan_id: str, at: datetime) -> str:
+    """Return the id of a run's event, valid as a file name."""
+    name = paths.slug(plan_id, _MAX_ID)
+    if name != plan_id:
+        import hashlib
+
+        name += "-" + hashlib.blake2b(plan_id.encode(), digest_size=4).hexdigest()
+    return f"{clock.iso(at).replace('-', '').replace(':', '')}-{name}"
+
+
+def _pending_run(plan: Plan, at: datetime) -> PendingRun:
+    data = {
+        "planId": plan.id,
+        "planName": plan.name,
+        "instruction": plan.instruction,
+        "scheduledFor": clock.iso(at),
+    }
+    return PendingRun(event_id(plan.id, at), at, data)
+
+
+class AgentPlans:
+    """The plans of an agent; cron lines are in the time zone, and ``now`` returns the time.
+
+    Under the agent's lock the time is read once, after waiting for the lock.
+    """
+
+    def __init__(
+        self,
+        store: MemoryStore,
+        address: Address,
+        zone: tzinfo,
+        now: Callable[[], datetime] = clock.now,
+    ) -> None:
+        self.store = store
+        self.address = address
+        self.zone = zone
+        self.now = now
+
+    @property
+    def files(self) -> AgentFileStore:
+        """The files of the plans."""
+        return AgentFileStore(self.store, self.address, "plans", "id")
+
+    def read(self) -> tuple[list[Plan], list[str]]:
+        """Return every plan sorted by id, and notes about skipped files.
+
+        Raises as ``AgentFileStore.read`` does.
+        """
+        files = self.files.read()
+        plans, notes = [], files.notes
+        for entry in files.entries.values():
+            try:
+                plans.append(read(entry))
+            except UsageError as error:
+                notes.append(f"{replace_surrogates(entry.path)} is skipped: {error.message}")
+        return plans, notes
+
+    def statuses(self) -> tuple[list[PlanStatus], list[str]]:
+        """Return the status of every plan, next due first, and notes about skipped files.
+
+        Raises as ``AgentFileStore.read`` does.
+        """
+        plans, notes = self.read()
+        records, now = load(self.address.private(self.store.root)), self.now()
+        return sorted(
+            (self._status(plan, records, now) for plan in plans),
+            key=lambda status: (status.status != ACTIVE, status.next_run or _NEVER, status.plan.id),
+        ), notes
+
+    def set(self, wanted: Iterable[PlanRequest]) -> list[PlanStatus]:
+        """Set plans, replacing those of the same name, and return their status.
+
+        All are checked before the first is written. An agent may set its existing plans at every
+        start: that neither skips a due run nor repeats an earlier one.
+
+        Raises:
+            UsageError: a plan is invalid; nothing is written.
+        """
+        with self.files.lock():
+            records, now = load(self._folder), self.now()
+            by_name: dict[str, AgentFile] = {}
+            existing = self.files.read().entries
+            for entry in existing.values():
+                by_name.setdefault(name_of(entry), entry)
+            puts: dict[str, AgentFileUpdate] = {}
+            for plan in wanted:
+                name = one_line(plan.name, "A plan's name")
+                old, before = by_name.get(name), None
+                if old is not None:
+                    with contextlib.suppress(UsageError):
+                        before = self._status(read(old), records, now)
+                try:
+                    header = {"name": name, **header_for(plan, before, now, self.zone)}
+                except UsageError as error:
+                    message = f"The plan {name!r} is invalid: {error.message}"
+                    raise UsageError(message, error.hint) from error
+                fresh = paths.id_from_name(name)
+                new_id = fresh if fresh not in existing else paths.new_id(name)
+                text = plan.instruction.strip()
+                puts[name] = AgentFileUpdate(old.name if old else new_id, old, header, text, name)
+            self.files.put(puts.values())
+            current = {plan.id: plan for plan in self.read()[0]}
+            ids = [entry.name for entry in puts.values() if entry.name in current]
+            statuses = [self._status(current[name], records, now) for name in ids]
+            save(self._folder, records | {status.plan.id: status.record for status in statuses})
+        return statuses
+
+    def delete(self, wanted: Iterable[str]) -> list[str]:
+        """Delete plans by id or exact name, and return those that were missing."""
+        with self.files.lock():
+            existing = self.files.read().entries
+            ids_by_name = {name_of(entry): name for name, entry in existing.items()}
+            ids_by_name |= {name: name for name in existing}
+            ids = {given: ids_by_name.get(normal(given), given) for given in wanted}
+            missing = set(self.files.delete_locked(ids.values()))
+            records = load(self._folder)
+            remaining = {key: value for key, value in records.items() if key not in ids.values()}
+            if remaining != records:
+                save(self._folder, remaining)
+        return [given for given, plan_id in ids.items() if plan_id in missing]
+
+    def fire(self, deliver: Deliver) -> list[str]:
+        """Deliver an event for every due plan, and return notes about plans that cannot run.
+
+        The caller holds the agent's lock.
+
+        Raises:
+            MemvaultError: a pending run could not be completed; no event may be removed from the
+                inbox then.
+        """
+        records, now = load(self._folder), self.now()
+        self._deliver_pending(records, deliver)  # of a call that was interrupted
+        try:
+            plans, notes = self.read()
+        except MemvaultError as error:
+            return [f"no plan runs: {error.message}"]
+        statuses = []
+        # Keep the records of plans whose files cannot be read now.
+        entered = dict(records) if notes else {}
+        for plan in plans:
+            status = self._status(plan, records, now)
+            run = due(status, now, self.zone)
+            if run is not None:
+                at, status = run
+            statuses.append(status)
+            pending = _pending_run(plan, at) if run else None
+            entered[plan.id] = status.record._replace(pending=pending)
+        if entered != records:
+            save(self._folder, entered)
+        self._deliver_pending(entered, deliver)
+        before = dict(entered)
+        notes += self._write_statuses(statuses, entered)
+        if entered != before:
+            save(self._folder, entered)
+        return notes
+
+    def next_due(self) -> datetime | None:
+        """Return when the next plan is due, or None; in the past if its event cannot be written.
+
+        Plans that cannot be read are left out.
+        """
+        records, now = load(self.address.private(self.store.root)), self.now()
+        moments = [record.pending.at for record in records.values() if record.pending]
+        with contextlib.suppress(MemvaultError):
+            for plan in self.read()[0]:
+                at = self._status(plan, records, now).next_run
+                moments += [at] if at is not None else []
+        return min(moments, default=None)
+
+    @property
+    def _folder(self) -> Path:
+        return private(self.store.root, self.address)
+
+    def _status(self, plan: Plan, records: Mapping[str, RunRecord], now: datetime) -> PlanStatus:
+        return plan_status(plan, records.get(plan.id), now, self.zone)
+
+    def _deliver_pending(self, records: dict[str, RunRecord], deliver: Deliver) -> None:
+        """Deliver the pending runs and remove them from the records; raise if that fails."""
+        pending_runs = {name: record.pending for name, record in records.items() if record.pending}
+        for pending in pending_runs.values():
+            deliver(pending.event_id, pending.at, pending.data)
+        if pending_runs:
+            records.update({name: records[name]._replace(pending=None) for name in pending_runs})
+            save(self._folder, records)
+
+    def _write_statuses(
+        self, statuses: list[PlanStatus], records: dict[str, RunRecord]
+    ) -> list[str]:
+        """Write to files which plans have ended or started again, for people and other machines.
+
+        Updates ``marked`` in the records of these plans, and returns notes about files that could
+        not be written.
+        """
+        notes = []
+        for plan, status, *_ in statuses:
+            if status != plan.status:
+                try:
+                    self.files.update_header(plan.entry, {"status": status})
+                    records[plan.id] = records[plan.id]._replace(marked=True)
+                except (Conflict, Refused):
+                    pass  # the user is changing it now, or its header cannot be patched
+                except MemvaultError as error:
+                    notes.append(f"{plan.entry.path} does not say {status}: {error.message}")
+        return notes

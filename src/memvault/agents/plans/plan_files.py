@@ -1,0 +1,59 @@
+"""Plans as stored in their files."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import NamedTuple
+
+from memvault import clock
+from memvault.agents.agent_files import AgentFile, normal
+from memvault.agents.plans.schedule import KINDS, Schedule
+from memvault.errors import UsageError
+
+ACTIVE, COMPLETED, EXPIRED = "active", "completed", "expired"
+
+
+class Plan(NamedTuple):
+    """A plan as stored in its file; ``due_at`` is the due time computed from a delay."""
+
+    id: str
+    name: str
+    instruction: str
+    schedule: Schedule
+    status: str
+    due_at: datetime | None
+    entry: AgentFile
+
+    @property
+    def once(self) -> bool:
+        """Whether it runs only once."""
+        return self.schedule.kind != "cron"
+
+
+def name_of(entry: AgentFile) -> str:
+    """Return a plan's name; that of the file if the header has none."""
+    return normal(str(entry.header.get("name") or entry.name))
+
+
+def read(entry: AgentFile) -> Plan:
+    """Parse a plan from its file.
+
+    Raises:
+        UsageError: it has no schedule, several, or an invalid one.
+    """
+    header = entry.header
+    schedules = [
+        Schedule(kind, str(header[kind])) for kind in KINDS if header.get(kind) is not None
+    ]
+    if len(schedules) != 1:
+        raise UsageError(f"it has {len(schedules)} of {', '.join(KINDS)} and needs exactly one")
+    schedules[0].check()
+    return Plan(
+        entry.name,
+        name_of(entry),
+        entry.text.strip(),
+        schedules[0],
+        str(header.get("status") or ACTIVE).strip().lower(),
+        clock.parse(str(header.get("nextRunAt"))) if schedules[0].kind == "runAfter" else None,
+        entry,
+    )

@@ -1,0 +1,38 @@
+"""An inbox to which due plans are delivered before each read."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any
+
+from memvault import clock
+from memvault.agents.messages.inbox import Inbox
+from memvault.agents.messages.service_names import PLAN
+from memvault.agents.plans.agent_plans import AgentPlans
+
+
+class PlannedInbox(Inbox):
+    """An agent's inbox to which its due plans are delivered before each read, under one lock."""
+
+    def __init__(self, plans: AgentPlans) -> None:
+        super().__init__(plans.store.root, plans.address)
+        self._plans = plans
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the agent's lock, with due plans delivered; if one cannot be, nothing is popped."""
+
+        def deliver(name: str, at: datetime, data: dict[str, Any]) -> None:
+            self.deliver(PLAN, data, name, clock.iso(at))
+
+        with super().locked():
+            self.warnings += self._plans.fire(deliver)
+            yield
+
+    def next_due(self) -> float:
+        """Return the seconds until the next plan is due."""
+        at = self._plans.next_due()
+        return (at - self._plans.now()).total_seconds() if at else math.inf

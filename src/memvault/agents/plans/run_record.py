@@ -1,0 +1,84 @@
+"""The record of runs of an agent's plans on this machine."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from memvault import clock
+from memvault.files import atomic, plain_files
+
+_FILE_NAME = "plans.json"
+
+
+class PendingRun(NamedTuple):
+    """A run to be delivered: the id of its event, its due time, and the event's data."""
+
+    event_id: str
+    at: datetime
+    data: dict[str, Any]
+
+
+class RunRecord(NamedTuple):
+    """The runs of one plan.
+
+    ``schedule_key`` identifies the schedule of ``next_run`` and ``last_run``. ``marked`` is whether
+    the file records the end of the plan: if its status is then changed back, the user wants another
+    run.
+    """
+
+    schedule_key: str
+    next_run: datetime | None = None
+    last_run: datetime | None = None
+    marked: bool = False
+    pending: PendingRun | None = None
+
+
+def load(folder: Path) -> dict[str, RunRecord]:
+    """Load the records by plan id; missing or damaged ones are left out."""
+    records: dict[str, RunRecord] = {}
+    plans = plain_files.read_json(folder / _FILE_NAME).get("plans")
+    for plan_id, value in plans.items() if isinstance(plans, dict) else ():
+        with contextlib.suppress(KeyError, TypeError, ValueError, AttributeError):
+            records[plan_id] = _parse_record(value)
+    return records
+
+
+def save(folder: Path, records: Mapping[str, RunRecord]) -> None:
+    """Save the records. The caller holds the agent's lock.
+
+    Raises:
+        StorageError: the file cannot be written.
+    """
+    plans = {plan_id: _as_json(record) for plan_id, record in records.items()}
+    text = json.dumps({"version": 1, "plans": plans}, ensure_ascii=False)
+    atomic.write(folder / _FILE_NAME, text.encode("utf-8", "replace"))
+
+
+def _parse_record(value: Mapping[str, Any]) -> RunRecord:
+    pending = value.get("pending")
+    at = clock.parse(str(pending["at"])) if pending else None
+    return RunRecord(
+        str(value["basis"]),
+        clock.parse(str(value.get("nextRunAt"))),
+        clock.parse(str(value.get("lastRunAt"))),
+        bool(value.get("marked")),
+        PendingRun(str(pending["eventId"]), at, dict(pending["data"])) if pending and at else None,
+    )
+
+
+def _as_json(record: RunRecord) -> dict[str, Any]:
+    pending = record.pending
+    values = {
+        "basis": record.schedule_key,
+        "nextRunAt": record.next_run and clock.iso(record.next_run),
+        "lastRunAt": record.last_run and clock.iso(record.last_run),
+        "marked": record.marked,
+        "pending": pending
+        and {"eventId": pending.event_id, "at": clock.iso(pending.at), "data": pending.data},
+    }
+    return {key: value for key, value in values.items() if value or key == "basis"}

@@ -1,0 +1,223 @@
+"""Procedures: how to do something, stored as memories of the type ``procedure``.
+
+The title is the name of the procedure, and names are unique; the body is its prompt. The header
+holds ``success_rate`` and ``usage_count``, and ``skill_id`` if the procedure belongs to the skill
+tree. ``upsert`` and ``record_outcome`` hold a lock, and callers of ``add`` must hold it too, so
+that these functions lose no outcome and never give a name to two files. People, git and the tools
+for arbitrary memories do not hold it: if two files have one name, the oldest counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any, NamedTuple
+
+from memvault.errors import Conflict, NotFound
+from memvault.experience import provenance, search
+from memvault.experience.episodes import number
+from memvault.experience.skill_tree import checked_id, found_id, key
+from memvault.files.atomic import map_os_errors
+from memvault.files.lock import FileLock
+from memvault.memories import create, edit
+from memvault.model import RATE, Memory
+from memvault.recall.filters import Filters
+from memvault.recall.recall_engine import RecallEngine
+from memvault.store.memory_store import MemoryStore, WriteResult
+from memvault.vault.document import plain_text
+from memvault.vault.file_names import normalize
+from memvault.vault.paths import private_folder
+
+TYPE = "procedure"
+ALPHA = 0.1
+"""The weight of the latest outcome in the moving average."""
+_LOCK_FILE = "procedures.lock"
+_MAX_RESULTS = 10
+
+
+class Procedure(NamedTuple):
+    """A procedure as parsed from its file."""
+
+    procedure_id: str
+    name: str
+    prompt: str
+    success_rate: float
+    usage_count: int
+    skill_id: str
+
+
+def procedure_of(memory: Memory) -> Procedure:
+    """Parse a procedure; missing header keys have the values of a procedure without uses."""
+    header = memory.metadata
+    uses: Any = header.get("usage_count")
+    return Procedure(
+        memory.mem_id,
+        memory.title,
+        provenance.text_of(memory),
+        number(header.get("success_rate"), RATE),
+        max(uses, 0) if type(uses) is int else 0,
+        found_id(header.get("skill_id")),
+    )
+
+
+def averaged(rate: float, success: bool) -> float:
+    """Return a success rate, a moving average, after one more outcome."""
+    return (1 - ALPHA) * rate + ALPHA * (1.0 if success else 0.0)
+
+
+def upsert(
+    store: MemoryStore, engine: RecallEngine, name: str, prompt: str, rate: float, skill_id: str
+) -> tuple[WriteResult, bool]:
+    """Store a procedure; an existing one of that name gets the prompt, not the rate and count.
+
+    An archived procedure or an example becomes active again. Returns the result, and whether the
+    procedure existed before.
+
+    Raises:
+        UsageError: the name, the prompt or the skillId is invalid.
+        Conflict: the file is being edited by something else.
+    """
+    title = clean_name(name)
+    create.title_of(prompt)  # raises UsageError if it is empty
+    skill = checked_id(skill_id) if skill_id.strip() else ""
+
+    def change(memory: Memory) -> WriteResult:
+        changes: dict[str, Any] = {}
+        if skill and memory.metadata.get("skill_id") != skill:
+            changes["skill_id"] = skill
+        if search.is_put_aside(memory.metadata):
+            changes["status"] = None
+        body = None
+        if provenance.text_of(memory) != plain_text(prompt).strip("\n"):
+            body = provenance.with_text(memory, prompt)
+        elif not changes:
+            return WriteResult(memory, "")
+        return store.change(memory, {**changes, **edit.modified_now(memory)}, body)
+
+    with held(store, engine) as paths:
+        if title in paths:
+            return edit.retry_on_conflict(store, store.read(paths[title]), change), True
+        return WriteResult(
+            create.add(store, title, prompt, TYPE, _header(rate, 0, skill)), ""
+        ), False
+
+
+def add(
+    store: MemoryStore,
+    paths: dict[str, str],
+    new: Procedure,
+    source: str,
+    origin: provenance.Provenance,
+) -> Memory:
+    """Store a procedure that was made from episodes; it names them and links to them.
+
+    Its name and skillId must be in stored form. ``paths`` are the existing procedures, as ``held``
+    yields them; the new one is added.
+
+    Raises:
+        Conflict: a procedure of that name exists by now.
+    """
+    if new.name in paths:
+        raise Conflict(f"A procedure {new.name!r} exists now", "the next run proposes another name")
+    header = {
+        **_header(new.success_rate, new.usage_count, new.skill_id),
+        "source": source,
+        **origin.header,
+    }
+    body = provenance.linked(new.prompt, origin.paths)
+    memory = create.add(store, new.name, body, TYPE, header)
+    paths[new.name] = memory.path
+    return memory
+
+
+def clean_name(name: str) -> str:
+    """Return a name in the form that is stored and looked up; errors as for ``clean_title``."""
+    return normalize("NFC", create.clean_title(name))
+
+
+def _header(rate: float, used: int, skill: str) -> dict[str, Any]:
+    return {"success_rate": rate, "usage_count": used, **({"skill_id": skill} if skill else {})}
+
+
+def record_outcome(store: MemoryStore, engine: RecallEngine, name: str, success: bool) -> Procedure:
+    """Record an outcome of a procedure; return it with its new rate and count.
+
+    Raises:
+        NotFound: there is no procedure of that name.
+        Conflict: the file is being edited by something else.
+    """
+    title = clean_name(name)
+
+    def count(memory: Memory) -> WriteResult:
+        before = procedure_of(memory)
+        numbers = {
+            "success_rate": averaged(before.success_rate, success),
+            "usage_count": before.usage_count + 1,
+        }
+        return store.change(memory, {**numbers, **edit.modified_now(memory)}, None)
+
+    with held(store, engine) as paths:
+        if title not in paths:
+            from difflib import get_close_matches
+
+            near = get_close_matches(title, paths, n=1)
+            raise NotFound(
+                f"There is no procedure {title!r}",
+                f"did you mean {near[0]!r}?"
+                if near
+                else "memvault list --type procedure shows them",
+            )
+        return procedure_of(edit.retry_on_conflict(store, store.read(paths[title]), count).memory)
+
+
+def recall_procedures(
+    engine: RecallEngine, situation: str, min_rate: float
+) -> tuple[list[Procedure], list[str]]:
+    """Search the procedures that fit a situation and mostly succeed, best success rate first.
+
+    Procedures with a rate below ``min_rate`` and those that are replaced, expired or not yet valid
+    are left out. Also returns the notes of the search; errors are those of ``search``.
+    """
+    found, notes = search.search(
+        engine,
+        search.unquoted(situation),
+        TYPE,
+        _MAX_RESULTS,
+        lambda record: number(record.metadata.get("success_rate"), RATE) >= min_rate,
+        only_current=True,
+        strict=False,
+    )
+    relevant = [entry for entry in found if entry.in_title or entry.is_relevant]
+    known = [procedure_of(entry.memory) for entry in relevant]
+    return sorted(known, key=lambda entry: (-entry.success_rate, -entry.usage_count)), notes
+
+
+def with_skill(store: MemoryStore, engine: RecallEngine) -> list[Procedure]:
+    """Return the procedures that belong to the skill tree, ordered by the ids of the skills."""
+    found = search.memories_of(
+        store, engine, TYPE, lambda record: bool(found_id(record.metadata.get("skill_id")))
+    )
+    known = map(procedure_of, found)
+    return sorted(known, key=lambda entry: (key(entry.skill_id), entry.name))
+
+
+@contextmanager
+def held(store: MemoryStore, engine: RecallEngine) -> Iterator[dict[str, str]]:
+    """Hold the lock of procedures; yield the path of each name's file, the oldest if several.
+
+    Everything that was stored before the lock was taken is included.
+    """
+    filters = Filters(memory_type=TYPE)
+    lock = FileLock(private_folder(store.root) / _LOCK_FILE)
+    with ExitStack() as stack:
+        with map_os_errors(lock.path):
+            acquired = lock.acquire(0.0)
+        if acquired:
+            stack.callback(lock.release)
+        else:
+            engine.list_records(filters)  # what is indexed now need not be while others wait
+            stack.enter_context(lock)
+        engine.invalidate()
+        records = engine.list_records(filters)
+        records.sort(key=lambda entry: (entry.created, entry.path), reverse=True)
+        yield {normalize("NFC", entry.title): entry.path for entry in records}

@@ -1,0 +1,70 @@
+"""Counts of what a source contains, by type, and of what no reader converts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+from memvault.importers.items import TypeCount
+
+_MAX_TYPES = 200
+"""Maximum number of types that are counted; the rest are counted together."""
+_MAX_TYPE = 80
+"""Maximum length of the name of a type, which a stranger may have chosen."""
+_OTHER = "other"
+_EMPTY: tuple[object, ...] = (None, "", [], {}, False)
+
+
+class ContentCounts:
+    """Counts the records, blocks and properties of a source by their type.
+
+    A type is a noun in the singular with the program's own word for it: ``page``,
+    ``block callout``, ``message property "attachments"``.
+    """
+
+    def __init__(self) -> None:
+        self._converted: Counter[str] = Counter()
+        self._omitted: Counter[str] = Counter()
+
+    def converted(self, type_name: str, count: int = 1) -> None:
+        """Count parts that are imported."""
+        self._add(self._converted, type_name, count)
+
+    def omitted(self, type_name: str, count: int = 1) -> None:
+        """Count unsupported parts, which are not imported."""
+        self._add(self._omitted, type_name, count)
+
+    def unused_properties(
+        self, owner: str, entry: Mapping[Any, Any], used: Collection[str]
+    ) -> None:
+        """Count the properties of a record that have a value and that no code uses.
+
+        ``used`` are the keys that are converted, and those that have no meaning elsewhere.
+        """
+        for key, value in entry.items():
+            if key not in used and value not in _EMPTY:
+                self.omitted(f'{owner} property "{key}"')
+
+    def clear(self) -> None:
+        """Begin to count again."""
+        self._converted.clear()
+        self._omitted.clear()
+
+    def items(self) -> Iterator[TypeCount]:
+        """Yield the counts, largest first."""
+        for counts, is_converted in ((self._converted, True), (self._omitted, False)):
+            for type_name, count in counts.most_common():
+                yield TypeCount(type_name, count, is_converted)
+
+    @staticmethod
+    def _add(counts: Counter[str], type_name: str, count: int) -> None:
+        if type_name in counts:  # as most are
+            counts[type_name] += count
+            return
+        name = " ".join(type_name.split())
+        if len(name) > _MAX_TYPE:
+            name = f"{name[:_MAX_TYPE]}…"
+        if name not in counts and len(counts) >= _MAX_TYPES:
+            name = _OTHER
+        counts[name] += count

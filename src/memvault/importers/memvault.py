@@ -1,0 +1,79 @@
+"""Import of another vault: its folder, a zip of it, or what ``memvault export`` wrote.
+
+Every file is copied as it is, to the path that it had; hidden ones are left out.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from memvault.files.user_folders import SETTINGS_FILE
+from memvault.importers import json_source, records
+from memvault.importers.formats import Confidence
+from memvault.importers.items import GivenBytes, Item, SkippedItem, StoredBytes, VaultFile
+from memvault.importers.source import MAX_FILE, Source
+
+FORMAT = 1
+"""The format of an export as JSON lines."""
+FIRST_LINE = b'{"memvault": "export"'
+"""How the first line of one begins."""
+_MAX_LINE = 6 * MAX_FILE + (1 << 16)
+"""Maximum length of a line: JSON needs up to six bytes for one."""
+
+
+def recognize(source: Source) -> Confidence:
+    """Return ``OWN`` for a vault, or for JSON lines that begin as an export does."""
+    return Confidence.OWN if SETTINGS_FILE in source.name_set or _export(source) else Confidence.NO
+
+
+def _export(source: Source) -> str:
+    """Return the name of the only file if it is an export; empty if not."""
+    if len(source.names) == 1 and (name := source.names[0]).endswith((".jsonl", ".ndjson")):
+        return name if source.head(name).startswith(FIRST_LINE) else ""
+    return ""
+
+
+def claims(source: Source) -> list[str]:
+    """Return the export, or all files except hidden ones and those in hidden folders."""
+    return [name] if (name := _export(source)) else source.visible
+
+
+def read(source: Source) -> Iterator[Item]:
+    """Yield each file of the vault."""
+    name = _export(source)
+    if name:
+        yield from _read_lines(source, name)
+        return
+    for path in claims(source):
+        yield VaultFile(path, StoredBytes(source.read, path))
+
+
+def _read_lines(source: Source, name: str) -> Iterator[Item]:
+    for number, line in enumerate(json_source.lines(source, name, _MAX_LINE)):
+        if isinstance(line, SkippedItem):
+            yield line
+        elif number == 0:
+            if line[1].get("format") != FORMAT:
+                reason = "written by a newer version; only known entries are read"
+                yield SkippedItem(line[0], reason)
+        elif isinstance(path := line[1].get("path"), str):
+            yield from records.convert_record(path, _file, path, line[1])
+        else:
+            yield SkippedItem(line[0], "it has no path")
+
+
+def _file(path: str, entry: dict[str, Any]) -> VaultFile:
+    """Return a file; raises ``ValueError`` if its bytes are not as an export writes them."""
+    content, encoding = entry.get("content"), entry.get("encoding")
+    if isinstance(content, str) and encoding == "base64":
+        try:
+            return VaultFile(path, GivenBytes(base64.b64decode(content, validate=True)))
+        except binascii.Error as error:
+            raise ValueError(str(error)) from error
+    if isinstance(content, str) and encoding == "utf-8":
+        return VaultFile(path, GivenBytes(content.encode()))
+    raise ValueError(f"its encoding {json.dumps(encoding)[:50]} is not known")

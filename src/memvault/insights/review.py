@@ -1,0 +1,218 @@
+"""What needs a person: conflicts, secrets, duplicates, outdated memories, proposals, findings."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, NamedTuple, get_args
+
+from memvault import clock
+from memvault.call import Call
+from memvault.doctor.doctor import run_checks
+from memvault.doctor.findings import Finding, Fix
+from memvault.doctor.inspection import VaultInspection
+from memvault.errors import MemvaultError, NotFound, Verbatim
+from memvault.index.protocol import MemoryRecord, by_time
+from memvault.insights.near_copies import near_copies, sketch
+from memvault.model import EPISODE, is_example
+from memvault.recall.answer import Validity, memory_reference
+from memvault.recall.filters import Filters
+from memvault.results.vault import ReviewKind
+from memvault.vault.document import body_of
+
+if TYPE_CHECKING:
+    from memvault.consolidation.proposals import Proposals
+    from memvault.results import ReviewEntry
+
+EPISODE_DAYS = 7
+"""Days whose episodes are consolidated, as by default."""
+_CONFLICT, _SECRET = "kept-twice", "secret-in-text"
+_MIN_DUPLICATE = 40
+"""Characters of the shortest text that counts as a duplicate of another."""
+
+
+class ReviewItem(NamedTuple):
+    """Something that needs a person.
+
+    ``memory`` is None if it is no memory; ``other`` is the other memory of a conflict or duplicate,
+    or the one that replaces an outdated memory. ``other_path`` is the other file of a conflict or
+    duplicate. ``code`` is that of a finding, ``fix`` its repair. ``proposals`` has the one proposal
+    of consolidation, if it is one.
+    """
+
+    kind: ReviewKind
+    path: str
+    title: str
+    reason: str
+    memory: MemoryRecord | None = None
+    other: MemoryRecord | None = None
+    other_path: str = ""
+    code: str = ""
+    fix: Fix | None = None
+    proposals: Proposals | None = None
+
+    def described(self) -> ReviewEntry:
+        """Return the item as an entry of a result."""
+        entry: ReviewEntry = {
+            "kind": self.kind,
+            "filePath": self.path,
+            "title": self.title,
+            # Only findings name commands; the other reasons contain titles and steps of memories.
+            "reason": self.reason if self.code else Verbatim(self.reason),
+        }
+        if self.memory is not None:
+            entry["memId"] = self.memory.mem_id
+        if self.other is not None:
+            entry["other"] = memory_reference(self.other)
+        if self.code:
+            entry["code"], entry["fix"] = self.code, self.fix.description if self.fix else ""
+        if self.proposals is not None:
+            entry["proposalId"] = self.proposals.ids()[0]
+        return entry
+
+
+def review_items(call: Call, kind: ReviewKind | None = None) -> list[ReviewItem]:
+    """Return what needs a person in a vault, or what is of a kind, the most urgent kinds first."""
+    records = [
+        record for record in call.engine.list_records(Filters()) if not is_example(record.metadata)
+    ]
+    by_path = {record.path: record for record in records}
+    found: list[ReviewItem] = []
+    if kind in (None, "conflict", "secret", "finding"):
+        codes = {"conflict": [_CONFLICT], "secret": [_SECRET]}.get(kind or "", ())
+        found += _once(_findings(call, by_path, codes))
+    if kind in (None, "duplicate"):
+        found += _duplicates(call, records)
+    if kind in (None, "outdated"):
+        found += _outdated(call, records)
+    if kind in (None, "proposal"):
+        found += _proposals(call, by_path)
+    wanted = [item for item in found if kind in (None, item.kind)]
+    return sorted(wanted, key=lambda item: (get_args(ReviewKind).index(item.kind), item.path))
+
+
+def finding_at(call: Call, code: str, path: str) -> Finding:
+    """Return the finding of a code for a file as it is now.
+
+    Raises:
+        NotFound: there is none any more.
+    """
+    for _, finding in run_checks(VaultInspection(call), [code]):
+        if finding.path == path:
+            return finding
+    raise NotFound(f"There is no finding {code} for {path} any more", "memvault review")
+
+
+def _findings(
+    call: Call, by_path: dict[str, MemoryRecord], codes: Iterable[str]
+) -> Iterator[ReviewItem]:
+    """Yield the errors and warnings of doctor, of some codes or all."""
+    for check, finding in run_checks(VaultInspection(call), codes):
+        if check.severity != "note":
+            kind: ReviewKind = "finding"
+            if check.code in (_CONFLICT, _SECRET):
+                kind = "conflict" if check.code == _CONFLICT else "secret"
+            memory = by_path.get(finding.path)
+            yield ReviewItem(
+                kind,
+                finding.path,
+                memory.title if memory is not None else finding.path or check.code,
+                finding.message,
+                memory,
+                by_path.get(finding.other),
+                finding.other,
+                check.code,
+                finding.fix,
+            )
+
+
+def _once(items: Iterable[ReviewItem]) -> Iterator[ReviewItem]:
+    """Leave out the second of the two items of a conflict."""
+    seen: set[str] = set()
+    for item in items:
+        if item.kind != "conflict" or item.path not in seen:
+            yield item
+        seen.add(item.other_path)
+
+
+def _duplicates(call: Call, records: list[MemoryRecord]) -> Iterator[ReviewItem]:
+    """Yield the memories with the text of an older one, whatever the blanks, or most of it."""
+    compared: list[MemoryRecord] = []
+    sketches: list[tuple[int, ...]] = []
+    first_with: dict[bytes, MemoryRecord] = {}
+    for record in sorted(records, key=by_time):
+        words = _words(call, record)
+        if len(words) < _MIN_DUPLICATE:
+            continue
+        digest = hashlib.blake2b(words.encode("utf-8", "replace"), digest_size=16).digest()
+        first = first_with.setdefault(digest, record)
+        if first is not record:
+            reason = f"It has the same text as {first.path}"
+            yield ReviewItem(
+                "duplicate", record.path, record.title, reason, record, first, first.path
+            )
+        elif record.memory_type != EPISODE:  # two days may be much alike
+            compared.append(record)
+            sketches.append(sketch(words))
+    for place, other, share in near_copies(sketches):
+        record, first = compared[place], compared[other]
+        reason = f"It shares {share:.0%} of its phrases with {first.path}"
+        yield ReviewItem("duplicate", record.path, record.title, reason, record, first, first.path)
+
+
+def _words(call: Call, record: MemoryRecord) -> str:
+    """Return a memory's text with single blanks; empty if it cannot be read or is short."""
+    if record.size < _MIN_DUPLICATE:
+        return ""
+    try:
+        data, _ = call.reader.read_bytes(record.path)
+        return " ".join(body_of(data, call.settings.encoding).split())
+    except MemvaultError:
+        return ""
+
+
+def _proposals(call: Call, by_path: dict[str, MemoryRecord]) -> Iterator[ReviewItem]:
+    """Yield the proposals of consolidation, as ``memvault consolidate`` makes them."""
+    from memvault.consolidation.apply import load_input, propose
+
+    inputs = load_input(call.store, call.engine, EPISODE_DAYS, clock.now())
+    if not (inputs.episodes or inputs.facts or inputs.unused):
+        return
+    found, _ = propose(call.store, call.engine, inputs)
+    for proposal_id in found.ids():
+        one = found.only((proposal_id,))
+        path, title, reason = _about(one)
+        memory = by_path.get(path)
+        yield ReviewItem("proposal", path, title, reason, memory, proposals=one)
+
+
+def _about(one: Proposals) -> tuple[str, str, str]:
+    """Return the path of the memory that a proposal changes, its title, and what it does."""
+    for fact in one.facts:
+        return "", fact.text, f"A new fact, from {len(fact.episodes)} episodes"
+    for procedure in one.procedures:
+        about = f"A new procedure, from {len(procedure.episodes)} episodes"
+        return "", procedure.name, f"{about}: {'; '.join(procedure.prompt.splitlines())}"
+    for merge in one.merged:
+        return merge.other.path, merge.other.title, f"A fact to archive: {merge.kept.path} says it"
+    memory = one.forgotten[0].memory
+    return memory.path, memory.title, "To archive: unimportant, old, and never recalled here"
+
+
+def _outdated(call: Call, records: list[MemoryRecord]) -> Iterator[ReviewItem]:
+    for record, validity in zip(records, call.engine.validities(records), strict=True):
+        if validity.replaced_by is not None or validity.expired_on:
+            yield ReviewItem(
+                "outdated",
+                record.path,
+                record.title,
+                _why(validity),
+                record,
+                validity.replaced_by,
+            )
+
+
+def _why(validity: Validity) -> str:
+    if validity.replaced_by is not None:
+        return f"It is superseded by {validity.replaced_by.title} ({validity.replaced_by.path})"
+    return f"It ended on {validity.expired_on}"

@@ -1,0 +1,108 @@
+"""Figures of a vault: its growth, activity, links, recalls, and what may be out of date."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from memvault import clock
+from memvault.call import Call
+from memvault.experience import recall_counts
+from memvault.index.protocol import MemoryRecord, View
+from memvault.memories.link_graph import LinkGraph
+from memvault.model import is_example
+from memvault.recall.answer import memory_reference
+
+if TYPE_CHECKING:
+    from memvault.results import CountedMemory, NamedCount, VaultStatistics
+
+_MONTHS, _DAYS = 12, 30
+_LISTED = 10
+_STALE_DAYS = 365
+"""Days without a change after which a memory that was not recalled either counts as stale."""
+
+
+def statistics(call: Call) -> VaultStatistics:
+    """Return the figures of a vault; examples are left out."""
+    return call.engine.on_view(lambda view: _statistics(call, view))
+
+
+def _statistics(call: Call, view: View) -> VaultStatistics:
+    records = {record.key: record for record in view.records() if not is_example(record.metadata)}
+    links = Counter[int]()
+    linked: set[int] = set()
+    for link in LinkGraph(call.index.links(view), view.record).indexed():
+        links[link.target] += 1
+        linked |= {link.source, link.target}
+    recalls = recall_counts.counts(call.root)
+    every = list(records.values())
+    current = call.engine.validities(every)
+    stale = _stale(every, recalls)
+    by_id = {record.mem_id: record for record in every}
+    recalled = Counter({mem_id: recalls[mem_id] for mem_id in by_id.keys() & recalls.keys()})
+    return {
+        "memories": len(every),
+        "bytes": sum(record.size for record in every),
+        "links": links.total(),
+        "unlinked": len(records.keys() - linked),
+        "superseded": sum(validity.replaced_by is not None for validity in current),
+        "expired": sum(bool(validity.expired_on) for validity in current),
+        "stale": len(stale),
+        "types": _counted(Counter(record.memory_type for record in every)),
+        "tags": _counted(Counter(tag for record in every for tag in record.tags)),
+        "months": _months(every),
+        "days": _days(call),
+        "mostLinked": [
+            _memory(records[key], count) for key, count in links.most_common() if key in records
+        ][:_LISTED],
+        "mostRecalled": [
+            _memory(by_id[mem_id], count) for mem_id, count in recalled.most_common(_LISTED)
+        ],
+        "oldest": [_memory(record, recalls.get(record.mem_id, 0)) for record in stale[:_LISTED]],
+    }
+
+
+def _memory(record: MemoryRecord, count: int) -> CountedMemory:
+    return {**memory_reference(record), "modified": record.modified, "count": count}
+
+
+def _counted(counts: Counter[str]) -> list[NamedCount]:
+    return [{"name": name, "count": count} for name, count in counts.most_common(_LISTED)]
+
+
+def _months(records: Iterable[MemoryRecord]) -> list[NamedCount]:
+    """Return how many memories there were at the end of each of the last months."""
+    created = Counter(clock.local(record.created)[:7] for record in records)
+    day = clock.today().replace(day=1)
+    names = []
+    for _ in range(_MONTHS):
+        names.append(day.strftime("%Y-%m"))
+        day = (day - timedelta(days=1)).replace(day=1)
+    return [
+        {"name": name, "count": sum(n for month, n in created.items() if month <= name)}
+        for name in reversed(names)
+    ]
+
+
+def _days(call: Call) -> list[NamedCount]:
+    """Return the number of changes by tools on each of the last days."""
+    first = clock.today() - timedelta(days=_DAYS - 1)
+    changes: Counter[str] = Counter()
+    for change in call.store.changes.journal.changes():
+        day = clock.local(change.when)
+        if day < first.isoformat():
+            break
+        changes[day] += 1
+    days = ((first + timedelta(days=number)).isoformat() for number in range(_DAYS))
+    return [{"name": day, "count": changes[day]} for day in days]
+
+
+def _stale(records: Iterable[MemoryRecord], recalls: Mapping[str, int]) -> list[MemoryRecord]:
+    """Return the memories that were neither changed for a year nor recalled, oldest first."""
+    limit = clock.iso(clock.now() - timedelta(days=_STALE_DAYS))
+    found = [
+        record for record in records if record.modified < limit and record.mem_id not in recalls
+    ]
+    return sorted(found, key=lambda record: record.modified)

@@ -1,0 +1,139 @@
+"""Status of a vault: counts, index, embedders, sizes and problems."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from memvault import clock
+from memvault.call import Call
+from memvault.doctor.file_problems import file_sizes, too_large, unlisted
+from memvault.errors import MemvaultError
+from memvault.files.user_folders import SETTINGS_FILE
+from memvault.index.protocol import EmbedderStatus, MemoryRecord
+from memvault.recall.filters import Filters
+
+if TYPE_CHECKING:
+    from memvault.results import EmbedderSummary, FileProblem, VaultStatus, WaitingEvents
+
+
+def status(call: Call) -> VaultStatus:
+    """Return the counts, index state, embedders, sizes, pending work and problems of a vault."""
+    records = call.engine.list_records(Filters())
+    settings = call.settings
+    folder, index = call.index.folder, call.index.status()
+    call.notes += call.index.notes()
+    if index.unwritable:
+        reason = call.hide_paths(index.unwritable)
+        call.notes.append(f"the index cannot be written, so recall is slower: {reason}")
+    result: VaultStatus = {
+        "vault": str(call.root) if call.caller.may_see_paths else call.root.name,
+        "memories": len(records),
+        "types": dict(Counter(record.memory_type for record in records).most_common()),
+        "tags": len({tag for record in records for tag in record.tags}),
+        "index": {
+            "state": index.freshness,
+            "language": settings.language,
+        },
+        "embedder": _static_embedder(call, index.static),
+        "deep": _transformer_embedder(call, index.transformer),
+        "pending": index.static.waiting,
+        "events": _waiting_events(call),
+        "sizes": {
+            "memories": sum(record.size for record in records),
+            "index": _size(folder) if folder else 0,
+            "history": _size(call.root / ".memvault" / "history"),
+            "trash": _size(call.root / ".memvault" / "trash"),
+        },
+        "trash": len(call.store.history.discarded()),
+        "settings": {
+            key: {"value": value, "from": SETTINGS_FILE if name in settings.explicit else "default"}
+            for key, name, value in (
+                ("language", "language", settings.language),
+                ("embedder", "embedder.model", call.hide_paths(settings.embedder.model)),
+                ("ignore", "ignore", list(settings.ignore)),
+            )
+        },
+    }
+    if folder and call.caller.may_see_paths:
+        result["index"]["folder"] = str(folder)
+    if "rerank.model" in settings.explicit:
+        result["reranker"] = {"name": call.hide_paths(settings.rerank.model)}
+    problems: list[FileProblem] = [
+        {"filePath": record.path, "problem": record.problem} for record in records if record.problem
+    ]
+    problems += [*_shared_ids(records), *too_large(call.root), *unlisted(call, index.unlisted)]
+    if problems:
+        result["problems"] = problems
+    return result
+
+
+def _waiting_events(call: Call) -> WaitingEvents:
+    """Describe the events in the agent's inbox, the oldest of them, and its next plan."""
+    from memvault.agents.messages.inbox import Inbox
+
+    result: WaitingEvents = {"waiting": 0}
+    try:
+        events = Inbox(call.root, call.address, only_reads=True).waiting()
+        result["waiting"] = len(events)
+        if events:
+            result["since"] = min(event.timestamp for event in events)
+        if due := call.plans.next_due():
+            result |= {"nextPlan": clock.iso(due), "planIsDue": due <= clock.now()}
+    except MemvaultError as error:  # such as a link in the place of a folder
+        call.notes.append(f"events or plans cannot be read: {error.message}")
+    return result
+
+
+def _static_embedder(call: Call, static: EmbedderStatus) -> EmbedderSummary:
+    """Describe the built-in static embedder."""
+    if static.problem:
+        return {"name": static.name, "problem": call.hide_paths(static.problem)}
+    return {
+        "name": static.name,
+        "version": static.version,
+        "dimension": static.dimension,
+        "vectors": static.vectors,
+    }
+
+
+def _transformer_embedder(call: Call, transformer: EmbedderStatus) -> EmbedderSummary:
+    """Describe the transformer embedder, how many memories wait for it, and whether it runs."""
+    entry: EmbedderSummary = {"name": call.hide_paths(transformer.name), "mode": transformer.mode}
+    if transformer.mode == "off":
+        return entry
+    if transformer.version:
+        entry["version"], entry["dimension"] = transformer.version, transformer.dimension
+    entry["vectors"] = transformer.vectors
+    entry["waiting"] = transformer.waiting
+    entry["working"] = transformer.is_running
+    if transformer.waiting:
+        entry["passages"] = transformer.passages
+        entry["waitingPassages"] = transformer.waiting_passages
+        if transformer.seconds_left:
+            entry["secondsLeft"] = max(1, round(transformer.seconds_left))
+    if transformer.process:
+        entry["process"], entry["since"] = transformer.process, transformer.since
+    if transformer.problem:
+        entry["problem"] = call.hide_paths(transformer.problem)
+    return entry
+
+
+def _shared_ids(records: list[MemoryRecord]) -> list[FileProblem]:
+    """Return the files that share a memId, so that only their paths distinguish them."""
+    sharing: dict[str, list[str]] = {}
+    for record in sorted(records, key=lambda record: record.path):
+        sharing.setdefault(record.mem_id, []).append(record.path)
+    return [
+        {
+            "filePath": path,
+            "problem": f"has the same memory id, {mem_id}, as {', '.join(others[:9])}",
+        }
+        for mem_id, (path, *others) in sharing.items()
+        if others
+    ]
+
+
+def _size(folder: Path) -> int:
+    return sum(size for _, size in file_sizes(folder))

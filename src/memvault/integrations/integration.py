@@ -1,0 +1,280 @@
+"""What an integration with a program consists of: its files, hooks and MCP server.
+
+``claude_code``, ``codex``, ``cursor``, ``gemini`` and ``opencode`` define one integration each.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from memvault.integrations.json_edit import JsonEntry, JsonStrings
+from memvault.integrations.marked_blocks import BlockMarkers
+
+Scope = Literal["project", "user"]
+Event = Literal["session-start", "prompt", "pre-compact", "stop", "session-end"]
+"""The events for which a program runs ``memvault hook``."""
+SERVER = "memvault"
+"""The name of the MCP server in every program."""
+MARKDOWN = BlockMarkers("<!-- memvault: begin -->", "<!-- memvault: end -->")
+TOML = BlockMarkers("# memvault: begin", "# memvault: end")
+OURS = "written by memvault setup"
+"""The text that marks a file as written by memvault as a whole."""
+HISTORIAN = "historian"
+ABOUT_HISTORIAN = (
+    "Looks up what people and agents have learned before, and keeps what is learned now, in "
+    "memvault. Use it before a design is chosen or an error looked into, and when something was "
+    "decided or found out."
+)
+"""When to ask the historian; the program shows this description to its model."""
+HISTORIAN_HEADER = f"name: {HISTORIAN}\ndescription: {ABOUT_HISTORIAN}\n"
+_SERVER_ARGUMENTS = ["mcp", "--vault"]
+_SHELL_SAFE = re.compile(r"\$[\w./ -]+")
+
+
+class SetupContext(NamedTuple):
+    """Where to set up a program, and the command, vault and texts to use there.
+
+    ``root`` is the project's folder, ``home`` the user's; ``program`` is the command that starts
+    memvault; ``instructions`` and ``historian`` are texts for models; ``reading`` are the tools
+    that the server offers and that change nothing, with the words of their commands. If it
+    ``captures``, hooks also import each session as an episode.
+    """
+
+    scope: Scope
+    root: Path
+    home: Path
+    environ: Mapping[str, str]
+    program: tuple[str, ...]
+    vault: Path
+    instructions: str
+    historian: str
+    reading: Mapping[str, str] = {}
+    captures: bool = False
+
+    @property
+    def of_project(self) -> bool:
+        """Whether the setup is for one project only."""
+        return self.scope == "project"
+
+    def user_folder(self, variable: str, name: str) -> Path:
+        """Return a folder of the user, which an environment variable may override."""
+        value = self.environ.get(variable, "")
+        return Path(value) if Path(value).is_absolute() else self.home / name
+
+    def server(self, root: str | None) -> list[str]:
+        """Return the command of the MCP server; ``root`` stands for the project in an argument."""
+        return [*self.program, *_SERVER_ARGUMENTS, self._named(root)]
+
+    def hook(self, event: Event, program: str, root: str | None, more: str = "") -> str:
+        """Return the shell command of a hook; ``root`` stands for the project in it.
+
+        ``more`` are further options.
+
+        The command succeeds even if memvault cannot be run, so that it never blocks the program.
+        """
+        vault_path = self._named(root)
+        variable = vault_path.startswith("$")
+        if variable and not _SHELL_SAFE.fullmatch(vault_path):  # a shell would interpret it
+            vault_path, variable = str(self.vault), False
+        vault = f'"{vault_path}"' if variable else shlex.quote(vault_path)
+        line = shlex.join(self.program)
+        return f"{line} hook {event} --for {program} --vault {vault}{more} || true"
+
+    def _named(self, root: str | None) -> str:
+        """Return the path of the vault, relative to ``root`` if it is inside the project."""
+        if root is None or not self.of_project or not self.vault.is_relative_to(self.root):
+            return str(self.vault)
+        below = self.vault.relative_to(self.root).as_posix()
+        return root if below == "." else below if root == "." else f"{root}/{below}"
+
+
+class MarkedBlock(NamedTuple):
+    """A block of text between two markers in a file that others edit too.
+
+    A file that contains ``unless``, but no block yet, is left unchanged.
+    """
+
+    text: str
+    marks: BlockMarkers
+    unless: str = ""
+
+
+class OwnedFile(NamedTuple):
+    """A file that memvault owns as a whole."""
+
+    text: str
+
+
+Part = JsonEntry | JsonStrings | MarkedBlock | OwnedFile
+
+
+class ClientFile(NamedTuple):
+    """A file and its parts; ``base`` holds other entries of a JSON file that setup creates.
+
+    ``unwanted`` are parts of a setup with other options, which are removed.
+    """
+
+    path: Path
+    parts: tuple[Part, ...]
+    base: Mapping[str, Any] = {}
+    unwanted: tuple[JsonEntry, ...] = ()
+
+
+class HookEvent(NamedTuple):
+    """A program's name of an event, the form of the output that it reads then, and a matcher."""
+
+    name: str
+    output: Callable[[str, str], str]
+    matcher: str = ""
+
+
+def plain_output(_: str, text: str) -> str:
+    """Return a text unchanged, for an event whose output is plain text."""
+    return text
+
+
+def json_output(key: str, **more: Any) -> Callable[[str, str], str]:
+    """Return the form of a JSON object that has the text under a key, after others."""
+    return lambda _, text: json.dumps({**more, key: text})
+
+
+def context_output(name: str, text: str) -> str:
+    """Return JSON that adds a text to what the model reads, in a form that others adopted too."""
+    return json.dumps({"hookSpecificOutput": {"hookEventName": name, "additionalContext": text}})
+
+
+BLOCK_OUTPUT = json_output("reason", decision="block")
+MESSAGE_OUTPUT = json_output("systemMessage")
+"""The program only shows the text to the user."""
+
+
+def nested_hook(command: str, seconds: int, matcher: str) -> dict[str, Any]:
+    """Return a hook as Claude Code and Codex define it: a matcher and a list of commands."""
+    entry = {"type": "command", "command": command, "timeout": seconds}
+    return {**({"matcher": matcher} if matcher else {}), "hooks": [entry]}
+
+
+class AgentProgram(NamedTuple):
+    """An agent program: a row of the table.
+
+    Its settings are in ``folder`` of a project or in ``user_folder``, and ``server_key`` holds its
+    MCP servers. ``server_root`` and ``hook_root`` stand for the project's folder in the commands of
+    the server and of hooks; None is for its path. ``hook`` returns the form of a hook. Output
+    before compaction goes into the summary if ``summary_reads_output``, else only to the user. At
+    ``capture_events`` its hooks name the record of the session, which is then imported.
+    """
+
+    name: str
+    title: str
+    files_of: Callable[[AgentProgram, SetupContext], list[ClientFile]]
+    folder: str
+    user_folder: Callable[[SetupContext], Path]
+    server_key: str
+    events: Mapping[Event, HookEvent]
+    next_step: str
+    server_root: str | None = None
+    hook_root: str | None = None
+    hook: Callable[[str, int, str], dict[str, Any]] = nested_hook
+    summary_reads_output: bool = False
+    capture_events: Mapping[Event, HookEvent] = {}
+
+    def files(self, context: SetupContext) -> list[ClientFile]:
+        """Return the files that the program reads, with memvault's parts of them."""
+        return self.files_of(self, context)
+
+    def settings_folder(self, context: SetupContext) -> Path:
+        """Return the folder of the program's settings in a project, or of the user."""
+        return context.root / self.folder if context.of_project else self.user_folder(context)
+
+    def hook_output(self, event: Event, text: str) -> str:
+        """Return a text in the form that the program reads at an event.
+
+        Raises:
+            KeyError: the program has no such event.
+        """
+        name, output, _ = {**self.capture_events, **self.events}[event]
+        return output(name, text)
+
+
+def hook_entries(program: AgentProgram, context: SetupContext) -> tuple[JsonEntry, ...]:
+    """Return the entries of a program's hooks."""
+    capturing = program.capture_events if context.captures else {}
+    return tuple(
+        JsonEntry(
+            ("hooks", its.name),
+            program.hook(
+                context.hook(
+                    event,
+                    program.name,
+                    program.hook_root,
+                    " --capture" if event in capturing else "",
+                ),
+                10 if event == "session-start" else 5,  # a hook ends by itself long before
+                its.matcher,
+            ),
+            is_hook(event, program.name),
+            listed=True,
+        )
+        for event, its in {**capturing, **program.events}.items()
+    )
+
+
+def server_entry(program: AgentProgram, value: dict[str, Any]) -> JsonEntry:
+    """Return the entry of the MCP server, a server that runs ``mcp --vault``."""
+    return JsonEntry((program.server_key, SERVER), value, _is_server)
+
+
+def server_command(program: AgentProgram, context: SetupContext) -> dict[str, Any]:
+    """Return the command of the MCP server as most programs store it."""
+    command, *arguments = context.server(program.server_root)
+    return {"command": command, "args": arguments}
+
+
+def instructions_file(program: AgentProgram, context: SetupContext, name: str) -> ClientFile:
+    """Return the instructions as a marked block of a file of the project or the user."""
+    folder = context.root if context.of_project else program.settings_folder(context)
+    block = MarkedBlock(context.instructions, MARKDOWN, "memvault recall")
+    return ClientFile(folder / name, (block,))
+
+
+def historian_file(program: AgentProgram, context: SetupContext, header: str) -> ClientFile:
+    """Return the historian as a markdown file with a header for the program."""
+    text = f"---\n{header}---\n\n<!-- {OURS} -->\n\n{context.historian.strip()}\n"
+    path = program.settings_folder(context) / "agents" / f"{HISTORIAN}.md"
+    return ClientFile(path, (OwnedFile(text),))
+
+
+def is_hook(event: Event, program: str) -> Callable[[Any], bool]:
+    """Return a predicate for a list item that setup wrote and that contains nothing else."""
+    marker = f"hook {event} --for {program}"
+
+    def is_own(item: Any) -> bool:
+        if not isinstance(item, dict):
+            return False
+        hooks = item.get("hooks", [item])
+        commands = [
+            entry.get("command") if isinstance(entry, dict) else None
+            for entry in (hooks if isinstance(hooks, list) else [])
+        ]
+        return bool(commands) and all(
+            isinstance(command, str) and f" {marker} " in f" {command} " for command in commands
+        )
+
+    return is_own
+
+
+def _is_server(value: Any) -> bool:
+    """Return whether setup wrote the entry of a server.
+
+    Its command then ends with ``mcp --vault`` and a path, and names no agent.
+    """
+    if not isinstance(value, dict):
+        return False
+    command, arguments = value.get("command"), value.get("args")
+    command_line = arguments if isinstance(arguments, list) else command
+    return isinstance(command_line, list) and command_line[-3:-1] == _SERVER_ARGUMENTS

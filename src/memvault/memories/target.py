@@ -1,0 +1,57 @@
+"""Find the one memory that a name or a search query refers to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from memvault.errors import Ambiguous, NotFound, UsageError
+from memvault.model import Memory
+
+if TYPE_CHECKING:
+    from memvault.recall.recall_engine import RecallEngine
+
+
+_MIN_LEAD = 0.12
+
+
+def find_target(engine: RecallEngine, query: str, notes: list[str]) -> Memory:
+    """Return the one memory that a name or a search query clearly refers to.
+
+    Notes of the search are appended to ``notes``.
+
+    Raises:
+        Ambiguous: no result is clearly best; ``candidates`` are in the details of the error.
+        NotFound: no memory fits.
+        UsageError: the query is empty.
+    """
+    exact = engine.try_resolve(query)
+    if exact is not None:
+        return exact
+    if not query.strip():
+        raise UsageError("The query is empty", "name a memory by memory id, path, title or words")
+    from memvault.recall.answer import RecallRequest, memory_candidate
+
+    answer = engine.search(RecallRequest(query, limit=5, diverse=False))
+    notes += answer.notes
+    results = answer.found
+    if not results:
+        raise NotFound(f"No memory fits {query!r}", "memvault remember writes a new one")
+    best = results[0]
+    lead = best.score - (results[1].score if len(results) > 1 else 0.0)
+    is_specific = best.strength == "strong" and (len(query.split()) > 1 or best.in_title)
+    if is_specific and lead >= _MIN_LEAD:
+        return best.memory
+    candidates = [
+        {
+            **memory_candidate(entry.memory),
+            "score": round(entry.score, 4),
+            "strength": entry.strength,
+            **entry.validity.marks(),
+        }
+        for entry in results
+    ]
+    raise Ambiguous(
+        f"{query!r} does not clearly name one memory",
+        "name one of the candidates by its memory id",
+        {"candidates": candidates},
+    )

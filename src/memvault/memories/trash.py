@@ -1,0 +1,105 @@
+"""List the trash, and restore memories from it or from a revision."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import NamedTuple
+
+from memvault import clock
+from memvault.errors import Ambiguous, Conflict, NotFound, UsageError
+from memvault.files import plain_files
+from memvault.model import FileState, Memory
+from memvault.recall.filters import Filters
+from memvault.recall.recall_engine import RecallEngine
+from memvault.recall.resolve import match_name
+from memvault.store.change_set import FileRef
+from memvault.store.memory_store import MemoryStore
+from memvault.store.revisions import TrashedFile
+
+
+class TrashedMemory(NamedTuple):
+    """A memory in the trash; ``when`` is the time of its deletion, in the usual format."""
+
+    item: TrashedFile
+    path: str
+    mem_id: str
+    title: str
+    when: str
+    size: int
+    aliases: tuple[str, ...]
+
+
+def trash(store: MemoryStore) -> list[TrashedMemory]:
+    """Return the memories in the trash that the caller may see, newest first."""
+    found = []
+    for item in filter(lambda item: store.change_set.can_see(item.path), store.history.discarded()):
+        with contextlib.suppress(OSError):
+            data = plain_files.read(item.file)
+            memory = store.parse(data, FileState(item.path, len(data), 0, 0, 0))
+            moment = clock.parse(item.when)
+            when = clock.iso(moment) if moment else item.when
+            identity = (item.path, memory.mem_id, memory.title)
+            found.append(TrashedMemory(item, *identity, when, len(data), memory.aliases))
+    return found
+
+
+def older(store: MemoryStore, moment: str | None) -> list[TrashedMemory]:
+    """Return the memories deleted before a time, newest first; without a time, all of them.
+
+    Raises:
+        UsageError: the time is neither a date nor an age.
+    """
+    if moment is None:
+        return trash(store)
+    until = clock.parse_age(moment)
+    if until is None:
+        raise UsageError(f"{moment!r} is no date and no age", "2026-03-01, or 30d for 30 days ago")
+    return [entry for entry in trash(store) if entry.when < clock.iso(until)]
+
+
+def restore(store: MemoryStore, engine: RecallEngine, name: str) -> Memory:
+    """Restore the memory that a memId, a prefix of a memId, a path or a title refers to.
+
+    Of several with the same path, the one that was deleted last is restored.
+
+    Raises:
+        NotFound: no memory in the trash fits.
+        Ambiguous: several memories with different paths fit.
+        Conflict: the vault already contains the memory, as when a sync kept what others changed.
+    """
+    matches = match_name(name, trash(store))
+    if not matches:
+        raise NotFound(f"{name!r} is not in the trash", "memvault trash list names what is there")
+    if len({entry.path for entry in matches}) > 1:
+        raise Ambiguous(
+            f"{name!r} names {len(matches)} memories in the trash",
+            "use one of their paths",
+            {
+                "candidates": [
+                    {"memId": entry.mem_id, "title": entry.title, "filePath": entry.path}
+                    for entry in matches
+                ]
+            },
+        )
+    same = (entry for entry in engine.list_records(Filters()) if entry.mem_id == matches[0].mem_id)
+    existing = next((entry for entry in same if "id" in entry.metadata), None)
+    if existing is not None:
+        raise Conflict(
+            f"{existing.title} is in the vault already, as {existing.path}",
+            f"memvault log {existing.mem_id} names its revisions; to have the one in the trash "
+            f"instead, forget {existing.path} first",
+        )
+    subject = FileRef(matches[0].mem_id, matches[0].title)
+    return store.read(store.put_back(matches[0].item, subject))
+
+
+def restore_revision(store: MemoryStore, memory: Memory, revision: str) -> Memory:
+    """Replace a memory by an earlier revision with its times; the present one becomes a revision.
+
+    Raises:
+        NotFound: there is no such revision.
+        Conflict: the revision is damaged.
+    """
+    earlier = store.history.read_verified(memory.mem_id, revision)
+    times = store.history.times(memory.mem_id, revision)
+    return store.rewrite(memory, earlier, times).memory

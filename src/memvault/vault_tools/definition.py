@@ -1,0 +1,193 @@
+"""The definition of a vault's own tool, and its validation."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, NamedTuple, NotRequired, TypedDict
+
+from memvault.arguments import parameters
+from memvault.arguments.binding import bind, check_type
+from memvault.arguments.parameters import JSON_NAMES, Arg, Parameter, kebab, normal_key, normal_name
+from memvault.command_table import COMMANDS
+from memvault.errors import UsageError
+from memvault.vault import document, paths
+
+FOLDER = "tools"
+"""The folder of a vault's tools."""
+TIMEOUT = 60.0
+"""The default time limit of a tool, in seconds."""
+_TYPES_BY_NAME = {name: kind for kind, name in JSON_NAMES.items()}
+_ENUM_TYPES = (str, float, int)
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,59}")
+_RESERVED_FLAGS = ("agent", "help", "json", "quiet", "vault")
+_MAX_PARAMETERS = 100
+_MAX_COMMAND = 4_000
+_MAX_DESCRIPTION = 1_000
+
+
+class ToolParameter(TypedDict):
+    """One parameter of a registered tool."""
+
+    name: Annotated[str, Arg("Letters, digits, underscores and hyphens")]
+    type: Annotated[
+        Literal["string", "number", "integer", "boolean", "array", "object"], Arg("Its JSON type")
+    ]
+    description: NotRequired[Annotated[str, Arg("What it means")]]
+    required: NotRequired[Annotated[bool, Arg("Else true, unless there is a default")]]
+    default: NotRequired[
+        Annotated[
+            str | int | float | bool | list[Any] | dict[str, Any],
+            Arg("What the tool gets by default"),
+        ]
+    ]
+    enum: NotRequired[Annotated[list[Any], Arg("The values that it may have")]]
+
+
+ToolName = Annotated[str, Arg("What it is called by: letters, digits, underscores, hyphens")]
+ToolDescription = Annotated[str, Arg("What it does, for those who choose a tool")]
+ToolCommand = Annotated[
+    str | list[str], Arg("The program and its arguments; one text is split as a shell does")
+]
+ToolParameters = Annotated[list[ToolParameter] | None, Arg("What it takes")]
+ToolTimeout = Annotated[
+    float | None, Arg("Seconds that it may run", minimum=0.1, maximum=3_600, default=60)
+]
+
+
+class ToolDefinition(NamedTuple):
+    """The validated definition of a tool; ``entries`` are its parameters as written."""
+
+    name: str
+    description: str
+    parameters: tuple[Parameter, ...]
+    entries: list[dict[str, Any]]
+    command: tuple[str, ...]
+    timeout: float
+
+
+def tool_definition(
+    name: ToolName,
+    description: ToolDescription,
+    command: ToolCommand,
+    parameters: ToolParameters = None,
+    timeout: ToolTimeout = None,
+) -> ToolDefinition:
+    """Validate the definition of a tool and return it.
+
+    Raises:
+        UsageError: a part of it is invalid.
+    """
+    _check_tool_name(name)
+    description = _description(description, f"tool {name}")
+    if not description:
+        raise UsageError(f"The tool {name} has no description", "say what it does")
+    entries: list[Any] = parameters or []
+    if len(entries) > _MAX_PARAMETERS:
+        raise UsageError(f"The tool {name} has more than {_MAX_PARAMETERS} parameters", "use fewer")
+    checked = tuple(_parameter(entry) for entry in entries)
+    keys = [normal_key(entry.key) for entry in checked]
+    for names in (keys, [entry.flag for entry in checked]):
+        for twice in names:
+            if names.count(twice) > 1:
+                raise UsageError(
+                    f"The tool {name} has two parameters that are spelled {twice}",
+                    "case, underscores and hyphens make no difference; rename one",
+                )
+    return ToolDefinition(
+        name, description, checked, entries, _command(command), timeout or TIMEOUT
+    )
+
+
+def _description(text: str, whose: str) -> str:
+    """Return a description, which is limited because every model with the tool reads it."""
+    if len(text) > _MAX_DESCRIPTION:
+        raise UsageError(
+            f"The description of the {whose} is longer than {_MAX_DESCRIPTION:,} characters",
+            "say in short what it is for; the rest goes into the documentation",
+        )
+    return document.plain_text(text).strip()
+
+
+def _check_tool_name(name: str) -> None:
+    _check_name(name, "a tool", paths.slug(name) == f"{name.lower()}-memory")
+    reserved_names = {"help", "version"}
+    for command in COMMANDS:
+        words = command.words
+        reserved_names |= {command.tool, words.split()[0], normal_name(words.replace(" ", "_"))}
+    if normal_name(name) in reserved_names:
+        raise UsageError(f"{name} is a name of memvault's own", "choose another name")
+
+
+def _check_name(name: str, whose: str, reserved: bool = False) -> None:
+    if reserved or not _NAME.fullmatch(name):
+        raise UsageError(
+            f"{name[:60]!r} cannot be the name of {whose}",
+            "use up to 60 letters, digits, underscores and hyphens, a letter first",
+        )
+
+
+def _parameter(entry: Mapping[str, Any]) -> Parameter:
+    name = entry["name"]
+    _check_name(name, "a parameter")
+    kind = entry["type"]
+    flag = kebab(name).replace("_", "-").lstrip("-")
+    parameter = Parameter(
+        f"{name.replace('-', '_')}_",  # never a Python keyword, nor the name of a common option
+        name,
+        f"--its-{flag}" if flag in _RESERVED_FLAGS else f"--{flag}",
+        (_TYPES_BY_NAME[kind],),
+        (),
+        entry.get("required", "default" not in entry),
+        None,
+        Arg(_description(entry.get("description", ""), f"parameter {name}") or f"Any {kind}"),
+        anything=True,
+    )
+    if "enum" in entry:
+        if not entry["enum"] or parameter.types[0] not in _ENUM_TYPES:
+            raise UsageError(
+                f"The parameter {name} cannot have this enum",
+                "name one value or more, of a string, number or integer",
+            )
+        parameter = parameter._replace(
+            choices=tuple(_converted(parameter, value, "enum") for value in entry["enum"])
+        )
+    if "default" in entry:
+        default = _converted(parameter, entry["default"], "default")
+        parameter = parameter._replace(default=default)
+    return parameter
+
+
+def _converted(parameter: Parameter, value: Any, what: str) -> Any:
+    """Return a value converted to the parameter's type."""
+    try:
+        typed = check_type(parameter, value)
+        return bind(parameters.in_file((parameter,)), {parameter.key: typed}, parameter.name)[
+            parameter.name
+        ]
+    except UsageError as error:
+        raise UsageError(
+            f"The {what} of the parameter {parameter.name} does not fit: {error.message}",
+            f"correct type or {what}",
+        ) from error
+
+
+def _command(given: list[str] | str) -> tuple[str, ...]:
+    words = given
+    if isinstance(words, str):
+        import shlex
+
+        try:
+            words = shlex.split(words)
+        except ValueError as error:
+            raise UsageError(
+                f"The command cannot be split into words: {error}", "write it as a list of texts"
+            ) from error
+    if not words or not words[0].strip() or any("\0" in word for word in words):
+        raise UsageError("The command is empty", "name a program, then its arguments")
+    if sum(len(word) + 1 for word in words) > _MAX_COMMAND:
+        raise UsageError(
+            f"The command is longer than {_MAX_COMMAND:,} characters",
+            f"put it into a script in {FOLDER}/",
+        )
+    return tuple(words)

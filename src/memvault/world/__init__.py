@@ -1,1 +1,0 @@
-"""The example world, available if a vault's settings enable it."""

@@ -1,0 +1,218 @@
+#!/usr/bin/env python3
+"""Measure what an embedder's cosines mean, and how near the anchors come to it.
+
+    python training/calibrate.py PAIRS [--model NAME_OR_FOLDER ...]
+    python training/calibrate.py --targets
+
+PAIRS holds ``*.jsonl`` files of ``{"a", "b", "label"}``; label 1: about the same
+thing. Every file weighs the same. For the built-in embedder and each model it
+prints the area under the curve (AUC) of each file, and then what calibrations make
+of the pairs: the fit to their labels (*pairs*), what the program finds by
+itself (*anchors*), and what was tried instead of that:
+
+- *labels*: the fit to the anchors with targets 1 and 0.
+- *class means*: the mean logits of the anchors that are about the same thing,
+  and of the others, become those that the built-in embedder gives them.
+- *spread*: likewise mean and standard deviation of the logits of all anchors.
+- *fixed*: slope 10, midpoint 0.5.
+
+ECE is the expected calibration error over ten bins; P and R are precision and
+recall where a similarity counts from the threshold on; *as pairs* is the share
+of pairs on the same side of it as with the fit to the labels.
+
+``--targets`` writes ``data/anchor_targets.json``, which must be done after a change of
+an anchor or of the built-in embedder: the targets with which the fit to the anchors is,
+for the built-in embedder, what its card says.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from memvault.index.embedding.calibrate import (
+    TARGETS,
+    AnchorPair,
+    AnchorTargets,
+    anchor_targets,
+    anchors,
+    calibrate,
+    cosines,
+    fit_logistic,
+    separation,
+)
+from memvault.index.embedding.embedder import Calibration, Embedder
+from memvault.index.embedding.static import StaticEmbedder
+from memvault.index.embedding.transformer import load_embedder
+
+BINS = 10
+THRESHOLDS = (0.6, 0.75)
+
+Numbers = npt.NDArray[np.float64]
+
+
+class Measured(NamedTuple):
+    """Labelled pairs with their cosines; ``weights`` add up to 1, as much for each file."""
+
+    cosines: Numbers
+    labels: Numbers
+    weights: Numbers
+    areas: dict[str, float]
+
+
+def measure(folder: Path, embedder: Embedder) -> Measured:
+    """Embed the labelled pairs of a folder."""
+    files = sorted(folder.glob("*.jsonl"))
+    values, labels, weights, areas = [], [], [], {}
+    for path in files:
+        rows = [json.loads(line) for line in path.read_text("utf-8").splitlines() if line]
+        pairs = [AnchorPair(row["a"], row["b"], bool(row["label"])) for row in rows]
+        found, same = cosines(embedder, pairs), np.array([pair.same for pair in pairs])
+        values.append(found)
+        labels.append(same.astype(np.float64))
+        weights.append(np.full(len(pairs), 1 / (len(pairs) * len(files))))
+        above = found[same][:, None] - found[~same]
+        areas[path.stem] = float((above > 0).mean() + (above == 0).mean() / 2)
+    return Measured(np.concatenate(values), np.concatenate(labels), np.concatenate(weights), areas)
+
+
+def write_card(
+    file: Path,
+    about: Mapping[str, Any],
+    load: Callable[[], Embedder],
+    pairs: Path | None,
+    calibration: Calibration = Calibration(8.0, 0.5, 1.0),  # noqa: B008 - immutable
+) -> None:
+    """Write a model's card: what is known about it, and its calibration.
+
+    With ``pairs``, the calibration is fitted to them, and its separation is that of the anchors.
+    The model is loaded for that with a card that has the given ``calibration``.
+    """
+    file.write_text(json.dumps({**about, **calibration._asdict()}, indent=2) + "\n", "utf-8")
+    if pairs is None:
+        return
+    embedder, known = load(), anchors()
+    found = measure(pairs, embedder)
+    fitted = fit_logistic(found.cosines, found.labels, found.weights)
+    same = np.array([pair.same for pair in known])
+    fitted = fitted._replace(separation=separation(cosines(embedder, known), same))
+    rounded = {name: round(value, 4) for name, value in fitted._asdict().items()}
+    file.write_text(json.dumps({**about, **rounded}, indent=2) + "\n", "utf-8")
+
+
+def similarities(calibration: Calibration, values: Numbers) -> Numbers:
+    """Return what cosines mean."""
+    return np.array([calibration.similarity(float(value)) for value in values])
+
+
+def targets(builtin: Embedder) -> AnchorTargets:
+    """Return the targets with which the built-in embedder's fit to the anchors is its own.
+
+    A logistic fit keeps the sum of its targets, and that of targets times
+    cosines: two equations with two unknowns. Other targets than the present get the
+    next version.
+    """
+    assert builtin.calibration is not None
+    pairs = anchors()
+    values, same = cosines(builtin, pairs), np.array([pair.same for pair in pairs])
+    chances = similarities(builtin.calibration, values)
+    sums = np.array([[same.sum(), (~same).sum()], [values[same].sum(), values[~same].sum()]])
+    solved = np.linalg.solve(sums, np.array([chances.sum(), values @ chances]))
+    first, second = (round(float(value), 4) for value in solved)
+    present = anchor_targets()
+    found = present._replace(same=first, other=second)
+    return found if found == present else found._replace(version=present.version + 1)
+
+
+def by_class_means(values: Numbers, wanted: Numbers, same: npt.NDArray[np.bool_]) -> Calibration:
+    """Let the two classes have the mean logits that are wanted."""
+    rise = float(wanted[same].mean() - wanted[~same].mean())
+    slope = rise / float(values[same].mean() - values[~same].mean())
+    return Calibration(slope, float(values[same].mean() - wanted[same].mean() / slope))
+
+
+def by_spread(values: Numbers, wanted: Numbers) -> Calibration:
+    """Let the logits have the mean and the standard deviation that are wanted."""
+    slope = float(wanted.std() / values.std())
+    return Calibration(slope, float(values.mean() - wanted.mean() / slope))
+
+
+def routes(embedder: Embedder, builtin: Embedder) -> dict[str, Calibration]:
+    """Return every calibration that needs no labelled pairs."""
+    assert builtin.calibration is not None
+    pairs = anchors()
+    same = np.array([pair.same for pair in pairs])
+    values = cosines(embedder, pairs)
+    chances = similarities(builtin.calibration, cosines(builtin, pairs))
+    logits = np.log(chances / (1 - chances))
+    return {
+        "anchors": calibrate(embedder),
+        "labels": fit_logistic(values, same.astype(np.float64)),
+        "class means": by_class_means(values, logits, same),
+        "spread": by_spread(values, logits),
+        "fixed": Calibration(10.0, 0.5),
+    }
+
+
+def row(name: str, found: Measured, calibration: Calibration, best: Calibration) -> str:
+    """Return one line of the table."""
+    chances = similarities(calibration, found.cosines)
+    reference = similarities(best, found.cosines)
+    bins = np.minimum((chances * BINS).astype(int), BINS - 1)
+    error = sum(
+        abs(float(found.weights[bins == number] @ (chances - found.labels)[bins == number]))
+        for number in range(BINS)
+    )
+    cells = [name, f"{calibration.slope:.2f}", f"{calibration.midpoint:.3f}", f"{error:.3f}"]
+    for threshold in THRESHOLDS:
+        chosen = chances >= threshold
+        right = float(found.weights @ (chosen * found.labels))
+        share = float(found.weights @ chosen)
+        agreed = float(found.weights @ (chosen == (reference >= threshold)))
+        precision = f"{right / share:.2f}" if share else "–"
+        reached = right / float(found.weights @ found.labels)
+        cells += [precision, f"{reached:.2f}", f"{agreed:.3f}"]
+    return f"| {' | '.join(cells)} |"
+
+
+def report(folder: Path, embedder: Embedder, builtin: Embedder) -> None:
+    """Print an embedder's table."""
+    found = measure(folder, embedder)
+    best = fit_logistic(found.cosines, found.labels, found.weights)
+    areas = ", ".join(f"{name} {area:.3f}" for name, area in found.areas.items())
+    base = float(found.weights @ found.labels)
+    name = Path(embedder.name).name
+    print(f"\n{name}: {len(found.labels):,} pairs, {base:.2f} of them the same; AUC: {areas}\n")
+    heads = "".join(f" P at {value} | R at {value} | as pairs |" for value in THRESHOLDS)
+    print(f"| calibration | slope | midpoint | ECE |{heads}")
+    print("| --- " * (4 + 3 * len(THRESHOLDS)) + "|")
+    for way, calibration in {"pairs": best, **routes(embedder, builtin)}.items():
+        print(row(way, found, calibration, best))
+
+
+def main() -> None:
+    """Measure, and print."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    parser.add_argument("pairs", type=Path, nargs="?")
+    parser.add_argument("--model", action="append", default=[])
+    parser.add_argument("--targets", action="store_true")
+    options = parser.parse_args()
+    builtin = StaticEmbedder()
+    if options.targets:
+        TARGETS.write_text(json.dumps(targets(builtin)._asdict()) + "\n", "utf-8")
+        return
+    if options.pairs is None:
+        parser.error("PAIRS is missing")
+    report(options.pairs, builtin, builtin)
+    for name in options.model:
+        report(options.pairs, load_embedder(name, Path.cwd()), builtin)
+
+
+if __name__ == "__main__":
+    main()
