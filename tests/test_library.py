@@ -12,15 +12,13 @@ import pytest
 
 import memvault
 from conftest import ROOT, SOAK, write
-from copies import Copy
 from memvault import AsyncVault, MemvaultError, Vault, errors, open_vault
 from memvault.call import LOCAL
 from memvault.library.calls import own_arguments
 from memvault.tools.core.messages import render_result
 from memvault.tools.core.registry import BUDGET, Tool, all_tools, find
 from memvault.tools.talk import EventSpec
-from result_types import violations
-from tool_calls import WORKING, call_of, soon, typed
+from tool_calls import call_of, soon, typed
 
 HOOK: list[EventSpec] = [{"event_type": "Hook", "parameter": "ci"}]
 
@@ -34,17 +32,6 @@ def by_name(tool: Tool) -> dict[str, Any]:
     """Return arguments with which a tool succeeds in the vault ``filled``, for its method."""
     given = call_of(tool) if tool.name != "wait_for" else soon(tool)
     return {entry.name: given[entry.key] for entry in tool.parameters if entry.key in given}
-
-
-def test_every_tool_has_a_method(filled: Path, tmp_path: Path) -> None:
-    """The method named after a command runs its tool and returns a result of the tool's type."""
-    copy = Copy(filled, tmp_path / "copy")
-    for tool in WORKING:
-        if tool.name != "call_tool":
-            copy.put_back()
-            with open_vault(copy.root) as vault:
-                result = getattr(vault, method_name(tool))(**by_name(tool))
-            assert violations(tool, result) == []
 
 
 @pytest.mark.parametrize("kind", [Vault, AsyncVault])

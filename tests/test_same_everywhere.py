@@ -405,20 +405,6 @@ def test_an_extractor_that_consolidates_writes_once(folder: Path, vault: Vault) 
     assert len(list(folder.glob("fact/*.md"))) == 1, os.listdir(folder / "fact")
 
 
-def test_the_library_returns_what_commands_print(folder: Path, vault: Vault, run: Run) -> None:
-    """A tool's result is the same dict in Python and in JSON, failures included."""
-    write(folder, "a.md", "# Alpha\n\nThe zebra sleeps.\n")
-    for tool, arguments in (
-        ("memory_recall", {"query": "zebra"}),
-        ("memory_list", {}),
-        ("memory_show", {"memId": "Alpha"}),
-        ("memory_show", {"memId": "nothing"}),
-        ("memory_recall", {"quary": "x"}),
-    ):
-        printed = run("call", tool, json.dumps(arguments)).json
-        assert vault.call(tool, **arguments) == printed
-
-
 def test_changed_settings_are_seen(vault: Vault, folder: Path) -> None:
     """An open vault obeys memvault.toml as it is now."""
     write(folder, "drafts/a.md", "# A\n\nzebra\n")
