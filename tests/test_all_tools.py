@@ -14,8 +14,8 @@ from made_secrets import pieces
 from memvault.call import LOCAL
 from memvault.secrets.detector import BUILTIN
 from memvault.tools.core import registry
+from memvault.tools.core.messages import render_result
 from memvault.tools.core.registry import Tool, all_tools
-from memvault.tools.core.wording import for_tools
 from result_types import violations
 from tool_calls import OF_THIS_MACHINE, WRITING, normal, shell_words
 from tool_matrix import Matrix, Outcome, Row
@@ -79,7 +79,7 @@ def test_all_tools_return_the_same_on_every_front_end(matrix: Matrix) -> None:
         def result(name: str) -> str:
             found: Any = row.outcomes[name].result
             if name == "shell":
-                found = for_tools(found, tool, LOCAL)
+                found = render_result(found, tool, LOCAL)
                 found = {"success": True, "result": found} if tool.name == "call_tool" else found
             return normal(Path(matrix.base), masked(found, LOCAL_KEYS.get(tool.name, ())))
 
