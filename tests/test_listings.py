@@ -183,7 +183,7 @@ def test_the_shell_says_how_to_go_on(crowded: Vault, run: Run) -> None:
     """At the shell the last line of a listing that goes on says what shows the rest."""
     here = ("--vault", crowded.call("vault_status")["vault"])
     first = run("goals", "get", *here)
-    assert first.out.splitlines()[-1] == f"50 of {MANY}; --offset 50 goes on"
+    assert first.out.splitlines()[-1] == f"50 of {MANY}; `--offset 50` goes on"
     last = run("goals", "get", "--offset", "50", *here)
     assert last.out.count("Dig") == MANY - 50
     assert "goes on" not in last.out
