@@ -48,13 +48,13 @@ class Caller(NamedTuple):
     this machine and may name and be shown its paths. ``budgeted`` means that each token has a cost
     for it, so that the budget of the settings applies if it gives none. ``vaults`` are the names of
     other vaults that it may reach, None for all. With a ``scope`` other than ``all`` it sees no
-    files of other agents. ``secrets`` says in which results it sees secrets. ``asks`` prints lines
-    and a question to the person at the terminal, and returns whether the answer is yes; None if
-    there is no terminal. ``prefers`` does the same for a correction that memvault suggests, with
-    yes as the default; None with --quiet, too. If ``speaks`` is "tools", messages name tools and
-    arguments, not commands. If it ``adds_arguments``, its program adds arguments that a tool does
-    not have, and they are ignored. If it ``reads_early``, a person is shown an answer from what is
-    indexed so far, and the caller indexes the rest afterwards.
+    files of other agents. ``secrets`` says in which results it sees secrets. ``confirm`` prints
+    lines, asks the person at the terminal a yes/no question with a default, and returns the answer;
+    it is None if there is no terminal. With ``suggests``, the
+    person is also asked whether to accept a correction. If ``speaks`` is "tools", messages name
+    tools and arguments, not commands. If it ``adds_arguments``, its program adds arguments that a
+    tool does not have, and they are ignored. If it ``reads_early``, a person is shown an answer
+    from what is indexed so far, and the caller indexes the rest afterwards.
     """
 
     agent: str = "main"
@@ -64,8 +64,8 @@ class Caller(NamedTuple):
     vaults: tuple[str, ...] | None = None
     scope: Scope = "all"
     secrets: SecretVisibility = "asked"
-    asks: Callable[[Sequence[str], str], bool] | None = None
-    prefers: Callable[[Sequence[str], str], bool] | None = None
+    confirm: Callable[[Sequence[str], str, bool], bool] | None = None
+    suggests: bool = False
     speaks: Literal["shell", "tools"] = "shell"
     adds_arguments: bool = False
     reads_early: bool = False
@@ -223,13 +223,15 @@ class Call:
         """
         from memvault.recall.resolve import is_exact, is_name_of
 
-        asks = self.caller.asks if writes or (writes is None and not self.read_only) else None
-        partial = asks is not None or (self.read_only if writes is None else not writes)
+        confirm = self.caller.confirm if writes or (writes is None and not self.read_only) else None
+        partial = confirm is not None or (self.read_only if writes is None else not writes)
         memory = self.engine.resolve_similar(name, partial, suggests)
-        if asks is None or (is_exact if whole else is_name_of)(name, memory):
+        if confirm is None or (is_exact if whole else is_name_of)(name, memory):
             return memory
         masked = self.settings.detector.masking(memory.metadata)
-        if not asks((), f"Do you mean {masked(memory.title)!r} ({masked(memory.mem_id)})?"):
+        if not confirm(
+            (), f"Do you mean {masked(memory.title)!r} ({masked(memory.mem_id)})?", False
+        ):
             raise Refused("Nothing was changed", "name the memory by its memory id")
         return memory
 

@@ -186,14 +186,13 @@ class GlobalOptions:
 
         accepted: set[str] = set()
 
-        def asks(lines: Sequence[str], question: str) -> bool:
+        def confirm(lines: Sequence[str], question: str, default: bool) -> bool:
             """Ask a question that was not answered with yes before, such as for a preview."""
-            if question not in accepted and output.agrees(lines, question):
+            if question not in accepted and output.confirm(lines, question, default):
                 accepted.add(question)
             return question in accepted
 
         caller = LOCAL
         if self.may_ask:
-            prefers = None if self.quiet else output.prefers
-            caller = LOCAL._replace(asks=asks, prefers=prefers)
+            caller = LOCAL._replace(confirm=confirm, suggests=not self.quiet)
         return caller._replace(agent=self.agent) if self.agent else caller

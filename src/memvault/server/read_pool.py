@@ -123,7 +123,7 @@ class _Worker:
 
 
 def _line(read: Read) -> bytes:
-    caller = read.caller._replace(asks=None, prefers=None)  # nobody is asked over the network
+    caller = read.caller._replace(confirm=None)  # nobody is asked over the network
     fields = {**read._asdict(), "root": str(read.root), "caller": caller._asdict()}
     return json.dumps(fields).encode() + b"\n"
 

@@ -254,12 +254,12 @@ def _import(
                 {key: result[key] for key in ("unreadable", "leftOut") if key in result},
             )
         return {**result, "next": "There is nothing to import"}
-    if not yes:
-        lines = ["".join(text for text, _ in line) for line in render.lines(_VIEW, result)]
-        if call.caller.asks is None:
-            return {**result, "next": "Nothing was changed; `--yes` imports it"}
-        if not call.caller.asks(lines, "Import it?"):
-            return {**result, "next": "Nothing was changed"}
+    lines = ["".join(text for text, _ in line) for line in render.lines(_VIEW, result)]
+    agreed = output.consent(yes, lines, "Import it?")
+    if agreed is None:
+        return {**result, "next": "Nothing was changed; `--yes` imports it"}
+    if not agreed:
+        return {**result, "next": "Nothing was changed"}
     try:
         failed = apply(call.store, made, reader.read(kind), lambda *place: bar("importing", *place))
     except BaseException:
