@@ -228,7 +228,7 @@ def test_findings_name_tools_to_an_agent(
     write(folder, "a.md", "# A\n\nBees sting.\n")
     monkeypatch.setenv("MEMVAULT_DEEP", "auto")
     (finding,) = vault.call("vault_doctor")["findings"]
-    assert finding["message"].endswith("or vault_reindex")
+    assert finding["message"].endswith("or `vault_reindex`")
     called = vault.call("call_tool", toolName="vault_doctor")["result"]
     assert called["findings"] == [finding]
     assert "or `memvault reindex`" in run("doctor").out

@@ -262,7 +262,7 @@ def test_a_type_close_to_a_known_one_is_corrected_by_its_note(
             f'`memvault compound {made["memId"]} "" --type {first}` changes it'
         )
         text = (folder / made["filePath"]).read_text("utf-8")
-        words = shlex.split(note.partition("memvault ")[2].removesuffix(" changes it"))
+        words = shlex.split(note.partition("memvault ")[2].removesuffix("` changes it"))
         moved = succeeded(run(*words, "--json")).json
         assert (moved["memoryType"], "warnings" in moved) == (first, False), command
         after = (folder / moved["filePath"]).read_text("utf-8")

@@ -424,7 +424,7 @@ def test_impossible_requests_are_reported(
 ) -> None:
     """A wrong program, two scopes, the home folder and a missing vault have a sentence each."""
     assert "does not know the program 'emacs'" in refused(setup("emacs"), 1)
-    assert "memvault setup needs claude-code|codex|" in refused(setup(), 2)
+    assert "`memvault setup` needs `claude-code|codex|" in refused(setup(), 2)
     assert "cannot be combined" in refused(setup("codex", "--user", "--project"), 2)
     assert "is your home" in refused(setup("codex", cwd=home), 1)
     monkeypatch.delenv("MEMVAULT_VAULT")
