@@ -304,9 +304,9 @@ def test_every_command_has_help(subtests: pytest.Subtests) -> None:
 
 
 def test_help_states_the_limits_of_a_number() -> None:
-    """The help of an argument has its minimum and maximum, unless it says them itself."""
+    """The help of an argument has its range, unless it says it itself or is at least 0 or 1."""
     shown = " ".join(typed("serve", "--help").out.split())
-    assert "concurrent requests per token; at least 1 (default 16)" in shown
+    assert "concurrent requests per token (default 16)" in shown
     assert "request in megabytes; 1 to 64 (default 4)" in shown
     assert "From 0 to 1 --" in " ".join(typed("remember", "--help").out.split())
 

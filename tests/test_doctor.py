@@ -46,7 +46,7 @@ def test_each_fault_is_found_fixed_and_undone(vault: Vault, folder: Path, fault:
         held = contents(folder)
         assert examined(vault, fix=True)["findings"] == found["findings"]
         assert contents(folder) == held
-        assert entry["fix"].endswith(f" with only {fault.code}")
+        assert entry["fix"].endswith(f" with `only={fault.code}`")
         only = {"only": [fault.code]}
     fixed = examined(vault, fix=True, **only)
     assert bool(fixed["fixed"]) == fault.fixed

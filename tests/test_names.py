@@ -270,7 +270,9 @@ def test_a_type_close_to_a_known_one_is_corrected_by_its_note(
         succeeded(run("forget", made["memId"], "--confirm", "true"))
     arguments = {"name": "A", "value": "b", "memoryType": given}
     made = run("call", "memory_create", json.dumps(arguments)).json
-    change = f'memory_compound {made["memId"]} "" with memoryType {first} changes it'
+    change = (
+        f'`memory_compound query={made["memId"]} modifications="" memoryType={first}` changes it'
+    )
     assert made["warnings"][0].endswith(change)
 
 
@@ -291,7 +293,7 @@ def test_a_type_of_the_vault_is_never_questioned(folder: Path, run: Run) -> None
     write(folder, "b.md", "---\nmemory_type: design-decision\n---\n\n# B\n")
     write(folder, "memvault.toml", "version = 1\n")
     note = run("remember", "Ferry", "Pier 4.", "--type", "decisions", "--json").json["warnings"][0]
-    assert "decision " in note  # the vault's own
+    assert " decision, " in note  # the vault's own
 
 
 @pytest.mark.parametrize("command", ["remember", "create", "compound", "new"])

@@ -51,7 +51,7 @@ def _report_failure(error: MemvaultError, arguments: list[str], options: GlobalO
 
     BUILTIN.mask_error(error)
     # An invalid option may have stopped the parser before it reached --json.
-    as_json = options.json or "--json" in scan(arguments).options
+    as_json = options.json or scan(arguments).options.get("--json") == ""
     with contextlib.suppress(OutputError):
         output.failure(error, as_json)
     return error.exit_code
