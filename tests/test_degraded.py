@@ -94,7 +94,7 @@ def _ends(results: dict[str, tuple[bool, dict[str, Any]]]) -> dict[str, str]:
     return {name: found.get("error", {}).get("code", "") for name, (_, found) in results.items()}
 
 
-@sampled(3)
+@sampled(5)
 @pytest.mark.parametrize(
     ("command", "environment", "before"),
     [
