@@ -353,7 +353,7 @@ WRITES = {
 @pytest.mark.skipif(sys.platform != "linux", reason="forks")
 @pytest.mark.promise("R92")
 @pytest.mark.parametrize("words", WRITES.values(), ids=WRITES.keys())
-@pytest.mark.parametrize(("deep", "every"), [("off", 6), ("now", 1)])
+@pytest.mark.parametrize(("deep", "every"), [("off", 12), ("now", 2)])
 def test_write_succeeds_though_the_cache_vanishes(
     folder: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -405,7 +405,7 @@ def test_write_succeeds_though_the_cache_vanishes(
         tried += 1
         shutil.rmtree(cache, ignore_errors=True)
         shutil.copytree(kept, cache)
-    assert tried >= 4
+    assert tried >= 2
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="limits the memory of a process")

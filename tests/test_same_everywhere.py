@@ -37,7 +37,7 @@ from memvault.tools.core.registry import Tool
 from memvault.tools.core.wording import for_tools
 from memvault.workspace import Workspace
 from plain_arguments import exactly, named, plain_arguments, try_tool, try_tools
-from tool_calls import normal, over_mcp, printed, sayable, typed, words
+from tool_calls import call_of, normal, over_mcp, printed, sayable, typed, words
 
 TOOLS = registry.all_tools()
 
@@ -188,6 +188,20 @@ def near(parameter: Parameter) -> SearchStrategy[Any]:
     return st.one_of(kinds)
 
 
+def check_binding(tool: Tool, sent: dict[str, Any]) -> None:
+    """Check that a tool takes arguments if they fit its schema, by the table of leniencies."""
+    allows = Draft202012Validator(input_schema(tool.parameters)).is_valid
+    used: set[Leniency] = set()
+    plain = plain_arguments(tool.parameters, sent, used)
+    if allows(sent):
+        assert (plain, used) == (sent, set())
+    if allows(plain):
+        assert exactly(tool.bind(sent)) == exactly(named(tool.parameters, plain)), sent
+    else:
+        with pytest.raises(UsageError):
+            tool.bind(sent)
+
+
 def test_the_schema_accepts_exactly_what_the_tool_takes(subtests: pytest.Subtests) -> None:
     """A tool takes arguments that fit its schema, by the table of leniencies, and no others.
 
@@ -195,25 +209,32 @@ def test_the_schema_accepts_exactly_what_the_tool_takes(subtests: pytest.Subtest
     """
 
     def exact(tool: Tool, data: st.DataObject) -> None:
-        allows = Draft202012Validator(input_schema(tool.parameters)).is_valid
-        sent = data.draw(attempted(tool.parameters))
-        used: set[Leniency] = set()
-        plain = plain_arguments(tool.parameters, sent, used)
-        if allows(sent):
-            assert (plain, used) == (sent, set())
-        if allows(plain):
-            meant = exactly(named(tool.parameters, plain))
-            assert exactly(tool.bind(sent)) == meant
-            for spell in (str.upper, str.lower, "_".join, "-{}_".format, kebab) if not used else ():
-                assert exactly(tool.bind({spell(key): sent[key] for key in sent})) == meant
-            for key, value in sent.items():
-                with pytest.raises(UsageError):
-                    tool.bind({**sent, f"{key}_": value})
-        else:
+        check_binding(tool, data.draw(attempted(tool.parameters)))
+        right = data.draw(objects(tool.parameters))
+        for spell in (str.upper, str.lower, "_".join, "-{}_".format, kebab):
+            respelled = {spell(key): value for key, value in right.items()}
+            assert exactly(tool.bind(respelled)) == exactly(tool.bind(right))
+        for key, value in right.items():
             with pytest.raises(UsageError):
-                tool.bind(sent)
+                tool.bind({**right, f"{key}_": value})
 
     try_tools(subtests, KINDS, 6, exact)
+
+
+def test_arguments_are_refused_at_the_edges_of_the_schema() -> None:
+    """A number beyond a bound, a wrong type or choice, and a missing argument are refused."""
+    for tool in TOOLS:
+        right = call_of(tool)
+        for entry in tool.parameters:
+            edges = [end + step for end in bounds(entry) if end is not None for step in (-1, 0, 1)]
+            others = (None, 1.5, True, "nothing", ["x", 1.5], {"x": None})
+            for value in (*edges, *others):
+                check_binding(tool, {**right, entry.key: value})
+            check_binding(tool, {key: right[key] for key in right if key != entry.key})
+            if {int, float} & set(entry.types):
+                for value in (float("nan"), float("inf"), -float("inf")):
+                    with pytest.raises(UsageError):
+                        tool.bind({**right, entry.key: value})
 
 
 def test_a_listed_tool_is_one_by_the_protocols_own_schema(subtests: pytest.Subtests) -> None:
