@@ -14,7 +14,7 @@ from memvault.call import Call
 from memvault.errors import MemvaultError, NotFound
 from memvault.mcp.profiles import ToolSelection
 from memvault.settings.vault_settings import McpSettings
-from memvault.tools.core import budget, invoke, render, wording
+from memvault.tools.core import budget, invoke, messages, render
 
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -69,7 +69,7 @@ def read_request(call: Call, uri: str = "") -> Iterator[None]:
         except Exception as error:
             failed = invoke.failure(call.workspace, call.caller, error)
             code = types.INVALID_PARAMS if isinstance(failed, NotFound) else types.INTERNAL_ERROR
-            content = wording.for_tools(failed.result(), None, call.caller)
+            content = messages.render_result(failed.result(), None, call.caller)
             data = {**content, **({"uri": uri} if uri else {})}
             raise MCPError(
                 code, replace_surrogates(data["error"]["message"]), replace_surrogates(data)
