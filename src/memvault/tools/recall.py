@@ -49,8 +49,6 @@ from memvault.tools.core.shared_args import (
     Until,
     token_to_confirm,
 )
-from memvault.tools.core.similar import similar_memories
-from memvault.tools.core.type_choice import choose_type
 
 if TYPE_CHECKING:
     from memvault.memories.rename import Retyping
@@ -421,6 +419,8 @@ def memory_remember(
     """
     from memvault.memories import create
     from memvault.recall.answer import memory_reference
+    from memvault.tools.core.similar import similar_memories
+    from memvault.tools.core.type_choice import choose_type
 
     name = create.clean_title(title)
     header = without_none(
@@ -537,6 +537,7 @@ def memory_compound(
     """
     from memvault.memories import edit
     from memvault.memories.target import find_target
+    from memvault.tools.core.type_choice import choose_type
 
     edit_mode = "section" if section else mode
     target = find_target(call.engine, query, call.notes)
