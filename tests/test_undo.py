@@ -17,7 +17,8 @@ from episodes import WEEK, put_all
 from memvault import Vault, open_vault
 from memvault.errors import Conflict
 from memvault.history.undo import revert_steps
-from memvault.store.change_set import FileChange, FileRef
+from memvault.store.change_set import FileRef
+from memvault.store.journal import FileChange
 from memvault.tools.core.registry import Tool
 from tool_calls import OF_THIS_MACHINE, WRITING, writing_call
 

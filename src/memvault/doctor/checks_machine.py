@@ -17,7 +17,7 @@ from memvault.recall.filters import Filters
 from memvault.repository import program
 from memvault.repository.approved import approved_repository
 from memvault.repository.location import find, has_stale_lock
-from memvault.store.change_set import MOVE_INTENT
+from memvault.store.moves import MOVE_INTENT
 from memvault.vault import document, paths
 from memvault.vault.paths import private_folder
 

@@ -19,7 +19,8 @@ from memvault.agents.address import locks_for_paths
 from memvault.call import Call
 from memvault.errors import Ambiguous, Conflict, MemvaultError, NotFound, Refused
 from memvault.files import plain_files
-from memvault.store.change_set import FileChange, FileRef, JournalEntry
+from memvault.store.change_set import FileRef
+from memvault.store.journal import FileChange, JournalEntry
 from memvault.store.memory_store import MemoryStore
 from memvault.store.revisions import TrashedFile
 from memvault.vault import paths

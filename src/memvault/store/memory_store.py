@@ -16,12 +16,12 @@ from memvault.model import CommitTimes, FileState, Memory
 from memvault.settings.vault_settings import Settings
 from memvault.store.change_set import (
     FILE_MISSING_HINT,
-    MOVE_INTENT,
     ChangeSet,
     FileRef,
     changed_meanwhile,
     missing_as_not_found,
 )
+from memvault.store.moves import MOVE_INTENT
 from memvault.vault import document, paths
 from memvault.vault.markdown import first_heading
 from memvault.vault.paths import private_folder
