@@ -52,23 +52,20 @@ class FileRef(NamedTuple):
 class ChangeSet:
     """The file changes of one call: its tool and agent, and the files changed so far.
 
-    ``undoes`` is the id of the change that this call undoes. ``warnings`` report secrets, and
-    changes that could not be journaled; then ``is_recorded`` is false. If ``sees_all`` is false,
-    files that belong to other agents are treated as missing.
+    ``warnings`` report secrets, and changes that could not be journaled; then ``is_recorded`` is
+    false. ``journal_segment`` is the segment for all of them. If ``sees_all`` is false, files that
+    belong to other agents are treated as missing.
     """
 
-    def __init__(
-        self, tool: str = "", agent: str = "", undoes: str = "", sees_all: bool = True
-    ) -> None:
+    def __init__(self, tool: str = "", agent: str = "", sees_all: bool = True) -> None:
         self.tool = tool
         self.agent = agent
-        self.reverts = undoes
         self.sees_all = sees_all
         self.change_id = clock.random_id(8)
         self.files: list[FileChange] = []
         self.warnings: list[str] = []
         self.is_recorded = True
-        self.part: Path | None = None
+        self.journal_segment: Path | None = None
 
     def can_see(self, path: str) -> bool:
         """Return whether this call may see a file of the vault."""

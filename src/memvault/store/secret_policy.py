@@ -1,11 +1,12 @@
-"""Check texts for secrets before they are written."""
+"""Check the bytes of a vault's files before they are written: secrets, lost masks and size."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from memvault.errors import FailedCall, Refused
+from memvault.files import plain_files
 from memvault.lazy_pattern import lazy_pattern
 from memvault.secrets.detector import MASK, Secret, SecretDetector, allows, mask
 from memvault.settings.vault_settings import Settings
@@ -17,10 +18,52 @@ _PLAIN_KEY = lazy_pattern(r"\w{1,19}")
 """A key that may be shown in a message: too short to be a secret itself."""
 
 
-class SecretRejected(Refused):
-    """An error for a text with a secret, in a vault whose settings refuse secrets.
+class CheckedBytes(NamedTuple):
+    """Bytes that ``SecretPolicy`` allows to be written, and the secrets that they add."""
 
-    It names no lines, as no file exists yet.
+    data: bytes
+    secrets: Sequence[Secret] = ()
+
+
+class SecretPolicy:
+    """The rules for new bytes of a vault's files.
+
+    With ``restores``, a file gets bytes that it had before, which may contain secrets and masks.
+    """
+
+    def __init__(self, settings: Settings, restores: bool = False) -> None:
+        self._settings = settings
+        self._restores = restores
+
+    def check(self, before: bytes, after: bytes) -> CheckedBytes:
+        """Check the new bytes of a file; ``before`` is empty for a new file.
+
+        Raises:
+            Refused: there are too many bytes, a mask would replace a secret, or the settings refuse
+                the secrets that the bytes add.
+        """
+        plain_files.check_size(after)
+        if self._restores:
+            return CheckedBytes(after)
+        lost = check_masks(before, after, self._settings)
+        if lost is not None:
+            raise lost
+        checked = self.inspect(before, after)
+        if checked.secrets and self._settings.secrets.on_write == "refuse":
+            raise SecretRejected(checked.secrets, self._settings.detector)
+        return checked
+
+    def inspect(self, before: bytes, after: bytes) -> CheckedBytes:
+        """Find the secrets that bytes add which are written already, and refuse nothing."""
+        if self._settings.secrets.on_write == "off":
+            return CheckedBytes(after)
+        return CheckedBytes(after, added_secrets(before, after, self._settings))
+
+
+class SecretRejected(Refused):
+    """A text contains a secret, and the vault's settings refuse secrets.
+
+    The message has no line numbers, since no file exists yet.
     """
 
     def __init__(self, secrets: Sequence[Secret], detector: SecretDetector) -> None:

@@ -243,6 +243,14 @@ def existing_private(root: Path, name: str = "") -> Path | None:
     return None
 
 
+def list_private(root: Path, name: str) -> list[str]:
+    """Return the sorted names in a folder of ``.memvault``; none if it is missing or a link."""
+    folder = existing_private(root, name)
+    with contextlib.suppress(OSError):
+        return sorted(os.listdir(folder)) if folder else []
+    return []
+
+
 def _exclude_from_git(root: Path) -> None:
     """Make git ignore temporary files in a vault that has no .gitignore for them.
 
