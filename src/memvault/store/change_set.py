@@ -13,7 +13,7 @@ from memvault.store.journal import FileChange
 from memvault.vault.document import etag
 from memvault.vault.paths import belongs_to_other_agent, derived_id
 
-FILE_MISSING_HINT = "memvault list shows what is there, memvault trash list what was forgotten"
+FILE_MISSING_HINT = "`memvault list` shows what is there, `memvault trash list` what was forgotten"
 """The hint of an error about a file that is missing."""
 
 
@@ -77,5 +77,5 @@ class ChangeSet:
         if not paths:
             return ""
         more = f" and {len(paths) - 1} more were" if len(paths) > 1 else " was"
-        undo = "" if not self.is_recorded else f"; memvault undo {self.change_id} takes that back"
+        undo = "" if not self.is_recorded else f"; `memvault undo {self.change_id}` takes that back"
         return f"{paths[0]}{more} changed{when}{undo}"

@@ -160,7 +160,7 @@ class Revisions:
             except OSError as error:
                 raise StorageError(
                     f"The revision {matches[-1]} of {mem_id} cannot be read: {error.strerror}",
-                    "memvault doctor names damaged revisions, memvault log the others",
+                    "`memvault doctor` names damaged revisions, `memvault log` the others",
                 ) from error
         latest = ", ".join(self.revisions(mem_id)[-3:])
         raise NotFound(
@@ -186,7 +186,7 @@ class Revisions:
         if not any(name.startswith(revision) and name.endswith(etag(data)) for name in revisions):
             raise Conflict(
                 f"The revision {revision} of {mem_id} does not match its checksum",
-                f"memvault show {mem_id} --revision {revision} shows its current text",
+                f"`memvault show {mem_id} --revision {revision}` shows its current text",
             )
         return data
 
