@@ -60,6 +60,11 @@ class Watching:
         """Return what the process says of itself."""
         return dict(child(Path("/"), "watch", "--status", "--json").json)
 
+    def end(self) -> None:
+        """Kill it."""
+        self.process.kill()
+        self.process.communicate()
+
     def answered(self) -> int:
         """Return how many commands it has run."""
         return int(self.status()["commands"])
@@ -71,8 +76,7 @@ def watching(monkeypatch: pytest.MonkeyPatch) -> Iterator[Watching]:
     monkeypatch.delenv("MEMVAULT_RESIDENT")
     found = Watching()
     yield found
-    found.process.kill()
-    found.process.communicate()
+    found.end()
 
 
 def both(folder: Path, *line: str, stdin: bytes = b"") -> tuple[Ran, Ran]:
