@@ -16,7 +16,7 @@ from typing import Any
 
 from memvault.importers import convert, folder, plain_text, records
 from memvault.importers.formats import Confidence
-from memvault.importers.items import ImportedNote, Item, SkippedItem, note_path
+from memvault.importers.items import ImportedNote, Item, note_path
 from memvault.importers.source import Source
 from memvault.lazy_pattern import lazy_pattern
 
@@ -83,25 +83,14 @@ def read(source: Source) -> Iterator[Item]:
             if is_text:
                 source.counts.omitted("note in the trash")
         elif is_text and posixpath.dirname(name) in folders and _is_note(parts):
-            yield from _read_note(source, name, files.get(name, []), details)
+            yield from folder.convert_note(
+                source, name, _note, source, name, files.get(name, []), details
+            )
         elif any("/".join(parts[:length]) in folders for length in range(1, len(parts))):
             source.counts.converted("file")
-            item = folder.attachment(source, name)
-            yield item if isinstance(item, SkippedItem) else item._replace(path=_kept(parts))
+            yield folder.attachment(source, name, _kept(parts))
         elif name.lower().endswith(".md"):
-            yield from _read_note(source, name, [], details)
-
-
-def _read_note(
-    source: Source, name: str, files: list[str], details: dict[str, dict[str, Any]]
-) -> Iterator[Item]:
-    """Yield the note that a text is, with links to its files."""
-    item = folder.read_file(source, name)
-    if isinstance(item, ImportedNote):
-        source.counts.converted("note")
-        yield from records.convert_record(name, _note, item, name, files, details)
-    else:
-        yield item
+            yield from folder.convert_note(source, name, _note, source, name, [], details)
 
 
 def _is_note(parts: list[str]) -> bool:
@@ -147,9 +136,14 @@ def _kept(parts: list[str]) -> str:
 
 
 def _note(
-    item: ImportedNote, name: str, files: list[str], details: dict[str, dict[str, Any]]
+    item: ImportedNote,
+    source: Source,
+    name: str,
+    files: list[str],
+    details: dict[str, dict[str, Any]],
 ) -> ImportedNote:
     """Return a note; a text gets links to the files beside it where they were, or at its end."""
+    source.counts.converted("note")
     parts = name.split("/")
     if not name.lower().endswith(".txt"):
         title = posixpath.splitext(parts[-1])[0].strip() or "Note"

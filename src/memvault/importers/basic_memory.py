@@ -74,14 +74,7 @@ def read(source: Source) -> Iterator[Item]:
     """Yield the notes and files of the folder, and the entities of the database without a file."""
     files = _files(source)
     keys: Counter[str] = Counter()
-    for item in folder.items(source, files):
-        if isinstance(item, ImportedNote):
-            for made in records.convert_record(item.key, _note, item, source.counts):
-                if isinstance(made, ImportedNote):  # two notes may have one permalink
-                    made = made._replace(key=convert.free_key(keys, made.key, item.key))
-                yield made
-        else:
-            yield item
+    yield from folder.items(source, files, _note, source.counts, keys)
     if name := _database(source):
         parts = [file.split("/") for file in files]
         paths = {"/".join(part[start:]) for part in parts for start in range(len(part))}
@@ -91,14 +84,15 @@ def read(source: Source) -> Iterator[Item]:
             yield SkippedItem(name, f"it cannot be read: {error}")
 
 
-def _note(item: ImportedNote, counts: ContentCounts) -> ImportedNote:
+def _note(item: ImportedNote, counts: ContentCounts, keys: Counter[str]) -> ImportedNote:
     header = Document.parse(item.text.encode("utf-8", "replace")).header or {}
     permalink = convert.line(convert.text(header.get("permalink")))
     refs = (permalink,) if permalink else ()
     counts.converted("note")
     for category in _PART.findall(item.text):
         counts.converted("observation" if category else "relation")
-    return item._replace(key=permalink or item.key, text=_linked(item.text), refs=refs)
+    key = convert.free_key(keys, permalink or item.key, item.key)  # permalinks may repeat
+    return item._replace(key=key, text=_linked(item.text), refs=refs)
 
 
 def _linked(text: str) -> str:

@@ -9,7 +9,7 @@ property list ``Bookmarks.plist`` (versions of November 2026).
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -155,7 +155,7 @@ def _note(bookmark: Bookmark) -> ImportedNote:
 
 def _bookmarks(source: Source, name: str) -> Iterator[Bookmark | SkippedItem]:
     if name.endswith(".plist"):
-        yield from _safari(_property_list(source.read(name)), (), source.counts, set())
+        yield from _walk(_property_list(source.read(name)), (), _safari, source.counts, set())
     elif name.lower().endswith((".html", ".htm")):
         netscape = _Netscape(source.counts)
         html_markdown.parse(source.read(name).decode("utf-8", "replace"), netscape)
@@ -165,9 +165,9 @@ def _bookmarks(source: Source, name: str) -> Iterator[Bookmark | SkippedItem]:
         if isinstance(roots := tree.get("roots"), dict):
             for root in roots.values():
                 if isinstance(root, dict):  # Chrome keeps other values there, too
-                    yield from _chrome(root, (), source.counts)
+                    yield from _walk(root, (), _chrome, source.counts, set())
         else:
-            yield from _firefox(tree, (), 0, source.counts)
+            yield from _walk(tree, (), _firefox, source.counts, set())
 
 
 def _property_list(data: bytes) -> Any:
@@ -186,76 +186,80 @@ def _property_list(data: bytes) -> Any:
         raise ValueError("not a property list") from error
 
 
-def _safari(
-    node: Any, folders: tuple[str, ...], counts: ContentCounts, seen: set[int]
+class _Folder(NamedTuple):
+    """A node that is not a bookmark: the folders of its children."""
+
+    folders: tuple[str, ...]
+
+
+def _walk(
+    node: Any,
+    folders: tuple[str, ...],
+    visit: Callable[[dict[str, Any], tuple[str, ...], int, ContentCounts], Bookmark | _Folder],
+    counts: ContentCounts,
+    seen: set[int],
+    depth: int = 0,
 ) -> Iterator[Bookmark | SkippedItem]:
-    """Yield the bookmarks below a node; one that is there several times is read once."""
-    if not isinstance(node, dict) or len(folders) > _MAX_DEPTH:
+    """Yield the bookmarks below a node, each once although a property list may repeat nodes."""
+    if not isinstance(node, dict) or depth > _MAX_DEPTH:
         yield _unreadable(node, folders)
-        return
-    if id(node) in seen:
-        return
-    seen.add(id(node))
-    kind = node.get("WebBookmarkType")
-    if kind == "WebBookmarkTypeLeaf":
+    elif id(node) not in seen:
+        seen.add(id(node))
+        visited = visit(node, folders, depth, counts)
+        if isinstance(visited, Bookmark):
+            yield visited
+            return
+        for child in convert.listed(node, "Children" if visit is _safari else "children"):
+            yield from _walk(child, visited.folders, visit, counts, seen, depth + 1)
+
+
+def _safari(
+    node: dict[str, Any], folders: tuple[str, ...], depth: int, counts: ContentCounts
+) -> Bookmark | _Folder:
+    if node.get("WebBookmarkType") == "WebBookmarkTypeLeaf":
         counts.unused_properties("bookmark", node, _SAFARI)
         title = convert.text(convert.mapping(node, "URIDictionary").get("title"))
         reading = convert.mapping(node, "ReadingList")
         added = reading.get("DateAdded")
         when = clock.iso(added.replace(tzinfo=UTC)) if isinstance(added, datetime) else ""
         text = convert.text(reading.get("PreviewText"))
-        yield Bookmark(convert.text(node.get("URLString")), title, folders, when, text)
-        return
-    if kind == "WebBookmarkTypeProxy":  # of the history
-        return
+        return Bookmark(convert.text(node.get("URLString")), title, folders, when, text)
     title = convert.text(node.get("Title"))[:_MAX_NAME]
-    title = _SAFARI_ROOTS.get(title, title) if len(folders) < 2 else title
-    for child in convert.listed(node, "Children"):
-        yield from _safari(child, (*folders, title), counts, seen)
+    return _Folder((*folders, _SAFARI_ROOTS.get(title, title) if depth < 2 else title))
 
 
 def _chrome(
-    node: Any, folders: tuple[str, ...], counts: ContentCounts
-) -> Iterator[Bookmark | SkippedItem]:
-    if not isinstance(node, dict) or len(folders) > _MAX_DEPTH:
-        yield _unreadable(node, folders)
-        return
+    node: dict[str, Any], folders: tuple[str, ...], _depth: int, counts: ContentCounts
+) -> Bookmark | _Folder:
+    name = str(node.get("name", ""))
     if node.get("type") == "url":
         counts.unused_properties("bookmark", node, _CHROME)
         micro = str(node.get("date_added") or "0")[:_MAX_DIGITS]
         is_number = micro.isascii() and micro.isdecimal()
         added = int(micro) / 1e6 - _CHROME_EPOCH if is_number else 0
-        when = convert.time_of(max(0, added))
-        yield Bookmark(convert.text(node.get("url")), str(node.get("name", "")), folders, when)
-    inner = (
-        (*folders, str(node.get("name", ""))[:_MAX_NAME])
-        if folders or str(node.get("id")) not in _CHROME_ROOTS
-        else ()
-    )
-    for child in convert.listed(node, "children"):
-        yield from _chrome(child, inner, counts)
+        return Bookmark(
+            convert.text(node.get("url")), name, folders, convert.time_of(max(0, added))
+        )
+    is_root = not folders and str(node.get("id")) in _CHROME_ROOTS
+    return _Folder(() if is_root else (*folders, name[:_MAX_NAME]))
 
 
 def _firefox(
-    node: Any, folders: tuple[str, ...], depth: int, counts: ContentCounts
-) -> Iterator[Bookmark | SkippedItem]:
-    if not isinstance(node, dict) or depth > _MAX_DEPTH:
-        yield _unreadable(node, folders)
-        return
+    node: dict[str, Any], folders: tuple[str, ...], depth: int, counts: ContentCounts
+) -> Bookmark | _Folder:
+    title = str(node.get("title") or "")
     if node.get("typeCode") == _FIREFOX_BOOKMARK or node.get("uri"):
         counts.unused_properties("bookmark", node, _FIREFOX)
-        tags = tuple(str(node.get("tags") or "").split(",")) if node.get("tags") else ()
+        tags = tuple(str(node["tags"]).split(",")) if node.get("tags") else ()
         added, changed = (
             convert.time_of(node.get(key), 1e-6) for key in ("dateAdded", "lastModified")
         )
-        address, title = convert.text(node.get("uri")), str(node.get("title") or "")
         keyword = convert.text(node.get("keyword"))
-        yield Bookmark(address, title, folders, added, "", tags, changed, keyword)
-    elif node.get("typeCode") == _FIREFOX_SEPARATOR:
+        address = convert.text(node.get("uri"))
+        return Bookmark(address, title, folders, added, "", tags, changed, keyword)
+    if node.get("typeCode") == _FIREFOX_SEPARATOR:
         counts.omitted("separator")
-    inner = (*folders, str(node.get("title", ""))[:_MAX_NAME]) if depth > 1 else ()
-    for child in convert.listed(node, "children"):
-        yield from _firefox(child, inner, depth + 1, counts)
+    return _Folder((*folders, title[:_MAX_NAME]) if depth > 1 else ())
 
 
 def _unreadable(node: Any, folders: tuple[str, ...]) -> SkippedItem:

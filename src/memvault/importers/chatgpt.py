@@ -16,7 +16,7 @@ from typing import Any
 from memvault.importers import chatgpt_messages, convert, folder, json_source, records
 from memvault.importers.chat_text import message
 from memvault.importers.chats import conversation
-from memvault.importers.items import Attachment, ImportedNote, Item, SkippedItem, note_path
+from memvault.importers.items import ImportedNote, Item, SkippedItem, note_path
 from memvault.importers.source import Source
 
 _HEAD = 1 << 16
@@ -74,19 +74,12 @@ def read(source: Source) -> Iterator[Item]:
     assets = _assets(source)
     titles = _file_names(source)
     for name, file_id in assets.items():
-        item = folder.attachment(source, name)
-        if isinstance(item, Attachment):
-            source.counts.converted("file")
-            path = _path(posixpath.basename(name), file_id, titles)
-            item = item._replace(path=f"files/{path}", refs=(file_id,))
-        yield item
+        path = f"files/{_path(posixpath.basename(name), file_id, titles)}"
+        source.counts.converted("file")
+        yield folder.attachment(source, name, path, (file_id,))
     reader = _ConversationReader(source, frozenset(assets.values()))
     for name in _files(source):
-        for found in json_source.objects(source, name):
-            if isinstance(found, SkippedItem):
-                yield found
-            else:
-                yield from records.convert_record(found[0], reader.conversation, *found)
+        yield from records.convert_each(json_source.objects(source, name), reader.conversation)
     yield from reader.memories()
     for name in source.names:
         kind = _RECORDS.get(posixpath.basename(name))

@@ -100,11 +100,7 @@ def read(source: Source) -> Iterator[Item]:
         (memories, _memories, (counts, names)),
     ):
         for name in files:
-            for found in _entries(source, name):
-                if isinstance(found, SkippedItem):
-                    yield found
-                else:
-                    yield from records.convert_record(found[0], to_items, *found, *more)
+            yield from records.convert_each(_entries(source, name), to_items, *more)
 
 
 def _entries(source: Source, name: str) -> Iterator[tuple[str, dict[str, Any]] | SkippedItem]:

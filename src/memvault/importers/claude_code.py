@@ -65,11 +65,7 @@ def read(source: Source) -> Iterator[Item]:
     for key, files in threads.items():
         record = _Record(key, source.counts)
         for name in sorted(files, key=lambda name: (source.size(name), name)):
-            for line, entry in json_source.lines(source, name):
-                if isinstance(entry, str):
-                    yield SkippedItem(f"{name}, line {line}", entry)
-                else:
-                    yield from records.convert_record(f"{name}, line {line}", record.add, entry)
+            yield from records.convert_each(json_source.lines(source, name), record.add)
         yield from records.convert_record(files[0], record.episode)
 
 
@@ -79,8 +75,8 @@ def _thread(source: Source, name: str, head: bytes) -> str:
         if found := _id_of_message(entry):
             return found
     if len(head) == _HEAD:  # it begins with a long snapshot of files
-        for _, line in json_source.lines(source, name):
-            if isinstance(line, dict) and (found := _id_of_message(line)):
+        for line in json_source.lines(source, name):
+            if not isinstance(line, SkippedItem) and (found := _id_of_message(line[1])):
                 return found
     return name.rpartition("/")[2].removesuffix(".jsonl")
 
@@ -106,7 +102,7 @@ class _Record:
         self._summaries: dict[str, str] = {}
         """By id of the last summarized message, which may be in another session."""
 
-    def add(self, entry: dict[str, Any]) -> None:
+    def add(self, _location: str, entry: dict[str, Any]) -> None:
         """Add a line."""
         kind = entry.get("type")
         self._add_titles(entry)

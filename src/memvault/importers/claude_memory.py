@@ -10,9 +10,9 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Collection, Iterator
 
-from memvault.importers import convert, folder, records
+from memvault.importers import convert, folder
 from memvault.importers.formats import Confidence
-from memvault.importers.items import ImportedNote, Item, SkippedItem
+from memvault.importers.items import ImportedNote, Item
 from memvault.importers.source import Source
 from memvault.vault.document import Document
 
@@ -105,15 +105,11 @@ def _is_auto_memory(source: Source, folder_name: str, notes: list[str]) -> bool:
 def read(source: Source) -> Iterator[Item]:
     """Yield each file as a note; a project's are in a folder of its name."""
     for name in _memories(source):
-        item = folder.read_file(source, name)
-        if isinstance(item, SkippedItem):
-            yield item
-        else:
-            yield from records.convert_record(name, _note, source, name, item)
+        yield from folder.convert_note(source, name, _note, source)
 
 
-def _note(source: Source, name: str, item: Item) -> Item:
-    assert isinstance(item, ImportedNote)
+def _note(item: ImportedNote, source: Source) -> ImportedNote:
+    name = item.key
     parts = [part for part in name.split("/") if part not in ("projects", "memory")]
     place = "/".join(part.lstrip("-.") for part in parts)
     own = Document.parse(item.text.encode("utf-8", "replace")).header or {}

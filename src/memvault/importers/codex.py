@@ -59,11 +59,7 @@ def read(source: Source) -> Iterator[Item]:
         session: Session | None = None
         for name in files:
             rollout = _Rollout(key, source.counts)
-            for line, entry in json_source.lines(source, name):
-                if isinstance(entry, str):
-                    yield SkippedItem(f"{name}, line {line}", entry)
-                else:
-                    yield from records.convert_record(f"{name}, line {line}", rollout.add, entry)
+            yield from records.convert_each(json_source.lines(source, name), rollout.add)
             session = _joined(session, rollout.session(), source.counts)
         if session is not None:
             yield from records.convert_record(files[0], episode, session, source.counts)
@@ -135,7 +131,7 @@ class _Rollout:
         self._has_metadata = False
         self._counts = counts
 
-    def add(self, entry: dict[str, Any]) -> None:
+    def add(self, _location: str, entry: dict[str, Any]) -> None:
         """Add a line."""
         self._session.extend_to(entry.get("timestamp"))
         payload = entry.get("payload", entry)

@@ -8,13 +8,12 @@ wiki.dendron.so). Schemas and empty stubs are left out.
 
 from __future__ import annotations
 
-import itertools
 import posixpath
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 
-from memvault.importers import convert, folder, records
+from memvault.importers import convert, folder
 from memvault.importers.formats import Confidence
 from memvault.importers.items import ImportedNote, Item
 from memvault.importers.source import Source
@@ -51,17 +50,11 @@ def claims(source: Source) -> list[str]:
 
 def read(source: Source) -> Iterator[Item]:
     """Yield the notes and their assets."""
-    workspace = _DendronWorkspace(source)
-    seen: Counter[str] = Counter()
-    for item in folder.items(source, itertools.filterfalse(_is_own, claims(source))):
-        if isinstance(item, ImportedNote):
-            for made in records.convert_record(item.key, workspace.note, item):
-                if isinstance(made, ImportedNote):  # the roots of vaults may have one id
-                    made = made._replace(key=convert.free_key(seen, made.key, item.key))
-                yield made
-        else:
-            source.counts.converted("asset")
-            yield item
+    names = [name for name in claims(source) if not _is_own(name)]
+    yield from folder.items(source, names, _DendronWorkspace(source).note)
+    assets = sum(not name.lower().endswith(".md") for name in names)
+    if assets:
+        source.counts.converted("asset", assets)
     schemas = len(source.named(".schema.yml"))
     if schemas:
         source.counts.omitted("schema", schemas)
@@ -77,6 +70,8 @@ class _DendronWorkspace:
 
     def __init__(self, source: Source) -> None:
         self._counts = source.counts
+        self._keys: Counter[str] = Counter()
+        """The keys of notes so far; the root notes of vaults may share an id."""
         self._paths: dict[str, list[str]] = defaultdict(list)
         for name in source.named(".md"):
             self._paths[posixpath.basename(name)[:-3].casefold()].append(name[:-3])
@@ -116,9 +111,8 @@ class _DendronWorkspace:
         text = re.sub(r"\Aid: .*\n|(?<=\A---\n)id: .*\n", "", text)
         tag = posixpath.basename(name).removeprefix("tags.")
         tags = {"tags": [tag]} if posixpath.basename(name).startswith("tags.") else {}
-        return ImportedNote(
-            str(header.get("id") or item.key), item.path, text, times | tags, (name,)
-        )
+        key = convert.free_key(self._keys, str(header.get("id") or item.key), item.key)
+        return ImportedNote(key, item.path, text, times | tags, (name,))
 
     def _written(self, markup: re.Match[str], beside: str) -> str:
         if markup[2]:

@@ -43,18 +43,13 @@ _FIELD = lazy_pattern(r"\s*HYPERLINK\s+\"([^\"]+)\"")
 _OFF = frozenset(("0", "false", "off", "none"))
 _FORMATS = {"b": "b", "i": "i", "strike": "del", "dstrike": "del", "u": "u", "highlight": "mark"}
 _IGNORED = frozenset(
-    (
-        *("pPr", "rPr", "sectPr", "bookmarkStart", "bookmarkEnd", "proofErr", "softHyphen"),
-        *("lastRenderedPageBreak", "commentRangeStart", "commentRangeEnd", "annotationRef"),
-        *("permStart", "permEnd", "sdtPr", "sdtEndPr", "footnoteRef", "endnoteRef", "separator"),
-        *("continuationSeparator", "smartTagPr", "instrText", "delText", "Fallback", "moveFrom"),
-    )
+    "pPr rPr sectPr bookmarkStart bookmarkEnd proofErr softHyphen lastRenderedPageBreak "
+    "commentRangeStart commentRangeEnd annotationRef permStart permEnd sdtPr sdtEndPr footnoteRef "
+    "endnoteRef separator continuationSeparator smartTagPr instrText delText Fallback "
+    "moveFrom".split()
 )
 _TRANSPARENT = frozenset(
-    (
-        *("smartTag", "ins", "moveTo", "sdtContent", "fldSimple", "customXml", "dir", "bdo"),
-        *("AlternateContent", "Choice"),
-    )
+    "smartTag ins moveTo sdtContent fldSimple customXml dir bdo AlternateContent Choice".split()
 )
 _OMITTED = {
     "commentReference": "comment",

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from typing import Any, NamedTuple
-from xml.parsers import expat
 
 from memvault.importers import convert, html_markdown, plain_text
 from memvault.importers.content_counts import ContentCounts
@@ -96,7 +95,8 @@ class NoteText:
             self._tasks.setdefault(task.group, []).append(task.text)
         self._counts = counts
         content = _PROLOGUE.sub("", content)
-        self.is_damaged = not _is_well_formed(content)
+        data = content.strip().encode("utf-8", "replace")
+        self.is_damaged = bool(data and html_markdown.parse_xml(data)[1])
         root = html_markdown.tree(content)
         for element in [] if root is None else list(root.iter()):
             _standardize(element, counts)
@@ -137,17 +137,6 @@ class NoteText:
 
     def _embed(self, digest: str) -> str:
         return f"![[import:enex-{digest}|{convert.label(self._files[digest])}]]"
-
-
-def _is_well_formed(content: str) -> bool:
-    """Return whether a text is XML whose entities may be declared elsewhere."""
-    parser = expat.ParserCreate()
-    parser.UseForeignDTD(True)
-    try:
-        parser.Parse(content.strip().encode("utf-8", "replace") or b"<en-note/>", True)
-    except (expat.ExpatError, ValueError):
-        return False
-    return True
 
 
 def _styles(element: Any) -> dict[str, str]:

@@ -51,10 +51,12 @@ def read(source: Source) -> Iterator[Item]:
         about: dict[str, Any] = {}
         messages: dict[str, dict[str, Any]] = {}
         for name in names:
-            for place, entry in _entries(source, name):
-                if isinstance(entry, str):
-                    yield SkippedItem(f"{name}, {place}", entry)
-                elif isinstance(entry.get("$set"), dict):
+            for found in _entries(source, name):
+                if isinstance(found, SkippedItem):
+                    yield found
+                    continue
+                entry = found[1]
+                if isinstance(entry.get("$set"), dict):
                     about |= entry["$set"]
                 elif "type" in entry:
                     messages[str(entry.get("id") or len(messages))] = entry
@@ -78,21 +80,22 @@ def _threads(source: Source) -> dict[str, list[str]]:
     return threads
 
 
-def _entries(source: Source, name: str) -> Iterator[tuple[str, dict[str, Any] | str]]:
-    """Yield the data of a session and its messages with their places, of either form."""
+def _entries(source: Source, name: str) -> Iterator[tuple[str, dict[str, Any]] | SkippedItem]:
+    """Yield the data of a session and its messages with their locations."""
     if name.endswith(".jsonl"):
-        yield from ((f"line {line}", entry) for line, entry in json_source.lines(source, name))
+        yield from json_source.lines(source, name)
         return
     try:
         whole = json_source.read_object(source, name)
     except (OSError, ValueError) as error:
-        yield "line 1", records.reason_for(error)
+        yield SkippedItem(f"{name}, line 1", records.reason_for(error))
         return
     messages = whole.pop("messages", [])
-    yield "line 1", whole
+    yield name, whole
     for number, message in enumerate(messages if isinstance(messages, list) else [], 1):
+        where = f"{name}, message {number}"
         is_object = isinstance(message, dict)
-        yield f"message {number}", message if is_object else json_source.NO_OBJECT
+        yield (where, message) if is_object else SkippedItem(where, json_source.NO_OBJECT)
 
 
 def _episode(

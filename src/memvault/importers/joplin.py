@@ -158,9 +158,6 @@ class _JoplinExport:
 
     def file(self, name: str) -> Item:
         """Return a file, whose name is that of its item."""
-        made = folder.attachment(self._source, name)
-        if isinstance(made, SkippedItem):
-            return made
         match = _FILE.fullmatch(name)
         assert match is not None
         item_id = match[1].lower()
@@ -179,7 +176,7 @@ class _JoplinExport:
             for path in (f"resources/{way}" for way in ways)
             if self._paths.setdefault(path.casefold(), item_id) == item_id
         )
-        return made._replace(path=path, refs=(item_id,))
+        return folder.attachment(self._source, name, path, (item_id,))
 
     def item(self, name: str) -> Item | None:
         """Return the note that an item is, and count the item."""

@@ -175,8 +175,8 @@ def objects(
 
 def lines(
     source: Source, name: str, most: int = MAX_FILE
-) -> Iterator[tuple[int, dict[str, Any] | str]]:
-    """Yield the number of each line and its object, or the reason why it cannot be read."""
+) -> Iterator[tuple[str, dict[str, Any]] | SkippedItem]:
+    """Yield the object in each line with its location, or why it cannot be read."""
     number = 0
     try:
         for number, line in text_lines(source, name, most):
@@ -185,9 +185,10 @@ def lines(
                     entry = parse(line)
                 except ValueError:
                     entry = None
-                yield number, entry if isinstance(entry, dict) else NO_OBJECT
+                where = f"{name}, line {number}"
+                yield (where, entry) if isinstance(entry, dict) else SkippedItem(where, NO_OBJECT)
     except OSError as error:
-        yield number + 1, error.strerror or str(error)
+        yield SkippedItem(f"{name}, line {number + 1}", error.strerror or str(error))
 
 
 def read_object(source: Source, name: str) -> dict[str, Any]:

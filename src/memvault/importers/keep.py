@@ -24,12 +24,9 @@ _SIGN = b'"userEditedTimestampUsec"'
 _NOTE_KEYS = frozenset("userEditedTimestampUsec textContent textContentHtml listContent".split())
 """Keys of which each note has at least one."""
 _USED = frozenset(
-    (
-        *_NOTE_KEYS,
-        *("title", "labels", "attachments", "annotations", "sharees", "color"),
-        *("createdTimestampUsec", "isPinned", "isArchived", "isTrashed"),
-    )
-)
+    "title labels attachments annotations sharees color createdTimestampUsec isPinned isArchived "
+    "isTrashed".split()
+).union(_NOTE_KEYS)
 _FORMATTED = lazy_pattern(
     r"<(?:h[1-6]|b|i|u|s|strong|em|a)\b|font-weight:\s*(?:bold|[6-9]00)|font-style:\s*italic"
     r"|text-decoration:[^;\"]{0,99}(?:underline|line-through)"

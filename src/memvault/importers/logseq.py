@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterator
 from datetime import date
 from urllib.parse import unquote
 
-from memvault.importers import convert, folder, outlines, records
+from memvault.importers import convert, folder, outlines
 from memvault.importers.claims import is_hidden
 from memvault.importers.database import tables
 from memvault.importers.formats import Confidence
@@ -85,9 +85,7 @@ def read(source: Source) -> Iterator[Item]:
     graph = _LogseqGraph(source)
     for name in source.named(".md"):
         if graph.is_page(name):
-            item = folder.read_file(source, name)
-            if isinstance(item, ImportedNote):
-                records.convert_record(name, graph.add, item)
+            folder.convert_note(source, name, graph.add)
     graph.complete()
     for name in source.names:
         if name.startswith(graph.folders):
@@ -100,11 +98,7 @@ def read(source: Source) -> Iterator[Item]:
 
 def _read_file(source: Source, name: str, graph: _LogseqGraph) -> Iterator[Item]:
     if name.lower().endswith(".md"):
-        item = folder.read_file(source, name)
-        if isinstance(item, ImportedNote):
-            yield from records.convert_record(name, graph.note, item)
-        else:
-            yield item
+        yield from folder.convert_note(source, name, graph.note)
     elif graph.is_page(name) and name.lower().endswith(".org"):
         yield SkippedItem(name, _ORG)
     elif not _is_highlights(name):

@@ -58,10 +58,7 @@ _MEDIA = {
     "twitter": "https://twitter.com/i/status/",
 }
 _USED = frozenset(
-    (
-        *("id", "collapsed", "heading", "logseq.order-list-type"),
-        *("ls-type", "hl-page", "hl-color", "hl-type", "hl-stamp"),
-    )
+    "id collapsed heading logseq.order-list-type ls-type hl-page hl-color hl-type hl-stamp".split()
 )
 """Properties of a block that are converted, or that mean nothing outside of Logseq."""
 _PROGRAM = ("logseq.", "hl-", "ls-", "card-", "query-", "template")

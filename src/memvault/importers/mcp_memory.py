@@ -41,11 +41,12 @@ def read(source: Source) -> Iterator[Item]:
         yield SkippedItem(other, "another knowledge graph: import it by itself")
     relations = _relations(source, name)
     seen: Counter[str] = Counter()
-    for line, entry in json_source.lines(source, name):
-        where = f"{name}, line {line}"
-        if isinstance(entry, str):
-            yield SkippedItem(where, entry)
-        elif entry.get("type") == "entity" and convert.text(entry.get("name")).strip():
+    for line in json_source.lines(source, name):
+        if isinstance(line, SkippedItem):
+            yield line
+            continue
+        where, entry = line
+        if entry.get("type") == "entity" and convert.text(entry.get("name")).strip():
             found = relations.pop(entry["name"], [])
             yield from records.convert_record(where, _note, entry, found, seen, source.counts)
         elif entry.get("type") == "relation":
@@ -60,8 +61,9 @@ def read(source: Source) -> Iterator[Item]:
 def _relations(source: Source, name: str) -> dict[str, list[str]]:
     """Return the relations that begin at each entity, as items of a list."""
     relations: dict[str, list[str]] = defaultdict(list)
-    for _, entry in json_source.lines(source, name):
-        if isinstance(entry, dict) and entry.get("type") == "relation":
+    for line in json_source.lines(source, name):
+        entry = {} if isinstance(line, SkippedItem) else line[1]
+        if entry.get("type") == "relation":
             begin, end = str(entry.get("from", "")), str(entry.get("to", ""))
             kind = str(entry.get("relationType") or "related to")
             relations[begin].append(f"- {kind} [[import:{end}|{end}]]")

@@ -16,12 +16,12 @@ from typing import Any
 
 from memvault.errors import UsageError
 from memvault.importers import convert, json_source, pickles, records
+from memvault.importers.content_counts import ContentCounts
 from memvault.importers.database import UnreadableDatabase, open_database, tables
 from memvault.importers.items import ImportedNote, Item, SkippedItem, note_path
 from memvault.importers.source import Source
 from memvault.memories import create
 
-_PLACES = ("", "results", "memories")
 _HISTORY = frozenset({"history"})
 _HISTORY_COLUMNS = "memory_id new_memory event created_at updated_at is_deleted".split()
 _OWN_KEYS = ("user_id", "agent_id", "run_id", "app_id")
@@ -89,22 +89,22 @@ def _read_all(source: Source) -> Iterator[Item]:
 
 
 def _read_export(source: Source, name: str) -> Iterator[Item]:
-    start, number = source.head(name, 64).lstrip()[:1], 0
-    for place in _PLACES[:1] if start == b"[" else _PLACES[1:]:
-        for found in json_source.objects(source, name, place):
-            number += 1
-            if isinstance(found, SkippedItem):
-                yield found
-            else:
-                where, entry = found
-                source.counts.unused_properties("memory", entry, _KEYS)
-                text, metadata = convert.text(entry.get("memory")), entry.get("metadata")
-                yield from records.convert_record(where, _note, text, entry, metadata)
-    if start != b"[":
+    is_array, has_items = source.head(name, 64).lstrip()[:1] == b"[", False
+    for key in ("",) if is_array else ("results", "memories"):
+        entries = json_source.objects(source, name, key)
+        for item in records.convert_each(entries, _of_export, source.counts):
+            has_items = True
+            yield item
+    if not is_array:
         for _ in json_source.array_items(source, name, "relations"):
             source.counts.omitted("relation")
-    if not number and start != b"[":
-        yield SkippedItem(name, "it has no memories")
+        if not has_items:
+            yield SkippedItem(name, "it has no memories")
+
+
+def _of_export(_location: str, entry: dict[str, Any], counts: ContentCounts) -> Item:
+    counts.unused_properties("memory", entry, _KEYS)
+    return _note(convert.text(entry.get("memory")), entry, entry.get("metadata"))
 
 
 def _read_history(source: Source, name: str) -> Iterator[Item]:

@@ -53,17 +53,17 @@ def read(source: Source) -> Iterator[Item]:
 
 
 def _read_lines(source: Source, name: str) -> Iterator[Item]:
-    for number, entry in json_source.lines(source, name, _MAX_LINE):
-        if isinstance(entry, str):
-            yield SkippedItem(f"{name}, line {number}", entry)
-        elif number == 1:
-            if entry.get("format") != FORMAT:
-                reason = "written by a newer version; what is understood is read"
-                yield SkippedItem(f"{name}, line 1", reason)
-        elif isinstance(path := entry.get("path"), str):
-            yield from records.convert_record(path, _file, path, entry)
+    for number, line in enumerate(json_source.lines(source, name, _MAX_LINE)):
+        if isinstance(line, SkippedItem):
+            yield line
+        elif number == 0:
+            if line[1].get("format") != FORMAT:
+                reason = "written by a newer version; only known entries are read"
+                yield SkippedItem(line[0], reason)
+        elif isinstance(path := line[1].get("path"), str):
+            yield from records.convert_record(path, _file, path, line[1])
         else:
-            yield SkippedItem(f"{name}, line {number}", "it has no path")
+            yield SkippedItem(line[0], "it has no path")
 
 
 def _file(path: str, entry: dict[str, Any]) -> VaultFile:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from types import FrameType
 from typing import Any
 
@@ -82,6 +82,19 @@ def convert_record(
         return _timed(convert, *arguments) if _timer.is_on else _listed(convert(*arguments))
     except Exception as error:
         return [SkippedItem(place, reason_for(error))]
+
+
+def convert_each(
+    entries: Iterable[tuple[str, Any] | SkippedItem],
+    convert: Callable[..., Item | Iterable[Item] | None],
+    *arguments: Any,
+) -> Iterator[Item]:
+    """Yield the items of each entry: a value with its location, which ``convert`` gets first."""
+    for entry in entries:
+        if isinstance(entry, SkippedItem):
+            yield entry
+        else:
+            yield from convert_record(entry[0], convert, *entry, *arguments)
 
 
 def _timed(convert: Callable[..., Item | Iterable[Item] | None], *arguments: Any) -> list[Item]:

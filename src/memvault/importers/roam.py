@@ -22,11 +22,9 @@ from memvault.importers.source import Source
 _DAYS = outlines.DayFormat("MMMM do, yyyy")
 _MAX_INDENT = 100
 _BLOCK_KEYS = frozenset(
-    (
-        *("string", "uid", "children", "heading", "refs", ":block/refs", "open", "order"),
-        *("create-time", "edit-time", "create-email", "edit-email", ":create/user", ":edit/user"),
-        *("children-view-type", ":children/view-type", "view-type", ":block/uid", ":block/string"),
-    )
+    "string uid children heading refs :block/refs open order create-time edit-time create-email "
+    "edit-email :create/user :edit/user children-view-type :children/view-type view-type "
+    ":block/uid :block/string".split()
 )
 _PAGE_KEYS = _BLOCK_KEYS | {"title", ":log/id"}
 _USERS = ("create-email", "edit-email", ":create/user", ":edit/user")
@@ -71,13 +69,7 @@ def read(source: Source) -> Iterator[Item]:
         for page in json_source.array_items(source, name):
             if isinstance(page, dict):
                 records.convert_record(name, graph.add, page)
-        for found in json_source.objects(source, name):
-            if isinstance(found, SkippedItem):
-                yield found
-            elif convert.text(found[1].get("title")).strip():
-                yield from records.convert_record(found[0], graph.note, found[1])
-            else:
-                yield SkippedItem(found[0], "a page without a title")
+        yield from records.convert_each(json_source.objects(source, name), graph.note)
 
 
 def _view(node: dict[str, Any]) -> str:
@@ -112,9 +104,11 @@ class _RoamGraph:
                 self._blocks[str(child.get("uid", ""))] = ReferredBlock(ref, text)
                 waiting.append(child)
 
-    def note(self, page: dict[str, Any]) -> ImportedNote:
+    def note(self, place: str, page: dict[str, Any]) -> Item:
         """Return a page as a note."""
-        title = " ".join(page["title"].split())
+        title = convert.line(convert.text(page.get("title")))
+        if not title:
+            return SkippedItem(place, "a page without a title")
         ref = self._ref(page)
         day = _DAYS.parsed(title)
         self._counts.converted("daily page" if day else "page")

@@ -31,10 +31,7 @@ _MARK = "\ue000"
 _MARKED = lazy_pattern("\ue000([0-9]+)\ue000")
 _MAX_TITLE = 100
 _USED = frozenset(
-    (
-        *("id", "content", "creationDate", "lastModified", "markdown", "pinned", "tags"),
-        *("publicURL", "systemTags", "deleted"),
-    )
+    "id content creationDate lastModified markdown pinned tags publicURL systemTags deleted".split()
 )
 
 
@@ -56,17 +53,14 @@ def read(source: Source) -> Iterator[Item]:
     """Yield the notes, without those in the trash."""
     seen: Counter[str] = Counter()
     for name in _files(source):
-        for found in json_source.objects(source, name, "activeNotes"):
-            if isinstance(found, SkippedItem):
-                yield found
-            else:
-                yield from records.convert_record(found[0], _note, source, seen, *found)
+        notes = json_source.objects(source, name, "activeNotes")
+        yield from records.convert_each(notes, _note, source, seen)
         for _ in json_source.array_items(source, name, "trashedNotes"):
             source.counts.omitted("note in the trash")
 
 
 def _note(
-    source: Source, seen: Counter[str], place: str, entry: dict[str, Any]
+    place: str, entry: dict[str, Any], source: Source, seen: Counter[str]
 ) -> ImportedNote | SkippedItem:
     content = entry.get("content")
     if not isinstance(content, str):

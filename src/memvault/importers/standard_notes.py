@@ -40,12 +40,10 @@ _EDITORS = {
 }
 """The type of a note by the last part of the identifier of its editor."""
 _USED = frozenset(
-    (
-        *("title", "text", "references", "appData", "noteType", "editorIdentifier", "trashed"),
-        *(*_FLAGS, "conflict_of", "preview_plain", "preview_html", "hidePreview", "spellcheck"),
-        *("locked", "editorWidth", "prefersPlainEditor", "mobilePrefersPlainEditor"),
-    )
-)
+    "title text references appData noteType editorIdentifier trashed conflict_of preview_plain "
+    "preview_html hidePreview spellcheck locked editorWidth prefersPlainEditor "
+    "mobilePrefersPlainEditor".split()
+).union(_FLAGS)
 _LATEST = "1970-01-02"
 """Times before this day are those of items that were never synced."""
 

@@ -48,12 +48,9 @@ _USED = frozenset(
     ("version", "type", "transient", "creatorIdentifier", "creatorURL", "sourceURL", _BEAR)
 )
 _USED_OF_BEAR = frozenset(
-    (
-        *("uniqueIdentifier", "creationDate", "modificationDate", "title", "trashed", "tags"),
-        *(*_FLAGS, "encrypted", "trashedDate", "archivedDate", "pinnedDate", "lockedDate"),
-        *("lastEditingDevice", "version", "pinnedInTagTitles", "locked"),
-    )
-)
+    "uniqueIdentifier creationDate modificationDate title trashed tags encrypted trashedDate "
+    "archivedDate pinnedDate lockedDate lastEditingDevice version pinnedInTagTitles locked".split()
+).union(_FLAGS)
 
 
 class _Bundle(NamedTuple):
@@ -231,8 +228,7 @@ def _asset(bundle: _Bundle, name: str) -> Item:
     whole = posixpath.join(bundle.folder, name)
     if isinstance(bundle.files, PackedFiles):
         return Attachment(bundle.asset_path(name), GivenBytes(bundle.files.read(whole)))
-    made = folder.attachment(bundle.files, whole)
-    return made if isinstance(made, SkippedItem) else made._replace(path=bundle.asset_path(name))
+    return folder.attachment(bundle.files, whole, bundle.asset_path(name))
 
 
 def _markdown(text: str, bundle: _Bundle, kind: str, is_bear: bool, titles: dict[str, str]) -> str:

@@ -24,10 +24,8 @@ _HINT = "unsupported format: export the page or section from OneNote as a Word d
 _NO_YEAR = "1980"
 """The year that Word gives to the files in a document."""
 _USED = frozenset(
-    (
-        *("title", "creator", "created", "modified", "keywords"),
-        *("lastModifiedBy", "revision", "lastPrinted", "language", "version"),
-    )
+    "title creator created modified keywords lastModifiedBy revision lastPrinted language "
+    "version".split()
 )
 """Properties of a document that are converted, or have no meaning outside of Word."""
 _TAG_SIGNS = str.maketrans(";", ",")

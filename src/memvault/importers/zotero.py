@@ -16,13 +16,7 @@ from typing import Any
 
 from memvault.importers import convert, folder, html_markdown, outlines, plain_text, records
 from memvault.importers.database import SourceDatabase, UnreadableDatabase, open_database, tables
-from memvault.importers.items import (
-    Attachment,
-    ImportedNote,
-    Item,
-    SkippedItem,
-    note_path,
-)
+from memvault.importers.items import ImportedNote, Item, SkippedItem, note_path
 from memvault.importers.source import Source
 from memvault.lazy_pattern import lazy_pattern
 
@@ -127,9 +121,7 @@ class _ZoteroLibrary:
         self._load()
         self._load_files()
         for key, file in self._pictures.items():
-            picture = folder.attachment(self._source, file)
-            refs = (self._ref(key),)
-            yield picture._replace(refs=refs) if isinstance(picture, Attachment) else picture
+            yield folder.attachment(self._source, file, refs=(self._ref(key),))
         for note in self._table("itemNotes", _NOTE, "ORDER BY itemID"):
             row = {**self._items.get(note["itemID"], {}), **note}
             if self._is_kept(row["itemID"], "note"):
