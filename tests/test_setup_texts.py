@@ -119,7 +119,7 @@ def without_ours(value: Any, file: ClientFile) -> Any:
     whole: Any = json.loads(json.dumps(value))
     for part in reversed(file.parts):
         assert isinstance(part, json_edit.JsonEntry)
-        containers = [(None, whole)]
+        containers = [("", whole)]
         for key in part.keys if part.listed else part.keys[:-1]:
             container = containers[-1][1].get(key)
             if container is None:
@@ -274,7 +274,11 @@ def test_toml_is_as_before_afterwards(text: str, end: str) -> None:
         ('{"a": 1 /* open }', 1, "delimiter"),
         ("[]", 1, "not an object"),
         ('{\n "mcpServers": []}', 2, "mcpServers is not an object"),
-        ('{"mcpServers":\n {"memvault": {"command": "x"}}}', 2, "`memvault setup` did not write it"),
+        (
+            '{"mcpServers":\n {"memvault": {"command": "x"}}}',
+            2,
+            "`memvault setup` did not write it",
+        ),
         ('{"mcpServers": {"memvault": {"args": 3}}}', 1, "`memvault setup` did not write it"),
     ],
 )
