@@ -33,7 +33,7 @@ THERE = {
     ".codex/hooks.json": '{"hooks": {"Stop": [1]}}',
     "AGENTS.md": "# Rules\n",
     "opencode.jsonc": '// mine\n{\n\t"mcp": {"a": {}}, // one\n\t"theme": "dark",\n}\n',
-    ".gemini/settings.json": '{\n    "mcpServers": {"a": {}},\n    "ui": {"theme": "x"} /* dark */\n}\n',
+    ".gemini/settings.json": '{\n    "mcpServers": {"a": {}},\n    "ui": {} /* dark */\n}\n',
     "GEMINI.md": "\n",
     ".cursor/hooks.json": '{"version": 1, "hooks": {"stop": [{"command": "x"}]}}\n',
 }
