@@ -277,9 +277,9 @@ def test_toml_is_as_before_afterwards(text: str, end: str) -> None:
         (
             '{"mcpServers":\n {"memvault": {"command": "x"}}}',
             2,
-            "did not write it",
+            "was not written by `memvault setup`",
         ),
-        ('{"mcpServers": {"memvault": {"args": 3}}}', 1, "did not write it"),
+        ('{"mcpServers": {"memvault": {"args": 3}}}', 1, "was not written by `memvault setup`"),
     ],
 )
 def test_what_is_broken_is_refused_with_its_line(text: str, line: int, reason: str) -> None:

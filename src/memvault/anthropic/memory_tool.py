@@ -255,7 +255,7 @@ class MemoryFiles:
                 raise UsageError(f"There is no command {name!r}", f"use {', '.join(self._tools)}")
             return self._tools[name]
 
-        with invoke.call(
+        with invoke.call_json(
             self._workspace, command, arguments, self._caller, find=find
         ) as outcome:  # no command hands out events
             result = outcome.result

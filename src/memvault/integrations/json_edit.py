@@ -158,8 +158,7 @@ def insert_entry(text: str | None, entry: JsonEntry, base: dict[str, Any]) -> st
             return text[: item.begin] + written + text[item.end :]
     if not entry.listed:
         name = ".".join(entry.keys)
-        message = f"{name} exists already, and `memvault setup` did not write it"
-        raise JsonSyntaxError(text, node.start, message)
+        raise JsonSyntaxError(text, node.start, f"{name} was not written by `memvault setup`")
     return _insert(document, node, entry.value, None)
 
 

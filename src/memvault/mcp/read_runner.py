@@ -54,7 +54,7 @@ def only_reads(name: str, arguments: Mapping[str, Any]) -> bool:
     if tool is None or tool.read_only or not tool.writes_if:
         return tool is not None and tool.read_only
     try:
-        bound = tool.bind(arguments, [])
+        bound = tool.check(tool.by_name(arguments, ignored=[]))
     except MemvaultError:
         return False
     return not bound.get(tool.writes_if)

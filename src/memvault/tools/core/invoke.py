@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar, cast
 
 from memvault.arguments.binding import ignored_note
 from memvault.call import LOCAL, Call, Caller, EventDelivery, not_cancelled
 from memvault.errors import FailedCall, MemvaultError, Refused, UsageError, to_memvault_error
 from memvault.settings import locate
-from memvault.tools.core import available
+from memvault.tools.core import available, registry
 from memvault.tools.core.registry import Tool
 from memvault.workspace import Workspace
 
@@ -126,6 +126,8 @@ class ToolOutcome:
         self.delivery.requeue()
 
 
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result", bound=Mapping[str, Any])
 FindTool = Callable[[Workspace, Caller, str], Tool]
 """A function that looks up a tool for a caller; errors are those of ``available.find_tool``."""
 Present = Callable[[Call, Mapping[str, Any]], Mapping[str, Any]]
@@ -136,14 +138,18 @@ def _unchanged(_: Call, result: Mapping[str, Any]) -> Mapping[str, Any]:
     return result
 
 
-class _Invocation(NamedTuple):
-    """How a tool is called: its caller, its lookup, and how its result is shown and limited."""
+class _CallOptions(NamedTuple):
+    """How a tool is called: its caller, its lookup, and how its result is shown and limited.
+
+    ``has_keys`` is whether the arguments have JSON keys instead of parameter names.
+    """
 
     caller: Caller
     is_cancelled: Callable[[], bool] = not_cancelled
     find: FindTool = available.find_tool
     present: Present = _unchanged
     budget: int | None = None
+    has_keys: bool = False
 
     def presenter(self, tool: Tool) -> Present:
         """Return the function that converts a tool's result to what its caller sees."""
@@ -171,7 +177,7 @@ def call(
     find: FindTool = available.find_tool,
     present: Present = _unchanged,
 ) -> ToolOutcome:
-    """Run a tool with arguments named as in its schema.
+    """Run a tool with arguments by the names of its function's parameters.
 
     Warnings are returned under ``warnings``. A tool that waits releases the workspace's lock for
     that time, and stops soon after ``is_cancelled`` returns true and the workspace is notified.
@@ -180,11 +186,52 @@ def call(
     Raises:
         MemvaultError: If the tool failed; ``error.result()`` is the failed result.
     """
-    how = _Invocation(caller, is_cancelled, find, present)
+    return _call_masked(
+        workspace, name, arguments, _CallOptions(caller, is_cancelled, find, present)
+    )
+
+
+def call_json(
+    workspace: Workspace,
+    name: str,
+    arguments: Mapping[str, Any],
+    caller: Caller = LOCAL,
+    is_cancelled: Callable[[], bool] = not_cancelled,
+    find: FindTool = available.find_tool,
+    present: Present = _unchanged,
+) -> ToolOutcome:
+    """Run a tool with arguments by the keys of its JSON schema; otherwise as ``call``."""
+    how = _CallOptions(caller, is_cancelled, find, present, has_keys=True)
+    return _call_masked(workspace, name, arguments, how)
+
+
+def run(
+    workspace: Workspace,
+    caller: Caller,
+    function: Callable[Concatenate[Call, Arguments], Result],
+    /,
+    *positional: Arguments.args,
+    **named: Arguments.kwargs,
+) -> Result:
+    """Run the tool that a function implements, and acknowledge its events.
+
+    Raises:
+        MemvaultError: If the tool failed.
+    """
+    arguments = registry.arguments_by_name(function, positional, named)
+    with workspace.lock:
+        outcome = call(workspace, function.__name__, arguments, caller)
+        return cast("Result", settled_result(outcome))
+
+
+def _call_masked(
+    workspace: Workspace, name: str, arguments: Mapping[str, Any], how: _CallOptions
+) -> ToolOutcome:
+    """Run a tool; mask the secrets in an error that the caller may not see."""
     try:
         return _call(workspace, name, arguments, how)
     except MemvaultError as error:
-        if caller.secrets != "shown":
+        if how.caller.secrets != "shown":
             from memvault.tools.core import redaction
 
             redaction.mask_error(error, workspace)
@@ -192,7 +239,7 @@ def call(
 
 
 def _call(
-    workspace: Workspace, name: str, arguments: Mapping[str, Any], how: _Invocation
+    workspace: Workspace, name: str, arguments: Mapping[str, Any], how: _CallOptions
 ) -> ToolOutcome:
     """Run a tool as ``call`` does; the result of a nested call has all of its warnings."""
     with workspace.lock:
@@ -205,19 +252,20 @@ def _call(
             if tool is not None:
                 error.is_flat = tool.flat_failures
             if how.caller.speaks == "tools":
-                from memvault.tools.core import wording
+                from memvault.tools.core import messages
 
-                wording.reword(error, tool, how.caller)
+                messages.render_error(error, tool, how.caller)
             raise
 
 
 def _bind_and_run(
-    workspace: Workspace, tool: Tool, arguments: Mapping[str, Any], how: _Invocation
+    workspace: Workspace, tool: Tool, arguments: Mapping[str, Any], how: _CallOptions
 ) -> ToolOutcome:
     """Run a tool in the vault that its arguments name; raises as ``call``."""
     ignored: list[str] | None = [] if how.caller.adds_arguments else None
-    bound, within = tool.bind(arguments, ignored), None
-    notes = [ignored_note(tool.name, ignored)] if ignored else []
+    named = tool.by_name(arguments, ignored) if how.has_keys else arguments
+    bound, within = tool.check(named), None
+    notes = [ignored_note(f"`{tool.name}`", ignored)] if ignored else []
     if workspace.settings.searches:
         from memvault.tools.core import saved_searches
 
@@ -232,10 +280,10 @@ def _bind_and_run(
         within=within,
     )
     if target is None:
-        return _run(in_vault(workspace), tool, bound, arguments, how, notes)
+        return _run(in_vault(workspace), tool, bound, how, notes)
     try:
         other = workspace.open_other(target.root)
-        return _run(in_vault(other), tool, target.bound, arguments, how, notes, target.vault)
+        return _run(in_vault(other), tool, target.bound, how, notes, target.vault)
     except MemvaultError as error:
         error.details.setdefault("vault", target.vault)
         raise
@@ -258,8 +306,7 @@ def _run(
     call_context: Call,
     tool: Tool,
     bound: Mapping[str, Any],
-    arguments: Mapping[str, Any],
-    how: _Invocation,
+    how: _CallOptions,
     notes: list[str],
     vault: str = "",
 ) -> ToolOutcome:
@@ -272,7 +319,7 @@ def _run(
     limits = (bound.get("budget") if is_limited else None, how.budget)
     if "budget" in added and 0 < bound.get("budget", 0) < _MIN_BUDGET:
         raise UsageError(
-            f"--budget must be at least {_MIN_BUDGET} tokens, not {bound['budget']}",
+            f"`--budget` must be at least {_MIN_BUDGET} tokens, not {bound['budget']}",
             "give more, or 0 for no limit",
         )
     default = call_context.settings.mcp.budget if how.caller.budgeted else 0
@@ -286,7 +333,7 @@ def _run(
             )
         except BaseException as error:
             call_context.delivery.requeue()
-            failed = _with_changes(error, call_context, arguments)
+            failed = _with_changes(error, call_context, tool, bound)
             if failed is None:
                 raise
             autocommit(call_context)  # commit the changes made before the failure
@@ -327,16 +374,16 @@ def _worded(
     """Return a result and its notes in the words of the caller."""
     if caller.speaks != "tools":
         return result, notes
-    from memvault.tools.core import wording
+    from memvault.tools.core import messages
 
     return (
-        wording.for_tools(result, tool, caller),
-        [wording.without_shell(note, tool, caller) for note in notes],
+        messages.render_result(result, tool, caller),
+        [messages.render(note, tool, caller) for note in notes],
     )
 
 
 def _with_changes(
-    error: BaseException, call_context: Call, arguments: Mapping[str, Any]
+    error: BaseException, call_context: Call, tool: Tool, bound: Mapping[str, Any]
 ) -> MemvaultError | None:
     """Return a call's error with the files that the call changed before; None if unexpected.
 
@@ -350,6 +397,8 @@ def _with_changes(
         failed = to_memvault_error(error)
     else:
         return None
+    keys = {entry.name: entry.key for entry in tool.parameters}
+    arguments = {keys[name]: value for name, value in bound.items()}
     failed.add_context(FailedCall(arguments, changed))
     return failed
 
@@ -370,7 +419,7 @@ def _presented(
     tool: Tool,
     bound: Mapping[str, Any],
     result: dict[str, Any],
-    how: _Invocation,
+    how: _CallOptions,
 ) -> tuple[dict[str, Any], bool]:
     """Return what the caller is shown of a result, and whether ``presenter`` was applied to it."""
     if result.get("warnings") and tool.reveals and how.caller.secrets == "asked":
@@ -393,7 +442,7 @@ def _page(
     tool: Tool,
     bound: Mapping[str, Any],
     result: dict[str, Any],
-    how: _Invocation,
+    how: _CallOptions,
     present: Present,
 ) -> tuple[dict[str, Any], bool]:
     """Return the part of a result that its call asks for and its budget allows.
@@ -438,10 +487,30 @@ def autocommit(call_context: Call) -> None:
         call_context.notes += commit_call(call_context)
 
 
-def call_nested(call_context: Call, name: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+def run_nested(
+    call_context: Call,
+    function: Callable[Concatenate[Call, Arguments], Result],
+    /,
+    *positional: Arguments.args,
+    **named: Arguments.kwargs,
+) -> Result:
+    """Run the tool of a function for a call, which gets its warnings and events.
+
+    Raises:
+        MemvaultError: If the tool failed.
+    """
+    arguments = registry.arguments_by_name(function, positional, named)
+    return cast("Result", call_nested(call_context, function.__name__, arguments, has_keys=False))
+
+
+def call_nested(
+    call_context: Call, name: str, arguments: Mapping[str, Any], has_keys: bool = True
+) -> Mapping[str, Any]:
     """Run another tool for a call, which gets its warnings and events; raises as ``call``."""
     limit = max(1, call_context.budget - _WRAPPER) if call_context.budget else 0
-    how = _Invocation(call_context.caller, call_context.is_cancelled, budget=limit)
+    how = _CallOptions(
+        call_context.caller, call_context.is_cancelled, budget=limit, has_keys=has_keys
+    )
     outcome = _call(call_context.workspace, name, arguments, how)
     call_context.budget = outcome.budget + _WRAPPER if outcome.budget else 0
     call_context.delivery.take_over(outcome.delivery)
@@ -469,13 +538,13 @@ def call_result(
     arguments: Mapping[str, Any],
     caller: Caller = LOCAL,
 ) -> dict[str, Any]:
-    """Run a tool and return its result, or the failed result if it failed.
+    """Run a tool with JSON arguments and return its result, or the failed result if it failed.
 
     Events in the result are acknowledged as delivered.
     """
     with workspace.lock:
         try:
-            outcome = call(workspace, name, arguments, caller)
+            outcome = call_json(workspace, name, arguments, caller)
         except (MemvaultError, OSError) as error:
             return to_memvault_error(error).result()
         return settled_result(outcome)
