@@ -23,7 +23,7 @@ pytest.importorskip("mcp", reason="the MCP SDK is not installed: pip install 'me
 from memvault.mcp.calls import PendingCall
 from memvault.mcp.sdk_types import result
 
-CLIENT = Caller(budgeted=True)
+CLIENT = Caller(has_token_budget=True)
 BUDGET = 1_500
 MANY = 24
 HUGE = "".join(f'Line {number} tells of the zebra "again".\n' for number in range(1_500))

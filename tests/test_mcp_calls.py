@@ -374,7 +374,7 @@ print("after")
     assert done.stderr.split() == [b"library", b"program"]
 
 
-CLIENT = Caller(may_see_paths=False, budgeted=True)
+CLIENT = Caller(may_see_paths=False, has_token_budget=True)
 """A client of a server that was started with ``--programs``."""
 
 
