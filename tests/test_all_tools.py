@@ -14,11 +14,11 @@ from made_secrets import pieces
 from memvault.call import LOCAL
 from memvault.secrets.detector import BUILTIN
 from memvault.tools.core import registry
+from memvault.tools.core.messages import render_result
 from memvault.tools.core.registry import Tool, all_tools
-from memvault.tools.core.wording import for_tools
 from result_types import violations
 from tool_calls import OF_THIS_MACHINE, WRITING, normal, shell_words
-from tool_matrix import Matrix, Outcome, Row
+from tool_matrix import Matrix, Row
 
 LOCAL_FRONT_ENDS = ("shell", "json", "python")
 """Those of a person on this machine."""
@@ -79,7 +79,7 @@ def test_all_tools_return_the_same_on_every_front_end(matrix: Matrix) -> None:
         def result(name: str) -> str:
             found: Any = row.outcomes[name].result
             if name == "shell":
-                found = for_tools(found, tool, LOCAL)
+                found = render_result(found, tool, LOCAL)
                 found = {"success": True, "result": found} if tool.name == "call_tool" else found
             return normal(Path(matrix.base), masked(found, LOCAL_KEYS.get(tool.name, ())))
 
@@ -103,17 +103,16 @@ def masked(value: Any, left_out: Collection[str] = ()) -> Any:
 
 
 def test_all_tools_change_the_same_files_on_every_front_end(matrix: Matrix) -> None:
-    """Whatever called a tool, it writes the same files."""
+    """Whatever called a tool, it writes the same texts into the same files."""
 
     def problems(tool: Tool, row: Row) -> Iterator[object]:
-        def files(outcome: Outcome) -> list[str]:
-            return sorted({normal(Path(matrix.base), path) for path in outcome.files})
-
-        changed = {
-            name: files(row.outcomes[name]) for name in row.outcomes if is_allowed(tool, name)
+        texts = {
+            name: normal(Path(matrix.base), sorted(outcome.files.items()))
+            for name, outcome in row.outcomes.items()
+            if is_allowed(tool, name)
         }
-        if len({*map(str, changed.values())}) > 1:
-            yield changed
+        if len(set(texts.values())) > 1:
+            yield texts
 
     check_all(matrix, problems)
 

@@ -559,7 +559,12 @@ def test_no_settings_stall(folder: Path, run: Run, before: str, part: str, behin
 
 
 READER = Caller(
-    "reader", may_run_programs=False, may_see_paths=False, budgeted=True, vaults=(), scope="read"
+    "reader",
+    may_run_programs=False,
+    may_see_paths=False,
+    has_token_budget=True,
+    vaults=(),
+    scope="read",
 )
 """Who has a token of ``memvault serve`` that only reads."""
 
@@ -584,7 +589,7 @@ def test_lists_and_names_have_a_largest_size() -> None:
     for tool in all_tools():
         properties = input_schema(tool.parameters)["properties"]
         for parameter in tool.parameters:
-            too_long = []
+            too_long: list[Any] = []
             if list in parameter.types and not parameter.anything:
                 assert properties[parameter.key]["maxItems"] == MOST_ENTRIES
                 too_many = [{} if parameter.items else "x"] * (MOST_ENTRIES + 1)

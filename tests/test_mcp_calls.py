@@ -76,7 +76,7 @@ async def test_calls_go_on_while_one_waits(client: Client, folder: Path) -> None
 def slow(folder: Path, run: Run) -> Path:
     """A vault with a trusted tool that never ends; return where its processes are named."""
     write(folder, "tools/slow.py", SLOW)
-    write(folder, "tools/slow.md", "---\ndescription: x\ncommand: python3 tools/slow.py\n---\n")
+    write(folder, "tools/slow.md", "---\ndescription: x\ncommand: python3 slow.py\n---\n")
     assert run("tools", "trust", "slow", "--yes").code == 0
     return folder / "pids"
 
@@ -417,14 +417,14 @@ def test_a_hint_names_the_next_tool(folder: Path, vault: Vault, run: Run) -> Non
     """The same hint is a command for a person, and a tool with its arguments for an agent."""
     asked = {"query": " "}
     for answer in (vault.call("memory_recall", **asked), over_mcp(folder, "memory_recall", asked)):
-        assert answer["error"]["hint"].endswith("or list all with isAll")
+        assert answer["error"]["hint"].endswith("or list all with `isAll`")
     assert run("call", "memory_recall", json.dumps(asked)).json == vault.call(
         "memory_recall", **asked
     )
-    assert "or list all with --all" in run("recall", " ").err
+    assert "or list all with `--all`" in run("recall", " ").err
     missing = over_mcp(folder, "memory_show", {"memId": "nothing"})
-    assert missing["error"]["hint"] == "memory_list shows all of them"
-    assert "hint: memvault list shows" in run("show", "nothing").err
+    assert missing["error"]["hint"] == "`memory_list` shows all of them"
+    assert "hint: `memvault list` shows" in run("show", "nothing").err
 
 
 Calls = Sequence[tuple[str, dict[str, Any]]]

@@ -33,8 +33,8 @@ from memvault.files.lock import FileLock
 from memvault.index.local.manifest import Manifest
 from memvault.recall.answer import RecallRequest
 from memvault.tools.core import reference, registry
+from memvault.tools.core.messages import render_result
 from memvault.tools.core.registry import Tool
-from memvault.tools.core.wording import for_tools
 from memvault.workspace import Workspace
 from plain_arguments import exactly, named, plain_arguments, try_tool, try_tools
 from tool_calls import call_of, normal, over_mcp, printed, sayable, typed, words
@@ -121,7 +121,7 @@ def test_flags_json_and_mcp_give_the_same_result(
     def same(tool: Tool, data: st.DataObject) -> None:
         arguments = sayable(tool, data.draw(objects(tool.parameters)))
         ways: dict[str, Callable[[], Any]] = {
-            "flags": lambda: for_tools(printed(root, *words(tool, arguments)), tool, LOCAL),
+            "flags": lambda: render_result(printed(root, *words(tool, arguments)), tool, LOCAL),
             "call": lambda: printed(root, "call", tool.name, json.dumps(arguments)),
             "mcp": lambda: over_mcp(root, tool.name, arguments),
         }

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping
-from difflib import get_close_matches
 from functools import cache
 from typing import Any, NamedTuple
 
 from memvault.arguments.parameters import LARGEST, normal_name
 from memvault.call import Caller
 from memvault.command_table import GROUPS, TOOLS
-from memvault.errors import UsageError
+from memvault.errors import UsageError, suggestion
 from memvault.files.user_folders import SETTINGS_FILE
 from memvault.settings import user_settings
 from memvault.settings.vault_settings import Settings
@@ -76,7 +75,7 @@ def parse_selection(text: str) -> dict[str, tuple[str, ...]]:
         else:
             selection[_tool_name(word)] = ()
     if not selection:
-        raise UsageError("No tools are named", "memvault mcp --list-profiles names the profiles")
+        raise UsageError("No tools are named", "`memvault mcp --list-profiles` names the profiles")
     return selection
 
 
@@ -85,8 +84,7 @@ def _tool_name(word: str) -> str:
     if tool is not None:
         return tool.name
     names = [*profiles(), *(command.tool for command in TOOLS)]
-    matches = get_close_matches(normal_name(word), names, n=1)
-    hint = f"did you mean {matches[0]}?" if matches else "memvault mcp --list-profiles names them"
+    hint = suggestion(normal_name(word), names, "`memvault mcp --list-profiles` names them")
     raise UsageError(f"There is no profile or tool {word!r}", hint)
 
 
@@ -153,7 +151,7 @@ class ToolSelection:
         words = f"{self.words(workspace.settings)},{smallest_profile(tool.name)}"
         raise UsageError(
             f"The tool {tool.name} is not offered here",
-            f"memvault mcp --tools {words} offers it",
+            f"`memvault mcp --tools {words}` offers it",
         )
 
 

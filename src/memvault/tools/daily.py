@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from memvault.arguments.parameters import Arg
 from memvault.call import Call
 from memvault.errors import NotFound, UsageError
+from memvault.tools.core.filter_arguments import filters, parse_date_argument, warn_unknown_filters
 from memvault.tools.core.registry import ToolGroup
-from memvault.tools.core.results import (
+from memvault.tools.core.result_parts import item, paginate, without_none
+from memvault.tools.core.shared_args import (
     CONTENT_ALIASES,
     LISTED,
     MEMORY_ALIASES,
@@ -23,12 +25,6 @@ from memvault.tools.core.results import (
     TagFilter,
     TypeName,
     Until,
-    filters,
-    item,
-    paginate,
-    parse_date_argument,
-    warn_unknown_filters,
-    without_none,
 )
 
 if TYPE_CHECKING:
@@ -211,7 +207,7 @@ def complete_task(
     if line is None:
         if not (name and number.isdigit()):
             raise UsageError(
-                "The task's line is missing", "name it as PATH:LINE, as tasks lists it"
+                "The task's line is missing", "name it as PATH:LINE, as `memvault tasks` lists it"
             )
         line = int(number)
     else:
@@ -247,9 +243,9 @@ def memory_random(
     ]
     if not records:
         if chosen == Filters():
-            raise NotFound("The vault has no memories yet", "memvault remember adds one")
+            raise NotFound("The vault has no memories yet", "`memvault remember` adds one")
         warn_unknown_filters(call, chosen)
-        raise NotFound("There are no memories that pass the filters", "memvault list shows all")
+        raise NotFound("There are no memories that pass the filters", "`memvault list` shows all")
     memory = call.reader.read(records[clock.random_number(len(records))].path)
     return {**item(memory), "content": memory.body}
 
@@ -309,7 +305,7 @@ def save_search(
     "searches list",
     read_only=True,
     examples=("memvault searches list", "memvault searches list --json"),
-    view=f"""*searches | There are no saved searches; memvault searches save NAME QUERY makes one
+    view=f"""*searches | There are no saved searches; `memvault searches save NAME QUERY` makes one
         {_SEARCH_VIEW}""",
 )
 def list_searches(call: Call) -> SavedSearches:

@@ -12,15 +12,9 @@ from memvault.call import Call
 from memvault.errors import UsageError
 from memvault.model import LEAST_IMPORTANCE
 from memvault.tools.core.registry import ToolGroup
-from memvault.tools.core.results import (
-    QUERY_ALIASES,
-    Limit,
-    Offset,
-    collect_hits,
-    count_accesses,
-    list_result,
-    paginate,
-)
+from memvault.tools.core.result_parts import collect_hits, list_result, paginate
+from memvault.tools.core.shared_args import QUERY_ALIASES, Limit, Offset
+from memvault.tools.core.vault_choice import count_accesses
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -199,7 +193,7 @@ def recall_similar_experience(
         }
         for entry in results
     ]
-    nothing = "No episode is like this; a lower importance or memvault recall may help"
+    nothing = "No episode is like this; a lower importance or `memvault recall` may help"
     return cast("RecalledEpisodes", list_result("episodes", items, nothing))
 
 
@@ -251,7 +245,7 @@ def get_episodes_with_skill(
 
     skill_key = skill_tree.key(skill_id)
     if not skill_key:
-        raise UsageError("The skill id is empty", "memvault skills categories lists them")
+        raise UsageError("The skill id is empty", "`memvault skills categories` lists them")
 
     def used(record: MemoryRecord) -> bool:
         return skill_key in map(skill_tree.key, texts(record.metadata.get("skills_used")))

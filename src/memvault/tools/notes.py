@@ -9,16 +9,15 @@ from memvault.call import Call
 from memvault.errors import UsageError
 from memvault.tools.core.registry import ToolGroup
 from memvault.tools.core.render import Result, Template
-from memvault.tools.core.results import (
+from memvault.tools.core.result_parts import paginate, without_none
+from memvault.tools.core.shared_args import (
     LISTED,
     TAG_ALIASES,
     Confirm,
     Limit,
     MemoryRef,
     Offset,
-    paginate,
     token_to_confirm,
-    without_none,
 )
 
 if TYPE_CHECKING:
@@ -56,7 +55,7 @@ group = ToolGroup("notes", "Links, tags and names", place=95)
         *rewritten Links rewritten:
            {filePath}  {links:link|links}
 
-        Nothing is changed yet; confirm with --confirm {confirmToken}""",
+        Nothing is changed yet; confirm with `--confirm {confirmToken}`""",
         lambda found: {**found, **found.get("after", {})},
     ),
 )
@@ -91,7 +90,9 @@ def memory_rename(
     from memvault.recall.answer import memory_reference
 
     if not (title or "").strip() and not (to or "").strip():
-        raise UsageError("Neither a title nor a place is given", "give a new title, or --to FOLDER")
+        raise UsageError(
+            "Neither a title nor a place is given", "give a new title, or `--to FOLDER`"
+        )
     memory = call.resolve(name)
 
     def planned(view: View) -> tuple[rename.RenamePlan, list[str]]:
@@ -363,7 +364,7 @@ def tag_remove(
         *memories
            {title}  {memId}  {filePath}
 
-        Nothing is changed yet; confirm with --confirm {confirmToken}""",
+        Nothing is changed yet; confirm with `--confirm {confirmToken}`""",
 )
 def tag_rename(
     call: Call,

@@ -10,9 +10,26 @@ from memvault.arguments.parameters import Arg
 from memvault.call import Call
 from memvault.errors import UsageError
 from memvault.model import FALLBACK_TYPE
+from memvault.tools.core.filter_arguments import (
+    filters,
+    parse_date_argument,
+    tags_in,
+    warn_unknown_filters,
+)
+from memvault.tools.core.recall_budget import RenderedMemory, ResultBudget
 from memvault.tools.core.registry import ToolGroup
 from memvault.tools.core.render import Template
-from memvault.tools.core.results import (
+from memvault.tools.core.result_parts import (
+    as_of_field,
+    collect_hits,
+    item,
+    list_result,
+    paginate,
+    relevant,
+    with_notice,
+    without_none,
+)
+from memvault.tools.core.shared_args import (
     CONTENT_ALIASES,
     LIMIT_ALIASES,
     LISTED,
@@ -26,27 +43,11 @@ from memvault.tools.core.results import (
     Expression,
     NewTags,
     Offset,
-    RenderedMemory,
-    ResultBudget,
     Since,
     TagFilter,
     TypeName,
     Until,
-    as_of_field,
-    choose_type,
-    collect_hits,
-    filters,
-    item,
-    list_result,
-    paginate,
-    parse_date_argument,
-    relevant,
-    similar_memories,
-    tags_in,
     token_to_confirm,
-    warn_unknown_filters,
-    with_notice,
-    without_none,
 )
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ if TYPE_CHECKING:
         RecalledMemory,
         RememberedMemory,
     )
-    from memvault.tools.core.results import VaultSelection
+    from memvault.tools.core.vault_choice import VaultSelection
 
 group = ToolGroup("historian", "Remember and recall", place=10)
 
@@ -118,7 +119,7 @@ def _with_places(found: Mapping[str, Any]) -> dict[str, Any]:
         *brief
         {text}
 
-        {more:memory|memories} more; --offset {next} goes on
+        {more:memory|memories} more; `--offset {next}` goes on
         *others Of your own:
         {number}. {name}  {score:.2f}  {kind}
            {filePath}  {modified:day}
@@ -147,7 +148,7 @@ def memory_recall(
     limit: Annotated[
         int | None,
         Arg(
-            f"Maximum results; {LISTED} with --all, {_MAX_LIMIT:,} for a query",
+            f"Maximum results; {LISTED} with `--all`, {_MAX_LIMIT:,} for a query",
             minimum=1,
             default=_DEFAULT_LIMIT,
             aliases=LIMIT_ALIASES,
@@ -213,9 +214,9 @@ def memory_recall(
     is that of the strongest, or none if no memory is likely to answer. Memories that are
     superseded, expired or not yet valid are marked and listed after current ones.
 
-    Scores are only comparable within one result. With --as-of later memories are left out, and
+    Scores are only comparable within one result. With `--as-of` later memories are left out, and
     texts are as they were then, if a kept revision shows it; memories deleted since are missing.
-    With --include the agent's own values, goals and plans (state), or its spaces and inbox
+    With `--include` the agent's own values, goals and plans (state), or its spaces and inbox
     (messages), are searched by keywords too, and listed separately under others; score is there
     the share of the query's words that an entry contains.
     """
@@ -223,12 +224,12 @@ def memory_recall(
     from memvault.recall import query_filters
     from memvault.recall.answer import RecallRequest
     from memvault.recall.filters import Filters
-    from memvault.tools.core.results import VaultSelection
+    from memvault.tools.core.vault_choice import VaultSelection
 
     if rerank and (is_all or mode == "tag"):
         raise UsageError(
-            "--rerank does not work with --all or with --tags",
-            "leave it out, or ask with --mode hybrid, keyword or vector",
+            "`--rerank` does not work with `--all` or with `--tags`",
+            "leave it out, or ask with `--mode hybrid`, `keyword` or `vector`",
         )
     line = query_filters.parse(query)
     query = line.words
@@ -236,11 +237,11 @@ def memory_recall(
     search_filters = filters(memory_type, tags, since, until, expression, line.filters)
     as_of_time = parse_date_argument(as_of, "asOf", True)
     if as_of_time is not None and is_all:
-        raise UsageError("--as-of and --all cannot be combined", "list with --until instead")
+        raise UsageError("`--as-of` and `--all` cannot be combined", "list with `--until` instead")
     if include and not query.strip():
-        raise UsageError("--include needs a query", "pass a query")
+        raise UsageError("`--include` needs a query", "pass a query")
     if is_all and query.strip():
-        raise UsageError("A query and --all cannot be combined", "leave out one of them")
+        raise UsageError("A query and `--all` cannot be combined", "leave out one of them")
     result_budget = ResultBudget.of(call, brief, budget)
     selection = VaultSelection.of(call, vaults or ())
     if is_all or (as_of_time is None and not query.strip() and search_filters != Filters()):
@@ -249,7 +250,7 @@ def memory_recall(
         )
     if not query.strip():
         raise UsageError(
-            "The query is empty", "say what to look for, give a filter, or list all with --all"
+            "The query is empty", "say what to look for, give a filter, or list all with `--all`"
         )
     request = RecallRequest(
         query,
@@ -413,11 +414,13 @@ def memory_remember(
     """Remember something: write a new memory, never over an existing one.
 
     The result lists similar existing memories, so that one that says the same can be compounded
-    instead; similarity is that of their meaning, compared with no threshold. With --file-path that
-    memory gets the new content; the old one is kept as a revision.
+    instead; similarity is that of their meaning, compared with no threshold. With
+    `--file-path` that memory gets the new content; the old one is kept as a revision.
     """
     from memvault.memories import create
     from memvault.recall.answer import memory_reference
+    from memvault.tools.core.similar import similar_memories
+    from memvault.tools.core.type_choice import choose_type
 
     name = create.clean_title(title)
     header = without_none(
@@ -523,9 +526,7 @@ def memory_compound(
         str | None,
         Arg("Heading, such as Setup/Linux, whose text is replaced; added if missing"),
     ] = None,
-    if_match: Annotated[
-        str | None, Arg("Only if it still has this etag, as memvault show returns it")
-    ] = None,
+    if_match: Annotated[str | None, Arg("Only if it still has this etag")] = None,
 ) -> CompoundedMemory:
     """Compound a memory: add to what is known instead of writing it twice.
 
@@ -536,6 +537,7 @@ def memory_compound(
     """
     from memvault.memories import edit
     from memvault.memories.target import find_target
+    from memvault.tools.core.type_choice import choose_type
 
     edit_mode = "section" if section else mode
     target = find_target(call.engine, query, call.notes)
@@ -574,7 +576,7 @@ def memory_compound(
         *candidates Would forget {candidates:#}:
            {score:.2f}  {strength}  {title}  {memoryType}  {memId}  {filePath}  {marks}
 
-        Nothing is gone yet; confirm with --confirm {token}""",
+        Nothing is gone yet; confirm with `--confirm {token}`""",
         lambda found: {**found, "token": found.get("candidates") and found["confirmToken"]},
     ),
 )
@@ -599,7 +601,7 @@ def memory_forget(
     """Forget memories: preview them, and move them to the trash once confirmed.
 
     A token is valid only for the files shown, as they were then.
-    memvault restore brings forgotten files back.
+    `memvault restore` brings forgotten files back.
 
     A title that several memories share means all of them, or those of the given type. Quotes
     around the query and words such as "everything about" are dropped, unless they are part of a
