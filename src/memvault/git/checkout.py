@@ -62,7 +62,7 @@ def fast_forward(
     if used:  # only the current contents of such files are approved
         raise Refused(
             f"{replace_surrogates(used[0])} was changed by others, and git may run it here",
-            "look at it, then git pull --no-rebase; memvault git sync asks about it afterwards",
+            "look at it, then `git pull --no-rebase`; `memvault git sync` asks about it afterwards",
         )
     written = [entry.path for entry in changed if entry.after is not None]
     for path in written:
@@ -70,12 +70,12 @@ def fast_forward(
             raise Refused(
                 f"{replace_surrogates(path)} was changed by others, and programs that run in this "
                 "folder read it as settings or code",
-                "review it, then accept it with git pull --no-rebase",
+                "review it, then accept it with `git pull --no-rebase`",
             )
     try:
         git.run("read-tree", "-m", "-i", "--dry-run", before, new)
     except GitError as error:
-        hint = "commit it, or unstage it with git restore --staged"
+        hint = "commit it, or unstage it with `git restore --staged`"
         raise Refused(f"A staged change is in the way: {error.message}", hint) from error
     memories = _plain_memories(repository, store, changed)
     with _locked(store, changed):
@@ -267,7 +267,7 @@ def _check_out(repository: Repository, tree: str, changed: list[ChangedPath]) ->
     if written:
         data = "".join(f"{path}\0" for path in written).encode("utf-8", "surrogateescape")
         stdin = ("--pathspec-from-file=-", "--pathspec-file-nul")
-        hint = "free space if the disk is full, then memvault git sync"
+        hint = "free space if the disk is full, then `memvault git sync`"
         words = ("restore", f"--source={tree}", "--worktree", *stdin)
         repository.git.run(*words, data=data, hint=hint)
 
@@ -299,7 +299,7 @@ def _write(
 
 
 def _parsed(store: MemoryStore, path: str, data: bytes) -> Memory:
-    return store.parse(data, FileState(path, len(data), 0, 0, 0))
+    return store.parse(data, FileState.of(path, data))
 
 
 class _AlreadyWritten(Exception):
@@ -319,11 +319,14 @@ def _write_one(
         if before is None:
             assert after is not None
             atomic.create(file, after, like)
-        elif after is None:
-            _save_unchanged(store, path, before, after)
-            file.unlink()
-        else:
-            atomic.replace(file, after, partial(_save_unchanged, store, path, before, after))
+            return
+        with contextlib.ExitStack() as saving:
+            keep_revision = partial(_keep_revision, saving, store, path, before, after)
+            if after is None:
+                keep_revision()
+                file.unlink()
+            else:
+                atomic.replace(file, after, keep_revision)
     except FileExistsError as error:
         if plain_files.read(file) != after:
             raise ConcurrentEdit(path) from error
@@ -335,22 +338,22 @@ def _write_one(
             raise error from None
 
 
-def _save_unchanged(store: MemoryStore, path: str, before: bytes, after: bytes | None) -> None:
-    """Save a file's revision as a hard link, and check that the content is still ``before``.
+def _keep_revision(
+    saving: contextlib.ExitStack,
+    store: MemoryStore,
+    path: str,
+    before: bytes,
+    after: bytes | None,
+) -> None:
+    """Keep a file as a revision until ``saving`` ends, and check that it still is ``before``.
 
     Raises:
         _AlreadyWritten: the file has the new content.
         ConcurrentEdit: the file was changed during the sync.
     """
     memory = _parsed(store, path, before)
-    revision = ""
     with contextlib.suppress(MemvaultError):
-        revision = store.history.save(memory.mem_id, before, store.root / path)
+        saving.enter_context(store.history.saved(memory.mem_id, before, store.root / path))
     now = plain_files.read(store.root / path)
-    if now == before:
-        return
-    if revision:
-        store.history.delete(memory.mem_id, revision)
-    if now == after:
-        raise _AlreadyWritten
-    raise ConcurrentEdit(path)
+    if now != before:
+        raise _AlreadyWritten if now == after else ConcurrentEdit(path)

@@ -33,7 +33,7 @@ from memvault.repository.program import (
 )
 from memvault.sanitize import replace_surrogates
 from memvault.settings.exclusions import Exclusions
-from memvault.store import writer
+from memvault.store import secret_policy
 from memvault.vault import paths
 from memvault.vault.document import decode
 from memvault.vault.markdown import has_conflict_markers
@@ -115,7 +115,7 @@ def sync(call: Call, agree: setup.Agree | None = None) -> SyncedVault:
                     call.notes += [f"{path} {message}: {program.HINT}" for path in nested]
                 return cast("SyncedVault", done)
     message = f"The vault or its remote changed during each of {_TRIES} attempts"
-    raise Conflict(message, "run 'memvault git sync' again")
+    raise Conflict(message, "run `memvault git sync` again")
 
 
 def _note_problems(call: Call, git: Git, tree: str) -> None:
@@ -141,14 +141,16 @@ def _note_problems(call: Call, git: Git, tree: str) -> None:
             )
         on_write = call.settings.secrets.on_write
         before = data.get(old.name, b"") if old else b""
-        secrets = writer.added_secrets(before, after, call.settings) if on_write != "off" else []
+        secrets = (
+            secret_policy.added_secrets(before, after, call.settings) if on_write != "off" else []
+        )
         if secrets and on_write == "refuse":
             raise Refused(
                 f"{replace_surrogates(path)} contains a secret, and memvault.toml refuses secrets",
                 "take it out of the file; nothing was committed, pulled or pushed",
             )
         if secrets:
-            call.notes.append(writer.warning(replace_surrogates(path), secrets))
+            call.notes.append(secret_policy.warning(replace_surrogates(path), secrets))
 
 
 def _remote(repository: Repository, branch: str) -> RemoteBranch:
@@ -162,12 +164,12 @@ def _remote(repository: Repository, branch: str) -> RemoteBranch:
         return RemoteBranch(name, merge, True)
     if not known:
         is_named = "origin" in git.line("remote").split("\n")
-        hint = "git config remote.origin.url URL" if is_named else "git remote add origin URL"
+        hint = "`git config remote.origin.url URL`" if is_named else "`git remote add origin URL`"
         raise Refused("The repository has no remote to sync with", hint)
     if "origin" not in known and len(known) > 1:
         raise Refused(
             f"The branch {branch} belongs to none of the remotes {', '.join(known)}",
-            f"git push --set-upstream REMOTE {branch}",
+            f"`git push --set-upstream REMOTE {branch}`",
         )
     return RemoteBranch("origin" if "origin" in known else known[0], branch, False)
 
@@ -175,7 +177,7 @@ def _remote(repository: Repository, branch: str) -> RemoteBranch:
 def _fetched(repository: Repository, remote: RemoteBranch) -> str:
     """Fetch the remote branch; return the id of its last commit, empty if it does not exist."""
     git = repository.git
-    hint = f"git ls-remote {remote.name} shows whether it can be reached"
+    hint = f"`git ls-remote {remote.name}` shows whether it can be reached"
     listed = git.run(
         "ls-remote", "--heads", "--", remote.name, seconds=NETWORK_SECONDS, hint=hint
     ).decode("utf-8", "replace")
@@ -183,10 +185,10 @@ def _fetched(repository: Repository, remote: RemoteBranch) -> str:
     if remote.branch not in heads:
         if heads and not remote.is_set:
             is_here = git.commit_id(f"refs/heads/{heads[0]}")
-            way = f"git {'switch' if is_here else 'branch --move'} {heads[0]}"
+            way = f"`git {'switch' if is_here else 'branch --move'} {heads[0]}`"
             raise Refused(
                 f"{remote.name} has no branch {remote.branch}, but {', '.join(heads[:5])}",
-                f"{way}, or git push --set-upstream {remote.name} HEAD",
+                f"{way}, or `git push --set-upstream {remote.name} HEAD`",
             )
         return ""
     source = f"+refs/heads/{remote.branch}:{remote.tracking}"

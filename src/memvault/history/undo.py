@@ -19,9 +19,12 @@ from memvault.agents.address import locks_for_paths
 from memvault.call import Call
 from memvault.errors import Ambiguous, Conflict, MemvaultError, NotFound, Refused
 from memvault.files import plain_files
-from memvault.store.change_set import FileChange, FileRef, JournalEntry
+from memvault.store.change_set import FileRef
+from memvault.store.journal import FileChange, JournalEntry
 from memvault.store.memory_store import MemoryStore
-from memvault.store.revisions import TrashedFile
+from memvault.store.moves import is_respelled
+from memvault.store.trash import TrashedFile
+from memvault.store.writer import VaultWriter
 from memvault.vault import paths
 from memvault.vault.document import etag
 from memvault.vault.file_names import normalize_title
@@ -63,7 +66,7 @@ def select_change(call: Call, prefix: str) -> JournalEntry:
     if prefix:
         matches = [change for change in changes if change.change_id.startswith(prefix)]
         if not matches:
-            raise NotFound(f"There is no change {prefix!r}", "memvault undo --list names them")
+            raise NotFound(f"There is no change {prefix!r}", "`memvault undo --list` names them")
         if len(matches) > 1:
             raise Ambiguous(
                 f"{prefix!r} names {len(matches)} changes",
@@ -76,10 +79,10 @@ def select_change(call: Call, prefix: str) -> JournalEntry:
             if change.agent != call.address.agent:
                 raise Refused(
                     f"The last change is by {change.agent}, not by {call.address.agent}",
-                    f"memvault undo {change.change_id} takes it back all the same",
+                    f"`memvault undo {change.change_id}` takes it back all the same",
                 )
             return change
-    raise NotFound("There is nothing to undo", "memvault log shows what was changed")
+    raise NotFound("There is nothing to undo", "`memvault log` shows what was changed")
 
 
 def revert_steps(files: Iterable[FileChange]) -> list[RevertStep]:
@@ -134,7 +137,7 @@ def undo(call: Call, change: JournalEntry, keeps_changed: bool = False) -> Undon
         NotFound: the earlier bytes are no longer kept.
         Refused: a path in the change is not a file of the vault.
     """
-    call.change_set.reverts = change.change_id
+    writer = call.store.reverting(change.change_id)
     with contextlib.ExitStack() as locks:
         for lock in locks_for_paths(call.root, [entry.path for entry in change.files]):
             locks.enter_context(lock)
@@ -148,17 +151,17 @@ def undo(call: Call, change: JournalEntry, keeps_changed: bool = False) -> Undon
             entry, now = moved
             raise Conflict(
                 f"{entry.path} is {now} by now, so {change.change_id} cannot be undone",
-                f"memvault show {entry.mem_id} shows it as it is; "
+                f"`memvault show {entry.mem_id}` shows it as it is; "
                 "if it was moved by hand, move it back and undo again",
             ) from error
         restored_ids = {step.subject.mem_id for step in steps if step.kept and not step.left}
         by_path = {step.path: step for step in steps}
         for step in steps:
             other = by_path.get(step.respelled)
-            if other is None or not call.store.changes.is_respelled(step.path, other.path):
-                _apply(call.store, step, step.subject.mem_id in restored_ids)
+            if other is None or not is_respelled(call.root, step.path, other.path):
+                _apply(call.store, writer, step, step.subject.mem_id in restored_ids)
             elif step.kept and not step.left:
-                _respell(call.store, other, step)
+                _respell(call.store, writer, other, step)
     if change.tool == _IMPORT:
         _remove_empty_folders(call, steps)
     return Undone(call.change_set.files, kept)
@@ -201,7 +204,7 @@ def _remaining_steps(
             raise
         raise Conflict(
             f"{change.change_id} was undone by {change.reverted_by}",
-            f"memvault undo {change.reverted_by} takes that back",
+            f"`memvault undo {change.reverted_by}` takes that back",
         ) from error
 
 
@@ -217,7 +220,7 @@ def _open_steps(
         where = steps[0].path if steps else "its files"
         raise Conflict(
             f"There is nothing left to undo: {where} is as it was before {change.change_id}",
-            "memvault undo --list shows what can be undone",
+            "`memvault undo --list` shows what can be undone",
         )
     problems: list[tuple[RevertStep, MemvaultError]] = []
     for step in open_steps:
@@ -256,7 +259,7 @@ def _conflict(
             {"changedFiles": paths},
         )
     if others:
-        rest = f"memvault undo {name} --keep-changed takes the rest back"
+        rest = f"`memvault undo {name} --keep-changed` takes the rest back"
         error.hint = f"{error.hint}, or {rest}" if error.hint else rest
     return error
 
@@ -286,7 +289,8 @@ def _check_step(
     if step.trashed:
         if not _find_trashed(store, step):
             raise NotFound(
-                f"{step.path} is no longer in the trash", "memvault trash list names what is there"
+                f"{step.path} is no longer in the trash",
+                "`memvault trash list` names what is there",
             )
     elif step.kept:
         store.history.read_verified(step.subject.mem_id, step.kept)
@@ -299,23 +303,23 @@ def _conflict_message(
     path, mem_id, name = step.path, step.subject.mem_id, change.change_id
     if not now:
         message = f"{path} is no longer there, so {name} cannot be undone"
-        hint = f"move it back if it was moved, as memvault show {mem_id} says, and undo again"
+        hint = f"move it back if it was moved, as `memvault show {mem_id}` says, and undo again"
     elif not step.left:
         message = f"The path {path} is taken by another file since {name}"
-        alternative = f", or memvault restore {mem_id} puts the old one beside it"
+        alternative = f", or `memvault restore {mem_id}` puts the old one beside it"
         hint = f"move that file away and undo again{alternative if step.trashed else ''}"
     else:
         message = f"{path} has changed since {name}, so undoing would lose that"
-        hint = f"memvault log {mem_id} names its revisions"
+        hint = f"`memvault log {mem_id}` names its revisions"
         if step.kept:
-            hint += ", memvault restore --revision puts one back"
+            hint += ", `memvault restore --revision` puts one back"
         elif paths.is_memory_path(path):
-            hint = f"memvault forget {mem_id} moves it to the trash as it is now"
+            hint = f"`memvault forget {mem_id}` moves it to the trash as it is now"
     for later in takewhile(lambda entry: entry.change_id != name, changes):
         left = [entry for entry in later.files if entry.path == path]
         if left and not later.reverts and not later.reverted_by:
             if now == left[-1].left:
-                hint = f"memvault undo {later.change_id} first, which came after it"
+                hint = f"`memvault undo {later.change_id}` first, which came after it"
             break
     return message, hint
 
@@ -334,7 +338,7 @@ def _etag_of(store: MemoryStore, path: str, respelled: str) -> str:
     paths.require_plain_folders(store.root, pure.parent.as_posix())
     try:
         folder = (store.root / path).parent
-        is_one = respelled and store.changes.is_respelled(path, respelled)
+        is_one = respelled and is_respelled(store.root, path, respelled)
         if is_one and pure.name not in os.listdir(folder):
             return ""
         return etag(plain_files.read(store.root / path))
@@ -349,9 +353,8 @@ def _find_trashed(store: MemoryStore, step: RevertStep) -> TrashedFile | None:
 
     It is in the folder where the change put it or, if it was trashed again since, in another one.
     """
-    history = store.history
-    item = _first_with_bytes(history.discarded_in(step.kept), step)
-    return item or _first_with_bytes(history.discarded(), step)
+    item = _first_with_bytes(store.trash.files_in(step.kept), step)
+    return item or _first_with_bytes(store.trash.files(), step)
 
 
 def _first_with_bytes(items: Iterable[TrashedFile], step: RevertStep) -> TrashedFile | None:
@@ -364,34 +367,34 @@ def _first_with_bytes(items: Iterable[TrashedFile], step: RevertStep) -> Trashed
     return None
 
 
-def _respell(store: MemoryStore, old: RevertStep, new: RevertStep) -> None:
+def _respell(store: MemoryStore, writer: VaultWriter, old: RevertStep, new: RevertStep) -> None:
     """Restore a file whose name differs from its present one only in case."""
     try:
         earlier = store.history.read(new.subject.mem_id, new.kept)
         now = plain_files.read(store.root / old.path)
         times = store.history.times(new.subject.mem_id, new.kept)
-        store.changes.move(old.path, [new.path], now, earlier, new.subject, times)
+        writer.move(old.path, [new.path], now, earlier, new.subject, times)
     except (FileNotFoundError, NotFound) as error:
         raise Conflict(f"{old.path} was changed in the meantime", "try again") from error
 
 
-def _apply(store: MemoryStore, step: RevertStep, moves: bool) -> None:
+def _apply(store: MemoryStore, writer: VaultWriter, step: RevertStep, moves: bool) -> None:
     """Apply a step.
 
     ``moves`` is whether another step restores the same memory at its old path; the file at the new
     path is then removed instead of moved to the trash.
     """
-    changes, path = store.changes, step.path
+    path = step.path
     try:
         if step.trashed:
             item = _find_trashed(store, step)
             assert item is not None
-            changes.restore(item, [path], step.subject)
+            writer.restore(item, [path], step.subject)
         elif not step.kept:
             if paths.is_memory_path(path) and not moves:
-                changes.discard(path, step.subject)
+                writer.discard(path, step.subject)
             else:
-                changes.remove(path, step.subject)
+                writer.remove(path, step.subject)
         else:
             earlier = store.history.read(step.subject.mem_id, step.kept)
             if step.left:
@@ -399,9 +402,9 @@ def _apply(store: MemoryStore, step: RevertStep, moves: bool) -> None:
                 if etag(now) != step.left:
                     raise Conflict(f"{path} was changed in the meantime", "try again")
                 times = store.history.times(step.subject.mem_id, step.kept)
-                changes.replace(path, now, earlier, step.subject, times)
+                writer.replace(path, now, earlier, step.subject, times)
             else:
                 like = store.history.attributes(step.subject.mem_id, step.kept)
-                changes.create([path], earlier, step.subject, like)
+                writer.create([path], earlier, step.subject, like)
     except (FileNotFoundError, FileExistsError) as error:
         raise Conflict(f"{path} was changed in the meantime", "try again") from error

@@ -225,7 +225,7 @@ def _rank_by_vectors(
     if answer.waiting and not answer.has_vectors:
         raise EmbedderError(
             f"None of {answer.waiting} memories has a vector yet",
-            "`memvault reindex` embeds them; --mode keyword works without",
+            "`memvault reindex` embeds them; `--mode keyword` works without",
         )
     order = [
         ScoredMemory(hit.key, hit.similarity, {"vector": hit.similarity}) for hit in answer.hits
