@@ -45,9 +45,10 @@ from memvault.index.embedding.transformer import BuiltinTransformer
 from memvault.index.local import background_embedding, transformer_vectors
 from memvault.index.local.index_files import INDEX
 from memvault.index.local.local_index import LocalIndex
-from memvault.index.local.transformer_vectors import TransformerVectorFile, TransformerVectors
+from memvault.index.local.transformer_vectors import TransformerVectors
 from memvault.index.protocol import COMPLETE
 from memvault.index.vectors.nearest import ScoredPassages, nearest
+from memvault.index.vectors.transformer_vector_file import TransformerVectorFile
 from memvault.index.vectors.vector_file import UnitRows, VectorCard, VectorFile
 from memvault.settings.vault_settings import EmbedderSettings, Settings
 from memvault.store.memory_store import MemoryStore

@@ -11,7 +11,12 @@ from hypothesis import strategies as st
 from conftest import only_with
 from memvault.errors import MemvaultError
 from memvault.index.milvus import keyword_rows, text_rows
-from memvault.index.milvus.client import EngineAddress, EngineRefused, EngineUnavailable, map_error
+from memvault.index.milvus.engine_errors import (
+    EngineAddress,
+    EngineRefused,
+    EngineUnavailable,
+    map_error,
+)
 from memvault.index.milvus.publication import Publication
 
 pytestmark = only_with("pymilvus", extra="milvus")

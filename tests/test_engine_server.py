@@ -18,7 +18,8 @@ from conftest import Ran, Run, only_with, refused, sampled, soak_only, succeeded
 from engine_server import LOADED, Server, served
 from launcher import Process
 from memvault.index.milvus import keyword_rows
-from memvault.index.milvus.client import EngineAddress, EngineClient
+from memvault.index.milvus.client import EngineClient
+from memvault.index.milvus.engine_errors import EngineAddress
 
 if TYPE_CHECKING:
     from mcp import Client

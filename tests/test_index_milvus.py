@@ -17,7 +17,8 @@ from engine_server import LOADED as LOADED  # what commands begin with, see conf
 from index_contract import NOTES, IndexContract, note
 from memvault.index.folder import prepare_folder
 from memvault.index.milvus import access, keyword_rows
-from memvault.index.milvus.client import EngineAddress, EngineClient, EngineUnavailable
+from memvault.index.milvus.client import EngineClient
+from memvault.index.milvus.engine_errors import EngineAddress, EngineUnavailable
 from memvault.index.milvus.published import PublishedIndex
 from memvault.index.protocol import Index, KeywordQuery
 from memvault.index.text.analyzer import query_analyser

@@ -14,7 +14,8 @@ from memvault import clock
 from memvault.errors import Refused
 from memvault.index.folder import prepare_folder
 from memvault.index.local.snapshot import Snapshot
-from memvault.index.milvus.client import EngineAddress, EngineClient
+from memvault.index.milvus.client import EngineClient
+from memvault.index.milvus.engine_errors import EngineAddress
 from memvault.index.milvus.published import PublishedIndex
 from memvault.index.milvus.remote import RemoteIndex, RemoteReader
 from memvault.index.protocol import SearchIndex, StaleView, WaitPolicy

@@ -12,7 +12,7 @@ from memvault.errors import INSTALL, Refused, UsageError, VaultUnreadable
 from memvault.files.user_folders import SETTINGS_FILE
 from memvault.index.folder import prepare_folder
 from memvault.index.milvus import access
-from memvault.index.milvus.client import (
+from memvault.index.milvus.engine_errors import (
     TOKEN,
     CollectionMissing,
     EngineRefused,

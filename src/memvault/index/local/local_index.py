@@ -29,15 +29,15 @@ from memvault.index.embedding.embedder import BUILTIN
 from memvault.index.folder import IndexFolder
 from memvault.index.local import background_embedding
 from memvault.index.local.backend import LOCAL, Backend, Progress
-from memvault.index.local.index_files import INDEX, IndexFiles
-from memvault.index.local.manifest import IndexedFile
-from memvault.index.local.refresh import (
+from memvault.index.local.folder_diff import (
     EMPTY_DIFF,
     FolderDiff,
     PendingChanges,
     diff_folder,
     split_readable,
 )
+from memvault.index.local.index_files import INDEX, IndexFiles
+from memvault.index.local.manifest import IndexedFile
 from memvault.index.local.snapshot import EMPTY, Overlay, Snapshot
 from memvault.index.protocol import (
     BEST_EFFORT,
@@ -55,8 +55,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from memvault.index.embedding.fastembed_models import CrossEncoder
+    from memvault.index.local.index_writer import IndexWriter
     from memvault.index.local.manifest import IndexCommit
-    from memvault.index.local.refresh import IndexWriter
     from memvault.index.local.static_vectors import StaticVectors
     from memvault.index.local.transformer_vectors import TransformerVectors
     from memvault.index.local.vector_search import VectorSearch
@@ -198,14 +198,14 @@ class LocalIndex:
 
     def at(self, view: View, moment: datetime) -> View:
         """Return a view as of an earlier time, as far as the vault's history records it."""
-        from memvault.index.local.point_in_time import as_of
+        from memvault.index.local.overlay import as_of
 
         assert isinstance(view, Snapshot)
         return as_of(view, self._store, moment)
 
     def rebuild(self) -> None:
         """Rebuild the index in a second folder; others read the old one until it is complete."""
-        from memvault.index.local.refresh import IndexWriter
+        from memvault.index.local.index_writer import IndexWriter
 
         with self.files.writing(), self.files.build_replacement() as files:
             writer = IndexWriter(self._store, files, self._progress)
@@ -565,7 +565,7 @@ class LocalIndex:
     def _read(
         self, known: Mapping[str, IndexedFile], diff: FolderDiff, unread: FolderDiff | None = None
     ) -> Overlay:
-        from memvault.index.local.refresh import read_overlay
+        from memvault.index.local.overlay import read_overlay
 
         opened = self.files.opened
         languages = opened.manifest.languages() if opened is not None else {}
@@ -573,7 +573,7 @@ class LocalIndex:
 
     @cached_property
     def _writer(self) -> IndexWriter:
-        from memvault.index.local.refresh import IndexWriter
+        from memvault.index.local.index_writer import IndexWriter
 
         return IndexWriter(self._store, self.files, self._progress)
 

@@ -14,7 +14,8 @@ from memvault.errors import INSTALL, MemvaultError, Refused, UsageError
 from memvault.files.user_folders import expand_home
 from memvault.index.folder import IndexFolder
 from memvault.index.local.backend import Progress
-from memvault.index.milvus.client import TOKEN, EngineAddress, EngineClient
+from memvault.index.milvus.client import EngineClient
+from memvault.index.milvus.engine_errors import TOKEN, EngineAddress
 from memvault.index.milvus.published import PublishedIndex
 from memvault.index.milvus.remote import RemoteIndex, RemoteReader
 from memvault.settings import grants

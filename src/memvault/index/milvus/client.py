@@ -10,116 +10,18 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from memvault.errors import MemvaultError, Refused
-from memvault.index.embedding.embedder import read_card
-from memvault.index.embedding.wordpiece import DATA
+from memvault.errors import MemvaultError
+from memvault.index.milvus.collection_schema import FORMAT, collection_schema, signature
+from memvault.index.milvus.engine_errors import (
+    CollectionMissing,
+    EngineAddress,
+    EngineRefused,
+    EngineUnavailable,
+    display_address,
+    map_error,
+)
 from memvault.index.milvus.publication import Publication
 from memvault.index.protocol import StaleView
-
-_DENIED_CODES = ("UNAUTHENTICATED", "PERMISSION_DENIED")
-_DENIED_WORDS = ("auth", "permission", "invalid token", "credential")
-_PUNCTUATION = ".,;:'\"()[]<>"
-TOKEN = "MEMVAULT_MILVUS_TOKEN"  # noqa: S105 - the name of a variable, not a token
-
-
-class EngineUnavailable(MemvaultError):
-    """The engine does not answer."""
-
-    code = "engine_away"
-
-
-class EngineRefused(Refused):
-    """The engine denies access, or its collections are not memvault's."""
-
-
-class CollectionMissing(EngineRefused):
-    """The engine has no such collections, or its file is missing."""
-
-    def __init__(self, what: str) -> None:
-        super().__init__(
-            f"There is no {what}", "memvault index push makes it, on the machine that has the vault"
-        )
-
-
-class EngineAddress(NamedTuple):
-    """The address or file of an engine, the name of its collections, and the token.
-
-    ``patience`` is the number of seconds that one call may take, and that a refresh and the
-    searches after it may take together.
-    """
-
-    uri: str
-    collection: str
-    token: str
-    patience: float = 3.0
-
-
-def display_address(where: EngineAddress) -> str:
-    """Return an engine's address for use in messages."""
-    return where.uri.partition("://")[2] or where.uri
-
-
-def _status_code(error: BaseException) -> str:
-    """Return the gRPC status of an error; for a refusal the client sets it only in the cause."""
-    code = getattr(error, "code", None)
-    return str(getattr(code(), "name", "")) if callable(code) else ""
-
-
-def _without_names(text: str, where: EngineAddress) -> str:
-    """Return a message in lower case without the names of the engine and its collections.
-
-    These names are chosen by users and must not be mistaken for error texts.
-    """
-    address = display_address(where)
-    host = address.partition("/")[0].rpartition(":")[0] or address
-
-    def is_name(word: str) -> bool:
-        stripped = word.strip(_PUNCTUATION)
-        is_collection = stripped == where.collection or stripped.startswith(f"{where.collection}_")
-        return address in word or stripped == host or is_collection
-
-    return " ".join(word for word in text.split() if not is_name(word)).lower()
-
-
-def map_error(error: Exception, where: EngineAddress) -> MemvaultError | None:
-    """Return the error of this program for an error of the client; None for any other error."""
-    module = type(error).__module__
-    if not module.startswith(("pymilvus", "grpc", "milvus_lite")):
-        return None
-    name = display_address(where)
-    message = _without_names(str(getattr(error, "message", "") or error), where)
-    if _status_code(error.__cause__ or error) in _DENIED_CODES or any(
-        word in message for word in _DENIED_WORDS
-    ):
-        if where.token:
-            return EngineRefused(f"The engine at {name} refuses the token", f"{TOKEN} holds it")
-        return EngineRefused(
-            f"The engine at {name} wants a token",
-            f"{TOKEN} holds it; memvault index push, or memvault vaults add for a vault of another "
-            "machine, allows sending it to this address",
-        )
-    if "is illegal" in message:
-        return EngineRefused(
-            f"{where.uri!r} is not an engine's address",
-            "write it as http://HOST:19530, or as a file that ends with .db",
-        )
-    if "open local milvus failed" in message:
-        return EngineUnavailable(
-            f"{name} cannot be opened as an engine",
-            "one process at a time has it: serve, or another command; is it one of milvus-lite's?",
-        )
-    if any(
-        word in message for word in ("memory quota", "disk quota", "resource exhausted", "full")
-    ):
-        return EngineUnavailable(
-            f"The engine at {name} is full", "free some room there, and try again"
-        )
-    return EngineUnavailable(
-        f"The engine at {name} does not answer within {where.patience:g} s",
-        "check that it is running; to wait longer, raise patience in [index] or in vaults add; "
-        "with fallback = true, this machine answers instead",
-    )
-
 
 Value = TypeVar("Value")
 
@@ -458,7 +360,7 @@ class EngineClient:
             lambda client, left: client.describe_collection(name, timeout=left)
         )
         actual = signature(description["fields"])
-        expected = signature(of(kind)[0].to_dict()["fields"])
+        expected = signature(collection_schema(kind)[0].to_dict()["fields"])
         if actual != expected:
             differs = ", ".join(sorted(f"{key} {value}" for key, value in actual ^ expected))
             raise EngineRefused(
@@ -475,9 +377,9 @@ def _upsert(name: str, rows: Sequence[Row], client: Any, left: float) -> None:
 def _create_collection(name: str, kind: str, client: Any, left: float) -> None:
     """Create a collection, unless another machine has just done so."""
     if not client.has_collection(name, timeout=left):
-        made, index = of(kind)
+        schema, index = collection_schema(kind)
         client.create_collection(
-            name, schema=made, index_params=index, consistency_level="Strong", timeout=left
+            name, schema=schema, index_params=index, consistency_level="Strong", timeout=left
         )
 
 
@@ -513,65 +415,3 @@ def _batches(rows: Sequence[Row]) -> Iterator[list[Row]]:
         size += row_bytes
     if batch:
         yield batch
-
-
-FORMAT = "format_1"
-"""A field whose name is the version of the rows; not all engines keep other metadata."""
-TEXT = 65_535
-"""The maximum size in bytes of a text field in Milvus."""
-
-
-def of(kind: str) -> tuple[Any, Any]:
-    """Return the schema of a collection, and its indexes."""
-    from pymilvus import DataType, Function, FunctionType, MilvusClient
-
-    schema = MilvusClient.create_schema(
-        auto_id=False, enable_dynamic_field=False, partition_key_field="vault"
-    )
-    schema.add_field("id", DataType.VARCHAR, max_length=120, is_primary=True)
-    schema.add_field("vault", DataType.VARCHAR, max_length=40, is_partition_key=True)
-    schema.add_field("generation", DataType.VARCHAR, max_length=40)
-    schema.add_field("uid", DataType.INT64)
-    schema.add_field(FORMAT, DataType.INT64)
-    index = MilvusClient.prepare_index_params()
-    if kind == "words":
-        schema.add_field("block", DataType.INT64)
-        schema.add_field("lengths", DataType.JSON)
-        schema.add_field(
-            "text",
-            DataType.VARCHAR,
-            max_length=TEXT,
-            enable_analyzer=True,
-            enable_match=True,
-            analyzer_params={"tokenizer": "standard"},
-        )
-        schema.add_field("sparse", DataType.SPARSE_FLOAT_VECTOR)
-        bm25 = Function(
-            name="bm25",
-            function_type=FunctionType.BM25,
-            input_field_names=["text"],
-            output_field_names=["sparse"],
-        )
-        schema.add_function(bm25)
-        index.add_index("sparse", index_type="SPARSE_INVERTED_INDEX", metric_type="BM25")
-    elif kind == "memories":
-        schema.add_field("piece", DataType.INT64)
-        schema.add_field("record", DataType.VARCHAR, max_length=TEXT)
-        schema.add_field("text", DataType.VARCHAR, max_length=TEXT)
-        schema.add_field("place", DataType.FLOAT_VECTOR, dim=2)  # a collection needs one
-        index.add_index("place", index_type="FLAT", metric_type="L2")
-    else:
-        schema.add_field("passage", DataType.INT64)
-        schema.add_field("hash", DataType.INT64)
-        schema.add_field("dense", DataType.FLOAT_VECTOR, dim=read_card(DATA).dimension)
-        index.add_index("dense", index_type="AUTOINDEX", metric_type="COSINE")
-    return schema, index
-
-
-def signature(fields: Sequence[dict[str, Any]]) -> set[tuple[str, str]]:
-    """Return the names of fields with their types and sizes."""
-    found = set()
-    for field in fields:
-        size = field.get("params", {}).get("dim") or field.get("params", {}).get("max_length") or ""
-        found.add((field["name"], f"{field['type'].name} {size}".strip()))
-    return found

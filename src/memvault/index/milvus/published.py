@@ -19,13 +19,8 @@ from memvault.index.local.backend import Progress
 from memvault.index.local.index_files import MADE
 from memvault.index.local.local_index import LocalIndex
 from memvault.index.local.snapshot import Snapshot
-from memvault.index.milvus.client import (
-    KINDS,
-    EngineAddress,
-    EngineClient,
-    EngineRefused,
-    EngineUnavailable,
-)
+from memvault.index.milvus.client import KINDS, EngineClient
+from memvault.index.milvus.engine_errors import EngineAddress, EngineRefused, EngineUnavailable
 from memvault.index.milvus.keyword_rows import MilvusKeywordStore
 from memvault.index.milvus.milvus_backend import MilvusBackend
 from memvault.index.milvus.publication import Publication, vector_generation

@@ -21,7 +21,8 @@ from memvault.index.local.backend import Progress
 from memvault.index.local.index_files import IndexFiles
 from memvault.index.local.manifest import Manifest
 from memvault.index.local.snapshot import Overlay, Snapshot
-from memvault.index.milvus.client import EngineClient, EngineRefused, display_address
+from memvault.index.milvus.client import EngineClient
+from memvault.index.milvus.engine_errors import EngineRefused, display_address
 from memvault.index.milvus.keyword_rows import GenerationState, MilvusKeywordStore
 from memvault.index.milvus.milvus_backend import MilvusBackend
 from memvault.index.milvus.publication import Publication
