@@ -248,7 +248,7 @@ def test_an_engine_that_goes_costs_a_note_among_several(tmp_path: Path, server: 
     server.be_deaf_to("Search")
     told = succeeded(machine.run(*every))
     assert {entry["vault"] for entry in told.json["memories"]} == {"home"}
-    assert "the vault work was not asked: The engine" in told.out + told.err
+    assert "the vault work was not searched: The engine" in told.out + told.err
 
 
 def test_the_token_comes_from_the_environment_alone(
@@ -274,10 +274,10 @@ def test_what_a_push_that_was_cut_off_left_is_never_found(tmp_path: Path, server
     write(machine.vault, "fact/a.md", "The first.\n")
     succeeded(machine.run("index", "push"))
     engine = EngineClient(EngineAddress(server.uri, "memvault", ""))
-    ((vault, card),) = engine.cards().items()
+    ((vault, card),) = engine.publications().items()
     row = {"vault": vault, "generation": card.words, "uid": 2, "block": 3, "lengths": {"body": 1}}
     text = " ".join(keyword_rows.encode_document({"body": Counter({"wombat": 1})}))
-    engine.put("words", [{"id": "left", "text": text, **row}], lambda _: None)
+    engine.upsert("words", [{"id": "left", "text": text, **row}], lambda _: None)
     engine.close()
     write(machine.vault, "fact/b.md", "The second.\n")
     found = succeeded(machine.run("recall", "wombat", "--mode", "keyword", "--json")).json

@@ -19,7 +19,7 @@ from memvault.index.folder import prepare_folder
 from memvault.index.milvus import access, keyword_rows
 from memvault.index.milvus.client import EngineClient
 from memvault.index.milvus.engine_errors import EngineAddress, EngineUnavailable
-from memvault.index.milvus.published import PublishedIndex
+from memvault.index.milvus.published import Publisher, PublishingBackend
 from memvault.index.protocol import Index, KeywordQuery
 from memvault.index.text.analyzer import query_analyser
 from memvault.settings.vault_settings import load_settings
@@ -29,13 +29,12 @@ from milvus_script import elsewhere
 pytestmark = [only_with("pymilvus", "milvus_lite", extra="milvus"), sampled_tests(2)]
 
 
-def shared(root: Path, file: Path, fallback: bool = False, holder: str = "here") -> PublishedIndex:
-    """Return the index of a vault in a file of milvus-lite's."""
+def publisher_of(root: Path, file: Path) -> Publisher:
+    """Return the publisher of a vault to a file of milvus-lite's."""
     engine = EngineClient(EngineAddress(str(file), "test", "", 30.0))
     store = MemoryStore(root, load_settings(root))
-    return PublishedIndex(
-        store, prepare_folder(root), lambda *_: None, engine, "v1", holder, fallback
-    )
+    backend = PublishingBackend(store, engine, "v1", "here", lambda *_: None)
+    return Publisher(store, prepare_folder(root), lambda *_: None, backend)
 
 
 class TestMilvusIndex(IndexContract):
@@ -44,14 +43,14 @@ class TestMilvusIndex(IndexContract):
     @contextmanager
     def opened(self, root: Path) -> Iterator[Index]:
         """Open the index of a vault."""
-        index = shared(root, root.parent / "engine.db")
+        index = publisher_of(root, root.parent / "engine.db").index
         try:
             yield index
         finally:
             index.close()
 
     @pytest.mark.promise("R48")
-    @pytest.mark.parametrize("lost", ["delete passages", "put words", "put memories"])
+    @pytest.mark.parametrize("lost", ["delete passages", "upsert words", "upsert memories"])
     def test_a_lost_request_sends_nothing_anew(
         self, notes: Path, monkeypatch: pytest.MonkeyPatch, lost: str
     ) -> None:
@@ -63,7 +62,7 @@ class TestMilvusIndex(IndexContract):
                 if f"{name} {kind}" == lost and not gone:
                     gone.append(lost)
                     raise EngineUnavailable("gone")
-                if f"{name} {kind}" == "put words":
+                if f"{name} {kind}" == "upsert words":
                     sent.extend(row["uid"] for row in more[0])
                 own(self, kind, *more)
 
@@ -74,7 +73,7 @@ class TestMilvusIndex(IndexContract):
         write(notes, "fact/tea.md", note("tea", "Tea", "Black tea at five."))
         write(notes, "fact/new.md", note("new", "New", "Something new."))
         with monkeypatch.context() as patch:
-            for name in ("put", "delete"):
+            for name in ("upsert", "delete"):
                 patch.setattr(EngineClient, name, losing(name, getattr(EngineClient, name)))
             with self.opened(notes) as index:
                 with pytest.raises(EngineUnavailable):
@@ -175,7 +174,7 @@ def test_one_machine_sends_a_vault(
     monkeypatch.setenv("MEMVAULT_STATE", str(tmp_path / "other-machine"))
     monkeypatch.setenv("MEMVAULT_CACHE", str(tmp_path / "other-cache"))
     said = refused(run("index", "push"), 1)
-    assert "by one machine alone" in said
+    assert "only one machine may publish it" in said
     succeeded(run("recall", "tea"))  # of this machine's own index: nothing was allowed
     assert "Nothing was dropped" in succeeded(run("index", "drop")).out
     with monkeypatch.context() as first:

@@ -204,9 +204,9 @@ def test_deleted_memories_are_gone_whatever_the_engine_reports(
         succeeded(run("index", "push"))
         same()
     for changes in (
-        {"gone": [1, 2, 3], "removed": 3},
-        {"gone": "x", "removed": 10**9},
-        {"gone": [None], "removed": -1, "memories": "many"},
+        {"recently_removed": [1, 2, 3], "removed": 3},
+        {"recently_removed": "x", "removed": 10**9},
+        {"recently_removed": [None], "removed": -1, "memories": "many"},
     ):
         said(engine, state=f"of {changes}", **changes)
         same()
@@ -237,7 +237,7 @@ def test_the_past_is_known_where_the_files_are(team: str, tmp_path: Path, there:
     words = ["recall", "tea", "--vaults", f"this,{team}", "--as-of", "2099-01-01", "--json"]
     ran = succeeded(there("--vault", str(mine), *words))
     assert {entry["title"] for entry in ran.json["memories"]} == {"My tea"}
-    assert "the vault team was not asked" in ran.err + ran.out
+    assert "the vault team was not searched" in ran.err + ran.out
 
 
 @soak_only
@@ -332,17 +332,17 @@ def test_a_vault_that_the_engine_lost_costs_a_note(
     succeeded(run("index", "drop"))
     assert "no more" in refused(there("--vault", team, "recall", "tea"), 1)
     ran = succeeded(there("--vault", str(mine), "recall", "tea", "--vaults", "this,team"))
-    assert "the vault team was not asked" in ran.err
+    assert "the vault team was not searched" in ran.err
     assert "black tea" in ran.out
 
 
 @soak_only
 def test_another_version_or_clock_is_noted(team: str, engine: Path, run: Run, there: There) -> None:
     """Rows of another version are not read; a future time is reported on both sides."""
-    said(engine, sent="2099-01-01T00:00:00.000Z")
+    said(engine, published_at="2099-01-01T00:00:00.000Z")
     assert "clock is off" in succeeded(there("--vault", team, "recall", "tea")).err
     assert "clock is off" in succeeded(run("index", "status")).out
-    said(engine, made="of another version")
+    said(engine, version="of another version")
     assert "another version of memvault" in refused(there("--vault", team, "recall", "tea"), 1)
 
 

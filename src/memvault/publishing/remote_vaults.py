@@ -68,12 +68,12 @@ def add(
     access.allow_token(uri, True)
     engine = access.engine_of(shared)
     try:
-        cards = engine.cards()
+        publications = engine.publications()
     finally:
         engine.close()
-    vault = _choose(cards, which)
-    card = cards[vault]
-    shared = shared.replace(vault=vault, sent=_host(card))
+    vault = _choose(publications, which)
+    publication = publications[vault]
+    shared = shared.replace(vault=vault, sent=_host(publication))
     root = _folder() / name
     settings = root / SETTINGS_FILE
     known = load_settings(root).index if settings.exists() else shared
@@ -91,7 +91,7 @@ def add(
     atomic.write(settings, text.encode(), private=True)
     access.grant(root, shared, "")
     vaults.add_vault(name, str(root))
-    return {"name": name, "uri": uri, "vault": vault, **card.about(), "host": shared.sent}
+    return {"name": name, "uri": uri, "vault": vault, **publication.about(), "host": shared.sent}
 
 
 def forget(root: Path) -> bool:
@@ -117,21 +117,28 @@ def forget(root: Path) -> bool:
     return True
 
 
-def _choose(cards: Mapping[str, Publication], which: str) -> str:
-    matching = [vault for vault, card in cards.items() if not which or which in (vault, card.name)]
+def _choose(publications: Mapping[str, Publication], which: str) -> str:
+    matching = [
+        vault
+        for vault, publication in publications.items()
+        if not which or which in (vault, publication.name)
+    ]
     if len(matching) == 1:
         return matching[0]
-    choices = ", ".join(f"{card.name} of {_host(card)} ({vault})" for vault, card in cards.items())
-    if not cards:
+    choices = ", ".join(
+        f"{publication.name} of {_host(publication)} ({vault})"
+        for vault, publication in publications.items()
+    )
+    if not publications:
         raise NotFound("The engine holds no vault", "memvault index push sends one there")
     if not matching:
         raise NotFound(f"The engine holds no vault {which!r}", f"it holds {choices}")
     raise Conflict("The engine holds several vaults", f"name one with --of: {choices}")
 
 
-def _host(card: Publication) -> str:
+def _host(publication: Publication) -> str:
     """Return the name of the publishing machine, limited to 100 printable ASCII characters."""
-    printable = "".join(letter for letter in card.host if " " <= letter <= "~")
+    printable = "".join(letter for letter in publication.host if " " <= letter <= "~")
     return printable.strip()[:100] or "another machine"
 
 

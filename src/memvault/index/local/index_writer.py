@@ -13,7 +13,7 @@ from contextlib import closing
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
-from memvault.index.local.backend import Progress
+from memvault.index.local.backend import Backend, Progress
 from memvault.index.local.file_analysis import NO_ANALYSIS, Analysis, FileTask, analyse, read_file
 from memvault.index.local.folder_diff import (
     EMPTY_DIFF,
@@ -68,6 +68,7 @@ class IndexWriter(NamedTuple):
 
     store: MemoryStore
     files: IndexFiles
+    backend: Backend
     progress: Progress
 
     def update(
@@ -253,7 +254,7 @@ class IndexWriter(NamedTuple):
                 memory, fresh, checked = read
                 language = opened.manifest.language_of(known.uid)
                 record = MemoryRecord.from_memory(known.uid, fresh.size, memory, language)
-                if opened.keyword.stores_records and record != opened.manifest.record(known.uid):
+                if self.backend.is_shared and record != opened.manifest.record(known.uid):
                     changed.append((known, state))
                     continue
                 unchanged.append(
@@ -272,7 +273,7 @@ class IndexWriter(NamedTuple):
         They are committed before they are embedded, so that no reader waits for the embedding.
         """
         if removed:  # may fail if an engine holds them
-            self.files.backend.delete_vectors(opened.manifest.identity(), removed)
+            self.backend.delete_vectors(opened.manifest.identity(), removed)
         keyword = opened.keyword.apply(removed, analysis.documents)  # now only the disk may fail
         with opened.manifest.transaction():  # a commit's terms and rows belong together
             opened.manifest.apply(removed, analysis.rows, analysis.blocks, analysis.links)

@@ -64,7 +64,7 @@ def read_overlay(
     detected = detect_languages(
         store.settings.language, [memory for _, memory, _ in found], languages
     )
-    overlay = Overlay({}, [], {}, frozenset(alive), missing, {}, {}, {})
+    overlay = Overlay.empty(frozenset(alive), missing)
     for (key, memory, fresh), language in zip(found, detected, strict=True):
         _add_memory(overlay, key, memory, fresh.size, language, store.settings.index.characters)
     return overlay

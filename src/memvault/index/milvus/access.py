@@ -16,7 +16,7 @@ from memvault.index.folder import IndexFolder
 from memvault.index.local.backend import Progress
 from memvault.index.milvus.client import EngineClient
 from memvault.index.milvus.engine_errors import TOKEN, EngineAddress
-from memvault.index.milvus.published import PublishedIndex
+from memvault.index.milvus.published import Publisher, PublishingBackend
 from memvault.index.milvus.remote import RemoteIndex, RemoteReader
 from memvault.settings import grants
 from memvault.settings.vault_settings import EngineSettings, Settings
@@ -27,17 +27,16 @@ _TOKEN_GRANT = Path("/"), "token", ""
 """The key of the grant for the engine token, which belongs to no vault."""
 
 
-def open_published(store: MemoryStore, place: IndexFolder, progress: Progress) -> PublishedIndex:
-    """Return the index of a vault that this machine publishes; the engine must be allowed."""
+def open_publisher(store: MemoryStore, index_folder: IndexFolder, progress: Progress) -> Publisher:
+    """Return the publisher of a vault on this machine; the engine must be allowed."""
     shared = store.settings.index
-    holder = str(granted(store.root, shared)["holder"])
-    return PublishedIndex(
-        store, place, progress, engine_of(shared), shared.vault, holder, fallback=shared.fallback
-    )
+    publisher_id = str(granted(store.root, shared)["publisher_id"])
+    backend = PublishingBackend(store, engine_of(shared), shared.vault, publisher_id, progress)
+    return Publisher(store, index_folder, progress, backend, shared.fallback)
 
 
 def open_remote(
-    root: Path, settings: Settings, place: IndexFolder, progress: Progress
+    root: Path, settings: Settings, index_folder: IndexFolder, progress: Progress
 ) -> RemoteIndex:
     """Return the index of a vault that another machine publishes.
 
@@ -50,13 +49,13 @@ def open_remote(
             "memvault vaults add NAME ADDRESS allows it, where the extra milvus is installed",
         )
     engine = engine_of(settings.index)
-    return RemoteIndex(RemoteReader(root, settings, place, progress, engine), place)
+    return RemoteIndex(RemoteReader(root, settings, index_folder, progress, engine), index_folder)
 
 
-def engine_of(shared: EngineSettings, makes: bool = True) -> EngineClient:
+def engine_of(shared: EngineSettings, may_create: bool = True) -> EngineClient:
     """Return a client of the engine in the settings; it connects when it is first used.
 
-    With ``makes``, as for sending a vault, missing parts of the engine are created.
+    With ``may_create``, as for sending a vault, missing parts of the engine are created.
 
     Raises:
         UsageError: the value of the token is invalid.
@@ -68,7 +67,7 @@ def engine_of(shared: EngineSettings, makes: bool = True) -> EngineClient:
     if token and shared.uri not in _token_addresses():
         token = ""
     where = EngineAddress(uri, shared.collection, token, shared.patience)
-    return EngineClient(where, makes and not shared.sent)
+    return EngineClient(where, may_create and not shared.sent)
 
 
 def why_unavailable(root: Path, shared: EngineSettings) -> str:
@@ -93,17 +92,17 @@ def begin_grant(root: Path, shared: EngineSettings) -> str:
     """
     import secrets
 
-    holder = str(_grant(root, shared).get("holder") or secrets.token_hex(8))
-    grant(root, shared, holder)
-    return holder
+    publisher_id = str(_grant(root, shared).get("publisher_id") or secrets.token_hex(8))
+    grant(root, shared, publisher_id)
+    return publisher_id
 
 
-def grant(root: Path, shared: EngineSettings, holder: str, pending: bool = False) -> None:
+def grant(root: Path, shared: EngineSettings, publisher_id: str, pending: bool = False) -> None:
     """Allow the engine of a vault; errors as for ``grants.add``.
 
     A ``pending`` grant keeps the publisher's id of a failed upload and allows nothing.
     """
-    data = {"holder": holder, **({"pending": True} if pending else {})}
+    data = {"publisher_id": publisher_id, **({"pending": True} if pending else {})}
     grants.add(root, KIND, _grant_name(shared), data)
 
 

@@ -10,8 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from memvault.errors import MemvaultError
 from memvault.index.milvus.collection_schema import FORMAT, collection_schema, signature
+from memvault.index.milvus.deadline import Deadlines
 from memvault.index.milvus.engine_errors import (
     CollectionMissing,
     EngineAddress,
@@ -21,13 +21,10 @@ from memvault.index.milvus.engine_errors import (
     map_error,
 )
 from memvault.index.milvus.publication import Publication
-from memvault.index.protocol import StaleView
 
 Value = TypeVar("Value")
 
 _LOGGERS = ("pymilvus", "milvus_lite", "grpc", "grpc._server")
-_PATIENT_SECONDS = 60.0
-"""Seconds that a call may take while a user waits for a complete upload."""
 _RETRY_PAUSE = 0.1
 """Seconds before the first retry of a call; each further pause is twice as long."""
 _UNLOADED_WORDS = ("not loaded", "released")
@@ -39,7 +36,7 @@ KINDS = ("words", "passages", "memories")
 _BATCH_BYTES = 4_000_000
 _MAX_PUSHDOWN_KEYS = 5_000
 """The maximum number of memories in a filter of the engine; larger sets are filtered here."""
-MOST = 16_000
+MAX_ROWS = 16_000
 """The maximum number of rows of one answer; Milvus returns no more than 16,384."""
 _PAGE_ROWS = 1_000
 _TEXT_PAGE_ROWS = 100
@@ -55,64 +52,27 @@ class Hit(NamedTuple):
 class EngineClient:
     """The rows of all vaults in an engine, which is connected to on first use.
 
-    Readers set ``makes`` to False: then no file and no collections are created.
+    Readers set ``may_create`` to False: then no file and no collections are created.
 
     Raises:
         EngineUnavailable: it does not answer in time.
         EngineRefused: the token is refused, or the collections are another program's.
     """
 
-    def __init__(self, where: EngineAddress, makes: bool = True) -> None:
+    def __init__(self, where: EngineAddress, may_create: bool = True) -> None:
         self.where = where
-        self._makes = makes
+        self._may_create = may_create
         self._client: Any = None
-        self._of_view = where.patience
-        self._view_ends = 0.0
-        self._is_patient = False
-        self._view_error: MemvaultError | None = None
+        self.deadlines = Deadlines(where.timeout)
         self._ready: set[str] = set()
 
-    def begin_view(self) -> None:
-        """Reset the time limit for the next view, or raise the error that ended the last one."""
-        self._of_view = self.where.patience
-        error, self._view_error = self._view_error, None
-        if error is not None:
-            raise error
-
     @contextlib.contextmanager
-    def patiently(self) -> Iterator[None]:
+    def patient(self) -> Iterator[None]:
         """Allow each call a minute, once the engine answers; the user waits for the whole."""
         name = self.where.collection
-        self._asked(lambda client, left: client.has_collection(name, timeout=left))
-        self._is_patient = True
-        try:
+        self._call(lambda client, timeout: client.has_collection(name, timeout=timeout))
+        with self.deadlines.patient():
             yield
-        finally:
-            self._is_patient = False
-
-    @contextlib.contextmanager
-    def timed(self) -> Iterator[None]:
-        """Make calls for a view or its refresh within their remaining common time limit."""
-        self._view_ends = time.monotonic() + self._of_view
-        try:
-            yield
-        finally:
-            self._of_view = max(0.0, self._view_ends - time.monotonic())
-            self._view_ends = 0.0
-
-    @contextlib.contextmanager
-    def viewing(self) -> Iterator[None]:
-        """Make calls for a view within its time limit.
-
-        Raises:
-            StaleView: the engine does not answer, or refuses; ``begin_view`` raises the reason.
-        """
-        try:
-            with self.timed():
-                yield
-        except (EngineUnavailable, EngineRefused) as error:
-            self._view_error = error
-            raise StaleView(error) from error
 
     def close(self) -> None:
         """Close the connection."""
@@ -122,15 +82,13 @@ class EngineClient:
         self._client = None
         self._ready.clear()
 
-    def _asked(self, ask: Callable[[Any, float], Value]) -> Value:
+    def _call(self, ask: Callable[[Any, float], Value]) -> Value:
         """Make a call with the seconds that it may take; retry while the engine is unavailable."""
-        now = time.monotonic()
-        usual = self._view_ends or now + self.where.patience
-        ends, pause = now + _PATIENT_SECONDS if self._is_patient else usual, _RETRY_PAUSE
+        ends, pause = self.deadlines.next_end(), _RETRY_PAUSE
         while True:
-            left = max(_RETRY_PAUSE, ends - time.monotonic())
+            timeout = max(_RETRY_PAUSE, ends - time.monotonic())
             try:
-                return ask(self._opened(left), left)
+                return ask(self._opened(timeout), timeout)
             except Exception as error:
                 mapped, message = map_error(error, self.where), str(error)
                 if mapped is None:
@@ -147,14 +105,14 @@ class EngineClient:
     def _load_again(self, ends: float) -> None:
         """Load the collections again, as a restarted engine may have unloaded them."""
         for name in self._ready:
-            left = max(_RETRY_PAUSE, ends - time.monotonic())
+            timeout = max(_RETRY_PAUSE, ends - time.monotonic())
             with contextlib.suppress(Exception):  # the call that needs it reports the error
-                self._opened(left).load_collection(name, timeout=left)
+                self._opened(timeout).load_collection(name, timeout=timeout)
 
     def _opened(self, seconds: float) -> Any:
         if self._client is None:
             is_file = "://" not in self.where.uri
-            if is_file and not self._makes and not Path(self.where.uri).exists():
+            if is_file and not self._may_create and not Path(self.where.uri).exists():
                 raise CollectionMissing(f"file {self.where.uri}")
             from pymilvus import MilvusClient
 
@@ -165,7 +123,7 @@ class EngineClient:
             )
         return self._client
 
-    def words(
+    def search_keywords(
         self, vault: str, generation: str, query: str, limit: int, among: Sequence[int] | None
     ) -> list[Hit]:
         """Return the documents of a vault that match a query's tokens best."""
@@ -185,7 +143,7 @@ class EngineClient:
         where = _memory_filter(vault, generation, among)
         return self._search("passages", where, "dense", vector, limit, ("uid",))
 
-    def holding(self, vault: str, generation: str, tokens: Sequence[str]) -> int:
+    def count_documents(self, vault: str, generation: str, tokens: Sequence[str]) -> int:
         """Return how many documents of a vault contain one of the tokens."""
         return self.count(
             "words",
@@ -205,32 +163,34 @@ class EngineClient:
             if has_texts:  # texts may have any size
                 yield from self._pages(name, where, fields, size)
                 continue
-            found = self._query(name, where, fields, MOST)
-            yield from found if len(found) < MOST else self._pages(name, where, fields, MOST)
+            found = self._query(name, where, fields, MAX_ROWS)
+            yield from (
+                found if len(found) < MAX_ROWS else self._pages(name, where, fields, MAX_ROWS)
+            )
 
     def every(
         self, kind: str, vault: str, generation: str, fields: Sequence[str], above: int = -1
     ) -> Iterator[Row]:
         """Yield all rows of one generation with a uid greater than ``above``."""
         where = f"{_generation_filter(vault, generation)} and uid > {above}"
-        yield from self._pages(self._collection(kind), where, fields, MOST)
+        yield from self._pages(self._collection(kind), where, fields, MAX_ROWS)
 
     def count(self, kind: str, expression: str) -> int:
         """Return how many rows match a filter expression."""
         name = self._collection(kind)
-        found = self._asked(
-            lambda client, left: client.query(
-                name, filter=expression, output_fields=["count(*)"], timeout=left
+        found = self._call(
+            lambda client, timeout: client.query(
+                name, filter=expression, output_fields=["count(*)"], timeout=timeout
             )
         )
         return int(found[0]["count(*)"])
 
-    def put(self, kind: str, rows: Sequence[Row], progress: Callable[[int], None]) -> None:
+    def upsert(self, kind: str, rows: Sequence[Row], progress: Callable[[int], None]) -> None:
         """Insert or replace rows by id; ``progress`` is called with the number of rows done."""
         name = self._collection(kind)
         done = 0
         for batch in _batches([{**row, FORMAT: 0} for row in rows]):
-            self._asked(partial(_upsert, name, batch))
+            self._call(partial(_upsert, name, batch))
             done += len(batch)
             progress(done)
 
@@ -240,7 +200,7 @@ class EngineClient:
             batch = list(uids[first : first + _PAGE_ROWS])
             self._remove(kind, f"{_generation_filter(vault, generation)} and uid in {batch}")
 
-    def forget_from(self, kind: str, vault: str, generation: str, uid: int) -> None:
+    def delete_from(self, kind: str, vault: str, generation: str, uid: int) -> None:
         """Delete the rows of all memories with this uid or a higher one."""
         self._remove(kind, f"{_generation_filter(vault, generation)} and uid >= {uid}")
 
@@ -254,33 +214,33 @@ class EngineClient:
         for kind in KINDS:
             self._remove(kind, f'vault == "{vault}"')
 
-    def card(self, vault: str) -> Publication | None:
+    def publication(self, vault: str) -> Publication | None:
         """Return the publication of a vault; None if it was never published."""
         where = f'id == "{vault}-card"'
         for row in self._query(self._collection("words"), where, ("lengths",), 1):
             return Publication.from_json(row["lengths"])
         return None
 
-    def cards(self) -> dict[str, Publication]:
+    def publications(self) -> dict[str, Publication]:
         """Return the publications of all vaults, by vault id."""
         rows = self._pages(self._collection("words"), 'generation == "card"', ("vault", "lengths"))
         return {row["vault"]: Publication.from_json(row["lengths"]) for row in rows}
 
-    def publish(self, vault: str, card: Publication) -> None:
+    def publish(self, vault: str, publication: Publication) -> None:
         """Store the publication of a vault."""
         about = {"id": f"{vault}-card", "vault": vault, "generation": "card", "uid": -1}
-        row = {**about, "block": -1, "lengths": card.to_json(), "text": "card"}
-        self.put("words", [row], lambda _: None)
+        row = {**about, "block": -1, "lengths": publication.to_json(), "text": "card"}
+        self.upsert("words", [row], lambda _: None)
 
     def _remove(self, kind: str, expression: str) -> None:
         name = self._collection(kind)
-        self._asked(lambda client, left: client.delete(name, filter=expression, timeout=left))
+        self._call(lambda client, timeout: client.delete(name, filter=expression, timeout=timeout))
 
     def drop(self) -> None:
         """Drop the collections, with the rows of every vault."""
         for kind in KINDS:
             name = f"{self.where.collection}_{kind}"
-            self._asked(partial(_drop_collection, name))
+            self._call(partial(_drop_collection, name))
         self._ready.clear()
 
     def _search(
@@ -295,15 +255,15 @@ class EngineClient:
         name = self._collection(kind)
         if not limit:
             return []
-        (found,) = self._asked(
-            lambda client, left: client.search(
+        (found,) = self._call(
+            lambda client, timeout: client.search(
                 name,
                 data=[query],
                 anns_field=field,
                 filter=expression,
-                limit=min(limit, MOST),
+                limit=min(limit, MAX_ROWS),
                 output_fields=list(fields),
-                timeout=left,
+                timeout=timeout,
             )
         )
         return [Hit(dict(hit["entity"]), float(hit["distance"])) for hit in found]
@@ -312,9 +272,13 @@ class EngineClient:
         """Return the rows that match a filter expression, in one request."""
         return [
             dict(row)
-            for row in self._asked(
-                lambda client, left: client.query(
-                    name, filter=expression, output_fields=list(fields), limit=limit, timeout=left
+            for row in self._call(
+                lambda client, timeout: client.query(
+                    name,
+                    filter=expression,
+                    output_fields=list(fields),
+                    limit=limit,
+                    timeout=timeout,
                 )
             )
         ]
@@ -322,17 +286,17 @@ class EngineClient:
     def _pages(
         self, name: str, expression: str, fields: Sequence[str], size: int = _PAGE_ROWS
     ) -> Iterator[Row]:
-        pages = self._asked(
-            lambda client, left: client.query_iterator(
+        pages = self._call(
+            lambda client, timeout: client.query_iterator(
                 name,
                 filter=expression,
                 output_fields=list(fields),
                 batch_size=size,
-                timeout=left,
+                timeout=timeout,
             )
         )
         try:
-            while page := self._asked(lambda *_: pages.next()):
+            while page := self._call(lambda *_: pages.next()):
                 yield from page
         finally:
             with contextlib.suppress(Exception):
@@ -342,49 +306,51 @@ class EngineClient:
         """Return a collection's name, after creating it if necessary, checking and loading it."""
         name = f"{self.where.collection}_{kind}"
         if name not in self._ready:
-            there = self._asked(lambda client, left: client.has_collection(name, timeout=left))
-            if not there and not self._makes:
+            exists = self._call(
+                lambda client, timeout: client.has_collection(name, timeout=timeout)
+            )
+            if not exists and not self._may_create:
                 raise CollectionMissing(
                     f"collection {name} in the engine at {display_address(self.where)}"
                 )
-            if not there:
-                self._asked(partial(_create_collection, name, kind))
+            if not exists:
+                self._call(partial(_create_collection, name, kind))
             self._check(name, kind)
-            self._asked(lambda client, left: client.load_collection(name, timeout=left))
+            self._call(lambda client, timeout: client.load_collection(name, timeout=timeout))
             self._ready.add(name)
         return name
 
     def _check(self, name: str, kind: str) -> None:
         """Check that a collection has the schema of this version and of this embedder's vectors."""
-        description = self._asked(
-            lambda client, left: client.describe_collection(name, timeout=left)
+        description = self._call(
+            lambda client, timeout: client.describe_collection(name, timeout=timeout)
         )
         actual = signature(description["fields"])
         expected = signature(collection_schema(kind)[0].to_dict()["fields"])
         if actual != expected:
             differs = ", ".join(sorted(f"{key} {value}" for key, value in actual ^ expected))
             raise EngineRefused(
-                f"The collection {name} is not as this version makes it: {differs[:200]}",
-                "memvault index drop, then memvault index push, makes it anew; "
+                f"The collection {name} is not as this version may_create it: {differs[:200]}",
+                "memvault index drop, then memvault index push, may_create it anew; "
                 "or name another collection",
             )
 
 
-def _upsert(name: str, rows: Sequence[Row], client: Any, left: float) -> None:
-    client.upsert(name, rows, timeout=left)
+def _upsert(name: str, rows: Sequence[Row], client: Any, timeout: float) -> None:
+    client.upsert(name, rows, timeout=timeout)
 
 
-def _create_collection(name: str, kind: str, client: Any, left: float) -> None:
+def _create_collection(name: str, kind: str, client: Any, timeout: float) -> None:
     """Create a collection, unless another machine has just done so."""
-    if not client.has_collection(name, timeout=left):
+    if not client.has_collection(name, timeout=timeout):
         schema, index = collection_schema(kind)
         client.create_collection(
-            name, schema=schema, index_params=index, consistency_level="Strong", timeout=left
+            name, schema=schema, index_params=index, consistency_level="Strong", timeout=timeout
         )
 
 
-def _drop_collection(name: str, client: Any, left: float) -> None:
-    client.drop_collection(name, timeout=left)
+def _drop_collection(name: str, client: Any, timeout: float) -> None:
+    client.drop_collection(name, timeout=timeout)
 
 
 def pushdown_keys(among: Set[int] | None) -> list[int] | None:

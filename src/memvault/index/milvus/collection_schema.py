@@ -8,7 +8,7 @@ from typing import Any
 from memvault.index.embedding.embedder import read_card
 from memvault.index.embedding.wordpiece import DATA
 
-FORMAT = "format_1"
+FORMAT = "format_2"
 """A field whose name is the version of the rows; not all engines keep other metadata."""
 TEXT = 65_535
 """The maximum size in bytes of a text field in Milvus."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from memvault.errors import MemvaultError, Refused
+from memvault.index.local.backend import BackendUnavailable
 
 _DENIED_CODES = ("UNAUTHENTICATED", "PERMISSION_DENIED")
 _DENIED_WORDS = ("auth", "permission", "invalid token", "credential")
@@ -12,7 +13,7 @@ _PUNCTUATION = ".,;:'\"()[]<>"
 TOKEN = "MEMVAULT_MILVUS_TOKEN"  # noqa: S105 - the name of a variable, not a token
 
 
-class EngineUnavailable(MemvaultError):
+class EngineUnavailable(BackendUnavailable):
     """The engine does not answer."""
 
     code = "engine_away"
@@ -34,14 +35,14 @@ class CollectionMissing(EngineRefused):
 class EngineAddress(NamedTuple):
     """The address or file of an engine, the name of its collections, and the token.
 
-    ``patience`` is the number of seconds that one call may take, and that a refresh and the
+    ``timeout`` is the number of seconds that one call may take, and that a refresh and the
     searches after it may take together.
     """
 
     uri: str
     collection: str
     token: str
-    patience: float = 3.0
+    timeout: float = 3.0
 
 
 def display_address(where: EngineAddress) -> str:
@@ -105,7 +106,7 @@ def map_error(error: Exception, where: EngineAddress) -> MemvaultError | None:
             f"The engine at {name} is full", "free some room there, and try again"
         )
     return EngineUnavailable(
-        f"The engine at {name} does not answer within {where.patience:g} s",
+        f"The engine at {name} does not answer within {where.timeout:g} s",
         "check that it is running; to wait longer, raise patience in [index] or in vaults add; "
         "with fallback = true, this machine answers instead",
     )
