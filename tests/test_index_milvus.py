@@ -308,13 +308,15 @@ def test_a_vault_is_taken_out(sent: Path, run: Run) -> None:
     assert "is asked once memvault index push has been run" in ran.err
 
 
-def test_another_programs_collection_is_left_alone(folder: Path, tmp_path: Path, run: Run) -> None:
-    """A collection that is not as this version makes it is named, with how to rebuild it."""
+def test_collection_with_another_schema_is_left_alone(
+    folder: Path, tmp_path: Path, run: Run
+) -> None:
+    """A collection with another schema is reported, with how to create it again."""
     file = tmp_path / "engine.db"
     elsewhere(file, "client.create_collection('memvault_words', dimension=8)")
     write(folder, "memvault.toml", SETTINGS.format(file) + PATIENT)
     said = refused(run("index", "push"), 1)
-    assert "is not as this version makes it" in said
+    assert "has another schema than this version" in said
 
 
 @soak_only

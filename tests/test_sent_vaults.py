@@ -89,7 +89,7 @@ def team(engine: Path, there: There) -> str:
 
 SAY = """
 import json
-fields = ["id", "vault", "generation", "uid", "block", "text", "lengths", "format_1"]
+fields = ["id", "vault", "generation", "uid", "block", "text", "lengths", "format_2"]
 where = 'generation == "card"'
 client.load_collection("memvault_words")
 (row,) = client.query("memvault_words", filter=where, output_fields=fields)

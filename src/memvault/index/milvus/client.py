@@ -330,8 +330,8 @@ class EngineClient:
         if actual != expected:
             differs = ", ".join(sorted(f"{key} {value}" for key, value in actual ^ expected))
             raise EngineRefused(
-                f"The collection {name} is not as this version may_create it: {differs[:200]}",
-                "memvault index drop, then memvault index push, may_create it anew; "
+                f"The collection {name} has another schema than this version: {differs[:200]}",
+                "create it again with memvault index drop and memvault index push, "
                 "or name another collection",
             )
 
