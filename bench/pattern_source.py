@@ -89,12 +89,6 @@ def _secret_words() -> list[re.Pattern[str]]:
     return [unbounded(form) for form in FORMS if form.is_word]
 
 
-def _worded() -> list[re.Pattern[str]]:
-    from memvault.tools.core.wording import _pattern
-
-    return [_pattern()]
-
-
 def _folders() -> list[re.Pattern[str]]:
     from memvault.settings.local_paths import _any_of
 
@@ -108,17 +102,9 @@ def _scalars() -> list[re.Pattern[str]]:
     return [pattern for entries in resolvers.values() for _, pattern in entries]
 
 
-def _days() -> list[re.Pattern[str]]:
-    from memvault.importers.outlines import _FORMAT, _compiled
-
-    forms = ("MMM do, yyyy", "EEEE, dd.MM.yyyy", "EEEEEEEEEEEEEEEE yyyy", "'x'" * 20)
-    return [_compiled([match[0] for match in _FORMAT.finditer(form)]) for form in forms]
-
-
 _LONG_WORDS = ("a" * 60, "ab" * 30, "a" * 59 + "b")
 _MADE: Mapping[str, tuple[Callable[[], list[re.Pattern[str]]], tuple[str, ...]]] = {
     "memvault.lazy_pattern.LazyPattern.__getattr__": (list, ()),  # they are read where they stand
-    "memvault.importers.outlines._compiled": (_days, ("fullmatch",)),
     "memvault.recall.query.Query.hint": (_hints, ("search", "findall")),
     "memvault.settings.exclusions._settings_pattern": (_ignored, ("match",)),
     "memvault.settings.exclusions._combined": (_ignore_files, ("match",)),
@@ -127,7 +113,6 @@ _MADE: Mapping[str, tuple[Callable[[], list[re.Pattern[str]]], tuple[str, ...]]]
     "memvault.secrets.patterns.pattern": (_secrets, ("finditer",)),
     "memvault.secrets.patterns.unbounded": (_secret_words, ("search",)),
     "memvault.settings.local_paths._any_of": (_folders, ("sub",)),
-    "memvault.tools.core.wording._pattern": (_worded, ("sub",)),
     "memvault.vault.header_yaml.loader": (_scalars, ("match",)),
 }
 """Patterns that are put together when the program runs: examples of them, and their methods."""

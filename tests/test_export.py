@@ -17,13 +17,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conftest import Ran, Run, refused, succeeded, write
-from import_sources import vault_export as vault_source
+from import_sources import memvault as vault_source
 from memvault import open_vault
 from memvault.errors import MemvaultError, Refused
 from memvault.exporters import formats
 from memvault.exporters.files import ExportedFiles
 from memvault.files.target import open_folder, target_file, target_files
-from memvault.importers import formats as import_formats
+from memvault.importers import detection
 from memvault.importers.applying import apply
 from memvault.importers.archives import open_source
 from memvault.importers.planning import plan
@@ -86,7 +86,7 @@ def test_an_export_gives_the_same_vault_back(
     target = tmp_path / name
     formats.chosen(str(target), "").write(ExportedFiles(store), target, False)
     source = open_source(str(target))
-    kind = import_formats.recognised(source)
+    kind = detection.detect_format(source)
     made = plan(kind.read(source), kind.name, "", vault_state(other, [], kind.name))
     assert not made.unreadable
     assert not apply(other, made, kind.read(source))

@@ -495,7 +495,7 @@ def test_old_chatgpt_zip_matches_its_folder(tmp_path: Path, run: Run, folder: Pa
 @pytest.mark.parametrize(
     ("module", "unclaimed"),
     [
-        ("claude_chats", set()),
+        ("claude", set()),
         ("chatgpt", set()),
         ("bookmarks", set()),
         ("claude_code", {"shop/memory/a.md"}),

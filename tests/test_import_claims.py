@@ -22,14 +22,14 @@ from import_sources import claude_memory as claude_memory_source
 from import_sources import mcp_memory as mcp_source
 from import_sources import word as word_source
 from memvault.errors import UsageError
-from memvault.importers import claims, formats
+from memvault.importers import claims, detection, formats
 from memvault.importers.archives import open_source
 from memvault.importers.items import (
     UNCLAIMED,
     Attachment,
     ImportedNote,
     Item,
-    Unreadable,
+    SkippedItem,
     VaultFile,
 )
 from memvault.importers.source import PlainSource as PlainSource
@@ -39,11 +39,11 @@ from test_import import import_all, notes_in
 
 NOTES = {f"{folder}Note {number}.md" for folder in ("", "deep/") for number in range(5)}
 """The ordinary notes of a mixed source. Each contains its own name without blanks."""
-KINDS = [kind.name for kind in formats.KINDS]
+KINDS = [kind.name for kind in formats.FORMATS]
 MAKERS = [
     (kind.name, module.__name__.rpartition(".")[2], name)
-    for kind in formats.KINDS
-    for module in [importlib.import_module(f"import_sources.{kind.module}")]
+    for kind in formats.FORMATS
+    for module in [importlib.import_module(f"import_sources.{kind.module_name}")]
     for name in sorted(vars(module))
     if name.startswith("make")
 ]
@@ -122,20 +122,20 @@ def mixed(folder: Path, module: str, make: str, below: str) -> Path:
 
 def read(source: Source, kind: str) -> list[Item]:
     """Return the items of a source as a kind, with the files that it does not read."""
-    if not formats.find(kind).claims(source):
+    if not formats.find_format(kind).claims(source):
         with pytest.raises(UsageError, match=r"contains no [\w-]+ files"):
-            list(formats.find(kind).read(source))
+            list(formats.find_format(kind).read(source))
         return []
-    return list(formats.find(kind).read(source))
+    return list(formats.find_format(kind).read(source))
 
 
 def unaccounted(source: Source, kind: str, items: list[Item]) -> set[str]:
     """Return the files of a source that are neither imported nor listed nor claimed."""
     texts = "\n".join(item.text for item in items if isinstance(item, ImportedNote))
     copied = {item.path for item in items if isinstance(item, Attachment | VaultFile)}
-    listed = {item.what for item in items if isinstance(item, Unreadable)}
+    listed = {item.what for item in items if isinstance(item, SkippedItem)}
     notes = {name for name in NOTES if word_of(name) not in texts}
-    others = set(source.visible) - NOTES - formats.find(kind).claims(source)
+    others = set(source.visible) - NOTES - formats.find_format(kind).claims(source)
     ignored = {name for name in others if claims.missed(source, set(source.visible) - {name}) == []}
     return (notes | others - ignored) - listed - copied
 
@@ -143,7 +143,7 @@ def unaccounted(source: Source, kind: str, items: list[Item]) -> set[str]:
 def read_claimed(source: Source, kind: str) -> list[Item]:
     """Return the items of a source that has only the files which a kind claims."""
     with closing(open_source(str(source.path))) as claimed:
-        claimed.names = sorted(formats.find(kind).claims(source))
+        claimed.names = sorted(formats.find_format(kind).claims(source))
         return read(claimed, kind)
 
 
@@ -152,14 +152,14 @@ def without_others(items: list[Item]) -> list[Any]:
     return [
         item[:1] + item[2:] if isinstance(item, Attachment | VaultFile) else item
         for item in items
-        if not (isinstance(item, Unreadable) and item.reason == UNCLAIMED)
+        if not (isinstance(item, SkippedItem) and item.reason == UNCLAIMED)
     ]
 
 
 def likely_kinds(source: Source) -> Iterator[str]:
     """Yield the kinds by which a user would import a source."""
-    for kind in formats.KINDS:
-        if kind.recognise(source) != formats.NO:
+    for kind in formats.FORMATS:
+        if kind.recognize(source) != formats.Confidence.NO:
             yield kind.name
 
 
@@ -197,27 +197,27 @@ def test_ordinary_document_does_not_change_the_kind(
                 write(tmp_path, f"unpacked/{name}", packed.read(name))
         made = tmp_path / "unpacked"
     folder = made if made.is_dir() else made.parent
-    assert recognised(folder) == kind
+    assert recognized(folder) == kind
     write(folder, file, ORDINARY[file])
-    assert recognised(folder) == kind
+    assert recognized(folder) == kind
 
 
-def recognised(folder: Path) -> str:
+def recognized(folder: Path) -> str:
     """Return the name of the kind of a folder."""
     with closing(open_source(str(folder))) as source:
-        return formats.recognised(source).name
+        return detection.detect_format(source).name
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_file_of_a_kind_is_claimed(kind: str, tmp_path: Path) -> None:
     """A source that a program wrote has no file to list as not read."""
-    module = importlib.import_module(f"import_sources.{formats.find(kind).module}")
+    module = importlib.import_module(f"import_sources.{formats.find_format(kind).module_name}")
     with closing(open_source(str(module.make(tmp_path)))) as source:
-        recognition = formats.recognition(source)
+        recognition = detection.detect(source)
         others = [
             item.what
-            for item in recognition.kind.read(source)
-            if isinstance(item, Unreadable) and item.reason == UNCLAIMED
+            for item in recognition.format.read(source)
+            if isinstance(item, SkippedItem) and item.reason == UNCLAIMED
         ]
     assert not recognition.is_partial
     assert others == (["README.md"] if kind == "mnemonics" else [])  # of the project around it
@@ -233,9 +233,9 @@ def test_foreign_file_does_not_hide_notes(name: str, below: str, tmp_path: Path)
     with closing(open_source(str(tmp_path / "notes"))) as source:
         for kind in likely_kinds(source):
             assert unaccounted(source, kind, read(source, kind)) == set()
-        found = formats.recognition(source)
+        found = detection.detect(source)
         if not found.is_partial:
-            texts = str([item[:4] for item in found.kind.read(source)])
+            texts = str([item[:4] for item in found.format.read(source)])
             assert all(word_of(note) in texts for note in NOTES)
 
 
@@ -384,11 +384,11 @@ def test_kind_without_matching_files_is_an_error(
     made = write_notes(tmp_path / "notes")
     ran = run("import", str(made), "--from", kind, "--yes")
     with closing(open_source(str(made))) as source:
-        if formats.find(kind).claims(source) >= NOTES:  # a kind whose notes are any markdown
+        if formats.find_format(kind).claims(source) >= NOTES:  # a kind whose notes are any markdown
             assert "10 new notes" in succeeded(ran).out
             return
     assert f"{made} contains no {kind} files" in refused(ran, 2)
-    assert f"--from {kind} needs {formats.find(kind).needs}" in ran.err
+    assert f"--from {kind} needs {formats.find_format(kind).needs}" in ran.err
 
 
 def test_two_exports_in_one_folder_are_named_with_their_commands(run: Run, tmp_path: Path) -> None:
@@ -462,6 +462,6 @@ def test_recognition_opens_each_file_once(tmp_path: Path) -> None:
         write(tmp_path, f"notes/{number}.json", json.dumps({"a": number, "text": "x" * 70_000}))
         write(tmp_path, f"notes/{number}.md", f"# {number}\n")
     source = _CountingSource(tmp_path / "notes")
-    assert formats.recognition(source).kind.name == "folder"
+    assert detection.detect(source).format.name == "folder"
     assert {number for name, number in source.opened.items() if name.endswith(".md")} == {1}
     assert max(source.opened.values()) <= 2  # a few kinds look at more than the beginning

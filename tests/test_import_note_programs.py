@@ -20,7 +20,7 @@ from import_sources import simplenote as simplenote_source
 from import_sources import standard_notes as standard_source
 from import_sources import textbundle as bundle_source
 from import_sources import word as word_source
-from memvault.importers import formats
+from memvault.importers import detection, formats
 from memvault.importers.archives import open_source
 from test_import import import_all, notes_in
 from test_import_details import Imported
@@ -291,7 +291,7 @@ def test_apple_notes_of_one_title_take_linear_time(tmp_path: Path) -> None:
         for number in range(size):
             write(made, f"Day/Day-{number}.txt", "Day\n")
         with closing(open_source(str(made))) as source:
-            yield lambda: list(formats.find("apple-notes").read(source))
+            yield lambda: list(formats.find_format("apple-notes").read(source))
 
     check_growth(steps, 500)
 
@@ -315,7 +315,7 @@ def test_one_odd_file_does_not_change_the_kind_of_a_folder(
     for number in range(3):
         write(tmp_path, f"vault/n{number}.md", f"# Note {number}\n")
     (tmp_path / "vault" / file[0]).write_bytes(file[1])
-    assert formats.recognised(open_source(str(tmp_path / "vault"))).name == "folder"
+    assert detection.detect_format(open_source(str(tmp_path / "vault"))).name == "folder"
 
 
 @pytest.mark.parametrize("module", ["joplin", "simplenote", "standard_notes", "textbundle"])

@@ -15,17 +15,17 @@ import pytest
 from conftest import Run, succeeded, write
 from import_sources import logseq as logseq_source
 from import_sources import roam as roam_source
-from memvault.importers import formats, outlines
+from memvault.importers import detection, formats, outlines
 from memvault.importers.archives import open_source
-from memvault.importers.items import Counted, ImportedNote, Unreadable
+from memvault.importers.items import ImportedNote, SkippedItem, TypeCount
 from test_import_details import Imported
 
 
 def counts(source: Path, kind: str) -> dict[str, dict[str, int]]:
     """Return the numbers of converted and of omitted parts of a source by their types."""
     found: dict[str, dict[str, int]] = {"converted": {}, "omitted": {}}
-    for item in formats.find(kind).read(open_source(str(source))):
-        if isinstance(item, Counted):
+    for item in formats.find_format(kind).read(open_source(str(source))):
+        if isinstance(item, TypeCount):
             found["converted" if item.is_converted else "omitted"][item.type_name] = item.number
     return found
 
@@ -37,7 +37,7 @@ def logseq_page(tmp_path: Path, text: str, **files: str) -> str:
     for name, other in files.items():
         write(made, f"pages/{name}.md", other)
     write(made, "pages/page.md", text)
-    items = formats.find("logseq").read(open_source(str(made)))
+    items = formats.find_format("logseq").read(open_source(str(made)))
     return next(i.text for i in items if isinstance(i, ImportedNote) and "page.md" in i.key)
 
 
@@ -216,8 +216,8 @@ def test_logseq_counts_each_type_once(tmp_path: Path) -> None:
     }
     listed = {
         item.what: item.reason
-        for item in formats.find("logseq").read(open_source(str(made)))
-        if isinstance(item, Unreadable)
+        for item in formats.find_format("logseq").read(open_source(str(made)))
+        if isinstance(item, SkippedItem)
     }
     assert set(listed) == {"notes/old.org", "whiteboards/plan.edn"}
     assert "Org" in listed["notes/old.org"]
@@ -231,7 +231,7 @@ def test_logseq_database_of_the_new_version_is_explained(
     with closing(sqlite3.connect(made)) as database:
         database.execute("CREATE TABLE kvs (addr INTEGER, content TEXT, addresses JSON)")
         database.commit()
-    assert formats.recognised(open_source(str(made.parent))).name == "logseq"
+    assert detection.detect_format(open_source(str(made.parent))).name == "logseq"
     got = Imported(run, folder, made.parent, "logseq")
     assert "export the graph as Markdown" in str(got.unreadable)
 
@@ -248,7 +248,7 @@ def roam_block(tmp_path: Path, string: str, *children: dict[str, Any], **keys: A
     """Return the markdown of a Roam page with one block."""
     pages = [roam_source.page("P", roam_source.block(string, *children, **keys))]
     write(tmp_path, "graph.json", json.dumps([*pages, roam_source.page("Hive")]))
-    items = formats.find("roam").read(open_source(str(tmp_path / "graph.json")))
+    items = formats.find_format("roam").read(open_source(str(tmp_path / "graph.json")))
     return next(item.text for item in items if isinstance(item, ImportedNote))
 
 
@@ -344,7 +344,7 @@ def test_roam_export_without_blocks_at_its_start_is_recognized(tmp_path: Path) -
     pages = [{"title": f"P{n}", "edit-time": 1, "uid": f"u{n}"} for n in range(3_000)]
     write(tmp_path, "x.json", json.dumps(pages))
     source = open_source(str(tmp_path / "x.json"))
-    assert formats.recognised(source).name == "roam"
+    assert detection.detect_format(source).name == "roam"
 
 
 def test_roam_edn_is_explained(run: Run, folder: Path, tmp_path: Path) -> None:

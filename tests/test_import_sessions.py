@@ -159,7 +159,7 @@ def test_errors_of_the_program_are_neither_answers_nor_outcomes(
 def test_texts_of_programs_are_no_prompts(written: str) -> None:
     """Notifications, commands, their output, hooks and summaries are not what the user asked."""
     session = Session("claude-code", "s")
-    session.ask(written)
+    session.add_prompt(written)
     assert session.prompts == []
 
 
@@ -170,7 +170,7 @@ def test_texts_of_programs_are_no_prompts(written: str) -> None:
 def test_prompts_that_look_like_commands_are_prompts(written: str) -> None:
     """A path, a heading and a word that programs also use do not hide a prompt."""
     session = Session("claude-code", "s")
-    session.ask(written)
+    session.add_prompt(written)
     assert session.prompts == [written]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -58,7 +58,7 @@ def front_ends(root: Path) -> Iterator[dict[str, FrontEnd]]:
     """What each front end finds for a query, as the paths of the memories."""
     browser, pages = BrowserSession(root, LOCAL), WebSession(root)
 
-    def paths(found: dict[str, Any], key: str = "memories") -> set[str]:
+    def paths(found: Mapping[str, Any], key: str = "memories") -> set[str]:
         assert found.get("success", True), found
         return {entry["filePath"] for entry in found[key]}
 
@@ -82,7 +82,7 @@ def front_ends(root: Path) -> Iterator[dict[str, FrontEnd]]:
             "list": lambda query: paths(vault.call("memory_list", query=query)),
             "tasks": lambda query: paths(vault.call("list_tasks", query=query), "tasks"),
             "browse": browsed,
-            "web": lambda query: paths(pages.search(query, {})),
+            "web": lambda query: paths(pages.search(query)),
             "saved": saved,
             "saved with filters": saved_and_filtered,
         }

@@ -103,8 +103,8 @@ def test_search_does_not_wait_for_the_map(root: Path) -> None:
         waiting = [threading.Thread(target=make) for make in (session.map, session.review)]
         for thread in waiting:
             thread.start()
-        assert session.search("tea", {})["memories"][0]["title"] == "Tea"
-        assert session.search("tag:hot", {})["total"] == 1
+        assert session.search("tea")["memories"][0]["title"] == "Tea"
+        assert session.search("tag:hot")["total"] == 1
         assert "Cups" in session.read("tea-7k2m9q", ServedAddresses()).html
         assert all(thread.is_alive() for thread in (working, *waiting))
     finally:

@@ -139,6 +139,7 @@ def test_rendered_text_is_masked_even_where_markup_cuts_a_secret() -> None:
 @pytest.mark.promise("S84")
 def test_page_works_with_keys_that_have_the_same_mask(tmp_path: Path) -> None:
     """A memory is shown whose header has several secrets as keys, and whose memId is one."""
+    from memvault.tools.vault import memory_show
     from memvault.web.session import WebSession
 
     values = [made("GitHub token")[0] for _ in range(3)]
@@ -147,7 +148,7 @@ def test_page_works_with_keys_that_have_the_same_mask(tmp_path: Path) -> None:
         tmp_path, "a.md", f"---\nid: {values[0]}\n{values[1]}: 1\n{values[2]}: 2\n---\n\n# Okapi\n"
     )
     session = WebSession(tmp_path)
-    shown = session.call("memory_show", memId=values[0])
+    shown = session.call(memory_show, values[0])
     session.close()
     assert shown["memId"].startswith("hidden-")
     assert leaked(dict(zip("abc", values, strict=True)), str(shown)) == []

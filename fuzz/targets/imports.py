@@ -30,7 +30,7 @@ from memvault.importers import formats, reader_process  # noqa: E402
 from memvault.importers.applying import rendered  # noqa: E402
 from memvault.importers.archives import open_source  # noqa: E402
 from memvault.importers.database import MAGIC  # noqa: E402
-from memvault.importers.items import Counted, ImportedNote, Item, Noted, Unreadable  # noqa: E402
+from memvault.importers.items import ImportedNote, Item, ItemWarning, SkippedItem, TypeCount  # noqa: E402
 from memvault.importers.planning import plan  # noqa: E402
 from memvault.importers.source import Source  # noqa: E402
 from memvault.importers.state import VaultState  # noqa: E402
@@ -124,7 +124,7 @@ class _MemorySource(Source):
 
 @cache
 def _forms(kind: str) -> list[_Form]:
-    module = import_module(f"import_sources.{formats.find(kind).module}")
+    module = import_module(f"import_sources.{formats.find_format(kind).module_name}")
     found = []
     for name, make in sorted(inspect.getmembers(module, inspect.isfunction)):
         if name.startswith("make"):
@@ -198,16 +198,10 @@ def check_kind(kind: str, data: bytes) -> None:
     forms = _forms(kind)
     form = forms[data[0] % len(forms) if data else 0]
     files = _edited(form, data[1:])
-    row = formats.find(kind)
-    assert row.recognise(_MemorySource(form.path, files)) in (
-        formats.NO,
-        formats.POSSIBLE,
-        formats.LIKELY,
-        formats.SURE,
-        formats.OWN,
-    )
+    row = formats.find_format(kind)
+    assert row.recognize(_MemorySource(form.path, files)) in formats.Confidence
     assert row.claims(_MemorySource(form.path, files)) <= files.keys()
-    module = import_module(f"memvault.importers.{row.module}")
+    module = row.module
     items: list[Item] = list(module.read(_MemorySource(form.path, files)))
     for item in items:
         _check_item(item)
@@ -217,7 +211,7 @@ def check_kind(kind: str, data: bytes) -> None:
 
 def _check_written(kind: str, form: _Form, files: dict[str, bytes], items: list[Item]) -> None:
     """Read the same source again, and make of it what would be written."""
-    module = import_module(f"memvault.importers.{formats.find(kind).module}")
+    module = formats.find_format(kind).module
     size = sum(map(len, files.values()))
     again = list(module.read(_MemorySource(form.path, files)))
     assert [reader_process.encoded(one) for one in again] == [
@@ -240,13 +234,13 @@ def _check_written(kind: str, form: _Form, files: dict[str, bytes], items: list[
 
 def _check_item(item: Item) -> None:
     assert all(isinstance(part, str) for part in item[: 3 if isinstance(item, ImportedNote) else 1])
-    if isinstance(item, Unreadable | Noted):
+    if isinstance(item, SkippedItem | ItemWarning):
         assert item.reason
         assert isinstance(item.reason, str)
     elif isinstance(item, ImportedNote):
         assert all(isinstance(key, str) for key in item.header)
         assert all(isinstance(ref, str) for ref in item.refs)
-    elif isinstance(item, Counted):
+    elif isinstance(item, TypeCount):
         assert item.number > 0
     else:
         assert isinstance(item.read(), bytes)

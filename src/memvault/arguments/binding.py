@@ -225,9 +225,59 @@ def bind(
     Raises:
         UsageError: a key is unknown, given twice or missing, or a value is invalid.
     """
+    return check(expected, by_name(expected, arguments, whose, ignored), whose)
+
+
+def by_name(
+    expected: tuple[Parameter, ...],
+    arguments: Mapping[str, Any],
+    whose: str,
+    ignored: list[str] | None = None,
+) -> dict[str, Any]:
+    """Return JSON arguments under the names of their parameters; ``ignored`` is as for ``bind``.
+
+    Raises:
+        UsageError: a key is unknown or given twice.
+    """
     if ignored is not None:
         arguments = _without_additions(expected, arguments, ignored)
-    return _bind_object(expected, arguments, whose)
+    known = {normal_key(parameter.key): parameter for parameter in expected}
+    named: dict[str, Any] = {}
+    for key, value in arguments.items():
+        normal = normal_key(str(key))
+        parameter = known.get(normal) or _by_alias(normal, expected)
+        if parameter is None:
+            nearest = _nearest(normal, known)
+            names = ", ".join(entry.key for entry in known.values()) or "none"
+            raise UsageError(
+                f"{whose} has no argument {_shorten(key)}",
+                f"did you mean {nearest}?" if nearest else f"its arguments are {names}",
+            )
+        if named.get(parameter.name) is None:
+            named[parameter.name] = value
+        elif value is not None:
+            raise UsageError(f"`{parameter.shell_name}` is given twice", "give it once")
+    return named
+
+
+def check(expected: tuple[Parameter, ...], named: Mapping[str, Any], whose: str) -> dict[str, Any]:
+    """Return values by parameter name in their declared types; None is a missing value.
+
+    Raises:
+        UsageError: a value is invalid, a required one is missing, or a name is unknown.
+    """
+    parameters = {parameter.name: parameter for parameter in expected}
+    checked: dict[str, Any] = {}
+    for name, value in named.items():
+        if name not in parameters:
+            raise UsageError(f"{whose} has no argument {_shorten(name)}")
+        converted = _check_value(parameters[name], value)
+        if converted is not None:
+            checked[name] = converted
+    for parameter in expected:
+        if parameter.required and parameter.name not in checked:
+            raise UsageError(f"{whose} needs `{parameter.shell_name}`", parameter.arg.help)
+    return checked
 
 
 def _without_additions(
@@ -272,36 +322,14 @@ def ignored_note(whose: str, ignored: list[str]) -> str:
     return f"{whose} has no argument {shown}{f' and {more} more' * (more > 0)}: ignored"
 
 
-def _bind_object(
-    expected: tuple[Parameter, ...], arguments: Mapping[str, Any], whose: str, more: bool = False
-) -> dict[str, Any]:
-    """Check one object; with ``more``, unknown keys are returned unchanged."""
-    known = {normal_key(parameter.key): parameter for parameter in expected}
-    if more:
-        known = {_given_key(parameter, arguments): parameter for parameter in expected}
-    bound: dict[str, Any] = {}
-    for key, value in arguments.items():
-        parameter = known.get(key if more else normal_key(str(key)))
-        if parameter is None and more:
-            bound[key] = value
-            continue
-        parameter = parameter or _by_alias(normal_key(str(key)), expected)
-        if parameter is None:
-            near = _nearest(normal_key(str(key)), known)
-            names = ", ".join(entry.key for entry in known.values()) or "none"
-            raise UsageError(
-                f"{whose} has no argument {_shorten(key)}",
-                f"did you mean {near}?" if near else f"its arguments are {names}",
-            )
-        if parameter.name in bound:
-            raise UsageError(f"{parameter.shell_name} is given twice", "give it once")
-        checked = _check_value(parameter, value)
-        if checked is not None:
-            bound[parameter.name] = checked
-    for parameter in known.values():
-        if parameter.required and parameter.name not in bound:
-            raise UsageError(f"{whose} needs {parameter.shell_name}", parameter.arg.help)
-    return bound
+def _check_entry(parameter: Parameter, entry: Mapping[str, Any], whose: str) -> dict[str, Any]:
+    """Return one object of a list with checked values; raises as ``bind``."""
+    if not parameter.arg.extra_keys:
+        return bind(parameter.items, entry, whose)
+    items = {_used_key(item, entry): item for item in parameter.items}
+    extra = {key: value for key, value in entry.items() if key not in items}
+    named = {item.name: entry[key] for key, item in items.items() if key in entry}
+    return {**extra, **check(parameter.items, named, whose)}
 
 
 def _by_alias(key: str, expected: tuple[Parameter, ...]) -> Parameter | None:
@@ -312,7 +340,7 @@ def _by_alias(key: str, expected: tuple[Parameter, ...]) -> Parameter | None:
     return None
 
 
-def _given_key(parameter: Parameter, arguments: Mapping[str, Any]) -> str:
+def _used_key(parameter: Parameter, arguments: Mapping[str, Any]) -> str:
     """Return the key of a parameter in an object with further keys, or the first alias there."""
     names = (parameter.key, *parameter.arg.aliases)
     return next((name for name in names if name in arguments), parameter.key)
@@ -349,9 +377,8 @@ def _check_value(parameter: Parameter, value: Any) -> Any:
     if isinstance(value, int | float) and not isinstance(value, bool):
         _check_range(parameter, value)
     if parameter.items and isinstance(value, list):
-        more = parameter.arg.extra_keys
         return [
-            _bind_object(parameter.items, entry, f"entry {number} of {parameter.shell_name}", more)
+            _check_entry(parameter, entry, f"entry {number} of `{parameter.shell_name}`")
             for number, entry in enumerate(value, 1)
         ]
     return value
@@ -391,7 +418,7 @@ def check_type(parameter: Parameter, value: Any) -> Any:
     if fits and isinstance(value, list) and not parameter.anything:
         if len(value) > MOST_ENTRIES:
             raise UsageError(
-                f"{parameter.shell_name} has {len(value):,} entries; "
+                f"`{parameter.shell_name}` has {len(value):,} entries; "
                 f"the maximum is {MOST_ENTRIES:,}",
                 "divide it among several calls",
             )
@@ -402,7 +429,7 @@ def check_type(parameter: Parameter, value: Any) -> Any:
             expected += " of objects" if parameter.items else " of strings"
         article = "an" if expected[0] in "aio" else "a"
         raise UsageError(
-            f"{parameter.shell_name} must be {article} {expected}, not {_shorten(value)}",
+            f"`{parameter.shell_name}` must be {article} {expected}, not {_shorten(value)}",
             parameter.arg.help,
         )
     return value
@@ -411,7 +438,7 @@ def check_type(parameter: Parameter, value: Any) -> Any:
 def _check_length(parameter: Parameter, value: object) -> None:
     if isinstance(value, str) and len(value) > MOST_CHARACTERS:
         raise UsageError(
-            f"{parameter.shell_name} has {len(value):,} characters; "
+            f"`{parameter.shell_name}` has {len(value):,} characters; "
             f"the maximum is {MOST_CHARACTERS:,}",
             parameter.arg.help,
         )
@@ -430,7 +457,7 @@ def _match_choice(parameter: Parameter, value: Any) -> Any:
     names = [str(choice) for choice in parameter.choices]
     close = get_close_matches(str(value).lower(), names, n=1)
     raise UsageError(
-        f"{parameter.shell_name} must be one of {', '.join(names)}, not {_shorten(value)}",
+        f"`{parameter.shell_name}` must be one of {', '.join(names)}, not {_shorten(value)}",
         f"did you mean {close[0]}?" if close else parameter.arg.help,
     )
 
@@ -439,12 +466,12 @@ def _check_range(parameter: Parameter, value: float) -> None:
     minimum, maximum = bounds(parameter)
     if minimum is not None and value < minimum:
         raise UsageError(
-            f"{parameter.shell_name} must be at least {minimum:g}, not {_shorten(value)}",
+            f"`{parameter.shell_name}` must be at least {minimum:g}, not {_shorten(value)}",
             parameter.arg.help,
         )
     if maximum is not None and value > maximum:
         raise UsageError(
-            f"{parameter.shell_name} must be at most {maximum:g}, not {_shorten(value)}",
+            f"`{parameter.shell_name}` must be at most {maximum:g}, not {_shorten(value)}",
             parameter.arg.help,
         )
 

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, cast
 from memvault.cli.daemon.client import HOOK_SECONDS
 
 if TYPE_CHECKING:
+    from memvault.call import Caller
     from memvault.integrations.integration import Event
     from memvault.workspace import Workspace
 
@@ -148,7 +149,7 @@ def _response(line: HookInvocation, given: Mapping[str, Any]) -> str:
     text = _EVENTS[event](line, given).strip()
     if not text or not line.program:
         return text
-    from memvault.integrations.integration import PROGRAMS
+    from memvault.integrations.programs import PROGRAMS
 
     return PROGRAMS[line.program].hook_output(event, text)
 
@@ -169,13 +170,14 @@ def _capture(line: HookInvocation, given: Mapping[str, Any]) -> None:
 
 def _session_start(line: HookInvocation, given: Mapping[str, Any]) -> str:
     """Return the context block and the reminder, which is only effective before the work starts."""
-    from memvault.tools.core import agent_guide
+    from memvault.tools.active_memory import context
+    from memvault.tools.core import agent_guide, invoke
 
     workspace = _workspace(line)
     folder = Path(str(given.get("cwd") or ".")).resolve()
     task = "" if folder == workspace.root else _project_task(folder)
-    block = _call_tool(line, workspace, "context", {"task": task, "budget": _BLOCK})["context"]
-    return f"{block}\n\n{agent_guide.reminder()}"
+    block = invoke.run(workspace, _caller(line), context, task=task, budget=_BLOCK)
+    return f"{block['context']}\n\n{agent_guide.reminder()}"
 
 
 def _project_task(folder: Path) -> str:
@@ -191,15 +193,24 @@ def _prompt(line: HookInvocation, given: Mapping[str, Any]) -> str:
     from memvault.agents import prompt_block
     from memvault.index.embedding import tokenizer
     from memvault.recall import query_filters
+    from memvault.tools.core import invoke
+    from memvault.tools.recall import memory_recall
 
     prompt_text = _QUOTES.sub(" ", _CLIENT_TEXT.sub("", str(given.get("prompt") or ""))).strip()
     if not prompt_text or _SLASH_COMMAND.match(prompt_text):
         return ""
     words = query_filters.as_words(prompt_text[:_MAX_QUERY])
-    query = {"query": words, "limit": _MAX_HITS, "strict": True, "full": True}
+    recalled = invoke.run(
+        _workspace(line),
+        _caller(line),
+        memory_recall,
+        query=words,
+        limit=_MAX_HITS,
+        strict=True,
+        full=True,
+    )
     entries = []
-    workspace = _workspace(line)
-    for memory in _call_tool(line, workspace, "memory_recall", query)["memories"]:
+    for memory in recalled["memories"]:
         if memory.get("supersededBy") or memory.get("expired") or memory.get("notYet"):
             continue
         title, snippet = memory["title"], " ".join(memory["snippet"].split())
@@ -212,7 +223,7 @@ def _prompt(line: HookInvocation, given: Mapping[str, Any]) -> str:
 
 def _pre_compact(line: HookInvocation, _: Mapping[str, Any]) -> str:
     """Return the reminder for the summarizing agent, or for the user if the client shows it."""
-    from memvault.integrations.integration import PROGRAMS
+    from memvault.integrations.programs import PROGRAMS
     from memvault.tools.core import agent_guide
 
     _workspace(line)
@@ -250,15 +261,10 @@ def _workspace(line: HookInvocation) -> Workspace:
     return open_workspace(find_vault(line.vault))
 
 
-def _call_tool(
-    line: HookInvocation, workspace: Workspace, tool: str, arguments: Mapping[str, Any]
-) -> Mapping[str, Any]:
+def _caller(line: HookInvocation) -> Caller:
     from memvault.call import Caller
-    from memvault.tools.core import invoke
 
-    caller = Caller(line.agent or "main", may_run_programs=False, secrets="masked")
-    with invoke.call(workspace, tool, arguments, caller) as outcome:
-        return outcome.result
+    return Caller(line.agent or "main", may_run_programs=False)
 
 
 _EVENTS: Mapping[Event, Callable[[HookInvocation, Mapping[str, Any]], str]] = {

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, Concatenate, ParamSpec
 
 from memvault import sanitize
 from memvault.arguments.binding import FLAGS, bind, read_input, read_json
 from memvault.arguments.parameters import Parameter
+from memvault.call import Call
 from memvault.cli import output, print_result
 from memvault.cli.daemon import client
 from memvault.cli.options import GlobalOptions
@@ -17,6 +18,8 @@ from memvault.cli.shutdown import Exit
 from memvault.errors import Refused, UsageError
 from memvault.tools.core.registry import OPEN, Tool
 from memvault.tools.core.render import Template
+
+Arguments = ParamSpec("Arguments")
 
 
 def run_command(
@@ -41,8 +44,8 @@ def run_command(
         if words in _PICKING and options.may_ask:
             given |= _picked(words, parameters, given, options, drafts)
         if isinstance(entry, Tool):
-            _require(parameters, given, f"memvault {entry.command or name}", entry.examples)
-            arguments = entry.arguments(given)
+            _require(parameters, given, f"`memvault {entry.command or name}`", entry.examples)
+            arguments = entry.from_command_line(given)
             if OPEN.name in given:
                 from memvault.cli import run_editor
 
@@ -89,13 +92,15 @@ def _run_cli_command(
     print_result.check(options)
     parameters = declared.shell_parameters
     filled = {name: value for name, value in given.items() if value != ""}
-    _require(parameters, filled, f"memvault {declared.words}", declared.examples)
+    _require(parameters, filled, f"`memvault {declared.words}`", declared.examples)
     arguments = {entry.key: given[entry.name] for entry in parameters if entry.name in given}
-    bound = bind(parameters, arguments, f"memvault {declared.words}")
+    bound = bind(parameters, arguments, f"`memvault {declared.words}`")
     if CONFIRM in parameters and (confirm := bound.pop(CONFIRM.name, None)) is not None:
         answer = FLAGS.get(str(confirm).strip().lower())
         if answer is None:
-            raise UsageError(f"--confirm must be true or false, not {confirm!r}", "--yes confirms")
+            raise UsageError(
+                f"`--confirm` must be true or false, not {confirm!r}", "`--yes` confirms"
+            )
         bound["yes"] = bound.get("yes") or answer
     found = declared.function(options, **bound)
     if found is not None:
@@ -104,7 +109,7 @@ def _run_cli_command(
 
             found = BUILTIN.masked_values(found)
         change = found.get("changeId")
-        changed = f"The change was made; memvault undo {change} takes it back" if change else ""
+        changed = f"The change was made; `memvault undo {change}` takes it back" if change else ""
         with output.reporting_change(lambda: changed):
             print_result.print_result(options, {"success": True, **found}, declared.view)
 
@@ -124,7 +129,8 @@ def _require(
         if parameter.required and parameter.name not in given:
             options = parameter.flag.replace("/", " or ")
             name = metavar(parameter) if parameter.arg.positional else options
-            raise UsageError(f"{command} needs {name}", next(iter(examples), parameter.arg.help))
+            hint = f"`{examples[0]}`" if examples else parameter.arg.help
+            raise UsageError(f"{command} needs `{name}`", hint)
 
 
 def metavar(parameter: Parameter) -> str:
@@ -184,6 +190,20 @@ def _is_missing_text(parameter: Parameter, given: Mapping[str, Any]) -> bool:
     return needed and given[parameter.name] is None
 
 
+def run_function(
+    options: GlobalOptions,
+    function: Callable[Concatenate[Call, Arguments], Mapping[str, Any]],
+    /,
+    *positional: Arguments.args,
+    **named: Arguments.kwargs,
+) -> None:
+    """Run the tool that a function implements, as ``run_tool``."""
+    from memvault.tools.core import registry
+
+    name, arguments = function.__name__, registry.arguments_by_name(function, positional, named)
+    run_tool(name, arguments, options, registry.find(name))
+
+
 def run_tool(
     name: str,
     arguments: Mapping[str, Any],
@@ -194,32 +214,34 @@ def run_tool(
     """Run a tool on the vault selected by the options, and write its result.
 
     ``tool`` is its declaration, or None for a tool of the vault, whose result is laid out by its
-    values' types. With ``by_tool_name``, messages name tools and arguments, not commands.
+    values' types. With ``by_tool_name``, the arguments have JSON keys, and messages name tools and
+    arguments, not commands.
     """
     from memvault.tools.core import invoke
 
     print_result.check(options)
     workspace = options.workspace()
-    caller = options.caller()._replace(speaks="tools" if by_tool_name else "shell")
+    caller = options.caller()._replace(message_style="tools" if by_tool_name else "shell")
     if name == "memory_recall" and options.may_ask and not options.quiet:
         caller = caller._replace(reads_early=True)
+    call = invoke.call_json if by_tool_name else invoke.call
     query = str(arguments.get("query") or arguments.get("around") or "")
     view, writes = (tool.view, not tool.read_only) if tool else (Template(), True)
     try:
         try:
-            outcome = invoke.call(workspace, name, arguments, caller)
+            outcome = call(workspace, name, arguments, caller)
         except Refused as error:
             confirmed = {**arguments, **_confirm(error)}
-            outcome = invoke.call(workspace, name, confirmed, caller)
+            outcome = call(workspace, name, confirmed, caller)
         token = outcome.result.get("confirmToken")
         if tool and token and "message" not in outcome.result and options.may_ask:
             preview = {**outcome.result, "confirmToken": None}
             print_result.print_result(options, preview, view, query)
             output.flush()
             if not output.agrees((), "Go ahead?"):
-                raise Refused("Nothing was changed", f"y does it, or --confirm {token}")
+                raise Refused("Nothing was changed", f"y does it, or `--confirm {token}`")
             confirmed = {**arguments, "confirm": token}
-            outcome = invoke.call(workspace, name, confirmed, caller)
+            outcome = call(workspace, name, confirmed, caller)
         with outcome:
             with output.reporting_change(
                 lambda: workspace.settings.detector.masked(outcome.changed)
@@ -283,14 +305,14 @@ def _argument(parameter: Parameter, value: Any, options: GlobalOptions) -> Any:
     if isinstance(value, str):
         value = options.unescape(value)
     if isinstance(value, str) and parameter.types == (dict,):
-        return read_json(value, f"{parameter.shell_name} is", parameter.arg.help)
+        return read_json(value, f"`{parameter.shell_name}` is", parameter.arg.help)
     if isinstance(value, str) and parameter.arg.positional and str not in parameter.types:
         value = _number(value)
     if parameter.arg.join_words and isinstance(value, list | tuple):
         return " ".join(map(options.unescape, value))
     if isinstance(value, list | tuple):
         if parameter.anything and len(value) == 1 and value[0].lstrip().startswith("["):
-            return read_json(value[0], f"{parameter.shell_name} is", parameter.arg.help)
+            return read_json(value[0], f"`{parameter.shell_name}` is", parameter.arg.help)
         value = [options.unescape(entry) for entry in value]
         if parameter.arg.positional and parameter.arg.text:
             return _resolve_pairs(value)

@@ -8,7 +8,12 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, cast
 
 from memvault.call import Call
-from memvault.doctor import checks_files, checks_vault  # noqa: F401  # they register their checks
+from memvault.doctor import (  # they register their checks
+    checks_files,  # noqa: F401
+    checks_links,  # noqa: F401
+    checks_machine,  # noqa: F401
+    checks_vault,  # noqa: F401
+)
 from memvault.doctor.findings import CHECKS, SEVERITIES, Check, Finding
 from memvault.doctor.inspection import VaultInspection
 from memvault.errors import MemvaultError, UsageError
@@ -124,7 +129,7 @@ def _apply_fixes(
 
 def _as_result(check: Check, finding: Finding) -> DoctorFinding:
     fix = finding.fix
-    only = f" with --only {check.code}" if fix is not None and fix.irreversible else ""
+    only = f" with `--only {check.code}`" if fix is not None and fix.irreversible else ""
     return {
         "code": check.code,
         "severity": check.severity,

@@ -13,7 +13,7 @@ from typing import Any
 
 from memvault.exporters.files import ExportedFile, ExportedFiles
 from memvault.files.target import target_file
-from memvault.importers.vault_export import FORMAT
+from memvault.importers.memvault import FORMAT
 
 
 def write(files: ExportedFiles, target: Path, replaces: bool) -> int:

@@ -13,8 +13,7 @@ from typing import Any
 
 from memvault.errors import UsageError
 from memvault.importers import convert, pickles, records
-from memvault.importers.formats import NO, SURE
-from memvault.importers.items import ImportedNote, Item, Unreadable, note_path
+from memvault.importers.items import ImportedNote, Item, SkippedItem, note_path
 from memvault.importers.source import Source
 from memvault.memories import create
 
@@ -22,11 +21,6 @@ _BESIDE = ("embedding.json", "knowledge_import.json")
 """Agent Zero's own files in the folder of a memory."""
 _KEYS = frozenset(("id", "area", "timestamp"))
 _OF_KNOWLEDGE = ("knowledge_source", "source_path", "source_file")
-
-
-def recognise(source: Source) -> int:
-    """Return ``SURE`` if there is a FAISS index with its documents."""
-    return SURE if _stores(source) else NO
 
 
 def _index(store: str) -> str:
@@ -58,7 +52,7 @@ def read(source: Source) -> Iterator[Item]:
         try:
             store = pickles.parse(source.read(name))
         except (OSError, pickles.UnreadablePickle) as error:
-            yield Unreadable(name, records.reason_of(error))
+            yield SkippedItem(name, records.reason_for(error))
             continue
         of_knowledge = 0
         documents = pickles.mappings_with(store, "page_content")
@@ -68,18 +62,18 @@ def read(source: Source) -> Iterator[Item]:
                 of_knowledge += 1
             else:
                 place = f"{name}, document {number}"
-                for item in records.items_of(place, _note, place, folder, document, metadata):
+                for item in records.convert_record(place, _note, place, folder, document, metadata):
                     if isinstance(item, ImportedNote):
-                        source.tally.converted("memory")
-                        source.tally.properties("memory", metadata, _KEYS)
+                        source.counts.converted("memory")
+                        source.counts.unused_properties("memory", metadata, _KEYS)
                         # the memory of one agent may be copied for another
                         key = convert.free_key(seen, item.key, f"{folder}/{item.key}")
                         item = item._replace(key=key)
                     yield item
         if of_knowledge:
-            source.tally.omitted("piece of a knowledge file", of_knowledge)
+            source.counts.omitted("piece of a knowledge file", of_knowledge)
             reason = "of files in Agent Zero's knowledge folder, which can be imported as a folder"
-            yield Unreadable(f"{name}, {of_knowledge} pieces", reason)
+            yield SkippedItem(f"{name}, {of_knowledge} pieces", reason)
 
 
 def _note(place: str, folder: str, document: dict[Any, Any], metadata: dict[Any, Any]) -> Item:
@@ -87,7 +81,7 @@ def _note(place: str, folder: str, document: dict[Any, Any], metadata: dict[Any,
     try:
         title = create.title_of(text)
     except UsageError:
-        return Unreadable(place, "it has no text")
+        return SkippedItem(place, "it has no text")
     when = convert.parsed_time(metadata.get("timestamp"))
     own = _text(metadata.get("id")) or _text(document.get("id"))
     key = own or f"{folder}/{title} {zlib.crc32(text.encode('utf-8', 'replace')):08x}"

@@ -15,8 +15,8 @@ from collections.abc import Collection, Iterator
 from typing import Any
 
 from memvault.importers import convert, folder, plain_text, records
-from memvault.importers.formats import NO, POSSIBLE, SURE
-from memvault.importers.items import ImportedNote, Item, Unreadable, note_path
+from memvault.importers.formats import Confidence
+from memvault.importers.items import ImportedNote, Item, note_path
 from memvault.importers.source import Source
 from memvault.lazy_pattern import lazy_pattern
 
@@ -30,16 +30,16 @@ _DELETED = "Recently Deleted"
 _FOLDERS = frozenset(("Notes", "iCloud Notes", _DELETED))
 
 
-def recognise(source: Source) -> int:
+def recognize(source: Source) -> Confidence:
     """Return ``SURE`` if notes are folders with a text of their own name, in a folder Notes."""
     texts = _texts(source)
     if not texts:
-        return NO
+        return Confidence.NO
     named = any(part in _FOLDERS for name in texts for part in name.split("/")[:-1])
     is_copy = named or "Notes" in source.path.name
     if len(texts) * 2 <= len(source.named(".txt", ".md")):  # notes of folders, as Obsidian has
-        return NO
-    return SURE if is_copy else POSSIBLE
+        return Confidence.NO
+    return Confidence.SURE if is_copy else Confidence.POSSIBLE
 
 
 def _texts(source: Source) -> list[str]:
@@ -71,7 +71,7 @@ def read(source: Source) -> Iterator[Item]:
     tables = [name for name in source.names if posixpath.basename(name) == _DETAILS]
     details: dict[str, dict[str, Any]] = {}
     for name in tables:
-        yield from records.items_of(name, _read_details, source, name, details)
+        yield from records.convert_record(name, _read_details, source, name, details)
     beside: dict[str, list[str]] = {}
     for name in source.names:
         beside.setdefault(posixpath.dirname(name), []).append(name)
@@ -81,27 +81,16 @@ def read(source: Source) -> Iterator[Item]:
         is_text = name.lower().endswith((".txt", ".md"))
         if _DELETED in parts[:-1]:
             if is_text:
-                source.tally.omitted("note in the trash")
+                source.counts.omitted("note in the trash")
         elif is_text and posixpath.dirname(name) in folders and _is_note(parts):
-            yield from _read_note(source, name, files.get(name, []), details)
+            yield from folder.convert_note(
+                source, name, _note, source, name, files.get(name, []), details
+            )
         elif any("/".join(parts[:length]) in folders for length in range(1, len(parts))):
-            source.tally.converted("file")
-            item = folder.attachment(source, name)
-            yield item if isinstance(item, Unreadable) else item._replace(path=_kept(parts))
+            source.counts.converted("file")
+            yield folder.attachment(source, name, _kept(parts))
         elif name.lower().endswith(".md"):
-            yield from _read_note(source, name, [], details)
-
-
-def _read_note(
-    source: Source, name: str, files: list[str], details: dict[str, dict[str, Any]]
-) -> Iterator[Item]:
-    """Yield the note that a text is, with links to its files."""
-    item = folder.read_file(source, name)
-    if isinstance(item, ImportedNote):
-        source.tally.converted("note")
-        yield from records.items_of(name, _note, item, name, files, details)
-    else:
-        yield item
+            yield from folder.convert_note(source, name, _note, source, name, [], details)
 
 
 def _is_note(parts: list[str]) -> bool:
@@ -147,9 +136,14 @@ def _kept(parts: list[str]) -> str:
 
 
 def _note(
-    item: ImportedNote, name: str, files: list[str], details: dict[str, dict[str, Any]]
+    item: ImportedNote,
+    source: Source,
+    name: str,
+    files: list[str],
+    details: dict[str, dict[str, Any]],
 ) -> ImportedNote:
     """Return a note; a text gets links to the files beside it where they were, or at its end."""
+    source.counts.converted("note")
     parts = name.split("/")
     if not name.lower().endswith(".txt"):
         title = posixpath.splitext(parts[-1])[0].strip() or "Note"

@@ -13,14 +13,14 @@ from memvault.files import plain_files
 from memvault.importers import records
 from memvault.importers.items import (
     Attachment,
-    Counted,
     ImportedNote,
     Item,
-    Noted,
-    Unreadable,
+    ItemWarning,
+    SkippedItem,
+    TypeCount,
     VaultFile,
 )
-from memvault.importers.links import Names, resolved, rewritten
+from memvault.importers.links import LinkTargets, resolved, rewritten
 from memvault.importers.planning import ImportPlan, source_hash
 from memvault.importers.state import ID, KIND, VERSION, with_version
 from memvault.lazy_pattern import lazy_pattern
@@ -41,7 +41,7 @@ def apply(
     plan: ImportPlan,
     items: Iterable[Item],
     progress: Callable[[int, int], object] = lambda *_: None,
-) -> list[Unreadable]:
+) -> list[SkippedItem]:
     """Write what a plan has as new or changed; return what could not be written, with reasons.
 
     ``items`` are read a second time, as for the plan; items that were not planned are left out.
@@ -50,11 +50,11 @@ def apply(
     Raises:
         StorageError: the vault or its journal cannot be written; the rest is not imported.
     """
-    failed: list[Unreadable] = []
+    failed: list[SkippedItem] = []
     done, total = 0, len(plan.notes) + len(plan.attachments)
     seen: set[str] = set()
     for item in items:
-        if isinstance(item, Unreadable | Noted | Counted):
+        if isinstance(item, SkippedItem | ItemWarning | TypeCount):
             continue
         place = f"id {item.key}" if isinstance(item, ImportedNote) else item.path
         if place in seen:  # the plan lists it as unreadable
@@ -66,11 +66,11 @@ def apply(
             else:
                 _write_note(store, plan, item)
         except (Refused, Conflict, NotFound, FileExistsError, ValueError, RecursionError) as error:
-            failed.append(Unreadable(item.path, _why_not_written(error)))
+            failed.append(SkippedItem(item.path, _why_not_written(error)))
         except StorageError as error:
             if not _is_name(error):
                 raise
-            failed.append(Unreadable(item.path, error.message))
+            failed.append(SkippedItem(item.path, error.message))
         if not store.change_set.is_recorded:
             raise StorageError(store.change_set.warnings[-1], "free some space, and import again")
         done += 1
@@ -81,7 +81,7 @@ def apply(
 def _why_not_written(error: Exception) -> str:
     if isinstance(error, FileExistsError):
         return "a file with this name was created during the import"
-    return error.message if isinstance(error, MemvaultError) else records.reason_of(error)
+    return error.message if isinstance(error, MemvaultError) else records.reason_for(error)
 
 
 def _is_name(error: StorageError) -> bool:
@@ -120,7 +120,7 @@ def rendered(
     note: ImportedNote,
     kind: str,
     target: str,
-    names: Names,
+    names: LinkTargets,
     detector: SecretDetector,
     has_new_id: bool = False,
 ) -> bytes:

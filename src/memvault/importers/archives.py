@@ -17,7 +17,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from memvault.errors import NotFound, UsageError
-from memvault.importers.items import Unreadable
+from memvault.importers.items import SkippedItem
 from memvault.importers.source import JUNK, LINK, MAX_FILES, PlainSource, Source
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class _ArchiveSource(Source):
             if not reason and len(entries) >= MAX_FILES:
                 reason = self._too_large
             if reason:
-                self.skipped.append(Unreadable(listed.name, reason))
+                self.skipped.append(SkippedItem(listed.name, reason))
             elif name := self._free_name(entries, listed):
                 entries[name] = listed.entry
         return entries
@@ -183,7 +183,7 @@ class _ZipSource(_ArchiveSource):
 
         reason = self._why_unsafe(listed)
         if reason:
-            self.skipped.append(Unreadable(listed.name, reason))
+            self.skipped.append(SkippedItem(listed.name, reason))
             return
         archive, entry = listed.entry
         try:
@@ -194,7 +194,7 @@ class _ZipSource(_ArchiveSource):
                     self.tick()
             inner = self._stack.enter_context(zipfile.ZipFile(file))
         except (*_ZIP_ERRORS, OSError, RuntimeError) as error:
-            self.skipped.append(Unreadable(listed.name, f"the zip is damaged: {error}"))
+            self.skipped.append(SkippedItem(listed.name, f"the zip is damaged: {error}"))
         else:
             yield from self._listed_in(PurePosixPath(listed.name).stem, inner, depth)
 
@@ -297,7 +297,7 @@ class _TarSource(_ArchiveSource):
                         entry = _TarEntry(end, found.size, float(found.mtime))
                         yield _Listed(found.name, found.size, _why_not_plain(found), entry)
         except (tarfile.TarError, ValueError, OverflowError, OSError) as error:
-            self.skipped.append(Unreadable(self.path.name, f"the rest cannot be read: {error}"))
+            self.skipped.append(SkippedItem(self.path.name, f"the rest cannot be read: {error}"))
 
     def size(self, name: str) -> int:
         size: int = self._entry(name).size

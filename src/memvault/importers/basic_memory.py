@@ -12,11 +12,11 @@ from collections.abc import Collection, Iterator
 from typing import Any
 
 from memvault.importers import convert, folder, json_source, records
+from memvault.importers.content_counts import ContentCounts
 from memvault.importers.database import SourceDatabase, UnreadableDatabase, open_database, tables
-from memvault.importers.formats import NO, SURE
-from memvault.importers.items import ImportedNote, Item, Unreadable
+from memvault.importers.formats import Confidence
+from memvault.importers.items import ImportedNote, Item, SkippedItem
 from memvault.importers.source import Source
-from memvault.importers.tally import Tally
 from memvault.lazy_pattern import lazy_pattern
 from memvault.vault.document import Document
 from memvault.vault.markdown import replace_outside_code
@@ -35,13 +35,13 @@ _MAX_SNIFFED = 20
 _MEMORY_URL = lazy_pattern(r"\[([^\[\]\n]{0,200})\]\(memory://([^\s()]{1,300})\)")
 
 
-def recognise(source: Source) -> int:
+def recognize(source: Source) -> Confidence:
     """Return ``SURE`` for its database, or if half of the notes have a permalink and a type."""
     if _database(source):
-        return SURE
+        return Confidence.SURE
     heads = [source.head(name) for name in _notes(source)[:_MAX_SNIFFED]]
     own = sum(b"\npermalink:" in head and b"\ntype:" in head for head in heads)
-    return SURE if own and own * 2 >= len(heads) else NO
+    return Confidence.sure_if(own and own * 2 >= len(heads))
 
 
 def _database(source: Source) -> str:
@@ -74,31 +74,25 @@ def read(source: Source) -> Iterator[Item]:
     """Yield the notes and files of the folder, and the entities of the database without a file."""
     files = _files(source)
     keys: Counter[str] = Counter()
-    for item in folder.items(source, files):
-        if isinstance(item, ImportedNote):
-            for made in records.items_of(item.key, _note, item, source.tally):
-                if isinstance(made, ImportedNote):  # two notes may have one permalink
-                    made = made._replace(key=convert.free_key(keys, made.key, item.key))
-                yield made
-        else:
-            yield item
+    yield from folder.items(source, files, _note, source.counts, keys)
     if name := _database(source):
         parts = [file.split("/") for file in files]
         paths = {"/".join(part[start:]) for part in parts for start in range(len(part))}
         try:
             yield from _read_database(source, name, keys, paths)
         except UnreadableDatabase as error:
-            yield Unreadable(name, f"it cannot be read: {error}")
+            yield SkippedItem(name, f"it cannot be read: {error}")
 
 
-def _note(item: ImportedNote, tally: Tally) -> ImportedNote:
+def _note(item: ImportedNote, counts: ContentCounts, keys: Counter[str]) -> ImportedNote:
     header = Document.parse(item.text.encode("utf-8", "replace")).header or {}
     permalink = convert.line(convert.text(header.get("permalink")))
     refs = (permalink,) if permalink else ()
-    tally.converted("note")
+    counts.converted("note")
     for category in _PART.findall(item.text):
-        tally.converted("observation" if category else "relation")
-    return item._replace(key=permalink or item.key, text=_linked(item.text), refs=refs)
+        counts.converted("observation" if category else "relation")
+    key = convert.free_key(keys, permalink or item.key, item.key)  # permalinks may repeat
+    return item._replace(key=key, text=_linked(item.text), refs=refs)
 
 
 def _linked(text: str) -> str:
@@ -117,18 +111,20 @@ def _read_database(
             if entity.get("permalink") in permalinks or entity.get("file_path") in paths:
                 continue
             place = f"{name}, entity {entity.get('id')}"
-            yield from records.items_of(place, _of_database, database, entity, source.tally)
+            yield from records.convert_record(place, _of_database, database, entity, source.counts)
 
 
-def _of_database(database: SourceDatabase, entity: dict[str, Any], tally: Tally) -> ImportedNote:
+def _of_database(
+    database: SourceDatabase, entity: dict[str, Any], counts: ContentCounts
+) -> ImportedNote:
     observations = database.rows(_OBSERVATIONS, [entity["id"]])
     relations = database.rows(_RELATIONS, [entity["id"]])
     lines = [_observation(dict(row)) for row in observations]
     links = [_relation(dict(row)) for row in relations]
-    tally.converted("entity")
+    counts.converted("entity")
     for name, made in (("observation", lines), ("relation", links)):
         if made:
-            tally.converted(name, len(made))
+            counts.converted(name, len(made))
     return _entity(entity, lines, links)
 
 

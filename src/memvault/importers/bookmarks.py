@@ -9,16 +9,15 @@ property list ``Bookmarks.plist`` (versions of November 2026).
 from __future__ import annotations
 
 import io
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from memvault import clock
 from memvault.importers import convert, html_markdown, json_source, plain_text, records
-from memvault.importers.formats import NO, SURE
-from memvault.importers.items import ImportedNote, Item, Unreadable, note_path
+from memvault.importers.content_counts import ContentCounts
+from memvault.importers.items import ImportedNote, Item, SkippedItem, note_path
 from memvault.importers.source import Source
-from memvault.importers.tally import Tally
 
 _HEAD = 1 << 14
 _CHROME_EPOCH = 11_644_473_600
@@ -69,17 +68,8 @@ class Bookmark(NamedTuple):
     keyword: str = ""
 
 
-def claims(source: Source) -> Collection[str]:
+def claims(source: Source) -> list[str]:
     """Return the names of the files of bookmarks."""
-    return _files(source)
-
-
-def recognise(source: Source) -> int:
-    """Return ``SURE`` if there is a file of bookmarks."""
-    return SURE if _files(source) else NO
-
-
-def _files(source: Source) -> list[str]:
     found = []
     for name in source.names:
         if name.endswith("Bookmarks.plist"):
@@ -101,22 +91,22 @@ def _files(source: Source) -> list[str]:
 def read(source: Source) -> Iterator[Item]:
     """Yield a note for each web address, with the folders and tags of all its bookmarks."""
     merged: dict[str, Bookmark] = {}
-    for name in _files(source):
+    for name in claims(source):
         try:
             for bookmark in _bookmarks(source, name):
-                if isinstance(bookmark, Unreadable):
+                if isinstance(bookmark, SkippedItem):
                     yield bookmark._replace(what=f"{name}, {bookmark.what}")
                 elif reason := _why_left_out(bookmark.address):
                     what = bookmark.title.strip() or bookmark.address[:_MAX_NAME]
-                    yield Unreadable(f"{name}, {what}", reason)
+                    yield SkippedItem(f"{name}, {what}", reason)
                 else:
-                    source.tally.converted("bookmark")
+                    source.counts.converted("bookmark")
                     key = bookmark.address
                     merged[key] = _merged(merged[key], bookmark) if key in merged else bookmark
         except (OSError, ValueError, RecursionError) as error:
-            yield Unreadable(name, records.reason_of(error))
+            yield SkippedItem(name, records.reason_for(error))
     for address, bookmark in merged.items():
-        yield from records.items_of(address, _note, bookmark)
+        yield from records.convert_record(address, _note, bookmark)
 
 
 def _why_left_out(address: str) -> str:
@@ -163,11 +153,11 @@ def _note(bookmark: Bookmark) -> ImportedNote:
     return ImportedNote(bookmark.address, note_path(title[:80]), text, header)
 
 
-def _bookmarks(source: Source, name: str) -> Iterator[Bookmark | Unreadable]:
+def _bookmarks(source: Source, name: str) -> Iterator[Bookmark | SkippedItem]:
     if name.endswith(".plist"):
-        yield from _safari(_property_list(source.read(name)), (), source.tally, set())
+        yield from _walk(_property_list(source.read(name)), (), _safari, source.counts, set())
     elif name.lower().endswith((".html", ".htm")):
-        netscape = _Netscape(source.tally)
+        netscape = _Netscape(source.counts)
         html_markdown.parse(source.read(name).decode("utf-8", "replace"), netscape)
         yield from netscape.found
     else:
@@ -175,9 +165,9 @@ def _bookmarks(source: Source, name: str) -> Iterator[Bookmark | Unreadable]:
         if isinstance(roots := tree.get("roots"), dict):
             for root in roots.values():
                 if isinstance(root, dict):  # Chrome keeps other values there, too
-                    yield from _chrome(root, (), source.tally)
+                    yield from _walk(root, (), _chrome, source.counts, set())
         else:
-            yield from _firefox(tree, (), 0, source.tally)
+            yield from _walk(tree, (), _firefox, source.counts, set())
 
 
 def _property_list(data: bytes) -> Any:
@@ -196,88 +186,94 @@ def _property_list(data: bytes) -> Any:
         raise ValueError("not a property list") from error
 
 
-def _safari(
-    node: Any, folders: tuple[str, ...], tally: Tally, seen: set[int]
-) -> Iterator[Bookmark | Unreadable]:
-    """Yield the bookmarks below a node; one that is there several times is read once."""
-    if not isinstance(node, dict) or len(folders) > _MAX_DEPTH:
+class _Folder(NamedTuple):
+    """A node that is not a bookmark: the folders of its children."""
+
+    folders: tuple[str, ...]
+
+
+def _walk(
+    node: Any,
+    folders: tuple[str, ...],
+    visit: Callable[[dict[str, Any], tuple[str, ...], int, ContentCounts], Bookmark | _Folder],
+    counts: ContentCounts,
+    seen: set[int],
+    depth: int = 0,
+) -> Iterator[Bookmark | SkippedItem]:
+    """Yield the bookmarks below a node, each once although a property list may repeat nodes."""
+    if not isinstance(node, dict) or depth > _MAX_DEPTH:
         yield _unreadable(node, folders)
-        return
-    if id(node) in seen:
-        return
-    seen.add(id(node))
-    kind = node.get("WebBookmarkType")
-    if kind == "WebBookmarkTypeLeaf":
-        tally.properties("bookmark", node, _SAFARI)
+    elif id(node) not in seen:
+        seen.add(id(node))
+        visited = visit(node, folders, depth, counts)
+        if isinstance(visited, Bookmark):
+            yield visited
+            return
+        for child in convert.listed(node, "Children" if visit is _safari else "children"):
+            yield from _walk(child, visited.folders, visit, counts, seen, depth + 1)
+
+
+def _safari(
+    node: dict[str, Any], folders: tuple[str, ...], depth: int, counts: ContentCounts
+) -> Bookmark | _Folder:
+    if node.get("WebBookmarkType") == "WebBookmarkTypeLeaf":
+        counts.unused_properties("bookmark", node, _SAFARI)
         title = convert.text(convert.mapping(node, "URIDictionary").get("title"))
         reading = convert.mapping(node, "ReadingList")
         added = reading.get("DateAdded")
         when = clock.iso(added.replace(tzinfo=UTC)) if isinstance(added, datetime) else ""
         text = convert.text(reading.get("PreviewText"))
-        yield Bookmark(convert.text(node.get("URLString")), title, folders, when, text)
-        return
-    if kind == "WebBookmarkTypeProxy":  # of the history
-        return
+        return Bookmark(convert.text(node.get("URLString")), title, folders, when, text)
     title = convert.text(node.get("Title"))[:_MAX_NAME]
-    title = _SAFARI_ROOTS.get(title, title) if len(folders) < 2 else title
-    for child in convert.listed(node, "Children"):
-        yield from _safari(child, (*folders, title), tally, seen)
+    return _Folder((*folders, _SAFARI_ROOTS.get(title, title) if depth < 2 else title))
 
 
-def _chrome(node: Any, folders: tuple[str, ...], tally: Tally) -> Iterator[Bookmark | Unreadable]:
-    if not isinstance(node, dict) or len(folders) > _MAX_DEPTH:
-        yield _unreadable(node, folders)
-        return
+def _chrome(
+    node: dict[str, Any], folders: tuple[str, ...], _depth: int, counts: ContentCounts
+) -> Bookmark | _Folder:
+    name = str(node.get("name", ""))
     if node.get("type") == "url":
-        tally.properties("bookmark", node, _CHROME)
+        counts.unused_properties("bookmark", node, _CHROME)
         micro = str(node.get("date_added") or "0")[:_MAX_DIGITS]
         is_number = micro.isascii() and micro.isdecimal()
         added = int(micro) / 1e6 - _CHROME_EPOCH if is_number else 0
-        when = convert.time_of(max(0, added))
-        yield Bookmark(convert.text(node.get("url")), str(node.get("name", "")), folders, when)
-    inner = (
-        (*folders, str(node.get("name", ""))[:_MAX_NAME])
-        if folders or str(node.get("id")) not in _CHROME_ROOTS
-        else ()
-    )
-    for child in convert.listed(node, "children"):
-        yield from _chrome(child, inner, tally)
+        return Bookmark(
+            convert.text(node.get("url")), name, folders, convert.time_of(max(0, added))
+        )
+    is_root = not folders and str(node.get("id")) in _CHROME_ROOTS
+    return _Folder(() if is_root else (*folders, name[:_MAX_NAME]))
 
 
 def _firefox(
-    node: Any, folders: tuple[str, ...], depth: int, tally: Tally
-) -> Iterator[Bookmark | Unreadable]:
-    if not isinstance(node, dict) or depth > _MAX_DEPTH:
-        yield _unreadable(node, folders)
-        return
+    node: dict[str, Any], folders: tuple[str, ...], depth: int, counts: ContentCounts
+) -> Bookmark | _Folder:
+    title = str(node.get("title") or "")
     if node.get("typeCode") == _FIREFOX_BOOKMARK or node.get("uri"):
-        tally.properties("bookmark", node, _FIREFOX)
-        tags = tuple(str(node.get("tags") or "").split(",")) if node.get("tags") else ()
+        counts.unused_properties("bookmark", node, _FIREFOX)
+        tags = tuple(str(node["tags"]).split(",")) if node.get("tags") else ()
         added, changed = (
             convert.time_of(node.get(key), 1e-6) for key in ("dateAdded", "lastModified")
         )
-        address, title = convert.text(node.get("uri")), str(node.get("title") or "")
         keyword = convert.text(node.get("keyword"))
-        yield Bookmark(address, title, folders, added, "", tags, changed, keyword)
-    elif node.get("typeCode") == _FIREFOX_SEPARATOR:
-        tally.omitted("separator")
-    inner = (*folders, str(node.get("title", ""))[:_MAX_NAME]) if depth > 1 else ()
-    for child in convert.listed(node, "children"):
-        yield from _firefox(child, inner, depth + 1, tally)
+        address = convert.text(node.get("uri"))
+        return Bookmark(address, title, folders, added, "", tags, changed, keyword)
+    if node.get("typeCode") == _FIREFOX_SEPARATOR:
+        counts.omitted("separator")
+    return _Folder((*folders, title[:_MAX_NAME]) if depth > 1 else ())
 
 
-def _unreadable(node: Any, folders: tuple[str, ...]) -> Unreadable:
+def _unreadable(node: Any, folders: tuple[str, ...]) -> SkippedItem:
     place = f"an entry of the folder {folders[-1]}" if folders else "an entry"
     is_deep = isinstance(node, dict)
-    return Unreadable(place, "nested too deeply" if is_deep else json_source.NO_OBJECT)
+    return SkippedItem(place, "nested too deeply" if is_deep else json_source.NO_OBJECT)
 
 
 class _Netscape:
     """Collects the bookmarks of an HTML file and the folders that contain them."""
 
-    def __init__(self, tally: Tally) -> None:
+    def __init__(self, counts: ContentCounts) -> None:
         self.found: list[Bookmark] = []
-        self._tally = tally
+        self._counts = counts
         self._folders: list[str] = []
         self._inside = ""
         self._texts: list[str] = []
@@ -297,7 +293,7 @@ class _Netscape:
             self._folders.append(self._next_folder)
             self._next_folder = ""
         elif tag == "hr":
-            self._tally.omitted("separator")
+            self._counts.omitted("separator")
         elif tag in ("a", "h3", "dd"):
             self._inside, self._texts = tag, []
             self._attributes = dict(attributes)
@@ -318,7 +314,7 @@ class _Netscape:
             self._inside, self._is_of_folder = "", False
 
     def _add(self, given: dict[str, str]) -> None:
-        self._tally.properties("bookmark", given, _NETSCAPE)
+        self._counts.unused_properties("bookmark", given, _NETSCAPE)
         folders = tuple(name for name in self._folders[:_MAX_DEPTH] if name)
         tags = [word.strip() for word in given.get("tags", "").split(",")]
         if given.get("toread") == "1":
@@ -350,7 +346,7 @@ class _Netscape:
     def _end_about(self) -> None:
         if self._inside == "dd":
             if self._is_of_folder:
-                self._tally.omitted("folder description")
+                self._counts.omitted("folder description")
             elif self.found:
                 self.found[-1] = self.found[-1]._replace(about=self._text)
             self._inside = ""

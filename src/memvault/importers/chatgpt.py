@@ -16,8 +16,7 @@ from typing import Any
 from memvault.importers import chatgpt_messages, convert, folder, json_source, records
 from memvault.importers.chat_text import message
 from memvault.importers.chats import conversation
-from memvault.importers.formats import NO, SURE
-from memvault.importers.items import Attachment, ImportedNote, Item, Unreadable, note_path
+from memvault.importers.items import ImportedNote, Item, SkippedItem, note_path
 from memvault.importers.source import Source
 
 _HEAD = 1 << 16
@@ -43,11 +42,6 @@ _CONVERSATION = (
 ).split()
 _MAX_INSTRUCTIONS = 1_000
 """Maximum number of different custom instructions that become notes."""
-
-
-def recognise(source: Source) -> int:
-    """Return ``SURE`` if there is a file of conversations with a ``mapping``."""
-    return SURE if _files(source) else NO
 
 
 def claims(source: Source) -> Collection[str]:
@@ -80,25 +74,18 @@ def read(source: Source) -> Iterator[Item]:
     assets = _assets(source)
     titles = _file_names(source)
     for name, file_id in assets.items():
-        item = folder.attachment(source, name)
-        if isinstance(item, Attachment):
-            source.tally.converted("file")
-            path = _path(posixpath.basename(name), file_id, titles)
-            item = item._replace(path=f"files/{path}", refs=(file_id,))
-        yield item
+        path = f"files/{_path(posixpath.basename(name), file_id, titles)}"
+        source.counts.converted("file")
+        yield folder.attachment(source, name, path, (file_id,))
     reader = _ConversationReader(source, frozenset(assets.values()))
     for name in _files(source):
-        for found in json_source.objects(source, name):
-            if isinstance(found, Unreadable):
-                yield found
-            else:
-                yield from records.items_of(found[0], reader.conversation, *found)
+        yield from records.convert_each(json_source.objects(source, name), reader.conversation)
     yield from reader.memories()
     for name in source.names:
         kind = _RECORDS.get(posixpath.basename(name))
         if kind is not None:
             for _ in json_source.array_items(source, name):
-                source.tally.omitted(kind)
+                source.counts.omitted(kind)
 
 
 def _file_names(source: Source) -> dict[str, str]:
@@ -127,7 +114,7 @@ class _ConversationReader:
     """Converts the conversations of one export."""
 
     def __init__(self, source: Source, files: frozenset[str]) -> None:
-        self._tally = source.tally
+        self._counts = source.counts
         self._files = files
         self._instructions: set[str] = set()
         self._memories: tuple[str, str] = ("", "")
@@ -137,12 +124,12 @@ class _ConversationReader:
         """Yield a conversation, and custom instructions that none before it has."""
         mapping = entry.get("mapping")
         if mapping and not isinstance(mapping, dict):
-            yield Unreadable(place, f"its mapping of messages is {json_source.NO_OBJECT}")
+            yield SkippedItem(place, f"its mapping of messages is {json_source.NO_OBJECT}")
             return
-        self._tally.properties("conversation", entry, _CONVERSATION)
+        self._counts.unused_properties("conversation", entry, _CONVERSATION)
         nodes = mapping or {}
         branch = _branch(nodes, entry.get("current_node"))
-        talk = chatgpt_messages.Talk(self._tally, self._files)
+        talk = chatgpt_messages.Talk(self._counts, self._files)
         for one in branch:
             talk.add(one)
         others = sum(
@@ -150,7 +137,7 @@ class _ConversationReader:
             for node in nodes.values()
         ) - sum(map(chatgpt_messages.is_said, branch))
         if others > 0:
-            self._tally.omitted("message of another branch", others)
+            self._counts.omitted("message of another branch", others)
         talk.turns += talk.documents.last_versions()
         created = convert.time_or_text(entry.get("create_time"))
         updated = convert.time_or_text(entry.get("update_time"))
@@ -170,7 +157,7 @@ class _ConversationReader:
             **{role: template},
         )
         if isinstance(made, ImportedNote):
-            self._tally.converted("conversation")
+            self._counts.converted("conversation")
         yield made
         yield from self._custom_instructions(talk.instructions, created)
         if talk.memories:
@@ -181,7 +168,7 @@ class _ConversationReader:
         is_known = digest in self._instructions or len(self._instructions) >= _MAX_INSTRUCTIONS
         if text and not is_known:
             self._instructions.add(digest)
-            self._tally.converted("custom instructions")
+            self._counts.converted("custom instructions")
             title = "ChatGPT's custom instructions"
             header = {"title": title, "tags": ["chatgpt"], "created": created}
             key = f"custom_instructions/{digest}"
@@ -191,7 +178,7 @@ class _ConversationReader:
         """Yield what ChatGPT remembered of the user when the last conversation began."""
         time, text = self._memories
         if text:
-            self._tally.converted("memory")
+            self._counts.converted("memory")
             title = "What ChatGPT remembers"
             header = {"title": title, "tags": ["chatgpt"], "modified": time}
             yield ImportedNote("memories", note_path(title), message(text), header, masked=True)

@@ -10,7 +10,7 @@ from typing import Any
 from memvault.importers import convert, json_source, plain_text
 from memvault.importers.chat_text import fenced, message
 from memvault.importers.chats import ChatDocuments, ChatTurn, titled
-from memvault.importers.tally import Tally
+from memvault.importers.content_counts import ContentCounts
 from memvault.lazy_pattern import lazy_pattern
 from memvault.vault import markdown
 
@@ -62,12 +62,12 @@ class Talk:
     instructions as markdown, ``memories`` what ChatGPT remembered of the user.
     """
 
-    def __init__(self, tally: Tally, files: frozenset[str]) -> None:
+    def __init__(self, counts: ContentCounts, files: frozenset[str]) -> None:
         self.turns: list[ChatTurn] = []
         self.documents = ChatDocuments()
         self.instructions = ""
         self.memories = ""
-        self._tally = tally
+        self._counts = counts
         self._files = files
 
     def add(self, entry: Mapping[str, Any]) -> None:
@@ -83,7 +83,7 @@ class Talk:
         if role not in _SPEAKERS or _about(entry).get("is_visually_hidden_from_conversation"):
             return
         if role != "tool" and is_said(entry):
-            self._tally.converted("message")
+            self._counts.converted("message")
         texts = list(self._parts(entry, role, kind, content))
         text = "\n\n".join(filter(None, texts))
         time = convert.time_or_text(entry.get("create_time"))
@@ -94,19 +94,19 @@ class Talk:
     ) -> Iterator[str]:
         to = str(entry.get("recipient") or "all")
         if kind in _SILENT:
-            self._tally.omitted(f"message {kind}")
+            self._counts.omitted(f"message {kind}")
         elif role == "tool":
             yield from self._of_tool(entry, kind, content)
         elif to.startswith(_CANVAS):
             yield self._canvas(to.removeprefix(_CANVAS), _plain(content))
         elif to == _MEMORY:
-            self._tally.converted("memory")
+            self._counts.converted("memory")
             yield f"**Remembered:** {plain_text.escaped(_plain(content), is_line=True)}"
         elif to in _CODE_TOOLS:
-            self._tally.converted("code")
+            self._counts.converted("code")
             yield fenced(_plain(content), "python")
         elif to != "all":
-            self._tally.omitted(f'tool use "{to}"')
+            self._counts.omitted(f'tool use "{to}"')
         else:
             yield from self._said(entry, role, kind, content)
 
@@ -117,7 +117,7 @@ class Talk:
         links = _links(about)
         parts = content.get("parts")
         if kind == "code":
-            self._tally.converted("code")
+            self._counts.converted("code")
             language = convert.text(content.get("language"))
             yield fenced(_plain(content), "" if language == "unknown" else language)
         elif isinstance(parts, list):
@@ -126,7 +126,7 @@ class Talk:
                 yield self._part(part, role, links, about, shown)
             yield from self._attached(about, shown)
         else:
-            self._tally.omitted(f"message {kind}")
+            self._counts.omitted(f"message {kind}")
             if content.get("text"):
                 yield fenced(_plain(content))
 
@@ -143,7 +143,7 @@ class Talk:
                 return message(part, is_plain=True)
             return _cited(message(_with_dollars(_with_ranges(_marked_math(part), about))), links)
         if not isinstance(part, dict):
-            self._tally.omitted("part")
+            self._counts.omitted("part")
             return ""
         kind = str(part.get("content_type"))
         if kind == "audio_transcription" or (
@@ -154,15 +154,15 @@ class Talk:
         pointer = convert.text(inner.get("asset_pointer"))
         found = file_id(pointer.rpartition("/")[2])
         if not found:
-            self._tally.omitted(f"part {kind}")
+            self._counts.omitted(f"part {kind}")
             return ""
         shown.add(found)
         is_picture = "image" in kind
         if not is_picture and found not in self._files:
-            self._tally.omitted("voice recording missing from the export")
+            self._counts.omitted("voice recording missing from the export")
             return ""
         if found not in self._files:
-            self._tally.omitted("picture missing from the export")
+            self._counts.omitted("picture missing from the export")
         return f"![[import:{found}|({'a picture' if is_picture else 'a recording'})]]"
 
     def _attached(self, about: Mapping[str, Any], shown: set[str]) -> Iterator[str]:
@@ -174,7 +174,7 @@ class Talk:
             if found in self._files:
                 yield f"[[import:{found}|{convert.label(name) or found}]]"
             else:
-                self._tally.omitted("file missing from the export")
+                self._counts.omitted("file missing from the export")
                 yield titled(name or found, "", "a file").strip()
 
     def _of_tool(
@@ -183,7 +183,7 @@ class Talk:
         """Yield what a tool gave that the user sees: the output of code, and pictures."""
         name = convert.text(convert.mapping(entry, "author").get("name"))
         if kind == "execution_output":
-            self._tally.converted("output of code")
+            self._counts.converted("output of code")
             yield titled("", fenced(_plain(content)), "output")
             yield from self._outputs(_about(entry))
         elif kind == "multimodal_text" and isinstance(content.get("parts"), list):
@@ -192,7 +192,7 @@ class Talk:
         elif name.startswith(_CANVAS) or name == _MEMORY:
             return  # whether it was done
         else:
-            self._tally.omitted(f"tool result {name or kind}")
+            self._counts.omitted(f"tool result {name or kind}")
 
     def _outputs(self, about: Mapping[str, Any]) -> Iterator[str]:
         for one in convert.objects(convert.mapping(about, "aggregate_result"), "messages"):
@@ -203,9 +203,9 @@ class Talk:
     def _canvas(self, command: str, text: str) -> str:
         """Return a document, or what a change puts into it; comments are left out."""
         if command not in ("create_textdoc", "update_textdoc"):
-            self._tally.omitted(f'tool use "{_CANVAS}{command}"')
+            self._counts.omitted(f'tool use "{_CANVAS}{command}"')
             return ""
-        self._tally.converted("version of a canvas")
+        self._counts.converted("version of a canvas")
         try:
             given = json_source.parse(text)
         except ValueError:
@@ -229,7 +229,7 @@ class Talk:
         if _PLAIN_PATTERN.fullmatch(pattern):
             old = re.sub(r"\\(.)", r"\1", pattern, flags=re.DOTALL)
         else:
-            self._tally.omitted("canvas edit by regular expression")
+            self._counts.omitted("canvas edit by regular expression")
         return self.documents.replace(key, old, new, is_every=bool(change.get("multiple")))
 
     def _add_instructions(self, content: Mapping[str, Any], about: Mapping[str, Any]) -> None:

@@ -10,7 +10,7 @@ from memvault import clock
 from memvault.errors import UsageError
 from memvault.importers import plain_text
 from memvault.importers.chat_text import fenced
-from memvault.importers.items import ImportedNote, Unreadable, note_path
+from memvault.importers.items import ImportedNote, SkippedItem, note_path
 from memvault.lazy_pattern import lazy_pattern
 from memvault.memories import create
 
@@ -87,7 +87,7 @@ def conversation(
     turns: Sequence[ChatTurn],
     times: tuple[str, str],
     **header: Any,
-) -> ImportedNote | Unreadable:
+) -> ImportedNote | SkippedItem:
     """Return a conversation as a note, with secrets masked, unless it has no text.
 
     ``place`` is where it is in the source; ``times``, in ISO 8601, are its first and its last.
@@ -96,7 +96,7 @@ def conversation(
     created, modified = times
     worded = [turn for turn in turns if turn.text.strip()]
     if not worded:
-        return Unreadable(place, "its messages have no text" if turns else "it has no messages")
+        return SkippedItem(place, "its messages have no text" if turns else "it has no messages")
     for text in (title, *(turn.text for turn in worded)):
         try:
             title = create.title_of(_NO_TITLE.sub("", text))

@@ -11,11 +11,10 @@ from collections.abc import Collection, Iterator
 from typing import Any
 
 from memvault.importers import convert, json_source, records
-from memvault.importers.formats import NO, SURE
-from memvault.importers.items import Item, Unreadable
+from memvault.importers.content_counts import ContentCounts
+from memvault.importers.items import Item, SkippedItem
 from memvault.importers.sessions import Session, episode, first_entries, is_error, text_of
 from memvault.importers.source import Source
-from memvault.importers.tally import Tally
 
 _PROGRAM = "claude-code"
 _MAX_SNIFFED = 20
@@ -27,12 +26,6 @@ _SYNTHETIC = "<synthetic>"
 """The model of answers that the program itself writes."""
 _OWN_DATA = ("/subagents/", "/tool-results/", "/sessions-index.json")
 """Parts of the paths of files that belong to a session, and of the program's list of sessions."""
-
-
-def recognise(source: Source) -> int:
-    """Return ``SURE`` if one of the first files is a session's record."""
-    names = _records(source)[:_MAX_SNIFFED]
-    return SURE if any(_is_record(source.head(name, _HEAD)) for name in names) else NO
 
 
 def _records(source: Source) -> list[str]:
@@ -47,6 +40,8 @@ def _records(source: Source) -> list[str]:
 def claims(source: Source) -> Collection[str]:
     """Return the names of the records of sessions and sub-agents, and of what belongs to them."""
     records = [name for name in source.named(".jsonl") if _is_record(source.head(name, _HEAD))]
+    if set(records).isdisjoint(_records(source)):
+        return ()
     own = (name for name in source.names if any(part in f"/{name}" for part in _OWN_DATA))
     return {*records, *own}
 
@@ -61,21 +56,17 @@ def read(source: Source) -> Iterator[Item]:
     names = _records(source)
     agents = len(source.named(".jsonl")) - len(names)
     if agents:
-        source.tally.omitted("session of a sub-agent", agents)
+        source.counts.omitted("session of a sub-agent", agents)
     threads: dict[str, list[str]] = {}
     for name in names:
         head = source.head(name, _HEAD)
         if _is_record(head):
             threads.setdefault(_thread(source, name, head), []).append(name)
     for key, files in threads.items():
-        record = _Record(key, source.tally)
+        record = _Record(key, source.counts)
         for name in sorted(files, key=lambda name: (source.size(name), name)):
-            for line, entry in json_source.lines(source, name):
-                if isinstance(entry, str):
-                    yield Unreadable(f"{name}, line {line}", entry)
-                else:
-                    yield from records.items_of(f"{name}, line {line}", record.add, entry)
-        yield from records.items_of(files[0], record.episode)
+            yield from records.convert_each(json_source.lines(source, name), record.add)
+        yield from records.convert_record(files[0], record.episode)
 
 
 def _thread(source: Source, name: str, head: bytes) -> str:
@@ -84,8 +75,8 @@ def _thread(source: Source, name: str, head: bytes) -> str:
         if found := _id_of_message(entry):
             return found
     if len(head) == _HEAD:  # it begins with a long snapshot of files
-        for _, line in json_source.lines(source, name):
-            if isinstance(line, dict) and (found := _id_of_message(line)):
+        for line in json_source.lines(source, name):
+            if not isinstance(line, SkippedItem) and (found := _id_of_message(line[1])):
                 return found
     return name.rpartition("/")[2].removesuffix(".jsonl")
 
@@ -102,25 +93,25 @@ def _id_of_message(entry: dict[str, Any]) -> str:
 class _Record:
     """The record of one session, from one file or several."""
 
-    def __init__(self, key: str, tally: Tally) -> None:
+    def __init__(self, key: str, counts: ContentCounts) -> None:
         self._session = Session(_PROGRAM, key)
-        self._tally = tally
+        self._counts = counts
         self._seen: set[str] = set()
         """Ids of messages already read, since files repeat each other's messages."""
         self._titles: dict[str, str] = {}
         self._summaries: dict[str, str] = {}
         """By id of the last summarized message, which may be in another session."""
 
-    def add(self, entry: dict[str, Any]) -> None:
+    def add(self, _location: str, entry: dict[str, Any]) -> None:
         """Add a line."""
         kind = entry.get("type")
         self._add_titles(entry)
         if entry.get("isSidechain"):
-            self._tally.omitted("message of a sub-agent")
+            self._counts.omitted("message of a sub-agent")
             return
         if kind not in ("user", "assistant", "attachment", "summary"):
             if not any(entry.get(key) for key in _TITLES):
-                self._tally.omitted(f"entry {kind}")
+                self._counts.omitted(f"entry {kind}")
             return
         message_id = _id_of_message(entry)
         own_id = str(entry.get("uuid") or "")
@@ -129,7 +120,7 @@ class _Record:
             return
         self._seen.update((message_id, own_id))
         session = self._session
-        session.at(entry.get("timestamp"))
+        session.extend_to(entry.get("timestamp"))
         session.folder = session.folder or str(entry.get("cwd") or "")
         session.branch = str(entry.get("gitBranch") or session.branch)
         message = entry.get("message")
@@ -150,32 +141,34 @@ class _Record:
         """Add what the user typed while the agent worked."""
         is_queued = isinstance(attached, dict) and attached.get("type") == "queued_command"
         if is_queued and attached.get("commandMode", "prompt") == "prompt":
-            self._session.ask(text_of(attached.get("prompt")))
+            self._session.add_prompt(text_of(attached.get("prompt")))
         else:
-            self._tally.omitted("entry attachment")
+            self._counts.omitted("entry attachment")
 
     def _add_message(self, entry: dict[str, Any], message: dict[str, Any]) -> None:
         content, session = message.get("content"), self._session
         if entry.get("isMeta") or entry.get("isCompactSummary"):
-            self._tally.omitted("message of the program")
+            self._counts.omitted("message of the program")
             return
         if entry.get("type") == "user":
-            session.ask(text_of(content))
+            session.add_prompt(text_of(content))
         elif entry.get("isApiErrorMessage") or message.get("model") == _SYNTHETIC:
-            self._tally.omitted("message of the program")
+            self._counts.omitted("message of the program")
             if entry.get("isApiErrorMessage") or is_error(text_of(content)):
-                session.break_off()
+                session.mark_interrupted()
         else:
-            session.answer(text_of(content))
+            session.add_answer(text_of(content))
         for part in convert.listed(message, "content"):
             kind = part.get("type") if isinstance(part, dict) else None
             if kind == "tool_use":
-                session.use(str(part.get("id") or ""), str(part.get("name")), part.get("input"))
+                session.add_tool_use(
+                    str(part.get("id") or ""), str(part.get("name")), part.get("input")
+                )
             elif kind == "tool_result":
                 if part.get("is_error"):
-                    session.fail(str(part.get("tool_use_id")))
+                    session.mark_failed(str(part.get("tool_use_id")))
             elif kind != "text":
-                self._tally.omitted(f"block {kind}")
+                self._counts.omitted(f"block {kind}")
 
     def episode(self) -> Item | None:
         """Return the session as an episode; None if nothing was asked."""
@@ -183,4 +176,4 @@ class _Record:
         titles = [self._titles.get("customTitle"), self._titles.get("aiTitle"), *own[-1:]]
         found = [title for title in (*titles, self._titles.get("summary")) if title]
         self._session.title = found[0] if found else ""
-        return episode(self._session, self._tally)
+        return episode(self._session, self._counts)

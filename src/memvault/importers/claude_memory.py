@@ -10,9 +10,9 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Collection, Iterator
 
-from memvault.importers import convert, folder, records
-from memvault.importers.formats import NO, SURE
-from memvault.importers.items import ImportedNote, Item, Unreadable
+from memvault.importers import convert, folder
+from memvault.importers.formats import Confidence
+from memvault.importers.items import ImportedNote, Item
 from memvault.importers.source import Source
 from memvault.vault.document import Document
 
@@ -36,14 +36,18 @@ _TYPES = {
 }
 
 
-def recognise(source: Source) -> int:
+def recognize(source: Source) -> Confidence:
     """Return ``SURE`` for ``CLAUDE.md`` alone, auto memory, or a folder ``memories``."""
     names = _memories(source)
     if len(source.names) == 1:
-        return SURE if source.names[0].lower() in _INSTRUCTIONS else NO
+        return Confidence.sure_if(source.names[0].lower() in _INSTRUCTIONS)
     if not _FOLDERS.isdisjoint(_folder_names(source)):
-        return SURE if names else NO
-    return SURE if any(posixpath.basename(name) == _INDEX for name in names) else NO
+        return Confidence.sure_if(names)
+    return (
+        Confidence.SURE
+        if any(posixpath.basename(name) == _INDEX for name in names)
+        else Confidence.NO
+    )
 
 
 def _folder_names(source: Source) -> tuple[str, str]:
@@ -101,15 +105,11 @@ def _is_auto_memory(source: Source, folder_name: str, notes: list[str]) -> bool:
 def read(source: Source) -> Iterator[Item]:
     """Yield each file as a note; a project's are in a folder of its name."""
     for name in _memories(source):
-        item = folder.read_file(source, name)
-        if isinstance(item, Unreadable):
-            yield item
-        else:
-            yield from records.items_of(name, _note, source, name, item)
+        yield from folder.convert_note(source, name, _note, source)
 
 
-def _note(source: Source, name: str, item: Item) -> Item:
-    assert isinstance(item, ImportedNote)
+def _note(item: ImportedNote, source: Source) -> ImportedNote:
+    name = item.key
     parts = [part for part in name.split("/") if part not in ("projects", "memory")]
     place = "/".join(part.lstrip("-.") for part in parts)
     own = Document.parse(item.text.encode("utf-8", "replace")).header or {}

@@ -12,11 +12,11 @@ from collections.abc import Collection, Iterator
 from typing import Any
 
 from memvault.importers import convert, json_source, records
-from memvault.importers.formats import NO, SURE
-from memvault.importers.items import Item, Unreadable
+from memvault.importers.content_counts import ContentCounts
+from memvault.importers.formats import Confidence
+from memvault.importers.items import Item, SkippedItem
 from memvault.importers.sessions import Session, episode, first_entries, text_of
 from memvault.importers.source import Source
-from memvault.importers.tally import Tally
 
 _PROGRAM = "codex"
 _CALLS = ("function_call", "custom_tool_call", "local_shell_call")
@@ -25,11 +25,15 @@ _HEAD = 1 << 17
 """Length of the prefix with the metadata of a session and of its fork origins."""
 
 
-def recognise(source: Source) -> int:
+def recognize(source: Source) -> Confidence:
     """Return ``SURE`` if one of the first files begins with a session's metadata."""
     names = source.named(".jsonl")[:_MAX_SNIFFED]
     marks = (b'"session_meta"', b'"type":"response_item"')
-    return SURE if any(mark in source.head(name) for name in names for mark in marks) else NO
+    return (
+        Confidence.SURE
+        if any(mark in source.head(name) for name in names for mark in marks)
+        else Confidence.NO
+    )
 
 
 def claims(source: Source) -> Collection[str]:
@@ -49,29 +53,25 @@ def read(source: Source) -> Iterator[Item]:
     """Yield an episode for each session with a prompt."""
     names = _records(source)
     for name in filter(_is_compressed, names):
-        yield Unreadable(name, "compressed; zstd -d unpacks it")
+        yield SkippedItem(name, "compressed; zstd -d unpacks it")
     plain = [name for name in names if not _is_compressed(name)]
     for key, files in _threads(source, plain).items():
         session: Session | None = None
         for name in files:
-            rollout = _Rollout(key, source.tally)
-            for line, entry in json_source.lines(source, name):
-                if isinstance(entry, str):
-                    yield Unreadable(f"{name}, line {line}", entry)
-                else:
-                    yield from records.items_of(f"{name}, line {line}", rollout.add, entry)
-            session = _joined(session, rollout.session(), source.tally)
+            rollout = _Rollout(key, source.counts)
+            yield from records.convert_each(json_source.lines(source, name), rollout.add)
+            session = _joined(session, rollout.session(), source.counts)
         if session is not None:
-            yield from records.items_of(files[0], episode, session, source.tally)
+            yield from records.convert_record(files[0], episode, session, source.counts)
 
 
 def _is_compressed(name: str) -> bool:
     return name.endswith(".zst")
 
 
-def _joined(first: Session | None, other: Session | None, tally: Tally) -> Session | None:
+def _joined(first: Session | None, other: Session | None, counts: ContentCounts) -> Session | None:
     if other is None:
-        tally.omitted("session of a sub-agent")
+        counts.omitted("session of a sub-agent")
     elif first is not None:
         first.join(other)
     return first or other
@@ -123,17 +123,17 @@ def _is_subagent(payload: dict[str, Any]) -> bool:
 class _Rollout:
     """The record of one session, which names prompts and answers twice in most versions."""
 
-    def __init__(self, key: str, tally: Tally) -> None:
+    def __init__(self, key: str, counts: ContentCounts) -> None:
         self._session = Session(_PROGRAM, key)
         self._shown = Session(_PROGRAM, key)
         """What was shown to the user; the items for the model also have what the program added."""
         self._is_subagent = False
         self._has_metadata = False
-        self._tally = tally
+        self._counts = counts
 
-    def add(self, entry: dict[str, Any]) -> None:
+    def add(self, _location: str, entry: dict[str, Any]) -> None:
         """Add a line."""
-        self._session.at(entry.get("timestamp"))
+        self._session.extend_to(entry.get("timestamp"))
         payload = entry.get("payload", entry)
         if not isinstance(payload, dict):
             return
@@ -144,14 +144,14 @@ class _Rollout:
         elif entry.get("type") in (None, "response_item") or payload is entry:
             self._add_item(payload)
         else:
-            self._tally.omitted(f"entry {entry['type']}")
+            self._counts.omitted(f"entry {entry['type']}")
 
     def session(self) -> Session | None:
         """Return the session; None if it is a sub-agent's."""
         session, shown = self._session, self._shown
         session.prompts = shown.prompts or session.prompts
         if shown.answers:
-            session.answers, session.is_broken_off = shown.answers, shown.is_broken_off
+            session.answers, session.is_interrupted = shown.answers, shown.is_interrupted
         return None if self._is_subagent else session
 
     def _add_metadata(self, payload: dict[str, Any]) -> None:
@@ -167,36 +167,36 @@ class _Rollout:
         if kind == "item_completed" and isinstance(item := payload.get("item"), dict):
             text = text_of(item.get("content")) or str(item.get("text") or "")
             if item.get("type") == "UserMessage":
-                self._shown.ask(text)
+                self._shown.add_prompt(text)
             elif item.get("type") == "AgentMessage":
-                self._shown.answer(text)
+                self._shown.add_answer(text)
         elif kind == "user_message":
-            self._shown.ask(str(payload.get("message") or ""))
+            self._shown.add_prompt(str(payload.get("message") or ""))
         elif kind == "agent_message":
-            self._shown.answer(str(payload.get("message") or ""))
+            self._shown.add_answer(str(payload.get("message") or ""))
         elif kind == "thread_name_updated":
             self._session.title = str(payload.get("thread_name") or "")
         elif kind in ("error", "stream_error"):
-            self._session.break_off()
-            self._shown.break_off()
+            self._session.mark_interrupted()
+            self._shown.mark_interrupted()
         else:
-            self._tally.omitted(f"event {kind}")
+            self._counts.omitted(f"event {kind}")
 
     def _add_item(self, payload: dict[str, Any]) -> None:
         kind = payload.get("type")
         if kind == "message" and payload.get("role") == "user":
-            self._session.ask(text_of(payload.get("content")))
+            self._session.add_prompt(text_of(payload.get("content")))
         elif kind == "message" and payload.get("role") == "assistant":
-            self._session.answer(text_of(payload.get("content")))
+            self._session.add_answer(text_of(payload.get("content")))
         elif kind in _CALLS:
             arguments = payload.get("arguments", payload.get("input", payload.get("action")))
             name = str(payload.get("name") or "shell")
-            self._session.use(str(payload.get("call_id") or ""), name, arguments)
+            self._session.add_tool_use(str(payload.get("call_id") or ""), name, arguments)
         elif kind in ("function_call_output", "custom_tool_call_output"):
             if _failed(payload):
-                self._session.fail(str(payload.get("call_id")))
+                self._session.mark_failed(str(payload.get("call_id")))
         elif kind is not None:
-            self._tally.omitted(f"item {kind}")
+            self._counts.omitted(f"item {kind}")
 
 
 def _failed(payload: dict[str, Any]) -> bool:

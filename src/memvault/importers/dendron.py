@@ -8,14 +8,13 @@ wiki.dendron.so). Schemas and empty stubs are left out.
 
 from __future__ import annotations
 
-import itertools
 import posixpath
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 
-from memvault.importers import convert, folder, records
-from memvault.importers.formats import NO, SURE
+from memvault.importers import convert, folder
+from memvault.importers.formats import Confidence
 from memvault.importers.items import ImportedNote, Item
 from memvault.importers.source import Source
 from memvault.lazy_pattern import lazy_pattern
@@ -35,13 +34,13 @@ _OWN = (".schema.yml", ".code-workspace", ".ws")
 _MAX_SNIFFED = 20
 
 
-def recognise(source: Source) -> int:
+def recognize(source: Source) -> Confidence:
     """Return ``SURE`` if there is ``dendron.yml``, or notes have its times and ids."""
     if any(name.rpartition("/")[2] in ("dendron.yml", ".dendron.ws") for name in source.names):
-        return SURE
+        return Confidence.SURE
     heads = [source.head(name) for name in source.named(".md")[:_MAX_SNIFFED]]
     own = sum(b"\ndesc:" in head and b"\nupdated: 1" in head for head in heads)
-    return SURE if own and own * 2 > len(heads) else NO
+    return Confidence.sure_if(own and own * 2 > len(heads))
 
 
 def claims(source: Source) -> list[str]:
@@ -51,20 +50,14 @@ def claims(source: Source) -> list[str]:
 
 def read(source: Source) -> Iterator[Item]:
     """Yield the notes and their assets."""
-    workspace = _DendronWorkspace(source)
-    seen: Counter[str] = Counter()
-    for item in folder.items(source, itertools.filterfalse(_is_own, claims(source))):
-        if isinstance(item, ImportedNote):
-            for made in records.items_of(item.key, workspace.note, item):
-                if isinstance(made, ImportedNote):  # the roots of vaults may have one id
-                    made = made._replace(key=convert.free_key(seen, made.key, item.key))
-                yield made
-        else:
-            source.tally.converted("asset")
-            yield item
+    names = [name for name in claims(source) if not _is_own(name)]
+    yield from folder.items(source, names, _DendronWorkspace(source).note)
+    assets = sum(not name.lower().endswith(".md") for name in names)
+    if assets:
+        source.counts.converted("asset", assets)
     schemas = len(source.named(".schema.yml"))
     if schemas:
-        source.tally.omitted("schema", schemas)
+        source.counts.omitted("schema", schemas)
 
 
 def _is_own(name: str) -> bool:
@@ -76,7 +69,9 @@ class _DendronWorkspace:
     """The vaults of a workspace, and the paths of notes without ``.md`` by their names."""
 
     def __init__(self, source: Source) -> None:
-        self._tally = source.tally
+        self._counts = source.counts
+        self._keys: Counter[str] = Counter()
+        """The keys of notes so far; the root notes of vaults may share an id."""
         self._paths: dict[str, list[str]] = defaultdict(list)
         for name in source.named(".md"):
             self._paths[posixpath.basename(name)[:-3].casefold()].append(name[:-3])
@@ -102,9 +97,9 @@ class _DendronWorkspace:
         document = Document.parse(data)
         header = document.header or {}
         if header.get("stub") is True and not document.parts.body.strip():
-            self._tally.omitted("stub")
+            self._counts.omitted("stub")
             return None
-        self._tally.converted("note")
+        self._counts.converted("note")
         created = convert.time_of(header.get("created"), 1e-3)
         modified = convert.time_of(header.get("updated"), 1e-3)
         times = {"created": created, "modified": modified or created or item.header["modified"]}
@@ -116,9 +111,8 @@ class _DendronWorkspace:
         text = re.sub(r"\Aid: .*\n|(?<=\A---\n)id: .*\n", "", text)
         tag = posixpath.basename(name).removeprefix("tags.")
         tags = {"tags": [tag]} if posixpath.basename(name).startswith("tags.") else {}
-        return ImportedNote(
-            str(header.get("id") or item.key), item.path, text, times | tags, (name,)
-        )
+        key = convert.free_key(self._keys, str(header.get("id") or item.key), item.key)
+        return ImportedNote(key, item.path, text, times | tags, (name,))
 
     def _written(self, markup: re.Match[str], beside: str) -> str:
         if markup[2]:
@@ -132,7 +126,7 @@ class _DendronWorkspace:
         anchor = re.split(r"[:,]", anchor, maxsplit=1)[0] if link[1] else anchor
         anchor = "" if anchor.strip() in ("", "*") else f"#{anchor}"
         path = self._path(name, beside)
-        self._tally.converted("note reference" if link[1] else "link")
+        self._counts.converted("note reference" if link[1] else "link")
         shown = f"|{label.strip()}" if separator and not link[1] else ""
         return f"{link[1]}[[{path}{anchor}{shown}]]"
 
@@ -151,6 +145,6 @@ class _DendronWorkspace:
         name = user[3].rstrip(".-")
         if f"user.{name}".casefold() not in self._paths:
             return user[0]
-        self._tally.converted("user")
+        self._counts.converted("user")
         rest = user[3][len(name) :]
         return f"[[{self._path(f'user.{name}', beside)}|@{name}]]{rest}"

@@ -15,9 +15,9 @@ from itertools import groupby
 from typing import Any
 
 from memvault.importers import marked_html
-from memvault.importers.items import Attachment, GivenBytes, Unreadable
-from memvault.importers.records import reason_of
-from memvault.importers.tally import Tally
+from memvault.importers.content_counts import ContentCounts
+from memvault.importers.items import Attachment, GivenBytes, SkippedItem
+from memvault.importers.records import reason_for
 from memvault.lazy_pattern import lazy_pattern
 
 _MAX_ELEMENTS = 1_000_000
@@ -43,18 +43,13 @@ _FIELD = lazy_pattern(r"\s*HYPERLINK\s+\"([^\"]+)\"")
 _OFF = frozenset(("0", "false", "off", "none"))
 _FORMATS = {"b": "b", "i": "i", "strike": "del", "dstrike": "del", "u": "u", "highlight": "mark"}
 _IGNORED = frozenset(
-    (
-        *("pPr", "rPr", "sectPr", "bookmarkStart", "bookmarkEnd", "proofErr", "softHyphen"),
-        *("lastRenderedPageBreak", "commentRangeStart", "commentRangeEnd", "annotationRef"),
-        *("permStart", "permEnd", "sdtPr", "sdtEndPr", "footnoteRef", "endnoteRef", "separator"),
-        *("continuationSeparator", "smartTagPr", "instrText", "delText", "Fallback", "moveFrom"),
-    )
+    "pPr rPr sectPr bookmarkStart bookmarkEnd proofErr softHyphen lastRenderedPageBreak "
+    "commentRangeStart commentRangeEnd annotationRef permStart permEnd sdtPr sdtEndPr footnoteRef "
+    "endnoteRef separator continuationSeparator smartTagPr instrText delText Fallback "
+    "moveFrom".split()
 )
 _TRANSPARENT = frozenset(
-    (
-        *("smartTag", "ins", "moveTo", "sdtContent", "fldSimple", "customXml", "dir", "bdo"),
-        *("AlternateContent", "Choice"),
-    )
+    "smartTag ins moveTo sdtContent fldSimple customXml dir bdo AlternateContent Choice".split()
 )
 _OMITTED = {
     "commentReference": "comment",
@@ -102,7 +97,7 @@ class Docx:
         self._read = read
         self._names = names
         self._key = key
-        self._tally = Tally()
+        self._counts = ContentCounts()
         self._styles: dict[str, tuple[str, str]] = {}
         """The name and base style id of each style, by style id."""
         self._numbered: dict[str, tuple[str, str]] = {}
@@ -115,19 +110,19 @@ class Docx:
         self._footnotes: dict[str, tuple[Any, dict[str, str]]] = {}
         """The element and links of each footnote or endnote, by kind and id."""
         self._field = self._address = ""
-        self.problems: list[Unreadable] = []
+        self.problems: list[SkippedItem] = []
         """The files of the document that are damaged."""
         self.files: dict[str, Attachment] = {}
         """The pictures, by their names in the document."""
 
-    def markdown(self, tally: Tally) -> str:
+    def markdown(self, counts: ContentCounts) -> str:
         """Return the document as markdown; ``self.files`` are its pictures.
 
         Raises:
             OSError: it lacks its text, or is damaged.
             ValueError: its XML is damaged or too large.
         """
-        self._tally = tally
+        self._counts = counts
         body = _child(self._parsed("word/document.xml"), "body")
         if body is None:
             raise ValueError("it has no text")
@@ -142,7 +137,7 @@ class Docx:
             margin = _MARGIN.fullmatch(name)
             blocks = self._optional(name) if margin else ()
             if margin and any(one.text for block in blocks for one in block.iter("{*}t")):
-                tally.omitted(f"page {margin[1]}")
+                counts.omitted(f"page {margin[1]}")
         text = marked_html.markdown("".join(self._blocks(body)))
         notes = (f"[^{label}]: {marked_html.markdown(note)}" for label, note in self._notes.items())
         return "\n\n".join([text, *(re.sub(r"\n+", "\n    ", note) for note in notes)])
@@ -174,7 +169,7 @@ class Docx:
         try:
             return self._parsed(name)
         except (OSError, ValueError) as error:
-            self.problems.append(Unreadable(f"{self._key}, {name}", reason_of(error)))
+            self.problems.append(SkippedItem(f"{self._key}, {name}", reason_for(error)))
             return []
 
     def _read_styles(self) -> None:
@@ -262,7 +257,7 @@ class Docx:
                 if made:
                     yield (kind, 0 if kind in ("list", "pre", "blockquote") else number), made
             elif name == "tbl":
-                self._tally.converted("table")
+                self._counts.converted("table")
                 yield from self._table(child, number)
             elif name == "sdt":
                 content = _child(child, "sdtContent")
@@ -283,29 +278,29 @@ class Docx:
             and all("code" in formats or not text.strip() for formats, text in runs)
         )
         if is_code:
-            self._tally.converted("line of code")
+            self._counts.converted("line of code")
             return "pre", "".join(text for _, text in runs).replace("<br>", "\n")
         made = _joined(runs)
         if not made.strip():
             return "p", ""
         if _CONTENTS.fullmatch(named):
-            self._tally.omitted("line of a table of contents")
+            self._counts.omitted("line of a table of contents")
             return "p", ""
         level, heading = self._level(properties), _HEADING.match(named)
         if heading or named == "title" or level is not None:
-            self._tally.converted("heading")
+            self._counts.converted("heading")
             number = min(6, level or (int(heading[1]) if heading else 1))
             return "heading", f"<h{number}>{_without_bold(made)}</h{number}>"
         listed = self._list(properties, _value(style))
         task = _TASK.match(made)
         if task is not None:
             mark = marked_html.task(task[1] != "\u2610")
-            self._tally.converted("task")
+            self._counts.converted("task")
             made = mark + made[task.end() :]
         if task is not None or listed is not None:
-            self._tally.converted("list item")
+            self._counts.converted("list item")
             return "list", (*(listed or (0, "ul")), made)
-        self._tally.converted("paragraph")
+        self._counts.converted("paragraph")
         return ("blockquote", made) if named in _QUOTES else ("p", f"<p>{made}</p>")
 
     @staticmethod
@@ -345,7 +340,7 @@ class Docx:
             if name in ("pic", "imagedata"):
                 yield frozenset(), self._picture(child)
             elif name == "txbxContent":
-                self._tally.converted("text box")
+                self._counts.converted("text box")
                 for paragraph in child.iter("{*}p"):
                     yield from self._runs(paragraph, frozenset())
                     yield frozenset(), "<br>"
@@ -370,7 +365,7 @@ class Docx:
         if name == "instrText":
             self._field += str(element.text or "")
         elif name in _OMITTED:
-            self._tally.omitted(_OMITTED[name])
+            self._counts.omitted(_OMITTED[name])
             words = element.iter("{*}t") if name.startswith("oMath") else ()
             return escape("".join(str(word.text or "") for word in words))
         else:
@@ -411,7 +406,7 @@ class Docx:
         if note is None or not label.isalnum():
             return ""
         if label not in self._notes:
-            self._tally.converted("footnote")
+            self._counts.converted("footnote")
             self._notes[label] = ""  # it may refer to itself
             links, self._links = self._links, own
             self._notes[label] = "".join(self._blocks(note))
@@ -424,11 +419,11 @@ class Docx:
         path = posixpath.normpath(posixpath.join("word", self._links.get(relation, "")))
         path = path if path in self._names else path.removeprefix("word/").lstrip("/")
         if path not in self._names:
-            self._tally.omitted("picture missing from the document")
+            self._counts.omitted("picture missing from the document")
             return ""
         ref = f"{self._key}/{posixpath.basename(path)}"
         if path not in self.files:
-            self._tally.converted("picture")
+            self._counts.converted("picture")
             self.files[path] = Attachment(f"files/{ref}", GivenBytes(self._read(path)), (ref,))
         return marked_html.link(ref, "", is_embed=True)
 
@@ -457,7 +452,7 @@ class Docx:
 
     def _count(self, name: str) -> None:
         if name and name not in _IGNORED:
-            self._tally.omitted(f"element {name}")
+            self._counts.omitted(f"element {name}")
 
 
 def _list_tag(form: Any) -> str:

@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import re
 from typing import Any, NamedTuple
-from xml.parsers import expat
 
 from memvault.importers import convert, html_markdown, plain_text
-from memvault.importers.tally import Tally
+from memvault.importers.content_counts import ContentCounts
 from memvault.lazy_pattern import lazy_pattern
 
 _PROLOGUE = lazy_pattern(r"<\?xml[^<>]*+>|<!DOCTYPE[^<>]*+>")
@@ -42,13 +41,13 @@ class EvernoteTask(NamedTuple):
     text: str
 
     @classmethod
-    def of(cls, element: Any, tally: Tally) -> EvernoteTask:
+    def of(cls, element: Any, counts: ContentCounts) -> EvernoteTask:
         """Return a task with its status and the day on which it is due."""
-        tally.converted("task")
+        counts.converted("task")
         for part in element:
             text = (part.text or "").strip()
             if part.tag not in _TASK_KEYS and (len(part) or text not in ("", "false")):
-                tally.omitted(f'task property "{part.tag}"')
+                counts.omitted(f'task property "{part.tag}"')
         is_done = (element.findtext("taskStatus") or "").strip() == "completed"
         day = _day(element.findtext("dueDate") or "", element.findtext("timeZone") or "")
         return cls(
@@ -85,7 +84,7 @@ class NoteText:
     """
 
     def __init__(
-        self, content: str, files: dict[str, str], tasks: list[EvernoteTask], tally: Tally
+        self, content: str, files: dict[str, str], tasks: list[EvernoteTask], counts: ContentCounts
     ) -> None:
         self.problems: list[str] = []
         self._files = files
@@ -94,12 +93,13 @@ class NoteText:
         """Tasks not yet placed in the text, by group."""
         for task in sorted(tasks, key=lambda task: task.weight):
             self._tasks.setdefault(task.group, []).append(task.text)
-        self._tally = tally
+        self._counts = counts
         content = _PROLOGUE.sub("", content)
-        self.is_damaged = not _is_well_formed(content)
+        data = content.strip().encode("utf-8", "replace")
+        self.is_damaged = bool(data and html_markdown.parse_xml(data)[1])
         root = html_markdown.tree(content)
         for element in [] if root is None else list(root.iter()):
-            _standardize(element, tally)
+            _standardize(element, counts)
         parts = [html_markdown.tree_markdown(root, len(content), self._custom)]
         parts += ["\n".join(left) for left in self._tasks.values()]
         parts += [self._embed(digest) for digest in self._unused]
@@ -111,7 +111,7 @@ class NoteText:
         if tag == "en-media":
             return self._media(element)
         if tag == "en-crypt":
-            self._tally.omitted("encrypted text")
+            self._counts.omitted("encrypted text")
             self.problems.append("its encrypted text is not imported: decrypt it in Evernote")
             hint = plain_text.escaped(element.get("hint") or "", is_line=True)
             return f"(encrypted text{f': {hint}' if hint else ''})"
@@ -139,17 +139,6 @@ class NoteText:
         return f"![[import:enex-{digest}|{convert.label(self._files[digest])}]]"
 
 
-def _is_well_formed(content: str) -> bool:
-    """Return whether a text is XML whose entities may be declared elsewhere."""
-    parser = expat.ParserCreate()
-    parser.UseForeignDTD(True)
-    try:
-        parser.Parse(content.strip().encode("utf-8", "replace") or b"<en-note/>", True)
-    except (expat.ExpatError, ValueError):
-        return False
-    return True
-
-
 def _styles(element: Any) -> dict[str, str]:
     """Return Evernote's own styles of an element by their names, without those that are off."""
     style = element.get("style")
@@ -159,11 +148,11 @@ def _styles(element: Any) -> dict[str, str]:
     return {name: value for name, value in found.items() if value.lower() != "false"}
 
 
-def _standardize(element: Any, tally: Tally) -> None:
+def _standardize(element: Any, counts: ContentCounts) -> None:
     """Replace an Evernote element with the equivalent HTML element, if any."""
     tag, styles = element.tag, _styles(element)
     for name in styles.keys() - _KNOWN:
-        tally.omitted(f'style "{name}"')
+        counts.omitted(f'style "{name}"')
     if tag == "en-todo":
         element.tag = "span"
         _add_checkbox(element, (element.get("checked") or "").lower() == "true")

@@ -13,49 +13,43 @@ from __future__ import annotations
 
 import base64
 import binascii
+import codecs
 import hashlib
 import io
 import mimetypes
 import posixpath
+import re
 from collections import Counter
 from collections.abc import Collection, Iterator
-from html.entities import name2codepoint
 from typing import Any, BinaryIO, NamedTuple
-from xml.etree.ElementTree import Element, TreeBuilder
-from xml.parsers import expat
 
 from memvault.importers import convert, enml, html_markdown, records
-from memvault.importers.formats import NO, REST, SURE
+from memvault.importers.formats import REST
 from memvault.importers.items import (
     Attachment,
     GivenBytes,
     ImportedNote,
     Item,
-    Noted,
-    Unreadable,
+    ItemWarning,
+    SkippedItem,
     note_path,
 )
 from memvault.importers.source import MAX_FILE, Source
 from memvault.lazy_pattern import lazy_pattern
 
 _PIECE = 1 << 16
-_MAX_CHARACTERS = 6 * MAX_FILE
-"""Maximum number of characters of a note with its files; Evernote's own limit is 200 MB."""
-_MAX_ELEMENTS = 100_000
-_MAX_DEPTH = 100
-_MAX_TAG = 1 << 24
-_MAX_REPAIRED = 1 << 25
-"""Maximum number of characters of a damaged note whose parts are read."""
+_MAX_CHARACTERS = 4 * MAX_FILE
+"""Maximum length of a note with its files in base64: Evernote limits a note to 200 MB."""
+_MAX_TAGS = 200_000
 _TOO_LARGE = "it exceeds Evernote's limits on text, files or elements"
 _NOTE = lazy_pattern(r"<note(?=[\s>])|</note\s{0,9}>")
 _LONGEST = 20
 """Upper bound on the length of a match of ``_NOTE``, including lookahead."""
 _NOT_IN_XML = lazy_pattern("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-_DECLARED = lazy_pattern(r"<\?xml[^>]{0,99}?encoding=[\"']([\w.-]+)")
-_ENCODING = lazy_pattern(
-    r"(?i)(?:utf-?(?:8|16)|(?:us-)?ascii|iso-?8859-?\d{1,2}|(?:windows-?|cp)125\d|koi8-[ru]"
-    r"|gb\w{1,6}|big5|euc[-_]\w\w|shift[-_]jis)"
+_DECLARED = lazy_pattern(
+    r"<\?xml[^>]{0,99}?encoding=[\"'](iso-8859-\d{1,2}|windows-125\d)", re.IGNORECASE
 )
+"""Matches the encoding of an export that another program has converted."""
 _KEYS = {
     "source-url": "source",
     "author": "author",
@@ -71,12 +65,6 @@ _OF_EVERNOTE = ("source", "source-application", "reminder-order", "subject-date"
 _NOTE_PARTS = (
     "title", "content", "created", "updated", "tag", "note-attributes", "resource", "task"
 )  # fmt: skip
-
-
-def recognise(source: Source) -> int:
-    """Return ``SURE`` if a file is an export of Evernote."""
-    heads = (source.head(name) for name in source.named(".enex"))
-    return SURE if any(b"<en-export" in head.replace(b"\0", b"") for head in heads) else NO
 
 
 def claims(source: Source) -> Collection[str]:
@@ -97,110 +85,53 @@ def read(source: Source) -> Iterator[Item]:
                     place = f"{name}, note {number}"
                     if parsed.element is not None:
                         arguments = (parsed.element, place, folders)
-                        yield from records.items_of(place, reader.note, *arguments)
+                        yield from records.convert_record(place, reader.note, *arguments)
                     if parsed.problem:
-                        yield Unreadable(place, parsed.problem)
-        except (OSError, ValueError, LookupError) as error:  # an unknown encoding
-            yield Unreadable(name, f"{REST}: {error}")
+                        yield SkippedItem(place, parsed.problem)
+        except (OSError, ValueError, LookupError) as error:
+            yield SkippedItem(name, f"{REST}: {error}")
 
 
-class _Parsed(NamedTuple):
-    """A note, unless it cannot be read at all, and what is wrong with it."""
+class _ParsedNote(NamedTuple):
+    """The element of a note, None if nothing is readable, and what is wrong with it."""
 
     element: Any
     problem: str = ""
 
 
-class _NoteParser:
-    """Incremental parser for one note."""
-
-    def __init__(self) -> None:
-        self._tree: TreeBuilder | None = TreeBuilder()
-        self._level = self._elements = self._characters = self._done = 0
-        self._element: Element | None = None
-        self._problem = ""
-        self._text: list[str] = []
-        self._parser = expat.ParserCreate()
-        self._parser.buffer_text = True
-        self._parser.UseForeignDTD(True)  # an entity that is not declared is no error
-        self._parser.StartElementHandler = self._start
-        self._parser.EndElementHandler = self._end
-        self._parser.CharacterDataHandler = self._data
-        self._parser.SkippedEntityHandler = self._entity
-
-    def feed(self, text: str) -> None:
-        """Parse a piece."""
-        self._done += len(text)
-        if self._done <= _MAX_REPAIRED:
-            self._text.append(text)
-        elif self._text:
-            self._text = []
-        if self._problem or self._tree is None:
-            return
-        try:
-            self._parser.Parse(text)
-        except expat.ExpatError as error:
-            self._problem = f"it is damaged, and parts of it may be missing: {error}"
-        if self._done - max(0, self._parser.CurrentByteIndex) > _MAX_TAG:
-            self._problem = f"a tag in it is longer than {_MAX_TAG >> 20} MB"
-
-    def end(self) -> _Parsed:
-        """Return the note, or its readable parts if it is damaged."""
-        if self._tree is None:
-            return _Parsed(None, _TOO_LARGE)
-        if self._element is not None and not self._problem:
-            return _Parsed(self._element)
-        problem = self._problem or "it is cut off, and parts of it may be missing"
-        repaired = html_markdown.repaired_xml("".join(self._text)) if self._text else None
-        is_note = repaired is not None and repaired.find("content") is not None
-        return _Parsed(repaired if is_note else None, problem)
-
-    def _start(self, tag: str, attributes: dict[str, str]) -> None:
-        self._level += 1
-        self._elements += 1 + len(attributes)
-        self._limit()
-        if self._tree is not None:
-            self._tree.start(tag, attributes)
-
-    def _end(self, tag: str) -> None:
-        self._level -= 1
-        if self._tree is not None:
-            self._tree.end(tag)
-            if not self._level:
-                self._element = self._tree.close()
-
-    def _data(self, text: str) -> None:
-        self._characters += len(text)
-        self._limit()
-        if self._tree is not None:
-            self._tree.data(text)
-
-    def _entity(self, name: str, _is_parameter: bool) -> None:
-        self._data(chr(name2codepoint[name]) if name in name2codepoint else f"&{name};")
-
-    def _limit(self) -> None:
-        """Drop a note that exceeds the limits."""
-        if (
-            self._characters > _MAX_CHARACTERS
-            or self._elements > _MAX_ELEMENTS
-            or self._level > _MAX_DEPTH
-        ):
-            self._tree = None
+def _parsed(data: bytes) -> _ParsedNote:
+    """Parse a note; a damaged one as far as possible."""
+    if data.count(b"<") > _MAX_TAGS:
+        return _ParsedNote(None, _TOO_LARGE)
+    root, error = html_markdown.parse_xml(data)
+    is_complete = data.rstrip().endswith(b">") and data.rfind(b"</note") > 0
+    if not error and is_complete:
+        return _ParsedNote(root)
+    problem = f"it is damaged, and parts of it may be missing: {error}"
+    if not is_complete:
+        problem = "it is cut off, and parts of it may be missing"
+    is_note = root is not None and root.find("content") is not None
+    return _ParsedNote(root if is_note else None, problem)
 
 
-def _notes(source: Source, file: BinaryIO) -> Iterator[_Parsed]:
+def _notes(source: Source, file: BinaryIO) -> Iterator[_ParsedNote]:
     """Yield the notes of a file.
 
     Raises:
         ValueError: it declares an entity.
-        LookupError: its encoding is unknown.
     """
-    parser = _NoteParser()
+    parts: list[bytes] = []
+    size = 0
     for text, is_end in _pieces(source, file):
-        parser.feed(text)
+        size += len(text)
+        parts.append(text.encode("utf-8", "replace"))
+        if size > _MAX_CHARACTERS:
+            parts.clear()
         if is_end:
-            yield parser.end()
-            parser = _NoteParser()
+            data = b"".join(parts)
+            parts.clear()
+            yield _parsed(data) if size <= _MAX_CHARACTERS else _ParsedNote(None, _TOO_LARGE)
+            size = 0
 
 
 def _pieces(source: Source, file: BinaryIO) -> Iterator[tuple[str, bool]]:
@@ -239,18 +170,14 @@ def _check(text: str) -> None:
 
 
 def _text(source: Source, file: BinaryIO) -> Iterator[str]:
-    """Yield the text of a file in pieces, without what is no text."""
-    head = file.read(256)
-    declared = _DECLARED.match(head.removeprefix(b"\xef\xbb\xbf").decode("latin-1"))
-    encoding = declared[1] if declared else "utf-8"
-    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
+    """Yield the text of a file in pieces, without characters that XML does not allow."""
+    data = file.read(_PIECE)
+    declared = _DECLARED.match(data[:256].removeprefix(b"\xef\xbb\xbf").decode("latin-1"))
+    encoding = declared[1] if declared else "utf-8-sig"
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         encoding = "utf-16"
-    elif encoding.lower().replace("-", "") in ("utf8", "utf16"):
-        encoding = "utf-8-sig"
-    if not _ENCODING.fullmatch(encoding.removesuffix("-sig")):
-        raise LookupError(f"unknown encoding: {encoding}")
-    decoder = io.IncrementalNewlineDecoder(_decoder(encoding), translate=True)
-    data = head
+    bytes_decoder = codecs.getincrementaldecoder(encoding)("replace")
+    decoder = io.IncrementalNewlineDecoder(bytes_decoder, translate=True)
     while data:
         source.tick()
         yield _NOT_IN_XML.sub("", decoder.decode(data))
@@ -258,17 +185,11 @@ def _text(source: Source, file: BinaryIO) -> Iterator[str]:
     yield _NOT_IN_XML.sub("", decoder.decode(b"", final=True))
 
 
-def _decoder(encoding: str) -> Any:
-    import codecs
-
-    return codecs.getincrementaldecoder(encoding)("replace")
-
-
 class _EnexReader:
     """Reads the notes of a source and tracks which it has read."""
 
     def __init__(self, source: Source) -> None:
-        self._tally, self._noted = source.tally, source.noted
+        self._counts, self._warnings = source.counts, source.warnings
         self._files: dict[str, str] = {}
         """The digests of the files so far, by their paths."""
         self._keys: Counter[str] = Counter()
@@ -281,16 +202,18 @@ class _EnexReader:
         refs: dict[str, str] = {}
         for number, resource in enumerate(element.iter("resource"), 1):
             yield from self._file(resource, f"{place}, file {number}", folders, refs)
-        tasks = [enml.EvernoteTask.of(task, self._tally) for task in element.iter("task")]
+        tasks = [enml.EvernoteTask.of(task, self._counts) for task in element.iter("task")]
         content = "".join(part for one in element.findall("content") for part in one.itertext())
         try:
-            text = enml.NoteText(content, refs, tasks, self._tally)
+            text = enml.NoteText(content, refs, tasks, self._counts)
         except ValueError as error:  # which costs none of the files
-            yield Unreadable(place, str(error))
+            yield SkippedItem(place, str(error))
             return
-        self._tally.converted("note")
+        self._counts.converted("note")
         if text.is_damaged:
-            self._noted.append(Noted(place, "its text was damaged, and is repaired: check it"))
+            self._warnings.append(
+                ItemWarning(place, "its text was damaged, and is repaired: check it")
+            )
         header = {
             "title": title,
             "tags": [convert.tag(tag.text) for tag in element.findall("tag") if tag.text],
@@ -301,14 +224,14 @@ class _EnexReader:
         yield ImportedNote(
             key, note_path(title, *folders), text.markdown, header, (enml.title_ref(title),)
         )
-        yield from (Unreadable(place, problem) for problem in text.problems)
+        yield from (SkippedItem(place, problem) for problem in text.problems)
 
     def _attributes(self, element: Any) -> dict[str, str]:
         """Return the header keys of a note's attributes, and count the others."""
         found: dict[str, str] = {}
         for part in element:
             if part.tag not in _NOTE_PARTS:
-                self._tally.omitted(f'note property "{part.tag}"')
+                self._counts.omitted(f'note property "{part.tag}"')
         for part in element.iterfind("note-attributes/*"):
             text = " ".join((part.text or "").split())
             if part.tag in _KEYS and text:
@@ -316,7 +239,7 @@ class _EnexReader:
             elif part.tag in _TIME_KEYS and text:
                 found[_TIME_KEYS[part.tag]] = convert.parsed_time(text)
             elif text and part.tag not in _OF_EVERNOTE:
-                self._tally.omitted(f'note property "{part.tag}"')
+                self._counts.omitted(f'note property "{part.tag}"')
         return found
 
     def _file(
@@ -328,14 +251,14 @@ class _EnexReader:
             encoded = "".join((resource.findtext("data") or "").split())
             data = base64.b64decode(encoded, validate=True)
         except (binascii.Error, ValueError):
-            yield Unreadable(place, "it is not valid base64")
+            yield SkippedItem(place, "it is not valid base64")
             return
         if not data or len(data) > MAX_FILE:
-            yield Unreadable(
+            yield SkippedItem(
                 place, f"larger than {MAX_FILE >> 20} MB" if data else "it has no data"
             )
             return
-        self._tally.converted("file")
+        self._counts.converted("file")
         digest = hashlib.md5(data, usedforsecurity=False).hexdigest()
         suffix = ".jpg" if mime == "image/jpeg" else mimetypes.guess_extension(mime) or ".bin"
         given = (resource.findtext("resource-attributes/file-name") or "").replace("\\", "/")

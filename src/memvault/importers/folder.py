@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 from memvault.importers import convert, records
-from memvault.importers.formats import NO, POSSIBLE
-from memvault.importers.items import Attachment, ImportedNote, Item, Noted, StoredBytes, Unreadable
+from memvault.importers.formats import Confidence
+from memvault.importers.items import (
+    Attachment,
+    ImportedNote,
+    Item,
+    ItemWarning,
+    SkippedItem,
+    StoredBytes,
+)
 from memvault.importers.source import MAX_FILE, Source
 from memvault.vault import document
 
 _NOTES = (".md", ".markdown")
 
 
-def recognise(source: Source) -> int:
+def recognize(source: Source) -> Confidence:
     """Return ``POSSIBLE`` if there is a markdown file."""
-    return POSSIBLE if source.named(*_NOTES) else NO
+    return Confidence.POSSIBLE if source.named(*_NOTES) else Confidence.NO
 
 
 def claims(source: Source) -> list[str]:
@@ -25,24 +33,42 @@ def claims(source: Source) -> list[str]:
 
 def read(source: Source) -> Iterator[Item]:
     """Yield each markdown file as a note, and each other file as an attachment."""
-    yield from items(source, claims(source))
-
-
-def items(source: Source, names: Iterable[str]) -> Iterator[Item]:
-    """Yield the items of some files of a source, as ``read`` does for all."""
-    for name in names:
+    for name in claims(source):
         yield read_file(source, name) if name.lower().endswith(_NOTES) else attachment(source, name)
 
 
-def attachment(source: Source, name: str) -> Attachment | Unreadable:
-    """Return a file of a source as an attachment, or why it cannot be one."""
+def items(
+    source: Source, names: Iterable[str], convert: Callable[..., Item | None], *arguments: Any
+) -> Iterator[Item]:
+    """Yield what ``convert`` makes of each markdown file, and other files as attachments."""
+    for name in names:
+        if name.lower().endswith(_NOTES):
+            yield from convert_note(source, name, convert, *arguments)
+        else:
+            yield attachment(source, name)
+
+
+def attachment(
+    source: Source, name: str, path: str = "", refs: tuple[str, ...] = ()
+) -> Attachment | SkippedItem:
+    """Return a file of a source as an attachment, by default at its own path."""
     try:
         size = source.size(name)
     except (OSError, ValueError) as error:
-        return Unreadable(name, records.reason_of(error))
+        return SkippedItem(name, records.reason_for(error))
     if size > MAX_FILE:
-        return Unreadable(name, f"larger than {MAX_FILE >> 20} MB")
-    return Attachment(name, StoredBytes(source.read, name))
+        return SkippedItem(name, f"larger than {MAX_FILE >> 20} MB")
+    return Attachment(path or name, StoredBytes(source.read, name), refs)
+
+
+def convert_note(
+    source: Source, name: str, convert: Callable[..., Item | None], *arguments: Any
+) -> list[Item]:
+    """Return what ``convert`` makes of a markdown file, or why the file cannot be read."""
+    item = read_file(source, name)
+    if isinstance(item, ImportedNote):
+        return records.convert_record(name, convert, item, *arguments)
+    return [item]
 
 
 def read_file(source: Source, name: str) -> Item:
@@ -51,11 +77,11 @@ def read_file(source: Source, name: str) -> Item:
         decoded = document.decode(source.read(name))
         changed = convert.time_of(source.modified(name))
     except (OSError, ValueError) as error:
-        return Unreadable(name, records.reason_of(error))
+        return SkippedItem(name, records.reason_for(error))
     if decoded.encoding == "binary":
-        return Unreadable(name, decoded.problem)
+        return SkippedItem(name, decoded.problem)
     if decoded.problem:
-        source.noted.append(Noted(name, guessed(decoded)))
+        source.warnings.append(ItemWarning(name, guessed(decoded)))
     path = f"{name.rpartition('.')[0]}.md"
     return ImportedNote(name, path, decoded.text, {"modified": changed})
 

@@ -13,22 +13,15 @@ from collections.abc import Collection, Iterator
 from typing import Any
 
 from memvault.importers import convert, json_source, records
-from memvault.importers.formats import NO, SURE
-from memvault.importers.items import Item, Unreadable
+from memvault.importers.content_counts import ContentCounts
+from memvault.importers.items import Item, SkippedItem
 from memvault.importers.sessions import Session, episode, text_of
 from memvault.importers.source import Source
-from memvault.importers.tally import Tally
 from memvault.lazy_pattern import lazy_pattern
 
 _PROGRAM = "gemini"
 _MAX_SNIFFED = 50
 _SESSION_ID = lazy_pattern(r'"sessionId"\s*:\s*"([\w.-]{1,100})"')
-
-
-def recognise(source: Source) -> int:
-    """Return ``SURE`` if one of the first files is a session."""
-    names = source.named(".json", ".jsonl")[:_MAX_SNIFFED]
-    return SURE if any(_session_of(source, name) for name in names) else NO
 
 
 def _session_of(source: Source, name: str) -> str:
@@ -58,20 +51,22 @@ def read(source: Source) -> Iterator[Item]:
         about: dict[str, Any] = {}
         messages: dict[str, dict[str, Any]] = {}
         for name in names:
-            for place, entry in _entries(source, name):
-                if isinstance(entry, str):
-                    yield Unreadable(f"{name}, {place}", entry)
-                elif isinstance(entry.get("$set"), dict):
+            for found in _entries(source, name):
+                if isinstance(found, SkippedItem):
+                    yield found
+                    continue
+                entry = found[1]
+                if isinstance(entry.get("$set"), dict):
                     about |= entry["$set"]
                 elif "type" in entry:
                     messages[str(entry.get("id") or len(messages))] = entry
                 else:
                     about |= entry
         if about.get("kind") == "subagent":
-            source.tally.omitted("session of a sub-agent")
+            source.counts.omitted("session of a sub-agent")
         else:
-            made = (_episode, names[0], about, messages, source.tally)
-            yield from records.items_of(names[0], *made)
+            made = (_episode, names[0], about, messages, source.counts)
+            yield from records.convert_record(names[0], *made)
 
 
 def _threads(source: Source) -> dict[str, list[str]]:
@@ -79,54 +74,55 @@ def _threads(source: Source) -> dict[str, list[str]]:
     threads: dict[str, list[str]] = {}
     for name in source.named(".json", ".jsonl"):
         if name.rpartition("/")[2].startswith("checkpoint") and _is_own(name):
-            source.tally.omitted("checkpoint")
+            source.counts.omitted("checkpoint")
         elif key := _session_of(source, name):
             threads.setdefault(key, []).append(name)
     return threads
 
 
-def _entries(source: Source, name: str) -> Iterator[tuple[str, dict[str, Any] | str]]:
-    """Yield the data of a session and its messages with their places, of either form."""
+def _entries(source: Source, name: str) -> Iterator[tuple[str, dict[str, Any]] | SkippedItem]:
+    """Yield the data of a session and its messages with their locations."""
     if name.endswith(".jsonl"):
-        yield from ((f"line {line}", entry) for line, entry in json_source.lines(source, name))
+        yield from json_source.lines(source, name)
         return
     try:
         whole = json_source.read_object(source, name)
     except (OSError, ValueError) as error:
-        yield "line 1", records.reason_of(error)
+        yield SkippedItem(f"{name}, line 1", records.reason_for(error))
         return
     messages = whole.pop("messages", [])
-    yield "line 1", whole
+    yield name, whole
     for number, message in enumerate(messages if isinstance(messages, list) else [], 1):
+        where = f"{name}, message {number}"
         is_object = isinstance(message, dict)
-        yield f"message {number}", message if is_object else json_source.NO_OBJECT
+        yield (where, message) if is_object else SkippedItem(where, json_source.NO_OBJECT)
 
 
 def _episode(
-    name: str, about: dict[str, Any], messages: dict[str, dict[str, Any]], tally: Tally
+    name: str, about: dict[str, Any], messages: dict[str, dict[str, Any]], counts: ContentCounts
 ) -> Item | None:
     session = Session(_PROGRAM, str(about.get("sessionId") or name))
-    session.at(about.get("startTime"))
+    session.extend_to(about.get("startTime"))
     session.title = str(about.get("summary") or "")
     session.folder = "".join(map(str, convert.listed(about, "directories")[:1]))
     for message in messages.values():
-        session.at(message.get("timestamp"))
+        session.extend_to(message.get("timestamp"))
         kind = message.get("type")
         if kind == "user":
-            session.ask(text_of(message.get("displayContent") or message.get("content")))
+            session.add_prompt(text_of(message.get("displayContent") or message.get("content")))
         elif kind == "gemini":
-            session.answer(text_of(message.get("content")))
+            session.add_answer(text_of(message.get("content")))
             _add_tools(session, convert.objects(message, "toolCalls"))
         else:
-            tally.omitted(f"message {kind}")
+            counts.omitted(f"message {kind}")
             if kind == "error":
-                session.break_off()
-    return episode(session, tally)
+                session.mark_interrupted()
+    return episode(session, counts)
 
 
 def _add_tools(session: Session, calls: list[dict[str, Any]]) -> None:
     for call in calls:
         call_id = str(call.get("id") or len(session.tools))
-        session.use(call_id, str(call.get("name") or "tool"), call.get("args"))
+        session.add_tool_use(call_id, str(call.get("name") or "tool"), call.get("args"))
         if call.get("status") == "error":
-            session.fail(call_id)
+            session.mark_failed(call_id)

@@ -63,6 +63,7 @@ _CLOSING = lazy_pattern(r"(?<= )#+\Z")
 _LANGUAGE = lazy_pattern(r"(?:^|\s)(?:lang|language)-([\w#+.-]{1,30})")
 _NOT_IN_TARGETS = lazy_pattern(r"[\x00-\x20\x7f<>\\|]")
 _ENTITY = lazy_pattern(r"&(?=#?\w{1,32};)")
+_NAMED_ENTITY = re.compile(rb"&([A-Za-z]\w{1,31});")
 _UNSAFE = ("javascript:", "vbscript:", "data:")
 
 
@@ -607,18 +608,12 @@ def _in_link(piece: _Piece) -> list[_Piece]:
     return [one for one in made if one.text]
 
 
-def repaired_xml(text: str) -> Any:
-    """Return the elements of damaged XML that can be read; None if there are none."""
+def parse_xml(data: bytes) -> tuple[Any, str]:
+    """Return the elements of an XML text, None if none is readable, and its first error."""
     from lxml.etree import XMLParser, XMLSyntaxError, fromstring
 
-    def known(match: re.Match[str]) -> str:
-        from html import unescape
-
-        return match[0] if match[1] in ("amp", "lt", "gt", "quot", "apos") else unescape(match[0])
-
-    if text.rfind("<![CDATA[") > text.rfind("]]>"):
-        text += "]]>"
-    data = re.sub(r"&([A-Za-z]\w{1,31});", known, text).encode("utf-8", "replace")
+    if data.rfind(b"<![CDATA[") > data.rfind(b"]]>"):
+        data += b"]]>"
     parser = XMLParser(
         recover=True,
         resolve_entities=False,
@@ -626,11 +621,24 @@ def repaired_xml(text: str) -> Any:
         huge_tree=True,
         remove_comments=True,
         remove_pis=True,
+        encoding="utf-8",
     )
     try:
-        return fromstring(data, parser)
-    except (XMLSyntaxError, ValueError):
-        return None
+        root = fromstring(_NAMED_ENTITY.sub(_character, data), parser)
+    except (XMLSyntaxError, ValueError) as error:
+        return None, str(error)
+    errors = [entry.message for entry in parser.error_log if entry.level_name != "WARNING"]
+    return root, errors[0] if errors else ""
+
+
+def _character(entity: re.Match[bytes]) -> bytes:
+    """Return the character of an HTML entity, which XML does not define."""
+    from html import unescape
+
+    text = entity[0].decode()
+    if entity[1] in (b"amp", b"lt", b"gt", b"quot", b"apos"):
+        return entity[0]
+    return (unescape(text) if unescape(text) != text else f"&amp;{text[1:]}").encode()
 
 
 class Target(Protocol):

@@ -67,7 +67,7 @@ class VaultFile(NamedTuple):
     read: Callable[[], bytes]
 
 
-class Unreadable(NamedTuple):
+class SkippedItem(NamedTuple):
     """A part of the source that is not imported, and the reason."""
 
     what: str
@@ -75,17 +75,17 @@ class Unreadable(NamedTuple):
 
 
 UNCLAIMED = "this kind does not read such files"
-"""The reason of an ``Unreadable`` that is a whole file."""
+"""The reason of an ``SkippedItem`` that is a whole file."""
 
 
-class Noted(NamedTuple):
+class ItemWarning(NamedTuple):
     """A part of the source that is imported in another form, or by a guess, and how."""
 
     what: str
     reason: str
 
 
-class Counted(NamedTuple):
+class TypeCount(NamedTuple):
     """How many parts of a type a source has, and whether they are converted."""
 
     type_name: str
@@ -93,7 +93,7 @@ class Counted(NamedTuple):
     is_converted: bool
 
 
-Item = ImportedNote | Attachment | VaultFile | Unreadable | Noted | Counted
+Item = ImportedNote | Attachment | VaultFile | SkippedItem | ItemWarning | TypeCount
 
 
 def note_path(title: str, *folders: str) -> str:

@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 from memvault import clock
 from memvault.importers import convert, folder, html_markdown, records
-from memvault.importers.formats import NO, SURE
-from memvault.importers.items import ImportedNote, Item, Unreadable, note_path
+from memvault.importers.formats import Confidence
+from memvault.importers.items import ImportedNote, Item, SkippedItem, note_path
 from memvault.importers.source import Source
 from memvault.lazy_pattern import lazy_pattern
 from memvault.vault.markdown import replace_outside_code
@@ -72,13 +72,17 @@ class _JoplinItem(NamedTuple):
         return "" if not value.strip("0.") else value
 
 
-def recognise(source: Source) -> int:
+def recognize(source: Source) -> Confidence:
     """Return ``SURE`` if most markdown files have an id as their name, and some a type."""
     items = _items(source)
     if not items or len(items) * 2 <= len(source.named(".md")):
-        return NO
+        return Confidence.NO
     heads = (source.head(name, _SNIFFED) for name in items[:_MAX_SNIFFED])
-    return SURE if any(_SIGN.search(head.decode("utf-8", "replace")) for head in heads) else NO
+    return (
+        Confidence.SURE
+        if any(_SIGN.search(head.decode("utf-8", "replace")) for head in heads)
+        else Confidence.NO
+    )
 
 
 def _items(source: Source) -> list[str]:
@@ -95,13 +99,13 @@ def read(source: Source) -> Iterator[Item]:
     export = _JoplinExport(source)
     files = [name for name in source.names if _FILE.fullmatch(name)]
     for name in files:
-        yield from records.items_of(name, export.file, name)
+        yield from records.convert_record(name, export.file, name)
     found = {str(match[1]).lower() for match in map(_FILE.fullmatch, files) if match}
     for item_id, resource in export.resources.items():
         if item_id not in found:
-            yield Unreadable(resource.title or item_id, "missing from the export")
+            yield SkippedItem(resource.title or item_id, "missing from the export")
     for name in _items(source):
-        yield from records.items_of(name, export.item, name)
+        yield from records.convert_record(name, export.item, name)
 
 
 def _parsed(data: bytes) -> _JoplinItem:
@@ -154,9 +158,6 @@ class _JoplinExport:
 
     def file(self, name: str) -> Item:
         """Return a file, whose name is that of its item."""
-        made = folder.attachment(self._source, name)
-        if isinstance(made, Unreadable):
-            return made
         match = _FILE.fullmatch(name)
         assert match is not None
         item_id = match[1].lower()
@@ -164,7 +165,7 @@ class _JoplinExport:
         base = posixpath.basename(name)
         if item is not None:
             if item.get("encryption_blob_encrypted"):
-                return Unreadable(item.title or name, _ENCRYPTED)
+                return SkippedItem(item.title or name, _ENCRYPTED)
             title = item.title or item.properties.get("filename", "") or base
             ending = posixpath.splitext(base)[1]
             base = title if posixpath.splitext(title)[1] else title + ending
@@ -175,25 +176,25 @@ class _JoplinExport:
             for path in (f"resources/{way}" for way in ways)
             if self._paths.setdefault(path.casefold(), item_id) == item_id
         )
-        return made._replace(path=path, refs=(item_id,))
+        return folder.attachment(self._source, name, path, (item_id,))
 
     def item(self, name: str) -> Item | None:
         """Return the note that an item is, and count the item."""
-        item, tally = _parsed(self._source.read(name)), self._source.tally
+        item, counts = _parsed(self._source.read(name)), self._source.counts
         kind = item.properties["type_"]
         if item.get("encryption_applied"):
-            return Unreadable(name, _ENCRYPTED)
+            return SkippedItem(name, _ENCRYPTED)
         if kind == _NOTE_TAG:
             return None
         if kind not in _TYPES:
-            tally.omitted(_OTHER_TYPES.get(kind, f"item of type {kind}"))
+            counts.omitted(_OTHER_TYPES.get(kind, f"item of type {kind}"))
             return None
         if item.get("deleted_time"):
-            tally.omitted(f"{_TYPES[kind]} in the trash")
+            counts.omitted(f"{_TYPES[kind]} in the trash")
             return None
         used = {key: item.get(key) for key in item.properties if item.properties[key] != "{}"}
-        tally.properties(_TYPES[kind], used, _USED)
-        tally.converted(_TYPES[kind])
+        counts.unused_properties(_TYPES[kind], used, _USED)
+        counts.converted(_TYPES[kind])
         return self._note(name, item) if kind == _NOTE else None
 
     def _note(self, name: str, item: _JoplinItem) -> ImportedNote:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from memvault.importers.formats import REST
-from memvault.importers.items import Unreadable
+from memvault.importers.items import SkippedItem
 from memvault.importers.source import MAX_FILE, Source, text_lines
 
 NO_OBJECT = "no JSON object"
@@ -126,7 +126,7 @@ class _ArrayScanner:
             yield item
 
 
-def array_items(source: Source, name: str, place: str = "") -> Iterator[Any | Unreadable]:
+def array_items(source: Source, name: str, place: str = "") -> Iterator[Any | SkippedItem]:
     """Yield the items of a JSON array, or why an item or the rest cannot be read.
 
     ``place`` is the key of the array in the object that the file has; empty if it is an array.
@@ -140,24 +140,24 @@ def array_items(source: Source, name: str, place: str = "") -> Iterator[Any | Un
                     number += 1
                     yield _parsed(data, f"{name}, entry {number}")
     except OSError as error:
-        yield Unreadable(name, f"{REST}: {error.strerror or error}")
+        yield SkippedItem(name, f"{REST}: {error.strerror or error}")
         return
     if scanner.is_open:
-        yield Unreadable(name, f"{REST}: the file ends within an entry")
+        yield SkippedItem(name, f"{REST}: the file ends within an entry")
 
 
-def _parsed(data: bytes | None, where: str) -> Any | Unreadable:
+def _parsed(data: bytes | None, where: str) -> Any | SkippedItem:
     if data is None:
-        return Unreadable(where, TOO_LARGE)
+        return SkippedItem(where, TOO_LARGE)
     try:
         return parse(data)
     except ValueError as error:
-        return Unreadable(where, f"it is not JSON: {str(error).partition(': line')[0]}")
+        return SkippedItem(where, f"it is not JSON: {str(error).partition(': line')[0]}")
 
 
 def objects(
     source: Source, name: str, place: str = ""
-) -> Iterator[tuple[str, dict[str, Any]] | Unreadable]:
+) -> Iterator[tuple[str, dict[str, Any]] | SkippedItem]:
     """Yield each object of a JSON array with its place, for people; else why it cannot be read.
 
     The parameter ``place`` is as for ``array_items``.
@@ -165,18 +165,18 @@ def objects(
     number = 0
     for number, entry in enumerate(array_items(source, name, place), 1):
         where = f"{name}, entry {number}"
-        if isinstance(entry, Unreadable):
+        if isinstance(entry, SkippedItem):
             yield entry
         else:
-            yield (where, entry) if isinstance(entry, dict) else Unreadable(where, NO_OBJECT)
+            yield (where, entry) if isinstance(entry, dict) else SkippedItem(where, NO_OBJECT)
     if not place and not number and not source.head(name).lstrip(_BLANKS).startswith(b"["):
-        yield Unreadable(name, "no JSON array")
+        yield SkippedItem(name, "no JSON array")
 
 
 def lines(
     source: Source, name: str, most: int = MAX_FILE
-) -> Iterator[tuple[int, dict[str, Any] | str]]:
-    """Yield the number of each line and its object, or the reason why it cannot be read."""
+) -> Iterator[tuple[str, dict[str, Any]] | SkippedItem]:
+    """Yield the object in each line with its location, or why it cannot be read."""
     number = 0
     try:
         for number, line in text_lines(source, name, most):
@@ -185,9 +185,10 @@ def lines(
                     entry = parse(line)
                 except ValueError:
                     entry = None
-                yield number, entry if isinstance(entry, dict) else NO_OBJECT
+                where = f"{name}, line {number}"
+                yield (where, entry) if isinstance(entry, dict) else SkippedItem(where, NO_OBJECT)
     except OSError as error:
-        yield number + 1, error.strerror or str(error)
+        yield SkippedItem(f"{name}, line {number + 1}", error.strerror or str(error))
 
 
 def read_object(source: Source, name: str) -> dict[str, Any]:

@@ -13,8 +13,8 @@ from html import escape
 from typing import Any
 
 from memvault.importers import convert, marked_html
+from memvault.importers.content_counts import ContentCounts
 from memvault.importers.items import Attachment, GivenBytes
-from memvault.importers.tally import Tally
 
 _FORMATS = (
     *((1, "b"), (2, "i"), (4, "del"), (8, "u"), (16, "code"), (32, "sub"), (64, "sup")),
@@ -40,8 +40,8 @@ class LexicalDocument:
     ``linked`` are the ids of the items that it links to, ``files`` the files within it.
     """
 
-    def __init__(self, tally: Tally, key: str, titles: dict[str, str]) -> None:
-        self._tally = tally
+    def __init__(self, counts: ContentCounts, key: str, titles: dict[str, str]) -> None:
+        self._counts = counts
         self._key = key
         self._titles = titles
         self.linked: set[str] = set()
@@ -85,7 +85,7 @@ class LexicalDocument:
         if kind in _BLOCKS:
             return f"<{_BLOCKS[kind]}>{inner}</{_BLOCKS[kind]}>"
         if kind not in _TRANSPARENT:
-            self._tally.omitted(f"super node {kind or 'without a type'}")
+            self._counts.omitted(f"super node {kind or 'without a type'}")
         return inner
 
     def _children(self, node: dict[str, Any]) -> str:
@@ -143,7 +143,7 @@ class LexicalDocument:
         item_id = convert.text(node.get(key))
         title = self._titles.get(item_id, "")
         if not title:
-            self._tally.omitted("super node for an item that the backup lacks")
+            self._counts.omitted("super node for an item that the backup lacks")
             return ""
         self.linked.add(item_id)
         link = escape(title) if is_file else marked_html.link(item_id, title)
@@ -152,7 +152,7 @@ class LexicalDocument:
     def _image(self, node: dict[str, Any]) -> str:
         src, alt = convert.text(node.get("src")), escape(convert.text(node.get("alt")))
         if not src.startswith(("http:", "https:")) or len(src) > _MAX_URL:
-            self._tally.omitted("super node unencrypted-image without an address")
+            self._counts.omitted("super node unencrypted-image without an address")
             return ""
         return f'<img src="{escape(src)}" alt="{alt}">'
 
@@ -164,7 +164,7 @@ class LexicalDocument:
         except binascii.Error:
             content = b""
         if not content or not start.endswith(";base64"):
-            self._tally.omitted("super node inline-file without its bytes")
+            self._counts.omitted("super node inline-file without its bytes")
             return ""
         name = convert.text(node.get("fileName")) or "file"
         ref = f"{self._key}-{len(self.files) + 1}"

@@ -15,7 +15,7 @@ SCHEME = "import:"
 _ID_LINK = lazy_pattern(r"!?\[\[import:([^\[\]\n|\\]+)(?:\\?\|([^\[\]\n]*))?\]\]")
 
 
-class Names:
+class LinkTargets:
     """The names in a source of its notes and attachments, with their paths in the vault."""
 
     def __init__(self) -> None:
@@ -72,7 +72,7 @@ def _bare(path: str) -> str:
     return key.removesuffix(".md")
 
 
-def rewritten(text: str, path: str, target: str, names: Names) -> str:
+def rewritten(text: str, path: str, target: str, names: LinkTargets) -> str:
     """Return a note's text with links that lead to the imported items.
 
     ``path`` is the note's path in the source, ``target`` its path in the vault. A link that still
@@ -91,7 +91,7 @@ def rewritten(text: str, path: str, target: str, names: Names) -> str:
     return markdown.replace_outside_code(_ID_LINK, lambda match: _by_id(match, names), text)
 
 
-def resolved(value: Any, names: Names) -> Any:
+def resolved(value: Any, names: LinkTargets) -> Any:
     """Return a value of a header whose links to ids lead to the imported items."""
     if isinstance(value, list):
         return [resolved(entry, names) for entry in value]
@@ -100,7 +100,7 @@ def resolved(value: Any, names: Names) -> Any:
     return _ID_LINK.sub(lambda match: _by_id(match, names), value)
 
 
-def _leads_to(link: Link, note: str, found: str, names: Names) -> bool:
+def _leads_to(link: Link, note: str, found: str, names: LinkTargets) -> bool:
     """Return whether a link in a note of the vault leads to a path as it is written."""
     if link.is_wikilink:
         if not names.is_unique(found):
@@ -109,14 +109,14 @@ def _leads_to(link: Link, note: str, found: str, names: Names) -> bool:
     return _bare(markdown_inline.path_beside(link.target, note)) == _bare(found)
 
 
-def _written(link: Link, text: str, note: str, found: str, names: Names) -> str:
+def _written(link: Link, text: str, note: str, found: str, names: LinkTargets) -> str:
     if link.is_wikilink:
         return names.wikilink(found)
     path = markdown_inline.relative_path(found, posixpath.dirname(note))
     return markdown_inline.written_target(link, path, text)
 
 
-def _by_id(match: re.Match[str], names: Names) -> str:
+def _by_id(match: re.Match[str], names: LinkTargets) -> str:
     whole, ref, shown = match[0], match[1].strip(), match[2]
     found, heading = names.of_ref(ref), ""
     if found is None:

@@ -15,11 +15,11 @@ from collections.abc import Collection, Iterator
 from datetime import date
 from urllib.parse import unquote
 
-from memvault.importers import convert, folder, outlines, records
+from memvault.importers import convert, folder, outlines
 from memvault.importers.claims import is_hidden
 from memvault.importers.database import tables
-from memvault.importers.formats import NO, POSSIBLE, SURE
-from memvault.importers.items import ImportedNote, Item, Unreadable
+from memvault.importers.formats import Confidence
+from memvault.importers.items import ImportedNote, Item, SkippedItem
 from memvault.importers.logseq_text import converted, first_lines, page_properties
 from memvault.importers.outlines import DayFormat, OutlineContext, ReferredBlock
 from memvault.importers.source import Source
@@ -43,12 +43,16 @@ _EXPORTED = "an export as {}: import the graph's folder"
 _ORG = "an Org file: convert it to markdown first, for example with pandoc"
 
 
-def recognise(source: Source) -> int:
+def recognize(source: Source) -> Confidence:
     """Return ``SURE`` if the folder has Logseq's settings and pages or journals."""
     has_pages = any(name.startswith(("pages/", "journals/")) for name in source.names)
     if _CONFIG in source.name_set and (has_pages or _LogseqGraph(source).has_pages):
-        return SURE
-    return POSSIBLE if any(_why_no_graph(source, name) for name in source.names) else NO
+        return Confidence.SURE
+    return (
+        Confidence.POSSIBLE
+        if any(_why_no_graph(source, name) for name in source.names)
+        else Confidence.NO
+    )
 
 
 def claims(source: Source) -> Collection[str]:
@@ -81,30 +85,24 @@ def read(source: Source) -> Iterator[Item]:
     graph = _LogseqGraph(source)
     for name in source.named(".md"):
         if graph.is_page(name):
-            item = folder.read_file(source, name)
-            if isinstance(item, ImportedNote):
-                records.items_of(name, graph.add, item)
+            folder.convert_note(source, name, graph.add)
     graph.complete()
     for name in source.names:
         if name.startswith(graph.folders):
             yield from _read_file(source, name, graph)
         elif name.startswith("whiteboards/"):
-            yield Unreadable(name, "a whiteboard, which is no text")
+            yield SkippedItem(name, "a whiteboard, which is no text")
         elif reason := _why_no_graph(source, name):
-            yield Unreadable(name, reason)
+            yield SkippedItem(name, reason)
 
 
 def _read_file(source: Source, name: str, graph: _LogseqGraph) -> Iterator[Item]:
     if name.lower().endswith(".md"):
-        item = folder.read_file(source, name)
-        if isinstance(item, ImportedNote):
-            yield from records.items_of(name, graph.note, item)
-        else:
-            yield item
+        yield from folder.convert_note(source, name, graph.note)
     elif graph.is_page(name) and name.lower().endswith(".org"):
-        yield Unreadable(name, _ORG)
+        yield SkippedItem(name, _ORG)
     elif not _is_highlights(name):
-        source.tally.converted("drawing" if name.startswith("draws/") else "asset")
+        source.counts.converted("drawing" if name.startswith("draws/") else "asset")
         yield folder.attachment(source, name)
 
 
@@ -117,7 +115,7 @@ class _LogseqGraph:
     """The settings of a graph, and the names of its pages."""
 
     def __init__(self, source: Source) -> None:
-        self._tally = source.tally
+        self._counts = source.counts
         settings = _settings(source)
         self._pages = f"{settings.get(':pages-directory', 'pages').strip('/')}/"
         self._journals = f"{settings.get(':journals-directory', 'journals').strip('/')}/"
@@ -185,12 +183,12 @@ class _LogseqGraph:
         day = self._journal_day(item.path)
         name = _name(item.path, self._pages)
         if day is not None:
-            self._tally.converted("journal")
+            self._counts.converted("journal")
             path = f"{self._journals}{day.isoformat()}.md"
             header["created"] = convert.parsed_time(day.isoformat())
             header["aliases"] = [self._title.written(day)]
         else:
-            self._tally.converted("page")
+            self._counts.converted("page")
             header["title"] = name = properties.pop("title", "") or name
             path = f"{self._pages}{name.strip('/') or 'page'}.md"
         file = _LINK.fullmatch(properties.get("file", ""))
@@ -201,7 +199,7 @@ class _LogseqGraph:
         self._add_properties(properties, header)
         ref = convert.ref(item.key)
         to_root = "../" * path.count("/")
-        links = (self._blocks, self._link, self._tally)
+        links = (self._blocks, self._link, self._counts)
         context = OutlineContext(ref, *links, to_root, self._assets)
         body = converted(text, context).lstrip("\n")
         return ImportedNote(item.key, path, item.text[:start] + body, header, (ref,))
@@ -219,9 +217,9 @@ class _LogseqGraph:
                 role = "created" if key == "created-at" else "modified"
                 header[role] = convert.time_of(value, 1e-3) or header.get(role)
             elif key in _NOT_CONVERTED:
-                self._tally.omitted(f'page property "{key}"')
+                self._counts.omitted(f'page property "{key}"')
             elif key not in ("id", "collapsed") and not key.startswith("logseq."):
-                self._tally.converted("page property")
+                self._counts.converted("page property")
                 header[convert.header_key(key, "logseq")] = self._value(value)
 
     def _value(self, value: str) -> str:

@@ -58,10 +58,7 @@ _MEDIA = {
     "twitter": "https://twitter.com/i/status/",
 }
 _USED = frozenset(
-    (
-        *("id", "collapsed", "heading", "logseq.order-list-type"),
-        *("ls-type", "hl-page", "hl-color", "hl-type", "hl-stamp"),
-    )
+    "id collapsed heading logseq.order-list-type ls-type hl-page hl-color hl-type hl-stamp".split()
 )
 """Properties of a block that are converted, or that mean nothing outside of Logseq."""
 _PROGRAM = ("logseq.", "hl-", "ls-", "card-", "query-", "template")
@@ -141,7 +138,7 @@ def converted(text: str, context: OutlineContext) -> str:
     lines: list[str] = []
     numbers: dict[int, int] = {}
     for block in _blocks(text):
-        context.tally.converted("block")
+        context.counts.converted("block")
         is_numbered, made = _lines(block, context)
         if not block.is_item:
             numbers.clear()
@@ -305,18 +302,18 @@ def _finished(
     task = _TASK.match(first) if block.is_item and not block.is_code[0] else None
     priority = ""
     if task is not None:
-        context.tally.converted("task")
+        context.counts.converted("task")
         first = f"[{_MARKS.get(task[2], ' ')}] {first[task.end() :]}"
         priority = _PRIORITIES[task[3]] if task[3] else ""
     for one in due:
-        context.tally.converted(one[1].lower())
+        context.counts.converted(one[1].lower())
     lines[0] = " ".join(part for part in [first.rstrip(), *_days(due, priority)] if part)
     heading = properties.get("heading", "")
     if heading and heading != "false" and not lines[0].startswith("#") and task is None:
         level = int(heading) if heading.isdecimal() else block.depth + 1
         lines[0] = f"{'#' * min(level, 6)} {lines[0]}"
     if properties.get("ls-type") == "annotation":
-        context.tally.converted("highlight")
+        context.counts.converted("highlight")
         lines[0] = _highlight(lines[0], properties, context)
     return properties.get("logseq.order-list-type") == "number", lines
 
@@ -358,7 +355,7 @@ def _is_of_program(name: str, value: str, context: OutlineContext) -> bool:
         return True
     is_time = name in _TIMES and len(value) == len("1609232063516") and value.isdecimal()
     is_own = name in _PROGRAM_NAMES or name.startswith(_PROGRAM) or is_time
-    count = context.tally.omitted if is_own else context.tally.converted
+    count = context.counts.omitted if is_own else context.counts.converted
     count(f'block property "{name}"' if is_own else "block property")
     return is_own
 
@@ -378,7 +375,7 @@ def _without_drawers(block: _LogseqBlock, context: OutlineContext) -> dict[str, 
             number += 1
             continue
         if drawer[1].upper() == "LOGBOOK":
-            context.tally.omitted("logbook")
+            context.counts.omitted("logbook")
         else:
             for line in block.lines[number + 1 : end]:
                 if (one := _DRAWER_PROPERTY.fullmatch(line)) is not None:
@@ -395,9 +392,9 @@ def _special(
     """Return the lines of a quote, a callout or code that is written as in Org."""
     name, lines = begun[1].lower(), block.lines[start:end]
     if name in _CODE:
-        context.tally.converted(f"block {name}")
+        context.counts.converted(f"block {name}")
         if name == "query":
-            context.tally.omitted("query")
+            context.counts.omitted("query")
         language = _CODE[name] or begun[2].split(" ")[0]
         return plain_text.fenced("\n".join(lines), language).split("\n")
     made: list[str] = []
@@ -408,7 +405,7 @@ def _special(
         else:
             plain.append(line)
     made += _inline(plain, context)
-    context.tally.converted(f"block {name}")
+    context.counts.converted(f"block {name}")
     if name == "center":
         return made
     if name == "comment":
@@ -464,9 +461,9 @@ class _LogseqInline(OutlineInline):
         name, argument = found[1].lower(), (found[2] or "").strip()
         written = self._of_macro(name, argument)
         if written:
-            self._context.tally.converted(name)
+            self._context.counts.converted(name)
             return written, end
-        self._context.tally.omitted(name if name in ("query", "renderer") else f'macro "{name}"')
+        self._context.counts.omitted(name if name in ("query", "renderer") else f'macro "{name}"')
         return outlines.code_of(text[match.start() : end]), end
 
     def _of_macro(self, name: str, argument: str) -> str:

@@ -12,19 +12,13 @@ from collections.abc import Iterator
 from typing import Any
 
 from memvault.importers import convert, json_source, records
-from memvault.importers.formats import NO, SURE
-from memvault.importers.items import ImportedNote, Item, Unreadable, note_path
+from memvault.importers.content_counts import ContentCounts
+from memvault.importers.items import ImportedNote, Item, SkippedItem, note_path
 from memvault.importers.source import Source
-from memvault.importers.tally import Tally
 
 _ENTITY_KEYS = frozenset(("type", "name", "entityType", "observations"))
 _RELATION_KEYS = frozenset(("type", "from", "to", "relationType"))
 _MARKS = (b'"type":"entity"', b'"type":"relation"')
-
-
-def recognise(source: Source) -> int:
-    """Return ``SURE`` if a file's first line is an entity or a relation."""
-    return SURE if claims(source) else NO
 
 
 def claims(source: Source) -> list[str]:
@@ -44,30 +38,32 @@ def read(source: Source) -> Iterator[Item]:
         return
     name, *others = found
     for other in others:
-        yield Unreadable(other, "another knowledge graph: import it by itself")
+        yield SkippedItem(other, "another knowledge graph: import it by itself")
     relations = _relations(source, name)
     seen: Counter[str] = Counter()
-    for line, entry in json_source.lines(source, name):
-        where = f"{name}, line {line}"
-        if isinstance(entry, str):
-            yield Unreadable(where, entry)
-        elif entry.get("type") == "entity" and convert.text(entry.get("name")).strip():
+    for line in json_source.lines(source, name):
+        if isinstance(line, SkippedItem):
+            yield line
+            continue
+        where, entry = line
+        if entry.get("type") == "entity" and convert.text(entry.get("name")).strip():
             found = relations.pop(entry["name"], [])
-            yield from records.items_of(where, _note, entry, found, seen, source.tally)
+            yield from records.convert_record(where, _note, entry, found, seen, source.counts)
         elif entry.get("type") == "relation":
-            source.tally.converted("relation")
-            source.tally.properties("relation", entry, _RELATION_KEYS)
+            source.counts.converted("relation")
+            source.counts.unused_properties("relation", entry, _RELATION_KEYS)
         else:
-            yield Unreadable(where, "neither an entity nor a relation")
+            yield SkippedItem(where, "neither an entity nor a relation")
     for begin in relations:
-        yield Unreadable(f"{name}, the relations of {begin}", "there is no entity of that name")
+        yield SkippedItem(f"{name}, the relations of {begin}", "there is no entity of that name")
 
 
 def _relations(source: Source, name: str) -> dict[str, list[str]]:
     """Return the relations that begin at each entity, as items of a list."""
     relations: dict[str, list[str]] = defaultdict(list)
-    for _, entry in json_source.lines(source, name):
-        if isinstance(entry, dict) and entry.get("type") == "relation":
+    for line in json_source.lines(source, name):
+        entry = {} if isinstance(line, SkippedItem) else line[1]
+        if entry.get("type") == "relation":
             begin, end = str(entry.get("from", "")), str(entry.get("to", ""))
             kind = str(entry.get("relationType") or "related to")
             relations[begin].append(f"- {kind} [[import:{end}|{end}]]")
@@ -75,7 +71,7 @@ def _relations(source: Source, name: str) -> dict[str, list[str]]:
 
 
 def _note(
-    entry: dict[str, Any], relations: list[str], seen: Counter[str], tally: Tally
+    entry: dict[str, Any], relations: list[str], seen: Counter[str], counts: ContentCounts
 ) -> ImportedNote:
     name = " ".join(entry["name"].split())
     kind = str(entry.get("entityType") or "")
@@ -85,12 +81,12 @@ def _note(
         for text in texts
         if isinstance(text, str)
     ]
-    tally.converted("entity")
+    counts.converted("entity")
     if lines:
-        tally.converted("observation", len(lines))
+        counts.converted("observation", len(lines))
     if len(lines) < len(texts):
-        tally.omitted("observation without text", len(texts) - len(lines))
-    tally.properties("entity", entry, _ENTITY_KEYS)
+        counts.omitted("observation without text", len(texts) - len(lines))
+    counts.unused_properties("entity", entry, _ENTITY_KEYS)
     parts = ["\n".join(lines)] if lines else []
     if relations:
         parts.append("## Relations\n\n" + "\n".join(relations))

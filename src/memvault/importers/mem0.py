@@ -16,13 +16,12 @@ from typing import Any
 
 from memvault.errors import UsageError
 from memvault.importers import convert, json_source, pickles, records
+from memvault.importers.content_counts import ContentCounts
 from memvault.importers.database import UnreadableDatabase, open_database, tables
-from memvault.importers.formats import NO, SURE
-from memvault.importers.items import ImportedNote, Item, Unreadable, note_path
+from memvault.importers.items import ImportedNote, Item, SkippedItem, note_path
 from memvault.importers.source import Source
 from memvault.memories import create
 
-_PLACES = ("", "results", "memories")
 _HISTORY = frozenset({"history"})
 _HISTORY_COLUMNS = "memory_id new_memory event created_at updated_at is_deleted".split()
 _OWN_KEYS = ("user_id", "agent_id", "run_id", "app_id")
@@ -32,13 +31,6 @@ _KEYS = frozenset(
 ) | {"updated_at"}
 """Keys of a memory that are converted; its hash means nothing elsewhere."""
 _MAX_SNIFFED = 20
-
-
-def recognise(source: Source) -> int:
-    """Return ``SURE`` for a JSON file of memories, a history, or a local Qdrant."""
-    if any(_is_export(source, name) for name in source.named(".json")[:_MAX_SNIFFED]):
-        return SURE
-    return SURE if _databases(source) else NO
 
 
 def _is_export(source: Source, name: str) -> bool:
@@ -82,7 +74,7 @@ def read(source: Source) -> Iterator[Item]:
         if not key or key not in seen:
             seen.add(key)
             if isinstance(item, ImportedNote):
-                source.tally.converted("memory")
+                source.counts.converted("memory")
             yield item
 
 
@@ -93,26 +85,26 @@ def _read_all(source: Source) -> Iterator[Item]:
         try:
             yield from (_read_points if kind == "points" else _read_history)(source, name)
         except UnreadableDatabase as error:
-            yield Unreadable(name, f"it cannot be read: {error}")
+            yield SkippedItem(name, f"it cannot be read: {error}")
 
 
 def _read_export(source: Source, name: str) -> Iterator[Item]:
-    start, number = source.head(name, 64).lstrip()[:1], 0
-    for place in _PLACES[:1] if start == b"[" else _PLACES[1:]:
-        for found in json_source.objects(source, name, place):
-            number += 1
-            if isinstance(found, Unreadable):
-                yield found
-            else:
-                where, entry = found
-                source.tally.properties("memory", entry, _KEYS)
-                text, metadata = convert.text(entry.get("memory")), entry.get("metadata")
-                yield from records.items_of(where, _note, text, entry, metadata)
-    if start != b"[":
+    is_array, has_items = source.head(name, 64).lstrip()[:1] == b"[", False
+    for key in ("",) if is_array else ("results", "memories"):
+        entries = json_source.objects(source, name, key)
+        for item in records.convert_each(entries, _of_export, source.counts):
+            has_items = True
+            yield item
+    if not is_array:
         for _ in json_source.array_items(source, name, "relations"):
-            source.tally.omitted("relation")
-    if not number and start != b"[":
-        yield Unreadable(name, "it has no memories")
+            source.counts.omitted("relation")
+        if not has_items:
+            yield SkippedItem(name, "it has no memories")
+
+
+def _of_export(_location: str, entry: dict[str, Any], counts: ContentCounts) -> Item:
+    counts.unused_properties("memory", entry, _KEYS)
+    return _note(convert.text(entry.get("memory")), entry, entry.get("metadata"))
 
 
 def _read_history(source: Source, name: str) -> Iterator[Item]:
@@ -123,21 +115,23 @@ def _read_history(source: Source, name: str) -> Iterator[Item]:
             key = str(entry.get("memory_id"))
             first = last.get(key, entry).get("first", entry.get("created_at"))
             last[key] = {**entry, "first": first}
-            source.tally.converted("history event")
+            source.counts.converted("history event")
     for key, entry in last.items():
         if str(entry.get("event")).upper() != "DELETE" and not entry.get("is_deleted"):
             times = {"created_at": entry["first"], "updated_at": entry.get("updated_at")}
             text = str(entry.get("new_memory") or "")
-            yield from records.items_of(f"{name}, {key}", _note, text, {"id": key, **times}, None)
+            yield from records.convert_record(
+                f"{name}, {key}", _note, text, {"id": key, **times}, None
+            )
         else:
-            source.tally.omitted("deleted memory")
+            source.counts.omitted("deleted memory")
 
 
 def _read_points(source: Source, name: str) -> Iterator[Item]:
     with open_database(source, name) as database:
         for row in database.rows("SELECT id, point FROM points ORDER BY id"):
             place = f"{name}, point {row['id']}"
-            yield from records.items_of(place, _of_point, place, row["id"], row["point"])
+            yield from records.convert_record(place, _of_point, place, row["id"], row["point"])
 
 
 def _of_point(place: str, row_id: Any, data: Any) -> list[Item]:
@@ -145,9 +139,9 @@ def _of_point(place: str, row_id: Any, data: Any) -> list[Item]:
     try:
         points = pickles.mappings_with(pickles.parse(data), "payload")
     except pickles.UnreadablePickle as error:
-        return [Unreadable(place, f"it cannot be read: {error}")]
+        return [SkippedItem(place, f"it cannot be read: {error}")]
     notes = [note for point in points for note in _point(point, row_id)]
-    return notes or [Unreadable(place, "it has no text")]
+    return notes or [SkippedItem(place, "it has no text")]
 
 
 def _point(point: dict[Any, Any], row_id: Any) -> Iterator[Item]:
@@ -169,7 +163,7 @@ def _note(text: str, entry: Mapping[str, Any], metadata: Any) -> Item:
     try:
         title = create.title_of(text)
     except UsageError:
-        return Unreadable(f"the memory {key}", "its text is empty")
+        return SkippedItem(f"the memory {key}", "its text is empty")
     categories = entry.get("categories")
     listed = categories if isinstance(categories, list) else [categories] if categories else []
     header: dict[str, Any] = {

@@ -9,16 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from memvault.importers import folder
-from memvault.importers.formats import NO, SURE
 from memvault.importers.items import ImportedNote, Item
 from memvault.importers.source import Source
 
 _FOLDER = ".mnemonics"
-
-
-def recognise(source: Source) -> int:
-    """Return ``SURE`` for a folder of that name, or one that has it."""
-    return SURE if _memories(source) else NO
 
 
 def _paths(source: Source) -> dict[str, str]:

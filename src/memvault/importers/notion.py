@@ -20,8 +20,8 @@ from urllib.parse import quote
 
 from memvault import clock
 from memvault.importers import convert, folder, plain_text, records
-from memvault.importers.formats import NO, SURE
-from memvault.importers.items import ImportedNote, Item, Unreadable
+from memvault.importers.formats import Confidence
+from memvault.importers.items import ImportedNote, Item, SkippedItem
 from memvault.importers.source import Source
 from memvault.lazy_pattern import lazy_pattern
 from memvault.vault import markdown, markdown_inline
@@ -38,33 +38,20 @@ _ADDRESS = lazy_pattern(
     r"(?:[?#][^\s()]{0,500})?(?=\))"
 )
 """Matches the target of a link to a page in Notion, with its ID."""
-_CLOCK = lazy_pattern(r",? (\d{1,2}):(\d\d)(?: ?([AaPp])[Mm])?\Z")
-"""The time of day after a date; the third group is ``A`` or ``P`` on a 12-hour clock."""
-_HALF_DAY = lazy_pattern(r"(上午|오전|午前)|(下午|오후|午後)")
 _ZONE = lazy_pattern(r" ?\([\w+:/ -]{1,20}\)\Z")
-_SLASHES = lazy_pattern(r"\A(\d{1,4})/(\d{1,2})/(\d{1,4})")
-_TIMES = {
-    **dict.fromkeys(
-        (
-            *("created", "created time", "date created", "created at", "erstellt", "erstellt am"),
-            *("erstellungszeit", "date de création", "créé le", "créée", "fecha de creación"),
-            *("hora de creación", "creado", "criado em", "data de criação", "hora de criação"),
-            *("作成日時", "创建时间", "创建日期", "建立時間", "생성 일시", "생성일시", "생성일"),
-            *("aangemaakt", "tijd aangemaakt", "ora di creazione", "data di creazione"),
-        ),
-        "created",
-    ),
-    **dict.fromkeys(
-        (
-            *("last edited time", "last edited", "last updated", "updated", "modified"),
-            *("zuletzt bearbeitet", "zuletzt bearbeitet am", "dernière modification"),
-            *("date de dernière modification", "última edición", "hora de la última edición"),
-            *("última edição", "última edição em", "最終更新日時", "上次编辑时间", "最后编辑时间"),
-            *("上次編輯時間", "최종 편집 일시", "laatst bewerkt", "ultima modifica"),
-        ),
-        "modified",
-    ),
-}
+_CREATED = frozenset(
+    "created|created time|date created|created at|erstellt|erstellt am|erstellungszeit|"
+    "date de création|créé le|créée|fecha de creación|hora de creación|creado|criado em|"
+    "data de criação|hora de criação|作成日時|创建时间|创建日期|建立時間|생성 일시|생성일시|생성일|"
+    "aangemaakt|tijd aangemaakt|ora di creazione|data di creazione".split("|")
+)
+"""Names of the property with the creation time, in the languages of Notion."""
+_MODIFIED = frozenset(
+    "last edited time|last edited|last updated|updated|modified|zuletzt bearbeitet|"
+    "zuletzt bearbeitet am|dernière modification|date de dernière modification|última edición|"
+    "hora de la última edición|última edição|última edição em|最終更新日時|上次编辑时间|"
+    "最后编辑时间|上次編輯時間|최종 편집 일시|laatst bewerkt|ultima modifica".split("|")
+)
 _MAX_ICON = 9
 """Upper bound on the number of characters in an emoji."""
 _MAX_COLUMN = 200
@@ -73,12 +60,12 @@ _MAX_TIME = 40
 """Maximum length of a time, such as "November 18, 2026 10:15 AM"; longer texts take seconds."""
 
 
-def recognise(source: Source) -> int:
+def recognize(source: Source) -> Confidence:
     """Return ``SURE`` if most pages end with an ID, or it is a folder of zips of Notion's."""
     notes = [*source.named(".md", ".csv"), *filter(_is_html_page, source.named(".html"))]
     own = sum(_ID.search(_stem(name)) is not None for name in notes)
     parts = any(_PART.search(name) for name in source.named(".zip"))
-    return SURE if parts or (own and own * 2 > len(notes)) else NO
+    return Confidence.sure_if(parts or (own and own * 2 > len(notes)))
 
 
 def claims(source: Source) -> Collection[str]:
@@ -92,26 +79,19 @@ def read(source: Source) -> Iterator[Item]:
     for name in source.names:
         lowered = name.lower()
         if lowered.endswith(".zip") and _PART.search(name):
-            yield Unreadable(name, "a zip next to other files: import it separately")
+            yield SkippedItem(name, "a zip next to other files: import it separately")
         elif lowered == "index.html":  # of all pages
             continue
         elif _is_html_page(name):
-            yield Unreadable(name, "an HTML page: export it as Markdown & CSV")
+            yield SkippedItem(name, "an HTML page: export it as Markdown & CSV")
         elif lowered.endswith(".md"):
-            item = folder.read_file(source, name)
-            if isinstance(item, ImportedNote):
-                yield from records.items_of(name, _page, item, name, export)
-            else:
-                yield item
+            yield from folder.convert_note(source, name, _page, name, export)
         elif lowered.endswith(".csv"):
             if f"{name[:-4]}_all.csv" not in source.name_set:  # which has all rows
-                yield from records.items_of(name, _database, source, name, export)
+                yield from records.convert_record(name, _database, source, name, export)
         else:
-            file = folder.attachment(source, name)
-            if not isinstance(file, Unreadable):
-                source.tally.converted("file")
-                file = file._replace(path=export.free_path(name))
-            yield file
+            source.counts.converted("file")
+            yield folder.attachment(source, name, export.free_path(name))
 
 
 def _is_html_page(name: str) -> bool:
@@ -126,7 +106,7 @@ class _Export:
 
     def __init__(self, source: Source) -> None:
         names = source.names
-        self.tally = source.tally
+        self.counts = source.counts
         self.paths: dict[str, str] = {}
         self.by_id: dict[str, str] = {}
         """The paths of the pages and databases by their IDs."""
@@ -244,7 +224,7 @@ def _page(item: ImportedNote, name: str, export: _Export) -> ImportedNote:
         body = _without_properties(body, header, export.columns(name), export.by_id)
     text = _with_callouts(export.linked(body.lstrip("\n"), name))
     path = export.paths[_whole(name)]
-    export.tally.converted("page")
+    export.counts.converted("page")
     key = export.free_key(found[1] if found else name)
     refs = (f"notion-{found[1]}",) if found else ()
     return ImportedNote(key, path, f"# {title}\n\n{text}", header, refs)
@@ -316,8 +296,8 @@ def _add_property(header: dict[str, object], name: str, value: str, ids: Collect
     lowered = name.lower()
     if lowered == "tags":
         header["tags"] = ["-".join(tag.split()) for tag in value.split(",") if tag.strip()]
-    elif lowered in _TIMES and (moment := _time(value)):
-        header[_TIMES[lowered]] = moment
+    elif lowered in _CREATED | _MODIFIED and (moment := _time(value)):
+        header["created" if lowered in _CREATED else "modified"] = moment
     elif value:
         header[convert.header_key(name, "notion")] = _related(value, ids)
 
@@ -340,48 +320,18 @@ def _time(value: str) -> str:
 
     It is in the user's time zone, as Notion shows it; a day without a time is stored as such.
     """
-    from memvault.recall.dates import parse_moment
+    from memvault.recall.foreign_dates import parse_full_date
 
-    value = _plain_time(value)
-    if len(value) > _MAX_TIME:
-        return ""
-    exact = clock.parse(value, None) if ":" in value else None
-    if exact is not None:
-        return clock.iso(exact)
-    found = _CLOCK.search(value)
-    start = parse_moment(value[: found.start()] if found else value, False)
-    if start is None:
-        return ""
-    day = clock.today(start)
-    if found is None:
-        return clock.iso(datetime.combine(day, time.min, UTC))
-    hour = int(found[1])
-    if found[3]:
-        hour = hour % 12 + 12 * (found[3] in "Pp")
-    try:
-        return clock.iso(datetime.combine(day, time(hour, int(found[2]))))
-    except (ValueError, OverflowError, OSError):  # not a time of day, or out of the calendar
-        return ""
-
-
-def _plain_time(value: str) -> str:
-    """Normalize a localized time and remove the name of its time zone."""
     value = _ZONE.sub("", value[: _MAX_TIME + 20].strip().lstrip("@"))
-    if half := _HALF_DAY.search(value):
-        value = f"{_HALF_DAY.sub('', value, count=1)} {'AM' if half[1] else 'PM'}"
-        value = " ".join(value.split())
-    slashed = _SLASHES.match(value)
-    if slashed is None:
-        return value
-    first, second, third = slashed.groups()
-    if len(first) == 4:
-        day = f"{first}-{second:0>2}-{third:0>2}"
-    elif len(third) == 4 and (int(first) > 12) != (int(second) > 12):  # else it may be either
-        month, number = (second, first) if int(first) > 12 else (first, second)
-        day = f"{third}-{month:0>2}-{number:0>2}"
-    else:
+    moment = None
+    if len(value) <= _MAX_TIME:
+        moment = clock.parse(value.replace("/", "-"), None) or parse_full_date(value)
+    try:
+        if moment is None or ":" in value:
+            return clock.iso(moment) if moment else ""
+        return clock.iso(datetime.combine(moment, time.min, UTC))
+    except (ValueError, OverflowError, OSError):  # out of the calendar
         return ""
-    return day + value[slashed.end() :]
 
 
 def _database(source: Source, name: str, export: _Export) -> Item:
@@ -390,11 +340,11 @@ def _database(source: Source, name: str, export: _Export) -> Item:
         text = source.read(name).decode("utf-8-sig", "replace")
         table = plain_text.table([*map(_cell, row)] for row in csv.reader(io.StringIO(text)))
     except (OSError, ValueError, csv.Error) as error:
-        return Unreadable(name, str(error))
+        return SkippedItem(name, str(error))
     if not table:
-        return Unreadable(name, "an empty table")
+        return SkippedItem(name, "an empty table")
     found = _ID.search(_stem(name))
-    source.tally.converted("database")
+    source.counts.converted("database")
     key = export.free_key(f"table-{found[1] if found else name}")
     refs = (f"notion-{found[1]}",) if found else ()
     header = {"title": _ID.sub("", _stem(name))}

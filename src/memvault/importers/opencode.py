@@ -13,12 +13,11 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from memvault.importers import convert, json_source, records
+from memvault.importers.content_counts import ContentCounts
 from memvault.importers.database import SourceDatabase, UnreadableDatabase, open_database, tables
-from memvault.importers.formats import NO, SURE
-from memvault.importers.items import ImportedNote, Item, Unreadable
+from memvault.importers.items import ImportedNote, Item, SkippedItem
 from memvault.importers.sessions import Session, episode
 from memvault.importers.source import Source
-from memvault.importers.tally import Tally
 
 _PROGRAM = "opencode"
 _SESSION = "id parent_id title directory time_created time_updated".split()
@@ -26,11 +25,6 @@ _TABLES = frozenset({"session", "message", "part"})
 _PARTS = "SELECT id, message_id, data FROM part WHERE session_id = ? ORDER BY id"
 _MESSAGES = "SELECT id, data FROM message WHERE session_id = ? ORDER BY id"
 _FINISHED_WITH_ERROR = "error"
-
-
-def recognise(source: Source) -> int:
-    """Return ``SURE`` for its database, or its folder of sessions."""
-    return SURE if _database(source) or _sessions(source) else NO
 
 
 def claims(source: Source) -> Collection[str]:
@@ -78,33 +72,33 @@ def _read_database(source: Source, name: str) -> Iterator[Item]:
         with open_database(source, name) as database:
             for row in database.table("session", _SESSION, "ORDER BY id"):
                 if row.get("parent_id"):
-                    source.tally.omitted("session of a sub-agent")
+                    source.counts.omitted("session of a sub-agent")
                     continue
-                place, tally = f"{name}, session {row.get('id')}", source.tally
-                yield from records.items_of(place, _of_database, database, name, row, tally)
+                place, counts = f"{name}, session {row.get('id')}", source.counts
+                yield from records.convert_record(place, _of_database, database, name, row, counts)
     except UnreadableDatabase as error:
-        yield Unreadable(name, f"it cannot be read: {error}")
+        yield SkippedItem(name, f"it cannot be read: {error}")
 
 
 def _of_database(
-    database: SourceDatabase, name: str, row: dict[str, Any], tally: Tally
+    database: SourceDatabase, name: str, row: dict[str, Any], counts: ContentCounts
 ) -> Iterator[Item]:
     """Yield the episode of a session, and before it what of it cannot be read."""
     parts: dict[str, list[dict[str, Any]]] = defaultdict(list)
     messages: list[dict[str, Any]] = []
     for part in database.rows(_PARTS, [row["id"]]):
         if (data := _parsed(part["data"])) is None:
-            yield Unreadable(f"{name}, part {part['id']}", json_source.NO_OBJECT)
+            yield SkippedItem(f"{name}, part {part['id']}", json_source.NO_OBJECT)
         else:
             parts[str(part["message_id"])].append(data)
     for message in database.rows(_MESSAGES, [row["id"]]):
         if (data := _parsed(message["data"])) is None:
-            yield Unreadable(f"{name}, message {message['id']}", json_source.NO_OBJECT)
+            yield SkippedItem(f"{name}, message {message['id']}", json_source.NO_OBJECT)
         else:
             messages.append({**data, "id": message["id"]})
     times = {"created": row.get("time_created"), "updated": row.get("time_updated")}
     about: dict[str, Any] = {key: row.get(key) for key in ("id", "title", "directory")}
-    found = _episode({**about, "time": times}, messages, parts.__getitem__, tally)
+    found = _episode({**about, "time": times}, messages, parts.__getitem__, counts)
     if found is not None:
         yield found
 
@@ -123,17 +117,17 @@ def _read_files(source: Source) -> Iterator[Item]:
     for name in source.named(".json"):
         below[name.rpartition("/")[0]].append(name)
     for name in _sessions(source):
-        yield from records.items_of(name, _of_files, source, name, below)
+        yield from records.convert_record(name, _of_files, source, name, below)
 
 
 def _of_files(source: Source, name: str, below: Mapping[str, list[str]]) -> Iterator[Item]:
     """Yield the episode of a session, and before it what of it cannot be read."""
     about = _objects(source, [name])[0]
-    if isinstance(about, Unreadable):
+    if isinstance(about, SkippedItem):
         yield about
         return
     if about.get("parentID"):
-        source.tally.omitted("session of a sub-agent")
+        source.counts.omitted("session of a sub-agent")
         return
     top = name.partition("session/")[0]
     messages = _objects(source, below.get(f"{top}message/{about.get('id')}", ()))
@@ -143,22 +137,22 @@ def _of_files(source: Source, name: str, below: Mapping[str, list[str]]) -> Iter
             key = str(message.get("id"))
             found = _objects(source, below.get(f"{top}part/{key}", ()))
             parts[key] = [part for part in found if isinstance(part, dict)]
-            yield from (part for part in found if isinstance(part, Unreadable))
+            yield from (part for part in found if isinstance(part, SkippedItem))
         else:
             yield message
     read = [message for message in messages if isinstance(message, dict)]
-    if (session := _episode(about, read, parts.__getitem__, source.tally)) is not None:
+    if (session := _episode(about, read, parts.__getitem__, source.counts)) is not None:
         yield session
 
 
-def _objects(source: Source, names: Iterable[str]) -> list[dict[str, Any] | Unreadable]:
+def _objects(source: Source, names: Iterable[str]) -> list[dict[str, Any] | SkippedItem]:
     """Return the object in each of some files, or why it cannot be read."""
-    found: list[dict[str, Any] | Unreadable] = []
+    found: list[dict[str, Any] | SkippedItem] = []
     for name in names:
         try:
             found.append(json_source.read_object(source, name))
         except (OSError, ValueError) as error:
-            found.append(Unreadable(name, records.reason_of(error)))
+            found.append(SkippedItem(name, records.reason_for(error)))
     return found
 
 
@@ -166,34 +160,34 @@ def _episode(
     about: dict[str, Any],
     messages: Iterable[dict[str, Any]],
     parts_of: Callable[[str], Iterable[dict[str, Any]]],
-    tally: Tally,
+    counts: ContentCounts,
 ) -> Item | None:
     session = Session(_PROGRAM, str(about.get("id")))
     session.title, session.folder = str(about.get("title") or ""), str(about.get("directory") or "")
     if session.title.startswith(("New session - ", "Child session - ")):
         session.title = ""
     for time in convert.mapping(about, "time").values():
-        session.at(time)
+        session.extend_to(time)
     for message in messages:
         parts = list(parts_of(str(message.get("id"))))
         if message.get("summary") is True:  # of what was before, for the agent
-            tally.omitted("message of the program")
+            counts.omitted("message of the program")
             continue
         texts = [str(part.get("text") or "") for part in parts if _is_said(part)]
-        add = session.ask if message.get("role") == "user" else session.answer
+        add = session.add_prompt if message.get("role") == "user" else session.add_answer
         add("\n\n".join(texts))
         if isinstance(message.get("error"), dict):
-            session.break_off()
+            session.mark_interrupted()
         for part in parts:
             kind = part.get("type")
             if kind == "tool" and isinstance(state := part.get("state"), dict):
                 call_id = str(part.get("callID") or part.get("id") or "")
-                session.use(call_id, str(part.get("tool")), state.get("input"))
+                session.add_tool_use(call_id, str(part.get("tool")), state.get("input"))
                 if state.get("status") == _FINISHED_WITH_ERROR:
-                    session.fail(call_id)
+                    session.mark_failed(call_id)
             elif not _is_said(part):
-                tally.omitted("message of the program" if kind == "text" else f"part {kind}")
-    return episode(session, tally)
+                counts.omitted("message of the program" if kind == "text" else f"part {kind}")
+    return episode(session, counts)
 
 
 def _is_said(part: dict[str, Any]) -> bool:

@@ -5,31 +5,34 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from datetime import date
+from contextlib import suppress
+from datetime import date, datetime
 from typing import NamedTuple
 
 from memvault.importers import convert, plain_text
-from memvault.importers.tally import Tally
+from memvault.importers.content_counts import ContentCounts
 from memvault.lazy_pattern import lazy_pattern
 from memvault.vault import markdown
 
-_MONTHS = (
-    "January February March April May June July August September October November December"
-).split()
-_WEEKDAYS = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split()
 _FORMAT = lazy_pattern(r"'[^']*'|yyyy|yy|M{1,4}|do|d{1,2}|E{1,4}|.", re.DOTALL)
 _MAX_FORMAT = 60
-_DAY = {
-    "yyyy": r"(?P<y>\d{4})",
-    "MMMM": r"(?P<name>[^\W\d_]{3,9})",
-    "MMM": r"(?P<name>[^\W\d_]{3,9})",
-    "MM": r"(?P<m>\d\d)",
-    "M": r"(?P<m>\d{1,2})",
-    "do": r"(?P<d>\d{1,2})(?:st|nd|rd|th)",
-    "dd": r"(?P<d>\d\d)",
-    "d": r"(?P<d>\d{1,2})",
-    "yy": r"\d\d",
+_DIRECTIVES = {
+    "yyyy": "%Y",
+    "yy": "%y",
+    "MMMM": "%B",
+    "MMM": "%b",
+    "MM": "%m",
+    "M": "%m",
+    "do": "%d",
+    "dd": "%d",
+    "d": "%d",
+    "EEEE": "%A",
+    "EEE": "%a",
+    "EE": "%a",
+    "E": "%a",
 }
+"""The directives of ``strftime``; a day as ``do`` is an ordinal number."""
+_ORDINAL = lazy_pattern(r"(?<=\d)(?:st|nd|rd|th)\b", re.IGNORECASE)
 _TICKS = lazy_pattern(r"`++")
 _BRACKET = lazy_pattern(r"\[\[|\]\]|[{}]")
 _INNER = lazy_pattern(r"\[\[([^\[\]]+)\]\]")
@@ -58,7 +61,10 @@ class DayFormat:
 
     def __init__(self, form: str) -> None:
         self._parts = [match[0] for match in _FORMAT.finditer(form[:_MAX_FORMAT])]
-        self._pattern: re.Pattern[str] | None = None
+        written = [_DIRECTIVES.get(p, p.strip("'").replace("%", "%%")) for p in self._parts]
+        self._format = "".join(written)
+        is_complete = "%Y" in written and "%d" in written
+        self._is_day = is_complete and not {"%m", "%b", "%B"}.isdisjoint(written)
 
     def written(self, day: date) -> str:
         """Return a day in this format."""
@@ -66,55 +72,18 @@ class DayFormat:
 
     def parsed(self, text: str) -> date | None:
         """Return the day of a text in this format."""
-        if self._pattern is None:
-            self._pattern = _compiled(self._parts)
-        found = self._pattern.fullmatch(text.strip())
-        groups = found.groupdict() if found else {}
-        month = groups.get("m") or _month(groups.get("name") or "")
-        try:
-            return date(int(groups["y"]), int(month), int(groups["d"]))
-        except (KeyError, ValueError):
-            return None
+        if self._is_day and not text.isalpha():
+            with suppress(ValueError, re.error):  # a directive may be there twice
+                return datetime.strptime(_ORDINAL.sub("", text.strip()), self._format).date()  # noqa: DTZ007
+        return None
 
 
 def _written(part: str, day: date) -> str:
-    ordinal = "th" if 10 < day.day < 14 else {1: "st", 2: "nd", 3: "rd"}.get(day.day % 10, "th")
-    month, weekday = _MONTHS[day.month - 1], _WEEKDAYS[day.weekday()]
-    known = {
-        "yyyy": f"{day.year:04}",
-        "yy": f"{day.year % 100:02}",
-        "MMMM": month,
-        "MMM": month[:3],
-        "MM": f"{day.month:02}",
-        "M": str(day.month),
-        "do": f"{day.day}{ordinal}",
-        "dd": f"{day.day:02}",
-        "d": str(day.day),
-        "EEEE": weekday,
-        "EEE": weekday[:3],
-        "EE": weekday[:3],
-        "E": weekday[:3],
-    }
-    return known.get(part, part.strip("'"))
-
-
-def _compiled(parts: list[str]) -> re.Pattern[str]:
-    written: list[str] = []
-    for part in parts:
-        pattern = r"[^\W\d_]++\.?" if part.startswith("E") else _DAY.get(part)
-        pattern = re.escape(part.strip("'")) if pattern is None else pattern
-        written.append(re.sub(r"\?P<\w+>", "?:", pattern) if pattern in written else pattern)
-    try:
-        return re.compile("".join(written), re.IGNORECASE)
-    except re.error:  # two forms of the month, say
-        return re.compile(r"(?!)")
-
-
-def _month(name: str) -> str:
-    for number, month in enumerate(_MONTHS, 1):
-        if name.casefold() in (month.casefold(), month[:3].casefold()):
-            return str(number)
-    return ""
+    if part == "do":
+        last = 0 if 10 < day.day < 14 else day.day % 10
+        return f"{day.day}{('th', 'st', 'nd', 'rd')[last] if last < 4 else 'th'}"
+    text = day.strftime(_DIRECTIVES[part]) if part in _DIRECTIVES else part.strip("'")
+    return text.lstrip("0") if part in ("d", "M") else text
 
 
 def code_spans(text: str) -> list[tuple[int, int]]:
@@ -220,7 +189,7 @@ class OutlineContext(NamedTuple):
     ref: str
     blocks: Mapping[str, ReferredBlock]
     page_link: Callable[[str, str], str]
-    tally: Tally
+    counts: ContentCounts
     to_root: str = ""
     asset_names: frozenset[str] = frozenset()
 
@@ -257,7 +226,7 @@ class OutlineInline(ABC):
         end = ends.get(start)
         if end is None or "\n" in text[start:end]:
             return None
-        self._context.tally.converted("page reference")
+        self._context.counts.converted("page reference")
         name = text[start + 2 : end - 2]
         return self._tag(name) if is_tag else self._context.page_link(name, ""), end
 
@@ -291,11 +260,11 @@ class OutlineInline(ABC):
         """Return the text of a block that is referred to, and a link to its page."""
         target = self._context.blocks.get(key)
         if target is None:
-            self._context.tally.omitted("reference to a missing block")
+            self._context.counts.omitted("reference to a missing block")
             return self._plain(written)
         if self._is_quoted:
             return f"“{self._quoted(target.text)}”"
-        self._context.tally.converted("block reference")
+        self._context.counts.converted("block reference")
         is_here = target.ref == self._context.ref
         link = "" if is_here else f" ([[import:{target.ref}]])"
         return f"“{self._quoted(target.text)}”{link}"
@@ -304,14 +273,14 @@ class OutlineInline(ABC):
         label = text[match.start("label") : match.end("label")]
         block = self.block_target.match(text, match.end())
         if block is not None:
-            self._context.tally.converted("block reference")
+            self._context.counts.converted("block reference")
             target = self._context.blocks.get(block[1])
             if target is None or target.ref == self._context.ref or not label.strip():
                 return self._plain(label), block.end()
             return f"[[import:{target.ref}|{page_label(label)}]]", block.end()
         page = _PAGE_TARGET.match(text, match.end())
         if page is not None:
-            self._context.tally.converted("page reference")
+            self._context.counts.converted("page reference")
             return self._context.page_link(page[1], page_label(label)), page.end()
         return self._address(match, label, text)
 

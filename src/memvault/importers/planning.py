@@ -14,14 +14,14 @@ from memvault.importers import records
 from memvault.importers.items import (
     UNCLAIMED,
     Attachment,
-    Counted,
     ImportedNote,
     Item,
-    Noted,
-    Unreadable,
+    ItemWarning,
+    SkippedItem,
+    TypeCount,
     VaultFile,
 )
-from memvault.importers.links import Names
+from memvault.importers.links import LinkTargets
 from memvault.importers.state import VaultState
 from memvault.model import FALLBACK_TYPE
 from memvault.vault import document, paths, program_files
@@ -59,8 +59,8 @@ class Included(NamedTuple):
 
 
 _DEFAULT = Included()
-_OF_AGENTS = "agent state or messages; use --agents to import them"
-_READ_AS = "programs read it as {}; use --with-instructions to import it unchanged"
+_OF_AGENTS = "agent state or messages; use `--agents` to import them"
+_READ_AS = "programs read it as {}; use `--with-instructions` to import it unchanged"
 
 
 class ImportPlan:
@@ -76,14 +76,14 @@ class ImportPlan:
         """The ids in the headers of notes to write, folded, with the paths that they belong to."""
         self.new_ids: set[str] = set()
         """The keys of the notes that get a new id, as another memory has theirs."""
-        self.names = Names()
+        self.names = LinkTargets()
         self.types: Counter[str] = Counter()
-        self.unreadable: list[Unreadable] = []
-        self.noted: list[Noted] = []
+        self.unreadable: list[SkippedItem] = []
+        self.warnings: list[ItemWarning] = []
         """What is imported in another form than the source has, or by a guess."""
         self.other_files: list[str] = []
         """The names of the files of the source that the kind does not read."""
-        self.left_out: list[Unreadable] = []
+        self.left_out: list[SkippedItem] = []
         """Files that are imported only with an option, and the reason."""
         self.contents: Counter[str] = Counter()
         """Counts of imported content, by type."""
@@ -125,23 +125,23 @@ def plan(
     claimed: set[str] = set()
     for count, item in enumerate(items):
         progress(count)
-        if isinstance(item, Unreadable):
+        if isinstance(item, SkippedItem):
             if item.reason == UNCLAIMED:
                 made.other_files.append(item.what)
             else:
                 made.unreadable.append(item)
             continue
-        if isinstance(item, Noted):
-            made.noted.append(item)
+        if isinstance(item, ItemWarning):
+            made.warnings.append(item)
             continue
-        if isinstance(item, Counted):
+        if isinstance(item, TypeCount):
             counts = made.contents if item.is_converted else made.omitted
             counts[item.type_name] += item.number
             continue
         try:
             _place(made, item, state, claimed, included)
         except (OSError, ValueError, RecursionError) as error:  # a path that no system has
-            made.unreadable.append(Unreadable(item.path, records.reason_of(error)))
+            made.unreadable.append(SkippedItem(item.path, records.reason_for(error)))
     return made
 
 
@@ -154,11 +154,11 @@ def _place(
 ) -> None:
     if _is_settings(made, item):
         reason = "the settings of a vault, which are not copied into another"
-        made.unreadable.append(Unreadable(item.path, reason))
+        made.unreadable.append(SkippedItem(item.path, reason))
     elif isinstance(item, ImportedNote) and item.key in made.notes:
-        made.unreadable.append(Unreadable(item.path, f"another note has its id {item.key}"))
+        made.unreadable.append(SkippedItem(item.path, f"another note has its id {item.key}"))
     elif reason := _why_left_out(wished := _wished(made, item, state, included), included):
-        made.left_out.append(Unreadable(item.path, reason))
+        made.left_out.append(SkippedItem(item.path, reason))
     elif isinstance(item, Attachment):
         _place_attachment(made, item, wished, state, claimed)
     elif isinstance(item, VaultFile):
@@ -173,13 +173,13 @@ def _place(
             made.types[_type_of(item, note.path, state)] += 1
             if owner := _owner_of_id(made, item.text, note.path, state):
                 made.new_ids.add(item.key)
-                made.noted.append(Noted(item.path, f"gets a new id: {owner} has the same"))
+                made.warnings.append(ItemWarning(item.path, f"gets a new id: {owner} has the same"))
 
 
 def _note_new_name(made: ImportPlan, name: str, path: str) -> None:
     if program_files.read_as(_safe(name)) == "instructions" != program_files.read_as(path):
         reason = f"imported as {path}: programs read {posixpath.basename(name)} as instructions"
-        made.noted.append(Noted(name, reason))
+        made.warnings.append(ItemWarning(name, reason))
 
 
 def _owner_of_id(made: ImportPlan, text: str, path: str, state: VaultState) -> str:
@@ -291,7 +291,7 @@ def _place_file(made: ImportPlan, item: VaultFile, path: str, state: VaultState)
     if not path.isprintable():
         raise ValueError("its name has a line end or another control character")
     if any(part.startswith(".") or not part for part in item.path.split("/")):
-        made.unreadable.append(Unreadable(item.path, "hidden, or outside of the vault"))
+        made.unreadable.append(SkippedItem(item.path, "hidden, or outside of the vault"))
         return
     data = item.read()
     is_there = state.is_taken(path)
@@ -301,14 +301,16 @@ def _place_file(made: ImportPlan, item: VaultFile, path: str, state: VaultState)
     if not state.is_memory(path):
         if status == "edited":
             reason = "there with other contents, which are kept"
-            made.unreadable.append(Unreadable(item.path, reason))
+            made.unreadable.append(SkippedItem(item.path, reason))
         made.attachments[item.path] = path, is_there
         return
     made.notes[item.path] = PlannedNote(path, status)
     if status == "new":
         made.types[state.type_of(path, data)] += 1
         if owner := _owner_of_id(made, document.decode(data).text, path, state):
-            made.noted.append(Noted(item.path, f"has the id of {owner}: change one of them"))
+            made.warnings.append(
+                ItemWarning(item.path, f"has the id of {owner}: change one of them")
+            )
 
 
 def _claim(wished: str, state: VaultState, claimed: set[str]) -> str:

@@ -22,17 +22,17 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from memvault import process
 from memvault.errors import MemvaultError, UsageError
-from memvault.importers import formats, records
+from memvault.importers import detection, formats, records
 from memvault.importers.archives import open_source
 from memvault.importers.items import (
     Attachment,
-    Counted,
     GivenBytes,
     ImportedNote,
     Item,
-    Noted,
+    ItemWarning,
+    SkippedItem,
     StoredBytes,
-    Unreadable,
+    TypeCount,
     VaultFile,
 )
 from memvault.importers.source import MAX_FILE, Source
@@ -58,10 +58,10 @@ _PAUSE = 0.01
 _HEAD = struct.Struct(">II")
 
 
-_PLAIN: dict[str, type[Unreadable | Noted | Counted]] = {
-    "unreadable": Unreadable,
-    "noted": Noted,
-    "counted": Counted,
+_PLAIN: dict[str, type[SkippedItem | ItemWarning | TypeCount]] = {
+    "unreadable": SkippedItem,
+    "noted": ItemWarning,
+    "counted": TypeCount,
 }
 """The items whose messages are their values."""
 
@@ -150,20 +150,20 @@ class SourceReader:
         """The id of the process; 0 if there is none."""
         return self._process.pid if self._process is not None else 0
 
-    def recognition(self) -> formats.Recognition:
+    def detect(self) -> detection.Detection:
         """Return the kind of the source, and how much of it the kind claims.
 
         Raises:
             UsageError: no kind or several fit; the message lists those.
         """
-        for message in self._answers("recognise"):
+        for message in self._answers("recognize"):
             if message.name == "kind":
                 name, covered, total = message.values
-                return formats.Recognition(formats.find(name), covered, total)
-        hint = "pass --from KIND"
+                return detection.Detection(formats.find_format(name), covered, total)
+        hint = "pass `--from KIND`"
         raise UsageError(f"Detecting the kind of {self.source.path} hit a resource limit", hint)
 
-    def read(self, kind: formats.Kind) -> Iterator[Item]:
+    def read(self, kind: formats.ImportFormat) -> Iterator[Item]:
         """Yield what a source of a kind holds, as ``Kind.read``."""
         seen, left_out = formats.SeenItems(), list[str]()
         while True:
@@ -180,7 +180,7 @@ class SourceReader:
             if is_complete:
                 return
             reason = f"{formats.REST}: it exceeded the time or memory limit"
-            yield Unreadable(current or self.source.label, reason)
+            yield SkippedItem(current or self.source.label, reason)
             left_out.append(current)
             if not current or len(left_out) >= formats.MAX_RESTARTS:
                 return
@@ -287,7 +287,7 @@ class _Sender:
             message = _of_item(item)
         except (OSError, ValueError) as error:
             message = ReaderMessage(
-                "unreadable", [getattr(item, "path", ""), records.reason_of(error)]
+                "unreadable", [getattr(item, "path", ""), records.reason_for(error)]
             )
         self.send(message)
         self._items += 1
@@ -327,14 +327,14 @@ def serve(requests: IO[bytes], results: IO[bytes]) -> None:
 
 
 def _answer(source: Source, sender: _Sender, action: str, name: str = "", *left_out: str) -> None:
-    if action == "recognise":
-        kind, covered, total = formats.recognition(source)
+    if action == "recognize":
+        kind, covered, total = detection.detect(source)
         sender.send(ReaderMessage("kind", [kind.name, covered, total]))
         return
     for file in left_out:
         source.leave_out(file)
     try:
-        for item in formats.find(name).read(source):
+        for item in formats.find_format(name).read(source):
             sender.send_item(item)
     except _TooMuch as error:
         sender.send(ReaderMessage("unreadable", [source.current or source.label, str(error)]))

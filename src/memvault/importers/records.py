@@ -1,25 +1,25 @@
 """Conversion of one record of a source at a time: its failure costs no other record.
 
-Exports may come from strangers or be damaged: any value may be missing, have the wrong type, be
-nested too deeply, or be built to take minutes. ``items_of`` is the one place that turns what a
-conversion raises into an ``Unreadable``, and limits how long it takes.
+Exports may be untrusted or damaged: a value may be missing, have the wrong type, be nested too
+deeply, or be built to take minutes. ``convert_record`` turns any exception into a ``SkippedItem``,
+and limits the time of the conversion.
 """
 
 from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from types import FrameType
 from typing import Any
 
 from memvault.importers.items import (
     Attachment,
-    Counted,
     ImportedNote,
     Item,
-    Noted,
-    Unreadable,
+    ItemWarning,
+    SkippedItem,
+    TypeCount,
     VaultFile,
 )
 
@@ -71,7 +71,7 @@ def limit_time() -> None:
         _timer.is_on = True
 
 
-def items_of(
+def convert_record(
     place: str, convert: Callable[..., Item | Iterable[Item] | None], *arguments: Any
 ) -> list[Item]:
     """Return the items that ``convert`` makes of a record, or why it cannot be read.
@@ -81,7 +81,20 @@ def items_of(
     try:
         return _timed(convert, *arguments) if _timer.is_on else _listed(convert(*arguments))
     except Exception as error:
-        return [Unreadable(place, reason_of(error))]
+        return [SkippedItem(place, reason_for(error))]
+
+
+def convert_each(
+    entries: Iterable[tuple[str, Any] | SkippedItem],
+    convert: Callable[..., Item | Iterable[Item] | None],
+    *arguments: Any,
+) -> Iterator[Item]:
+    """Yield the items of each entry: a value with its location, which ``convert`` gets first."""
+    for entry in entries:
+        if isinstance(entry, SkippedItem):
+            yield entry
+        else:
+            yield from convert_record(entry[0], convert, *entry, *arguments)
 
 
 def _timed(convert: Callable[..., Item | Iterable[Item] | None], *arguments: Any) -> list[Item]:
@@ -93,12 +106,14 @@ def _timed(convert: Callable[..., Item | Iterable[Item] | None], *arguments: Any
 
 
 def _listed(made: Item | Iterable[Item] | None) -> list[Item]:
-    if isinstance(made, ImportedNote | Attachment | VaultFile | Unreadable | Noted | Counted):
+    if isinstance(
+        made, ImportedNote | Attachment | VaultFile | SkippedItem | ItemWarning | TypeCount
+    ):
         return [made]
     return [] if made is None else list(made)
 
 
-def reason_of(error: BaseException) -> str:
+def reason_for(error: BaseException) -> str:
     """Return why a record or file cannot be read, for people."""
     if isinstance(error, RecordTooSlow):
         return str(error)

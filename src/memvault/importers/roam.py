@@ -13,31 +13,29 @@ from datetime import date
 from typing import Any
 
 from memvault.importers import convert, json_source, outlines, plain_text, records, roam_text
-from memvault.importers.formats import NO, POSSIBLE, SURE
-from memvault.importers.items import ImportedNote, Item, Unreadable, note_path
+from memvault.importers.content_counts import ContentCounts
+from memvault.importers.formats import Confidence
+from memvault.importers.items import ImportedNote, Item, SkippedItem, note_path
 from memvault.importers.outlines import OutlineContext, ReferredBlock
 from memvault.importers.source import Source
-from memvault.importers.tally import Tally
 
 _DAYS = outlines.DayFormat("MMMM do, yyyy")
 _MAX_INDENT = 100
 _BLOCK_KEYS = frozenset(
-    (
-        *("string", "uid", "children", "heading", "refs", ":block/refs", "open", "order"),
-        *("create-time", "edit-time", "create-email", "edit-email", ":create/user", ":edit/user"),
-        *("children-view-type", ":children/view-type", "view-type", ":block/uid", ":block/string"),
-    )
+    "string uid children heading refs :block/refs open order create-time edit-time create-email "
+    "edit-email :create/user :edit/user children-view-type :children/view-type view-type "
+    ":block/uid :block/string".split()
 )
 _PAGE_KEYS = _BLOCK_KEYS | {"title", ":log/id"}
 _USERS = ("create-email", "edit-email", ":create/user", ":edit/user")
 _LISTS = {"tags": "tags", "tag": "tags", "alias": "aliases", "aliases": "aliases"}
 
 
-def recognise(source: Source) -> int:
+def recognize(source: Source) -> Confidence:
     """Return ``SURE`` for a JSON array of pages; ``POSSIBLE`` for an export as EDN."""
     if _files(source):
-        return SURE
-    return POSSIBLE if _edn_files(source) else NO
+        return Confidence.SURE
+    return Confidence.POSSIBLE if _edn_files(source) else Confidence.NO
 
 
 def claims(source: Source) -> Collection[str]:
@@ -64,20 +62,14 @@ def read(source: Source) -> Iterator[Item]:
     names = _files(source)
     for edn in _edn_files(source):
         if not names:
-            yield Unreadable(edn, "EDN is not read: export the graph as JSON")
+            yield SkippedItem(edn, "EDN is not read: export the graph as JSON")
     for name in names:
         stem = posixpath.splitext(posixpath.basename(name))[0]
-        graph = _RoamGraph(stem, len(names) > 1, source.tally)
+        graph = _RoamGraph(stem, len(names) > 1, source.counts)
         for page in json_source.array_items(source, name):
             if isinstance(page, dict):
-                records.items_of(name, graph.add, page)
-        for found in json_source.objects(source, name):
-            if isinstance(found, Unreadable):
-                yield found
-            elif convert.text(found[1].get("title")).strip():
-                yield from records.items_of(found[0], graph.note, found[1])
-            else:
-                yield Unreadable(found[0], "a page without a title")
+                records.convert_record(name, graph.add, page)
+        yield from records.convert_each(json_source.objects(source, name), graph.note)
 
 
 def _view(node: dict[str, Any]) -> str:
@@ -89,10 +81,10 @@ def _view(node: dict[str, Any]) -> str:
 class _RoamGraph:
     """The pages and blocks of a graph by their names and ids."""
 
-    def __init__(self, stem: str, has_folder: bool, tally: Tally) -> None:
+    def __init__(self, stem: str, has_folder: bool, counts: ContentCounts) -> None:
         self._stem = stem
         self._folders = (stem,) if has_folder else ()
-        self._tally = tally
+        self._counts = counts
         self._pages: dict[str, str] = {}
         """The ids of the notes by the titles of the pages."""
         self._blocks: dict[str, ReferredBlock] = {}
@@ -112,18 +104,20 @@ class _RoamGraph:
                 self._blocks[str(child.get("uid", ""))] = ReferredBlock(ref, text)
                 waiting.append(child)
 
-    def note(self, page: dict[str, Any]) -> ImportedNote:
+    def note(self, place: str, page: dict[str, Any]) -> Item:
         """Return a page as a note."""
-        title = " ".join(page["title"].split())
+        title = convert.line(convert.text(page.get("title")))
+        if not title:
+            return SkippedItem(place, "a page without a title")
         ref = self._ref(page)
         day = _DAYS.parsed(title)
-        self._tally.converted("daily page" if day else "page")
-        self._tally.properties("page", page, _PAGE_KEYS)
-        writer = _RoamWriter(OutlineContext(ref, self._blocks, self._link, self._tally))
+        self._counts.converted("daily page" if day else "page")
+        self._counts.unused_properties("page", page, _PAGE_KEYS)
+        writer = _RoamWriter(OutlineContext(ref, self._blocks, self._link, self._counts))
         writer.write(page, "")
         writer.see(page)
         if writer.blocks:
-            self._tally.converted("block", writer.blocks)
+            self._counts.converted("block", writer.blocks)
         header: dict[str, Any] = {
             "title": title,
             "created": convert.time_of(page.get("create-time"), 1e-3) or convert.parsed_time(day),
@@ -231,7 +225,7 @@ class _RoamWriter:
     def _count(self, block: dict[str, Any]) -> None:
         self.blocks += 1
         if not block.keys() <= _BLOCK_KEYS:
-            self._context.tally.properties("block", block, _BLOCK_KEYS)
+            self._context.counts.unused_properties("block", block, _BLOCK_KEYS)
 
     def _paragraph(self, text: str, indent: str) -> None:
         lines = [f"{indent}{line}" if line else "" for line in text.split("\n")]
@@ -242,7 +236,7 @@ class _RoamWriter:
         """Write a table, each of whose rows is a block with the other cells nested below it."""
         children = convert.objects(node, "children")
         made = plain_text.table(row for child in children for row in self._rows(child, []))
-        self._context.tally.converted("table")
+        self._context.counts.converted("table")
         self._paragraph(made, indent)
 
     def _rows(self, node: dict[str, Any], before: list[str]) -> Iterator[list[str]]:

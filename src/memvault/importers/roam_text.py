@@ -57,17 +57,17 @@ def markdown_of(string: str, context: OutlineContext, is_quoted: bool = False) -
         return string
     string = string.replace("\x00", "").replace(outlines.PLACE, "").replace("\r\n", "\n")
     if string.startswith(":hiccup"):
-        context.tally.omitted("hiccup")
+        context.counts.omitted("hiccup")
         return plain_text.fenced(string, "clojure")
     quote = _QUOTE.match(string)
     if quote is not None:
-        context.tally.converted("quote")
+        context.counts.converted("quote")
         text = _with_code(string[quote.end() :], context, is_quoted)
         return "\n".join(f"> {line}".rstrip() for line in text.split("\n"))
     named = _ATTRIBUTE.match(string) if "::" in string else None
     if named is None or is_quoted:
         return _with_code(string, context, is_quoted)
-    context.tally.converted("attribute")
+    context.counts.converted("attribute")
     name = named[1]
     name = context.page_link(name[2:-2], "") if name.startswith("[[") else name
     return f"{name}:: {_with_code(string[named.end() :].strip(), context, False)}".rstrip()
@@ -81,7 +81,7 @@ def _with_code(string: str, context: OutlineContext, is_quoted: bool) -> str:
     for match in _CODE_BLOCK.finditer(string):
         before = string[done : match.start()].strip()
         parts += [_inline(before, context, is_quoted)] if before.strip() else []
-        context.tally.converted("code block")
+        context.counts.converted("code block")
         language = _LANGUAGE.match(match[1])
         code = match[1][language.end() :] if language else match[1].removeprefix("\n")
         parts.append(
@@ -157,7 +157,7 @@ class _RoamInline(OutlineInline):
         tag = found[0].rstrip(_TRAILING)
         if not tag[1:] or tag[1:].isdigit():
             return None
-        self._context.tally.converted("page reference")
+        self._context.counts.converted("page reference")
         return self._tag(tag[1:].removeprefix(".")), match.start() + len(tag)
 
     def _emphasis(self, match: re.Match[str]) -> tuple[str, int] | None:
@@ -202,7 +202,7 @@ class _RoamInline(OutlineInline):
         address = found[1].strip()
         address = f"<{address}>" if " " in address and "<" not in address else address
         if match["image"]:
-            self._context.tally.converted("image")
+            self._context.counts.converted("image")
             return f"![{convert.label(label)}]({address})", found.end()
         return f"[{_inline(label, self._context, True)}]({address})", found.end()
 
@@ -215,14 +215,14 @@ class _RoamInline(OutlineInline):
         written = self._of_macro(name.lower(), argument)
         if written:
             return written, end
-        self._context.tally.omitted(f'component "{name}"' if name else "component")
+        self._context.counts.omitted(f'component "{name}"' if name else "component")
         return outlines.code_of(text[match.start() : end]), end
 
     def _task(self, name: str, match: re.Match[str], text: str, end: int) -> tuple[str, int]:
         mark = "[x]" if name == "DONE" else "[ ]"
         if text[: match.start()].strip():  # within a text, where markdown has no tasks
             return f"\\{mark}", end
-        self._context.tally.converted("task")
+        self._context.counts.converted("task")
         while text[end : end + 1] in (" ", "\t"):
             end += 1
         return f"{mark} ", end
@@ -231,12 +231,12 @@ class _RoamInline(OutlineInline):
         """Return the markdown of a component; empty if there is none."""
         embed = _EMBED.fullmatch(argument) if name in _EMBEDS else None
         if embed is not None:
-            self._context.tally.converted("embed")
+            self._context.counts.converted("embed")
             if embed[1]:
                 return self._reference(embed[1], argument)
             return f"!{self._context.page_link(embed[2], '')}"
         if name in _MEDIA and argument.startswith(("https://", "http://")):
-            self._context.tally.converted(name)
+            self._context.counts.converted(name)
             return argument.split(maxsplit=1)[0]
         if name in _LAYOUT and not argument:
             return name.capitalize()

@@ -18,8 +18,8 @@ from memvault.errors import UsageError
 from memvault.experience import episodes
 from memvault.importers import convert, json_source
 from memvault.importers.chat_text import message
+from memvault.importers.content_counts import ContentCounts
 from memvault.importers.items import ImportedNote, note_path
-from memvault.importers.tally import Tally
 from memvault.index.text.sentences import sentence_ends
 from memvault.lazy_pattern import lazy_pattern
 from memvault.memories import create
@@ -96,34 +96,34 @@ class Session:
         self.tools: dict[str, ToolUse] = {}
         """The uses by call id, or by number if there is none."""
         self.failed: set[str] = set()
-        self.is_broken_off = False
+        self.is_interrupted = False
         """Whether an error came after the last answer."""
 
-    def at(self, time: Any) -> None:
+    def extend_to(self, time: Any) -> None:
         """Extend the session to a time: ISO 8601, or milliseconds since 1970."""
         iso = convert.time_or_text(time, 1e-3)
         if iso:
             self.started = min(self.started or iso, iso)
             self.ended = max(self.ended, iso)
 
-    def ask(self, text: str) -> None:
+    def add_prompt(self, text: str) -> None:
         """Add a prompt of the user, unless the program wrote it."""
         text = _without_additions(text[: _MAX_TEXT * 10])
         text = _kept(text.rpartition(_REQUEST)[2].partition(_REFERENCED)[0])
         if text and _is_of_user(text):
             self.prompts.append(text)
 
-    def answer(self, text: str) -> None:
+    def add_answer(self, text: str) -> None:
         """Add an answer of the agent, unless it is an error of the program."""
         if is_error(text):
-            self.break_off()
+            self.mark_interrupted()
         elif text.strip():
             self.answers.append(_kept(text))
-            self.is_broken_off = False
+            self.is_interrupted = False
 
-    def break_off(self) -> None:
+    def mark_interrupted(self) -> None:
         """Note an error, after which the agent may go on."""
-        self.is_broken_off = True
+        self.is_interrupted = True
 
     def join(self, other: Session) -> None:
         """Add a record of the same session, which may repeat the beginning of this one."""
@@ -133,18 +133,18 @@ class Session:
         self.answers += answered
         self.tools |= other.tools
         self.failed |= other.failed
-        self.is_broken_off = other.is_broken_off if asked or answered else self.is_broken_off
+        self.is_interrupted = other.is_interrupted if asked or answered else self.is_interrupted
         self.title = other.title or self.title
         self.folder = self.folder or other.folder
         self.branch = other.branch or self.branch
         for time in filter(None, (other.started, other.ended)):
-            self.at(time)
+            self.extend_to(time)
 
-    def use(self, call_id: str, name: str, arguments: Any) -> None:
+    def add_tool_use(self, call_id: str, name: str, arguments: Any) -> None:
         """Add a use of a tool with its arguments: an object, JSON, or a patch."""
         self.tools[call_id or str(len(self.tools))] = tool_use(name, arguments)
 
-    def fail(self, call_id: str) -> None:
+    def mark_failed(self, call_id: str) -> None:
         """Mark a use of a tool as failed."""
         if call_id in self.tools:
             self.failed.add(call_id)
@@ -188,7 +188,7 @@ def _without_additions(text: str) -> str:
 
 
 def _kept(text: str) -> str:
-    """Return a text cut to what is kept; a secret would not be recognised once it is cut."""
+    """Return a text cut to what is kept; a secret would not be recognized once it is cut."""
     return masked(text[: _MAX_TEXT * 10]).strip()[:_MAX_TEXT]
 
 
@@ -255,10 +255,10 @@ def first_entries(head: bytes, length: int) -> Iterator[dict[str, Any]]:
             yield entry
 
 
-def episode(session: Session, tally: Tally) -> ImportedNote | None:
+def episode(session: Session, counts: ContentCounts) -> ImportedNote | None:
     """Convert a session to an episode without repeated sentences; None if it has no prompts."""
     if not session.prompts:
-        tally.omitted("session without a prompt")
+        counts.omitted("session without a prompt")
         return None
     for name, parts in (
         ("session", (session,)),
@@ -267,7 +267,7 @@ def episode(session: Session, tally: Tally) -> ImportedNote | None:
         ("tool use", session.tools),
     ):
         if parts:
-            tally.converted(name, len(parts))
+            counts.converted(name, len(parts))
     files = list(dict.fromkeys(_relative(file, session.folder) for file in _changed(session)))
     context, reflection = _context(session), _reflection(session)
     outcomes = _outcomes(session, " ".join([*context, *reflection.split()]))
@@ -339,8 +339,8 @@ def _outcomes(session: Session, shown: str) -> list[str]:
     """Return what was decided, unless it is in ``shown``, and how the session ended."""
     decided = [f"decision: {text}" for text in _decisions(session, shown)]
     calls, failed = len(session.tools), len(session.failed)
-    if session.is_broken_off or not session.answers:
-        how = "with an error of the program" if session.is_broken_off else "without an answer"
+    if session.is_interrupted or not session.answers:
+        how = "with an error of the program" if session.is_interrupted else "without an answer"
         return [*decided, f"{episodes.ERROR}: It ended {how}"]
     used = f"after {calls} tool {'call' if calls == 1 else 'calls'}, {failed} failed"
     return [*decided, f"answer: given {used if calls else 'without tools'}"]

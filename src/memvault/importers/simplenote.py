@@ -14,8 +14,7 @@ from collections.abc import Collection, Iterator
 from typing import Any
 
 from memvault.importers import convert, json_source, plain_text, records
-from memvault.importers.formats import NO, SURE
-from memvault.importers.items import ImportedNote, Item, Unreadable, note_path
+from memvault.importers.items import ImportedNote, Item, SkippedItem, note_path
 from memvault.importers.source import Source
 from memvault.lazy_pattern import lazy_pattern
 from memvault.vault.markdown import replace_outside_code
@@ -32,16 +31,8 @@ _MARK = "\ue000"
 _MARKED = lazy_pattern("\ue000([0-9]+)\ue000")
 _MAX_TITLE = 100
 _USED = frozenset(
-    (
-        *("id", "content", "creationDate", "lastModified", "markdown", "pinned", "tags"),
-        *("publicURL", "systemTags", "deleted"),
-    )
+    "id content creationDate lastModified markdown pinned tags publicURL systemTags deleted".split()
 )
-
-
-def recognise(source: Source) -> int:
-    """Return ``SURE`` if there is a file of notes."""
-    return SURE if _files(source) else NO
 
 
 def _files(source: Source) -> list[str]:
@@ -62,23 +53,20 @@ def read(source: Source) -> Iterator[Item]:
     """Yield the notes, without those in the trash."""
     seen: Counter[str] = Counter()
     for name in _files(source):
-        for found in json_source.objects(source, name, "activeNotes"):
-            if isinstance(found, Unreadable):
-                yield found
-            else:
-                yield from records.items_of(found[0], _note, source, seen, *found)
+        notes = json_source.objects(source, name, "activeNotes")
+        yield from records.convert_each(notes, _note, source, seen)
         for _ in json_source.array_items(source, name, "trashedNotes"):
-            source.tally.omitted("note in the trash")
+            source.counts.omitted("note in the trash")
 
 
 def _note(
-    source: Source, seen: Counter[str], place: str, entry: dict[str, Any]
-) -> ImportedNote | Unreadable:
+    place: str, entry: dict[str, Any], source: Source, seen: Counter[str]
+) -> ImportedNote | SkippedItem:
     content = entry.get("content")
     if not isinstance(content, str):
-        return Unreadable(place, "a note without text")
-    source.tally.properties("note", entry, _USED)
-    source.tally.converted("note")
+        return SkippedItem(place, "a note without text")
+    source.counts.unused_properties("note", entry, _USED)
+    source.counts.converted("note")
     text = content.replace("\r\n", "\n").replace("\r", "\n").replace(_MARK, "")
     flags = _texts(entry, "systemTags")
     is_markdown = bool(entry.get("markdown")) or "markdown" in flags

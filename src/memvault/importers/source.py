@@ -13,8 +13,8 @@ from typing import BinaryIO
 from memvault.errors import UsageError
 from memvault.files import plain_files
 from memvault.files.walk import is_link, walk
-from memvault.importers.items import Noted, Unreadable
-from memvault.importers.tally import Tally
+from memvault.importers.content_counts import ContentCounts
+from memvault.importers.items import ItemWarning, SkippedItem
 
 MAX_FILE = plain_files.MEMORY
 """Maximum size in bytes of a file that is read as a whole."""
@@ -39,10 +39,10 @@ class Source:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.skipped: list[Unreadable] = []
-        self.noted: list[Noted] = []
+        self.skipped: list[SkippedItem] = []
+        self.warnings: list[ItemWarning] = []
         """The parts that are imported in another form, or by a guess."""
-        self.tally = Tally()
+        self.counts = ContentCounts()
         self._heads: dict[str, tuple[int, bytes]] = {}
         self._room_for_heads = _MAX_HEADS
         self.tables: dict[str, frozenset[str]] = {}
@@ -158,11 +158,11 @@ class PlainSource(Source):
                 if name in JUNK or name == ".git":
                     folders.remove(name)
                 elif is_link(os.path.join(folder, name)):
-                    self.skipped.append(Unreadable(prefix + name, LINK))
+                    self.skipped.append(SkippedItem(prefix + name, LINK))
             for name in filter(lambda name: name not in JUNK, names):
                 reason = _why_no_file(os.path.join(folder, name))
                 if reason:
-                    self.skipped.append(Unreadable(prefix + name, reason))
+                    self.skipped.append(SkippedItem(prefix + name, reason))
                 else:
                     found.append(prefix + name)
             if len(found) > MAX_FILES:
@@ -171,7 +171,7 @@ class PlainSource(Source):
         return sorted(found)
 
     def _skip(self, error: OSError) -> None:
-        self.skipped.append(Unreadable(str(error.filename), error.strerror or str(error)))
+        self.skipped.append(SkippedItem(str(error.filename), error.strerror or str(error)))
 
     def file(self, name: str) -> Path:
         """Return the path of a file on this machine."""

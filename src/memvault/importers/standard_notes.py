@@ -13,8 +13,7 @@ from collections.abc import Collection, Iterator
 from typing import Any
 
 from memvault.importers import convert, html_markdown, json_source, plain_text, records
-from memvault.importers.formats import NO, SURE
-from memvault.importers.items import ImportedNote, Item, Unreadable, note_path
+from memvault.importers.items import ImportedNote, Item, SkippedItem, note_path
 from memvault.importers.lexical import LexicalDocument
 from memvault.importers.source import Source
 from memvault.lazy_pattern import lazy_pattern
@@ -41,19 +40,12 @@ _EDITORS = {
 }
 """The type of a note by the last part of the identifier of its editor."""
 _USED = frozenset(
-    (
-        *("title", "text", "references", "appData", "noteType", "editorIdentifier", "trashed"),
-        *(*_FLAGS, "conflict_of", "preview_plain", "preview_html", "hidePreview", "spellcheck"),
-        *("locked", "editorWidth", "prefersPlainEditor", "mobilePrefersPlainEditor"),
-    )
-)
+    "title text references appData noteType editorIdentifier trashed conflict_of preview_plain "
+    "preview_html hidePreview spellcheck locked editorWidth prefersPlainEditor "
+    "mobilePrefersPlainEditor".split()
+).union(_FLAGS)
 _LATEST = "1970-01-02"
 """Times before this day are those of items that were never synced."""
-
-
-def recognise(source: Source) -> int:
-    """Return ``SURE`` if there is a backup."""
-    return SURE if _files(source) else NO
 
 
 def _files(source: Source) -> list[str]:
@@ -76,22 +68,22 @@ def claims(source: Source) -> Collection[str]:
 
 
 def read(source: Source) -> Iterator[Item]:
-    """Yield the notes outside the trash, and an ``Unreadable`` for each uploaded file."""
+    """Yield the notes outside the trash, and an ``SkippedItem`` for each uploaded file."""
     for name in _files(source):
         backup = _Backup(source)
         encrypted = 0
         for entry in json_source.array_items(source, name, "items"):
             if isinstance(entry, dict):
-                records.items_of(name, backup.add, entry)
+                records.convert_record(name, backup.add, entry)
         for found in json_source.objects(source, name, "items"):
-            if isinstance(found, Unreadable):
+            if isinstance(found, SkippedItem):
                 yield found
             elif isinstance(found[1].get("content"), str):
                 encrypted += 1
             else:
-                yield from records.items_of(found[0], backup.items, *found)
+                yield from records.convert_record(found[0], backup.items, *found)
         if encrypted:
-            yield Unreadable(name, _ENCRYPTED.format(encrypted))
+            yield SkippedItem(name, _ENCRYPTED.format(encrypted))
 
 
 class _Backup:
@@ -121,20 +113,20 @@ class _Backup:
 
     def items(self, place: str, entry: dict[str, Any]) -> Iterator[Item]:
         """Yield what an item becomes, and count it."""
-        tally = self._source.tally
+        counts = self._source.counts
         item_id, kind, content = _parts(entry)
         if entry.get("deleted") or content.get("trashed"):
-            tally.omitted(f"{kind.lower()} in the trash")
+            counts.omitted(f"{kind.lower()} in the trash")
         elif kind == "Tag":
-            tally.converted("tag")
+            counts.converted("tag")
         elif kind == "File":
-            tally.omitted("file")
+            counts.omitted("file")
             title = convert.line(content.get("name")) or place
-            yield Unreadable(title, "backups do not include files: download it in Standard Notes")
+            yield SkippedItem(title, "backups do not include files: download it in Standard Notes")
         elif kind != "Note":
-            tally.omitted(f"item {kind}")
+            counts.omitted(f"item {kind}")
         elif not item_id:
-            yield Unreadable(place, "a note without an id")
+            yield SkippedItem(place, "a note without an id")
         else:
             yield from self._note(item_id, entry, content)
 
@@ -143,11 +135,11 @@ class _Backup:
         text = convert.text(content.get("text"))
         kind = _type_of(content, text)
         if kind == "authentication":
-            yield Unreadable(title, _AUTHENTICATOR)
+            yield SkippedItem(title, _AUTHENTICATOR)
             return
-        self._source.tally.properties("note", content, _USED)
+        self._source.counts.unused_properties("note", content, _USED)
         key = convert.numbered(item_id, self._seen)
-        document = LexicalDocument(self._source.tally, key, self._titles)
+        document = LexicalDocument(self._source.counts, key, self._titles)
         if kind == "super":
             root = json_source.parse(text or '{"root": {}}')
             text = document.markdown(root["root"])
@@ -171,7 +163,7 @@ class _Backup:
             "created": _time(entry.get("created_at")),
             "modified": _time(own.get("client_updated_at")) or _time(entry.get("updated_at")),
         }
-        self._source.tally.converted(f"{kind} note")
+        self._source.counts.converted(f"{kind} note")
         yield ImportedNote(key, note_path(title), convert.body(text), header, (item_id,))
 
     def _linked(self, content: dict[str, Any]) -> Iterator[str]:

@@ -15,14 +15,14 @@ from collections.abc import Collection, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from memvault.importers import convert, folder, html_markdown, json_source, plain_text, records
-from memvault.importers.formats import NO, SURE
+from memvault.importers.formats import Confidence
 from memvault.importers.items import (
     Attachment,
     GivenBytes,
     ImportedNote,
     Item,
-    Noted,
-    Unreadable,
+    ItemWarning,
+    SkippedItem,
 )
 from memvault.importers.packed_files import PackedFiles
 from memvault.importers.source import Source
@@ -48,12 +48,9 @@ _USED = frozenset(
     ("version", "type", "transient", "creatorIdentifier", "creatorURL", "sourceURL", _BEAR)
 )
 _USED_OF_BEAR = frozenset(
-    (
-        *("uniqueIdentifier", "creationDate", "modificationDate", "title", "trashed", "tags"),
-        *(*_FLAGS, "encrypted", "trashedDate", "archivedDate", "pinnedDate", "lockedDate"),
-        *("lastEditingDevice", "version", "pinnedInTagTitles", "locked"),
-    )
-)
+    "uniqueIdentifier creationDate modificationDate title trashed tags encrypted trashedDate "
+    "archivedDate pinnedDate lockedDate lastEditingDevice version pinnedInTagTitles locked".split()
+).union(_FLAGS)
 
 
 class _Bundle(NamedTuple):
@@ -96,16 +93,15 @@ def _by_composed(names: Iterable[str]) -> dict[str, str]:
     return {_composed(name): name for name in names}
 
 
-def recognise(source: Source) -> int:
+def recognize(source: Source) -> Confidence:
     """Return ``SURE`` if the source is a bundle, or has more bundles than other markdown files."""
     bundles = _folders(source)
     notes = source.named(".md", ".markdown")
     if "" in bundles:
         others = [name for name in notes if name not in _TEXTS and not name.startswith("assets/")]
-        return SURE if not others and _SIGN in source.head(_INFO) else NO
-    return (
-        SURE if len(bundles) + len(source.named(_PACK)) > max(0, len(notes) - len(bundles)) else NO
-    )
+        return Confidence.sure_if(not others and _SIGN in source.head(_INFO))
+    loose_notes = max(0, len(notes) - len(bundles))
+    return Confidence.sure_if(len(bundles) + len(source.named(_PACK)) > loose_notes)
 
 
 def _folders(source: Source) -> dict[str, list[str]]:
@@ -143,9 +139,9 @@ def read(source: Source) -> Iterator[Item]:
         title = _title(source.head(posixpath.join(bundle.folder, bundle.text_name), _HEAD))
         titles.setdefault((title or posixpath.basename(bundle.name)).casefold(), bundle.name)
     for bundle in bundles:
-        yield from records.items_of(bundle.name, _items, source, bundle, titles, seen)
+        yield from records.convert_record(bundle.name, _items, source, bundle, titles, seen)
     for name in source.named(_PACK):
-        yield from records.items_of(name, _packed, source, name, titles, seen)
+        yield from records.convert_record(name, _packed, source, name, titles, seen)
 
 
 def _bare(name: str) -> str:
@@ -179,26 +175,26 @@ def _items(
     info = _info(bundle)
     bear = convert.mapping(info, _BEAR)
     if bear.get("trashed"):
-        source.tally.omitted("note in the trash")
+        source.counts.omitted("note in the trash")
         return
     if bear.get("encrypted"):
-        yield Unreadable(bundle.name, "it is encrypted: unlock the note in Bear, and export again")
+        yield SkippedItem(bundle.name, "it is encrypted: unlock the note in Bear, and export again")
         return
     if not bundle.text_name:
-        yield Unreadable(bundle.name, "the bundle contains no readable text file")
+        yield SkippedItem(bundle.name, "the bundle contains no readable text file")
         return
     for name in bundle.names.values():
         if name not in (_INFO, bundle.text_name):
-            yield from records.items_of(f"{bundle.name}/{name}", _asset, bundle, name)
-    source.tally.properties("bundle", info, _USED)
-    source.tally.properties("note", bear, _USED_OF_BEAR)
+            yield from records.convert_record(f"{bundle.name}/{name}", _asset, bundle, name)
+    source.counts.unused_properties("bundle", info, _USED)
+    source.counts.unused_properties("note", bear, _USED_OF_BEAR)
     decoded = document.decode(bundle.read(bundle.text_name))
     if decoded.encoding == "binary":
-        yield Unreadable(bundle.name, decoded.problem)
+        yield SkippedItem(bundle.name, decoded.problem)
         return
     if decoded.problem:
-        source.noted.append(Noted(bundle.name, folder.guessed(decoded)))
-    source.tally.converted("note")
+        source.warnings.append(ItemWarning(bundle.name, folder.guessed(decoded)))
+    source.counts.converted("note")
     is_bear = bool(bear) or info.get("creatorIdentifier") == _BEAR
     has_header = bool(document.Document.parse(decoded.text.encode("utf-8", "replace")).header)
     text = _markdown(decoded.text, bundle, str(info.get("type")), is_bear, titles)
@@ -232,8 +228,7 @@ def _asset(bundle: _Bundle, name: str) -> Item:
     whole = posixpath.join(bundle.folder, name)
     if isinstance(bundle.files, PackedFiles):
         return Attachment(bundle.asset_path(name), GivenBytes(bundle.files.read(whole)))
-    made = folder.attachment(bundle.files, whole)
-    return made if isinstance(made, Unreadable) else made._replace(path=bundle.asset_path(name))
+    return folder.attachment(bundle.files, whole, bundle.asset_path(name))
 
 
 def _markdown(text: str, bundle: _Bundle, kind: str, is_bear: bool, titles: dict[str, str]) -> str:

@@ -11,8 +11,8 @@ from collections.abc import Collection, Iterator
 
 from memvault.importers import convert, folder, records
 from memvault.importers.docx import Docx
-from memvault.importers.formats import LIKELY, NO, POSSIBLE, SURE
-from memvault.importers.items import ImportedNote, Item, Unreadable
+from memvault.importers.formats import Confidence
+from memvault.importers.items import ImportedNote, Item, SkippedItem
 from memvault.importers.packed_files import PackedFiles
 from memvault.importers.source import Source
 
@@ -24,24 +24,22 @@ _HINT = "unsupported format: export the page or section from OneNote as a Word d
 _NO_YEAR = "1980"
 """The year that Word gives to the files in a document."""
 _USED = frozenset(
-    (
-        *("title", "creator", "created", "modified", "keywords"),
-        *("lastModifiedBy", "revision", "lastPrinted", "language", "version"),
-    )
+    "title creator created modified keywords lastModifiedBy revision lastPrinted language "
+    "version".split()
 )
 """Properties of a document that are converted, or have no meaning outside of Word."""
 _TAG_SIGNS = str.maketrans(";", ",")
 
 
-def recognise(source: Source) -> int:
+def recognize(source: Source) -> Confidence:
     """Return ``SURE`` for a document, ``LIKELY`` for more documents than other notes."""
     if _TEXT in source.name_set:
-        return SURE
+        return Confidence.SURE
     documents = len(_documents(source))
     others = len(source.named(*_NOTES))
     if documents:
-        return LIKELY if documents > others else NO
-    return POSSIBLE if source.named(*_ONENOTE) and not others else NO
+        return Confidence.LIKELY if documents > others else Confidence.NO
+    return Confidence.POSSIBLE if source.named(*_ONENOTE) and not others else Confidence.NO
 
 
 def _documents(source: Source) -> list[str]:
@@ -60,16 +58,16 @@ def read(source: Source) -> Iterator[Item]:
         label = source.label
         name = label[: -len(_DOCX)] if label.lower().endswith(_DOCX) else label
         document = Docx(source.read, source.name_set, convert.ref(name))
-        yield from records.items_of(name, _note, source, f"{name}{_DOCX}", document, _TEXT)
+        yield from records.convert_record(name, _note, source, f"{name}{_DOCX}", document, _TEXT)
         return
     documents = set(_documents(source))
     for name in source.names:
         if any(part.startswith((".", "~$")) for part in name.split("/")):
             continue
         if name in documents:
-            yield from records.items_of(name, _packed, source, name)
+            yield from records.convert_record(name, _packed, source, name)
         elif name.lower().endswith(_ONENOTE):
-            yield Unreadable(name, _HINT)
+            yield SkippedItem(name, _HINT)
         elif name.lower().endswith(_NOTES):
             yield folder.read_file(source, name)
         else:
@@ -84,7 +82,7 @@ def _packed(source: Source, name: str) -> Iterator[Item]:
 
 def _note(source: Source, name: str, document: Docx, dated: str) -> Iterator[Item]:
     """Yield the pictures of a document, and its note; ``dated`` is the file with its time."""
-    text = document.markdown(source.tally)
+    text = document.markdown(source.counts)
     found = document.properties()
     keywords = found.get("keywords", "").translate(_TAG_SIGNS).split(",")
     changed = convert.time_of(source.modified(dated))
@@ -97,8 +95,8 @@ def _note(source: Source, name: str, document: Docx, dated: str) -> Iterator[Ite
         "modified": convert.parsed_time(found.get("modified")) or changed,
         "author": found.get("creator", ""),
     }
-    source.tally.properties("document", found, _USED)
-    source.tally.converted("document")
+    source.counts.unused_properties("document", found, _USED)
+    source.counts.converted("document")
     yield from document.problems
     yield from document.files.values()
     yield ImportedNote(name, f"{name[: -len(_DOCX)]}.md", convert.body(text), header)

@@ -16,14 +16,7 @@ from typing import Any
 
 from memvault.importers import convert, folder, html_markdown, outlines, plain_text, records
 from memvault.importers.database import SourceDatabase, UnreadableDatabase, open_database, tables
-from memvault.importers.formats import NO, SURE
-from memvault.importers.items import (
-    Attachment,
-    ImportedNote,
-    Item,
-    Unreadable,
-    note_path,
-)
+from memvault.importers.items import ImportedNote, Item, SkippedItem, note_path
 from memvault.importers.source import Source
 from memvault.lazy_pattern import lazy_pattern
 
@@ -64,11 +57,6 @@ _MARKS = {"b": "**", "i": "*"}
 _NOTE_ADDRESS = lazy_pattern(r"zotero://\S{0,300}?/items/([A-Z0-9]{8})")
 
 
-def recognise(source: Source) -> int:
-    """Return ``SURE`` if there is Zotero's database."""
-    return SURE if _databases(source) else NO
-
-
 def _databases(source: Source) -> list[str]:
     found = [name for name in source.named(".sqlite") if tables(source, name) >= _TABLES]
     return sorted(found, key=lambda name: (name.count("/"), name))
@@ -91,7 +79,7 @@ def read(source: Source) -> Iterator[Item]:
                 for item in _ZoteroLibrary(database, source, posixpath.dirname(name)).read(name):
                     yield _unique(item, place, seen)
         except UnreadableDatabase as error:
-            yield Unreadable(name, f"it cannot be read: {error}")
+            yield SkippedItem(name, f"it cannot be read: {error}")
 
 
 def _unique(item: Item, place: str, seen: Counter[str]) -> Item:
@@ -108,7 +96,7 @@ class _ZoteroLibrary:
     def __init__(self, database: SourceDatabase, source: Source, place: str) -> None:
         self._database = database
         self._source = source
-        self._tally = source.tally
+        self._counts = source.counts
         self._place = f"{place}/" if place else ""
         self._pictures: dict[str, str] = {}
         """Image file names, by key."""
@@ -133,13 +121,11 @@ class _ZoteroLibrary:
         self._load()
         self._load_files()
         for key, file in self._pictures.items():
-            picture = folder.attachment(self._source, file)
-            refs = (self._ref(key),)
-            yield picture._replace(refs=refs) if isinstance(picture, Attachment) else picture
+            yield folder.attachment(self._source, file, refs=(self._ref(key),))
         for note in self._table("itemNotes", _NOTE, "ORDER BY itemID"):
             row = {**self._items.get(note["itemID"], {}), **note}
             if self._is_kept(row["itemID"], "note"):
-                yield from records.items_of(f"{name}, {row.get('key')}", self._note, row)
+                yield from records.convert_record(f"{name}, {row.get('key')}", self._note, row)
         yield from self._annotated()
         self._count_items()
 
@@ -185,10 +171,10 @@ class _ZoteroLibrary:
         above, steps = item, 0
         while above is not None and steps < len(_TYPES):
             if above in self._deleted:
-                self._tally.omitted(f"deleted {type_name}")
+                self._counts.omitted(f"deleted {type_name}")
                 return False
             above, steps = self._parents.get(above), steps + 1
-        self._tally.converted(type_name)
+        self._counts.converted(type_name)
         return True
 
     def _count_items(self) -> None:
@@ -201,13 +187,13 @@ class _ZoteroLibrary:
             if item in children:
                 continue
             if item in files:
-                self._tally.omitted("attached file")
+                self._counts.omitted("attached file")
             elif item in self._deleted:
-                self._tally.omitted("deleted item")
+                self._counts.omitted("deleted item")
             elif item in self._abouts:
-                self._tally.converted(f"item {kind}".strip())
+                self._counts.converted(f"item {kind}".strip())
             else:
-                self._tally.omitted(f"item {kind} without notes".replace("  ", " "))
+                self._counts.omitted(f"item {kind} without notes".replace("  ", " "))
 
     def _about(self, item: Any) -> dict[str, Any]:
         """Return what the header says of the item that a note belongs to."""
@@ -221,7 +207,7 @@ class _ZoteroLibrary:
         rows = self._database.rows(_FIELDS, [item])
         fields = {str(row["fieldName"]): str(row["value"]) for row in rows}
         for name in fields:
-            count = self._tally.converted if name in _USED_FIELDS else self._tally.omitted
+            count = self._counts.converted if name in _USED_FIELDS else self._counts.omitted
             count("item field" if name in _USED_FIELDS else f'item field "{name}"')
         people = self._creators(item)
         date = fields.get("date", "")
@@ -298,7 +284,7 @@ class _ZoteroLibrary:
         key = element.get("data-attachment-key") if element.tag == "img" else None
         if key is not None:
             is_there = key in self._pictures
-            (self._tally.converted if is_there else self._tally.omitted)("image of a note")
+            (self._counts.converted if is_there else self._counts.omitted)("image of a note")
             return convert.id_link(self._ref(key), "", is_embed=True) if is_there else ""
         found = _NOTE_ADDRESS.match(element.get("href") or "") if element.tag == "a" else None
         if found is None or found[1] not in self._note_keys:
@@ -316,7 +302,7 @@ class _ZoteroLibrary:
             kept = [row for row in found if self._is_kept(row["itemID"], _type_of(row))]
             if kept:
                 place = f"the annotations of {kept[0].get('key')}"
-                yield from records.items_of(place, self._annotations, item, kept)
+                yield from records.convert_record(place, self._annotations, item, kept)
 
     def _annotations(self, item: Any, found: list[dict[str, Any]]) -> ImportedNote:
         about = self._about(item)

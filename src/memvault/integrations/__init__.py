@@ -5,7 +5,7 @@
 writes the files.
 """
 
-from memvault.integrations.integration import PROGRAMS
+from memvault.integrations.programs import PROGRAMS
 
 NAMES = tuple(PROGRAMS)
 """The agent programs that memvault can set up."""

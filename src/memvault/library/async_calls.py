@@ -13,8 +13,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from memvault.errors import MemvaultError
-from memvault.library.calls import OpenVault, arguments_of
-from memvault.tools.core.invoke import settled_result
+from memvault.library.calls import CallTool, OpenVault, own_arguments
+from memvault.tools.core import invoke
 from memvault.workspace import WAITS
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class AsyncOpenVault:
     async def call(self, tool: str, /, **arguments: Any) -> dict[str, Any]:
         """Run a tool and return the same dict as ``memvault call``, including failures."""
         try:
-            return await self._result(tool, arguments)
+            return await self._result(invoke.call_json, tool, arguments)
         except MemvaultError as error:
             return error.result()
 
@@ -99,15 +99,17 @@ class AsyncOpenVault:
         Raises:
             MemvaultError: The tool failed.
         """
-        return await self._result(tool, arguments_of(tool, values))
+        return await self._result(invoke.call, tool, own_arguments(values))
 
-    async def _result(self, tool: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    async def _result(
+        self, call: CallTool, tool: str, arguments: Mapping[str, Any]
+    ) -> dict[str, Any]:
         cancelled = threading.Event()
 
         def ends() -> bool:
             return cancelled.is_set() or self._closed.is_set()
 
-        future = self._threads.submit(lambda: self._vault._outcome(tool, arguments, ends))
+        future = self._threads.submit(lambda: self._vault._outcome(call, tool, arguments, ends))
         try:
             outcome = await asyncio.wrap_future(future)
         except asyncio.CancelledError:
@@ -115,7 +117,7 @@ class AsyncOpenVault:
             # In a thread of its own, since another call may hold the lock.
             threading.Thread(target=self._abandon, args=[future]).start()
             raise
-        return settled_result(outcome)
+        return invoke.settled_result(outcome)
 
     def _abandon(self, future: Future[ToolOutcome]) -> None:
         """Wake a tool that waits, and put back the events of a call whose caller has cancelled."""

@@ -16,13 +16,15 @@ from memvault.workspace import Workspace
 if TYPE_CHECKING:
     from memvault.tools.core.invoke import ToolOutcome
 
+CallTool = Callable[..., "ToolOutcome"]
+
 
 class OpenVault:
     """A vault that is open in this process; after ``close``, calls fail with ``UsageError``."""
 
     def __init__(self, path: str | PathLike[str] | None = None, agent: str | None = None) -> None:
         named = agent or os.environ.get("MEMVAULT_AGENT")
-        self._caller = Caller(named or LOCAL.agent, speaks="tools")
+        self._caller = Caller(named or LOCAL.agent, secrets="asked", message_style="tools")
         self._workspace = Workspace(
             find_vault(os.fspath(path) if path is not None else None), stays=True
         )
@@ -43,29 +45,28 @@ class OpenVault:
         Raises:
             MemvaultError: The tool failed.
         """
-        from memvault.tools.core.invoke import settled_result
+        from memvault.tools.core import invoke
 
         with self._workspace.lock:
-            return settled_result(self._outcome(tool, arguments_of(tool, values)))
+            return invoke.settled_result(self._outcome(invoke.call, tool, own_arguments(values)))
 
     def _outcome(
         self,
+        call: CallTool,
         tool: str,
         arguments: Mapping[str, Any],
         is_cancelled: Callable[[], bool] = not_cancelled,
     ) -> ToolOutcome:
-        """Run a tool; the events in its result are to be acknowledged.
+        """Run a tool with ``invoke.call`` or ``call_json``; its events are not acknowledged yet.
 
         Raises:
             MemvaultError: The tool failed.
         """
-        from memvault.tools.core import invoke
-
         try:
             with self._workspace.lock:
                 if self._is_closed:
                     raise _closed()
-                return invoke.call(self._workspace, tool, arguments, self._caller, is_cancelled)
+                return call(self._workspace, tool, arguments, self._caller, is_cancelled)
         except OSError as error:
             raise to_memvault_error(error) from error
 
@@ -91,14 +92,12 @@ def _closed() -> UsageError:
     return UsageError("The vault is closed", "open it again with memvault.open_vault")
 
 
-def arguments_of(tool: str, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Convert the values of a tool's parameters, by their names, to its arguments."""
-    from memvault.tools.core import registry
-
+def own_arguments(local_variables: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a method of ``Vault`` from its local variables."""
     return {
-        entry.key: _as_json(values[entry.name])
-        for entry in registry.find(tool).parameters
-        if values.get(entry.name) is not None
+        name: _as_json(value)
+        for name, value in local_variables.items()
+        if name != "self" and value is not None
     }
 
 

@@ -45,7 +45,7 @@ class Read(NamedTuple):
         call = PendingCall(workspace, self.caller, self.tool, self.arguments, offer.find)
         found = call.run()
         context = Call(workspace, self.caller, read_only=True)
-        return sdk_types.result(context, found, call.is_presented)
+        return sdk_types.result(context, found)
 
 
 def only_reads(name: str, arguments: Mapping[str, Any]) -> bool:
@@ -54,7 +54,7 @@ def only_reads(name: str, arguments: Mapping[str, Any]) -> bool:
     if tool is None or tool.read_only or not tool.writes_if:
         return tool is not None and tool.read_only
     try:
-        bound = tool.bind(arguments, [])
+        bound = tool.check(tool.by_name(arguments, ignored=[]))
     except MemvaultError:
         return False
     return not bound.get(tool.writes_if)

@@ -81,7 +81,7 @@ def add(
     is_same = all(getattr(known, key) == getattr(shared, key) for key in _IDENTITY)
     if named != str(root) or not is_same:
         raise Conflict(
-            f"{name} is the name of another vault", f"memvault vaults remove {name} frees it"
+            f"{name} is the name of another vault", f"free it with `memvault vaults remove {name}`"
         )
     if patience is None:
         shared = shared.replace(patience=known.patience)
@@ -130,10 +130,10 @@ def _choose(publications: Mapping[str, Publication], which: str) -> str:
         for vault, publication in publications.items()
     )
     if not publications:
-        raise NotFound("The engine holds no vault", "memvault index push sends one there")
+        raise NotFound("The engine has no vaults", "publish one with `memvault index push`")
     if not matching:
-        raise NotFound(f"The engine holds no vault {which!r}", f"it holds {choices}")
-    raise Conflict("The engine holds several vaults", f"name one with --of: {choices}")
+        raise NotFound(f"The engine has no vault {which!r}", f"it has {choices}")
+    raise Conflict("The engine has several vaults", f"choose one with `--of`: {choices}")
 
 
 def _host(publication: Publication) -> str:
@@ -150,5 +150,5 @@ def _folder() -> Path:
     """
     state = user_folder("state")
     if state is None:
-        raise StorageError("There is no folder to keep it in", "set MEMVAULT_STATE to one")
+        raise StorageError("There is no state folder", "set MEMVAULT_STATE to a folder")
     return state.resolve() / _FOLDER

@@ -187,6 +187,26 @@ def _parse_date(phrase: str, languages: tuple[str, ...], today: date) -> DateRan
     return DateRange.containing(day, period if period in ("week", "month", "year") else "day")
 
 
+def parse_full_date(text: str) -> datetime | None:
+    """Return the day or time in a text, without a time zone; None if it is ambiguous or partial."""
+    moments = set()
+    for order in ("DMY", "MDY"):
+        try:
+            moments.add(_full_date_parser(order).get_date_data(text).date_obj)
+        except (ValueError, OverflowError, TypeError, AttributeError):  # odd numbers
+            return None
+    moment: datetime | None = moments.pop()
+    return moment if moment is not None and not moments else None
+
+
+@cache
+def _full_date_parser(order: str) -> Any:
+    from dateparser.date import DateDataParser
+
+    settings = {"REQUIRE_PARTS": ["day", "month", "year"], "DATE_ORDER": order}
+    return DateDataParser(languages=list(_LANGUAGES), settings=settings)
+
+
 @cache
 def _parser(languages: tuple[str, ...], today: date) -> Any:
     from dateparser.date import DateDataParser

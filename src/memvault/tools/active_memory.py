@@ -145,7 +145,7 @@ def _about(metadata: Result) -> Result:
     view=Template(
         """{memId}  {offset} to {end} of {totalLength} characters, {tokens:token|tokens}
            evicted: {evicted:each}
-           cut at {limit}; --offset {end} loads on
+           cut at {limit}; `--offset {end}` loads on
            > {content:each}
         *memories
         {similarity:.2f}  {strength}  {id}
@@ -214,7 +214,8 @@ def memory_load(
     _refuse_mix("MEMORY", {"--threshold": threshold, "--limit": limit, "--filter": expression})
     if not (mem_id or "").strip():
         raise UsageError(
-            "memvault load needs MEMORY or --query", "memvault search QUERY finds memory ids"
+            "`memvault load` needs `MEMORY` or `--query`",
+            "`memvault search QUERY` finds memory ids",
         )
     return _load(call, mem_id or "", offset or 0, length or 0)
 
@@ -223,9 +224,9 @@ def _refuse_mix(given: str, others: Mapping[str, object]) -> None:
     names = [name for name, value in others.items() if value is not None]
     if names:
         raise UsageError(
-            f"{given} and {names[0]} cannot be combined",
-            "load by MEMORY with --offset and --length, "
-            "or by --query with --threshold, --limit and --filter",
+            f"`{given}` and `{names[0]}` cannot be combined",
+            "load by `MEMORY` with `--offset` and `--length`, "
+            "or by `--query` with `--threshold`, `--limit` and `--filter`",
         )
 
 
@@ -289,7 +290,7 @@ def _search_texts(
         call.notes.append(f"left out, though they fit: {len(left)}; a larger limit gives them")
     passing = " that passes the filter" if expression else ""
     condition = "well enough" if threshold is None else f"with {threshold:g} or more"
-    nothing = f"No memory{passing} fits {condition}; memvault recall shows the nearest"
+    nothing = f"No memory{passing} fits {condition}; `memvault recall` shows the nearest"
     return cast("LoadedMemory", list_result("memories", memories, nothing))
 
 
@@ -321,7 +322,7 @@ def _load(call: Call, mem_id: str, offset: int, length: int) -> LoadedMemory:
 
         text = body[offset:][: min(length or MAX_LENGTH, MAX_LENGTH)]
         length = budget.prefix_length(text, max(1, call.budget - _LOAD_ROOM))
-    if call.caller.masks and (offset or length):
+    if call.caller.mask_secrets and (offset or length):
         end = offset + length if length else len(body)
         offset, end = call.settings.detector.around(body, offset, min(end, len(body)))
         length = max(0, end - offset) if length else 0
@@ -408,7 +409,7 @@ def memory_mutate(
         ),
     ],
     if_match: Annotated[
-        str | None, Arg("Only if the memory still has this etag, as returned by memvault load")
+        str | None, Arg("Only if the memory still has this etag, as returned by `memvault load`")
     ] = None,
 ) -> MutatedMemory:
     """Replace the text of a memory in active memory, and in its file.
@@ -634,11 +635,11 @@ def context(
 
     gathered = gather(call.store, call.address, lambda: call.inbox, lambda: call.engine, task)
     call.notes += gathered.notes
-    limit = (call.budget if call.caller.budgeted else 0) or _DEFAULT_BUDGET
+    limit = (call.budget if call.caller.has_token_budget else 0) or _DEFAULT_BUDGET
     limit = limit if budget is None else budget
 
     block = prompt_block.build(gathered.sections, limit, tokenizer.count_tokens)
-    if call.caller.budgeted:  # the budget is that of the whole result, as JSON
+    if call.caller.has_token_budget:  # the budget is that of the whole result, as JSON
         from memvault.tools.core.budget import count
 
         notes = [note[:_MAX_NOTE] for note in call.all_notes()[:_MAX_NOTES]]
@@ -647,7 +648,7 @@ def context(
         block = prompt_block.build(gathered.sections, room, count)
         block = block._replace(tokens=tokenizer.count_tokens(block.text))
     result = _context_result(block, limit)
-    if call.caller.budgeted:
+    if call.caller.has_token_budget:
         del result["parts"]  # they repeat the block
     shown = sum(len(section.entries) for section in block.kept if section.title == RECALLED)
     count_retrievals(call, (found.memory for found in gathered.recalled[:shown]))

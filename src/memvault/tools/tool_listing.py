@@ -85,7 +85,7 @@ def get_available_tools(
     ),
     view="""Registered {name}  {filePath}
         Before: revision {previousRevision}
-        {trusted:|It runs on this machine after memvault tools trust} {name}""",
+        {trusted:|It runs on this machine after `memvault tools trust`} {name}""",
 )
 def register_tool(
     call: Call,
@@ -100,7 +100,7 @@ def register_tool(
 
     It replaces a registered tool of the same name, which is kept as a revision. The program
     reads its arguments as one JSON object from standard input and prints its result as one. It
-    only runs after a person on this machine has run memvault tools trust NAME.
+    only runs after a person on this machine has run `memvault tools trust NAME`.
     """
     from memvault.vault_tools import tool_files, trust
 
@@ -163,7 +163,8 @@ def call_tool(
     definition = registry.find("call_tool")
     arguments = parameters or {}
     while normal_name(tool_name) in ("call_tool", "call"):  # unwrap nested calls of call_tool
-        bound = definition.bind(arguments, [] if call.caller.adds_arguments else None)
+        ignored: list[str] | None = [] if call.caller.adds_arguments else None
+        bound = definition.check(definition.by_name(arguments, ignored))
         tool_name, arguments = bound["tool_name"], bound.get("parameters") or {}
     try:
         return {"result": dict(invoke.call_nested(call, tool_name, arguments))}

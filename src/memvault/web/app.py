@@ -13,6 +13,11 @@ from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Re
 from starlette.routing import Route
 
 from memvault.errors import MemvaultError, NotFound
+from memvault.tools.doctor import vault_stats
+from memvault.tools.history import memory_diff, memory_log
+from memvault.tools.notes import memory_orphans, tag_list
+from memvault.tools.recall import memory_list_types
+from memvault.tools.vault import memory_show
 from memvault.web import pages
 from memvault.web.access import COOKIE, Access
 from memvault.web.addresses import PICTURES, Addresses, ServedAddresses
@@ -23,7 +28,7 @@ _POLICY = (
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 _HTTP = 80
-_UNOPENED = "Open the address that memvault web printed"
+_UNOPENED = "Open the address that `memvault web` printed"
 _FILE_POLICY = "default-src 'none'; sandbox"
 _HEADERS = {
     "Content-Security-Policy": _POLICY,
@@ -174,12 +179,7 @@ class _Routes:
     def _found(self, request: Request) -> dict[str, Any]:
         query = request.query_params.get("q", "")[:1_000]
         tag, kind = (request.query_params.get(key, "") for key in ("tag", "type"))
-        filters: dict[str, Any] = {}
-        if tag:
-            filters["tags"] = [tag]
-        if kind:
-            filters["memoryType"] = kind
-        found = self._session.search(query, filters)
+        found = self._session.search(query, tag, kind)
         return {"query": query, "tag": tag, "kind": kind, "found": found}
 
     def memory(self, request: Request) -> Response:
@@ -190,12 +190,12 @@ class _Routes:
 
     def history(self, request: Request) -> Response:
         name = self._session.path_of(request.path_params["name"])
-        log = self._session.call("memory_log", memId=name)
-        entry = self._session.call("memory_show", memId=name)
+        log = self._session.call(memory_log, name)
+        entry = self._session.call(memory_show, name)
         revision = request.query_params.get("from", "")
         diff = ""
         if revision:
-            compared = self._session.call("memory_diff", memId=name, revision=revision)
+            compared = self._session.call(memory_diff, name, revision)
             diff = str(compared.get("diff", ""))
         values = {"entry": entry, "changes": log["changes"], "revision": revision}
         lines = diff.splitlines()
@@ -203,8 +203,8 @@ class _Routes:
         return self._page("history", title=title, lines=lines, **values)
 
     def tags(self, _: Request) -> Response:
-        tags = self._session.call("tag_list", limit=1_000)
-        types = self._session.call("memory_list_types")
+        tags = self._session.call(tag_list, limit=1_000)
+        types = self._session.call(memory_list_types)
         return self._page("tags", title="Tags and types", tags=tags, types=types)
 
     def map(self, _: Request) -> Response:
@@ -215,8 +215,8 @@ class _Routes:
         return JSONResponse(self._session.map())
 
     def overview(self, _: Request) -> Response:
-        stats = self._session.call("vault_stats")
-        orphans = self._session.call("memory_orphans", limit=30)
+        stats = self._session.call(vault_stats)
+        orphans = self._session.call(memory_orphans, limit=30)
         plots: Any = {key: pages.bars(stats[key]) for key in ("months", "days")}
         values: dict[str, Any] = {"stats": stats, "orphans": orphans, "plots": plots}
         return self._page("overview", title="Overview", **values)

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, TypeVar, cast
 
 from memvault import clock
 from memvault.call import LOCAL, Call
@@ -21,7 +21,11 @@ from memvault.index.protocol import MemoryRecord, latest_first
 from memvault.memories.link_graph import LinkGraph
 from memvault.model import is_example
 from memvault.recall import query_filters
-from memvault.tools.core import invoke, redaction
+from memvault.tools.core import invoke, registry
+from memvault.tools.doctor import vault_review, vault_stats
+from memvault.tools.notes import memory_backlinks, memory_orphans, tag_list
+from memvault.tools.recall import memory_recall
+from memvault.tools.vault import memory_list, memory_show
 from memvault.vault import paths
 from memvault.vault.document import body_of
 from memvault.web.addresses import Addresses, is_hidden, public_id
@@ -30,13 +34,16 @@ from memvault.workspace import Workspace
 
 if TYPE_CHECKING:
     from memvault.index.protocol import View
+    from memvault.results import ReviewedVault
 
 Result = TypeVar("Result")
-_READER = LOCAL._replace(scope="read", secrets="masked", asks=None, prefers=None)
+ToolResult = TypeVar("ToolResult", bound=Mapping[str, Any])
+Arguments = ParamSpec("Arguments")
+_READER = LOCAL._replace(scope="read")
 _MOST = 30
 _MAX_NODES = 20_000
 _MAX_REVIEWED = 200
-_SLOW_TOOLS = frozenset(("vault_review", "vault_stats", "memory_orphans", "tag_list"))
+_SLOW_TOOLS = (vault_review, vault_stats, memory_orphans, tag_list)
 """Tools that look at every memory, for pages that nobody waits for while typing."""
 
 
@@ -45,7 +52,7 @@ class ReadMemory(NamedTuple):
 
     entry: Mapping[str, Any]
     html: str
-    backlinks: list[Mapping[str, Any]]
+    backlinks: Sequence[Mapping[str, Any]]
 
 
 class WebSession:
@@ -58,7 +65,7 @@ class WebSession:
             slow: ThreadPoolExecutor(1, "vault", self._begin_thread) for slow in (False, True)
         }
         self._map: tuple[object, dict[str, Any]] | None = None
-        self._review: tuple[object, dict[str, Any]] | None = None
+        self._review: tuple[object, ReviewedVault] | None = None
 
     def _begin_thread(self) -> None:
         self._open.is_vault_thread = True
@@ -91,20 +98,28 @@ class WebSession:
             found = self._open.workspace = Workspace(self.root, stays=True)
         return found
 
-    def call(self, tool: str, **arguments: Any) -> dict[str, Any]:
+    def call(
+        self,
+        function: Callable[Concatenate[Call, Arguments], ToolResult],
+        /,
+        *positional: Arguments.args,
+        **named: Arguments.kwargs,
+    ) -> ToolResult:
         """Run a tool that reads, and return its result with secrets masked."""
+        arguments = registry.arguments_by_name(function, positional, named)
 
-        def work() -> dict[str, Any]:
+        def work() -> ToolResult:
             with invoke.call(
-                self.workspace, tool, arguments, _READER, present=self._presented
+                self.workspace, function.__name__, arguments, _READER, present=self._presented
             ) as outcome:
-                return dict(outcome.result)
+                return cast("ToolResult", outcome.result)
 
-        return self.run(work, slow=tool in _SLOW_TOOLS)
+        return self.run(work, slow=function in _SLOW_TOOLS)
 
-    def _presented(self, call: Call, result: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return a result with secrets masked, and with public ids for memIds that are secrets."""
-        shown = redaction.masked(call, result)
+    def _presented(
+        self, call: Call, result: Mapping[str, Any], shown: dict[str, Any]
+    ) -> dict[str, Any]:
+        """Return a result with public ids for memIds that are secrets."""
         ids = _mem_ids(result)
         hidden = {name for name in ids if call.settings.detector.masked(name) != name}
         if not hidden:
@@ -130,16 +145,18 @@ class WebSession:
         )
         return found[0] if found else name
 
-    def search(self, query: str, filters: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the memories for a query, or the newest that pass the filters."""
-        tool = "memory_recall" if query_filters.parse(query).words.strip() else "memory_list"
-        return self.call(tool, query=query, limit=_MOST, **filters)
+    def search(self, query: str, tag: str = "", memory_type: str = "") -> Mapping[str, Any]:
+        """Return the memories for a query, or the newest with a tag and of a type."""
+        tags, kind = [tag] if tag else None, memory_type or None
+        if query_filters.parse(query).words.strip():
+            return self.call(memory_recall, query, tags=tags, memory_type=kind, limit=_MOST)
+        return self.call(memory_list, query, tags=tags, memory_type=kind, limit=_MOST)
 
     def read(self, name: str, to: Addresses) -> ReadMemory:
         """Return a memory with its text as HTML; raises ``NotFound`` and ``Ambiguous``."""
         name = self.path_of(name)
-        entry = self.call("memory_show", memId=name)
-        backlinks = self.call("memory_backlinks", memId=name)["backlinks"]
+        entry = self.call(memory_show, name)
+        backlinks = self.call(memory_backlinks, name)["backlinks"]
         return ReadMemory(entry, self.run(lambda: self._html(name, to)), backlinks)
 
     def _call(self) -> Call:
@@ -168,14 +185,14 @@ class WebSession:
             raise NotFound("There is no such file", "its name holds a secret")
         return masked_attachment(inside, data, detector.masked)
 
-    def review(self) -> dict[str, Any]:
+    def review(self) -> ReviewedVault:
         """Return what needs a person, as of the vault's last change or of today."""
         state = (
             clock.now().date(),
             self.on_view(lambda _call, view: _state(shown_records(view)), slow=True),
         )
         if self._review is None or self._review[0] != state:
-            self._review = state, self.call("vault_review", limit=_MAX_REVIEWED)
+            self._review = state, self.call(vault_review, limit=_MAX_REVIEWED)
         return self._review[1]
 
     def on_view(self, work: Callable[[Call, View], Result], slow: bool = False) -> Result:

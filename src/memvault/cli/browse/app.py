@@ -359,8 +359,10 @@ class MemoryBrowser(App[BrowsedMemory]):
         if memory is not None:
             title = await self.push_screen_wait(LineDialog("The new title", memory.title))
             if title and title != memory.title:
-                arguments = {"memId": memory.path, "title": title}
-                await self._change(self._session.run("memory_rename", arguments))
+                from memvault.tools.notes import memory_rename
+
+                change = self._session.run(memory_rename, memory.path, title=title, confirm=True)
+                await self._change(change)
 
     @work
     async def action_link(self) -> None:
@@ -371,8 +373,10 @@ class MemoryBrowser(App[BrowsedMemory]):
                 MemoryDialog("Link it to", self._session.search_beside)
             )
             if other is not None:
-                arguments = {"query": memory.path, "modifications": _link_to(other)}
-                await self._change(self._session.run("memory_compound", arguments))
+                from memvault.tools.recall import memory_compound
+
+                change = self._session.run(memory_compound, memory.path, _link_to(other))
+                await self._change(change)
 
     @work
     async def action_forget(self) -> None:
@@ -382,12 +386,16 @@ class MemoryBrowser(App[BrowsedMemory]):
             return
         title = sanitize.escape_line(memory.label)
         if await self.push_screen_wait(ConfirmDialog(f"Move “{title}” to the trash?")):
-            await self._change(self._session.run("memory_delete", {"ids": [memory.mem_id]}))
+            from memvault.tools.save_delete import memory_delete
+
+            await self._change(self._session.run(memory_delete, [memory.mem_id]))
 
     @work
     async def action_undo(self) -> None:
         """Undo the last change of the vault."""
-        await self._change(self._session.run("memory_undo", {}), "Undone")
+        from memvault.tools.history import memory_undo
+
+        await self._change(self._session.run(memory_undo), "Undone")
 
     async def _change(self, change: Future[Any], done: str = "Done; Ctrl+U undoes it") -> None:
         """Wait for a change, and show that it is done and the list as it is now."""

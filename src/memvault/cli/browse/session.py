@@ -10,14 +10,16 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, Concatenate, Literal, NamedTuple, ParamSpec, TypeVar
 
 from memvault import clock
-from memvault.call import Caller
+from memvault.call import Call, Caller
 from memvault.errors import MemvaultError
 from memvault.workspace import Workspace, silent
 
 Result = TypeVar("Result")
+ToolResult = TypeVar("ToolResult", bound=Mapping[str, Any])
+Arguments = ParamSpec("Arguments")
 _MOST = 50
 """Number of results of a search."""
 _NEWEST = 200
@@ -85,7 +87,7 @@ class BrowserSession:
         self.root = root
         self.progress: Callable[[str, int, int], None] = silent
         # Textual reads the keys: a tool must not ask on standard input.
-        self._caller = caller._replace(asks=None, prefers=None)
+        self._caller = caller._replace(confirm=None, confirm_suggestion=None)
         self._reader = self._caller._replace(scope="read")  # counts no recalls
         self._finder = self._reader._replace(secrets="shown")
         self._thread = ThreadPoolExecutor(1, "vault")
@@ -118,9 +120,19 @@ class BrowserSession:
         """Return a value that differs once a memory was added, changed or deleted."""
         return self._thread.submit(self._fingerprint)
 
-    def run(self, tool: str, arguments: Mapping[str, Any]) -> Future[Mapping[str, Any]]:
-        """Run a tool that changes the vault, and confirm what it previews."""
-        return self._thread.submit(lambda: self._confirmed(tool, arguments))
+    def run(
+        self,
+        function: Callable[Concatenate[Call, Arguments], ToolResult],
+        /,
+        *positional: Arguments.args,
+        **arguments: Arguments.kwargs,
+    ) -> Future[ToolResult]:
+        """Run a tool that changes the vault."""
+        from memvault.tools.core import invoke
+
+        return self._thread.submit(
+            lambda: invoke.run(self._opened(), self._caller, function, *positional, **arguments)
+        )
 
     def tag(
         self, memory: BrowsedMemory, added: Sequence[str], removed: Sequence[str]
@@ -143,25 +155,22 @@ class BrowserSession:
             self._workspace = Workspace(self.root, self.progress, stays=True)
         return self._workspace
 
-    def _call(self, tool: str, arguments: Mapping[str, Any], caller: Caller) -> dict[str, Any]:
-        from memvault.tools.core import invoke
-
-        with invoke.call(self._opened(), tool, arguments, caller) as outcome:
-            result = dict(outcome.result)
-            outcome.settle()
-        return result
-
     def _search(self, line: str) -> SearchOutcome:
-        from memvault.tools.core import saved_searches
+        from memvault.tools.core import invoke, saved_searches
+        from memvault.tools.recall import memory_recall
+        from memvault.tools.vault import memory_list
 
+        found: Mapping[str, Any]
         try:
             words = saved_searches.words_of(line, self._opened().settings.searches)
             if words:
-                arguments: dict[str, Any] = {"query": line, "limit": _MOST}
-                found = self._call("memory_recall", arguments, self._finder)
+                found = invoke.run(
+                    self._opened(), self._finder, memory_recall, query=line, limit=_MOST
+                )
             else:
-                arguments = {"query": line, "limit": _NEWEST}
-                found = self._call("memory_list", arguments, self._finder)
+                found = invoke.run(
+                    self._opened(), self._finder, memory_list, query=line, limit=_NEWEST
+                )
         except MemvaultError as error:
             return SearchOutcome(line, (), 0, f"{error.message}; {error.hint}".rstrip("; "))
         masked = self._masked(found)
@@ -170,22 +179,26 @@ class BrowserSession:
         return SearchOutcome(line, memories, found.get("total", len(memories)), problem, words)
 
     def _masked(self, found: Mapping[str, Any]) -> Mapping[str, Any]:
-        from memvault.call import Call
         from memvault.tools.core import redaction
 
         return redaction.masked(Call(self._opened(), self._reader, read_only=True), found)
 
     def _part(self, memory: BrowsedMemory, part: Part) -> list[tuple[str, str]]:
-        named = {"memId": memory.path}
+        from memvault.tools.core import invoke
+        from memvault.tools.history import memory_log
+        from memvault.tools.notes import memory_backlinks
+        from memvault.tools.vault import memory_show
+
+        workspace, reader, name = self._opened(), self._reader, memory.path
         if part == "text":
-            shown = self._call("memory_show", named, self._reader)
+            shown = invoke.run(workspace, reader, memory_show, name=name)
             return [(f"{memory.path}:{memory.line}", shown["content"])]
         if part == "links":
-            links = self._call("memory_backlinks", named, self._reader)["backlinks"]
+            links = invoke.run(workspace, reader, memory_backlinks, name=name)["backlinks"]
             return [
                 (entry["title"], str(entry.get("text") or entry.get("key", ""))) for entry in links
             ]
-        changes = self._call("memory_log", {**named, "limit": 30}, self._reader)["changes"]
+        changes = invoke.run(workspace, reader, memory_log, name=name, limit=30)["changes"]
         return [
             (
                 clock.local(change["when"], 16).replace("T", " "),
@@ -195,7 +208,6 @@ class BrowserSession:
         ]
 
     def _fingerprint(self) -> object:
-        from memvault.call import Call
 
         call = Call(self._opened(), self._reader, tool="browse", read_only=True)
         return call.engine.on_view(
@@ -203,7 +215,6 @@ class BrowserSession:
         )
 
     def _tag(self, path: str, added: Sequence[str], removed: Sequence[str]) -> None:
-        from memvault.call import Call
         from memvault.memories import tagging
         from memvault.tools.core import invoke
 
@@ -217,10 +228,3 @@ class BrowserSession:
         if gone:
             tagging.remove(call.store, memory, gone)
         invoke.autocommit(call)
-
-    def _confirmed(self, tool: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-        result = self._call(tool, arguments, self._caller)
-        token = result.get("confirmToken")
-        if token:
-            result = self._call(tool, {**arguments, "confirm": token}, self._caller)
-        return result

@@ -9,7 +9,6 @@ from memvault.cli import run_command
 from memvault.cli.browse import start
 from memvault.cli.options import GlobalOptions
 from memvault.cli.registry import command
-from memvault.tools.core import registry
 from memvault.tools.core.results import QUERY_FILTERS
 
 
@@ -33,6 +32,10 @@ def browse(
         start.run(options, query)
         return
     from memvault.recall import query_filters
+    from memvault.tools.recall import memory_recall
+    from memvault.tools.vault import memory_list
 
-    name = "memory_recall" if query_filters.parse(query).words.strip() else "memory_list"
-    run_command.run_tool(name, {"query": query}, options, registry.find(name))
+    if query_filters.parse(query).words.strip():
+        run_command.run_function(options, memory_recall, query=query)
+    else:
+        run_command.run_function(options, memory_list, query=query)

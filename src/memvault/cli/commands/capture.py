@@ -12,7 +12,6 @@ from memvault.cli import print_result, run_command, run_editor
 from memvault.cli.options import GlobalOptions
 from memvault.cli.registry import command
 from memvault.errors import Refused, UsageError
-from memvault.tools.core import registry
 
 _PASTE_COMMANDS = {"darwin": ("pbpaste",)}
 _PASTE_COMMANDS_ELSEWHERE = (
@@ -52,8 +51,9 @@ def today(
     """
     given = text or _piped(options, required=False)
     if given or not options.may_ask:
-        arguments = {key: value for key, value in (("text", given), ("date", day)) if value}
-        run_command.run_tool("memory_today", arguments, options, registry.find("memory_today"))
+        from memvault.tools.daily import memory_today
+
+        run_command.run_function(options, memory_today, text=given, day=day or None)
         return None
     from memvault import clock
     from memvault.memories import daily_notes
@@ -90,13 +90,13 @@ def capture(
 ) -> None:
     """Remember a thought without a title: its first words become the title.
 
-    The text comes from the arguments, the clipboard, a pipe or your editor. --to
+    The text comes from the arguments, the clipboard, a pipe or your editor. `--to`
     appends it to a memory instead.
     """
     if clip and text:
-        raise UsageError("There is a text, and --clip names another", "leave out one of them")
+        raise UsageError("There is a text, and `--clip` names another", "leave out one of them")
     if to and (memory_type or tags):
-        raise UsageError("--to appends to a memory as it is", "leave out --type and --tags")
+        raise UsageError("`--to` appends to a memory as it is", "leave out `--type` and `--tags`")
     if clip:
         _remember(options, _clipboard(options), to, memory_type, tags)
         return
@@ -105,7 +105,7 @@ def capture(
         _remember(options, given, to, memory_type, tags)
         return
     if not options.may_ask:
-        raise UsageError("The text is missing", "give it as arguments, in a pipe, or with --clip")
+        raise UsageError("The text is missing", "give it as arguments, in a pipe, or with `--clip`")
     with run_editor.written(options, "Thought", memory_type) as written:
         _remember(options, written, to, memory_type, tags)
 
@@ -114,15 +114,20 @@ def _remember(
     options: GlobalOptions, text: str, to: str, memory_type: str, tags: list[str] | None
 ) -> None:
     """Append a text to a memory, or remember it under its first words."""
-    if to:
-        name, arguments = "memory_compound", {"query": to, "modifications": text}
-    else:
-        from memvault.memories import create
+    from memvault.memories import create
+    from memvault.tools.recall import memory_compound, memory_remember
 
-        name, arguments = "memory_remember", {"title": create.title_of(text), "content": text}
-        arguments |= {"memoryType": memory_type} if memory_type else {}
-    more: dict[str, Any] = {"tags": tags} if tags else {}
-    run_command.run_tool(name, {**arguments, **more}, options, registry.find(name))
+    if to:
+        run_command.run_function(options, memory_compound, query=to, modifications=text)
+    else:
+        run_command.run_function(
+            options,
+            memory_remember,
+            title=create.title_of(text),
+            content=text,
+            memory_type=memory_type or None,
+            tags=tags,
+        )
 
 
 def _piped(options: GlobalOptions, required: bool) -> str:
@@ -141,7 +146,9 @@ def _clipboard(options: GlobalOptions) -> str:
     from memvault.vault import document
 
     if sys.platform == "win32":  # where no program can be run
-        raise Refused("The clipboard cannot be read on Windows", "Get-Clipboard | memvault capture")
+        raise Refused(
+            "The clipboard cannot be read on Windows", "`Get-Clipboard | memvault capture`"
+        )
     environment = process.environment(options.root())
     for line in _PASTE_COMMANDS.get(sys.platform, _PASTE_COMMANDS_ELSEWHERE):
         with contextlib.suppress(UsageError):  # there is no such program

@@ -34,7 +34,7 @@ MemoryOrVault = Annotated[
 def path(options: GlobalOptions, memory: MemoryOrVault = "") -> dict[str, Any]:
     """Print the path of a memory's file, or of the vault if no memory is given.
 
-    For use with other programs: vim "$(memvault path deploy-notes)".
+    For use with other programs: `vim "$(memvault path deploy-notes)"`.
     """
     with open_call(options, memory) as (call, name):
         file = call.root / call.resolve(name, writes=True).path if name else call.root
@@ -54,7 +54,7 @@ def edit(
     """Open a memory in your editor, and show what changed when you close it.
 
     The editor is VISUAL, else EDITOR. What it saves takes effect at once; when you
-    close it, the edit is in the log, and memvault undo reverts it.
+    close it, the edit is in the log, and `memvault undo` reverts it.
     """
     with open_call(options, memory) as (call, name):
         return edit_memory(call, call.resolve(name, writes=True))
@@ -77,7 +77,7 @@ def open_memory(
 ) -> dict[str, Any] | None:
     """Open a memory in Obsidian if the vault is an Obsidian vault, else in your editor.
 
-    --print prints the Obsidian URL and opens nothing. Without a memory it opens the
+    `--print` prints the Obsidian URL and opens nothing. Without a memory it opens the
     vault.
     """
     if where not in ("", "obsidian", "editor"):
@@ -92,7 +92,7 @@ def open_memory(
         if in_editor:
             if target is None:
                 raise UsageError(
-                    "The memory is missing", "an editor opens one: memvault open MEMORY"
+                    "The memory is missing", "an editor opens one: `memvault open MEMORY`"
                 )
             return edit_memory(call, target)
         desktop.open_address(url, call.root)
@@ -127,21 +127,25 @@ def new(
     from memvault.memories import create, templates
     from memvault.tools.core import invoke, registry
     from memvault.tools.core.results import choose_type
+    from memvault.tools.recall import memory_remember
 
     with open_call(options) as (call, _), contextlib.ExitStack() as drafts:
         chosen = choose_type(call, memory_type)
-        call.caller = call.caller._replace(prefers=lambda *_: False)  # asked already
+        call.caller = call.caller._replace(confirm_suggestion=lambda *_: False)  # asked already
         filled = templates.filled(call.root, template or chosen.name, title, bool(template))
         text = filled.body
         if options.may_ask and not no_edit:
             name = create.clean_title(title)
             text = drafts.enter_context(draft(call.root, name, text, "remember TITLE"))
-        arguments: dict[str, Any] = {"title": title, "content": text or " "}
-        arguments["memoryType"] = chosen.name or filled.memory_type or template
-        if filled.tags:
-            arguments["tags"] = filled.tags
-        remembered = invoke.call_nested(call, "memory_remember", arguments)
+        remembered = invoke.run_nested(
+            call,
+            memory_remember,
+            title=title,
+            content=text or " ",
+            memory_type=chosen.name or filled.memory_type or template,
+            tags=filled.tags or None,
+        )
         chosen.warn(call, remembered["memId"])
         found = add_warnings(call, remembered)
-        view = registry.find("memory_remember").view
+        view = registry.find(memory_remember.__name__).view
         print_result.print_result(options, {"success": True, **found}, view, writes=True)

@@ -21,8 +21,8 @@ from memvault.tools.core.results import Expression, Since, TagFilter, TypeName, 
 
 if TYPE_CHECKING:
     from memvault.call import Call
-    from memvault.importers.formats import Kind
-    from memvault.importers.items import Unreadable
+    from memvault.importers.formats import ImportFormat
+    from memvault.importers.items import SkippedItem
     from memvault.importers.planning import ImportPlan, Included
     from memvault.importers.reader_process import SourceReader
     from memvault.importers.source import Source
@@ -77,7 +77,7 @@ def _for_people(found: Mapping[str, Any]) -> dict[str, Any]:
 
 def _other_files(found: Mapping[str, Any]) -> str:
     """Return the files that the kind does not read as one line, and how to import markdown."""
-    from memvault.importers import claims
+    from memvault.importers import claims, detection
     from memvault.importers import formats as table
 
     names = found.get("otherFiles", ())
@@ -88,7 +88,7 @@ def _other_files(found: Mapping[str, Any]) -> str:
     visible = (name for name in names if not claims.is_hidden(name))
     if not any(name.lower().endswith(claims.MARKDOWN) for name in visible):
         return line
-    command = table.import_command(Path(found["source"]), table.find(table.FOLDER))
+    command = detection.import_command(Path(found["source"]), table.find_format(table.FOLDER))
     return f"{line}; {command} imports markdown files"
 
 
@@ -135,7 +135,7 @@ def import_notes(
         str, Arg("A file or folder, or a zip of either", positional=True, names="file")
     ] = "",
     kind: Annotated[
-        str, Arg("The kind of source, if it is not recognised", flag="--from", metavar="KIND")
+        str, Arg("The kind of source, if it is not recognized", flag="--from", metavar="KIND")
     ] = "",
     to: Annotated[str, Arg("The folder in the vault", metavar="FOLDER")] = "",
     yes: Annotated[bool, Arg("Do not ask")] = False,
@@ -150,9 +150,9 @@ def import_notes(
     """Import notes, memories or sessions that another program keeps.
 
     It shows what would be imported, and asks; without a terminal it changes nothing
-    unless --yes is given. Each note names in its header where it is from, so that a
+    unless `--yes` is given. Each note names in its header where it is from, so that a
     second import adds what is new, updates what changed in the source, and keeps what
-    was edited here. The import is one change: memvault undo takes it back.
+    was edited here. The import is one change: `memvault undo` takes it back.
     """
     from memvault.call import Call
     from memvault.importers import formats as table
@@ -165,16 +165,18 @@ def import_notes(
         return {
             "kinds": [
                 {"name": one.name, "title": one.title, "needs": one.needs, "folder": one.folder}
-                for one in table.KINDS
+                for one in table.FORMATS
             ]
         }
     if not source:
-        raise UsageError("The source is missing", "memvault import --kinds lists what it can be")
+        raise UsageError("The source is missing", "`memvault import --kinds` lists what it can be")
     workspace = options.workspace()
     opened = open_source(source)
     reader = SourceReader(opened)
     try:
-        found = table.find(kind) if kind else _chosen_kind(reader, options.may_ask and not yes)
+        found = (
+            table.find_format(kind) if kind else _chosen_kind(reader, options.may_ask and not yes)
+        )
         call = Call(workspace, options.caller(), tool="import")
         invoke.require_local_files(call, "this command")
         _require_apart(call, opened, found)
@@ -186,27 +188,28 @@ def import_notes(
         workspace.release()
 
 
-def _chosen_kind(reader: SourceReader, may_ask: bool) -> Kind:
+def _chosen_kind(reader: SourceReader, may_ask: bool) -> ImportFormat:
     """Return the kind of a source; ask the user if it covers less than half of the notes.
 
     Raises:
         UsageError: the kind is unknown, or the user did not choose one.
     """
+    from memvault.importers import detection
     from memvault.importers import formats as table
 
-    recognition = reader.recognition()
-    if not recognition.is_partial:
-        return recognition.kind
+    detected = reader.detect()
+    if not detected.is_partial:
+        return detected.format
     path = reader.source.path
-    kinds = (recognition.kind, table.find(table.FOLDER))
-    covers = f"covers only {recognition.covered:,} of {recognition.total:,} notes"
-    looks_like = f"looks like {table.in_sentence(recognition.kind)}, but that {covers}"
+    kinds = (detected.format, table.find_format(table.FOLDER))
+    covers = f"covers only {detected.covered:,} of {detected.total:,} notes"
+    looks_like = f"looks like {detection.title_in_sentence(detected.format)}, but that {covers}"
     if may_ask:
         choices = ("only these", "everything, as a folder of markdown")
         number = output.chooses([f"{path} {looks_like}."], "Import", choices)
         if number >= 0:
             return kinds[number]
-    part, everything = (table.import_command(path, kind) for kind in kinds)
+    part, everything = (detection.import_command(path, kind) for kind in kinds)
     hint = f"run {part} for these notes, or {everything} for everything"
     raise UsageError(f"Nothing was imported: {path} {looks_like}", hint)
 
@@ -215,7 +218,7 @@ def _import(
     options: GlobalOptions,
     call: Call,
     reader: SourceReader,
-    kind: Kind,
+    kind: ImportFormat,
     to: str,
     yes: bool,
     included: Included,
@@ -247,15 +250,15 @@ def _import(
             reason = ": ".join(filter(None, problems[0]))
             raise UsageError(
                 f"Nothing in {source.path} can be imported: {reason}",
-                "export it again, or pass --from KIND",
+                "export it again, or pass `--from KIND`",
                 {key: result[key] for key in ("unreadable", "leftOut") if key in result},
             )
         return {**result, "next": "There is nothing to import"}
     if not yes:
         lines = ["".join(text for text, _ in line) for line in render.lines(_VIEW, result)]
-        if call.caller.asks is None:
-            return {**result, "next": "Nothing was changed; --yes imports it"}
-        if not call.caller.asks(lines, "Import it?"):
+        if call.caller.confirm is None:
+            return {**result, "next": "Nothing was changed; `--yes` imports it"}
+        if not call.caller.confirm(lines, "Import it?"):
             return {**result, "next": "Nothing was changed"}
     try:
         failed = apply(call.store, made, reader.read(kind), lambda *place: bar("importing", *place))
@@ -265,13 +268,13 @@ def _import(
         raise
     if failed and not call.change_set.files:
         raise Refused(
-            f"Nothing was imported: {failed[0].what}: {failed[0].reason}", "memvault doctor"
+            f"Nothing was imported: {failed[0].what}: {failed[0].reason}", "`memvault doctor`"
         )
     invoke.autocommit(call)
     notes = list(dict.fromkeys((*call.settings.warnings, *call.all_notes())))
     result = _result(made, source, [*made.unreadable, *failed], written=True)
     result["changeId"] = call.change_set.change_id
-    result["next"] = "memvault undo takes it back"
+    result["next"] = "`memvault undo` takes it back"
     return {**result, "warnings": truncate_warnings(notes)} if notes else result
 
 
@@ -303,9 +306,9 @@ def export(
     """Export the vault, or the memories that pass filters, to a file or folder.
 
     A .jsonl file has a line for each file, a .zip and a folder have the files, a .md file has
-    all memories as one text. memvault import reads all but the last, byte for byte.
-    --to site writes pages to read in any browser, and needs the extra web.
-    Hidden files are left out. Nothing is replaced without --force.
+    all memories as one text. `memvault import` reads all but the last, byte for byte.
+    `--to site` writes pages to read in any browser, and needs the extra web.
+    Hidden files are left out. Nothing is replaced without `--force`.
     """
     from memvault.call import Call
     from memvault.cli.commands.web import require_extra
@@ -322,7 +325,9 @@ def export(
         chosen = filters(memory_type, tags, since, until, expression)
         records = None if chosen == Filters() else call.engine.list_records(chosen)
         if records is not None and not records:
-            raise NotFound("There are no memories that pass the filters", "memvault list shows all")
+            raise NotFound(
+                "There are no memories that pass the filters", "`memvault list` shows all"
+            )
         chosen_paths = None if records is None else [record.path for record in records]
         files = ExportedFiles(call.store, chosen_paths)
         place = Path(target).expanduser().absolute()
@@ -338,7 +343,7 @@ def export(
 _VIEW = Template(_IMPORT_VIEW, _for_people)
 
 
-def _require_apart(call: Call, source: Source, kind: Kind) -> None:
+def _require_apart(call: Call, source: Source, kind: ImportFormat) -> None:
     """Raise ``Refused`` for a source that has memories of the vault itself."""
     from memvault.vault import paths
 
@@ -369,13 +374,15 @@ def _target_folder(call: Call, to: str) -> str:
     folder = paths.resolve_inside(call.root, to)
     folder = "" if folder == "." else folder
     if not paths.is_memory(f"{folder}/memory.md".removeprefix("/"), call.settings.exclusions):
-        raise UsageError(f"Memories in {to} would not be found", "choose another folder with --to")
+        raise UsageError(
+            f"Memories in {to} would not be found", "choose another folder with `--to`"
+        )
     paths.require_plain_folders(call.root, folder)
     return folder
 
 
 def _result(
-    made: ImportPlan, source: Source, unreadable: list[Unreadable], written: bool = False
+    made: ImportPlan, source: Source, unreadable: list[SkippedItem], written: bool = False
 ) -> dict[str, Any]:
     """Return the result of an import, done or planned."""
     result = {
@@ -398,7 +405,7 @@ def _result(
         "rootFiles": made.root_files,
         "leftOut": [one._asdict() for one in made.left_out],
         "otherFiles": made.other_files,
-        "noted": [one._asdict() for one in made.noted],
+        "noted": [one._asdict() for one in made.warnings],
     }
     result |= {key: found for key, found in lists.items() if found}
     if unreadable:

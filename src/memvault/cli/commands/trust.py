@@ -41,12 +41,12 @@ def trust(
     these changes, for example by a pull or an edit, the tool is no longer trusted.
     """
     from memvault.vault_tools import trust
-    from memvault.vault_tools.fingerprint import fingerprint_of, interpreters_of
+    from memvault.vault_tools.fingerprint import fingerprint_of
 
     root = options.workspace().root
     tool = _find_tool_file(options, name)
     fingerprint = fingerprint_of(root, tool)
-    summary = _summary(tool, fingerprint, interpreters_of(root, tool))
+    summary = _summary(tool, fingerprint)
     if not yes:
         _ask(tool.definition.name, summary)
     trust.grant(root, tool, fingerprint)
@@ -75,7 +75,7 @@ def trust_vault(_: GlobalOptions, folder: Folder) -> dict[str, Any]:
     """Trust a vault that belongs to another user, so that it is used without being named.
 
     A vault's settings and files control what is read and run on this machine, so a
-    vault of another user is otherwise used only if --vault or MEMVAULT_VAULT names it.
+    vault of another user is otherwise used only if `--vault` or MEMVAULT_VAULT names it.
     The list of trusted vaults is in your own settings.
     """
     from memvault.settings import vaults
@@ -117,25 +117,21 @@ def _find_tool_file(options: GlobalOptions, name: str) -> ToolFile:
     names = ", ".join(entry.definition.name for entry in found.tools.values())
     raise NotFound(
         f"No tool {name!r} is registered in this vault",
-        f"registered are {names}" if names else "memvault tools register FILE",
+        f"registered are {names}" if names else "`memvault tools register FILE`",
     )
 
 
-def _summary(
-    tool: ToolFile, fingerprint: ToolFingerprint, interpreters: list[str]
-) -> dict[str, Any]:
-    """Return what is shown before the confirmation: command, covered and uncovered files."""
-    summary: dict[str, Any] = {
+def _summary(tool: ToolFile, fingerprint: ToolFingerprint) -> dict[str, Any]:
+    """Return the tool's command, covered and uncovered files, shown before the confirmation."""
+    return {
         "name": tool.definition.name,
         "command": shlex.join(tool.definition.command),
         "covers": [tool.path, *fingerprint.files],
+        "notCovered": [
+            *fingerprint.uncovered,
+            "files and modules that its program reads elsewhere",
+        ],
     }
-    uncovered = [f"what {name} reads besides in the vault's folder" for name in fingerprint.readers]
-    uncovered += [f"modules and files that {name} loads from elsewhere" for name in interpreters]
-    uncovered += [f"{path}, outside of the vault" for path in fingerprint.outside]
-    if fingerprint.folders or uncovered:
-        summary["notCovered"] = [*(f"{path}/" for path in fingerprint.folders), *uncovered]
-    return summary
 
 
 def _ask(name: str, summary: dict[str, Any]) -> None:
@@ -147,7 +143,7 @@ def _ask(name: str, summary: dict[str, Any]) -> None:
     if not output.has_terminal():
         raise Refused(
             f"There is no terminal to ask whether {name} may run {summary['command']}",
-            f"the owner of this machine runs memvault tools trust {name} at a terminal",
+            f"the owner of this machine runs `memvault tools trust {name}` at a terminal",
         )
     texts = {k: ", ".join(v) if isinstance(v, list) else v for k, v in summary.items()}
     lines = [f"{key}: {value}" for key, value in texts.items()]

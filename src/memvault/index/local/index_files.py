@@ -172,7 +172,7 @@ class IndexFiles:
             self.close()
             raise StorageError(
                 f"The index cannot be written: {error.strerror or error}",
-                "recall works without it, more slowly",
+                "recall works without it, but more slowly",
             ) from error
         finally:
             if taken:
@@ -336,7 +336,7 @@ class IndexFiles:
             self.close()
         return MemvaultError(
             f"The index was damaged again while it was being read: {error}",
-            "memvault reindex makes it anew",
+            "rebuild it with `memvault reindex`",
         )
 
 

@@ -51,7 +51,7 @@ _SCAN_PAUSE = 1.0
 _OPEN_PAUSE = 0.1
 _MAX_IDLE_CHANGES = 50
 """The number of changed memories that ``index_small_changes`` indexes."""
-_DATES_PENDING = "dates from git are pending, since git is slow; memvault reindex waits for them"
+_DATES_PENDING = "dates from git are pending, since git is slow; `memvault reindex` waits for them"
 
 
 class LocalIndex:

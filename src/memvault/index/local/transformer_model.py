@@ -115,7 +115,10 @@ class TransformerModel:
         name, root, _ = self.choice
         if self._embedder is None:
             if root is not None and not model_settings.is_allowed(name, root):
-                raise EmbedderError(f"The model {name} is not allowed here", "memvault model use")
+                raise EmbedderError(
+                    f"The model {name} is not allowed on this machine",
+                    "allow it with `memvault model use`",
+                )
             self._embedder = load_embedder(name, root, download)
         return self._embedder
 

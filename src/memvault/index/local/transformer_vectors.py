@@ -120,7 +120,9 @@ class TransformerVectors(NamedTuple):
         folder, name = self.model.folder, self.model.choice.name
         background_embedding.start(self.model.store.root, folder, name)
         reason = background_embedding.failure(folder, name)
-        return failure_note(EmbedderError(reason, "memvault reindex tries again")) if reason else ""
+        return (
+            failure_note(EmbedderError(reason, "`memvault reindex` tries again")) if reason else ""
+        )
 
     def _score(self, text: str, language: str, passages: ScoredPassages) -> TransformerScores:
         firsts = passages.firsts

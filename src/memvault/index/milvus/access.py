@@ -45,8 +45,8 @@ def open_remote(
     """
     if why_unavailable(root, settings.index):
         raise Refused(
-            f"{settings.index.sent} sends this vault to an engine that nobody here has allowed",
-            "memvault vaults add NAME ADDRESS allows it, where the extra milvus is installed",
+            f"{settings.index.sent} publishes this vault to an engine that is not allowed here",
+            "install the extra milvus, then allow it with `memvault vaults add NAME ADDRESS`",
         )
     engine = engine_of(settings.index)
     return RemoteIndex(RemoteReader(root, settings, index_folder, progress, engine), index_folder)
@@ -63,7 +63,7 @@ def engine_of(shared: EngineSettings, may_create: bool = True) -> EngineClient:
     uri = shared.uri if "://" in shared.uri else str(expand_home(shared.uri))
     token = os.environ.get(TOKEN, "")
     if not token.isascii() or not token.isprintable():
-        raise UsageError(f"{TOKEN} is no token", "it has letters, digits and common marks alone")
+        raise UsageError(f"{TOKEN} is not a valid token", "use printable ASCII characters only")
     if token and shared.uri not in _token_addresses():
         token = ""
     where = EngineAddress(uri, shared.collection, token, shared.patience)
@@ -73,9 +73,9 @@ def engine_of(shared: EngineSettings, may_create: bool = True) -> EngineClient:
 def why_unavailable(root: Path, shared: EngineSettings) -> str:
     """Return why the engine in the settings cannot be used; empty if it can."""
     if find_spec("pymilvus") is None:
-        return f"memvault.toml names Milvus, which needs the extra milvus: {INSTALL} '.[milvus]'"
+        return f"memvault.toml uses Milvus, which needs the extra milvus: {INSTALL} '.[milvus]'"
     if not shared.uri or not shared.vault or not granted(root, shared):
-        return "memvault.toml names Milvus, which is asked once memvault index push has been run"
+        return "memvault.toml uses Milvus, which is contacted after `memvault index push`"
     return ""
 
 
@@ -132,10 +132,10 @@ def allow_token(uri: str, is_typed: bool) -> None:
     if not os.environ.get(TOKEN) or uri in known or "://" not in uri:
         return
     if not is_typed:
-        given = f"was given for {', '.join(known)}" if known else "was given for no address yet"
+        allowed = f"is allowed for {', '.join(known)} only" if known else "is not allowed yet"
         raise Refused(
-            f"{TOKEN} {given}, and memvault.toml names {uri}",
-            "memvault index push --to ADDRESS, with that address, allows sending it there",
+            f"{TOKEN} {allowed}, and memvault.toml has {uri}",
+            "allow sending it there with `memvault index push --to ADDRESS`",
         )
     grants.add(*_TOKEN_GRANT, {"addresses": [*known, uri]})
 

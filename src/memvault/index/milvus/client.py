@@ -331,8 +331,8 @@ class EngineClient:
             differs = ", ".join(sorted(f"{key} {value}" for key, value in actual ^ expected))
             raise EngineRefused(
                 f"The collection {name} has another schema than this version: {differs[:200]}",
-                "create it again with memvault index drop and memvault index push, "
-                "or name another collection",
+                "create it again with `memvault index drop` and `memvault index push`, "
+                "or use another collection",
             )
 
 

@@ -28,7 +28,8 @@ class CollectionMissing(EngineRefused):
 
     def __init__(self, what: str) -> None:
         super().__init__(
-            f"There is no {what}", "memvault index push makes it, on the machine that has the vault"
+            f"There is no {what}",
+            "run `memvault index push` on the machine that has the vault",
         )
 
 
@@ -83,30 +84,30 @@ def map_error(error: Exception, where: EngineAddress) -> MemvaultError | None:
         word in message for word in _DENIED_WORDS
     ):
         if where.token:
-            return EngineRefused(f"The engine at {name} refuses the token", f"{TOKEN} holds it")
+            return EngineRefused(f"The engine at {name} refused the token", f"correct {TOKEN}")
         return EngineRefused(
-            f"The engine at {name} wants a token",
-            f"{TOKEN} holds it; memvault index push, or memvault vaults add for a vault of another "
-            "machine, allows sending it to this address",
+            f"The engine at {name} requires a token",
+            f"set {TOKEN}, then allow sending it there with `memvault index push`, or with "
+            "`memvault vaults add` for another machine's vault",
         )
     if "is illegal" in message:
         return EngineRefused(
             f"{where.uri!r} is not an engine's address",
-            "write it as http://HOST:19530, or as a file that ends with .db",
+            "write http://HOST:19530, or the path of a file that ends with .db",
         )
     if "open local milvus failed" in message:
         return EngineUnavailable(
             f"{name} cannot be opened as an engine",
-            "one process at a time has it: serve, or another command; is it one of milvus-lite's?",
+            "wait until no other process uses it, and check that milvus-lite created it",
         )
     if any(
         word in message for word in ("memory quota", "disk quota", "resource exhausted", "full")
     ):
         return EngineUnavailable(
-            f"The engine at {name} is full", "free some room there, and try again"
+            f"The engine at {name} is full", "free some space there and try again"
         )
     return EngineUnavailable(
-        f"The engine at {name} does not answer within {where.timeout:g} s",
-        "check that it is running; to wait longer, raise patience in [index] or in vaults add; "
-        "with fallback = true, this machine answers instead",
+        f"The engine at {name} did not answer within {where.timeout:g} s",
+        "check that it is running, increase patience in [index] or in `memvault vaults add`, or "
+        "set fallback = true to use this machine's own index",
     )

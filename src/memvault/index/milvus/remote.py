@@ -55,7 +55,7 @@ def clock_skew_note(sent: str) -> str:
     when = clock.parse(sent)
     if when is None or when - clock.now() < _MAX_CLOCK_SKEW:
         return ""
-    return f"the vault was sent at {sent}, which is still to come: a machine's clock is off"
+    return f"the vault was published at {sent}, in the future: a machine's clock is wrong"
 
 
 def _state_of(publication: Publication) -> str:
@@ -138,7 +138,7 @@ class RemoteReader:
             raise NotFound(f"There is no file {path} in the vault", FILE_MISSING_HINT)
         if not record.etag:
             raise Refused(
-                f"{path} cannot be read where it lies: {record.problem}", FILE_MISSING_HINT
+                f"{path} cannot be read on its machine: {record.problem}", FILE_MISSING_HINT
             )
         self.fetch([record.key])
         copy = self._cache.get(record.key)
@@ -179,18 +179,18 @@ class RemoteReader:
         where = display_address(self.engine.where)
         if publication is None:
             raise EngineRefused(
-                f"The engine at {where} holds the vault {self._vault} no more",
-                "memvault vaults remove takes its name away",
+                f"The engine at {where} no longer has the vault {self._vault}",
+                "remove its name with `memvault vaults remove`",
             )
         if publication.version != publication_version():
             raise EngineRefused(
-                f"{publication.host} sent the vault with another version of memvault",
-                "use the same version here and there, and run memvault index push there",
+                f"{publication.host} published the vault with another version of memvault",
+                "install the same version on both machines, then run `memvault index push` there",
             )
         if not publication.is_valid:
             raise EngineRefused(
-                f"What the engine at {where} says of the vault makes no sense",
-                "memvault index push, on the machine that has it, says it anew",
+                f"The engine at {where} has invalid data about the vault",
+                "run `memvault index push` on the machine that has the vault",
             )
         return publication
 
@@ -202,7 +202,7 @@ class RemoteReader:
                 yield
         except StorageError as error:
             raise StorageError(
-                error.message, "what another machine sent is followed here: give it room"
+                error.message, "free some space; remote vaults are copied to this folder"
             ) from error
 
     def _synced_state(self) -> str:
@@ -280,7 +280,7 @@ class RemoteIndex:
         """Raise ``Refused``: earlier versions are kept only with the files."""
         raise Refused(
             "Earlier versions are only on the machine that stores the vault",
-            "omit --as-of, or run the command on that machine",
+            "omit `--as-of`, or run the command on that machine",
         )
 
     def close(self) -> None:

@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar, cast
 
 from memvault.arguments.binding import ignored_note
 from memvault.call import LOCAL, Call, Caller, EventDelivery, not_cancelled
 from memvault.errors import FailedCall, MemvaultError, Refused, UsageError, to_memvault_error
 from memvault.settings import locate
-from memvault.tools.core import available
+from memvault.tools.core import available, registry
 from memvault.tools.core.registry import Tool
 from memvault.workspace import Workspace
 
@@ -97,8 +97,7 @@ class ToolOutcome:
     """A tool's result, and the events in it.
 
     As a context manager it returns the events to their queue on exit, unless ``settle`` was called
-    because the caller has the result. ``is_presented`` is whether ``present`` was applied to all of
-    the result, in the caller's own vault. ``changed`` is a sentence on the changed files.
+    because the caller has the result. ``changed`` is a sentence on the changed files.
     """
 
     def __init__(
@@ -106,13 +105,11 @@ class ToolOutcome:
         result: dict[str, Any],
         delivery: EventDelivery,
         budget: int = 0,
-        is_presented: bool = False,
         changed: str = "",
     ) -> None:
         self.result = result
         self.delivery = delivery
         self.budget = budget
-        self.is_presented = is_presented
         self.changed = changed
 
     def settle(self) -> list[str]:
@@ -126,35 +123,48 @@ class ToolOutcome:
         self.delivery.requeue()
 
 
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result", bound=Mapping[str, Any])
 FindTool = Callable[[Workspace, Caller, str], Tool]
 """A function that looks up a tool for a caller; errors are those of ``available.find_tool``."""
-Present = Callable[[Call, Mapping[str, Any]], Mapping[str, Any]]
-"""A function from a call's result to what its caller is shown, which its budget is counted for."""
+Present = Callable[[Call, Mapping[str, Any], dict[str, Any]], dict[str, Any]]
+"""A function from a call's result, and what its caller may see of it, to what the caller gets."""
 
 
-def _unchanged(_: Call, result: Mapping[str, Any]) -> Mapping[str, Any]:
-    return result
+def _unchanged(_: Call, __: Mapping[str, Any], visible: dict[str, Any]) -> dict[str, Any]:
+    return visible
 
 
-class _Invocation(NamedTuple):
-    """How a tool is called: its caller, its lookup, and how its result is shown and limited."""
+class _CallOptions(NamedTuple):
+    """How a tool is called: its caller, its lookup, and how its result is shown and limited.
+
+    ``has_keys`` is whether the arguments have JSON keys instead of parameter names.
+    """
 
     caller: Caller
     is_cancelled: Callable[[], bool] = not_cancelled
     find: FindTool = available.find_tool
     present: Present = _unchanged
     budget: int | None = None
+    has_keys: bool = False
 
-    def presenter(self, tool: Tool) -> Present:
-        """Return the function that converts a tool's result to what its caller sees."""
-        if self.present is not _unchanged:
-            return self.present
-        is_masked = not self.is_nested if self.caller.masks else not tool.reveals
-        if not is_masked or self.caller.secrets == "shown":
-            return _unchanged
-        from memvault.tools.core import redaction
+    def masks(self, tool: Tool) -> bool:
+        """Return whether the secrets in a tool's result are masked."""
+        if self.caller.mask_secrets:
+            return not self.is_nested  # the result that contains it is masked
+        return self.caller.secrets == "asked" and not tool.reveals
 
-        return redaction.masked
+    def visible(self, tool: Tool, call: Call, result: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what the caller gets of a result: without secrets and paths it may not see."""
+        shown = dict(result)
+        if not self.caller.may_see_paths:
+            hide = call.hide_paths
+            shown |= {key: [*map(hide, shown[key])] for key in ("warnings",) if key in shown}
+        if self.masks(tool):
+            from memvault.tools.core import redaction
+
+            shown = redaction.masked(call, shown)
+        return self.present(call, result, shown)
 
     @property
     def is_nested(self) -> bool:
@@ -171,28 +181,80 @@ def call(
     find: FindTool = available.find_tool,
     present: Present = _unchanged,
 ) -> ToolOutcome:
-    """Run a tool with arguments named as in its schema.
+    """Run a tool with arguments by the names of its function's parameters.
 
     Warnings are returned under ``warnings``. A tool that waits releases the workspace's lock for
     that time, and stops soon after ``is_cancelled`` returns true and the workspace is notified.
-    ``present`` converts the result; by default it masks the secrets that the caller may not see.
+    Secrets and local paths that the caller may not see are removed from the result and from
+    errors; ``present`` changes what is left.
 
     Raises:
         MemvaultError: If the tool failed; ``error.result()`` is the failed result.
     """
-    how = _Invocation(caller, is_cancelled, find, present)
+    return _call_masked(
+        workspace, name, arguments, _CallOptions(caller, is_cancelled, find, present)
+    )
+
+
+def call_json(
+    workspace: Workspace,
+    name: str,
+    arguments: Mapping[str, Any],
+    caller: Caller = LOCAL,
+    is_cancelled: Callable[[], bool] = not_cancelled,
+    find: FindTool = available.find_tool,
+    present: Present = _unchanged,
+) -> ToolOutcome:
+    """Run a tool with arguments by the keys of its JSON schema; otherwise as ``call``."""
+    how = _CallOptions(caller, is_cancelled, find, present, has_keys=True)
+    return _call_masked(workspace, name, arguments, how)
+
+
+def run(
+    workspace: Workspace,
+    caller: Caller,
+    function: Callable[Concatenate[Call, Arguments], Result],
+    /,
+    *positional: Arguments.args,
+    **named: Arguments.kwargs,
+) -> Result:
+    """Run the tool that a function implements, and acknowledge its events.
+
+    Raises:
+        MemvaultError: If the tool failed.
+    """
+    arguments = registry.arguments_by_name(function, positional, named)
+    with workspace.lock:
+        outcome = call(workspace, function.__name__, arguments, caller)
+        return cast("Result", settled_result(outcome))
+
+
+def _call_masked(
+    workspace: Workspace, name: str, arguments: Mapping[str, Any], how: _CallOptions
+) -> ToolOutcome:
+    """Run a tool; mask the secrets in an error that the caller may not see."""
     try:
         return _call(workspace, name, arguments, how)
     except MemvaultError as error:
-        if caller.secrets != "shown":
-            from memvault.tools.core import redaction
-
-            redaction.mask_error(error, workspace)
+        failure(workspace, how.caller, error)
         raise
 
 
+def failure(workspace: Workspace, caller: Caller, error: Exception) -> MemvaultError:
+    """Return an error without the secrets and local paths that the caller may not see."""
+    failed = to_memvault_error(error)
+    if not caller.may_see_paths:
+        hide = Call(workspace, caller).hide_paths
+        failed.message, failed.hint = hide(failed.message), hide(failed.hint)
+    if caller.secrets != "shown":
+        from memvault.tools.core import redaction
+
+        redaction.mask_error(failed, workspace)
+    return failed
+
+
 def _call(
-    workspace: Workspace, name: str, arguments: Mapping[str, Any], how: _Invocation
+    workspace: Workspace, name: str, arguments: Mapping[str, Any], how: _CallOptions
 ) -> ToolOutcome:
     """Run a tool as ``call`` does; the result of a nested call has all of its warnings."""
     with workspace.lock:
@@ -204,20 +266,21 @@ def _call(
         except MemvaultError as error:
             if tool is not None:
                 error.is_flat = tool.flat_failures
-            if how.caller.speaks == "tools":
-                from memvault.tools.core import wording
+            if how.caller.message_style == "tools":
+                from memvault.tools.core import messages
 
-                wording.reword(error, tool, how.caller)
+                messages.render_error(error, tool, how.caller)
             raise
 
 
 def _bind_and_run(
-    workspace: Workspace, tool: Tool, arguments: Mapping[str, Any], how: _Invocation
+    workspace: Workspace, tool: Tool, arguments: Mapping[str, Any], how: _CallOptions
 ) -> ToolOutcome:
     """Run a tool in the vault that its arguments name; raises as ``call``."""
     ignored: list[str] | None = [] if how.caller.adds_arguments else None
-    bound, within = tool.bind(arguments, ignored), None
-    notes = [ignored_note(tool.name, ignored)] if ignored else []
+    named = tool.by_name(arguments, ignored) if how.has_keys else arguments
+    bound, within = tool.check(named), None
+    notes = [ignored_note(f"`{tool.name}`", ignored)] if ignored else []
     if workspace.settings.searches:
         from memvault.tools.core import saved_searches
 
@@ -229,13 +292,17 @@ def _bind_and_run(
         tool=tool.name,
         read_only=tool.read_only,
         is_cancelled=how.is_cancelled,
-        within=within,
+        saved_search_filters=within,
     )
     if target is None:
-        return _run(in_vault(workspace), tool, bound, arguments, how, notes)
+        return _run(in_vault(workspace), tool, bound, how, notes)
     try:
         other = workspace.open_other(target.root)
-        return _run(in_vault(other), tool, target.bound, arguments, how, notes, target.vault)
+        outcome = _run(in_vault(other), tool, target.bound, how, notes, target.vault)
+        if how.caller.mask_secrets:  # by the rules of the caller's own vault, too
+            own_call = Call(workspace, how.caller, read_only=True)
+            outcome.result = how.visible(tool, own_call, outcome.result)
+        return outcome
     except MemvaultError as error:
         error.details.setdefault("vault", target.vault)
         raise
@@ -258,8 +325,7 @@ def _run(
     call_context: Call,
     tool: Tool,
     bound: Mapping[str, Any],
-    arguments: Mapping[str, Any],
-    how: _Invocation,
+    how: _CallOptions,
     notes: list[str],
     vault: str = "",
 ) -> ToolOutcome:
@@ -272,10 +338,10 @@ def _run(
     limits = (bound.get("budget") if is_limited else None, how.budget)
     if "budget" in added and 0 < bound.get("budget", 0) < _MIN_BUDGET:
         raise UsageError(
-            f"--budget must be at least {_MIN_BUDGET} tokens, not {bound['budget']}",
+            f"`--budget` must be at least {_MIN_BUDGET} tokens, not {bound['budget']}",
             "give more, or 0 for no limit",
         )
-    default = call_context.settings.mcp.budget if how.caller.budgeted else 0
+    default = call_context.settings.mcp.budget if how.caller.has_token_budget else 0
     call_context.budget = next((limit for limit in limits if limit is not None), default)
     with call_context.workspace.lock:
         try:
@@ -286,7 +352,7 @@ def _run(
             )
         except BaseException as error:
             call_context.delivery.requeue()
-            failed = _with_changes(error, call_context, arguments)
+            failed = _with_changes(error, call_context, tool, bound)
             if failed is None:
                 raise
             autocommit(call_context)  # commit the changes made before the failure
@@ -303,10 +369,10 @@ def _run(
     if vault:
         result["vault"] = vault
     late: list[str] = []
-    presented: tuple[dict[str, Any], bool] = {"success": True, "warnings": warnings}, True
+    shown: dict[str, Any] = {"success": True, "warnings": warnings}
     with _failures_noted(call_context, late):
-        presented = _presented(call_context, tool, bound, result, how)
-    result, is_presented = presented
+        shown = _presented(call_context, tool, bound, result, how)
+    result = shown
     if late:
         from memvault.secrets.detector import BUILTIN
 
@@ -317,26 +383,25 @@ def _run(
     if warnings and how.is_nested:
         result["warnings"] = [*warnings, *result.get("warnings", ())]  # for the outer call
     changed = call_context.change_set.summary(when="")
-    is_presented = is_presented and not vault
-    return ToolOutcome(result, call_context.delivery, call_context.budget, is_presented, changed)
+    return ToolOutcome(result, call_context.delivery, call_context.budget, changed)
 
 
 def _worded(
     result: dict[str, Any], notes: list[str], tool: Tool, caller: Caller
 ) -> tuple[dict[str, Any], list[str]]:
     """Return a result and its notes in the words of the caller."""
-    if caller.speaks != "tools":
+    if caller.message_style != "tools":
         return result, notes
-    from memvault.tools.core import wording
+    from memvault.tools.core import messages
 
     return (
-        wording.for_tools(result, tool, caller),
-        [wording.without_shell(note, tool, caller) for note in notes],
+        messages.render_result(result, tool, caller),
+        [messages.render(note, tool, caller) for note in notes],
     )
 
 
 def _with_changes(
-    error: BaseException, call_context: Call, arguments: Mapping[str, Any]
+    error: BaseException, call_context: Call, tool: Tool, bound: Mapping[str, Any]
 ) -> MemvaultError | None:
     """Return a call's error with the files that the call changed before; None if unexpected.
 
@@ -350,6 +415,8 @@ def _with_changes(
         failed = to_memvault_error(error)
     else:
         return None
+    keys = {entry.name: entry.key for entry in tool.parameters}
+    arguments = {keys[name]: value for name, value in bound.items()}
     failed.add_context(FailedCall(arguments, changed))
     return failed
 
@@ -370,19 +437,16 @@ def _presented(
     tool: Tool,
     bound: Mapping[str, Any],
     result: dict[str, Any],
-    how: _Invocation,
-) -> tuple[dict[str, Any], bool]:
-    """Return what the caller is shown of a result, and whether ``presenter`` was applied to it."""
+    how: _CallOptions,
+) -> dict[str, Any]:
+    """Return what the caller gets of a result: the part it asks for, within its budget."""
     if result.get("warnings") and tool.reveals and how.caller.secrets == "asked":
         detector = call_context.settings.detector
         result["warnings"] = list(map(detector.masked, result["warnings"]))
-    present = how.presenter(tool)
     try:
         if call_context.budget or any(entry.name in bound for entry in tool.page_parameters):
-            result, is_presented = _page(call_context, tool, bound, result, how, present)
-            if is_presented:
-                return result, True
-        return dict(present(call_context, result)), present is not _unchanged
+            return _page(call_context, tool, bound, result, how)
+        return how.visible(tool, call_context, result)
     except BaseException:
         call_context.delivery.requeue()
         raise
@@ -393,25 +457,22 @@ def _page(
     tool: Tool,
     bound: Mapping[str, Any],
     result: dict[str, Any],
-    how: _Invocation,
-    present: Present,
-) -> tuple[dict[str, Any], bool]:
-    """Return the part of a result that its call asks for and its budget allows.
-
-    The second value is whether that part has been presented.
-    """
+    how: _CallOptions,
+) -> dict[str, Any]:
+    """Return the part of a result that its call asks for and its budget allows."""
     from memvault.tools.core import budget
 
+    visible = partial(how.visible, tool, call_context)
     added = {entry.name for entry in tool.page_parameters}
     keys = tool.pages or ()
     offset = bound.get("offset", 0)
-    is_shown = present is _unchanged and not how.caller.masks
-    around = budget.unmoved if is_shown else call_context.settings.detector.around
+    may_cut = how.present is _unchanged and not how.masks(tool)
+    around = budget.unmoved if may_cut else call_context.settings.detector.around
     if added & {"offset", "length"} & bound.keys():
         result, offset = budget.skip(result, keys, offset, bound.get("length", 0), around)
     # A tool with a budget of its own keeps to it; what comes on top matters to an agent only.
-    if not call_context.budget or not (how.caller.budgeted or "budget" in added):
-        return result, False
+    if not call_context.budget or not (how.caller.has_token_budget or "budget" in added):
+        return visible(result)
     changes_nothing = not call_context.change_set.files
     may_repeat = tool.idempotent or changes_nothing or "confirmRequired" in result
     rest = tool.rest
@@ -420,8 +481,7 @@ def _page(
         at = f"offset {offset}{', limit 1' * has_limit} and " if keys else ""
         rest = f"the same call with {at}budget 0 gives it whole"
     window = budget.Window(keys, offset, tool.newest_last, may_repeat, rest, around)
-    presented = partial(present, call_context)
-    return dict(budget.fit(result, call_context.budget, window, presented)), True
+    return dict(budget.fit(result, call_context.budget, window, visible))
 
 
 def truncate_warnings(notes: list[str]) -> list[str]:
@@ -438,10 +498,30 @@ def autocommit(call_context: Call) -> None:
         call_context.notes += commit_call(call_context)
 
 
-def call_nested(call_context: Call, name: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+def run_nested(
+    call_context: Call,
+    function: Callable[Concatenate[Call, Arguments], Result],
+    /,
+    *positional: Arguments.args,
+    **named: Arguments.kwargs,
+) -> Result:
+    """Run the tool of a function for a call, which gets its warnings and events.
+
+    Raises:
+        MemvaultError: If the tool failed.
+    """
+    arguments = registry.arguments_by_name(function, positional, named)
+    return cast("Result", call_nested(call_context, function.__name__, arguments, has_keys=False))
+
+
+def call_nested(
+    call_context: Call, name: str, arguments: Mapping[str, Any], has_keys: bool = True
+) -> Mapping[str, Any]:
     """Run another tool for a call, which gets its warnings and events; raises as ``call``."""
     limit = max(1, call_context.budget - _WRAPPER) if call_context.budget else 0
-    how = _Invocation(call_context.caller, call_context.is_cancelled, budget=limit)
+    how = _CallOptions(
+        call_context.caller, call_context.is_cancelled, budget=limit, has_keys=has_keys
+    )
     outcome = _call(call_context.workspace, name, arguments, how)
     call_context.budget = outcome.budget + _WRAPPER if outcome.budget else 0
     call_context.delivery.take_over(outcome.delivery)
@@ -469,15 +549,15 @@ def call_result(
     arguments: Mapping[str, Any],
     caller: Caller = LOCAL,
 ) -> dict[str, Any]:
-    """Run a tool and return its result, or the failed result if it failed.
+    """Run a tool with JSON arguments and return its result, or the failed result if it failed.
 
     Events in the result are acknowledged as delivered.
     """
     with workspace.lock:
         try:
-            outcome = call(workspace, name, arguments, caller)
+            outcome = call_json(workspace, name, arguments, caller)
         except (MemvaultError, OSError) as error:
-            return to_memvault_error(error).result()
+            return failure(workspace, caller, error).result()
         return settled_result(outcome)
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from memvault.importers.items import Counted
+from memvault.importers.items import TypeCount
 
 _MAX_TYPES = 200
 """Maximum number of types that are counted; the rest are counted together."""
@@ -16,7 +16,7 @@ _OTHER = "other"
 _EMPTY: tuple[object, ...] = (None, "", [], {}, False)
 
 
-class Tally:
+class ContentCounts:
     """Counts the records, blocks and properties of a source by their type.
 
     A type is a noun in the singular with the program's own word for it: ``page``,
@@ -35,7 +35,9 @@ class Tally:
         """Count unsupported parts, which are not imported."""
         self._add(self._omitted, type_name, count)
 
-    def properties(self, owner: str, entry: Mapping[Any, Any], used: Collection[str]) -> None:
+    def unused_properties(
+        self, owner: str, entry: Mapping[Any, Any], used: Collection[str]
+    ) -> None:
         """Count the properties of a record that have a value and that no code uses.
 
         ``used`` are the keys that are converted, and those that have no meaning elsewhere.
@@ -49,11 +51,11 @@ class Tally:
         self._converted.clear()
         self._omitted.clear()
 
-    def items(self) -> Iterator[Counted]:
+    def items(self) -> Iterator[TypeCount]:
         """Yield the counts, largest first."""
         for counts, is_converted in ((self._converted, True), (self._omitted, False)):
             for type_name, count in counts.most_common():
-                yield Counted(type_name, count, is_converted)
+                yield TypeCount(type_name, count, is_converted)
 
     @staticmethod
     def _add(counts: Counter[str], type_name: str, count: int) -> None:

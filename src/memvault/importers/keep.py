@@ -15,22 +15,18 @@ from typing import Any
 from urllib.parse import quote
 
 from memvault.importers import convert, folder, html_markdown, json_source, plain_text, records
-from memvault.importers.formats import NO, SURE
-from memvault.importers.items import ImportedNote, Item, Unreadable, note_path
+from memvault.importers.content_counts import ContentCounts
+from memvault.importers.items import ImportedNote, Item, SkippedItem, note_path
 from memvault.importers.source import Source
-from memvault.importers.tally import Tally
 from memvault.lazy_pattern import lazy_pattern
 
 _SIGN = b'"userEditedTimestampUsec"'
 _NOTE_KEYS = frozenset("userEditedTimestampUsec textContent textContentHtml listContent".split())
 """Keys of which each note has at least one."""
 _USED = frozenset(
-    (
-        *_NOTE_KEYS,
-        *("title", "labels", "attachments", "annotations", "sharees", "color"),
-        *("createdTimestampUsec", "isPinned", "isArchived", "isTrashed"),
-    )
-)
+    "title labels attachments annotations sharees color createdTimestampUsec isPinned isArchived "
+    "isTrashed".split()
+).union(_NOTE_KEYS)
 _FORMATTED = lazy_pattern(
     r"<(?:h[1-6]|b|i|u|s|strong|em|a)\b|font-weight:\s*(?:bold|[6-9]00)|font-style:\s*italic"
     r"|text-decoration:[^;\"]{0,99}(?:underline|line-through)"
@@ -42,12 +38,6 @@ _MAX_SNIFFED = 20
 _LIST_OF_TAKEOUT = "archive_browser.html"
 _MAX_TITLE = 60
 _JPEG = (".jpg", ".jpeg", ".JPG")
-
-
-def recognise(source: Source) -> int:
-    """Return ``SURE`` if one of the first JSON files is a note of Keep."""
-    names = source.named(".json")[:_MAX_SNIFFED]
-    return SURE if any(_SIGN in source.head(name, 1 << 16) for name in names) else NO
 
 
 def claims(source: Source) -> Collection[str]:
@@ -63,7 +53,8 @@ def claims(source: Source) -> Collection[str]:
     return [
         name
         for name in source.names
-        if posixpath.dirname(name) in folders or posixpath.basename(name) == _LIST_OF_TAKEOUT
+        if posixpath.dirname(name) in folders
+        or (folders and posixpath.basename(name) == _LIST_OF_TAKEOUT)
     ]
 
 
@@ -79,24 +70,24 @@ def read(source: Source) -> Iterator[Item]:
             if _NOTE_KEYS.isdisjoint(note):
                 raise ValueError("no note of Keep")
         except (OSError, ValueError) as error:
-            yield Unreadable(name, records.reason_of(error))
+            yield SkippedItem(name, records.reason_for(error))
             continue
         if note.get("isTrashed"):
-            source.tally.omitted("note in the trash")
+            source.counts.omitted("note in the trash")
             continue
         attached = list(_attached(source, name, note))
         paths = [path for path in attached if isinstance(path, str)]
         base = posixpath.basename(name)
         key = convert.free_key(keys, base, name)  # each part of a Takeout may have a folder
-        yield from records.items_of(name, _note, key, note, paths, source.tally)
-        yield from (item for item in attached if isinstance(item, Unreadable))
+        yield from records.convert_record(name, _note, key, note, paths, source.counts)
+        yield from (item for item in attached if isinstance(item, SkippedItem))
         files.update(paths)
     for path in sorted(files):
-        source.tally.converted("file")
+        source.counts.converted("file")
         yield folder.attachment(source, path)
 
 
-def _attached(source: Source, name: str, note: dict[str, Any]) -> Iterator[str | Unreadable]:
+def _attached(source: Source, name: str, note: dict[str, Any]) -> Iterator[str | SkippedItem]:
     """Yield the paths of a note's files; Takeout names a JPEG .jpeg that it writes as .jpg."""
     for entry in convert.objects(note, "attachments"):
         given = convert.text(entry.get("filePath"))
@@ -107,14 +98,14 @@ def _attached(source: Source, name: str, note: dict[str, Any]) -> Iterator[str |
         endings += (f".{mime.rpartition('/')[2]}", *(_JPEG if mime == "image/jpeg" else ()))
         found = next((stem + one for one in endings if stem + one in source.name_set), "")
         if given.startswith("/") or ".." in given.split("/"):
-            yield Unreadable(f"{name}, {given}", "its path points outside the folder")
+            yield SkippedItem(f"{name}, {given}", "its path points outside the folder")
         elif found and given:
             yield found
         else:
-            yield Unreadable(f"{name}, {given or 'a file'}", "missing from the export")
+            yield SkippedItem(f"{name}, {given or 'a file'}", "missing from the export")
 
 
-def _note(key: str, note: dict[str, Any], files: list[str], tally: Tally) -> ImportedNote:
+def _note(key: str, note: dict[str, Any], files: list[str], counts: ContentCounts) -> ImportedNote:
     items = [
         (bool(entry.get("isChecked")), convert.line(entry.get("text")))
         for entry in convert.objects(note, "listContent")
@@ -153,8 +144,8 @@ def _note(key: str, note: dict[str, Any], files: list[str], tally: Tally) -> Imp
             if (email := convert.line(sharee.get("email"))) and not sharee.get("isOwner")
         ],
     }
-    tally.converted("note")
-    tally.properties("note", note, _USED)
+    counts.converted("note")
+    counts.unused_properties("note", note, _USED)
     whole = "\n\n".join(part for part in parts if part)
     return ImportedNote(key, note_path(title), whole, header)
 

@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from memvault import __version__
-from memvault.integrations import integration
-from memvault.integrations.integration import PROGRAMS, SERVER, AgentProgram
+from memvault.integrations import claude_code, integration, opencode
+from memvault.integrations.integration import SERVER, AgentProgram
+from memvault.integrations.programs import PROGRAMS
 from memvault.tools.core import agent_guide
 
 ABOUT = "Memory in a folder of markdown: recalls at each prompt, remembers what was decided"
@@ -73,7 +74,7 @@ def _claude_code() -> dict[str, str]:
     }
     # A plugin's server is named after the plugin and itself.
     tools = ", ".join(
-        f"mcp__plugin_{SERVER}_{SERVER}__{name}" for name in integration.HISTORIAN_TOOLS
+        f"mcp__plugin_{SERVER}_{SERVER}__{name}" for name in claude_code.HISTORIAN_TOOLS
     )
     return {
         ".claude-plugin/plugin.json": _json(manifest),
@@ -103,6 +104,6 @@ def _gemini() -> dict[str, str]:
 
 def _opencode() -> str:
     command = ["memvault", "hook", "EVENT", "--for", "opencode"]
-    text = integration.opencode_plugin(command)
+    text = opencode.opencode_plugin(command)
     _, _, rest = text.partition("\n")
     return f"// Made by `make docs` from memvault's own plugin; do not edit.\n{rest}"

@@ -15,10 +15,9 @@ from typing import Any
 from memvault.importers import convert, json_source, plain_text, records
 from memvault.importers.chat_text import fenced, message
 from memvault.importers.chats import ChatDocuments, ChatTurn, conversation, titled
-from memvault.importers.formats import NO, SURE
-from memvault.importers.items import ImportedNote, Item, Unreadable, note_path
+from memvault.importers.content_counts import ContentCounts
+from memvault.importers.items import ImportedNote, Item, SkippedItem, note_path
 from memvault.importers.source import Source
-from memvault.importers.tally import Tally
 
 _HEAD = 1 << 16
 _SPEAKERS = {"human": "You", "user": "You", "assistant": "Claude"}
@@ -48,14 +47,9 @@ _MARKS = {
     "projects": (b'"prompt_template"',),
     "memories": (b'"conversations_memory"', b'"memory_files"'),
 }
-"""The parts of an export besides conversations, and the keys by which they are recognised alone."""
+"""The parts of an export besides conversations, and the keys by which they are recognized alone."""
 _TAG, _END = "<antArtifact", "</antArtifact>"
 _THINKING, _THINKING_END = "<antThinking>", "</antThinking>"
-
-
-def recognise(source: Source) -> int:
-    """Return ``SURE`` if there is a file of conversations, projects or memories."""
-    return SURE if any(_parts(source)) else NO
 
 
 def claims(source: Source) -> Collection[str]:
@@ -99,21 +93,17 @@ def read(source: Source) -> Iterator[Item]:
     """Yield a note for each conversation, project, document of a project, and memory."""
     conversations, projects, memories = _parts(source)
     names: dict[str, str] = {}
-    tally = source.tally
+    counts = source.counts
     for files, to_items, more in (
-        (conversations, _conversation, (tally,)),
-        (projects, _project, (tally, names)),
-        (memories, _memories, (tally, names)),
+        (conversations, _conversation, (counts,)),
+        (projects, _project, (counts, names)),
+        (memories, _memories, (counts, names)),
     ):
         for name in files:
-            for found in _entries(source, name):
-                if isinstance(found, Unreadable):
-                    yield found
-                else:
-                    yield from records.items_of(found[0], to_items, *found, *more)
+            yield from records.convert_each(_entries(source, name), to_items, *more)
 
 
-def _entries(source: Source, name: str) -> Iterator[tuple[str, dict[str, Any]] | Unreadable]:
+def _entries(source: Source, name: str) -> Iterator[tuple[str, dict[str, Any]] | SkippedItem]:
     """Yield the objects of a file: those of its array, or the one that it is."""
     if not source.head(name).lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
         yield from json_source.objects(source, name)
@@ -121,12 +111,12 @@ def _entries(source: Source, name: str) -> Iterator[tuple[str, dict[str, Any]] |
     try:
         yield name, json_source.read_object(source, name)
     except (OSError, ValueError) as error:
-        yield Unreadable(name, records.reason_of(error))
+        yield SkippedItem(name, records.reason_for(error))
 
 
-def _conversation(place: str, entry: dict[str, Any], tally: Tally) -> Iterator[Item]:
-    tally.properties("conversation", entry, _CONVERSATION)
-    talk = _Talk(tally)
+def _conversation(place: str, entry: dict[str, Any], counts: ContentCounts) -> Iterator[Item]:
+    counts.unused_properties("conversation", entry, _CONVERSATION)
+    talk = _Talk(counts)
     summary = convert.text(entry.get("summary"))
     if summary.strip():
         talk.turns.append(ChatTurn("Summary", message(summary)))
@@ -135,10 +125,10 @@ def _conversation(place: str, entry: dict[str, Any], tally: Tally) -> Iterator[I
         if isinstance(one, dict):
             messages.append(one)
         else:
-            yield Unreadable(f"{place}, message {number}", json_source.NO_OBJECT)
+            yield SkippedItem(f"{place}, message {number}", json_source.NO_OBJECT)
     shown = _branch(messages, entry.get("current_leaf_message_uuid"))
     if len(shown) < len(messages):
-        tally.omitted("message of another branch", len(messages) - len(shown))
+        counts.omitted("message of another branch", len(messages) - len(shown))
     for one in shown:
         talk.add(one)
     talk.turns += talk.documents.last_versions()
@@ -158,8 +148,8 @@ def _conversation(place: str, entry: dict[str, Any], tally: Tally) -> Iterator[I
         project=convert.text(convert.mapping(entry, "project").get("name")),
     )
     if isinstance(made, ImportedNote):
-        tally.converted("conversation")
-        tally.converted("message", len(shown))
+        counts.converted("conversation")
+        counts.converted("message", len(shown))
     yield made
 
 
@@ -182,14 +172,14 @@ def _branch(messages: list[dict[str, Any]], leaf: Any) -> list[dict[str, Any]]:
 class _Talk:
     """The messages of one conversation as they are converted, and its documents."""
 
-    def __init__(self, tally: Tally) -> None:
+    def __init__(self, counts: ContentCounts) -> None:
         self.turns: list[ChatTurn] = []
         self.documents = ChatDocuments()
-        self._tally = tally
+        self._counts = counts
 
     def add(self, entry: Mapping[str, Any]) -> None:
         """Convert a message."""
-        self._tally.properties("message", entry, _MESSAGE)
+        self._counts.unused_properties("message", entry, _MESSAGE)
         speaker = _SPEAKERS.get(str(entry.get("sender")), "Claude")
         texts = [self._block(part, speaker) for part in convert.listed(entry, "content")]
         texts = texts or [self._text(convert.text(entry.get("text")), speaker)]
@@ -204,7 +194,7 @@ class _Talk:
             return f"{text}{self._citations(part)}"
         if kind == "tool_use":
             return self._tool(str(part.get("name")), part.get("input"))
-        self._tally.omitted(f"block {kind}")
+        self._counts.omitted(f"block {kind}")
         return ""
 
     def _text(self, text: str, speaker: str) -> str:
@@ -217,7 +207,7 @@ class _Talk:
             pieces.append(message(text[done:start]))
             done = end
             if tag is None:
-                self._tally.omitted("block thinking")
+                self._counts.omitted("block thinking")
             else:
                 pieces.append(self._artifact({**tag, "content": content}))
         return "\n\n".join(filter(None, [*pieces, message(text[done:])]))
@@ -232,21 +222,21 @@ class _Talk:
                 title = posixpath.basename(path)
                 if name == "create_file":
                     text = convert.text(given.get("file_text") or given.get("content"))
-                    self._tally.converted("file")
+                    self._counts.converted("file")
                     return self.documents.write(path, title, _ending(title), text)
                 old, new = convert.text(given.get("old_str")), convert.text(given.get("new_str"))
-                self._tally.converted("change of a file")
+                self._counts.converted("change of a file")
                 return self.documents.replace(path, old, new)
             if name in ("repl", "analysis_tool") and isinstance(given.get("code"), str):
-                self._tally.converted("code")
+                self._counts.converted("code")
                 return fenced(given["code"], "javascript")
-        self._tally.omitted(f'tool use "{name}"')
+        self._counts.omitted(f'tool use "{name}"')
         return ""
 
     def _artifact(self, given: Mapping[str, Any]) -> str:
         key = convert.text(given.get("id") or given.get("identifier"))
         text, new = convert.text(given.get("content")), convert.text(given.get("new_str"))
-        self._tally.converted("version of an artifact")
+        self._counts.converted("version of an artifact")
         if new or given.get("command") == "update":
             return self.documents.replace(key, convert.text(given.get("old_str")), new)
         kind = convert.text(given.get("type"))
@@ -262,7 +252,7 @@ class _Talk:
                 links.setdefault(found["url"], link)
         if not links:
             return ""
-        self._tally.converted("citation", len(links))
+        self._counts.converted("citation", len(links))
         return f"\n\nSources: {', '.join(links.values())}"
 
     def _files(self, entry: Mapping[str, Any]) -> Iterator[str]:
@@ -273,10 +263,10 @@ class _Talk:
                 name = convert.line(one.get("file_name"))
                 text = convert.text(one.get("extracted_content"))
                 if text.strip():
-                    self._tally.converted("attached text")
+                    self._counts.converted("attached text")
                     yield titled(name or "A file", fenced(text, _ending(name)))
                 elif name and name not in names:
-                    self._tally.omitted("file missing from the export")
+                    self._counts.omitted("file missing from the export")
                     yield titled(name, "", "a file").strip()
                 names.add(name)
 
@@ -324,10 +314,10 @@ def _attributes(tag: str) -> dict[str, str]:
 
 
 def _project(
-    place: str, entry: dict[str, Any], tally: Tally, names: dict[str, str]
+    place: str, entry: dict[str, Any], counts: ContentCounts, names: dict[str, str]
 ) -> Iterator[Item]:
     """Yield a project and its documents; ``names`` gets its name by its id."""
-    tally.properties("project", entry, _PROJECT)
+    counts.unused_properties("project", entry, _PROJECT)
     uuid = convert.text(entry.get("uuid"))
     name = convert.text(entry.get("name")) or f"Project {uuid[:8]}".strip()
     names[uuid] = name
@@ -340,16 +330,16 @@ def _project(
         message(convert.text(entry.get(part))) for part in ("description", "prompt_template")
     )
     if about or instructions:
-        tally.converted("project")
+        counts.converted("project")
         header = {"title": name, "tags": ["claude", "project"], **times}
         body = [about, f"## Instructions\n\n{instructions}" if instructions else ""]
         text = "\n\n".join(filter(None, body))
         yield ImportedNote(key, note_path(name, "projects"), text, header)
     for number, one in enumerate(convert.listed(entry, "docs"), 1):
         if not isinstance(one, dict) or not isinstance(one.get("content"), str):
-            yield Unreadable(f"{place}, document {number}", "it has no text")
+            yield SkippedItem(f"{place}, document {number}", "it has no text")
         elif one["content"]:
-            tally.converted("document of a project")
+            counts.converted("document of a project")
             file = convert.text(one.get("filename")) or "document"
             header = {
                 "title": file,
@@ -370,25 +360,25 @@ def _document(file: str, text: str) -> str:
 
 
 def _memories(
-    place: str, entry: dict[str, Any], tally: Tally, projects: dict[str, str]
+    place: str, entry: dict[str, Any], counts: ContentCounts, projects: dict[str, str]
 ) -> Iterator[Item]:
     """Yield what Claude remembers of an account, and of its projects."""
     used = ("account_uuid", "conversations_memory", "project_memories", "memory_files")
-    tally.properties("memory", entry, used)
+    counts.unused_properties("memory", entry, used)
     account = convert.text(entry.get("account_uuid"))
     key = f"conversations_memory/{account}" if account else "conversations_memory"
     given = entry.get("conversations_memory")
-    yield from _memory(place, tally, key, "What Claude remembers", given)
+    yield from _memory(place, counts, key, "What Claude remembers", given)
     for uuid, text in convert.mapping(entry, "project_memories").items():
         name = projects.get(uuid) or f"project {uuid[:8]}"
         key = f"project_memories/{uuid}"
-        yield from _memory(place, tally, key, f"What Claude remembers of {name}", text)
+        yield from _memory(place, counts, key, f"What Claude remembers of {name}", text)
     for number, one in enumerate(convert.listed(entry, "memory_files"), 1):
         path = convert.text(one.get("path")).strip("/") if isinstance(one, dict) else ""
         if not path or not isinstance(one.get("content"), str):
-            yield Unreadable(f"{place}, memory file {number}", "it has no path or no text")
+            yield SkippedItem(f"{place}, memory file {number}", "it has no path or no text")
         elif one["content"].strip():
-            tally.converted("memory")
+            counts.converted("memory")
             *folders, file = path.split("/")
             key = f"memory_files/{account}/{path}"
             at = note_path(file.removesuffix(".md"), "memory", *folders)
@@ -399,10 +389,10 @@ def _memories(
             yield ImportedNote(key, at, _document(file, one["content"]), times)
 
 
-def _memory(place: str, tally: Tally, key: str, title: str, text: Any) -> Iterator[Item]:
+def _memory(place: str, counts: ContentCounts, key: str, title: str, text: Any) -> Iterator[Item]:
     if isinstance(text, str):
         if text.strip():
-            tally.converted("memory")
+            counts.converted("memory")
             yield ImportedNote(key, note_path(title), text, {"title": title})
     elif text is not None:
-        yield Unreadable(f"{place}, {key}", "no text")
+        yield SkippedItem(f"{place}, {key}", "no text")

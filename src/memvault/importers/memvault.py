@@ -13,8 +13,8 @@ from typing import Any
 
 from memvault.files.user_folders import SETTINGS_FILE
 from memvault.importers import json_source, records
-from memvault.importers.formats import NO, OWN
-from memvault.importers.items import GivenBytes, Item, StoredBytes, Unreadable, VaultFile
+from memvault.importers.formats import Confidence
+from memvault.importers.items import GivenBytes, Item, SkippedItem, StoredBytes, VaultFile
 from memvault.importers.source import MAX_FILE, Source
 
 FORMAT = 1
@@ -25,9 +25,9 @@ _MAX_LINE = 6 * MAX_FILE + (1 << 16)
 """Maximum length of a line: JSON needs up to six bytes for one."""
 
 
-def recognise(source: Source) -> int:
+def recognize(source: Source) -> Confidence:
     """Return ``OWN`` for a vault, or for JSON lines that begin as an export does."""
-    return OWN if SETTINGS_FILE in source.name_set or _export(source) else NO
+    return Confidence.OWN if SETTINGS_FILE in source.name_set or _export(source) else Confidence.NO
 
 
 def _export(source: Source) -> str:
@@ -53,17 +53,17 @@ def read(source: Source) -> Iterator[Item]:
 
 
 def _read_lines(source: Source, name: str) -> Iterator[Item]:
-    for number, entry in json_source.lines(source, name, _MAX_LINE):
-        if isinstance(entry, str):
-            yield Unreadable(f"{name}, line {number}", entry)
-        elif number == 1:
-            if entry.get("format") != FORMAT:
-                reason = "written by a newer version; what is understood is read"
-                yield Unreadable(f"{name}, line 1", reason)
-        elif isinstance(path := entry.get("path"), str):
-            yield from records.items_of(path, _file, path, entry)
+    for number, line in enumerate(json_source.lines(source, name, _MAX_LINE)):
+        if isinstance(line, SkippedItem):
+            yield line
+        elif number == 0:
+            if line[1].get("format") != FORMAT:
+                reason = "written by a newer version; only known entries are read"
+                yield SkippedItem(line[0], reason)
+        elif isinstance(path := line[1].get("path"), str):
+            yield from records.convert_record(path, _file, path, line[1])
         else:
-            yield Unreadable(f"{name}, line {number}", "it has no path")
+            yield SkippedItem(line[0], "it has no path")
 
 
 def _file(path: str, entry: dict[str, Any]) -> VaultFile:

@@ -1,0 +1,253 @@
+"""Checks of this machine's state of a vault: git, journal, revisions, index and models."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from memvault.call import Call
+from memvault.doctor.file_problems import remove_temporary_files
+from memvault.doctor.findings import Finding, Fix, check
+from memvault.doctor.inspection import VaultInspection
+from memvault.errors import MemvaultError
+from memvault.files import atomic
+from memvault.recall.filters import Filters
+from memvault.repository import program
+from memvault.repository.approved import approved_repository
+from memvault.repository.location import find, has_stale_lock
+from memvault.store.change_set import MOVE_INTENT
+from memvault.vault import document, paths
+from memvault.vault.paths import private_folder
+
+_MAX_PATHS_SHOWN = 20
+_GIT_SECONDS = 5.0
+
+
+@check("temporary-left", "note", "A half-written file of a killed process", fix="deletes it")
+def temporary_files(vault: VaultInspection) -> Iterator[Finding]:
+    fix = Fix("delete it", remove_temporary_files)
+    for path in _relative(vault, atomic.abandoned_below(vault.call.root)):
+        yield Finding(path, "A killed process left it half-written", fix)
+
+
+def _has_private_folder(vault: VaultInspection) -> bool:
+    private = vault.call.root / ".memvault"
+    return private.is_dir() and not private.is_symlink()
+
+
+def _relative(vault: VaultInspection, files: Iterable[Path]) -> list[str]:
+    return [file.relative_to(vault.call.root).as_posix() for file in files]
+
+
+@check(
+    "move-left",
+    "warning",
+    "A move to another type's folder that was cut off and cannot be finished now",
+)
+def interrupted_move(vault: VaultInspection) -> Iterator[Finding]:
+    """Find a move that refreshing the index did not complete."""
+    if os.path.lexists(vault.call.root / MOVE_INTENT):
+        message = "A move was cut off, and finishing it did not work: is another memvault running?"
+        yield Finding(MOVE_INTENT, message)
+
+
+@check(
+    "private-not-ignored",
+    "warning",
+    "`.memvault` without the file that keeps it out of git",
+    fix="writes it",
+)
+def private_not_ignored(vault: VaultInspection) -> Iterator[Finding]:
+    if _has_private_folder(vault) and not (vault.call.root / ".memvault/.gitignore").is_file():
+        fix = Fix("write .memvault/.gitignore", lambda call: private_folder(call.root))
+        yield Finding(".memvault", "Nothing keeps it out of git", fix)
+
+
+@check("private-in-git", "error", "Files of `.memvault` that git tracks, if git may run")
+def private_in_git(vault: VaultInspection) -> Iterator[Finding]:
+    """Find a file of ``.memvault`` that git tracks."""
+    if path := _tracked_private_file(vault.call.root):
+        message = "Tracked by git although it is machine-local: git rm -r --cached .memvault"
+        yield Finding(path, message)
+
+
+def _tracked_private_file(root: Path) -> str:
+    """Return a file of ``.memvault`` that git tracks; empty if git may not run in the vault."""
+    with contextlib.suppress(MemvaultError):
+        place = find(root)
+        if place is not None:
+            repository = approved_repository(root, place)
+            return next(iter(program.tracked(repository.git, ".memvault", _GIT_SECONDS)), "")
+    return ""
+
+
+@check("git-locked", "warning", "A lock of git's that is older than an hour")
+def locked_repository(vault: VaultInspection) -> Iterator[Finding]:
+    if has_stale_lock(vault.call.root):
+        message = "git's lock is older than an hour: delete the file if no git is running"
+        yield Finding(".git/index.lock", message)
+
+
+@check("journal-unreadable", "note", "Lines of the journal that cannot be read")
+def unreadable_journal(vault: VaultInspection) -> Iterator[Finding]:
+    for name, count in vault.call.store.changes.journal.damaged_lines():
+        message = f"{count} of its lines cannot be read, so undo knows nothing of what they say"
+        yield Finding(f".memvault/journal/{name}", message)
+
+
+@check(
+    "history-over-limit",
+    "note",
+    "Revisions and trash past what `[history]` keeps",
+    fix="deletes them for good, only if named",
+)
+def expired_history(vault: VaultInspection) -> Iterator[Finding]:
+    if count := vault.call.store.history.overdue().files:
+        fix = Fix(
+            "delete them for good", lambda call: call.store.history.prune(), irreversible=True
+        )
+        message = f"{count} revisions and trashed files are past the limits of [history]"
+        yield Finding(".memvault", message, fix)
+
+
+@check("revision-damaged", "warning", "A revision that cannot be read, or is not as it was kept")
+def damaged_revisions(vault: VaultInspection) -> Iterator[Finding]:
+    for file, problem in vault.call.store.history.verify():
+        (path,) = _relative(vault, [file])
+        yield Finding(path, f"The revision {problem}, so restore and undo do not use it")
+
+
+@check(
+    "revision-linked",
+    "warning",
+    "A revision or trashed copy that a killed change left as one file with that in the vault",
+    fix="separates them",
+)
+def linked_revisions(vault: VaultInspection) -> Iterator[Finding]:
+    if linked := _linked_revisions(vault.call, vault.tree["file"]):
+        with vault.call.store.lock():  # a change that was being made has ended
+            linked = _linked_revisions(vault.call, vault.tree["file"])
+    fix = Fix("separate them", lambda call: _separate_revisions(call, vault.tree["file"]))
+    for path in _relative(vault, linked):
+        message = "It is the same file as one in the vault, and would change with it"
+        yield Finding(path, message, fix)
+
+
+def _linked_revisions(call: Call, files: list[str]) -> list[Path]:
+    return list(call.store.history.linked(call.root / path for path in files))
+
+
+def _separate_revisions(call: Call, files: list[str]) -> None:
+    with call.store.lock():
+        for path in _linked_revisions(call, files):
+            with atomic.map_os_errors(path), contextlib.suppress(FileNotFoundError):
+                call.store.history.separate(path)
+
+
+@check("index-wrong", "error", "An index that says other than the files", fix="makes it anew")
+def wrong_index(vault: VaultInspection) -> Iterator[Finding]:
+    """Find index entries that differ from their files, and an engine from what was sent to it."""
+    fix = Fix("make the index anew", lambda call: call.index.rebuild())
+    stale = _stale_memories(vault)
+    for path in stale[:_MAX_PATHS_SHOWN]:
+        yield Finding(path, "The index has another text of it than the file", fix)
+    if len(stale) > _MAX_PATHS_SHOWN:
+        more = len(stale) - _MAX_PATHS_SHOWN
+        yield Finding("", f"The index has {more} more files otherwise", fix)
+    if vault.call.settings.index.engine != "local":
+        from memvault.publishing import publish
+
+        if difference := publish.difference(vault.call.workspace):
+            yield Finding("", f"The engine is not as it was left: {difference}", fix)
+
+
+@check(
+    "index-unwritable",
+    "warning",
+    "An index that cannot be written, such as on a full disk: recall works without it, more slowly",
+)
+def unwritable_index(vault: VaultInspection) -> Iterator[Finding]:
+    if problem := vault.index.unwritable:
+        message = f"{problem}: free some space, or set MEMVAULT_CACHE to another folder"
+        yield Finding("", vault.call.hide_paths(message))
+
+
+def _stale_memories(vault: VaultInspection) -> list[str]:
+    """Return the memories whose index entry differs from their file, after a second check.
+
+    Files that were changed around the second refresh are left out: their difference does not show
+    that the index is wrong.
+    """
+    call, known = vault.call, vault.memory_paths
+    present = {path for path in vault.tree["file"] if paths.is_memory_path(path)}
+    hidden = tuple(f"{folder}/" for folder in (*vault.tree["unreadable"], *vault.tree["too deep"]))
+    suspects = {
+        memory.path
+        for memory in vault.memories
+        if memory.file.etag and memory.file.etag != memory.record.etag
+    }
+    suspects |= present - known
+    suspects |= {path for path in known - present if not path.startswith(hidden)}
+    if not suspects:
+        return []
+    before = {path: _etag(call, path) for path in suspects}
+    call.engine.invalidate()  # they may have been saved since the first refresh
+    indexed = {record.path: record.etag for record in call.engine.list_records(Filters())}
+    return sorted(
+        path
+        for path, etag in before.items()
+        if etag != indexed.get(path, "") and etag == _etag(call, path)
+    )
+
+
+def _etag(call: Call, path: str) -> str:
+    with contextlib.suppress(MemvaultError):
+        return document.etag(call.store.read_bytes(path)[0])
+    return ""
+
+
+@check("model-missing", "warning", "An embedding model that cannot be used on this machine")
+def missing_model(vault: VaultInspection) -> Iterator[Finding]:
+    if problem := _model_problem(vault):
+        yield Finding("", vault.call.hide_paths(problem))
+
+
+def _model_problem(vault: VaultInspection) -> str:
+    """Return why an embedder cannot be used; empty if there is no problem."""
+    transformer = vault.index.transformer
+    return vault.index.static.problem or transformer.note or transformer.problem
+
+
+def _vectors_waiting(vault: VaultInspection) -> int | None:
+    """Return how many memories lack vectors of the transformer; None if it is not used.
+
+    While a process makes them, none are waiting.
+    """
+    transformer = vault.index.transformer
+    if not vault.memories or transformer.mode == "off" or _model_problem(vault):
+        return None
+    return 0 if transformer.is_running else transformer.waiting
+
+
+@check("vectors-missing", "note", "Memories that wait for the deep embedder")
+def missing_vectors(vault: VaultInspection) -> Iterator[Finding]:
+    if waiting := _vectors_waiting(vault):
+        counted = f"{waiting} {'memory has' if waiting == 1 else 'memories have'}"
+        message = f"{counted} no deep vectors yet"
+        yield Finding("", f"{message}; the next recall begins to make them, or `memvault reindex`")
+
+
+@check(
+    "vectors-old",
+    "note",
+    "Vectors of a model that is no longer in use",
+    fix="deletes them; they can be made anew",
+)
+def old_vectors(vault: VaultInspection) -> Iterator[Finding]:
+    """Find vectors of other models, once those of the model in use are complete."""
+    unused = vault.index.unused_models if _vectors_waiting(vault) == 0 else 0
+    if unused:
+        fix = Fix("delete them", lambda call: call.index.delete_unused_models())
+        yield Finding("", f"Vectors of {unused} models are kept that are no longer in use", fix)

@@ -1,0 +1,101 @@
+"""The integration with Claude Code 2.1.
+
+Source: https://code.claude.com/docs/en/hooks, /mcp and /sub-agents, November 2026.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from operator import eq
+
+from memvault.command_table import TOOLS
+from memvault.integrations.integration import (
+    BLOCK_OUTPUT,
+    HISTORIAN_HEADER,
+    SERVER,
+    AgentProgram,
+    ClientFile,
+    HookEvent,
+    SetupContext,
+    context_output,
+    historian_file,
+    hook_entries,
+    instructions_file,
+    is_hook,
+    plain_output,
+    server_command,
+    server_entry,
+)
+from memvault.integrations.json_edit import JsonEntry
+
+HISTORIAN_TOOLS = tuple(command.tool for command in TOOLS if command.core)
+"""Tools that the MCP server offers; Claude Code has to list the tools of a sub-agent by name."""
+
+
+def _unwanted_hooks(program: AgentProgram, context: SetupContext) -> tuple[JsonEntry, ...]:
+    """Return the hooks that only a setup that captures sessions has, if this one does not."""
+    if context.captures:
+        return ()
+    return tuple(
+        JsonEntry(("hooks", its.name), {}, is_hook(event, program.name), listed=True)
+        for event, its in program.capture_events.items()
+        if event not in program.events
+    )
+
+
+def _claude_code(program: AgentProgram, context: SetupContext) -> list[ClientFile]:
+    folder = program.settings_folder(context)
+    servers = context.root / ".mcp.json"
+    if not context.of_project:
+        moved = folder != context.home / program.folder
+        servers = (folder if moved else context.home) / ".claude.json"
+    tools = ", ".join(f"mcp__{SERVER}__{name}" for name in HISTORIAN_TOOLS)
+    return [
+        ClientFile(
+            servers, (server_entry(program, {"type": "stdio", **server_command(program, context)}),)
+        ),
+        ClientFile(
+            folder / "settings.json",
+            (*hook_entries(program, context), *_permissions(context)),
+            unwanted=_unwanted_hooks(program, context),
+        ),
+        historian_file(program, context, f"{HISTORIAN_HEADER}tools: {tools}\n"),
+        instructions_file(program, context, "CLAUDE.md"),
+    ]
+
+
+def _permissions(context: SetupContext) -> tuple[JsonEntry, ...]:
+    """Return the rules that let Claude Code read memories without asking.
+
+    Its rules are documented at https://code.claude.com/docs/en/permissions.
+    """
+    rules = [f"mcp__{SERVER}__{name}" for name in context.reading]
+    if context.program == ("memvault",):
+        rules += [f"Bash(memvault {words}:*)" for words in context.reading.values()]
+    return tuple(
+        JsonEntry(("permissions", "allow"), rule, partial(eq, rule), listed=True) for rule in rules
+    )
+
+
+CLAUDE_CODE = AgentProgram(
+    "claude-code",
+    "Claude Code",
+    _claude_code,
+    ".claude",
+    lambda context: context.user_folder("CLAUDE_CONFIG_DIR", ".claude"),
+    "mcpServers",
+    {
+        "session-start": HookEvent("SessionStart", context_output),
+        "prompt": HookEvent("UserPromptSubmit", context_output),
+        "pre-compact": HookEvent("PreCompact", plain_output),
+        "stop": HookEvent("Stop", BLOCK_OUTPUT),
+    },
+    "restart Claude Code; of a project's server it asks once whether you trust it",
+    server_root=".",
+    hook_root="$CLAUDE_PROJECT_DIR",
+    summary_reads_output=True,
+    capture_events={
+        "pre-compact": HookEvent("PreCompact", plain_output),
+        "session-end": HookEvent("SessionEnd", plain_output),
+    },
+)

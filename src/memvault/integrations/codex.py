@@ -1,0 +1,81 @@
+"""The integration with Codex 0.169.
+
+Source: https://developers.openai.com/codex/config-reference, /hooks and /subagents, November 2026.
+"""
+
+from __future__ import annotations
+
+import json
+
+from memvault.integrations.integration import (
+    ABOUT_HISTORIAN,
+    BLOCK_OUTPUT,
+    HISTORIAN,
+    MESSAGE_OUTPUT,
+    OURS,
+    SERVER,
+    TOML,
+    AgentProgram,
+    ClientFile,
+    HookEvent,
+    MarkedBlock,
+    OwnedFile,
+    SetupContext,
+    context_output,
+    hook_entries,
+    instructions_file,
+)
+
+_CODEX_TOOLS = """\
+sandbox_mode = "read-only"
+web_search = "disabled"
+
+[features]
+shell_tool = false
+unified_exec = false
+"""
+"""Settings that leave an agent the servers' tools, and none to run, write or search the web."""
+
+
+def _codex(program: AgentProgram, context: SetupContext) -> list[ClientFile]:
+    folder = program.settings_folder(context)
+    command, *arguments = context.server(program.server_root)
+    table = (
+        f"[{program.server_key}.{SERVER}]\n"
+        f"command = {_toml_text(command)}\nargs = {_toml_text(arguments)}\n"
+    )
+    agent = (
+        f"# {OURS}\nname = {_toml_text(HISTORIAN)}\ndescription = {_toml_text(ABOUT_HISTORIAN)}\n"
+        f"developer_instructions = {_toml_text(context.historian)}\n{_CODEX_TOOLS}"
+    )
+    return [
+        ClientFile(folder / "config.toml", (MarkedBlock(table, TOML),)),
+        ClientFile(folder / "hooks.json", hook_entries(program, context)),
+        ClientFile(folder / "agents" / f"{HISTORIAN}.toml", (OwnedFile(agent),)),
+        instructions_file(program, context, "AGENTS.md"),
+    ]
+
+
+def _toml_text(value: str | list[str]) -> str:
+    return json.dumps(value, ensure_ascii=False)  # also TOML, for these values
+
+
+CODEX = AgentProgram(
+    "codex",
+    "Codex",
+    _codex,
+    ".codex",
+    lambda context: context.user_folder("CODEX_HOME", ".codex"),
+    "mcp_servers",
+    {
+        "session-start": HookEvent("SessionStart", context_output),
+        "prompt": HookEvent("UserPromptSubmit", context_output),
+        "pre-compact": HookEvent("PreCompact", MESSAGE_OUTPUT),
+        "stop": HookEvent("Stop", BLOCK_OUTPUT),
+    },
+    "restart Codex; /hooks there lets the hooks run, and a project has to be trusted",
+    capture_events={  # it has no hook at the end of a session, but one after each turn
+        "pre-compact": HookEvent("PreCompact", MESSAGE_OUTPUT),
+        "stop": HookEvent("Stop", BLOCK_OUTPUT),
+    },
+)

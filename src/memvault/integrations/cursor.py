@@ -1,0 +1,64 @@
+"""The integration with Cursor.
+
+Source: https://cursor.com/docs/agent/hooks, /context/mcp, /context/rules and /context/subagents,
+November 2026.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from memvault.integrations.integration import (
+    HISTORIAN_HEADER,
+    OURS,
+    SERVER,
+    AgentProgram,
+    ClientFile,
+    HookEvent,
+    OwnedFile,
+    SetupContext,
+    historian_file,
+    hook_entries,
+    json_output,
+    server_command,
+    server_entry,
+)
+
+
+def _flat_hook(command: str, seconds: int, _: str) -> dict[str, Any]:
+    return {"command": command, "timeout": seconds}
+
+
+def _cursor(program: AgentProgram, context: SetupContext) -> list[ClientFile]:
+    folder = program.settings_folder(context)
+    files = [
+        ClientFile(folder / "mcp.json", (server_entry(program, server_command(program, context)),)),
+        ClientFile(folder / "hooks.json", hook_entries(program, context), {"version": 1}),
+        historian_file(program, context, f"{HISTORIAN_HEADER}model: inherit\n"),
+    ]
+    if context.of_project:  # the rules of a user are not stored in a file
+        head = "---\ndescription: The memory of this project\nalwaysApply: true\n---"
+        rule = f"{head}\n\n<!-- {OURS} -->\n\n{context.instructions.strip()}\n"
+        files.append(ClientFile(folder / "rules" / f"{SERVER}.mdc", (OwnedFile(rule),)))
+    return files
+
+
+CURSOR = AgentProgram(
+    "cursor",
+    "Cursor",
+    _cursor,
+    ".cursor",
+    lambda context: context.home / ".cursor",
+    "mcpServers",
+    {
+        "session-start": HookEvent("sessionStart", json_output("additional_context")),
+        "prompt": HookEvent(
+            "beforeSubmitPrompt", json_output("additional_context", **{"continue": True})
+        ),
+        "pre-compact": HookEvent("preCompact", json_output("user_message")),
+    },
+    "open a new chat; Cursor's settings switch the server memvault on",
+    server_root="${workspaceFolder}",
+    hook_root=".",  # it runs a project's hooks in the project's folder
+    hook=_flat_hook,
+)

@@ -1,0 +1,72 @@
+"""The integration with OpenCode 1.18.
+
+Source: https://opencode.ai/docs/config, /mcp-servers, /plugins and /agents, November 2026.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import get_args
+
+from memvault.integrations.integration import (
+    ABOUT_HISTORIAN,
+    SERVER,
+    AgentProgram,
+    ClientFile,
+    Event,
+    HookEvent,
+    OwnedFile,
+    SetupContext,
+    historian_file,
+    instructions_file,
+    plain_output,
+    server_entry,
+)
+
+_PLUGIN = Path(__file__).resolve().parents[1] / "data" / "opencode_plugin.js"
+"""OpenCode cannot run commands on events, so a plugin of a few lines runs them."""
+
+
+def _opencode(program: AgentProgram, context: SetupContext) -> list[ClientFile]:
+    folder = program.settings_folder(context)
+    place = context.root if context.of_project else folder
+    commented = place / "opencode.jsonc"
+    config = commented if commented.is_file() else place / "opencode.json"
+    server = {"type": "local", "command": context.server(program.server_root), "enabled": True}
+    hook = [*context.program, "hook", "EVENT", "--for", program.name, "--vault", str(context.vault)]
+    plugin = opencode_plugin(hook)
+    header = (
+        f"description: {ABOUT_HISTORIAN}\nmode: subagent\n"
+        f'permission:\n  "*": deny\n  "{SERVER}_*": allow\n'
+    )
+    schema = {"$schema": "https://opencode.ai/config.json"}
+    return [
+        ClientFile(config, (server_entry(program, server),), schema),
+        ClientFile(folder / "plugins" / f"{SERVER}.js", (OwnedFile(plugin),)),
+        historian_file(program, context, header),
+        instructions_file(program, context, "AGENTS.md"),
+    ]
+
+
+def opencode_plugin(command: list[str]) -> str:
+    """Return OpenCode's plugin, which runs a command whose word ``EVENT`` is the event."""
+    return _PLUGIN.read_text("utf-8").replace("COMMAND = []", f"COMMAND = {json.dumps(command)}")
+
+
+def _opencode_folder(context: SetupContext) -> Path:
+    config = context.user_folder("XDG_CONFIG_HOME", ".config") / "opencode"
+    return context.user_folder("OPENCODE_CONFIG_DIR", str(config))
+
+
+OPENCODE = AgentProgram(
+    "opencode",
+    "OpenCode",
+    _opencode,
+    ".opencode",
+    _opencode_folder,
+    "mcp",
+    dict.fromkeys(get_args(Event), HookEvent("", plain_output)),  # its plugin passes the text on
+    "restart opencode",
+    summary_reads_output=True,
+)
