@@ -86,7 +86,7 @@ def filled(
         data = plain_files.read(root / path)
     except OSError as error:
         raise StorageError(f"{path} cannot be read: {error.strerror}") from error
-    memory = document.read_memory(data, FileState(path, len(data), 0, 0, 0), frozenset())
+    memory = document.read_memory(data, FileState.of(path, data), frozenset())
     now = moment or clock.now().astimezone()
     kind = memory.metadata.get("memory_type", memory.metadata.get("type"))
     return RenderedTemplate(

@@ -284,5 +284,5 @@ def trash_empty(
             "confirmToken": token,
             **nothing,
         }
-    call.store.history.empty(entry.item for entry in chosen)
+    call.store.trash.delete(entry.item for entry in chosen)
     return {"deletedFiles": len(chosen), "bytes": size, **nothing}

@@ -130,7 +130,7 @@ def memory_show(
 
         data = history.read(memory.mem_id, revision)
         mask = log.masking(call, memory)  # a part may contain only a part of a secret
-        memory = call.store.parse(data, FileState(memory.path, len(data), 0, 0, 0))
+        memory = call.store.parse(data, FileState.of(memory.path, data))
         memory = memory._replace(body=mask(memory.body))
     result: dict[Any, Any] = {
         **_item(memory),
