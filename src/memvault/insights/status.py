@@ -46,7 +46,7 @@ def status(call: Call) -> VaultStatus:
             "history": _size(call.root / ".memvault" / "history"),
             "trash": _size(call.root / ".memvault" / "trash"),
         },
-        "trash": len(call.store.history.discarded()),
+        "trash": len(call.store.trash.files()),
         "settings": {
             key: {"value": value, "from": SETTINGS_FILE if name in settings.explicit else "default"}
             for key, name, value in (

@@ -9,16 +9,8 @@ from memvault.call import Call
 from memvault.errors import UsageError
 from memvault.tools.core.registry import ToolGroup
 from memvault.tools.core.render import Result, Template
-from memvault.tools.core.results import (
-    LIMIT_ALIASES,
-    LISTED,
-    MESSAGE_ALIASES,
-    Limit,
-    Offset,
-    page_info,
-    paginate,
-    without_none,
-)
+from memvault.tools.core.result_parts import page_info, paginate, without_none
+from memvault.tools.core.shared_args import LIMIT_ALIASES, LISTED, MESSAGE_ALIASES, Limit, Offset
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -18,7 +18,7 @@ from memvault.agents.address import USER, Address, address, private
 from memvault.agents.messages import message_files
 from memvault.agents.messages.inbox import Inbox
 from memvault.agents.messages.service_names import SPACE_MESSAGE
-from memvault.errors import MemvaultError, NotFound, Refused, UsageError
+from memvault.errors import MemvaultError, NotFound, Refused, UsageError, suggestion
 from memvault.files import atomic, plain_files
 from memvault.files.plain_files import STATE
 from memvault.lazy_pattern import lazy_pattern
@@ -103,13 +103,8 @@ class Spaces:
         space_id = self._space_id(given)
         if not self._exists(space_id):
             known = [path.name for path in self._folder().glob("*/") if not path.is_symlink()]
-            from difflib import get_close_matches
-
-            close = get_close_matches(space_id, known, n=1)
-            raise NotFound(
-                f"There is no space {given!r}",
-                f"did you mean {close[0]}?" if close else "`memvault space enter SPACE` makes one",
-            )
+            hint = suggestion(space_id, known, "`memvault space enter SPACE` makes one")
+            raise NotFound(f"There is no space {given!r}", hint)
         return self._space(space_id)
 
     def joined(self) -> list[Space]:

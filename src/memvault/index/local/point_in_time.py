@@ -54,7 +54,7 @@ def _parse_version(store: MemoryStore, record: MemoryRecord, data: bytes, since:
 
     Missing times are filled in from the record and from the revision.
     """
-    state = FileState(record.path, len(data), 0, 0, 0)
+    state = FileState.of(record.path, data)
     memory = store.parse(data, state)
     if header_problem(memory, state):
         memory = store.parse(b"", state)._replace(body=memory.body, etag=memory.etag)

@@ -168,7 +168,7 @@ class StoredTexts:
         try:
             data, state = store.read_bytes(path)
         except MemvaultError:  # the record's problem says that it cannot be read
-            data, state = b"", FileState(path, 0, 0, 0, 0)
+            data, state = b"", FileState.of(path, b"")
         if record.etag and etag_of(data) != record.etag:
             return
         text, is_text = _encode_bytes(data)
