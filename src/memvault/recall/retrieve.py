@@ -264,7 +264,8 @@ def _nearest(
     vector_query = VectorQuery(query.text, query.language, allowed, limit, frozenset(keyword))
     answer = view.nearest(vector_query)
     if _lacks_competitors(answer.hits, keyword):
-        answer = view.nearest(vector_query._replace(only_static=True))
+        notes = answer.notes
+        answer = view.nearest(vector_query._replace(only_static=True))._replace(notes=notes)
     return answer
 
 
@@ -278,7 +279,7 @@ def _candidates(answer: VectorAnswer, hits: Sequence[VectorHit]) -> CandidateSet
         is_multilingual=answer.is_multilingual,
         static_cosines=(answer.static_mean, answer.static_spread),
         transformer_cosines=(answer.transformer_mean, answer.transformer_spread),
-        notes=(note,) if answer.waiting else (),
+        notes=(*answer.notes, *[note] * bool(answer.waiting)),
     )
 
 
