@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from conftest import write
+from conftest import SUPPORT, sampled, write
 
-EMULATOR = Path(__file__).with_name("emulated_platform.py")
+EMULATOR = SUPPORT / "emulated_platform.py"
 LINES = """
 remember Tea --text green --tags hot
 remember Cups --text [[Tea]]
@@ -39,6 +39,7 @@ git sync
 """
 
 
+@sampled(2)
 @pytest.mark.parametrize("platform", ["win32", "darwin"])
 def test_commands_do_the_same_as_on_linux(platform: str, tmp_path: Path) -> None:
     """Without what only Linux has, commands end as there, except the resident process and git."""

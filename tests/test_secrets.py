@@ -27,7 +27,7 @@ from memvault.errors import FailedCall
 from memvault.secrets.detector import BUILTIN, allows, detector_named
 from memvault.secrets.patterns import FORMS, SHORTEST_WORD, SecretPattern, pattern
 from memvault.settings.vault_settings import Settings
-from memvault.store import writer
+from memvault.store import secret_policy
 from memvault.tools.core.registry import Tool
 from test_undo import files
 from tool_calls import WRITING, writing_call
@@ -188,7 +188,9 @@ def test_a_refusal_names_the_arguments_that_hold_a_secret(vault: Vault, folder: 
 def test_a_secret_that_only_the_whole_file_shows_is_named_by_its_kind() -> None:
     """Where no argument holds it alone, the refusal has the kind and no line."""
     value, said = made("AWS secret key")
-    refusal = writer.SecretRejected(writer.added_secrets(b"", said.encode(), Settings()), BUILTIN)
+    refusal = secret_policy.SecretRejected(
+        secret_policy.added_secrets(b"", said.encode(), Settings()), BUILTIN
+    )
     refusal.add_context(
         FailedCall({"metadata": {"aws_secret_access_key": value}, "title": None}, "")
     )
@@ -488,8 +490,21 @@ sys.exit(main())
 """
 
 
+@pytest.fixture(scope="module")
+def rules(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder for kingfisher's rules, which take four seconds to compile."""
+    return tmp_path_factory.mktemp("rules")
+
+
 @pytest.fixture
-def asking(folder: Path) -> Path:
+def compiled(rules: Path, tmp_path: Path) -> None:
+    """Let the test load the rules that an earlier one has compiled."""
+    (tmp_path / "cache" / "memvault").mkdir(parents=True)
+    (tmp_path / "cache" / "memvault" / "kingfisher").symlink_to(rules)
+
+
+@pytest.fixture
+def asking(folder: Path, compiled: None) -> Path:
     """A vault that asks for kingfisher."""
     write(folder, "memvault.toml", SETTINGS)
     return folder
@@ -507,7 +522,7 @@ def test_more_forms_are_known_where_a_vault_asks(asking: Path, run: Run) -> None
 
 
 @pytest.mark.promise("S86")
-def test_kingfisher_reads_texts_without_markup_too() -> None:
+def test_kingfisher_reads_texts_without_markup_too(compiled: None) -> None:
     """A secret that only kingfisher knows is masked if it is escaped as well."""
     pytest.importorskip("kingfisher_sdk", reason="pip install 'memvault[secrets]'")
     written = LOGIN.replace("k7Vq2mZ", "k7V**q2**\\u006dZ")

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import write
+from conftest import sampled, write
 
 COMMAND = [sys.executable, "-m", "memvault"]
 NOTE = "---\nid: wombats-are-nocturnal-abc123\ntags: [animal]\n---\n\n# Wombats\n\nThey dig.\n"
@@ -120,6 +120,7 @@ def test_notes_survive_unwritable_stdout(notes: Path, target: str) -> None:
         assert rest[1].startswith("hint: ")
 
 
+@sampled(5)
 @pytest.mark.parametrize("target", ["/dev/full", "closed pipe"])
 @pytest.mark.parametrize("has_note", [True, False])
 @pytest.mark.parametrize(

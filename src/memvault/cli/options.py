@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from memvault.lazy_pattern import lazy_pattern
@@ -215,13 +216,14 @@ class GlobalOptions:
 
         accepted: set[str] = set()
 
-        def confirm(lines: Sequence[str], question: str, default: bool) -> bool:
+        def confirm(lines: Sequence[str], question: str) -> bool:
             """Ask a question that was not answered with yes before, such as for a preview."""
-            if question not in accepted and output.confirm(lines, question, default):
+            if question not in accepted and output.confirm(lines, question):
                 accepted.add(question)
             return question in accepted
 
-        caller = LOCAL
+        caller = LOCAL._replace(secrets="asked")
         if self.may_ask:
-            caller = LOCAL._replace(confirm=confirm, suggests=not self.quiet)
+            suggestion = None if self.quiet else partial(output.confirm, default=True)
+            caller = caller._replace(confirm=confirm, confirm_suggestion=suggestion)
         return caller._replace(agent=self.agent) if self.agent else caller

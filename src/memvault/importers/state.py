@@ -88,7 +88,7 @@ def vault_state(store: MemoryStore, records: Iterable[MemoryRecord], kind: str) 
         return os.path.lexists(store.root / path)
 
     def type_of(path: str, data: bytes) -> str:
-        return store.parse(data, FileState(path, len(data), 0, 0, 0)).memory_type
+        return store.parse(data, FileState.of(path, data)).memory_type
 
     def is_found(path: str) -> bool:
         return is_memory(path, store.settings.exclusions)

@@ -10,7 +10,7 @@ from memvault.call import Call
 from memvault.errors import Refused
 from memvault.tools.core.registry import ToolGroup
 from memvault.tools.core.render import Result, Template
-from memvault.tools.core.results import without_none
+from memvault.tools.core.result_parts import without_none
 
 if TYPE_CHECKING:
     from memvault.consolidation.extractor import ExtractorOutput
@@ -133,7 +133,7 @@ def consolidate_memories(
         proposals = _proposals(call, inputs, extracted)
         writing = apply_proposals(call.store, call.engine, proposals, inputs.episodes)
     prune_counts(call.store, call.engine)
-    call.notes += [f"Passed over: {message}" for message in writing.passed_over]
+    call.notes += [f"Passed over: {message}" for message in writing.skipped]
     return _result(proposals, extracted, writing.written)
 
 

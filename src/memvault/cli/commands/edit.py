@@ -126,12 +126,12 @@ def new(
     """
     from memvault.memories import create, templates
     from memvault.tools.core import invoke, registry
-    from memvault.tools.core.results import choose_type
+    from memvault.tools.core.type_choice import choose_type
     from memvault.tools.recall import memory_remember
 
     with open_call(options) as (call, _), contextlib.ExitStack() as drafts:
         chosen = choose_type(call, memory_type)
-        call.caller = call.caller._replace(confirm=lambda *_: False, suggests=True)  # asked already
+        call.caller = call.caller._replace(confirm_suggestion=lambda *_: False)  # asked already
         filled = templates.filled(call.root, template or chosen.name, title, bool(template))
         text = filled.body
         if options.may_ask and not no_edit:

@@ -16,7 +16,7 @@ from memvault.cli.shutdown import Exit
 from memvault.errors import INSTALL, MemvaultError, UsageError
 from memvault.settings import locate
 from memvault.settings.vault_settings import load_settings
-from memvault.tools.core.results import list_result
+from memvault.tools.core.result_parts import list_result
 
 TokenName = Annotated[str, Arg("The token's name", positional=True)]
 
@@ -62,7 +62,11 @@ def mcp(
     # A model that may call tools must not run arbitrary programs or see the machine's paths.
     vault_names = _vaults(vaults)
     caller = options.caller()._replace(
-        may_run_programs=programs, may_see_paths=False, budgeted=True, vaults=vault_names
+        may_run_programs=programs,
+        may_see_paths=False,
+        has_token_budget=True,
+        vaults=vault_names,
+        secrets="masked",
     )
     root = options.root()
     address(caller.agent)  # report an invalid name now, not at each call
