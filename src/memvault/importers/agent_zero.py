@@ -61,8 +61,10 @@ def read(source: Source) -> Iterator[Item]:
             if any(metadata.get(key) for key in _OF_KNOWLEDGE):
                 of_knowledge += 1
             else:
-                place = f"{name}, document {number}"
-                for item in records.convert_record(place, _note, place, folder, document, metadata):
+                location = f"{name}, document {number}"
+                for item in records.convert_record(
+                    location, _note, location, folder, document, metadata
+                ):
                     if isinstance(item, ImportedNote):
                         source.counts.converted("memory")
                         source.counts.unused_properties("memory", metadata, _KEYS)
@@ -76,15 +78,15 @@ def read(source: Source) -> Iterator[Item]:
             yield SkippedItem(f"{name}, {of_knowledge} pieces", reason)
 
 
-def _note(place: str, folder: str, document: dict[Any, Any], metadata: dict[Any, Any]) -> Item:
+def _note(location: str, folder: str, document: dict[Any, Any], metadata: dict[Any, Any]) -> Item:
     text = convert.text(document.get("page_content"))
     try:
         title = create.title_of(text)
     except UsageError:
-        return SkippedItem(place, "it has no text")
+        return SkippedItem(location, "it has no text")
     when = convert.parsed_time(metadata.get("timestamp"))
-    own = _text(metadata.get("id")) or _text(document.get("id"))
-    key = own or f"{folder}/{title} {zlib.crc32(text.encode('utf-8', 'replace')):08x}"
+    memory_id = _text(metadata.get("id")) or _text(document.get("id"))
+    key = memory_id or f"{folder}/{title} {zlib.crc32(text.encode('utf-8', 'replace')):08x}"
     area = _text(metadata.get("area")) or "main"
     header = {"title": title, "area": area, "created": when, "modified": when}
     return ImportedNote(key, note_path(title, *filter(None, [folder])), text, header)

@@ -44,12 +44,12 @@ def recognize(source: Source) -> Confidence:
 
 def _texts(source: Source) -> list[str]:
     """Return the names of the texts that are named as the folder that they are in."""
-    found = []
+    texts = []
     for name in source.named(".txt", ".md"):
         parts = name.split("/")
         if len(parts) > 1 and posixpath.splitext(parts[-1])[0].strip() == parts[-2].strip():
-            found.append(name)
-    return found
+            texts.append(name)
+    return texts
 
 
 def claims(source: Source) -> list[str]:
@@ -101,9 +101,9 @@ def _is_note(parts: list[str]) -> bool:
 
 def _files(names: list[str]) -> tuple[str, list[str]]:
     """Return the first note of a folder, and the files beside it in the order of their numbers."""
-    notes = {one for one in names if one.lower().endswith(".txt") and _is_note(one.split("/"))}
-    files = [posixpath.basename(one) for one in names if one not in notes]
-    files.sort(key=lambda name: [int(one) for one in _NUMBER.findall(name)[:1]] or [0])
+    notes = {name for name in names if name.lower().endswith(".txt") and _is_note(name.split("/"))}
+    files = [posixpath.basename(name) for name in names if name not in notes]
+    files.sort(key=lambda name: [int(name) for name in _NUMBER.findall(name)[:1]] or [0])
     return min(notes, key=len, default=""), files
 
 
@@ -151,8 +151,12 @@ def _note(
     title = parts[-2].strip() or "Note"
     folders = [part for part in parts[:-2] if part not in _FOLDERS]
     first = next(filter(str.strip, item.text.splitlines()), "")
-    own = details.get(title) or details.get(convert.line(first)) or {}
-    header = {**item.header, "title": title, **{key: value for key, value in own.items() if value}}
+    note_details = details.get(title) or details.get(convert.line(first)) or {}
+    header = {
+        **item.header,
+        "title": title,
+        **{key: value for key, value in note_details.items() if value},
+    }
     embeds = [f"![[{title}/{file}]]" for file in files]
     text = _markdown(item.text, embeds)
     return ImportedNote(name, note_path(title, *folders), text, header)
@@ -169,8 +173,8 @@ def _markdown(text: str, embeds: list[str]) -> str:
             lines.append("")  # the line is no part of the item
         is_after_item = item is not None
         mark = "" if item is None else _MARKS.get(item[1] or "", "- ")
-        made, *others = plain_text.escaped(rest, is_line=bool(mark)).split(_FILE)
+        shown, *others = plain_text.escaped(rest, is_line=bool(mark)).split(_FILE)
         for part in others:
-            made += (embeds.pop(0) if embeds else "") + part
-        lines.append(mark + made)
+            shown += (embeds.pop(0) if embeds else "") + part
+        lines.append(mark + shown)
     return "\n\n".join(["\n".join(lines).strip("\n"), *embeds])

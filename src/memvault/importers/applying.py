@@ -56,10 +56,10 @@ def apply(
     for item in items:
         if isinstance(item, SkippedItem | ItemWarning | TypeCount):
             continue
-        place = f"id {item.key}" if isinstance(item, ImportedNote) else item.path
-        if place in seen:  # the plan lists it as unreadable
+        identity = f"id {item.key}" if isinstance(item, ImportedNote) else item.path
+        if identity in seen:  # the plan lists it as unreadable
             continue
-        seen.add(place)
+        seen.add(identity)
         try:
             if isinstance(item, Attachment | VaultFile):
                 _write_file(store, plan, item)
@@ -129,18 +129,18 @@ def rendered(
     With ``has_new_id`` the id in the note's own header is replaced.
     """
     text = rewritten(note.text, note.path, target, names)
-    given = {key: resolved(value, names) for key, value in note.header.items() if value}
+    note_header = {key: resolved(value, names) for key, value in note.header.items() if value}
     if note.masked:
         text = detector.masked(text)
-        given = {key: _masked(value, detector) for key, value in given.items()}
+        note_header = {key: _masked(value, detector) for key, value in note_header.items()}
     if not text.endswith("\n"):
         text += "\n"
     data = document.with_closing_line(text.encode("utf-8", "replace"))
     file = Document.parse(data)
-    own = dict(file.header or {})
+    own_header = dict(file.header or {})
     if has_new_id:
-        own.pop("id", None)
-    header = _header(note, kind, target, given, own, file.parts.body)
+        own_header.pop("id", None)
+    header = _header(note, kind, target, note_header, own_header, file.parts.body)
     between = split_front_matter(file.decoded.text).header
     if between.strip() and not file.header and _KEY.search(between) is None:
         # text between two rules
@@ -168,29 +168,29 @@ def _header(
     note: ImportedNote,
     kind: str,
     target: str,
-    given: Mapping[str, Any],
-    own: Mapping[str, Any],
+    note_header: Mapping[str, Any],
+    own_header: Mapping[str, Any],
     body: str,
 ) -> dict[str, Any]:
     """Return the header keys to set: those that the note's own header lacks, and its origin."""
-    title = str(given.get("title") or document.title_of(own, body, note.path))
+    title = str(note_header.get("title") or document.title_of(own_header, body, note.path))
     mem_id = f"{paths.slug(title, 40)}-{paths.id_from_name(f'{kind}:{note.key}')[-6:]}"
-    header = {**given, "id": mem_id}
-    if "tags" in given:
-        header["tags"] = _listed(given["tags"])
+    header = {**note_header, "id": mem_id}
+    if "tags" in note_header:
+        header["tags"] = _listed(note_header["tags"])
     header.pop("title", None)
-    if document.title_of(own, body, target) != title:
+    if document.title_of(own_header, body, target) != title:
         header["title"] = title
     stem = posixpath.splitext(posixpath.basename(target))[0]
     wished = posixpath.splitext(posixpath.basename(note.path))[0]
-    others = [str(given[key]) for key in ("title",) if key in given] + [wished]
-    aliases = [*_listed(given.get("aliases", ())), *others]
+    others = [str(note_header[key]) for key in ("title",) if key in note_header] + [wished]
+    aliases = [*_listed(note_header.get("aliases", ())), *others]
     header["aliases"] = [
         name for name in dict.fromkeys(aliases) if normalize_title(name) != normalize_title(stem)
     ]
     for role in ("created", "modified"):
-        if header_dates.time_in(own, role):  # under another key
+        if header_dates.time_in(own_header, role):  # under another key
             header.pop(role, None)
-    header = {key: value for key, value in header.items() if key not in own and value}
+    header = {key: value for key, value in header.items() if key not in own_header and value}
     first = {key: header.pop(key) for key in _FIRST_KEYS if key in header}
     return {**first, **header, KIND: kind, ID: note.key, VERSION: "0-0"}

@@ -147,7 +147,9 @@ class _ZipSource(_ArchiveSource):
         self._paths = zips
         self._stack = contextlib.ExitStack()
         with contextlib.ExitStack() as stack:
-            self._zips = [(one.stem, stack.enter_context(zipfile.ZipFile(one))) for one in zips]
+            self._zips = [
+                (archive.stem, stack.enter_context(zipfile.ZipFile(archive))) for archive in zips
+            ]
             self._stack = stack.pop_all()
 
     def close(self) -> None:
@@ -163,15 +165,15 @@ class _ZipSource(_ArchiveSource):
 
     def _listed_in(self, label: str, archive: zipfile.ZipFile, depth: int) -> Iterator[_Listed]:
         """Yield the files of a zip, and of the zips in it if it has nothing else."""
-        found = [
+        entries = [
             _Listed(
                 entry.filename, entry.file_size, _why_unreadable(entry), (archive, entry), label
             )
             for entry in archive.infolist()
             if not entry.is_dir() and not _is_junk(entry.filename)
         ]
-        has_zips = bool(found) and all(one.name.lower().endswith(".zip") for one in found)
-        for listed in found:
+        has_zips = bool(entries) and all(listed.name.lower().endswith(".zip") for listed in entries)
+        for listed in entries:
             if has_zips and depth < _MAX_NESTED and not listed.reason:
                 yield from self._listed_within(listed, depth + 1)
             else:
@@ -212,8 +214,10 @@ class _ZipSource(_ArchiveSource):
     @staticmethod
     def _numbered(name: str, entries: dict[str, Any]) -> str:
         stem, suffix = posixpath.splitext(name)
-        ways = (f"{stem}-{number}{suffix}" for number in itertools.count(2))
-        return next(way for way in itertools.chain((name,), ways) if way not in entries)
+        variants = (f"{stem}-{number}{suffix}" for number in itertools.count(2))
+        return next(
+            variant for variant in itertools.chain((name,), variants) if variant not in entries
+        )
 
     def _zip_entry(self, name: str) -> tuple[zipfile.ZipFile, zipfile.ZipInfo]:
         archive, entry = self._entry(name)
@@ -287,15 +291,15 @@ class _TarSource(_ArchiveSource):
         end = 0
         try:
             with tarfile.open(self.path, "r:") as tar:
-                while (found := tar.next()) is not None:
+                while (member := tar.next()) is not None:
                     tar.members.clear()  # type: ignore[attr-defined]  # keeps what it has read
-                    if found.offset_data <= end or found.offset_data + found.size > most:
+                    if member.offset_data <= end or member.offset_data + member.size > most:
                         raise tarfile.ReadError("an entry extends past the end of the tar")
-                    end = found.offset_data
+                    end = member.offset_data
                     self.tick()
-                    if not found.isdir() and not _is_junk(found.name):
-                        entry = _TarEntry(end, found.size, float(found.mtime))
-                        yield _Listed(found.name, found.size, _why_not_plain(found), entry)
+                    if not member.isdir() and not _is_junk(member.name):
+                        entry = _TarEntry(end, member.size, float(member.mtime))
+                        yield _Listed(member.name, member.size, _why_not_plain(member), entry)
         except (tarfile.TarError, ValueError, OverflowError, OSError) as error:
             self.skipped.append(SkippedItem(self.path.name, f"the rest cannot be read: {error}"))
 
@@ -363,20 +367,20 @@ def _is_junk(name: str) -> bool:
     return not parts or bool(JUNK.intersection(parts)) or ".git" in parts
 
 
-def open_source(given: str) -> Source:
+def open_source(argument: str) -> Source:
     """Open a folder, a file, a zip, a tar, or a folder of nothing but zips.
 
     Raises:
         NotFound: there is no such file or folder.
         UsageError: it is neither, or a damaged archive.
     """
-    path = Path(given).expanduser()
+    path = Path(argument).expanduser()
     try:
         mode = path.stat().st_mode
     except (OSError, ValueError) as error:
-        raise NotFound(f"There is no file or folder {given}", "check the path") from error
+        raise NotFound(f"There is no file or folder {argument}", "check the path") from error
     if not stat.S_ISDIR(mode) and not stat.S_ISREG(mode):
-        raise UsageError(f"{given} is neither a file nor a folder", "name a file or a folder")
+        raise UsageError(f"{argument} is neither a file nor a folder", "name a file or a folder")
     try:
         path = path.resolve()
         if stat.S_ISREG(mode) and zipfile.is_zipfile(path):
@@ -389,4 +393,4 @@ def open_source(given: str) -> Source:
             return _ZipSource(path, [source.file(name) for name in names])
         return source
     except (zipfile.BadZipFile, NotImplementedError, ValueError, OSError) as error:
-        raise UsageError(f"{given} cannot be read: {error}", "export it again") from error
+        raise UsageError(f"{argument} cannot be read: {error}", "export it again") from error

@@ -40,8 +40,8 @@ def recognize(source: Source) -> Confidence:
     if _database(source):
         return Confidence.SURE
     heads = [source.head(name) for name in _notes(source)[:_MAX_SNIFFED]]
-    own = sum(b"\npermalink:" in head and b"\ntype:" in head for head in heads)
-    return Confidence.sure_if(own and own * 2 >= len(heads))
+    with_permalink = sum(b"\npermalink:" in head and b"\ntype:" in head for head in heads)
+    return Confidence.sure_if(with_permalink and with_permalink * 2 >= len(heads))
 
 
 def _database(source: Source) -> str:
@@ -60,8 +60,8 @@ def claims(source: Source) -> list[str]:
 def _files(source: Source) -> list[str]:
     if not _notes(source):
         return []
-    own = frozenset(_database_files(source))
-    return [name for name in source.visible if name not in own]
+    database_files = frozenset(_database_files(source))
+    return [name for name in source.visible if name not in database_files]
 
 
 def _database_files(source: Source) -> list[str]:
@@ -110,8 +110,10 @@ def _read_database(
         for entity in database.table("entity", _ENTITY, "ORDER BY id"):
             if entity.get("permalink") in permalinks or entity.get("file_path") in paths:
                 continue
-            place = f"{name}, entity {entity.get('id')}"
-            yield from records.convert_record(place, _of_database, database, entity, source.counts)
+            location = f"{name}, entity {entity.get('id')}"
+            yield from records.convert_record(
+                location, _of_database, database, entity, source.counts
+            )
 
 
 def _of_database(
@@ -122,9 +124,9 @@ def _of_database(
     lines = [_observation(dict(row)) for row in observations]
     links = [_relation(dict(row)) for row in relations]
     counts.converted("entity")
-    for name, made in (("observation", lines), ("relation", links)):
-        if made:
-            counts.converted(name, len(made))
+    for name, converted in (("observation", lines), ("relation", links)):
+        if converted:
+            counts.converted(name, len(converted))
     return _entity(entity, lines, links)
 
 
@@ -144,13 +146,13 @@ def _relation(row: dict[str, Any]) -> str:
 def _metadata(text: Any) -> dict[str, Any]:
     """Return the other keys of an entity's header, which the database has as JSON."""
     try:
-        found = json_source.parse(text) if isinstance(text, str) and text else None
+        parsed = json_source.parse(text) if isinstance(text, str) and text else None
     except ValueError:
-        found = None
+        parsed = None
     kinds = (str, int, float, list)
-    items = found.items() if isinstance(found, dict) else ()
+    items = parsed.items() if isinstance(parsed, dict) else ()
     return {
-        key: [str(one) for one in value] if isinstance(value, list) else value
+        key: [str(entry) for entry in value] if isinstance(value, list) else value
         for key, value in items
         if isinstance(value, kinds)
     }

@@ -70,11 +70,11 @@ class Bookmark(NamedTuple):
 
 def claims(source: Source) -> list[str]:
     """Return the names of the files of bookmarks."""
-    found = []
+    files = []
     for name in source.names:
         if name.endswith("Bookmarks.plist"):
             if source.head(name, 8).startswith((b"bplist", b"<?xml")):
-                found.append(name)
+                files.append(name)
         elif name.lower().endswith((".html", ".htm", ".json")) or name.endswith("Bookmarks"):
             whole = source.head(name, _HEAD)
             head = whole[:4096]
@@ -84,8 +84,8 @@ def claims(source: Source) -> list[str]:
                 b'"typeCode"' in head and b'"guid"' in head
             )
             if is_html or is_chrome or is_firefox:
-                found.append(name)
-    return found
+                files.append(name)
+    return files
 
 
 def read(source: Source) -> Iterator[Item]:
@@ -97,8 +97,8 @@ def read(source: Source) -> Iterator[Item]:
                 if isinstance(bookmark, SkippedItem):
                     yield bookmark._replace(what=f"{name}, {bookmark.what}")
                 elif reason := _why_left_out(bookmark.address):
-                    what = bookmark.title.strip() or bookmark.address[:_MAX_NAME]
-                    yield SkippedItem(f"{name}, {what}", reason)
+                    shown_name = bookmark.title.strip() or bookmark.address[:_MAX_NAME]
+                    yield SkippedItem(f"{name}, {shown_name}", reason)
                 else:
                     source.counts.converted("bookmark")
                     key = bookmark.address
@@ -263,9 +263,9 @@ def _firefox(
 
 
 def _unreadable(node: Any, folders: tuple[str, ...]) -> SkippedItem:
-    place = f"an entry of the folder {folders[-1]}" if folders else "an entry"
+    location = f"an entry of the folder {folders[-1]}" if folders else "an entry"
     is_deep = isinstance(node, dict)
-    return SkippedItem(place, "nested too deeply" if is_deep else json_source.NO_OBJECT)
+    return SkippedItem(location, "nested too deeply" if is_deep else json_source.NO_OBJECT)
 
 
 class _Netscape:
@@ -313,24 +313,24 @@ class _Netscape:
             self._add(self._attributes)
             self._inside, self._is_of_folder = "", False
 
-    def _add(self, given: dict[str, str]) -> None:
-        self._counts.unused_properties("bookmark", given, _NETSCAPE)
+    def _add(self, attributes: dict[str, str]) -> None:
+        self._counts.unused_properties("bookmark", attributes, _NETSCAPE)
         folders = tuple(name for name in self._folders[:_MAX_DEPTH] if name)
-        tags = [word.strip() for word in given.get("tags", "").split(",")]
-        if given.get("toread") == "1":
+        tags = [word.strip() for word in attributes.get("tags", "").split(",")]
+        if attributes.get("toread") == "1":
             tags.append("to-read")
-        added = _netscape_time(given.get("add_date") or given.get("time_added"))
-        changed = _netscape_time(given.get("last_modified"))
+        added = _netscape_time(attributes.get("add_date") or attributes.get("time_added"))
+        changed = _netscape_time(attributes.get("last_modified"))
         self.found.append(
             Bookmark(
-                given.get("href", ""),
+                attributes.get("href", ""),
                 self._text,
                 folders,
                 added,
                 "",
                 tuple(filter(None, tags)),
                 changed,
-                given.get("shortcuturl", ""),
+                attributes.get("shortcuturl", ""),
             )
         )
 

@@ -44,19 +44,19 @@ def message(text: str, is_plain: bool = False) -> str:
     """
     text = text.replace("\r\n", "\n").replace("\r", "\n").strip("\n")
     scan = _Scan(is_plain)
-    made = "\n".join(scan.lines(text.split("\n")))
+    converted = "\n".join(scan.lines(text.split("\n")))
     if scan.is_open:
-        made = markdown.replace_outside_code(scan.signs, scan.escaped_later, made)
-    if scan.is_sure or _ends_and_has_no_upper_heading(made):
-        return made
+        converted = markdown.replace_outside_code(scan.signs, scan.escaped_later, converted)
+    if scan.is_sure or _ends_and_has_no_upper_heading(converted):
+        return converted
     return fenced(text)
 
 
 def _ends_and_has_no_upper_heading(text: str) -> bool:
     """Return whether a heading appended to a text is the only one at its level or above."""
-    found = list(markdown.headings(text + _NEXT))
-    is_next = bool(found) and found[-1][0] > len(text)
-    return is_next and all(level > _RESERVED for _, _, level, _ in found[:-1])
+    found_headings = list(markdown.headings(text + _NEXT))
+    is_next = bool(found_headings) and found_headings[-1][0] > len(text)
+    return is_next and all(level > _RESERVED for _, _, level, _ in found_headings[:-1])
 
 
 class _Scan:

@@ -46,12 +46,12 @@ _MAX_INSTRUCTIONS = 1_000
 
 def claims(source: Source) -> Collection[str]:
     """Return the names of the files with conversations, of their files, and of the account."""
-    found = set(_files(source))
-    if found:
-        known = {*_COPIES, *_RECORDS}
-        found.update(name for name in source.names if posixpath.basename(name) in known)
-        found.update(_assets(source))
-    return found
+    claimed = set(_files(source))
+    if claimed:
+        own_files = {*_COPIES, *_RECORDS}
+        claimed.update(name for name in source.names if posixpath.basename(name) in own_files)
+        claimed.update(_assets(source))
+    return claimed
 
 
 def _files(source: Source) -> list[str]:
@@ -66,7 +66,7 @@ def _files(source: Source) -> list[str]:
 def _assets(source: Source) -> dict[str, str]:
     """Return the names of the files that messages refer to, with their ids."""
     matches = ((name, chatgpt_messages.file_id(posixpath.basename(name))) for name in source.names)
-    return {name: found for name, found in matches if found}
+    return {name: asset_id for name, asset_id in matches if asset_id}
 
 
 def read(source: Source) -> Iterator[Item]:
@@ -94,20 +94,20 @@ def _file_names(source: Source) -> dict[str, str]:
     for name in source.names:
         if posixpath.basename(name) == _FILE_NAMES:
             try:
-                found = json_source.read_object(source, name)
+                parsed = json_source.read_object(source, name)
             except (OSError, ValueError):
                 continue
-            names |= {key: value for key, value in found.items() if isinstance(value, str)}
+            names |= {key: value for key, value in parsed.items() if isinstance(value, str)}
     return names
 
 
 def _path(file: str, file_id: str, titles: Mapping[str, str]) -> str:
     """Return the name for a file: with its own ending, if the export gives it as ``.dat``."""
-    own = titles.get(file) or titles.get(file_id) or ""
-    own = own.replace("\\", "/").rpartition("/")[2]
-    if not own or not file.endswith(".dat"):
+    own_name = titles.get(file) or titles.get(file_id) or ""
+    own_name = own_name.replace("\\", "/").rpartition("/")[2]
+    if not own_name or not file.endswith(".dat"):
         return file
-    return own if own.startswith(file_id) else f"{file_id}-{own}"
+    return own_name if own_name.startswith(file_id) else f"{file_id}-{own_name}"
 
 
 class _ConversationReader:
@@ -120,18 +120,18 @@ class _ConversationReader:
         self._memories: tuple[str, str] = ("", "")
         """The time and text of what ChatGPT remembered, as of the latest conversation."""
 
-    def conversation(self, place: str, entry: dict[str, Any]) -> Iterator[Item]:
+    def conversation(self, location: str, entry: dict[str, Any]) -> Iterator[Item]:
         """Yield a conversation, and custom instructions that none before it has."""
         mapping = entry.get("mapping")
         if mapping and not isinstance(mapping, dict):
-            yield SkippedItem(place, f"its mapping of messages is {json_source.NO_OBJECT}")
+            yield SkippedItem(location, f"its mapping of messages is {json_source.NO_OBJECT}")
             return
         self._counts.unused_properties("conversation", entry, _CONVERSATION)
         nodes = mapping or {}
         branch = _branch(nodes, entry.get("current_node"))
         talk = chatgpt_messages.Talk(self._counts, self._files)
-        for one in branch:
-            talk.add(one)
+        for message_entry in branch:
+            talk.add(message_entry)
         others = sum(
             isinstance(node, dict) and chatgpt_messages.is_said(node.get("message"))
             for node in nodes.values()
@@ -145,8 +145,8 @@ class _ConversationReader:
         flags = {"archived": entry.get("is_archived"), "starred": entry.get("is_starred")}
         template = convert.text(entry.get("gizmo_id") or entry.get("conversation_template_id"))
         role = "project" if template.startswith("g-p-") else "gpt"
-        made = conversation(
-            place,
+        note = conversation(
+            location,
             key,
             convert.text(entry.get("title")),
             talk.turns,
@@ -156,9 +156,9 @@ class _ConversationReader:
             model=convert.text(entry.get("default_model_slug")),
             **{role: template},
         )
-        if isinstance(made, ImportedNote):
+        if isinstance(note, ImportedNote):
             self._counts.converted("conversation")
-        yield made
+        yield note
         yield from self._custom_instructions(talk.instructions, created)
         if talk.memories:
             self._memories = max(self._memories, (updated or created, talk.memories))
@@ -195,4 +195,8 @@ def _branch(nodes: dict[str, Any], current: Any) -> list[dict[str, Any]]:
             break
         branch[name] = node.get("message")
         name = node.get("parent")
-    return [one for one in reversed(branch.values()) if isinstance(one, dict)]
+    return [
+        message_entry
+        for message_entry in reversed(branch.values())
+        if isinstance(message_entry, dict)
+    ]

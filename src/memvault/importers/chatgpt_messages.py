@@ -152,30 +152,33 @@ class Talk:
             return message(convert.text(part.get("text")), is_plain=role == "user")
         inner = convert.mapping(part, "audio_asset_pointer") or part
         pointer = convert.text(inner.get("asset_pointer"))
-        found = file_id(pointer.rpartition("/")[2])
-        if not found:
+        asset_id = file_id(pointer.rpartition("/")[2])
+        if not asset_id:
             self._counts.omitted(f"part {kind}")
             return ""
-        shown.add(found)
+        shown.add(asset_id)
         is_picture = "image" in kind
-        if not is_picture and found not in self._files:
+        if not is_picture and asset_id not in self._files:
             self._counts.omitted("voice recording missing from the export")
             return ""
-        if found not in self._files:
+        if asset_id not in self._files:
             self._counts.omitted("picture missing from the export")
-        return f"![[import:{found}|({'a picture' if is_picture else 'a recording'})]]"
+        return f"![[import:{asset_id}|({'a picture' if is_picture else 'a recording'})]]"
 
     def _attached(self, about: Mapping[str, Any], shown: set[str]) -> Iterator[str]:
         """Yield links to the files that were given with a message and are not shown in it."""
-        for one in convert.objects(about, "attachments"):
-            found, name = file_id(str(one.get("id"))), convert.line(one.get("name"))
-            if found in shown or not (found or name):
+        for attachment in convert.objects(about, "attachments"):
+            asset_id, name = (
+                file_id(str(attachment.get("id"))),
+                convert.line(attachment.get("name")),
+            )
+            if asset_id in shown or not (asset_id or name):
                 continue
-            if found in self._files:
-                yield f"[[import:{found}|{convert.label(name) or found}]]"
+            if asset_id in self._files:
+                yield f"[[import:{asset_id}|{convert.label(name) or asset_id}]]"
             else:
                 self._counts.omitted("file missing from the export")
-                yield titled(name or found, "", "a file").strip()
+                yield titled(name or asset_id, "", "a file").strip()
 
     def _of_tool(
         self, entry: Mapping[str, Any], kind: str, content: Mapping[str, Any]
@@ -195,9 +198,9 @@ class Talk:
             self._counts.omitted(f"tool result {name or kind}")
 
     def _outputs(self, about: Mapping[str, Any]) -> Iterator[str]:
-        for one in convert.objects(convert.mapping(about, "aggregate_result"), "messages"):
-            if one.get("message_type") == "image":
-                pointer = {"content_type": "image", "asset_pointer": one.get("image_url")}
+        for output in convert.objects(convert.mapping(about, "aggregate_result"), "messages"):
+            if output.get("message_type") == "image":
+                pointer = {"content_type": "image", "asset_pointer": output.get("image_url")}
                 yield self._part(pointer, "tool", {}, {}, set())
 
     def _canvas(self, command: str, text: str) -> str:
@@ -207,17 +210,17 @@ class Talk:
             return ""
         self._counts.converted("version of a canvas")
         try:
-            given = json_source.parse(text)
+            arguments = json_source.parse(text)
         except ValueError:
-            given = None
-        if not isinstance(given, dict):
+            arguments = None
+        if not isinstance(arguments, dict):
             return fenced(text)  # it was stopped while it was written
         if command == "create_textdoc":
-            name, kind = convert.text(given.get("name")), convert.text(given.get("type"))
+            name, kind = convert.text(arguments.get("name")), convert.text(arguments.get("type"))
             language = "markdown" if kind == "document" else kind.removeprefix("code/")
-            content = convert.text(given.get("content"))
+            content = convert.text(arguments.get("content"))
             return self.documents.write(name or text[:40], name, language, content)
-        changes = map(self._change, convert.objects(given, "updates"))
+        changes = map(self._change, convert.objects(arguments, "updates"))
         return "\n\n".join(filter(None, changes))
 
     def _change(self, change: Mapping[str, Any]) -> str:
@@ -233,10 +236,11 @@ class Talk:
         return self.documents.replace(key, old, new, is_every=bool(change.get("multiple")))
 
     def _add_instructions(self, content: Mapping[str, Any], about: Mapping[str, Any]) -> None:
-        given = convert.mapping(about, "user_context_message_data")
+        user_context = convert.mapping(about, "user_context_message_data")
         sections = {
-            "About the user": given.get("about_user_message") or content.get("user_profile"),
-            "How to answer": given.get("about_model_message") or content.get("user_instructions"),
+            "About the user": user_context.get("about_user_message") or content.get("user_profile"),
+            "How to answer": user_context.get("about_model_message")
+            or content.get("user_instructions"),
         }
         self.instructions = "\n\n".join(
             f"## {name}\n\n{message(text, is_plain=True)}"
@@ -253,14 +257,16 @@ def _plain(content: Mapping[str, Any]) -> str:
 
 def _links(about: Mapping[str, Any]) -> dict[str, str]:
     """Return what is shown in place of each mark of a citation."""
-    found: dict[str, str] = {}
-    for one in convert.objects(about, "content_references"):
-        if mark := convert.text(one.get("matched_text")).strip():
-            pages = {str(item.get("url")): _page(item) for item in convert.objects(one, "items")}
+    links_by_mark: dict[str, str] = {}
+    for reference in convert.objects(about, "content_references"):
+        if mark := convert.text(reference.get("matched_text")).strip():
+            pages = {
+                str(item.get("url")): _page(item) for item in convert.objects(reference, "items")
+            }
             links = ", ".join(filter(None, pages.values()))
-            alt = plain_text.escaped(convert.line(one.get("alt")), is_line=True)
-            found[mark] = f"({links})" if links else alt
-    return found
+            alt = plain_text.escaped(convert.line(reference.get("alt")), is_line=True)
+            links_by_mark[mark] = f"({links})" if links else alt
+    return links_by_mark
 
 
 def _page(item: Mapping[str, Any]) -> str:
@@ -287,10 +293,10 @@ def _with_ranges(text: str, about: Mapping[str, Any]) -> str:
     if "【" not in text:
         return text
     edits: dict[int, tuple[int, str]] = {}
-    for one in convert.objects(about, "citations"):
-        start, end = one.get("start_ix"), one.get("end_ix")
+    for citation in convert.objects(about, "citations"):
+        start, end = citation.get("start_ix"), citation.get("end_ix")
         if isinstance(start, int) and isinstance(end, int) and text[start:end].startswith("【"):
-            link = _page(convert.mapping(one, "metadata"))
+            link = _page(convert.mapping(citation, "metadata"))
             if link and text[start:end].endswith("】"):
                 edits[start] = (end, f"({link})")
     pieces, done = [], 0
@@ -317,8 +323,8 @@ def _entity(mark: str) -> str:
     if kind != "entity":
         return ""
     try:
-        given = json.loads(rest)
+        parsed = json.loads(rest)
     except (ValueError, RecursionError):
         return ""
-    is_named = isinstance(given, list) and len(given) > 1 and isinstance(given[1], str)
-    return plain_text.escaped(given[1], is_line=True) if is_named else ""
+    is_named = isinstance(parsed, list) and len(parsed) > 1 and isinstance(parsed[1], str)
+    return plain_text.escaped(parsed[1], is_line=True) if is_named else ""

@@ -81,7 +81,7 @@ def titled(title: str, text: str, about: str = "") -> str:
 
 
 def conversation(
-    place: str,
+    location: str,
     key: str,
     title: str,
     turns: Sequence[ChatTurn],
@@ -96,7 +96,7 @@ def conversation(
     created, modified = times
     worded = [turn for turn in turns if turn.text.strip()]
     if not worded:
-        return SkippedItem(place, "its messages have no text" if turns else "it has no messages")
+        return SkippedItem(location, "its messages have no text" if turns else "it has no messages")
     for text in (title, *(turn.text for turn in worded)):
         try:
             title = create.title_of(_NO_TITLE.sub("", text))
@@ -114,4 +114,4 @@ def conversation(
         parts.append(turn.text.strip("\n"))
     path = note_path(f"{day} {title}".strip(), *filter(None, [day[:4]]))
     header |= {"title": title, "created": created, "modified": modified or created}
-    return ImportedNote(key or place, path, "\n\n".join(parts), header, masked=True)
+    return ImportedNote(key or location, path, "\n\n".join(parts), header, masked=True)

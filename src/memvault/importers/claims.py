@@ -31,8 +31,8 @@ _PROGRAM_FILES = frozenset({"package.json", "package-lock.json", "makefile", "do
 def missed(source: Source, claimed: Collection[str]) -> list[str]:
     """Return the unclaimed files that a user may want, notes first."""
     others = [name for name in source.names if name not in claimed]
-    found = [name for name in others if _is_missed(source, name)]
-    return sorted(found, key=lambda name: not is_text(name))
+    missed_names = [name for name in others if _is_missed(source, name)]
+    return sorted(missed_names, key=lambda name: not is_text(name))
 
 
 def is_text(name: str) -> bool:
@@ -66,7 +66,7 @@ def coverage(source: Source, claimed: Collection[str]) -> tuple[int, int]:
 
     Texts are note files. If none of them is claimed, all claimed files are, except settings.
     """
-    own = sum(map(is_text, claimed))
-    own = own or sum(not _is_of_program(name) for name in claimed)
-    others = sum(is_text(name) and not is_hidden(name) for name in missed(source, claimed))
-    return own, own + others
+    claimed_notes = sum(map(is_text, claimed))
+    claimed_notes = claimed_notes or sum(not _is_of_program(name) for name in claimed)
+    missed_notes = sum(is_text(name) and not is_hidden(name) for name in missed(source, claimed))
+    return claimed_notes, claimed_notes + missed_notes

@@ -42,8 +42,8 @@ def claims(source: Source) -> Collection[str]:
     records = [name for name in source.named(".jsonl") if _is_record(source.head(name, _HEAD))]
     if set(records).isdisjoint(_records(source)):
         return ()
-    own = (name for name in source.names if any(part in f"/{name}" for part in _OWN_DATA))
-    return {*records, *own}
+    own_data = (name for name in source.names if any(part in f"/{name}" for part in _OWN_DATA))
+    return {*records, *own_data}
 
 
 def _is_record(head: bytes) -> bool:
@@ -72,12 +72,12 @@ def read(source: Source) -> Iterator[Item]:
 def _thread(source: Source, name: str, head: bytes) -> str:
     """Return the id of a session: that of its first message, which each copy of it has, too."""
     for entry in first_entries(head, _HEAD):
-        if found := _id_of_message(entry):
-            return found
+        if message_id := _id_of_message(entry):
+            return message_id
     if len(head) == _HEAD:  # it begins with a long snapshot of files
         for line in json_source.lines(source, name):
-            if not isinstance(line, SkippedItem) and (found := _id_of_message(line[1])):
-                return found
+            if not isinstance(line, SkippedItem) and (message_id := _id_of_message(line[1])):
+                return message_id
     return name.rpartition("/")[2].removesuffix(".jsonl")
 
 
@@ -172,8 +172,8 @@ class _Record:
 
     def episode(self) -> Item | None:
         """Return the session as an episode; None if nothing was asked."""
-        own = [title for leaf, title in self._summaries.items() if leaf in self._seen]
-        titles = [self._titles.get("customTitle"), self._titles.get("aiTitle"), *own[-1:]]
-        found = [title for title in (*titles, self._titles.get("summary")) if title]
-        self._session.title = found[0] if found else ""
+        summaries = [title for leaf, title in self._summaries.items() if leaf in self._seen]
+        titles = [self._titles.get("customTitle"), self._titles.get("aiTitle"), *summaries[-1:]]
+        candidates = [title for title in (*titles, self._titles.get("summary")) if title]
+        self._session.title = candidates[0] if candidates else ""
         return episode(self._session, self._counts)

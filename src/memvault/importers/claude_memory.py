@@ -73,7 +73,11 @@ def _memories(source: Source) -> list[str]:
     notes: dict[str, list[str]] = {}
     for name in source.named(".md"):
         notes.setdefault(posixpath.dirname(name), []).append(name)
-    indexed = {one for one, beside in notes.items() if _is_auto_memory(source, one, beside)}
+    indexed = {
+        folder_name
+        for folder_name, beside in notes.items()
+        if _is_auto_memory(source, folder_name, beside)
+    }
     home = f"/{_HOME}/" if _HOME in _folder_names(source) else "/"
     return [name for name in names if _is_memory(name, indexed, home)]
 
@@ -98,8 +102,8 @@ def _is_auto_memory(source: Source, folder_name: str, notes: list[str]) -> bool:
     if posixpath.basename(folder_name or source.label) == "memory":
         return True
     heads = [source.head(name) for name in notes[:_MAX_SNIFFED] if name != index]
-    own = sum(b"\nname:" in head and b"\ndescription:" in head for head in heads)
-    return own > 0 and own * 2 > len(heads)
+    named = sum(b"\nname:" in head and b"\ndescription:" in head for head in heads)
+    return named > 0 and named * 2 > len(heads)
 
 
 def read(source: Source) -> Iterator[Item]:
@@ -111,10 +115,10 @@ def read(source: Source) -> Iterator[Item]:
 def _note(item: ImportedNote, source: Source) -> ImportedNote:
     name = item.key
     parts = [part for part in name.split("/") if part not in ("projects", "memory")]
-    place = "/".join(part.lstrip("-.") for part in parts)
-    own = Document.parse(item.text.encode("utf-8", "replace")).header or {}
+    shown_path = "/".join(part.lstrip("-.") for part in parts)
+    own_header = Document.parse(item.text.encode("utf-8", "replace")).header or {}
     header = dict(item.header)
-    kind = own.get("type") or convert.mapping(own, "metadata").get("type")
+    kind = own_header.get("type") or convert.mapping(own_header, "metadata").get("type")
     header["memory_type"] = _TYPES.get(str(kind), "context")
     file = parts[-1].lower()
     if file in _INSTRUCTIONS or file == "memory.md":
@@ -122,8 +126,8 @@ def _note(item: ImportedNote, source: Source) -> ImportedNote:
         header["title"] = f"{parts[-1]} of {where or source.path.name}"
         if file in _INSTRUCTIONS:
             header["memory_type"] = "conventions-pattern"
-    elif own.get("name") and not own.get("title"):
-        header["title"] = str(own["name"])
-    refs = (str(own["name"]),) if own.get("name") else ()
-    path = f"{place.rpartition('.')[0]}.md"
+    elif own_header.get("name") and not own_header.get("title"):
+        header["title"] = str(own_header["name"])
+    refs = (str(own_header["name"]),) if own_header.get("name") else ()
+    path = f"{shown_path.rpartition('.')[0]}.md"
     return item._replace(path=path, header=header, refs=refs)

@@ -101,9 +101,9 @@ def _metadata(head: bytes) -> Iterator[tuple[str, str]]:
     for entry in first_entries(head, _HEAD):
         payload = entry.get("payload")
         if entry.get("type") == "session_meta" and isinstance(payload, dict) and payload.get("id"):
-            own = str(payload["id"])
+            session_id = str(payload["id"])
             origin = "" if _is_subagent(payload) else str(payload.get("forked_from_id") or "")
-            yield own, origin or own
+            yield session_id, origin or session_id
 
 
 def _origin(session_id: str, origins: dict[str, str]) -> str:

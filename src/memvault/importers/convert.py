@@ -74,7 +74,7 @@ def listed(entry: Mapping[str, Any], key: str) -> list[Any]:
 
 def objects(entry: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
     """Return the objects in the list at a key."""
-    return [one for one in listed(entry, key) if isinstance(one, dict)]
+    return [item for item in listed(entry, key) if isinstance(item, dict)]
 
 
 def mapping(entry: Mapping[str, Any], key: str) -> dict[str, Any]:

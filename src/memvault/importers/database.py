@@ -74,7 +74,7 @@ class SourceDatabase:
         return time.process_time() > self._deadline
 
     def _plain_columns(self) -> dict[str, frozenset[str]]:
-        found = {}
+        columns = {}
         for row in list(self._rows("SELECT name, type, sql FROM sqlite_master", ())):
             name, sql = str(row["name"]), str(row["sql"] or "")
             if row["type"] == "table" and not sql.upper().lstrip().startswith("CREATE VIRTUAL"):
@@ -82,20 +82,20 @@ class SourceDatabase:
                     f'PRAGMA table_xinfo("{name.replace(chr(34), chr(34) * 2)}")', ()
                 )
                 stored = (str(column["name"]) for column in listed if column["hidden"] == _PLAIN)
-                found[name] = frozenset(stored)
-        return found
+                columns[name] = frozenset(stored)
+        return columns
 
     def _authorize(
         self,
         action: int,
-        one: str | None,
-        other: str | None,
+        table: str | None,
+        column: str | None,
         _database: str | None,
         _in: str | None,
     ) -> int:
         """Allow to read stored columns of plain tables, and nothing else."""
         is_read = action == sqlite3.SQLITE_READ and (
-            not other or other in self.columns.get(one or "", ()) or other.upper() == "ROWID"
+            not column or column in self.columns.get(table or "", ()) or column.upper() == "ROWID"
         )
         return (
             sqlite3.SQLITE_OK if is_read or action == sqlite3.SQLITE_SELECT else sqlite3.SQLITE_DENY

@@ -39,8 +39,8 @@ def recognize(source: Source) -> Confidence:
     if any(name.rpartition("/")[2] in ("dendron.yml", ".dendron.ws") for name in source.names):
         return Confidence.SURE
     heads = [source.head(name) for name in source.named(".md")[:_MAX_SNIFFED]]
-    own = sum(b"\ndesc:" in head and b"\nupdated: 1" in head for head in heads)
-    return Confidence.sure_if(own and own * 2 > len(heads))
+    dendron_notes = sum(b"\ndesc:" in head and b"\nupdated: 1" in head for head in heads)
+    return Confidence.sure_if(dendron_notes and dendron_notes * 2 > len(heads))
 
 
 def claims(source: Source) -> list[str]:

@@ -79,7 +79,7 @@ def _child(element: Any, *names: str) -> Any:
     for name in names:
         if element is None:
             return None
-        element = next((one for one in element if _name(one) == name), None)
+        element = next((child for child in element if _name(child) == name), None)
     return element
 
 
@@ -136,7 +136,9 @@ class Docx:
         for name in sorted(self._names):
             margin = _MARGIN.fullmatch(name)
             blocks = self._optional(name) if margin else ()
-            if margin and any(one.text for block in blocks for one in block.iter("{*}t")):
+            if margin and any(
+                text_element.text for block in blocks for text_element in block.iter("{*}t")
+            ):
                 counts.omitted(f"page {margin[1]}")
         text = marked_html.markdown("".join(self._blocks(body)))
         notes = (f"[^{label}]: {marked_html.markdown(note)}" for label, note in self._notes.items())
@@ -144,8 +146,12 @@ class Docx:
 
     def properties(self) -> dict[str, str]:
         """Return the properties of the document by their names."""
-        found = self._optional("docProps/core.xml")
-        return {_name(one): str(one.text or "").strip() for one in found if _name(one)}
+        elements = self._optional("docProps/core.xml")
+        return {
+            _name(element): str(element.text or "").strip()
+            for element in elements
+            if _name(element)
+        }
 
     def _parsed(self, name: str) -> Any:
         from lxml import etree
@@ -189,8 +195,8 @@ class Docx:
 
         A style may also have the name of Word's own styles of lists, without a list in the file.
         """
-        own = _child(properties, "numPr")
-        number, level = _value(_child(own, "numId")), _value(_child(own, "ilvl"))
+        numbering = _child(properties, "numPr")
+        number, level = _value(_child(numbering, "numId")), _value(_child(numbering, "ilvl"))
         named = None
         for _ in range(_MAX_STYLES):
             number_of_style, level_of_style = self._numbered.get(style, ("", ""))
@@ -208,20 +214,22 @@ class Docx:
 
     def _read_numbers(self) -> None:
         root, abstract = self._optional("word/numbering.xml"), dict[str, dict[str, str]]()
-        for one in root:
-            if _name(one) == "abstractNum":
-                levels = (level for level in one if _name(level) == "lvl")
-                abstract[_value(one, "abstractNumId")] = {
+        for element in root:
+            if _name(element) == "abstractNum":
+                levels = (level for level in element if _name(level) == "lvl")
+                abstract[_value(element, "abstractNumId")] = {
                     _value(level, "ilvl"): _list_tag(_child(level, "numFmt")) for level in levels
                 }
-        for one in root:
-            if _name(one) == "num":
-                used = _child(one, "abstractNumId")
-                found = abstract.get(_value(used), {}) if used is not None else {}
-                self._numbers[_value(one, "numId")] = found
+        for element in root:
+            if _name(element) == "num":
+                used = _child(element, "abstractNumId")
+                level_tags = abstract.get(_value(used), {}) if used is not None else {}
+                self._numbers[_value(element, "numId")] = level_tags
 
     def _relations(self, name: str) -> dict[str, str]:
-        return {_value(one, "Id"): _value(one, "Target") for one in self._optional(name)}
+        return {
+            _value(relation, "Id"): _value(relation, "Target") for relation in self._optional(name)
+        }
 
     def _style(self, style: str) -> str:
         """Return the name of a style, or of the one it is based on, that has a meaning here."""
@@ -232,8 +240,10 @@ class Docx:
             if not base:
                 break
             style = base
-        known = (name for name in names if _HEADING.match(name) or name in _CODE_STYLES | _QUOTES)
-        return next(known, names[0])
+        known_names = (
+            name for name in names if _HEADING.match(name) or name in _CODE_STYLES | _QUOTES
+        )
+        return next(known_names, names[0])
 
     def _blocks(self, parent: Any) -> Iterator[str]:
         """Yield the blocks of an element as HTML; items of a list, code and quotes together."""
@@ -253,9 +263,9 @@ class Docx:
         for number, child in enumerate(parent):
             name = _name(child)
             if name == "p":
-                kind, made = self._paragraph(child)
-                if made:
-                    yield (kind, 0 if kind in ("list", "pre", "blockquote") else number), made
+                kind, content = self._paragraph(child)
+                if content:
+                    yield (kind, 0 if kind in ("list", "pre", "blockquote") else number), content
             elif name == "tbl":
                 self._counts.converted("table")
                 yield from self._table(child, number)
@@ -280,8 +290,8 @@ class Docx:
         if is_code:
             self._counts.converted("line of code")
             return "pre", "".join(text for _, text in runs).replace("<br>", "\n")
-        made = _joined(runs)
-        if not made.strip():
+        inner = _joined(runs)
+        if not inner.strip():
             return "p", ""
         if _CONTENTS.fullmatch(named):
             self._counts.omitted("line of a table of contents")
@@ -290,18 +300,18 @@ class Docx:
         if heading or named == "title" or level is not None:
             self._counts.converted("heading")
             number = min(6, level or (int(heading[1]) if heading else 1))
-            return "heading", f"<h{number}>{_without_bold(made)}</h{number}>"
+            return "heading", f"<h{number}>{_without_bold(inner)}</h{number}>"
         listed = self._list(properties, _value(style))
-        task = _TASK.match(made)
+        task = _TASK.match(inner)
         if task is not None:
             mark = marked_html.task(task[1] != "\u2610")
             self._counts.converted("task")
-            made = mark + made[task.end() :]
+            inner = mark + inner[task.end() :]
         if task is not None or listed is not None:
             self._counts.converted("list item")
-            return "list", (*(listed or (0, "ul")), made)
+            return "list", (*(listed or (0, "ul")), inner)
         self._counts.converted("paragraph")
-        return ("blockquote", made) if named in _QUOTES else ("p", f"<p>{made}</p>")
+        return ("blockquote", inner) if named in _QUOTES else ("p", f"<p>{inner}</p>")
 
     @staticmethod
     def _level(properties: Any) -> int | None:
@@ -366,8 +376,8 @@ class Docx:
             self._field += str(element.text or "")
         elif name in _OMITTED:
             self._counts.omitted(_OMITTED[name])
-            words = element.iter("{*}t") if name.startswith("oMath") else ()
-            return escape("".join(str(word.text or "") for word in words))
+            text_elements = element.iter("{*}t") if name.startswith("oMath") else ()
+            return escape("".join(str(word.text or "") for word in text_elements))
         else:
             self._count(name)
         return ""
@@ -376,8 +386,10 @@ class Docx:
         properties = _child(run, "rPr")
         if properties is None:
             return frozenset()
-        found = {
-            _FORMATS[_name(one)] for one in properties if _name(one) in _FORMATS and _is_on(one)
+        formats = {
+            _FORMATS[_name(element)]
+            for element in properties
+            if _name(element) in _FORMATS and _is_on(element)
         }
         style, fonts = _child(properties, "rStyle"), _child(properties, "rFonts")
         if style is not None and self._style(_value(style)) in _CODE_STYLES:
@@ -385,8 +397,8 @@ class Docx:
         if fonts is not None and _value(fonts, "ascii").lower() in _CODE_FONTS:
             return frozenset(("code",))
         if style is not None and _value(style) == "Hyperlink":
-            found.discard("u")
-        return frozenset(found)
+            formats.discard("u")
+        return frozenset(formats)
 
     def _begin_field(self, element: Any) -> None:
         """Track the start and end of a field, such as a link."""
@@ -402,13 +414,13 @@ class Docx:
 
     def _footnote(self, kind: str, note_id: str) -> str:
         label = note_id if kind == "f" else f"e{note_id}"
-        note, own = self._footnotes.get(kind + note_id, (None, {}))
+        note, own_links = self._footnotes.get(kind + note_id, (None, {}))
         if note is None or not label.isalnum():
             return ""
         if label not in self._notes:
             self._counts.converted("footnote")
             self._notes[label] = ""  # it may refer to itself
-            links, self._links = self._links, own
+            links, self._links = self._links, own_links
             self._notes[label] = "".join(self._blocks(note))
             self._links = links
         return marked_html.raw(f"[^{label}]")
@@ -429,20 +441,24 @@ class Docx:
 
     def _table(self, table: Any, number: int) -> Iterator[tuple[tuple[str, int], Any]]:
         """Yield a table; one of a single cell, which is there for its frame, as its blocks."""
-        rows = [[one for one in row if _name(one) == "tc"] for row in table if _name(row) == "tr"]
+        rows = [
+            [cell for cell in row if _name(cell) == "tc"] for row in table if _name(row) == "tr"
+        ]
         if len(rows) == 1 and len(rows[0]) == 1:
             yield from self._parts(rows[0][0])
             return
-        made = []
+        table_rows = []
         for index, row in enumerate(rows):
             tag = "td" if index else "th"
             cells = [f"<{tag}>{text}</{tag}>" for cell in row for text in self._cell(cell)]
-            made.append(f"<tr>{''.join(cells)}</tr>")
-        yield ("table", number), f"<table>{''.join(made)}</table>"
+            table_rows.append(f"<tr>{''.join(cells)}</tr>")
+        yield ("table", number), f"<table>{''.join(table_rows)}</table>"
 
     def _cell(self, cell: Any) -> Iterator[str]:
         """Yield the text of a cell, then empty texts for the other columns that it spans."""
-        lines = (_joined(list(self._runs(one, frozenset()))) for one in cell.iter("{*}p"))
+        lines = (
+            _joined(list(self._runs(paragraph, frozenset()))) for paragraph in cell.iter("{*}p")
+        )
         merged = _child(cell, "tcPr", "vMerge")
         is_continued = merged is not None and _value(merged) != "restart"
         yield "" if is_continued else "<br>".join(line for line in lines if line.strip())
@@ -461,7 +477,7 @@ def _list_tag(form: Any) -> str:
 
 def _joined(runs: list[tuple[frozenset[str], str]]) -> str:
     """Return texts with their tags, those of one form together."""
-    made = []
+    parts = []
     for formats, group in groupby(runs, key=lambda run: run[0]):
         text = "".join(part for _, part in group)
         core = text.strip()
@@ -471,29 +487,29 @@ def _joined(runs: list[tuple[frozenset[str], str]]) -> str:
             for tag in sorted(formats):
                 core = f"<{tag}>{core}</{tag}>"
             text = start + core + end
-        made.append(text)
-    return "".join(made)
+        parts.append(text)
+    return "".join(parts)
 
 
-def _without_bold(made: str) -> str:
-    return re.sub(r"</?b>", "", made)
+def _without_bold(inner: str) -> str:
+    return re.sub(r"</?b>", "", inner)
 
 
 def _lists(items: list[tuple[int, str, str]]) -> str:
     """Return lists, of which each item has a level, the tag of its list and its HTML."""
-    made: list[str] = []
+    parts: list[str] = []
     tags: list[str] = []
     for level, tag, inner in items:
         level = min(level, len(tags), _MAX_LEVEL)
         while len(tags) > level + 1:
-            made.append(f"</li></{tags.pop()}>")
+            parts.append(f"</li></{tags.pop()}>")
         if len(tags) == level + 1:
-            made.append("</li>")
+            parts.append("</li>")
             if tags[-1] != tag:
-                made.append(f"</{tags.pop()}>")
+                parts.append(f"</{tags.pop()}>")
         if len(tags) == level:
-            made.append(f"<{tag}>")
+            parts.append(f"<{tag}>")
             tags.append(tag)
-        made.append(f"<li>{inner}")
-    made += (f"</li></{tag}>" for tag in reversed(tags))
-    return "".join(made)
+        parts.append(f"<li>{inner}")
+    parts += (f"</li></{tag}>" for tag in reversed(tags))
+    return "".join(parts)

@@ -62,13 +62,13 @@ def _day(time: str, zone: str) -> str:
     from datetime import datetime
     from zoneinfo import ZoneInfo
 
-    found = convert.parsed_time(time.strip())
-    if not found:
+    moment = convert.parsed_time(time.strip())
+    if not moment:
         return ""
     try:
-        return datetime.fromisoformat(found).astimezone(ZoneInfo(zone.strip())).date().isoformat()
+        return datetime.fromisoformat(moment).astimezone(ZoneInfo(zone.strip())).date().isoformat()
     except (ValueError, OverflowError, OSError, KeyError):  # there is no such time zone
-        return found[:10]
+        return moment[:10]
 
 
 def title_ref(title: str) -> str:
@@ -101,7 +101,7 @@ class NoteText:
         for element in [] if root is None else list(root.iter()):
             _standardize(element, counts)
         parts = [html_markdown.tree_markdown(root, len(content), self._custom)]
-        parts += ["\n".join(left) for left in self._tasks.values()]
+        parts += ["\n".join(unplaced) for unplaced in self._tasks.values()]
         parts += [self._embed(digest) for digest in self._unused]
         self.markdown = "\n\n".join(part for part in parts if part)
 
@@ -144,8 +144,8 @@ def _styles(element: Any) -> dict[str, str]:
     style = element.get("style")
     if not style or "en-" not in style:
         return {}
-    found = {name.lower(): value.strip() for name, value in _STYLE.findall(style[:9_999])}
-    return {name: value for name, value in found.items() if value.lower() != "false"}
+    styles = {name.lower(): value.strip() for name, value in _STYLE.findall(style[:9_999])}
+    return {name: value for name, value in styles.items() if value.lower() != "false"}
 
 
 def _standardize(element: Any, counts: ContentCounts) -> None:

@@ -82,12 +82,12 @@ def read(source: Source) -> Iterator[Item]:
         try:
             with source.open(name) as file:
                 for number, parsed in enumerate(_notes(source, file), 1):
-                    place = f"{name}, note {number}"
+                    location = f"{name}, note {number}"
                     if parsed.element is not None:
-                        arguments = (parsed.element, place, folders)
-                        yield from records.convert_record(place, reader.note, *arguments)
+                        arguments = (parsed.element, location, folders)
+                        yield from records.convert_record(location, reader.note, *arguments)
                     if parsed.problem:
-                        yield SkippedItem(place, parsed.problem)
+                        yield SkippedItem(location, parsed.problem)
         except (OSError, ValueError, LookupError) as error:
             yield SkippedItem(name, f"{REST}: {error}")
 
@@ -142,19 +142,19 @@ def _pieces(source: Source, file: BinaryIO) -> Iterator[tuple[str, bool]]:
     rest, is_inside = "", False
     for piece in _text(source, file):
         rest += piece
-        while found := _NOTE.search(rest):
-            is_start = found[0] == "<note"
-            before = rest[: found.start()]
+        while tag := _NOTE.search(rest):
+            is_start = tag[0] == "<note"
+            before = rest[: tag.start()]
             if not is_inside:
                 _check(before)
             elif is_start:
                 yield before, True
             else:
-                yield before + found[0], True
+                yield before + tag[0], True
             is_inside = is_start
             if is_start:
-                yield found[0], False
-            rest = rest[found.end() :]
+                yield tag[0], False
+            rest = rest[tag.end() :]
         done, rest = rest[:-_LONGEST], rest[-_LONGEST:]
         if is_inside and done:
             yield done, False
@@ -194,25 +194,29 @@ class _EnexReader:
         """The digests of the files so far, by their paths."""
         self._keys: Counter[str] = Counter()
 
-    def note(self, element: Any, place: str, folders: tuple[str, ...]) -> Iterator[Item]:
+    def note(self, element: Any, location: str, folders: tuple[str, ...]) -> Iterator[Item]:
         """Yield a note's files and the note."""
         title = " ".join((element.findtext("title") or "Untitled").split())
         created = element.findtext("created")
         key = convert.numbered(f"{created or ''} {title}".strip(), self._keys)
         refs: dict[str, str] = {}
         for number, resource in enumerate(element.iter("resource"), 1):
-            yield from self._file(resource, f"{place}, file {number}", folders, refs)
+            yield from self._file(resource, f"{location}, file {number}", folders, refs)
         tasks = [enml.EvernoteTask.of(task, self._counts) for task in element.iter("task")]
-        content = "".join(part for one in element.findall("content") for part in one.itertext())
+        content = "".join(
+            part
+            for content_element in element.findall("content")
+            for part in content_element.itertext()
+        )
         try:
             text = enml.NoteText(content, refs, tasks, self._counts)
         except ValueError as error:  # which costs none of the files
-            yield SkippedItem(place, str(error))
+            yield SkippedItem(location, str(error))
             return
         self._counts.converted("note")
         if text.is_damaged:
             self._warnings.append(
-                ItemWarning(place, "its text was damaged, and is repaired: check it")
+                ItemWarning(location, "its text was damaged, and is repaired: check it")
             )
         header = {
             "title": title,
@@ -224,26 +228,26 @@ class _EnexReader:
         yield ImportedNote(
             key, note_path(title, *folders), text.markdown, header, (enml.title_ref(title),)
         )
-        yield from (SkippedItem(place, problem) for problem in text.problems)
+        yield from (SkippedItem(location, problem) for problem in text.problems)
 
     def _attributes(self, element: Any) -> dict[str, str]:
         """Return the header keys of a note's attributes, and count the others."""
-        found: dict[str, str] = {}
+        header: dict[str, str] = {}
         for part in element:
             if part.tag not in _NOTE_PARTS:
                 self._counts.omitted(f'note property "{part.tag}"')
         for part in element.iterfind("note-attributes/*"):
             text = " ".join((part.text or "").split())
             if part.tag in _KEYS and text:
-                found[_KEYS[part.tag]] = text
+                header[_KEYS[part.tag]] = text
             elif part.tag in _TIME_KEYS and text:
-                found[_TIME_KEYS[part.tag]] = convert.parsed_time(text)
+                header[_TIME_KEYS[part.tag]] = convert.parsed_time(text)
             elif text and part.tag not in _OF_EVERNOTE:
                 self._counts.omitted(f'note property "{part.tag}"')
-        return found
+        return header
 
     def _file(
-        self, resource: Any, place: str, folders: tuple[str, ...], refs: dict[str, str]
+        self, resource: Any, location: str, folders: tuple[str, ...], refs: dict[str, str]
     ) -> Iterator[Item]:
         """Yield a file of a note, whose digest is added to ``refs`` with its name."""
         mime = (resource.findtext("mime") or "").strip()
@@ -251,18 +255,18 @@ class _EnexReader:
             encoded = "".join((resource.findtext("data") or "").split())
             data = base64.b64decode(encoded, validate=True)
         except (binascii.Error, ValueError):
-            yield SkippedItem(place, "it is not valid base64")
+            yield SkippedItem(location, "it is not valid base64")
             return
         if not data or len(data) > MAX_FILE:
             yield SkippedItem(
-                place, f"larger than {MAX_FILE >> 20} MB" if data else "it has no data"
+                location, f"larger than {MAX_FILE >> 20} MB" if data else "it has no data"
             )
             return
         self._counts.converted("file")
         digest = hashlib.md5(data, usedforsecurity=False).hexdigest()
         suffix = ".jpg" if mime == "image/jpeg" else mimetypes.guess_extension(mime) or ".bin"
-        given = (resource.findtext("resource-attributes/file-name") or "").replace("\\", "/")
-        base = convert.line(posixpath.basename(given)) or f"{digest[:12]}{suffix}"
+        given_name = (resource.findtext("resource-attributes/file-name") or "").replace("\\", "/")
+        base = convert.line(posixpath.basename(given_name)) or f"{digest[:12]}{suffix}"
         refs.setdefault(digest, base)
         path = "/".join([*folders, "files", base])
         if self._files.setdefault(path.casefold(), digest) != digest:  # many are named image.png

@@ -29,8 +29,8 @@ def _session_of(source: Source, name: str) -> str:
     head = source.head(name)
     if b'"sessionId"' not in head or b'"projectHash"' not in head:
         return ""
-    found = _SESSION_ID.search(head.decode("utf-8", "replace"))
-    return found[1] if found else name
+    match = _SESSION_ID.search(head.decode("utf-8", "replace"))
+    return match[1] if match else name
 
 
 def claims(source: Source) -> Collection[str]:
@@ -51,11 +51,11 @@ def read(source: Source) -> Iterator[Item]:
         about: dict[str, Any] = {}
         messages: dict[str, dict[str, Any]] = {}
         for name in names:
-            for found in _entries(source, name):
-                if isinstance(found, SkippedItem):
-                    yield found
+            for line in _entries(source, name):
+                if isinstance(line, SkippedItem):
+                    yield line
                     continue
-                entry = found[1]
+                entry = line[1]
                 if isinstance(entry.get("$set"), dict):
                     about |= entry["$set"]
                 elif "type" in entry:
@@ -65,8 +65,8 @@ def read(source: Source) -> Iterator[Item]:
         if about.get("kind") == "subagent":
             source.counts.omitted("session of a sub-agent")
         else:
-            made = (_episode, names[0], about, messages, source.counts)
-            yield from records.convert_record(names[0], *made)
+            arguments = (_episode, names[0], about, messages, source.counts)
+            yield from records.convert_record(names[0], *arguments)
 
 
 def _threads(source: Source) -> dict[str, list[str]]:

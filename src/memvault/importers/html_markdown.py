@@ -98,13 +98,13 @@ def tree_markdown(root: Any, length: int, custom: Custom = lambda _: None) -> st
     if root is None:
         return ""
     try:
-        made = _joined(_Converter(root, custom).flow(root))
+        text = _joined(_Converter(root, custom).flow(root))
     except RecursionError as error:
         raise ValueError("its HTML is nested too deeply") from error
-    if len(made) > max(_MIN_GROWN, _MAX_GROWTH * length):
+    if len(text) > max(_MIN_GROWN, _MAX_GROWTH * length):
         raise ValueError("its HTML becomes a text of many times its length")
     return (
-        f"***{made[3:]}" if f"{made}\n".startswith("---\n") else made
+        f"***{text[3:]}" if f"{text}\n".startswith("---\n") else text
     )  # which would begin a header
 
 
@@ -187,9 +187,9 @@ class _Converter:
     def _inline(self, element: Any, line: list[_Piece]) -> None:
         """Add an element without blocks to a line."""
         tag = element.tag
-        made = self._custom(element)
-        if made is not None:
-            line.append(_Piece(made, self._marks, True))
+        custom_markdown = self._custom(element)
+        if custom_markdown is not None:
+            line.append(_Piece(custom_markdown, self._marks, True))
         elif tag == "br":
             line.append(_BREAK)
         elif tag == "input":
@@ -216,9 +216,9 @@ class _Converter:
     def _block(self, element: Any) -> list[str]:
         """Return the blocks of an element that is or has one."""
         tag = element.tag
-        made = self._custom(element)
-        if made is not None:
-            return [made]
+        custom_markdown = self._custom(element)
+        if custom_markdown is not None:
+            return [custom_markdown]
         if tag in self._methods:
             return self._methods[tag](element)
         marks = self._marks
@@ -285,15 +285,17 @@ class _Converter:
         if self._cells:
             return [plain_text.code_span(line) for line in text.split("\n") if line.strip()]
         inner = next(element.iter("code"), element)
-        found = _LANGUAGE.search(f"{element.get('class') or ''} {inner.get('class') or ''}")
-        return [plain_text.fenced(text, found[1] if found else "")] if text.strip() else []
+        language = _LANGUAGE.search(f"{element.get('class') or ''} {inner.get('class') or ''}")
+        return [plain_text.fenced(text, language[1] if language else "")] if text.strip() else []
 
     def _table(self, element: Any) -> list[str]:
         rows = _rows(element)
         cells = [cell for row in rows for cell in row]
         if len(cells) < 2 or element.find(".//table") is not None:  # which only arranges a page
             return self.flow(element)
-        captions = [block for one in element.iterchildren("caption") for block in self.flow(one)]
+        captions = [
+            block for caption in element.iterchildren("caption") for block in self.flow(caption)
+        ]
         lines = []
         below: dict[int, int] = {}
         """The number of rows still spanned by a merged cell, by column."""
@@ -314,8 +316,8 @@ class _Converter:
         return [*captions, plain_text.table(lines)]
 
     def _spans(self, cell: Any, name: str) -> int:
-        given = str(cell.get(name) or "1")[:4]
-        number = int(given) if given.isascii() and given.isdigit() else 1
+        value = str(cell.get(name) or "1")[:4]
+        number = int(value) if value.isascii() and value.isdigit() else 1
         number = max(1, min(number, self._spanned))
         self._spanned -= number - 1
         return number
@@ -426,9 +428,9 @@ def _code_text(element: Any, is_span: bool = False) -> str:
         if text:
             parts.append(text.replace("\n", " ") if is_span else text)
 
-    def add(one: Any) -> None:
-        put(one.text)
-        for child in one:
+    def add(element_or_child: Any) -> None:
+        put(element_or_child.text)
+        for child in element_or_child:
             is_line = child.tag in ("div", "p", "li")
             if is_line and parts and parts[-1][-1] != "\n":
                 parts.append("\n")
@@ -475,32 +477,32 @@ def _space(match: re.Match[str]) -> str:
 
 def _line(pieces: list[_Piece]) -> str:
     """Return one line with its text escaped."""
-    found: list[_Piece] = []
+    merged: list[_Piece] = []
     is_begun = False
     for piece in pieces:  # blanks that meet are one, and marks do not begin with any
         text = piece.text
         if not piece.is_markup:
-            if not found or found[-1].text.endswith(" "):
+            if not merged or merged[-1].text.endswith(" "):
                 text = text.lstrip(" ")
             if not text:
                 continue
         elif piece in _CHECKBOXES and is_begun:
             text = "\u2611 " if piece == _CHECKED else "\u2610 "
-        if piece.is_code and found and found[-1][1:] == piece[1:]:
-            text = found.pop().text + text
-        found.append(piece._replace(text=text))
+        if piece.is_code and merged and merged[-1][1:] == piece[1:]:
+            text = merged.pop().text + text
+        merged.append(piece._replace(text=text))
         is_begun = is_begun or bool(text.strip())
-    if len(found) > 1 and found[1] in _CHECKBOXES and not found[0].text.strip():
-        del found[0]
-    is_task = bool(found) and found[0] in _CHECKBOXES
+    if len(merged) > 1 and merged[1] in _CHECKBOXES and not merged[0].text.strip():
+        del merged[0]
+    is_task = bool(merged) and merged[0] in _CHECKBOXES
     markup: list[str] = []
-    shown = _rendered(found[1:] if is_task else found, 0, markup)
+    shown = _rendered(merged[1:] if is_task else merged, 0, markup)
     text = shown.strip()
     indentation = shown[: len(shown) - len(shown.lstrip())].count("\xa0") if text else 0
     whole = "\xa0" * indentation + plain_text.escaped(_HARD_SPACE.sub(" ", text))
     pieces_left = iter(markup)
     whole = re.sub(plain_text.MARKUP, lambda _: next(pieces_left), whole)
-    return _Items(f"- {found[0].text}{whole}") if is_task else whole
+    return _Items(f"- {merged[0].text}{whole}") if is_task else whole
 
 
 def _rendered(
@@ -571,11 +573,11 @@ def _marked(
             (not lead and _is_word(before) and not first.isalnum())
             or (not tail and _is_word(after) and not last.isalnum())
             or (not lead and before == plain_text.MARKUP and markup[-1].endswith(begin[0]))
-            or (is_part and any(one[0][0] == begin[0] for one in group[0].marks[:depth]))
+            or (is_part and any(part[0][0] == begin[0] for part in group[0].marks[:depth]))
         ):
             begin, end = f"<{_IN_HTML[begin]}>", f"</{_IN_HTML[begin]}>"
     if begin == "[":
-        group = [one for piece in group for one in _in_link(piece)]
+        group = [part for piece in group for part in _in_link(piece)]
     markup.append(begin)
     inner = _rendered(group, depth + 1, markup)
     markup.append(end)
@@ -586,7 +588,7 @@ def _edge(piece: _Piece, group: list[_Piece], depth: int, outer: str, sign: str)
     """Return the character next to a mark: that of another mark, if one begins or ends there."""
     inner = piece.marks[depth : depth + 1]
     is_same = bool(inner) and inner[0][0][0] == outer[0]
-    if not inner or (is_same and all(one.marks[depth : depth + 1] == inner for one in group)):
+    if not inner or (is_same and all(other.marks[depth : depth + 1] == inner for other in group)):
         return "`" if piece.is_code else sign
     return inner[0][0][0]
 
@@ -600,12 +602,12 @@ def _in_link(piece: _Piece) -> list[_Piece]:
     """Return the pieces of the text of a link: its brackets escaped, its addresses no links."""
     if piece.is_markup:
         return [piece]
-    made = []
+    pieces = []
     for text in re.split(r"([\[\]]|:(?=//))", piece.text):
         is_sign = text in ("[", "]", ":")
         written = text if text == ":" or not is_sign else f"\\{text}"
-        made.append(_Piece(written, piece.marks, is_sign))
-    return [one for one in made if one.text]
+        pieces.append(_Piece(written, piece.marks, is_sign))
+    return [part for part in pieces if part.text]
 
 
 def parse_xml(data: bytes) -> tuple[Any, str]:

@@ -100,9 +100,9 @@ def read(source: Source) -> Iterator[Item]:
     files = [name for name in source.names if _FILE.fullmatch(name)]
     for name in files:
         yield from records.convert_record(name, export.file, name)
-    found = {str(match[1]).lower() for match in map(_FILE.fullmatch, files) if match}
+    exported_ids = {str(match[1]).lower() for match in map(_FILE.fullmatch, files) if match}
     for item_id, resource in export.resources.items():
-        if item_id not in found:
+        if item_id not in exported_ids:
             yield SkippedItem(resource.title or item_id, "missing from the export")
     for name in _items(source):
         yield from records.convert_record(name, export.item, name)
@@ -170,10 +170,10 @@ class _JoplinExport:
             ending = posixpath.splitext(base)[1]
             base = title if posixpath.splitext(title)[1] else title + ending
         base = base.replace("/", "-")
-        ways = (base, f"{item_id[:8]}-{base}", f"{item_id}-{base}")
+        variants = (base, f"{item_id[:8]}-{base}", f"{item_id}-{base}")
         path = next(
             path
-            for path in (f"resources/{way}" for way in ways)
+            for path in (f"resources/{variant}" for variant in variants)
             if self._paths.setdefault(path.casefold(), item_id) == item_id
         )
         return folder.attachment(self._source, name, path, (item_id,))

@@ -71,17 +71,17 @@ class _ArrayScanner:
             begin = 1 if self._is_escaped else 0
             position = self._end_of_string(piece, 0, _REST_OF_STRING.match(piece, begin))
         while not self.is_done and (token := self._next(piece, position)) is not None:
-            mark, at = piece[token.start()], token.start()
+            mark, start_of_token = piece[token.start()], token.start()
             position = token.end()
             if mark == 0x22:
                 self._last_key = b""
-                position = self._end_of_string(piece, at, token)
+                position = self._end_of_string(piece, start_of_token, token)
             elif mark in b"[{":
                 self._depth += 1
                 if mark == 0x5B and self._begins():
                     self._level, start = self._depth, position
             elif self._depth == self._level and mark in b",]":
-                self._keep(piece[start:at])
+                self._keep(piece[start:start_of_token])
                 start = position
                 yield from self._taken(is_last=mark == 0x5D)
             elif mark in b"]}" and self._depth > self._level:
@@ -126,12 +126,12 @@ class _ArrayScanner:
             yield item
 
 
-def array_items(source: Source, name: str, place: str = "") -> Iterator[Any | SkippedItem]:
+def array_items(source: Source, name: str, key: str = "") -> Iterator[Any | SkippedItem]:
     """Yield the items of a JSON array, or why an item or the rest cannot be read.
 
     ``place`` is the key of the array in the object that the file has; empty if it is an array.
     """
-    scanner, number = _ArrayScanner(place.encode()), 0
+    scanner, number = _ArrayScanner(key.encode()), 0
     try:
         with source.open(name) as file:
             while not scanner.is_done and (piece := file.read(_PIECE)):
@@ -156,20 +156,20 @@ def _parsed(data: bytes | None, where: str) -> Any | SkippedItem:
 
 
 def objects(
-    source: Source, name: str, place: str = ""
+    source: Source, name: str, key: str = ""
 ) -> Iterator[tuple[str, dict[str, Any]] | SkippedItem]:
     """Yield each object of a JSON array with its place, for people; else why it cannot be read.
 
     The parameter ``place`` is as for ``array_items``.
     """
     number = 0
-    for number, entry in enumerate(array_items(source, name, place), 1):
+    for number, entry in enumerate(array_items(source, name, key), 1):
         where = f"{name}, entry {number}"
         if isinstance(entry, SkippedItem):
             yield entry
         else:
             yield (where, entry) if isinstance(entry, dict) else SkippedItem(where, NO_OBJECT)
-    if not place and not number and not source.head(name).lstrip(_BLANKS).startswith(b"["):
+    if not key and not number and not source.head(name).lstrip(_BLANKS).startswith(b"["):
         yield SkippedItem(name, "no JSON array")
 
 

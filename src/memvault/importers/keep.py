@@ -90,19 +90,21 @@ def read(source: Source) -> Iterator[Item]:
 def _attached(source: Source, name: str, note: dict[str, Any]) -> Iterator[str | SkippedItem]:
     """Yield the paths of a note's files; Takeout names a JPEG .jpeg that it writes as .jpg."""
     for entry in convert.objects(note, "attachments"):
-        given = convert.text(entry.get("filePath"))
-        path = posixpath.join(posixpath.dirname(name), given)
+        given_path = convert.text(entry.get("filePath"))
+        path = posixpath.join(posixpath.dirname(name), given_path)
         stem, suffix = posixpath.splitext(path)
         endings = (suffix, *(_JPEG if suffix.lower() in _JPEG else ()), suffix.lower())
         mime = convert.text(entry.get("mimetype"))
         endings += (f".{mime.rpartition('/')[2]}", *(_JPEG if mime == "image/jpeg" else ()))
-        found = next((stem + one for one in endings if stem + one in source.name_set), "")
-        if given.startswith("/") or ".." in given.split("/"):
-            yield SkippedItem(f"{name}, {given}", "its path points outside the folder")
-        elif found and given:
-            yield found
+        path_in_source = next(
+            (stem + ending for ending in endings if stem + ending in source.name_set), ""
+        )
+        if given_path.startswith("/") or ".." in given_path.split("/"):
+            yield SkippedItem(f"{name}, {given_path}", "its path points outside the folder")
+        elif path_in_source and given_path:
+            yield path_in_source
         else:
-            yield SkippedItem(f"{name}, {given or 'a file'}", "missing from the export")
+            yield SkippedItem(f"{name}, {given_path or 'a file'}", "missing from the export")
 
 
 def _note(key: str, note: dict[str, Any], files: list[str], counts: ContentCounts) -> ImportedNote:

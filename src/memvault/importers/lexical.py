@@ -112,7 +112,8 @@ class LexicalDocument:
         for child in convert.objects(node, "children"):
             inner = self._children(child)
             if items and all(
-                one.get("type") == "list" for one in convert.objects(child, "children")
+                grandchild.get("type") == "list"
+                for grandchild in convert.objects(child, "children")
             ):
                 items[-1] += inner
             else:

@@ -82,9 +82,9 @@ def rewritten(text: str, path: str, target: str, names: LinkTargets) -> str:
     for link in markdown.links(text):
         if link.target.startswith(SCHEME):
             continue
-        found = names.of_link(link, path)
-        if found is not None and not _leads_to(link, target, found, names):
-            edits.append((link, _written(link, text, target, found, names)))
+        target_path = names.of_link(link, path)
+        if target_path is not None and not _leads_to(link, target, target_path, names):
+            edits.append((link, _written(link, text, target, target_path, names)))
     text = markdown_inline.replaced(text, edits)
     if f"[[{SCHEME}" not in text:
         return text
@@ -100,31 +100,31 @@ def resolved(value: Any, names: LinkTargets) -> Any:
     return _ID_LINK.sub(lambda match: _by_id(match, names), value)
 
 
-def _leads_to(link: Link, note: str, found: str, names: LinkTargets) -> bool:
+def _leads_to(link: Link, note: str, target_path: str, names: LinkTargets) -> bool:
     """Return whether a link in a note of the vault leads to a path as it is written."""
     if link.is_wikilink:
-        if not names.is_unique(found):
-            return _bare(found) == _bare(link.target)
-        return f"/{_bare(found)}".endswith(f"/{_bare(link.target)}")
-    return _bare(markdown_inline.path_beside(link.target, note)) == _bare(found)
+        if not names.is_unique(target_path):
+            return _bare(target_path) == _bare(link.target)
+        return f"/{_bare(target_path)}".endswith(f"/{_bare(link.target)}")
+    return _bare(markdown_inline.path_beside(link.target, note)) == _bare(target_path)
 
 
-def _written(link: Link, text: str, note: str, found: str, names: LinkTargets) -> str:
+def _written(link: Link, text: str, note: str, target_path: str, names: LinkTargets) -> str:
     if link.is_wikilink:
-        return names.wikilink(found)
-    path = markdown_inline.relative_path(found, posixpath.dirname(note))
+        return names.wikilink(target_path)
+    path = markdown_inline.relative_path(target_path, posixpath.dirname(note))
     return markdown_inline.written_target(link, path, text)
 
 
 def _by_id(match: re.Match[str], names: LinkTargets) -> str:
     whole, ref, shown = match[0], match[1].strip(), match[2]
-    found, heading = names.of_ref(ref), ""
-    if found is None:
+    target_path, heading = names.of_ref(ref), ""
+    if target_path is None:
         ref, sign, heading = ref.partition("#")
-        found, heading = names.of_ref(ref), sign + heading
-    if found is None:
+        target_path, heading = names.of_ref(ref), sign + heading
+    if target_path is None:
         return shown or ref
-    written = names.wikilink(found) + heading
+    written = names.wikilink(target_path) + heading
     separator = "\\|" if "\\|" in whole else "|"
     label = f"{separator}{shown}" if shown and shown != written else ""
     return f"{'!' if whole.startswith('!') else ''}[[{written}{label}]]"

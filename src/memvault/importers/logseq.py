@@ -277,10 +277,10 @@ def _name(path: str, pages: str) -> str:
 
 def _listed(value: str) -> list[str]:
     """Return the names in the value of a property: links, tags or words between commas."""
-    found = []
+    names = []
     for match in _ITEMS.finditer(value):
         name = match[1] or match[2] or match[0].strip().removeprefix("#").strip()
         bare = name.replace("[[", "").replace("]]", "").strip("# ")
-        if bare and bare not in found:
-            found.append(" ".join(bare.split()))
-    return found
+        if bare and bare not in names:
+            names.append(" ".join(bare.split()))
+    return names

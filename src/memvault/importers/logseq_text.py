@@ -115,7 +115,7 @@ def page_properties(text: str) -> tuple[dict[str, str], str]:
     """Return the properties of a page, which are its first block, and the rest of its text."""
     text = text.replace("\r\n", "\n")
     lines = text.split("\n")
-    found: dict[str, str] = {}
+    properties: dict[str, str] = {}
     number = 0
     while number < len(lines):
         line = lines[number]
@@ -124,13 +124,13 @@ def page_properties(text: str) -> tuple[dict[str, str], str]:
         match = PROPERTY.fullmatch(bare.rstrip())
         if match is None:
             break
-        found[match[1].lower()] = (match[2] or "").strip()
+        properties[match[1].lower()] = (match[2] or "").strip()
         number += 1
     following = lines[number] if number < len(lines) else ""
     is_own_block = not following.strip() or _BULLET.match(following) or not lines[0].startswith("-")
-    if not found or not is_own_block:
+    if not properties or not is_own_block:
         return {}, text
-    return found, "\n".join(lines[number:])
+    return properties, "\n".join(lines[number:])
 
 
 def converted(text: str, context: OutlineContext) -> str:
@@ -139,10 +139,10 @@ def converted(text: str, context: OutlineContext) -> str:
     numbers: dict[int, int] = {}
     for block in _blocks(text):
         context.counts.converted("block")
-        is_numbered, made = _lines(block, context)
+        is_numbered, block_lines = _lines(block, context)
         if not block.is_item:
             numbers.clear()
-            lines += made
+            lines += block_lines
             continue
         for depth in [depth for depth in numbers if depth > block.depth]:
             del numbers[depth]
@@ -153,9 +153,11 @@ def converted(text: str, context: OutlineContext) -> str:
         else:
             numbers.pop(block.depth, None)
         indent = "\t" * block.depth
-        lines.append(f"{indent}{mark} {made[0]}".rstrip() if made else f"{indent}{mark}")
+        lines.append(
+            f"{indent}{mark} {block_lines[0]}".rstrip() if block_lines else f"{indent}{mark}"
+        )
         rest = indent + " " * (len(mark) + 1)
-        lines += [f"{rest}{line}" if line else "" for line in made[1:]]
+        lines += [f"{rest}{line}" if line else "" for line in block_lines[1:]]
     return "\n".join(lines)
 
 
@@ -235,9 +237,9 @@ def _width(blanks: str) -> int:
 def _dedented(line: str, width: int) -> str:
     """Return a line with at most so many columns of its indentation removed."""
     done = 0
-    for place, char in enumerate(line):
+    for position, char in enumerate(line):
         if done >= width or char not in " \t":
-            return line[place:]
+            return line[position:]
         done += 4 - done % 4 if char == "\t" else 1
     return ""
 
@@ -263,15 +265,15 @@ def _lines(block: _LogseqBlock, context: OutlineContext) -> tuple[bool, list[str
                 out.append("")  # else the text below would be part of the quote
         elif is_code:
             out += [*_inline(plain, context), line]
-        elif (found := PROPERTY.fullmatch(line)) is not None:
-            name, value = found[1].lower(), (found[2] or "").strip()
+        elif (property_match := PROPERTY.fullmatch(line)) is not None:
+            name, value = property_match[1].lower(), (property_match[2] or "").strip()
             properties[name] = value
             if not _is_of_program(name, value, context):
                 plain.append(line)
         else:
-            left = _without_days(line, due)
-            if left.strip() or not line.strip():
-                plain.append(left)
+            remaining = _without_days(line, due)
+            if remaining.strip() or not line.strip():
+                plain.append(remaining)
         number += 1
     return _finished(block, out + _inline(plain, context), properties, due, context)
 
@@ -305,8 +307,8 @@ def _finished(
         context.counts.converted("task")
         first = f"[{_MARKS.get(task[2], ' ')}] {first[task.end() :]}"
         priority = _PRIORITIES[task[3]] if task[3] else ""
-    for one in due:
-        context.counts.converted(one[1].lower())
+    for day_match in due:
+        context.counts.converted(day_match[1].lower())
     lines[0] = " ".join(part for part in [first.rstrip(), *_days(due, priority)] if part)
     heading = properties.get("heading", "")
     if heading and heading != "false" and not lines[0].startswith("#") and task is None:
@@ -333,17 +335,17 @@ def _highlight(text: str, properties: Mapping[str, str], context: OutlineContext
 
 def _days(due: list[re.Match[str]], priority: str) -> list[str]:
     """Return the days of a task as memvault and Obsidian's tasks have them."""
-    found: dict[str, str] = {}
+    days_by_role: dict[str, str] = {}
     times, repeats = [], []
     for match in due:
-        found.setdefault(match[1].upper(), match[2])
-        times += [one[0] for one in _CLOCK.finditer(match[3])]
+        days_by_role.setdefault(match[1].upper(), match[2])
+        times += [clock_match[0] for clock_match in _CLOCK.finditer(match[3])]
         for repeat in _REPEAT.finditer(match[3]):
             unit, count = _UNITS[repeat[3]], int(repeat[2])
-            every = f"every {unit}" if count == 1 else f"every {count} {unit}s"
-            repeats.append(f"🔁 {every}" + (" when done" if repeat[1] == ".+" else ""))
-    deadline = found.get("DEADLINE")
-    scheduled = found.get("SCHEDULED")
+            interval = f"every {unit}" if count == 1 else f"every {count} {unit}s"
+            repeats.append(f"🔁 {interval}" + (" when done" if repeat[1] == ".+" else ""))
+    deadline = days_by_role.get("DEADLINE")
+    scheduled = days_by_role.get("SCHEDULED")
     days = [f"⏳ {scheduled}"] if deadline and scheduled else []
     days += [f"📅 {day}"] if (day := deadline or scheduled) else []
     return [*times[:1], priority, *repeats[:1], *days]
@@ -362,7 +364,7 @@ def _is_of_program(name: str, value: str, context: OutlineContext) -> bool:
 
 def _without_drawers(block: _LogseqBlock, context: OutlineContext) -> dict[str, str]:
     """Remove the drawers of a block; return the properties in them."""
-    found: dict[str, str] = {}
+    properties: dict[str, str] = {}
     lines: list[str] = []
     is_code: list[bool] = []
     number = 0
@@ -378,12 +380,14 @@ def _without_drawers(block: _LogseqBlock, context: OutlineContext) -> dict[str, 
             context.counts.omitted("logbook")
         else:
             for line in block.lines[number + 1 : end]:
-                if (one := _DRAWER_PROPERTY.fullmatch(line)) is not None:
-                    found[one[1].lower()] = one[2].strip()
-                    _is_of_program(one[1].lower(), found[one[1].lower()], context)
+                if (property_match := _DRAWER_PROPERTY.fullmatch(line)) is not None:
+                    properties[property_match[1].lower()] = property_match[2].strip()
+                    _is_of_program(
+                        property_match[1].lower(), properties[property_match[1].lower()], context
+                    )
         number = end + 1
     block.lines, block.is_code = lines or [""], is_code or [False]
-    return found
+    return properties
 
 
 def _special(
@@ -397,20 +401,20 @@ def _special(
             context.counts.omitted("query")
         language = _CODE[name] or begun[2].split(" ")[0]
         return plain_text.fenced("\n".join(lines), language).split("\n")
-    made: list[str] = []
+    converted_lines: list[str] = []
     plain: list[str] = []
     for line, is_code in zip(lines, block.is_code[start:end], strict=True):
         if is_code:
-            made += [*_inline(plain, context), line]
+            converted_lines += [*_inline(plain, context), line]
         else:
             plain.append(line)
-    made += _inline(plain, context)
+    converted_lines += _inline(plain, context)
     context.counts.converted(f"block {name}")
     if name == "center":
-        return made
+        return converted_lines
     if name == "comment":
-        return ["%%", *made, "%%"]
-    quoted = [f"> {line}".rstrip() for line in made]
+        return ["%%", *converted_lines, "%%"]
+    quoted = [f"> {line}".rstrip() for line in converted_lines]
     return quoted if name in ("quote", "verse") else [f"> [!{name}]", *quoted]
 
 
@@ -421,8 +425,10 @@ def _inline(lines: list[str], context: OutlineContext) -> list[str]:
     lines.clear()
     if "[" in text or "((" in text or "{{" in text or "^^" in text:
         text = outlines.converted(text, _TOKEN, _LogseqInline(context, False))
-    made = text.split("\n") if has_text else []
-    return [_CELL_LINK.sub(r"\1\\|", line) if line.startswith("|") else line for line in made]
+    converted_lines = text.split("\n") if has_text else []
+    return [
+        _CELL_LINK.sub(r"\1\\|", line) if line.startswith("|") else line for line in converted_lines
+    ]
 
 
 class _LogseqInline(OutlineInline):
@@ -455,10 +461,10 @@ class _LogseqInline(OutlineInline):
         return f"{match['image'] or ''}[{label}]({path})", target_found.end()
 
     def _macro(self, match: re.Match[str], text: str, end: int) -> tuple[str, int] | None:
-        found = _MACRO.fullmatch(text, match.start(), end)
-        if found is None:
+        macro = _MACRO.fullmatch(text, match.start(), end)
+        if macro is None:
             return None
-        name, argument = found[1].lower(), (found[2] or "").strip()
+        name, argument = macro[1].lower(), (macro[2] or "").strip()
         written = self._of_macro(name, argument)
         if written:
             self._context.counts.converted(name)

@@ -29,9 +29,9 @@ def raw(text: str) -> str:
     return f"<{_RAW}>{escape(text)}</{_RAW}>"
 
 
-def markdown(made: str) -> str:
+def markdown(html: str) -> str:
     """Return HTML of such parts as markdown; raises ``ValueError`` as ``html_markdown``."""
-    return html_markdown.markdown(made, _custom)
+    return html_markdown.markdown(html, _custom)
 
 
 def _custom(element: Any) -> str | None:

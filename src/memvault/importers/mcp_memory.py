@@ -23,20 +23,20 @@ _MARKS = (b'"type":"entity"', b'"type":"relation"')
 
 def claims(source: Source) -> list[str]:
     """Return the files whose first line is an entity or a relation."""
-    found = []
+    graphs = []
     for name in source.named(".jsonl", ".json"):
         first = source.head(name).partition(b"\n")[0].replace(b" ", b"")
         if any(mark in first for mark in _MARKS):
-            found.append(name)
-    return found
+            graphs.append(name)
+    return graphs
 
 
 def read(source: Source) -> Iterator[Item]:
     """Yield a note for each entity, in the order of the file."""
-    found = claims(source)
-    if not found:
+    graphs = claims(source)
+    if not graphs:
         return
-    name, *others = found
+    name, *others = graphs
     for other in others:
         yield SkippedItem(other, "another knowledge graph: import it by itself")
     relations = _relations(source, name)
@@ -47,8 +47,8 @@ def read(source: Source) -> Iterator[Item]:
             continue
         where, entry = line
         if entry.get("type") == "entity" and convert.text(entry.get("name")).strip():
-            found = relations.pop(entry["name"], [])
-            yield from records.convert_record(where, _note, entry, found, seen, source.counts)
+            graphs = relations.pop(entry["name"], [])
+            yield from records.convert_record(where, _note, entry, graphs, seen, source.counts)
         elif entry.get("type") == "relation":
             source.counts.converted("relation")
             source.counts.unused_properties("relation", entry, _RELATION_KEYS)

@@ -41,14 +41,14 @@ def _is_export(source: Source, name: str) -> bool:
 
 
 def _databases(source: Source) -> list[tuple[str, str]]:
-    found = []
+    databases = []
     for name in source.named(".db", ".sqlite"):
         names = tables(source, name)
         if names >= _HISTORY:
-            found.append((name, "history"))
+            databases.append((name, "history"))
         elif "points" in names:
-            found.append((name, "points"))
-    return sorted(found, key=lambda entry: entry[1], reverse=True)  # points have the metadata
+            databases.append((name, "points"))
+    return sorted(databases, key=lambda entry: entry[1], reverse=True)  # points have the metadata
 
 
 def claims(source: Source) -> list[str]:
@@ -130,24 +130,26 @@ def _read_history(source: Source, name: str) -> Iterator[Item]:
 def _read_points(source: Source, name: str) -> Iterator[Item]:
     with open_database(source, name) as database:
         for row in database.rows("SELECT id, point FROM points ORDER BY id"):
-            place = f"{name}, point {row['id']}"
-            yield from records.convert_record(place, _of_point, place, row["id"], row["point"])
+            location = f"{name}, point {row['id']}"
+            yield from records.convert_record(
+                location, _of_point, location, row["id"], row["point"]
+            )
 
 
-def _of_point(place: str, row_id: Any, data: Any) -> list[Item]:
+def _of_point(location: str, row_id: Any, data: Any) -> list[Item]:
     """Return the memories in a pickled point."""
     try:
         points = pickles.mappings_with(pickles.parse(data), "payload")
     except pickles.UnreadablePickle as error:
-        return [SkippedItem(place, f"it cannot be read: {error}")]
+        return [SkippedItem(location, f"it cannot be read: {error}")]
     notes = [note for point in points for note in _point(point, row_id)]
-    return notes or [SkippedItem(place, "it has no text")]
+    return notes or [SkippedItem(location, "it has no text")]
 
 
 def _point(point: dict[Any, Any], row_id: Any) -> Iterator[Item]:
-    payload, own = point["payload"], point.get("id")
+    payload, point_id = point["payload"], point.get("id")
     if isinstance(payload, dict) and isinstance(payload.get("data"), str):
-        entry = {**payload, "id": own if isinstance(own, str | int) else row_id}
+        entry = {**payload, "id": point_id if isinstance(point_id, str | int) else row_id}
         metadata = {str(key): value for key, value in payload.items() if key not in _KEYS}
         yield _note(payload["data"], entry, _plain(metadata))
 

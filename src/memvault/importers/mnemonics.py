@@ -18,13 +18,13 @@ _FOLDER = ".mnemonics"
 def _paths(source: Source) -> dict[str, str]:
     """Return the paths of the files below ``.mnemonics``, with their names in the source."""
     is_top = source.path.name == _FOLDER
-    found = {}
+    names_by_path = {}
     for name in source.named(".md"):
         _, mark, below = f"/{name}".rpartition(f"/{_FOLDER}/")
         path = name if is_top and not mark else below if mark else ""
         if path and "/." not in f"/{path}":
-            found[path] = name
-    return found
+            names_by_path[path] = name
+    return names_by_path
 
 
 def _memories(source: Source) -> dict[str, str]:

@@ -63,9 +63,9 @@ _MAX_TIME = 40
 def recognize(source: Source) -> Confidence:
     """Return ``SURE`` if most pages end with an ID, or it is a folder of zips of Notion's."""
     notes = [*source.named(".md", ".csv"), *filter(_is_html_page, source.named(".html"))]
-    own = sum(_ID.search(_stem(name)) is not None for name in notes)
+    pages_with_id = sum(_ID.search(_stem(name)) is not None for name in notes)
     parts = any(_PART.search(name) for name in source.named(".zip"))
-    return Confidence.sure_if(parts or (own and own * 2 > len(notes)))
+    return Confidence.sure_if(parts or (pages_with_id and pages_with_id * 2 > len(notes)))
 
 
 def claims(source: Source) -> Collection[str]:
@@ -118,8 +118,8 @@ class _Export:
         """By the folded path without IDs: the path with IDs of the item that has it."""
         for name in sorted(names, key=lambda name: len(_ID.findall(name))):
             self.paths[_whole(name)] = self._path(name)
-            if name.lower().endswith((".md", ".csv")) and (found := _ID.search(_stem(name))):
-                self.by_id[found[1]] = self.paths[_whole(name)]
+            if name.lower().endswith((".md", ".csv")) and (page_id := _ID.search(_stem(name))):
+                self.by_id[page_id[1]] = self.paths[_whole(name)]
         self._databases = {
             self.paths[_whole(name)][: -len(".md")]: name
             for name in names  # of the two of a database the last has all columns
@@ -132,8 +132,8 @@ class _Export:
         path, owner = "", ""
         for part in (*folders, base):
             owner += f"/{part}"
-            for way in _ways(part):
-                free = path + way
+            for variant in _ways(part):
+                free = path + variant
                 if self._owners.setdefault(free.casefold(), owner) == owner:
                     break
             path = f"{free}/"
@@ -180,8 +180,8 @@ class _Export:
             if link.is_wikilink:
                 continue
             path = self.paths.get(markdown_inline.path_beside(link.target, whole))
-            way = posixpath.relpath(path, beside) if path else _ID.sub("", link.target)
-            edits.append((link, markdown_inline.written_target(link, way, text)))
+            relative = posixpath.relpath(path, beside) if path else _ID.sub("", link.target)
+            edits.append((link, markdown_inline.written_target(link, relative, text)))
         return self._within(markdown_inline.replaced(text, edits), beside)
 
     def _within(self, text: str, beside: str) -> str:
@@ -199,8 +199,8 @@ class _Export:
 def _ways(name: str) -> Iterator[str]:
     """Yield the names that a file or folder may have, the last of them with its whole ID."""
     yield _ID.sub("", name)
-    if found := _ID.search(name):
-        yield _ID.sub(f" {found[1][-8:]}", name)  # IDs of one day begin alike
+    if page_id := _ID.search(name):
+        yield _ID.sub(f" {page_id[1][-8:]}", name)  # IDs of one day begin alike
         yield name
 
 
@@ -215,7 +215,7 @@ def _stem(name: str) -> str:
 
 
 def _page(item: ImportedNote, name: str, export: _Export) -> ImportedNote:
-    found = _ID.search(_stem(name))
+    page_id = _ID.search(_stem(name))
     heading = _HEADING.match(item.text)
     title = heading[1].strip() if heading else _ID.sub("", _stem(name))
     body = item.text[heading.end() :] if heading else item.text
@@ -225,8 +225,8 @@ def _page(item: ImportedNote, name: str, export: _Export) -> ImportedNote:
     text = _with_callouts(export.linked(body.lstrip("\n"), name))
     path = export.paths[_whole(name)]
     export.counts.converted("page")
-    key = export.free_key(found[1] if found else name)
-    refs = (f"notion-{found[1]}",) if found else ()
+    key = export.free_key(page_id[1] if page_id else name)
+    refs = (f"notion-{page_id[1]}",) if page_id else ()
     return ImportedNote(key, path, f"# {title}\n\n{text}", header, refs)
 
 
@@ -269,18 +269,18 @@ def _without_properties(
     """
     block, _, rest = body.partition("\n\n")
     lines = block.rstrip("\n").split("\n")
-    found: list[tuple[str, list[str]]] = []
+    properties_found: list[tuple[str, list[str]]] = []
     for line in lines:
-        colons = (place for place, sign in enumerate(line[:_MAX_COLUMN]) if sign == ":")
-        named = [line[:place] for place in colons if line[:place] in columns]
+        colons = (colon for colon, sign in enumerate(line[:_MAX_COLUMN]) if sign == ":")
+        named = [line[:colon] for colon in colons if line[:colon] in columns]
         if name := named[-1] if named else "":
-            found.append((name, [line[len(name) + 1 :]]))
-        elif found:
-            found[-1][1].append(line)
+            properties_found.append((name, [line[len(name) + 1 :]]))
+        elif properties_found:
+            properties_found[-1][1].append(line)
         else:
             break
-    if found:
-        for name, texts in found:
+    if properties_found:
+        for name, texts in properties_found:
             _add_property(header, name, "\n".join(texts).strip(), ids)
         return rest
     properties = [_PROPERTY.fullmatch(line) for line in lines]
@@ -306,10 +306,10 @@ def _related(value: str, ids: Collection[str]) -> object:
     """Return a relation as links to its pages, and any other value as it is."""
     links: list[str] = []
     done = 0
-    for found in _RELATED.finditer(value):
-        title = convert.label(value[done : found.start()]).strip()
-        links.append(f"[[import:notion-{found[2]}|{title}]]" if found[2] in ids else title)
-        done = found.end()
+    for match in _RELATED.finditer(value):
+        title = convert.label(value[done : match.start()]).strip()
+        links.append(f"[[import:notion-{match[2]}|{title}]]" if match[2] in ids else title)
+        done = match.end()
     if done < len(value) or not links:
         return value
     return links if len(links) > 1 else links[0]
@@ -343,10 +343,10 @@ def _database(source: Source, name: str, export: _Export) -> Item:
         return SkippedItem(name, str(error))
     if not table:
         return SkippedItem(name, "an empty table")
-    found = _ID.search(_stem(name))
+    page_id = _ID.search(_stem(name))
     source.counts.converted("database")
-    key = export.free_key(f"table-{found[1] if found else name}")
-    refs = (f"notion-{found[1]}",) if found else ()
+    key = export.free_key(f"table-{page_id[1] if page_id else name}")
+    refs = (f"notion-{page_id[1]}",) if page_id else ()
     header = {"title": _ID.sub("", _stem(name))}
     return ImportedNote(key, export.paths[_whole(name)], table, header, refs)
 

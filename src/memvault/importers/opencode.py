@@ -74,8 +74,10 @@ def _read_database(source: Source, name: str) -> Iterator[Item]:
                 if row.get("parent_id"):
                     source.counts.omitted("session of a sub-agent")
                     continue
-                place, counts = f"{name}, session {row.get('id')}", source.counts
-                yield from records.convert_record(place, _of_database, database, name, row, counts)
+                location, counts = f"{name}, session {row.get('id')}", source.counts
+                yield from records.convert_record(
+                    location, _of_database, database, name, row, counts
+                )
     except UnreadableDatabase as error:
         yield SkippedItem(name, f"it cannot be read: {error}")
 
@@ -98,9 +100,9 @@ def _of_database(
             messages.append({**data, "id": message["id"]})
     times = {"created": row.get("time_created"), "updated": row.get("time_updated")}
     about: dict[str, Any] = {key: row.get(key) for key in ("id", "title", "directory")}
-    found = _episode({**about, "time": times}, messages, parts.__getitem__, counts)
-    if found is not None:
-        yield found
+    note = _episode({**about, "time": times}, messages, parts.__getitem__, counts)
+    if note is not None:
+        yield note
 
 
 def _parsed(text: Any) -> dict[str, Any] | None:
@@ -135,9 +137,9 @@ def _of_files(source: Source, name: str, below: Mapping[str, list[str]]) -> Iter
     for message in messages:
         if isinstance(message, dict):
             key = str(message.get("id"))
-            found = _objects(source, below.get(f"{top}part/{key}", ()))
-            parts[key] = [part for part in found if isinstance(part, dict)]
-            yield from (part for part in found if isinstance(part, SkippedItem))
+            part_entries = _objects(source, below.get(f"{top}part/{key}", ()))
+            parts[key] = [part for part in part_entries if isinstance(part, dict)]
+            yield from (part for part in part_entries if isinstance(part, SkippedItem))
         else:
             yield message
     read = [message for message in messages if isinstance(message, dict)]
@@ -147,13 +149,13 @@ def _of_files(source: Source, name: str, below: Mapping[str, list[str]]) -> Iter
 
 def _objects(source: Source, names: Iterable[str]) -> list[dict[str, Any] | SkippedItem]:
     """Return the object in each of some files, or why it cannot be read."""
-    found: list[dict[str, Any] | SkippedItem] = []
+    entries: list[dict[str, Any] | SkippedItem] = []
     for name in names:
         try:
-            found.append(json_source.read_object(source, name))
+            entries.append(json_source.read_object(source, name))
         except (OSError, ValueError) as error:
-            found.append(SkippedItem(name, records.reason_for(error)))
-    return found
+            entries.append(SkippedItem(name, records.reason_for(error)))
+    return entries
 
 
 def _episode(

@@ -121,23 +121,23 @@ def without_code(text: str) -> str:
 
 def brackets(text: str) -> dict[int, int]:
     """Return the end of each balanced ``[[…]]`` and ``{…}`` by its start."""
-    found: dict[int, int] = {}
+    ends: dict[int, int] = {}
     if "[[" not in text and "{" not in text:
-        return found
+        return ends
     opened: dict[str, list[int]] = {"]]": [], "}": []}
     for match in _BRACKET.finditer(text):
         sign = match[0]
         if sign in _CLOSING:
             opened[_CLOSING[sign]].append(match.start())
         elif opened[sign]:
-            found[opened[sign].pop()] = match.end()
-    return found
+            ends[opened[sign].pop()] = match.end()
+    return ends
 
 
 def within(name: str, label: str, link: Callable[[str, str], str]) -> str:
     """Return the name of a missing page with links to the pages whose names are in it."""
-    made = _INNER.sub(lambda match: link(match[1], ""), name)
-    return f"{label} ({made})" if label else made
+    linked_name = _INNER.sub(lambda match: link(match[1], ""), name)
+    return f"{label} ({linked_name})" if label else linked_name
 
 
 def day_link(day: date, shown: str) -> str:
@@ -161,7 +161,7 @@ def converted(
     masked = without_code(text)
     ends = brackets(masked)
     pieces: list[str] = []
-    made: list[str] = []
+    converted_parts: list[str] = []
     done = position = 0
     while (match := token.search(masked, position)) is not None:
         result = convert(match, text, ends)
@@ -169,13 +169,17 @@ def converted(
             position = max(match.start() + 1, position + 1)
             continue
         pieces.append(text[done : match.start()])
-        made.append(result[0])
+        converted_parts.append(result[0])
         done = position = max(result[1], match.start() + 1)
     pieces.append(text[done:])
     if plain is str:
-        return "".join(part for pair in zip(pieces, [*made, ""], strict=True) for part in pair)
+        return "".join(
+            part for pair in zip(pieces, [*converted_parts, ""], strict=True) for part in pair
+        )
     parts = plain(PLACE.join(piece.replace(PLACE, "") for piece in pieces)).split(PLACE)
-    return "".join(part for pair in zip(parts, [*made, ""], strict=False) for part in pair)
+    return "".join(
+        part for pair in zip(parts, [*converted_parts, ""], strict=False) for part in pair
+    )
 
 
 class OutlineContext(NamedTuple):
@@ -252,8 +256,8 @@ class OutlineInline(ABC):
 
     def _tag(self, name: str) -> str:
         tag = f"#{convert.tag(name)}"
-        found = markdown.tags(tag)
-        is_whole = bool(found) and found[0][0] == tag
+        tags_found = markdown.tags(tag)
+        is_whole = bool(tags_found) and tags_found[0][0] == tag
         return tag if is_whole else self._context.page_link(name, "")
 
     def _reference(self, key: str, written: str) -> str:

@@ -57,33 +57,33 @@ def escaped(text: str, is_line: bool = False) -> str:
 def _indented(line: str) -> str:
     if _SIGN.search(line) is None:
         return line
-    found = _INDENT.match(line)
-    assert found is not None  # it can be empty
-    rest = line[found.end() :].rstrip()
+    indent = _INDENT.match(line)
+    assert indent is not None  # it can be empty
+    rest = line[indent.end() :].rstrip()
     if not rest:
         return ""
-    width = len(found[0].expandtabs(4))
+    width = len(indent[0].expandtabs(4))
     if width > 3:  # four spaces would begin code
         return "\u00a0" * width + _inline(rest, _IN_TEXT)
     return " " * width + _line(rest, _IN_TEXT)
 
 
 def _line(text: str, markup: re.Pattern[str]) -> str:
-    found = _START.match(text)
-    if found is None:
+    block_start = _START.match(text)
+    if block_start is None:
         return _inline(text, markup)
-    at = found.end() if text[0].isdigit() else 0
-    return f"{text[:at]}\\{text[at]}{_inline(text[at + 1 :], markup)}"
+    sign_index = block_start.end() if text[0].isdigit() else 0
+    return f"{text[:sign_index]}\\{text[sign_index]}{_inline(text[sign_index + 1 :], markup)}"
 
 
 def _inline(text: str, markup: re.Pattern[str]) -> str:
     parts: list[str] = []
     done = 0
-    for found in _ADDRESS.finditer(text) if ":" in text else ():
-        address = _without_punctuation(found[0])
-        if len(address) <= len(found[1]):
+    for match in _ADDRESS.finditer(text) if ":" in text else ():
+        address = _without_punctuation(match[0])
+        if len(address) <= len(match[1]):
             continue
-        start, end = found.start(), found.start() + len(address)
+        start, end = match.start(), match.start() + len(address)
         parts.append(_escaped(text, done, start, markup))
         following = markup.match(text, end)
         is_plain = following is None or _written(following) == following[0]
@@ -105,20 +105,20 @@ def _without_punctuation(address: str) -> str:
 
 def _escaped(text: str, start: int, end: int, markup: re.Pattern[str]) -> str:
     parts: list[str] = []
-    for found in markup.finditer(text, start):
-        if found.start() >= end:
+    for match in markup.finditer(text, start):
+        if match.start() >= end:
             break
-        parts += (text[start : found.start()], _written(found))
-        start = found.end()
+        parts += (text[start : match.start()], _written(match))
+        start = match.end()
     return "".join([*parts, text[start:end]])
 
 
-def _written(found: re.Match[str]) -> str:
+def _written(match: re.Match[str]) -> str:
     """Return signs with their escapes; runs that cannot begin emphasis need none."""
-    signs, text = found[0], found.string
+    signs, text = match[0], match.string
     if signs[0] in "*_=":
-        before = text[found.start() - 1] if found.start() else ""
-        after = text[found.end() : found.end() + 1]
+        before = text[match.start() - 1] if match.start() else ""
+        after = text[match.end() : match.end() + 1]
         is_within_word = signs[0] == "_" and before.isalnum()
         if is_within_word or not (before.strip() or after.strip()):
             return signs
@@ -128,8 +128,8 @@ def _written(found: re.Match[str]) -> str:
 def fenced(text: str, language: str = "") -> str:
     """Return code as a block whose fence is longer than any run of its sign in it."""
     fence = "`" * max(3, 1 + _longest(text))
-    found = _LANGUAGE.match(language)
-    return f"{fence}{found[0] if found else ''}\n{text}\n{fence}"
+    info = _LANGUAGE.match(language)
+    return f"{fence}{info[0] if info else ''}\n{text}\n{fence}"
 
 
 def code_span(text: str) -> str:
@@ -145,18 +145,18 @@ def table(rows: Iterable[list[str]]) -> str:
     Raises:
         ValueError: it has more than ``MAX_CELLS`` cells.
     """
-    found: list[list[str]] = []
+    table_rows: list[list[str]] = []
     cells = 0
     for row in filter(None, rows):
-        found.append(row)
+        table_rows.append(row)
         cells += len(row)
         if cells > MAX_CELLS:
             raise ValueError(TOO_MANY_CELLS)
-    if not found:
+    if not table_rows:
         return ""
-    width = max(map(len, found))
-    found[:1] = [found[0] + [""] * (width - len(found[0])), ["---"] * width]
-    return "\n".join(f"| {' | '.join(row)} |" for row in found)
+    width = max(map(len, table_rows))
+    table_rows[:1] = [table_rows[0] + [""] * (width - len(table_rows[0])), ["---"] * width]
+    return "\n".join(f"| {' | '.join(row)} |" for row in table_rows)
 
 
 def _longest(text: str) -> int:

@@ -241,8 +241,12 @@ def _is_settings(made: ImportPlan, item: Item) -> bool:
 
 
 def _type_of(note: ImportedNote, path: str, state: VaultState) -> str:
-    own = state.type_of(path, note.text.encode("utf-8", "replace"))
-    return own if own != FALLBACK_TYPE else str(note.header.get("memory_type") or FALLBACK_TYPE)
+    own_type = state.type_of(path, note.text.encode("utf-8", "replace"))
+    return (
+        own_type
+        if own_type != FALLBACK_TYPE
+        else str(note.header.get("memory_type") or FALLBACK_TYPE)
+    )
 
 
 def _place_note(

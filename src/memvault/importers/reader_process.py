@@ -238,8 +238,8 @@ class SourceReader:
             process.environment(self.source.path),
         )
         self._messages = queue.Queue(_QUEUED)
-        given = self._process.stdout, self._messages
-        self._receiver = threading.Thread(target=_receive, args=given, daemon=True)
+        arguments = self._process.stdout, self._messages
+        self._receiver = threading.Thread(target=_receive, args=arguments, daemon=True)
         self._receiver.start()
         with contextlib.suppress(OSError):
             assert self._process.stdin is not None

@@ -72,7 +72,7 @@ def limit_time() -> None:
 
 
 def convert_record(
-    place: str, convert: Callable[..., Item | Iterable[Item] | None], *arguments: Any
+    location: str, convert: Callable[..., Item | Iterable[Item] | None], *arguments: Any
 ) -> list[Item]:
     """Return the items that ``convert`` makes of a record, or why it cannot be read.
 
@@ -81,7 +81,7 @@ def convert_record(
     try:
         return _timed(convert, *arguments) if _timer.is_on else _listed(convert(*arguments))
     except Exception as error:
-        return [SkippedItem(place, reason_for(error))]
+        return [SkippedItem(location, reason_for(error))]
 
 
 def convert_each(
@@ -105,12 +105,12 @@ def _timed(convert: Callable[..., Item | Iterable[Item] | None], *arguments: Any
         _timer.stop()
 
 
-def _listed(made: Item | Iterable[Item] | None) -> list[Item]:
+def _listed(converted: Item | Iterable[Item] | None) -> list[Item]:
     if isinstance(
-        made, ImportedNote | Attachment | VaultFile | SkippedItem | ItemWarning | TypeCount
+        converted, ImportedNote | Attachment | VaultFile | SkippedItem | ItemWarning | TypeCount
     ):
-        return [made]
-    return [] if made is None else list(made)
+        return [converted]
+    return [] if converted is None else list(converted)
 
 
 def reason_for(error: BaseException) -> str:

@@ -44,13 +44,13 @@ def claims(source: Source) -> Collection[str]:
 
 
 def _files(source: Source) -> list[str]:
-    found = []
+    exports = []
     for name in source.named(".json"):
         head = source.head(name, 1 << 16).lstrip(b"\xef\xbb\xbf \t\r\n")
         has_blocks = b'"children"' in head and b'"string"' in head
         if head[:1] == b"[" and b'"title"' in head and (has_blocks or b'"edit-time"' in head):
-            found.append(name)
-    return found
+            exports.append(name)
+    return exports
 
 
 def _edn_files(source: Source) -> list[str]:
@@ -104,11 +104,11 @@ class _RoamGraph:
                 self._blocks[str(child.get("uid", ""))] = ReferredBlock(ref, text)
                 waiting.append(child)
 
-    def note(self, place: str, page: dict[str, Any]) -> Item:
+    def note(self, location: str, page: dict[str, Any]) -> Item:
         """Return a page as a note."""
         title = convert.line(convert.text(page.get("title")))
         if not title:
-            return SkippedItem(place, "a page without a title")
+            return SkippedItem(location, "a page without a title")
         ref = self._ref(page)
         day = _DAYS.parsed(title)
         self._counts.converted("daily page" if day else "page")
@@ -150,14 +150,14 @@ def _folder(day: date | None) -> tuple[str, ...]:
 
 def _lists(page: dict[str, Any]) -> dict[str, list[str]]:
     """Return the tags and aliases in the attributes of a page."""
-    found: dict[str, list[str]] = {}
+    lists: dict[str, list[str]] = {}
     for child in convert.objects(page, "children"):
         name, value = roam_text.attribute(str(child.get("string", ""))) or ("", "")
         if name in _LISTS:
             names = roam_text.names_in(value)
             key = _LISTS[name]
-            found[key] = [convert.tag(one) for one in names] if key == "tags" else names
-    return found
+            lists[key] = [convert.tag(name) for name in names] if key == "tags" else names
+    return lists
 
 
 class _RoamWriter:
@@ -235,9 +235,9 @@ class _RoamWriter:
     def _table(self, node: dict[str, Any], indent: str) -> None:
         """Write a table, each of whose rows is a block with the other cells nested below it."""
         children = convert.objects(node, "children")
-        made = plain_text.table(row for child in children for row in self._rows(child, []))
+        table = plain_text.table(row for child in children for row in self._rows(child, []))
         self._context.counts.converted("table")
-        self._paragraph(made, indent)
+        self._paragraph(table, indent)
 
     def _rows(self, node: dict[str, Any], before: list[str]) -> Iterator[list[str]]:
         self.see(node)

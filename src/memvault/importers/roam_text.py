@@ -151,10 +151,10 @@ class _RoamInline(OutlineInline):
 
     def _tag_at(self, match: re.Match[str], text: str) -> tuple[str, int] | None:
         before = text[match.start() - 1 : match.start()]
-        found = _TAG.match(match.string, match.start())
-        if found is None or before.isalnum() or before in ("/", "&", "_"):
+        tag_match = _TAG.match(match.string, match.start())
+        if tag_match is None or before.isalnum() or before in ("/", "&", "_"):
             return None
-        tag = found[0].rstrip(_TRAILING)
+        tag = tag_match[0].rstrip(_TRAILING)
         if not tag[1:] or tag[1:].isdigit():
             return None
         self._context.counts.converted("page reference")
@@ -196,20 +196,20 @@ class _RoamInline(OutlineInline):
         return " ".join(markdown_of(_shown(text), self._context, True).split())
 
     def _address(self, match: re.Match[str], label: str, text: str) -> tuple[str, int] | None:
-        found = _TARGET.match(text, match.end())
-        if found is None:
+        target = _TARGET.match(text, match.end())
+        if target is None:
             return None
-        address = found[1].strip()
+        address = target[1].strip()
         address = f"<{address}>" if " " in address and "<" not in address else address
         if match["image"]:
             self._context.counts.converted("image")
-            return f"![{convert.label(label)}]({address})", found.end()
-        return f"[{_inline(label, self._context, True)}]({address})", found.end()
+            return f"![{convert.label(label)}]({address})", target.end()
+        return f"[{_inline(label, self._context, True)}]({address})", target.end()
 
     def _macro(self, match: re.Match[str], text: str, end: int) -> tuple[str, int] | None:
-        found = _MACRO.fullmatch(text, match.start(), end)
-        name = (found[1] or found[2] or "").strip() if found else ""
-        argument = (found[3] or "").strip() if found else ""
+        macro = _MACRO.fullmatch(text, match.start(), end)
+        name = (macro[1] or macro[2] or "").strip() if macro else ""
+        argument = (macro[3] or "").strip() if macro else ""
         if name in ("TODO", "DONE"):
             return self._task(name, match, text, end)
         written = self._of_macro(name.lower(), argument)

@@ -171,7 +171,7 @@ def _is_of_user(text: str) -> bool:
 
 def _without_additions(text: str) -> str:
     """Return a prompt without the elements that programs add to it, each looked through once."""
-    kept: list[str] = []
+    parts: list[str] = []
     done = 0
     unclosed: set[str] = set()
     for match in _ADDED_BY_PROGRAMS.finditer(text):
@@ -182,9 +182,9 @@ def _without_additions(text: str) -> str:
         if end < 0:
             unclosed.add(match[1])
         else:
-            kept.append(text[done : match.start()])
+            parts.append(text[done : match.start()])
             done = end + len(closing)
-    return "".join(kept) + text[done:]
+    return "".join(parts) + text[done:]
 
 
 def _kept(text: str) -> str:
@@ -221,8 +221,8 @@ def tool_use(name: str, arguments: Any) -> ToolUse:
 def _words(value: Any) -> str:
     """Return a value of an argument as text; of a shell's list, only the script."""
     if isinstance(value, list):
-        words = [str(word) for word in value]
-        return words[-1] if len(words) == 3 and words[1] in ("-lc", "-c") else " ".join(words)
+        argv = [str(word) for word in value]
+        return argv[-1] if len(argv) == 3 and argv[1] in ("-lc", "-c") else " ".join(argv)
     return value if isinstance(value, str) else ""
 
 
@@ -348,14 +348,14 @@ def _outcomes(session: Session, shown: str) -> list[str]:
 
 def _decisions(session: Session, shown: str) -> list[str]:
     """Return the sentences of prompts and answers that read like decisions, first ones first."""
-    found: dict[str, None] = {}
+    sentences: dict[str, None] = {}
     for text in (*session.prompts, *session.answers):
         for line in filter(_DECISION.search, text.splitlines()):
             for sentence in _sentences(line):
                 is_short = _MIN_DECISION < len(sentence) <= _MAX_DECISION
                 if is_short and _DECISION.search(sentence) and sentence not in shown:
-                    found.setdefault(sentence)
-    return list(found)[:_MAX_DECISIONS]
+                    sentences.setdefault(sentence)
+    return list(sentences)[:_MAX_DECISIONS]
 
 
 def _sentences(line: str) -> Iterator[str]:

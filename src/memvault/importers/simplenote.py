@@ -42,11 +42,11 @@ def _files(source: Source) -> list[str]:
 
 def claims(source: Source) -> Collection[str]:
     """Return the names of the files of notes, and of the copies of the notes."""
-    found = _files(source)
-    folders = {posixpath.dirname(posixpath.dirname(name)) for name in found}
+    note_files = _files(source)
+    folders = {posixpath.dirname(posixpath.dirname(name)) for name in note_files}
     folders |= {posixpath.join(folder, "trash") for folder in folders}
     copies = (name for name in source.named(".txt") if posixpath.dirname(name) in folders)
-    return [*found, *copies]
+    return [*note_files, *copies]
 
 
 def read(source: Source) -> Iterator[Item]:
@@ -60,11 +60,11 @@ def read(source: Source) -> Iterator[Item]:
 
 
 def _note(
-    place: str, entry: dict[str, Any], source: Source, seen: Counter[str]
+    location: str, entry: dict[str, Any], source: Source, seen: Counter[str]
 ) -> ImportedNote | SkippedItem:
     content = entry.get("content")
     if not isinstance(content, str):
-        return SkippedItem(place, "a note without text")
+        return SkippedItem(location, "a note without text")
     source.counts.unused_properties("note", entry, _USED)
     source.counts.converted("note")
     text = content.replace("\r\n", "\n").replace("\r", "\n").replace(_MARK, "")
@@ -84,8 +84,10 @@ def _note(
     }
     key = convert.text(entry.get("id")) or f"{header['created']} {title}"
     text = replace_outside_code(_LINK, _link, text) if is_markdown else _plain(text)
-    own = convert.numbered(key, seen)
-    return ImportedNote(own, note_path(str(header["title"])), convert.body(text), header, (key,))
+    unique_key = convert.numbered(key, seen)
+    return ImportedNote(
+        unique_key, note_path(str(header["title"])), convert.body(text), header, (key,)
+    )
 
 
 def _texts(entry: dict[str, Any], key: str) -> list[str]:
@@ -99,11 +101,11 @@ def _link(match: re.Match[str]) -> str:
 
 def _plain(text: str) -> str:
     """Return plain text as markdown; tasks and links to notes, which it may have, stay."""
-    found: list[str] = []
+    links: list[str] = []
 
     def marked(match: re.Match[str]) -> str:
-        found.append(_link(match))
-        return f"{_MARK}{len(found) - 1}{_MARK}"
+        links.append(_link(match))
+        return f"{_MARK}{len(links) - 1}{_MARK}"
 
     lines: list[str] = []
     is_after_task = False
@@ -114,4 +116,4 @@ def _plain(text: str) -> str:
         is_after_task = task is not None
         rest = plain_text.escaped(line[task.end() :] if task else line)
         lines.append(f"{task[1]} {rest}" if task else rest)
-    return _MARKED.sub(lambda match: found[int(match[1])], "\n".join(lines)).strip("\n")
+    return _MARKED.sub(lambda match: links[int(match[1])], "\n".join(lines)).strip("\n")

@@ -76,7 +76,7 @@ class Source:
     def leave_out(self, name: str) -> None:
         """Skip a file from now on, as if the source did not have it."""
         self.left_out.append(name)
-        self.names = [one for one in self.names if one != name]
+        self.names = [other for other in self.names if other != name]
         for listing in ("name_set", "visible"):
             self.__dict__.pop(listing, None)
         self.tables.pop(name, None)
@@ -150,7 +150,7 @@ class PlainSource(Source):
         """The names of all files, sorted."""
         if not self.path.is_dir():
             return [self.path.name]
-        found: list[str] = []
+        files: list[str] = []
         for folder, folders, names in walk(self.path, self._skip):
             below = os.path.relpath(folder, self.path).replace(os.sep, "/")
             prefix = "" if below == "." else f"{below}/"
@@ -164,11 +164,11 @@ class PlainSource(Source):
                 if reason:
                     self.skipped.append(SkippedItem(prefix + name, reason))
                 else:
-                    found.append(prefix + name)
-            if len(found) > MAX_FILES:
+                    files.append(prefix + name)
+            if len(files) > MAX_FILES:
                 reason = f"{self.path} has more than {MAX_FILES:,} files"
                 raise UsageError(reason, "import a folder in it")
-        return sorted(found)
+        return sorted(files)
 
     def _skip(self, error: OSError) -> None:
         self.skipped.append(SkippedItem(str(error.filename), error.strerror or str(error)))

@@ -62,9 +62,9 @@ def _files(source: Source) -> list[str]:
 
 def claims(source: Source) -> Collection[str]:
     """Return the name of the backup, and those of the copies of the items."""
-    found = _files(source)
-    folders = tuple(posixpath.join(posixpath.dirname(name), "Items/") for name in found)
-    return [*found, *(name for name in source.names if folders and name.startswith(folders))]
+    backups = _files(source)
+    folders = tuple(posixpath.join(posixpath.dirname(name), "Items/") for name in backups)
+    return [*backups, *(name for name in source.names if folders and name.startswith(folders))]
 
 
 def read(source: Source) -> Iterator[Item]:
@@ -75,13 +75,13 @@ def read(source: Source) -> Iterator[Item]:
         for entry in json_source.array_items(source, name, "items"):
             if isinstance(entry, dict):
                 records.convert_record(name, backup.add, entry)
-        for found in json_source.objects(source, name, "items"):
-            if isinstance(found, SkippedItem):
-                yield found
-            elif isinstance(found[1].get("content"), str):
+        for item in json_source.objects(source, name, "items"):
+            if isinstance(item, SkippedItem):
+                yield item
+            elif isinstance(item[1].get("content"), str):
                 encrypted += 1
             else:
-                yield from records.convert_record(found[0], backup.items, *found)
+                yield from records.convert_record(item[0], backup.items, *item)
         if encrypted:
             yield SkippedItem(name, _ENCRYPTED.format(encrypted))
 
@@ -111,7 +111,7 @@ class _Backup:
                 else:
                     self._tags_of.setdefault(other, []).append(item_id)
 
-    def items(self, place: str, entry: dict[str, Any]) -> Iterator[Item]:
+    def items(self, location: str, entry: dict[str, Any]) -> Iterator[Item]:
         """Yield what an item becomes, and count it."""
         counts = self._source.counts
         item_id, kind, content = _parts(entry)
@@ -121,12 +121,12 @@ class _Backup:
             counts.converted("tag")
         elif kind == "File":
             counts.omitted("file")
-            title = convert.line(content.get("name")) or place
+            title = convert.line(content.get("name")) or location
             yield SkippedItem(title, "backups do not include files: download it in Standard Notes")
         elif kind != "Note":
             counts.omitted(f"item {kind}")
         elif not item_id:
-            yield SkippedItem(place, "a note without an id")
+            yield SkippedItem(location, "a note without an id")
         else:
             yield from self._note(item_id, entry, content)
 
@@ -154,14 +154,15 @@ class _Backup:
         linked = f"Linked notes: {', '.join(links)}" if links else ""
         text = "\n\n".join(filter(None, [text, linked]))
         tags = [self._tag(tag) for tag in self._tags_of.get(item_id, ())]
-        own = convert.mapping(convert.mapping(content, "appData"), "org.standardnotes.sn")
-        tags += [flag for flag in _FLAGS if content.get(flag) or own.get(flag)]
+        program_data = convert.mapping(convert.mapping(content, "appData"), "org.standardnotes.sn")
+        tags += [flag for flag in _FLAGS if content.get(flag) or program_data.get(flag)]
         tags += ["conflict"] if content.get("conflict_of") else []
         header = {
             "title": title,
             "tags": list(dict.fromkeys(filter(None, tags))),
             "created": _time(entry.get("created_at")),
-            "modified": _time(own.get("client_updated_at")) or _time(entry.get("updated_at")),
+            "modified": _time(program_data.get("client_updated_at"))
+            or _time(entry.get("updated_at")),
         }
         self._source.counts.converted(f"{kind} note")
         yield ImportedNote(key, note_path(title), convert.body(text), header, (item_id,))
@@ -253,7 +254,7 @@ def _tables(text: str) -> str:
         cells += width * len(rows)
         if cells > plain_text.MAX_CELLS:
             raise ValueError(plain_text.TOO_MANY_CELLS)
-        made = plain_text.table([row.get(index, "") for index in range(width)] for row in rows)
+        table = plain_text.table([row.get(index, "") for index in range(width)] for row in rows)
         name = plain_text.escaped(convert.line(sheet.get("name")), is_line=True)
-        parts += [f"## {name}" if name else "", made]
+        parts += [f"## {name}" if name else "", table]
     return "\n\n".join(filter(None, parts))

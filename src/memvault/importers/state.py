@@ -62,10 +62,10 @@ def vault_state(store: MemoryStore, records: Iterable[MemoryRecord], kind: str) 
     """Return the state of a vault with some memories for an import of a kind."""
     imported: dict[str, Imported] = {}
     otherwise: dict[str, str] = {}
-    every: list[str] = []
+    all_paths: list[str] = []
     ids: dict[str, str] = {}
     for record in records:
-        every.append(record.path)
+        all_paths.append(record.path)
         ids[name_key(record.mem_id)] = record.path
         key = record.metadata.get(ID)
         other = record.metadata.get(KIND)
@@ -93,7 +93,7 @@ def vault_state(store: MemoryStore, records: Iterable[MemoryRecord], kind: str) 
     def is_found(path: str) -> bool:
         return is_memory(path, store.settings.exclusions)
 
-    return VaultState(imported, every, is_taken, holds, type_of, is_found, otherwise, ids)
+    return VaultState(imported, all_paths, is_taken, holds, type_of, is_found, otherwise, ids)
 
 
 def _imported(path: str, data: bytes) -> Imported:

@@ -106,15 +106,15 @@ def recognize(source: Source) -> Confidence:
 
 def _folders(source: Source) -> dict[str, list[str]]:
     """Return the names of the files of each bundle, by its folder; "" if the source is one."""
-    found: dict[str, list[str]] = {}
+    bundles: dict[str, list[str]] = {}
     for name in source.names:
-        at = name.lower().find(f"{_BUNDLE}/")
-        if at > 0:
-            end = at + len(_BUNDLE)
-            found.setdefault(name[:end], []).append(name[end + 1 :])
-    if not found and _INFO in source.name_set and any(t in source.name_set for t in _TEXTS):
+        suffix_start = name.lower().find(f"{_BUNDLE}/")
+        if suffix_start > 0:
+            end = suffix_start + len(_BUNDLE)
+            bundles.setdefault(name[:end], []).append(name[end + 1 :])
+    if not bundles and _INFO in source.name_set and any(t in source.name_set for t in _TEXTS):
         return {"": source.names}
-    return found
+    return bundles
 
 
 def claims(source: Source) -> Collection[str]:
@@ -151,8 +151,8 @@ def _bare(name: str) -> str:
 
 
 def _title(text: bytes) -> str:
-    found = _TITLE.match(text.decode("utf-8", "replace"))
-    return convert.line(found[1]) if found else ""
+    heading = _TITLE.match(text.decode("utf-8", "replace"))
+    return convert.line(heading[1]) if heading else ""
 
 
 def _packed(
@@ -160,10 +160,12 @@ def _packed(
 ) -> Iterator[Item]:
     """Yield the items of a bundle that is a zip, in which it may be in a folder."""
     files = PackedFiles(source, name)
-    infos = [one for one in files.names if posixpath.basename(one) == _INFO]
+    infos = [file_name for file_name in files.names if posixpath.basename(file_name) == _INFO]
     folder = posixpath.dirname(min(infos, key=len)) if infos else ""
     prefix = f"{folder}/" if folder else ""
-    names = [one.removeprefix(prefix) for one in files.names if one.startswith(prefix)]
+    names = [
+        file_name.removeprefix(prefix) for file_name in files.names if file_name.startswith(prefix)
+    ]
     bundle = _Bundle(name[: -len(_PACK)], files, folder, _by_composed(names))
     yield from _items(source, bundle, titles, seen)
 
@@ -245,8 +247,8 @@ def _markdown(text: str, bundle: _Bundle, kind: str, is_bear: bool, titles: dict
         if link.is_wikilink:
             continue
         if target := bundle.named(markdown_inline.path_beside(link.target, "text.md")):
-            way = posixpath.relpath(bundle.asset_path(target), beside or ".")
-            edits.append((link, markdown_inline.written_target(link, way, text)))
+            relative = posixpath.relpath(bundle.asset_path(target), beside or ".")
+            edits.append((link, markdown_inline.written_target(link, relative, text)))
     return markdown_inline.replaced(text, edits)
 
 

@@ -44,7 +44,7 @@ def recognize(source: Source) -> Confidence:
 
 def _documents(source: Source) -> list[str]:
     """Return the names of the documents, without those that Word writes while one is open."""
-    return [one for one in source.named(_DOCX) if not posixpath.basename(one).startswith("~$")]
+    return [name for name in source.named(_DOCX) if not posixpath.basename(name).startswith("~$")]
 
 
 def claims(source: Source) -> Collection[str]:
@@ -83,19 +83,19 @@ def _packed(source: Source, name: str) -> Iterator[Item]:
 def _note(source: Source, name: str, document: Docx, dated: str) -> Iterator[Item]:
     """Yield the pictures of a document, and its note; ``dated`` is the file with its time."""
     text = document.markdown(source.counts)
-    found = document.properties()
-    keywords = found.get("keywords", "").translate(_TAG_SIGNS).split(",")
+    properties = document.properties()
+    keywords = properties.get("keywords", "").translate(_TAG_SIGNS).split(",")
     changed = convert.time_of(source.modified(dated))
     if changed.startswith(_NO_YEAR):
         changed = ""
     header = {
-        "title": convert.line(found.get("title")) or posixpath.basename(name)[: -len(_DOCX)],
+        "title": convert.line(properties.get("title")) or posixpath.basename(name)[: -len(_DOCX)],
         "tags": [tag for tag in map(convert.tag, keywords) if tag],
-        "created": convert.parsed_time(found.get("created")),
-        "modified": convert.parsed_time(found.get("modified")) or changed,
-        "author": found.get("creator", ""),
+        "created": convert.parsed_time(properties.get("created")),
+        "modified": convert.parsed_time(properties.get("modified")) or changed,
+        "author": properties.get("creator", ""),
     }
-    source.counts.unused_properties("document", found, _USED)
+    source.counts.unused_properties("document", properties, _USED)
     source.counts.converted("document")
     yield from document.problems
     yield from document.files.values()

@@ -58,8 +58,8 @@ _NOTE_ADDRESS = lazy_pattern(r"zotero://\S{0,300}?/items/([A-Z0-9]{8})")
 
 
 def _databases(source: Source) -> list[str]:
-    found = [name for name in source.named(".sqlite") if tables(source, name) >= _TABLES]
-    return sorted(found, key=lambda name: (name.count("/"), name))
+    databases = [name for name in source.named(".sqlite") if tables(source, name) >= _TABLES]
+    return sorted(databases, key=lambda name: (name.count("/"), name))
 
 
 def claims(source: Source) -> list[str]:
@@ -73,31 +73,31 @@ def read(source: Source) -> Iterator[Item]:
     """Yield the notes, and for each item with annotations a note with all of them."""
     seen: Counter[str] = Counter()
     for name in _databases(source):
-        place = posixpath.dirname(name) or name
+        location = posixpath.dirname(name) or name
         try:
             with open_database(source, name) as database:
                 for item in _ZoteroLibrary(database, source, posixpath.dirname(name)).read(name):
-                    yield _unique(item, place, seen)
+                    yield _unique(item, location, seen)
         except UnreadableDatabase as error:
             yield SkippedItem(name, f"it cannot be read: {error}")
 
 
-def _unique(item: Item, place: str, seen: Counter[str]) -> Item:
+def _unique(item: Item, location: str, seen: Counter[str]) -> Item:
     """Return a note with a key that is unique across libraries."""
     if not isinstance(item, ImportedNote):
         return item
-    fallback = f"{place}/{item.header.get('library', '')}/{item.key}"
+    fallback = f"{location}/{item.header.get('library', '')}/{item.key}"
     return item._replace(key=convert.free_key(seen, item.key, fallback))
 
 
 class _ZoteroLibrary:
     """The items of a database, with the titles of collections and groups."""
 
-    def __init__(self, database: SourceDatabase, source: Source, place: str) -> None:
+    def __init__(self, database: SourceDatabase, source: Source, folder_name: str) -> None:
         self._database = database
         self._source = source
         self._counts = source.counts
-        self._place = f"{place}/" if place else ""
+        self._place = f"{folder_name}/" if folder_name else ""
         self._pictures: dict[str, str] = {}
         """Image file names, by key."""
         self._note_keys: frozenset[str] = frozenset()
@@ -252,12 +252,12 @@ class _ZoteroLibrary:
         ]
 
     def _header(self, row: dict[str, Any], about: dict[str, Any], title: str) -> dict[str, Any]:
-        own = {key: value for key, value in about.items() if key != "item_tags"}
+        item_header = {key: value for key, value in about.items() if key != "item_tags"}
         tags = [*self._names(_ITEM_TAGS, row["itemID"]), *about.get("item_tags", [])]
         return {
             "title": title,
             "tags": list(dict.fromkeys(map(convert.tag, tags))),
-            **own,
+            **item_header,
             "library": self._groups.get(row.get("libraryID"), ""),
             "created": convert.parsed_time(row.get("dateAdded")),
             "modified": convert.parsed_time(row.get("dateModified")),
@@ -286,10 +286,12 @@ class _ZoteroLibrary:
             is_there = key in self._pictures
             (self._counts.converted if is_there else self._counts.omitted)("image of a note")
             return convert.id_link(self._ref(key), "", is_embed=True) if is_there else ""
-        found = _NOTE_ADDRESS.match(element.get("href") or "") if element.tag == "a" else None
-        if found is None or found[1] not in self._note_keys:
+        note_address = (
+            _NOTE_ADDRESS.match(element.get("href") or "") if element.tag == "a" else None
+        )
+        if note_address is None or note_address[1] not in self._note_keys:
             return None
-        return convert.id_link(self._ref(found[1]), "".join(element.itertext()))
+        return convert.id_link(self._ref(note_address[1]), "".join(element.itertext()))
 
     def _annotated(self) -> Iterator[Item]:
         """Yield a note for each item with the annotations of its files, in the order of pages."""
@@ -298,19 +300,19 @@ class _ZoteroLibrary:
             file = annotation.get("parentItemID")
             row = {**self._items.get(annotation["itemID"], {}), **annotation}
             rows.setdefault(self._parents.get(file, file), []).append(row)
-        for item, found in rows.items():
-            kept = [row for row in found if self._is_kept(row["itemID"], _type_of(row))]
-            if kept:
-                place = f"the annotations of {kept[0].get('key')}"
-                yield from records.convert_record(place, self._annotations, item, kept)
+        for item, item_rows in rows.items():
+            kept_rows = [row for row in item_rows if self._is_kept(row["itemID"], _type_of(row))]
+            if kept_rows:
+                location = f"the annotations of {kept_rows[0].get('key')}"
+                yield from records.convert_record(location, self._annotations, item, kept_rows)
 
-    def _annotations(self, item: Any, found: list[dict[str, Any]]) -> ImportedNote:
+    def _annotations(self, item: Any, annotations: list[dict[str, Any]]) -> ImportedNote:
         about = self._about(item)
         title = f"Annotations of {about.get('work') or 'a file'}"
-        first = min(found, key=lambda row: row["itemID"])
-        last = max(found, key=lambda row: str(row.get("dateModified")))
+        first = min(annotations, key=lambda row: row["itemID"])
+        last = max(annotations, key=lambda row: str(row.get("dateModified")))
         paragraphs: list[str] = []
-        for row in sorted(found, key=lambda row: str(row.get("sortIndex"))):
+        for row in sorted(annotations, key=lambda row: str(row.get("sortIndex"))):
             tags = self._names(_ITEM_TAGS, row["itemID"])
             paragraphs += _paragraphs(row, [f"#{convert.tag(tag)}" for tag in tags])
         text = "\n\n".join(paragraphs)
@@ -320,7 +322,7 @@ class _ZoteroLibrary:
             note_path(title[:100]),
             f"{text}\n\n{_citation(about)}".strip(),
             header,
-            tuple(self._ref(str(row.get("key"))) for row in found),
+            tuple(self._ref(str(row.get("key"))) for row in annotations),
         )
 
 
@@ -346,9 +348,11 @@ def _paragraphs(row: dict[str, Any], tags: list[str]) -> list[str]:
 def _escaped(text: str) -> str:
     """Return the text of an annotation, which is plain but for a few tags, as markdown."""
     parts = _TAG.split(text.replace(outlines.PLACE, ""))
-    made = plain_text.escaped(outlines.PLACE.join(parts[::2])).split(outlines.PLACE)
+    escaped_parts = plain_text.escaped(outlines.PLACE.join(parts[::2])).split(outlines.PLACE)
     written = [_MARKS.get(tag.strip("</>"), tag) for tag in parts[1::2]]
-    return "".join(part for pair in zip(made, [*written, ""], strict=False) for part in pair)
+    return "".join(
+        part for pair in zip(escaped_parts, [*written, ""], strict=False) for part in pair
+    )
 
 
 def _person(last: str, first: str, role: str) -> str:
