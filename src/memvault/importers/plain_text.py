@@ -1,7 +1,7 @@
-"""Plain text as markdown that shows the same text: no headings, links, tags, tasks or code.
+"""Escape plain text so that markdown shows it unchanged.
 
-Only signs that would have a meaning are escaped: ``snake_case``, ``3 * 4``, ``a < b``, ``C#`` and
-``$5`` stay as they are.
+Only characters that would be markup are escaped: ``snake_case``, ``3 * 4``, ``a < b``, ``C#`` and
+``$5`` are unchanged.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _ADDRESS = lazy_pattern(
     r"(?:[^\s<>\[\]\"`|\\$\x00-\x20]|\$(?=\w))+"  # other dollars would end math
 )
 _AFTER_ADDRESS = "?!.,:*'\")"
-"""Characters at the end of an address that belong to the text around it."""
+"""Punctuation after a URL that is not part of it."""
 MARKUP = "\x01"
 """Placeholder for markdown that the caller inserts after escaping."""
 _MARKUP = (
@@ -26,16 +26,16 @@ _MARKUP = (
     r"|(?<!\S)\^(?=[A-Za-z0-9-]+\Z)"
 )
 _IN_TEXT = lazy_pattern(_MARKUP)
-"""Matches signs that begin or end markup, if they touch a word."""
+"""Matches signs of inline markup."""
 _IN_LINE = lazy_pattern(rf"{_MARKUP}|[\[\]|]|(?<=\s)#+\Z")
-"""As ``_IN_TEXT``, for text within a link, a heading or a table."""
+"""Matches signs of inline markup in link labels, headings and tables."""
 _START = lazy_pattern(
     r"#{1,6}(?=\s|\Z)|[-+*](?=\s|\Z)|>|[0-9]{1,9}(?=[.)](?:\s|\Z))|=+\Z|-+\Z"
     r"|[*_](?=[*_\s]{2,}\Z)|(?=[|:\s]*-)[-|:](?=[-|:\s]*\Z)|\[(?=[^\]]\](?:\s|\Z))"
 )
-"""Matches signs that begin a block, or turn the line above into a heading or table."""
+"""Matches signs that start a block, or turn the previous line into a heading or table."""
 _SIGN = lazy_pattern(r"\A[ \t0-9+>:-]|[\\`*_~=%$|\[\]^<&#\x01]|:(?=//)|(?i:mailto:)|-\Z|\s\Z")
-"""Matches in every line that needs escaping; most lines do not."""
+"""Matches if a line may need escapes, which is rare."""
 _INDENT = lazy_pattern(r"[ \t]*")
 _TICKS = lazy_pattern(r"`++")
 _LANGUAGE = lazy_pattern(r"[\w+#.-]{1,30}")
@@ -44,10 +44,10 @@ TOO_MANY_CELLS = "a table has more cells than a note should have"
 
 
 def escaped(text: str, is_line: bool = False) -> str:
-    """Return plain text as markdown that has the same words, lines and paragraphs.
+    """Return plain text as markdown with the same words, lines and paragraphs.
 
-    Addresses stay as they are, so that they are links. With ``is_line`` the result is one line,
-    which may become an item of a list, a cell of a table, a heading, or the text of a link.
+    URLs are unchanged, so they become links. With ``is_line`` the result is one line, for a list
+    item, a table cell, a heading or a link label.
     """
     if is_line:
         return _line(" ".join(text.split()), _IN_LINE)
@@ -63,7 +63,7 @@ def _indented(line: str) -> str:
     if not rest:
         return ""
     width = len(indent[0].expandtabs(4))
-    if width > 3:  # four spaces would begin code
+    if width > 3:  # four spaces would start a code block
         return "\u00a0" * width + _inline(rest, _IN_TEXT)
     return " " * width + _line(rest, _IN_TEXT)
 
@@ -95,7 +95,7 @@ def _inline(text: str, markup: re.Pattern[str]) -> str:
 
 
 def _without_punctuation(address: str) -> str:
-    """Return an address without the punctuation of the sentence, but with its parentheses."""
+    """Return a URL without trailing punctuation, but with balanced parentheses."""
     end = len(address.rstrip(_AFTER_ADDRESS))
     depth = address.count("(", 0, end) - address.count(")", 0, end)
     while depth > 0 and address[end : end + 1] == ")":
@@ -114,7 +114,7 @@ def _escaped(text: str, start: int, end: int, markup: re.Pattern[str]) -> str:
 
 
 def _written(match: re.Match[str]) -> str:
-    """Return signs with their escapes; runs that cannot begin emphasis need none."""
+    """Return escaped signs; runs that cannot start emphasis are unchanged."""
     signs, text = match[0], match.string
     if signs[0] in "*_=":
         before = text[match.start() - 1] if match.start() else ""
@@ -126,21 +126,21 @@ def _written(match: re.Match[str]) -> str:
 
 
 def fenced(text: str, language: str = "") -> str:
-    """Return code as a block whose fence is longer than any run of its sign in it."""
+    """Return code as a block with a fence longer than any run of backticks in it."""
     fence = "`" * max(3, 1 + _longest(text))
     info = _LANGUAGE.match(language)
     return f"{fence}{info[0] if info else ''}\n{text}\n{fence}"
 
 
 def code_span(text: str) -> str:
-    """Return a text of one line as a code span."""
+    """Return one line of text as a code span."""
     ticks = "`" * (1 + _longest(text))
     is_padded = text[:1] == "`" or text[-1:] == "`" or (text[:1] == " " and text[-1:] == " ")
     return f"{ticks} {text} {ticks}" if is_padded else f"{ticks}{text}{ticks}"
 
 
 def table(rows: Iterable[list[str]]) -> str:
-    """Return rows of cells as a table, of which the first is the head; empty if there are none.
+    """Return rows of cells as a table with the first row as its head; "" without rows.
 
     Raises:
         ValueError: it has more than ``MAX_CELLS`` cells.
