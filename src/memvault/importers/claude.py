@@ -1,9 +1,9 @@
-"""Import of Claude's data export: conversations, projects and memories.
+"""Import Claude's data export: conversations, projects and memories.
 
-The zip that claude.ai sends has ``conversations.json``, an array of conversations with
-``chat_messages``, ``projects.json`` or a file for each project, and ``memories.json`` or one for
-each account (as of November 2026). It has no files, only their names and the texts
-that were extracted from them. The format is undocumented.
+The zip from claude.ai has ``conversations.json``, an array of conversations with
+``chat_messages``; ``projects.json`` or a file per project; and ``memories.json`` or a file per
+account. It contains only the names and the extracted texts of files. The format is undocumented;
+this reads exports up to November 2026.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _LANGUAGES = {
     "application/vnd.ant.react": "jsx",
 }
 _MARKDOWN, _PLAIN = ("", "md", "markdown"), ("txt", "pdf", "doc", "docx", "rtf", "odt", "pptx")
-"""The endings of a project's documents whose texts are markdown, and plain text."""
+"""Endings of project documents in markdown and in plain text."""
 _CONVERSATION = (
     "uuid name summary created_at updated_at account chat_messages project is_starred model "
     "settings current_leaf_message_uuid"
@@ -47,13 +47,13 @@ _MARKS = {
     "projects": (b'"prompt_template"',),
     "memories": (b'"conversations_memory"', b'"memory_files"'),
 }
-"""The parts of an export besides conversations, and the keys by which they are recognized alone."""
+"""The other parts of an export, with keys that identify them without conversations."""
 _TAG, _END = "<antArtifact", "</antArtifact>"
 _THINKING, _THINKING_END = "<antThinking>", "</antThinking>"
 
 
 def claims(source: Source) -> Collection[str]:
-    """Return the names of the files with conversations, projects and memories, and of accounts."""
+    """Return the files with conversations, projects, memories and accounts."""
     parts = _parts(source)
     others = [name for name in source.names if _is_of_account(name)]
     return {name for names in parts for name in names}.union(others if any(parts) else ())
@@ -65,7 +65,7 @@ def _is_of_account(name: str) -> bool:
 
 
 def _parts(source: Source) -> tuple[list[str], list[str], list[str]]:
-    """Return the names of the files of conversations, projects and memories."""
+    """Return the files with conversations, projects and memories."""
     conversations: list[str] = []
     others: tuple[list[str], list[str]] = ([], [])
     is_alone = len(source.names) == 1
@@ -78,7 +78,7 @@ def _parts(source: Source) -> tuple[list[str], list[str], list[str]]:
         for names_of_part, part in zip(others, _MARKS, strict=True):
             if file == f"{part}.json" or folder == part:
                 names_of_part.append(name)
-    if not conversations:  # other programs have files of these names
+    if not conversations:  # other programs use these file names, too
         for names_of_part, marks in zip(others, _MARKS.values(), strict=True):
             names_of_part[:] = [name for name in names_of_part if _has(source, name, marks)]
     return conversations, *others
@@ -104,7 +104,7 @@ def read(source: Source) -> Iterator[Item]:
 
 
 def _entries(source: Source, name: str) -> Iterator[tuple[str, dict[str, Any]] | SkippedItem]:
-    """Yield the objects of a file: those of its array, or the one that it is."""
+    """Yield the objects of a file, which is an array or one object."""
     if not source.head(name).lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
         yield from json_source.objects(source, name)
         return
@@ -154,7 +154,7 @@ def _conversation(location: str, entry: dict[str, Any], counts: ContentCounts) -
 
 
 def _branch(messages: list[dict[str, Any]], leaf: Any) -> list[dict[str, Any]]:
-    """Return the messages that lead to the last one; all, if the export has no branches."""
+    """Return the messages on the branch of the last one; all without branches."""
     by_id = {
         chat_message["uuid"]: chat_message
         for chat_message in messages
@@ -164,7 +164,7 @@ def _branch(messages: list[dict[str, Any]], leaf: Any) -> list[dict[str, Any]]:
     if len(by_id) < len(messages) or not all(isinstance(parent, str) for parent in parents):
         return messages
     if sum(parent not in by_id for parent in parents) != 1 and leaf not in by_id:
-        return messages  # several beginnings, of which none is known to be the shown one
+        return messages  # several branches, none of which is marked as current
     message_id = leaf if isinstance(leaf, str) and leaf in by_id else messages[-1]["uuid"]
     branch: dict[str, dict[str, Any]] = {}
     while message_id in by_id and message_id not in branch:
@@ -174,7 +174,7 @@ def _branch(messages: list[dict[str, Any]], leaf: Any) -> list[dict[str, Any]]:
 
 
 class _Talk:
-    """The messages of one conversation as they are converted, and its documents."""
+    """Collects the converted messages and the documents of a conversation."""
 
     def __init__(self, counts: ContentCounts) -> None:
         self.turns: list[ChatTurn] = []
@@ -202,7 +202,7 @@ class _Talk:
         return ""
 
     def _text(self, text: str, speaker: str) -> str:
-        """Return a text as markdown, with the artifacts that it has between tags."""
+        """Return a text as markdown, with artifacts in place of their tags."""
         if "<ant" not in text:
             return message(text, is_plain=speaker == "You")
         pieces: list[str] = []
@@ -217,7 +217,7 @@ class _Talk:
         return "\n\n".join(filter(None, [*pieces, message(text[done:])]))
 
     def _tool(self, name: str, arguments: Any) -> str:
-        """Return the document that a use of a tool writes or changes; empty if it is another."""
+        """Return the document that a tool use writes or edits; empty for other tools."""
         if isinstance(arguments, dict):
             path = convert.text(arguments.get("path") or arguments.get("file_path"))
             if name == "artifacts":
@@ -251,7 +251,7 @@ class _Talk:
         return self.documents.write(key, convert.text(arguments.get("title")), language, text)
 
     def _citations(self, part: Mapping[str, Any]) -> str:
-        """Return the pages that a text cites, as a line of links."""
+        """Return the cited pages of a text as a line of links."""
         links: dict[str, str] = {}
         for citation in convert.objects(part, "citations"):
             details = {**citation, **convert.mapping(citation, "details")}
@@ -263,7 +263,7 @@ class _Talk:
         return f"\n\nSources: {', '.join(links.values())}"
 
     def _files(self, entry: Mapping[str, Any]) -> Iterator[str]:
-        """Yield the files that were given with a message: their text, or their name only."""
+        """Yield the files of a message: their text, or only their name."""
         names: set[str] = set()
         for key in ("attachments", "files", "files_v2"):
             for attachment in convert.objects(entry, key):
@@ -279,14 +279,14 @@ class _Talk:
 
 
 def _ending(name: str) -> str:
-    """Return the ending of a file's name without its dot, as the language of its text."""
+    """Return a file name's extension without the dot, used as the language of code."""
     return posixpath.splitext(name)[1][1:].lower()
 
 
 def _tagged(text: str) -> Iterator[tuple[int, int, dict[str, str] | None, str]]:
-    """Yield the start and end of each artifact outside of code, its attributes and its content.
+    """Yield the start, end, attributes and content of each artifact outside of code.
 
-    The attributes are None for thinking. Each line is looked at once.
+    The attributes of thinking are None.
     """
     position, fence = 0, ""
     while position < len(text):
@@ -314,7 +314,7 @@ def _tagged(text: str) -> Iterator[tuple[int, int, dict[str, str] | None, str]]:
 
 
 def _attributes(tag: str) -> dict[str, str]:
-    """Return the attributes of a tag with their values in double quotes."""
+    """Return the attributes of a tag, whose values are in double quotes."""
     names = [part.split()[-1] if part.split() else "" for part in tag.split('="')]
     parts = tag.split('"')
     return dict(zip((name for name in names[:-1]), parts[1::2], strict=False))
@@ -323,7 +323,7 @@ def _attributes(tag: str) -> dict[str, str]:
 def _project(
     location: str, entry: dict[str, Any], counts: ContentCounts, names: dict[str, str]
 ) -> Iterator[Item]:
-    """Yield a project and its documents; ``names`` gets its name by its id."""
+    """Yield a project and its documents; add its name to ``names`` by id."""
     counts.unused_properties("project", entry, _PROJECT)
     uuid = convert.text(entry.get("uuid"))
     name = convert.text(entry.get("name")) or f"Project {uuid[:8]}".strip()
@@ -359,7 +359,7 @@ def _project(
 
 
 def _document(file: str, text: str) -> str:
-    """Return a document of a project as markdown."""
+    """Return a project document as markdown."""
     ending = _ending(file)
     if ending in _MARKDOWN:
         return text
@@ -369,7 +369,7 @@ def _document(file: str, text: str) -> str:
 def _memories(
     location: str, entry: dict[str, Any], counts: ContentCounts, projects: dict[str, str]
 ) -> Iterator[Item]:
-    """Yield what Claude remembers of an account, and of its projects."""
+    """Yield Claude's memories of an account and of its projects."""
     used = ("account_uuid", "conversations_memory", "project_memories", "memory_files")
     counts.unused_properties("memory", entry, used)
     account = convert.text(entry.get("account_uuid"))

@@ -1,8 +1,8 @@
-"""Documents of Word, .docx, as markdown: Office Open XML, read by lxml without entities.
+"""Convert Word documents, Office Open XML, to markdown.
 
-The text is ``word/document.xml``; styles, lists, links, footnotes and properties are files beside
-it (ECMA-376, parts 1 and 4). Their elements are known here by their names without namespaces, which
-differ between the two variants of the format.
+The text is ``word/document.xml``; styles, lists, links, footnotes and properties are in other files
+(ECMA-376, parts 1 and 4). Elements are identified by local name, since the two variants of the
+format use different namespaces. Entities are not expanded.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ _CODE_FONTS = frozenset(
 )
 _QUOTES = frozenset(("quote", "intense quote", "block text"))
 _TASK = lazy_pattern(r"\s*([\u2610\u2611\u2612\u2705])[ \u00a0\t]*")
-"""Matches the check box at the start of a task."""
+"""Matches the checkbox at the start of a task."""
 _SYMBOLS = {"F0A8": "\u2610", "F06F": "\u2610", "F0FE": "\u2611", "F0FD": "\u2611"}
-"""Boxes of the font Wingdings."""
+"""Checkboxes in the font Wingdings."""
 _FIELD = lazy_pattern(r"\s*HYPERLINK\s+\"([^\"]+)\"")
 _OFF = frozenset(("0", "false", "off", "none"))
 _FORMATS = {"b": "b", "i": "i", "strike": "del", "dstrike": "del", "u": "u", "highlight": "mark"}
@@ -61,13 +61,13 @@ _OMITTED = {
 
 
 def _name(element: Any) -> str:
-    """Return an element's name without its namespace; empty for a comment."""
+    """Return an element's local name; empty for a comment."""
     tag = element.tag
     return tag.rpartition("}")[2] if isinstance(tag, str) else ""
 
 
 def _value(element: Any, name: str = "val") -> str:
-    """Return an attribute by its name without the namespace; empty if there is none."""
+    """Return an attribute by local name; empty if there is none."""
     for key, value in () if element is None else element.attrib.items():
         if key.rpartition("}")[2] == name:
             return str(value)
@@ -88,10 +88,7 @@ def _is_on(element: Any) -> bool:
 
 
 class Docx:
-    """Converts one document to markdown.
-
-    ``read`` returns the bytes of a file of it and raises ``OSError``; ``key`` is an id for it.
-    """
+    """Converts a document; ``read`` returns the bytes of one of its files, ``key`` is its id."""
 
     def __init__(self, read: Callable[[str], bytes], names: frozenset[str], key: str) -> None:
         self._read = read
@@ -99,7 +96,7 @@ class Docx:
         self._key = key
         self._counts = ContentCounts()
         self._styles: dict[str, tuple[str, str]] = {}
-        """The name and base style id of each style, by style id."""
+        """The name and the base style id of each style, by style id."""
         self._numbered: dict[str, tuple[str, str]] = {}
         """The list id and level of each style, by style id; empty if unknown."""
         self._numbers: dict[str, dict[str, str]] = {}
@@ -108,15 +105,15 @@ class Docx:
         self._notes: dict[str, str] = {}
         """The texts of the footnotes found so far, by label."""
         self._footnotes: dict[str, tuple[Any, dict[str, str]]] = {}
-        """The element and links of each footnote or endnote, by kind and id."""
+        """The element and the links of each footnote or endnote, by type and id."""
         self._field = self._address = ""
         self.problems: list[SkippedItem] = []
-        """The files of the document that are damaged."""
+        """The damaged files of the document."""
         self.files: dict[str, Attachment] = {}
-        """The pictures, by their names in the document."""
+        """The pictures by their names in the document."""
 
     def markdown(self, counts: ContentCounts) -> str:
-        """Return the document as markdown; ``self.files`` are its pictures.
+        """Convert the document; afterwards ``files`` are its pictures.
 
         Raises:
             OSError: it lacks its text, or is damaged.
@@ -145,7 +142,7 @@ class Docx:
         return "\n\n".join([text, *(re.sub(r"\n+", "\n    ", note) for note in notes)])
 
     def properties(self) -> dict[str, str]:
-        """Return the properties of the document by their names."""
+        """Return the document properties by name."""
         elements = self._optional("docProps/core.xml")
         return {
             _name(element): str(element.text or "").strip()
@@ -169,7 +166,7 @@ class Docx:
         return root
 
     def _optional(self, name: str) -> Any:
-        """Return the root of a file; an empty list if there is none or it is damaged."""
+        """Return the root element of a file; an empty list if it is missing or damaged."""
         if name not in self._names:
             return []
         try:
@@ -191,9 +188,9 @@ class Docx:
                 self._numbered[_value(style, "styleId")] = numbered
 
     def _list(self, properties: Any, style: str) -> tuple[int, str] | None:
-        """Return the level and tag of the list of a paragraph, its own or its style's; else None.
+        """Return the level and tag of the list of a paragraph or of its style; None without one.
 
-        A style may also have the name of Word's own styles of lists, without a list in the file.
+        A style may also be called like one of Word's list styles, without a list definition.
         """
         numbering = _child(properties, "numPr")
         number, level = _value(_child(numbering, "numId")), _value(_child(numbering, "ilvl"))
@@ -232,7 +229,7 @@ class Docx:
         }
 
     def _style(self, style: str) -> str:
-        """Return the name of a style, or of the one it is based on, that has a meaning here."""
+        """Return the name of the first style in a chain of base styles that is converted."""
         names = []
         for _ in range(_MAX_STYLES):
             name, base = self._styles.get(style, (style.lower(), ""))
@@ -246,7 +243,7 @@ class Docx:
         return next(known_names, names[0])
 
     def _blocks(self, parent: Any) -> Iterator[str]:
-        """Yield the blocks of an element as HTML; items of a list, code and quotes together."""
+        """Yield the blocks of an element as HTML, with adjacent list items, code and quotes joined."""
         for (kind, _), group in groupby(self._parts(parent), key=lambda part: part[0]):
             parts = [part[1] for part in group]
             if kind == "list":
@@ -259,7 +256,7 @@ class Docx:
                 yield from parts
 
     def _parts(self, parent: Any) -> Iterator[tuple[tuple[str, int], Any]]:
-        """Yield the kind of each block, and what it is made of; others have kinds of their own."""
+        """Yield the type of each block with its content; types of joined blocks are equal."""
         for number, child in enumerate(parent):
             name = _name(child)
             if name == "p":
@@ -278,7 +275,7 @@ class Docx:
                 self._count(name)
 
     def _paragraph(self, element: Any) -> tuple[str, Any]:
-        """Return the kind of a paragraph, and its HTML; that of an item of a list has its level."""
+        """Return the type of a paragraph and its HTML, for a list item with its level and tag."""
         properties = _child(element, "pPr")
         style = _child(properties, "pStyle")
         named = self._style(_value(style)) if style is not None else ""
@@ -320,7 +317,7 @@ class Docx:
         return int(value) + 1 if value.isdecimal() and len(value) == 1 and value != "9" else None
 
     def _runs(self, element: Any, formats: frozenset[str]) -> Iterator[tuple[frozenset[str], str]]:
-        """Yield the texts in an element as HTML, with the tags around them."""
+        """Yield the texts of an element as HTML, each with its formatting tags."""
         for child in element:
             name = _name(child)
             if name == "r":
@@ -401,7 +398,7 @@ class Docx:
         return frozenset(formats)
 
     def _begin_field(self, element: Any) -> None:
-        """Track the start and end of a field, such as a link."""
+        """Track the start and the end of a field, such as a link."""
         kind = _value(element, "fldCharType")
         match = _FIELD.match(self._field) if kind == "separate" else None
         self._address = match[1] if match else ""
@@ -419,7 +416,7 @@ class Docx:
             return ""
         if label not in self._notes:
             self._counts.converted("footnote")
-            self._notes[label] = ""  # it may refer to itself
+            self._notes[label] = ""  # a footnote may refer to itself
             links, self._links = self._links, own_links
             self._notes[label] = "".join(self._blocks(note))
             self._links = links
@@ -440,7 +437,7 @@ class Docx:
         return marked_html.link(ref, "", is_embed=True)
 
     def _table(self, table: Any, number: int) -> Iterator[tuple[tuple[str, int], Any]]:
-        """Yield a table; one of a single cell, which is there for its frame, as its blocks."""
+        """Yield a table; a single cell, used as a frame, is replaced by its blocks."""
         rows = [
             [cell for cell in row if _name(cell) == "tc"] for row in table if _name(row) == "tr"
         ]
@@ -455,7 +452,7 @@ class Docx:
         yield ("table", number), f"<table>{''.join(table_rows)}</table>"
 
     def _cell(self, cell: Any) -> Iterator[str]:
-        """Yield the text of a cell, then empty texts for the other columns that it spans."""
+        """Yield the text of a cell, then an empty text for each further column that it spans."""
         lines = (
             _joined(list(self._runs(paragraph, frozenset()))) for paragraph in cell.iter("{*}p")
         )
@@ -476,7 +473,7 @@ def _list_tag(form: Any) -> str:
 
 
 def _joined(runs: list[tuple[frozenset[str], str]]) -> str:
-    """Return texts with their tags, those of one form together."""
+    """Join texts, each run of equal formatting within its tags."""
     parts = []
     for formats, group in groupby(runs, key=lambda run: run[0]):
         text = "".join(part for _, part in group)
@@ -496,7 +493,7 @@ def _without_bold(inner: str) -> str:
 
 
 def _lists(items: list[tuple[int, str, str]]) -> str:
-    """Return lists, of which each item has a level, the tag of its list and its HTML."""
+    """Return nested lists of items with a level, a list tag and HTML."""
     parts: list[str] = []
     tags: list[str] = []
     for level, tag, inner in items:

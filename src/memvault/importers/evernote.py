@@ -1,12 +1,11 @@
-"""Import of Evernote's exports, ``.enex`` files.
+"""Import Evernote's exports, ``.enex`` files.
 
-An ENEX file has a ``note`` for each note with a title, tags, times, tasks, the text as ENML in
-CDATA, and ``resource`` elements with files in base64; ENML names these by the MD5 of their bytes in
-``en-media`` (http://xml.evernote.com/pub/evernote-export4.dtd; Evernote 10). Checklists, code and
-other blocks of Evernote 10 are known by their styles, such as ``--en-codeblock:true``.
+A ``note`` element has a title, tags, times, tasks, the text as ENML in CDATA, and ``resource``
+elements with files in base64; ``en-media`` refers to them by the MD5 hash of their bytes
+(http://xml.evernote.com/pub/evernote-export4.dtd; Evernote 10).
 
-Notes are read one at a time, each by a parser of its own, so that a damaged one costs no other.
-Entities are not expanded: a file that declares any is not read.
+Each note is parsed separately, so a damaged one does not affect the others. Entities are not
+expanded: a file that declares one is not read.
 """
 
 from __future__ import annotations
@@ -39,12 +38,12 @@ from memvault.lazy_pattern import lazy_pattern
 
 _PIECE = 1 << 16
 _MAX_CHARACTERS = 4 * MAX_FILE
-"""Maximum length of a note with its files in base64: Evernote limits a note to 200 MB."""
+"""Maximum length of a note with its files in base64; Evernote's limit is 200 MB."""
 _MAX_TAGS = 200_000
 _TOO_LARGE = "it exceeds Evernote's limits on text, files or elements"
 _NOTE = lazy_pattern(r"<note(?=[\s>])|</note\s{0,9}>")
 _LONGEST = 20
-"""Upper bound on the length of a match of ``_NOTE``, including lookahead."""
+"""Maximum length of a match of ``_NOTE`` with its lookahead."""
 _NOT_IN_XML = lazy_pattern("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _DECLARED = lazy_pattern(
     r"<\?xml[^>]{0,99}?encoding=[\"'](iso-8859-\d{1,2}|windows-125\d)", re.IGNORECASE
@@ -58,10 +57,10 @@ _KEYS = {
     "altitude": "altitude",
     "place-name": "place",
 }
-"""Header keys of attributes of a note."""
+"""Header keys of note attributes."""
 _TIME_KEYS = {"reminder-time": "reminder", "reminder-done-time": "reminder_done"}
 _OF_EVERNOTE = ("source", "source-application", "reminder-order", "subject-date", "content-class")
-"""Attributes to ignore: the creating program and the sort order."""
+"""Ignored attributes: the creating program and the sort order."""
 _NOTE_PARTS = (
     "title", "content", "created", "updated", "tag", "note-attributes", "resource", "task"
 )  # fmt: skip
@@ -73,7 +72,7 @@ def claims(source: Source) -> Collection[str]:
 
 
 def read(source: Source) -> Iterator[Item]:
-    """Yield the notes of each file, with their attachments before them."""
+    """Yield the notes of each file, preceded by their attachments."""
     names = source.named(".enex")
     reader = _EnexReader(source)
     for name in names:
@@ -135,9 +134,9 @@ def _notes(source: Source, file: BinaryIO) -> Iterator[_ParsedNote]:
 
 
 def _pieces(source: Source, file: BinaryIO) -> Iterator[tuple[str, bool]]:
-    """Yield the text of the notes of a file in pieces, each with whether it is the last of a note.
+    """Yield the text of notes in chunks, each with whether it is the last of its note.
 
-    A note without an end goes on to the next note, or to the end of the file.
+    A note without an end tag extends to the next note or to the end of the file.
     """
     rest, is_inside = "", False
     for piece in _text(source, file):
@@ -170,7 +169,7 @@ def _check(text: str) -> None:
 
 
 def _text(source: Source, file: BinaryIO) -> Iterator[str]:
-    """Yield the text of a file in pieces, without characters that XML does not allow."""
+    """Yield the text of a file in chunks, without characters that XML does not allow."""
     data = file.read(_PIECE)
     declared = _DECLARED.match(data[:256].removeprefix(b"\xef\xbb\xbf").decode("latin-1"))
     encoding = declared[1] if declared else "utf-8-sig"
@@ -186,16 +185,16 @@ def _text(source: Source, file: BinaryIO) -> Iterator[str]:
 
 
 class _EnexReader:
-    """Reads the notes of a source and tracks which it has read."""
+    """Converts the notes of a source; keys and file names are unique among them."""
 
     def __init__(self, source: Source) -> None:
         self._counts, self._warnings = source.counts, source.warnings
         self._files: dict[str, str] = {}
-        """The digests of the files so far, by their paths."""
+        """The digests of previous files by path."""
         self._keys: Counter[str] = Counter()
 
     def note(self, element: Any, location: str, folders: tuple[str, ...]) -> Iterator[Item]:
-        """Yield a note's files and the note."""
+        """Yield the files of a note, then the note."""
         title = " ".join((element.findtext("title") or "Untitled").split())
         created = element.findtext("created")
         key = convert.numbered(f"{created or ''} {title}".strip(), self._keys)
@@ -210,7 +209,7 @@ class _EnexReader:
         )
         try:
             text = enml.NoteText(content, refs, tasks, self._counts)
-        except ValueError as error:  # which costs none of the files
+        except ValueError as error:  # the files are imported anyway
             yield SkippedItem(location, str(error))
             return
         self._counts.converted("note")
@@ -231,7 +230,7 @@ class _EnexReader:
         yield from (SkippedItem(location, problem) for problem in text.problems)
 
     def _attributes(self, element: Any) -> dict[str, str]:
-        """Return the header keys of a note's attributes, and count the others."""
+        """Return the header of a note's attributes, and count the omitted ones."""
         header: dict[str, str] = {}
         for part in element:
             if part.tag not in _NOTE_PARTS:
@@ -249,7 +248,7 @@ class _EnexReader:
     def _file(
         self, resource: Any, location: str, folders: tuple[str, ...], refs: dict[str, str]
     ) -> Iterator[Item]:
-        """Yield a file of a note, whose digest is added to ``refs`` with its name."""
+        """Yield a file of a note, and add its name to ``refs`` by digest."""
         mime = (resource.findtext("mime") or "").strip()
         try:
             encoded = "".join((resource.findtext("data") or "").split())
@@ -269,6 +268,8 @@ class _EnexReader:
         base = convert.line(posixpath.basename(given_name)) or f"{digest[:12]}{suffix}"
         refs.setdefault(digest, base)
         path = "/".join([*folders, "files", base])
-        if self._files.setdefault(path.casefold(), digest) != digest:  # many are named image.png
+        if (
+            self._files.setdefault(path.casefold(), digest) != digest
+        ):  # many files are called image.png
             path = "/".join([*folders, "files", f"{digest[:12]}-{base}"])
         yield Attachment(path, GivenBytes(data), (f"enex-{digest}",))

@@ -51,9 +51,7 @@ class _Timer:
         self._set(0)
 
     def _set(self, seconds: float) -> None:
-        if (
-            sys.platform != "win32"
-        ):  # repeated every second, in case a library catches the exception
+        if sys.platform != "win32":  # repeat, in case a library catches the exception
             signal.setitimer(signal.ITIMER_VIRTUAL, seconds, 1 if seconds else 0)
 
     def fire(self, _number: int, _frame: FrameType | None) -> None:
