@@ -1,7 +1,7 @@
-"""Import of Agent Zero's memory: the texts in ``memory/NAME/index.pkl``, LangChain's FAISS store.
+"""Import Agent Zero's memory: the texts in ``memory/NAME/index.pkl``, LangChain's FAISS store.
 
-The file is a pickle, which could run anything. It is read by ``pickles``, which runs nothing
-(Agent Zero 0.9, python/helpers/memory.py; LangChain 0.3). Pieces of knowledge files are left out.
+The file is a pickle, which could run code; ``pickles`` reads it without running it (Agent Zero 0.9,
+python/helpers/memory.py; LangChain 0.3). Chunks of knowledge files are skipped.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from memvault.importers.source import Source
 from memvault.memories import create
 
 _BESIDE = ("embedding.json", "knowledge_import.json")
-"""Agent Zero's own files in the folder of a memory."""
+"""Other files in the folder of a memory."""
 _KEYS = frozenset(("id", "area", "timestamp"))
 _OF_KNOWLEDGE = ("knowledge_source", "source_path", "source_file")
 
@@ -36,7 +36,7 @@ def _stores(source: Source) -> list[str]:
 
 
 def claims(source: Source) -> set[str]:
-    """Return the stores, and the indexes and settings beside them."""
+    """Return the stores with their indexes and settings."""
     claimed: set[str] = set()
     for store in _stores(source):
         folder = store[: store.rfind("/") + 1]
@@ -45,7 +45,7 @@ def claims(source: Source) -> set[str]:
 
 
 def read(source: Source) -> Iterator[Item]:
-    """Yield each document as a note named by its first words, in a folder per memory."""
+    """Yield each document as a note, titled by its first words, in a folder per memory."""
     seen: Counter[str] = Counter()
     for name in _stores(source):
         folder = name.rpartition("/")[0].rpartition("/")[2]
@@ -68,7 +68,7 @@ def read(source: Source) -> Iterator[Item]:
                     if isinstance(item, ImportedNote):
                         source.counts.converted("memory")
                         source.counts.unused_properties("memory", metadata, _KEYS)
-                        # the memory of one agent may be copied for another
+                        # agents may have copies of the same memory
                         key = convert.free_key(seen, item.key, f"{folder}/{item.key}")
                         item = item._replace(key=key)
                     yield item
@@ -93,5 +93,5 @@ def _note(location: str, folder: str, document: dict[Any, Any], metadata: dict[A
 
 
 def _text(value: Any) -> str:
-    """Return a text or a number; empty for all else, whose text may be without end."""
+    """Return a string or number as text; "" for other values, whose text may be unlimited."""
     return str(value) if isinstance(value, str | int | float) else ""

@@ -1,8 +1,8 @@
-"""Import of what Claude keeps in files: ``CLAUDE.md``, its auto memory, and memory tool folders.
+"""Import Claude's memory files: ``CLAUDE.md``, auto memory, and folders of the memory tool.
 
 Auto memory is ``~/.claude/projects/PROJECT/memory/*.md`` with ``name``, ``description`` and
-``type`` in each header (Claude Code 2.1, https://code.claude.com/docs/en/memory); the memory tool
-keeps any text files in a folder ``memories`` (docs.claude.com, tool memory_20250818).
+``type`` in each header (Claude Code 2.1, https://code.claude.com/docs/en/memory). The memory tool
+stores text files in a folder ``memories`` (docs.claude.com, tool memory_20250818).
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def _folder_names(source: Source) -> tuple[str, str]:
 
 
 def claims(source: Source) -> set[str]:
-    """Return the memory files, and the files of ``~/.claude`` that contain no memories."""
+    """Return the memory files, and other files of ``~/.claude``."""
     memories = _memories(source)
     is_home = _HOME in _folder_names(source)
     return {*memories, *(name for name in source.names if is_home and _is_of_program(name))}
@@ -66,7 +66,7 @@ def _is_of_program(name: str) -> bool:
 
 
 def _memories(source: Source) -> list[str]:
-    """Return instructions, auto memory, rules, and the texts of a folder ``memories``."""
+    """Return instructions, auto memory, rules, and files of a folder ``memories``."""
     names = source.named(*_TEXTS)
     if len(source.names) == 1 or _MEMORIES in _folder_names(source):
         return names
@@ -83,7 +83,7 @@ def _memories(source: Source) -> list[str]:
 
 
 def _is_memory(name: str, indexed: Collection[str], home: str) -> bool:
-    """Return whether a text is a memory. ``indexed`` are the folders of auto memory."""
+    """Return whether a file is a memory; ``indexed`` are the folders of auto memory."""
     *folders, file = name.split("/")
     path = f"{home}{name}"
     if file.lower() in _INSTRUCTIONS or f"/{_MEMORIES}/" in path:
@@ -95,7 +95,7 @@ def _is_memory(name: str, indexed: Collection[str], home: str) -> bool:
 
 
 def _is_auto_memory(source: Source, folder_name: str, notes: list[str]) -> bool:
-    """Return whether a folder has ``MEMORY.md``, and is called memory or its notes have a name."""
+    """Return whether a folder has ``MEMORY.md``, and is called memory or has named notes."""
     index = f"{folder_name}/{_INDEX}" if folder_name else _INDEX
     if index not in source.name_set:
         return False
@@ -107,7 +107,7 @@ def _is_auto_memory(source: Source, folder_name: str, notes: list[str]) -> bool:
 
 
 def read(source: Source) -> Iterator[Item]:
-    """Yield each file as a note; a project's are in a folder of its name."""
+    """Yield each file as a note, in a folder named after its project."""
     for name in _memories(source):
         yield from folder.convert_note(source, name, _note, source)
 

@@ -1,7 +1,7 @@
-"""Logseq's blocks as markdown: tasks, properties, references, macros and drawers.
+"""Convert Logseq's blocks to markdown: tasks, properties, references, macros and drawers.
 
-A block is an item of a list; the lines below it, indented by two spaces more than its mark, belong
-to it (Logseq 0.10, docs.logseq.com; markdown as read by its parser mldoc).
+A block is a list item; further lines are indented by two more spaces than its bullet (Logseq 0.10,
+docs.logseq.com; markdown as parsed by mldoc).
 """
 
 from __future__ import annotations
@@ -60,19 +60,19 @@ _MEDIA = {
 _USED = frozenset(
     "id collapsed heading logseq.order-list-type ls-type hl-page hl-color hl-type hl-stamp".split()
 )
-"""Properties of a block that are converted, or that mean nothing outside of Logseq."""
+"""Properties of blocks that are converted, or matter only in Logseq."""
 _PROGRAM = ("logseq.", "hl-", "ls-", "card-", "query-", "template")
 _PROGRAM_NAMES = frozenset(("background-color", "created-at", "updated-at", "public", "icon"))
 _TIMES = frozenset("todo doing now later done waiting created_at updated_at".split())
-"""Properties of a block that are Logseq's own if they are a time in milliseconds."""
+"""Properties of blocks that belong to Logseq if they are a time in milliseconds."""
 _BEGINNINGS = ("```", "~~~", "#+")
-"""Prefixes of the first line of code or a quote, which does not describe the block."""
+"""Prefixes of a first line that does not describe its block."""
 _MAX_NUMBER = 99
-"""A longer number would need a deeper indentation than a tab."""
+"""Longer numbers would need a deeper indentation than a tab."""
 
 
 class _LogseqBlock:
-    """A block: its depth, whether it has a mark, its lines without indentation."""
+    """A block: its depth, whether it has a bullet, and its lines without indentation."""
 
     def __init__(self, lead: int, depth: int, is_item: bool, line: str) -> None:
         self.lead = lead
@@ -83,7 +83,7 @@ class _LogseqBlock:
         self._missing: set[str] = set()
 
     def position(self, start: int, wanted: str) -> int:
-        """Return the number of the next line with a text, ignoring case; -1 if there is none."""
+        """Return the number of the next line with a text, ignoring case; else -1."""
         if wanted not in self._missing:
             for number in range(start + 1, len(self.lines)):
                 if self.lines[number].strip().lower() == wanted:
@@ -93,7 +93,7 @@ class _LogseqBlock:
 
 
 def first_lines(text: str) -> Iterator[tuple[str, str]]:
-    """Yield the id and the first line of each block that has an id."""
+    """Yield the id and the first line of each block with an id."""
     if "id:: " not in text:
         return
     first = key = ""
@@ -112,7 +112,7 @@ def first_lines(text: str) -> Iterator[tuple[str, str]]:
 
 
 def page_properties(text: str) -> tuple[dict[str, str], str]:
-    """Return the properties of a page, which are its first block, and the rest of its text."""
+    """Return the properties of a page, in its first block, and the rest of its text."""
     text = text.replace("\r\n", "\n")
     lines = text.split("\n")
     properties: dict[str, str] = {}
@@ -134,7 +134,7 @@ def page_properties(text: str) -> tuple[dict[str, str], str]:
 
 
 def converted(text: str, context: OutlineContext) -> str:
-    """Return the text of a page, without its properties, as markdown."""
+    """Convert the text of a page without its properties."""
     lines: list[str] = []
     numbers: dict[int, int] = {}
     for block in _blocks(text):
@@ -162,7 +162,7 @@ def converted(text: str, context: OutlineContext) -> str:
 
 
 def _blocks(text: str) -> Iterator[_LogseqBlock]:
-    """Yield the blocks of a page in their order."""
+    """Yield the blocks of a page in order."""
     block: _LogseqBlock | None = None
     leads: list[int] = []
     for line, is_inside, is_code in _lines_with_code(text):
@@ -188,7 +188,7 @@ def _blocks(text: str) -> Iterator[_LogseqBlock]:
 
 
 def _lines_with_code(text: str) -> Iterator[tuple[str, bool, bool]]:
-    """Yield each line, whether it is within a quote or code or ends it, and whether it is code."""
+    """Yield each line, whether it is in a quote or code, and whether it is code."""
     lines = text.split("\n")
     unclosed: set[str] = set()
     fence = quote = ""
@@ -209,13 +209,13 @@ def _lines_with_code(text: str) -> Iterator[tuple[str, bool, bool]]:
 
 
 def _is_outside(line: str, block: _LogseqBlock) -> bool:
-    """Return whether a line without a bullet follows a list instead of continuing it."""
+    """Return whether a line without a bullet is not part of the list before it."""
     is_flush = bool(line.strip()) and _width(line[: len(line) - len(line.lstrip())]) <= block.lead
     return is_flush and (not block.lines[-1].strip() or _HEADING.match(line) is not None)
 
 
 def _begun(line: str) -> tuple[str, bool]:
-    """Return how the code or quote ends that begins with a line, and whether it is code."""
+    """Return the end of the code or quote that a line starts, and whether it is code."""
     match = _FENCE.match(line)
     if match is not None:
         return match[1], True
@@ -235,7 +235,7 @@ def _width(blanks: str) -> int:
 
 
 def _dedented(line: str, width: int) -> str:
-    """Return a line with at most so many columns of its indentation removed."""
+    """Remove at most ``width`` columns of indentation from a line."""
     done = 0
     for position, char in enumerate(line):
         if done >= width or char not in " \t":
@@ -245,7 +245,7 @@ def _dedented(line: str, width: int) -> str:
 
 
 def _lines(block: _LogseqBlock, context: OutlineContext) -> tuple[bool, list[str]]:
-    """Return whether a block is an item of a numbered list, and its lines as markdown."""
+    """Return whether a block is a numbered list item, and its lines as markdown."""
     properties = _without_drawers(block, context)
     out: list[str] = []
     plain: list[str] = []
@@ -262,7 +262,7 @@ def _lines(block: _LogseqBlock, context: OutlineContext) -> tuple[bool, list[str
             after = "".join(block.lines[end + 1 : end + 2])
             is_quote = bool(out) and out[-1].startswith(">")
             if is_quote and after.strip() and not PROPERTY.fullmatch(after):
-                out.append("")  # else the text below would be part of the quote
+                out.append("")  # separates the following text from the quote
         elif is_code:
             out += [*_inline(plain, context), line]
         elif (property_match := PROPERTY.fullmatch(line)) is not None:
@@ -279,7 +279,7 @@ def _lines(block: _LogseqBlock, context: OutlineContext) -> tuple[bool, list[str
 
 
 def _without_days(line: str, due: list[re.Match[str]]) -> str:
-    """Remove the days of a task from a line, and collect them."""
+    """Move the days of a task from a line to ``due``."""
     if "<" not in line or _DAY.search(line) is None:
         return line
     pieces: list[str] = []
@@ -298,7 +298,7 @@ def _finished(
     due: list[re.Match[str]],
     context: OutlineContext,
 ) -> tuple[bool, list[str]]:
-    """Return the lines of a block with its task, its days, its heading and its annotation."""
+    """Add the task, days, heading and annotation of a block to its lines."""
     lines = lines or [""]
     first = lines[0]
     task = _TASK.match(first) if block.is_item and not block.is_code[0] else None
@@ -321,7 +321,7 @@ def _finished(
 
 
 def _highlight(text: str, properties: Mapping[str, str], context: OutlineContext) -> str:
-    """Return a highlight of a PDF file with its page and its color."""
+    """Return a highlight of a PDF file with its page and color."""
     page, key = properties.get("hl-page", ""), properties.get("id", "")
     if properties.get("hl-type") == "area":
         begin = f"{page}_{key}_"
@@ -334,7 +334,7 @@ def _highlight(text: str, properties: Mapping[str, str], context: OutlineContext
 
 
 def _days(due: list[re.Match[str]], priority: str) -> list[str]:
-    """Return the days of a task as memvault and Obsidian's tasks have them."""
+    """Return the days of a task in the form of Obsidian Tasks."""
     days_by_role: dict[str, str] = {}
     times, repeats = [], []
     for match in due:
@@ -352,7 +352,7 @@ def _days(due: list[re.Match[str]], priority: str) -> list[str]:
 
 
 def _is_of_program(name: str, value: str, context: OutlineContext) -> bool:
-    """Return whether a property of a block is Logseq's own, and count it."""
+    """Count a property of a block; return whether it belongs to Logseq."""
     if name in _USED:
         return True
     is_time = name in _TIMES and len(value) == len("1609232063516") and value.isdecimal()
@@ -363,7 +363,7 @@ def _is_of_program(name: str, value: str, context: OutlineContext) -> bool:
 
 
 def _without_drawers(block: _LogseqBlock, context: OutlineContext) -> dict[str, str]:
-    """Remove the drawers of a block; return the properties in them."""
+    """Remove the drawers of a block; return their properties."""
     properties: dict[str, str] = {}
     lines: list[str] = []
     is_code: list[bool] = []
@@ -393,7 +393,7 @@ def _without_drawers(block: _LogseqBlock, context: OutlineContext) -> dict[str, 
 def _special(
     begun: re.Match[str], block: _LogseqBlock, start: int, end: int, context: OutlineContext
 ) -> list[str]:
-    """Return the lines of a quote, a callout or code that is written as in Org."""
+    """Return the lines of a quote, callout or code in Org syntax."""
     name, lines = begun[1].lower(), block.lines[start:end]
     if name in _CODE:
         context.counts.converted(f"block {name}")
@@ -419,7 +419,7 @@ def _special(
 
 
 def _inline(lines: list[str], context: OutlineContext) -> list[str]:
-    """Return lines with references, links and macros as markdown; the list is emptied."""
+    """Convert references, links and macros in lines, and clear the list."""
     text = "\n".join(lines)
     has_text = bool(lines)
     lines.clear()
@@ -432,7 +432,7 @@ def _inline(lines: list[str], context: OutlineContext) -> list[str]:
 
 
 class _LogseqInline(OutlineInline):
-    """Converts the markup within a block."""
+    """Converts the inline markup of a block."""
 
     block_target = _REF_TARGET
 
@@ -473,7 +473,7 @@ class _LogseqInline(OutlineInline):
         return outlines.code_of(text[match.start() : end]), end
 
     def _of_macro(self, name: str, argument: str) -> str:
-        """Return the markdown of a macro; empty if there is none."""
+        """Return the markdown of a macro; empty if it is not supported."""
         embed = _EMBED.fullmatch(argument) if name == "embed" else None
         if embed is not None:
             if embed[1]:
@@ -487,6 +487,6 @@ class _LogseqInline(OutlineInline):
 
 
 def _shown(text: str) -> str:
-    """Return the text of a block without the marks of its task."""
+    """Return the text of a block without task markup."""
     task = _TASK.match(text)
     return text[task.end() :] if task else text.lstrip("# ")

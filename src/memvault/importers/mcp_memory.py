@@ -1,8 +1,8 @@
-"""Import of ``memory.jsonl``, the knowledge graph of the MCP reference server "memory".
+"""Import ``memory.jsonl``, the knowledge graph of the MCP reference server "memory".
 
-Each line is an entity with a name, a type and observations, or a relation between two entities; see
-the server's README in github.com/modelcontextprotocol/servers, src/memory. An entity becomes a note
-named as it is, with a list of observations and a list of relations as links.
+Each line is an entity with a name, type and observations, or a relation between two entities
+(github.com/modelcontextprotocol/servers, src/memory). An entity becomes a note with its name, a
+list of observations, and a list of relations as links.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def read(source: Source) -> Iterator[Item]:
 
 
 def _relations(source: Source, name: str) -> dict[str, list[str]]:
-    """Return the relations that begin at each entity, as items of a list."""
+    """Return the relations of each entity as list items."""
     relations: dict[str, list[str]] = defaultdict(list)
     for line in json_source.lines(source, name):
         entry = {} if isinstance(line, SkippedItem) else line[1]

@@ -1,8 +1,8 @@
-"""Import of mem0's memories.
+"""Import mem0's memories.
 
-These are an answer of its ``get_all`` or an export, a JSON file with ``results`` or ``memories``
-(docs.mem0.ai/api-reference, version 1); the local ``history.db``, whose last event of a memory has
-its text; and ``storage.sqlite`` of a local Qdrant, whose pickled points are read without running
+A source is the result of ``get_all`` or an export: a JSON file with ``results`` or ``memories``
+(docs.mem0.ai/api-reference, version 1); the local ``history.db``, where the last event of a memory
+has its text; or ``storage.sqlite`` of a local Qdrant, whose pickled points are read without running
 them (mem0ai 1.0, mem0/memory/storage.py; qdrant-client 1.15, local/persistence.py).
 """
 
@@ -29,7 +29,7 @@ _SETTINGS = ("config.json", "meta.json")
 _KEYS = frozenset(
     (*_OWN_KEYS, "id", "memory", "data", "hash", "metadata", "categories", "created_at")
 ) | {"updated_at"}
-"""Keys of a memory that are converted; its hash means nothing elsewhere."""
+"""Keys of a memory that are converted, and its hash."""
 _MAX_SNIFFED = 20
 
 
@@ -48,11 +48,13 @@ def _databases(source: Source) -> list[tuple[str, str]]:
             databases.append((name, "history"))
         elif "points" in names:
             databases.append((name, "points"))
-    return sorted(databases, key=lambda entry: entry[1], reverse=True)  # points have the metadata
+    return sorted(
+        databases, key=lambda entry: entry[1], reverse=True
+    )  # points first: they have metadata
 
 
 def claims(source: Source) -> list[str]:
-    """Return the exports, the databases with their journals, and mem0's settings beside them."""
+    """Return the exports, the databases with their journals, and mem0's settings."""
     databases = tuple(name for name, _ in _databases(source))
     beside = [
         name
@@ -67,7 +69,7 @@ def _exports(source: Source) -> list[str]:
 
 
 def read(source: Source) -> Iterator[Item]:
-    """Yield each memory once, as a note that is named by its first words."""
+    """Yield each memory once, as a note titled by its first words."""
     seen: set[str] = set()
     for item in _read_all(source):
         key = getattr(item, "key", "")
@@ -155,7 +157,7 @@ def _point(point: dict[Any, Any], row_id: Any) -> Iterator[Item]:
 
 
 def _plain(metadata: dict[str, Any]) -> dict[str, Any]:
-    """Return the entries with a value that JSON has; a pickle may have any other."""
+    """Return the entries with JSON values."""
     kinds = (str, int, float, bool, list, dict)
     return {key: value for key, value in metadata.items() if isinstance(value, kinds)}
 
@@ -184,7 +186,7 @@ def _note(text: str, entry: Mapping[str, Any], metadata: Any) -> Item:
 
 
 def _tags(categories: list[Any]) -> list[str]:
-    """Return tags without those that are none, such as ``a//b``."""
+    """Return the valid tags among categories."""
     tags: list[str] = []
     for category in categories:
         if isinstance(category, str):

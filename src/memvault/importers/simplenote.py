@@ -1,8 +1,8 @@
-"""Import of Simplenote's export: ``source/notes.json`` in its zip.
+"""Import Simplenote's export: ``source/notes.json`` in its zip.
 
-The file has ``activeNotes`` and ``trashedNotes``, objects with ``content``, whose first line is the
-title, ``markdown`` if the text is markdown, ``tags`` and times. The ``.txt`` files of the zip are
-copies of the notes (the source of its program for desktops, lib/utils/export, version 2.23).
+The file has ``activeNotes`` and ``trashedNotes``: objects with ``content``, whose first line is the
+title; ``markdown`` if the text is markdown; ``tags`` and times. The ``.txt`` files in the zip are
+copies (desktop program 2.23, lib/utils/export).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _LINK = lazy_pattern(
 _TASK = lazy_pattern(r"([ \t]*[-*+] \[[ xX]\])(?:[ \t]+|\Z)")
 _HEADING = lazy_pattern(r"\A#++[ \t]++")
 _MARK = "\ue000"
-"""What surrounds a link's number while the text is escaped; no text has this private character."""
+"""Encloses the number of a link while the text is escaped; a private-use character."""
 _MARKED = lazy_pattern("\ue000([0-9]+)\ue000")
 _MAX_TITLE = 100
 _USED = frozenset(
@@ -41,7 +41,7 @@ def _files(source: Source) -> list[str]:
 
 
 def claims(source: Source) -> Collection[str]:
-    """Return the names of the files of notes, and of the copies of the notes."""
+    """Return the files of notes, and the copies."""
     note_files = _files(source)
     folders = {posixpath.dirname(posixpath.dirname(name)) for name in note_files}
     folders |= {posixpath.join(folder, "trash") for folder in folders}
@@ -50,7 +50,7 @@ def claims(source: Source) -> Collection[str]:
 
 
 def read(source: Source) -> Iterator[Item]:
-    """Yield the notes, without those in the trash."""
+    """Yield the notes, except those in the trash."""
     seen: Counter[str] = Counter()
     for name in _files(source):
         notes = json_source.objects(source, name, "activeNotes")
@@ -100,7 +100,7 @@ def _link(match: re.Match[str]) -> str:
 
 
 def _plain(text: str) -> str:
-    """Return plain text as markdown; tasks and links to notes, which it may have, stay."""
+    """Escape plain text, but keep tasks and links to notes."""
     links: list[str] = []
 
     def marked(match: re.Match[str]) -> str:
@@ -112,7 +112,7 @@ def _plain(text: str) -> str:
     for line in _LINK.sub(marked, text).split("\n"):
         task = _TASK.match(line)
         if is_after_task and task is None and line.strip():
-            lines.append("")  # the line is no part of the task
+            lines.append("")  # the line is not part of the task
         is_after_task = task is not None
         rest = plain_text.escaped(line[task.end() :] if task else line)
         lines.append(f"{task[1]} {rest}" if task else rest)
