@@ -243,7 +243,7 @@ class Docx:
         return next(known_names, names[0])
 
     def _blocks(self, parent: Any) -> Iterator[str]:
-        """Yield the blocks of an element as HTML; adjacent list items, code and quotes are joined."""
+        """Yield the blocks of an element as HTML; join adjacent list items, code and quotes."""
         for (kind, _), group in groupby(self._parts(parent), key=lambda part: part[0]):
             parts = [part[1] for part in group]
             if kind == "list":
