@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 import made_secrets
 from conftest import SOAK, Ran, Run, contents, refused, sampled, succeeded, user_in, write
+from import_sources import EMPTY_VAULT
 from import_sources import chatgpt as chatgpt_source
 from import_sources import claude_code as claude_code_source
 from import_sources import folder as folder_source
@@ -32,7 +33,6 @@ from memvault.importers.detection import detect_format
 from memvault.importers.formats import FORMATS
 from memvault.importers.items import ImportedNote
 from memvault.importers.planning import plan
-from memvault.importers.state import VaultState
 from memvault.secrets.detector import BUILTIN
 from terminal import at_terminal
 
@@ -334,9 +334,8 @@ def test_an_export_is_read_one_entry_at_a_time(tmp_path: Path) -> None:
             file.write("," * bool(number) + json.dumps(chatgpt_source.conversation(number, answer)))
         file.write("]")
     source = open_source(str(tmp_path / "conversations.json"))
-    state = VaultState({}, (), lambda _: False, lambda *_: False, lambda *_: "context")
     tracemalloc.start()
-    made = plan(chatgpt.read(source), "chatgpt", "", state)
+    made = plan(chatgpt.read(source), "chatgpt", "", EMPTY_VAULT)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert len(made.notes) == 150
@@ -362,7 +361,6 @@ def test_no_damage_to_a_source_is_more_than_an_error_or_a_list(
     row = _KINDS_BY_NAME[kind]
     made = importlib.import_module(f"import_sources.{row.module_name}").make(tmp_path)
     files = [made] if made.is_file() else [path for path in made.rglob("*") if path.is_file()]
-    state = VaultState({}, (), lambda _: False, lambda *_: False, lambda *_: "context")
 
     @given(st.data())
     def damaged(data: st.DataObject) -> None:
@@ -377,7 +375,7 @@ def test_no_damage_to_a_source_is_more_than_an_error_or_a_list(
             with contextlib.suppress(MemvaultError):
                 source = open_source(str(made))
                 detect_format(source)
-                planned = plan(row.read(source), kind, "x", state)
+                planned = plan(row.read(source), kind, "x", EMPTY_VAULT)
                 for item in row.read(source):
                     if isinstance(item, ImportedNote) and item.key in planned.notes:
                         rendered(item, kind, f"x/{item.path}", planned.names, BUILTIN)

@@ -40,8 +40,10 @@ class ExportedFiles:
         self.problems: list[str] = []
         self.files = self._list()
         if chosen is not None:
-            every, linked = self.files, self._linked(set(chosen))
-            self.files = [one for one in every if one.path in linked or one.path == SETTINGS_FILE]
+            all_files, linked = self.files, self._linked(set(chosen))
+            self.files = [
+                file for file in all_files if file.path in linked or file.path == SETTINGS_FILE
+            ]
 
     @property
     def root(self) -> Path:
@@ -66,7 +68,7 @@ class ExportedFiles:
         return self._store.parse(data, state)
 
     def _list(self) -> list[ExportedFile]:
-        root, found = self._store.root, []
+        root, files = self._store.root, []
         for folder, folders, names in walk(root, self._skip):
             below = os.path.relpath(folder, root).replace(os.sep, "/")
             prefix = "" if below == "." else f"{below}/"
@@ -80,25 +82,25 @@ class ExportedFiles:
                 else:
                     path = f"{prefix}{name}"
                     is_memory = paths.is_memory(path, self._store.settings.exclusions)
-                    found.append(ExportedFile(path, file, is_memory))
-        return sorted(found)
+                    files.append(ExportedFile(path, file, is_memory))
+        return sorted(files)
 
     def _skip(self, error: OSError) -> None:
         self.problems.append(f"{error.filename} cannot be listed: {error.strerror}")
 
     def _linked(self, chosen: set[str]) -> set[str]:
         """Return the chosen paths and those of the files, not memories, that these link to."""
-        others = {one.path for one in self.files if not one.is_memory}
+        others = {file.path for file in self.files if not file.is_memory}
         by_name: dict[str, list[str]] = {}
         for path in others:
             by_name.setdefault(posixpath.basename(path), []).append(path)
-        found = set(chosen)
+        paths_to_export = set(chosen)
         self.files = [file for file in self.files if file.path in chosen]
         for file, data in self.contents():
             for target in _targets(self.memory(file, data), file.path):
                 names = by_name.get(posixpath.basename(target), [])
-                found |= {path for path in names if f"/{path}".endswith(f"/{target}")}
-        return found
+                paths_to_export |= {path for path in names if f"/{path}".endswith(f"/{target}")}
+        return paths_to_export
 
 
 def _targets(memory: Memory | None, path: str) -> Iterator[str]:

@@ -82,7 +82,7 @@ class _StaticSite:
         for seen in (self._written, self._linked, self._texts):
             seen.clear()
         chosen = {file.path for file in self._files.files if file.is_memory}
-        records = [one for one in shown_records(view) if one.path in chosen]
+        records = [record for record in shown_records(view) if record.path in chosen]
         self._detector = call.settings.detector
         self._pages = _page_paths(records, self._detector)
         self._by_id = {}
@@ -114,9 +114,9 @@ class _StaticSite:
             and self._detector.masked(file.path) == file.path
         }
 
-    def _render(self, template: str, at: str, **values: Any) -> None:
-        to = SiteAddresses(self._by_id, self._attachments, at)
-        self._put(at, pages.render(template, to, policy=_POLICY, **values))
+    def _render(self, template: str, page_path: str, **values: Any) -> None:
+        to = SiteAddresses(self._by_id, self._attachments, page_path)
+        self._put(page_path, pages.render(template, to, policy=_POLICY, **values))
         self._linked |= to.linked
 
     def _put(self, path: str, content: str | bytes) -> None:
@@ -132,8 +132,8 @@ class _StaticSite:
             if link.source in shown and link.target in shown:
                 sources.setdefault(link.target, {})[link.source] = shown[link.source]
         for record in records:
-            at = self._pages[record.path]
-            to = SiteAddresses(self._by_id, self._attachments, at)
+            page_path = self._pages[record.path]
+            to = SiteAddresses(self._by_id, self._attachments, page_path)
             try:
                 memory = call.reader.read(record.path)
             except MemvaultError as error:
@@ -147,11 +147,11 @@ class _StaticSite:
             entry = self._entry(record)
             self._render(
                 "memory",
-                at,
+                page_path,
                 title=entry["title"],
                 entry=entry,
                 text=pages.as_html(text),
-                backlinks=[self._entry(one) for one in sources.get(record.key, {}).values()],
+                backlinks=[self._entry(source) for source in sources.get(record.key, {}).values()],
             )
             self._linked |= to.linked
 
@@ -167,30 +167,32 @@ class _StaticSite:
         }
 
     def _write_lists(self, records: list[MemoryRecord]) -> None:
-        entries = [self._entry(one) for one in records]
-        found = {"memories": entries[:_NEWEST]}
+        entries = [self._entry(record) for record in records]
+        listing = {"memories": entries[:_NEWEST]}
         name = self._detector.masked(self._files.root.name)
-        values = {"heading": name, "count": len(entries), "found": found}
+        values = {"heading": name, "count": len(entries), "found": listing}
         self._render("site_index", "index.html", title=name, **values)
         by_type = [("type", entry["memoryType"], entry["memoryType"], entry) for entry in entries]
         by_tag = [("tag", tag, f"#{tag}", entry) for entry in entries for tag in entry["tags"]]
-        for at, title, pairs in (("all", "All", by_type), ("tags", "Tags", by_tag)):
+        for list_name, title, pairs in (("all", "All", by_type), ("tags", "Tags", by_tag)):
             groups: dict[str, dict[str, Any]] = {}
             for kind, key, heading, entry in sorted(pairs, key=lambda pair: pair[1]):
                 empty = {"anchor": f"{kind}-{key}", "name": heading, "entries": []}
                 groups.setdefault(key, empty)["entries"].append(entry)
-            self._render("site_list", f"{at}.html", title=title, groups=list(groups.values()))
+            self._render(
+                "site_list", f"{list_name}.html", title=title, groups=list(groups.values())
+            )
 
     def _write_map(self, call: Call, view: View, records: list[MemoryRecord]) -> None:
-        found = self._session.laid_out(call, view, records)
+        layout = self._session.laid_out(call, view, records)
         to = SiteAddresses(self._by_id, {}, "index.html")
         nodes = [
             {**node, "address": to.memory(node["id"]), "text": self._texts.get(node["id"], "")}
-            for node in found["nodes"]
+            for node in layout["nodes"]
         ]
-        text = json.dumps({"nodes": nodes, "edges": found["edges"]}, ensure_ascii=False)
+        text = json.dumps({"nodes": nodes, "edges": layout["edges"]}, ensure_ascii=False)
         self._put("data.js", f"window.memvaultSite = {text};\n")
-        self._render("map", "map.html", title="Map", **pages.map_values(found))
+        self._render("map", "map.html", title="Map", **pages.map_values(layout))
 
     def _copy_attachments(self) -> None:
         for file in self._files.files:
@@ -212,16 +214,16 @@ class _StaticSite:
 
 def _page_paths(records: Iterable[MemoryRecord], detector: SecretDetector) -> dict[str, str]:
     """Return the path of each memory's page by its own; a digest if that holds a secret."""
-    found = {}
+    page_paths = {}
     for record in records:
         path = str(PurePosixPath(record.path).with_suffix(""))
         is_shown = detector.masking(record.metadata)(path) == path
-        found[record.path] = f"notes/{path if is_shown else hidden_name(record.path)}.html"
-    return found
+        page_paths[record.path] = f"notes/{path if is_shown else hidden_name(record.path)}.html"
+    return page_paths
 
 
 def _listed(target: TargetFolder) -> set[str]:
     """Return the memories' pages and the attachments in the list of an earlier export."""
-    found = os.fsdecode(target.own_file(LIST, plain_files.MEMORY) or b"").splitlines()
-    below = (path for path in found if path.startswith(("notes/", "files/")))
+    lines = os.fsdecode(target.own_file(LIST, plain_files.MEMORY) or b"").splitlines()
+    below = (path for path in lines if path.startswith(("notes/", "files/")))
     return {path for path in below if ".." not in path.split("/")}

@@ -1,10 +1,9 @@
-"""Import of Gemini CLI's sessions, ``~/.gemini/tmp/PROJECT/chats/session-*``, as episodes.
+"""Import Gemini CLI's sessions, ``~/.gemini/tmp/PROJECT/chats/session-*``, as episodes.
 
-Until version 0.38 a session is a JSON object with ``messages``, then a file of JSON lines, in which
-a later line of the same ``id`` replaces an earlier one and ``$set`` changes the session's data
-(github.com/google-gemini/gemini-cli, packages/core/src/services/chatRecordingService.ts; up to
-0.61). Files of one session are one episode; the program's log of prompts and its checkpoints, which
-name no session, are left out.
+Up to version 0.38 a session is a JSON object with ``messages``. Later versions, up to 0.61, write
+JSON lines: a line replaces an earlier one with the same ``id``, and ``$set`` changes the session's
+data (github.com/google-gemini/gemini-cli, packages/core/src/services/chatRecordingService.ts). The
+files of a session are one episode; the log of prompts and checkpoints are skipped.
 """
 
 from __future__ import annotations
@@ -25,16 +24,16 @@ _SESSION_ID = lazy_pattern(r'"sessionId"\s*:\s*"([\w.-]{1,100})"')
 
 
 def _session_of(source: Source, name: str) -> str:
-    """Return the id of the session of a file; empty if it is none."""
+    """Return the session id of a file; empty if it is not a session."""
     head = source.head(name)
     if b'"sessionId"' not in head or b'"projectHash"' not in head:
         return ""
-    found = _SESSION_ID.search(head.decode("utf-8", "replace"))
-    return found[1] if found else name
+    match = _SESSION_ID.search(head.decode("utf-8", "replace"))
+    return match[1] if match else name
 
 
 def claims(source: Source) -> Collection[str]:
-    """Return the names of the files of sessions, and of the program's own data beside them."""
+    """Return the files of sessions, and the program's other data."""
     sessions = [name for name in source.named(".json", ".jsonl") if _session_of(source, name)]
     return [*sessions, *filter(_is_own, source.names)] if sessions else []
 
@@ -46,16 +45,16 @@ def _is_own(name: str) -> bool:
 
 
 def read(source: Source) -> Iterator[Item]:
-    """Yield an episode for each session with a prompt; those of sub-agents are left out."""
+    """Yield an episode for each session with a prompt, except those of sub-agents."""
     for names in _threads(source).values():
         about: dict[str, Any] = {}
         messages: dict[str, dict[str, Any]] = {}
         for name in names:
-            for found in _entries(source, name):
-                if isinstance(found, SkippedItem):
-                    yield found
+            for line in _entries(source, name):
+                if isinstance(line, SkippedItem):
+                    yield line
                     continue
-                entry = found[1]
+                entry = line[1]
                 if isinstance(entry.get("$set"), dict):
                     about |= entry["$set"]
                 elif "type" in entry:
@@ -65,12 +64,12 @@ def read(source: Source) -> Iterator[Item]:
         if about.get("kind") == "subagent":
             source.counts.omitted("session of a sub-agent")
         else:
-            made = (_episode, names[0], about, messages, source.counts)
-            yield from records.convert_record(names[0], *made)
+            arguments = (_episode, names[0], about, messages, source.counts)
+            yield from records.convert_record(names[0], *arguments)
 
 
 def _threads(source: Source) -> dict[str, list[str]]:
-    """Return the names of the files of each session by its id; checkpoints are counted."""
+    """Return the files of each session by id, and count checkpoints."""
     threads: dict[str, list[str]] = {}
     for name in source.named(".json", ".jsonl"):
         if name.rpartition("/")[2].startswith("checkpoint") and _is_own(name):

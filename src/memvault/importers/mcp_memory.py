@@ -1,8 +1,8 @@
-"""Import of ``memory.jsonl``, the knowledge graph of the MCP reference server "memory".
+"""Import ``memory.jsonl``, the knowledge graph of the MCP reference server "memory".
 
-Each line is an entity with a name, a type and observations, or a relation between two entities; see
-the server's README in github.com/modelcontextprotocol/servers, src/memory. An entity becomes a note
-named as it is, with a list of observations and a list of relations as links.
+Each line is an entity with a name, type and observations, or a relation between two entities
+(github.com/modelcontextprotocol/servers, src/memory). An entity becomes a note with its name, a
+list of observations, and a list of relations as links.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ _MARKS = (b'"type":"entity"', b'"type":"relation"')
 
 def claims(source: Source) -> list[str]:
     """Return the files whose first line is an entity or a relation."""
-    found = []
+    graphs = []
     for name in source.named(".jsonl", ".json"):
         first = source.head(name).partition(b"\n")[0].replace(b" ", b"")
         if any(mark in first for mark in _MARKS):
-            found.append(name)
-    return found
+            graphs.append(name)
+    return graphs
 
 
 def read(source: Source) -> Iterator[Item]:
     """Yield a note for each entity, in the order of the file."""
-    found = claims(source)
-    if not found:
+    graphs = claims(source)
+    if not graphs:
         return
-    name, *others = found
+    name, *others = graphs
     for other in others:
         yield SkippedItem(other, "another knowledge graph: import it by itself")
     relations = _relations(source, name)
@@ -47,8 +47,8 @@ def read(source: Source) -> Iterator[Item]:
             continue
         where, entry = line
         if entry.get("type") == "entity" and convert.text(entry.get("name")).strip():
-            found = relations.pop(entry["name"], [])
-            yield from records.convert_record(where, _note, entry, found, seen, source.counts)
+            graphs = relations.pop(entry["name"], [])
+            yield from records.convert_record(where, _note, entry, graphs, seen, source.counts)
         elif entry.get("type") == "relation":
             source.counts.converted("relation")
             source.counts.unused_properties("relation", entry, _RELATION_KEYS)
@@ -59,7 +59,7 @@ def read(source: Source) -> Iterator[Item]:
 
 
 def _relations(source: Source, name: str) -> dict[str, list[str]]:
-    """Return the relations that begin at each entity, as items of a list."""
+    """Return the relations of each entity as list items."""
     relations: dict[str, list[str]] = defaultdict(list)
     for line in json_source.lines(source, name):
         entry = {} if isinstance(line, SkippedItem) else line[1]

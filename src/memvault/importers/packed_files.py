@@ -1,4 +1,4 @@
-"""The files of a zip that is itself a file of the source, such as a document of Word."""
+"""The files of a zip in a source, such as a Word document."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from memvault.importers.source import MAX_FILE, Source
 _DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError)
 _MAX_FILES = 100_000
 _MAX_EXPANDED = 4 * MAX_FILE
-"""Maximum number of bytes that are read of one such zip."""
+"""Maximum number of bytes that are read from one zip."""
 
 
 class PackedFiles:
-    """Reads the files of a zip, whose own size is limited as that of each file."""
+    """Reads the files of a zip into memory, with limits on each and on all."""
 
     def __init__(self, source: Source, name: str) -> None:
         """Open the zip.
@@ -35,10 +35,10 @@ class PackedFiles:
         self._room = _MAX_EXPANDED
         self._entries = {entry.filename: entry for entry in entries}
         self.names = sorted(self._entries)
-        """The names of its files, sorted. They may be anything: nothing is extracted."""
+        """The names of its files, sorted; they may be unsafe, but nothing is extracted."""
 
     def read(self, name: str) -> bytes:
-        """Return a file's bytes; raises ``OSError``, also if there are too many."""
+        """Return a file's bytes; raises ``OSError``, for example beyond the limit."""
         if name not in self._entries:
             raise FileNotFoundError(errno.ENOENT, f"it lacks {name}")
         most = min(MAX_FILE, self._room)

@@ -1,6 +1,6 @@
-"""Values in a pickle, read without running it: no class is imported and no function called.
+"""Read the values in a pickle without running it: no import, and no function call.
 
-An object becomes an ``Opaque``, which has the name of its class, its arguments and its state.
+An object becomes an ``Opaque`` with its class name, arguments and state.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 _MAX_OPERATIONS = 20_000_000
 _MAX_MEMORY = 512 * 1024 * 1024
-"""Maximum number of bytes that the values of a pickle take, estimated from above."""
+"""Maximum size of the values of a pickle in bytes, as an upper estimate."""
 _SLOT, _CONTAINER, _OPAQUE = 16, 128, 512
-"""Estimated bytes of a stack entry, of an empty container and of an object."""
+"""Estimated bytes of a stack entry, an empty container and an object."""
 _MAX_NAME = 300
 _MAX_DEPTH = 200
 
@@ -24,7 +24,7 @@ class UnreadablePickle(ValueError):
 
 
 class Opaque:
-    """An object in a pickle: the name of its class, its arguments and its state."""
+    """An object in a pickle: its class name, arguments and state."""
 
     def __init__(self, name: str, arguments: Any = ()) -> None:
         self.name = name
@@ -123,7 +123,7 @@ class _Machine:
 
 
 def _name(value: Any) -> str:
-    """Return a short text as it is; the text of other values may be without end."""
+    """Return a short text; "?" for other values, whose text may be unlimited."""
     return value if isinstance(value, str) and len(value) <= _MAX_NAME else "?"
 
 
@@ -176,7 +176,7 @@ def parse(data: bytes) -> Any:
     """Return the value in a pickle.
 
     Raises:
-        UnreadablePickle: it is damaged, or has operations that are not read.
+        UnreadablePickle: it is damaged, or has unsupported operations.
     """
     machine = _Machine()
     try:
@@ -192,7 +192,7 @@ def parse(data: bytes) -> Any:
 
 
 def mappings_with(value: Any, key: str) -> Iterator[dict[Any, Any]]:
-    """Yield the mappings with a key in a parsed value, in its order, each once."""
+    """Yield each mapping with a key in a parsed value once, in order."""
     pending, seen = [(value, 0)], set()
     while pending:
         current, depth = pending.pop()

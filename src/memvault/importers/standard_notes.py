@@ -1,8 +1,8 @@
-"""Import of a decrypted backup of Standard Notes.
+"""Import a decrypted backup of Standard Notes.
 
 The zip has ``Standard Notes Backup and Import File.txt``, an object with ``items``: notes, tags and
-others with ``uuid``, ``content_type``, ``content`` and times. The type of a note says what its text
-is. ``Items/`` has copies (format 004; the source of its packages/web and packages/features).
+others with ``uuid``, ``content_type``, ``content`` and times. The note type defines the format of
+the text. ``Items/`` has copies (format 004; its packages/web and packages/features).
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ _EDITORS = {
     "advanced-checklist": "task",
     "super-editor": "super",
 }
-"""The type of a note by the last part of the identifier of its editor."""
+"""Note types by the last part of the editor's identifier."""
 _USED = frozenset(
     "title text references appData noteType editorIdentifier trashed conflict_of preview_plain "
     "preview_html hidePreview spellcheck locked editorWidth prefersPlainEditor "
     "mobilePrefersPlainEditor".split()
 ).union(_FLAGS)
 _LATEST = "1970-01-02"
-"""Times before this day are those of items that were never synced."""
+"""Times before this day belong to items that were never synced."""
 
 
 def _files(source: Source) -> list[str]:
@@ -61,33 +61,33 @@ def _files(source: Source) -> list[str]:
 
 
 def claims(source: Source) -> Collection[str]:
-    """Return the name of the backup, and those of the copies of the items."""
-    found = _files(source)
-    folders = tuple(posixpath.join(posixpath.dirname(name), "Items/") for name in found)
-    return [*found, *(name for name in source.names if folders and name.startswith(folders))]
+    """Return the backup, and the copies of its items."""
+    backups = _files(source)
+    folders = tuple(posixpath.join(posixpath.dirname(name), "Items/") for name in backups)
+    return [*backups, *(name for name in source.names if folders and name.startswith(folders))]
 
 
 def read(source: Source) -> Iterator[Item]:
-    """Yield the notes outside the trash, and an ``SkippedItem`` for each uploaded file."""
+    """Yield the notes outside the trash, and a ``SkippedItem`` for each uploaded file."""
     for name in _files(source):
         backup = _Backup(source)
         encrypted = 0
         for entry in json_source.array_items(source, name, "items"):
             if isinstance(entry, dict):
                 records.convert_record(name, backup.add, entry)
-        for found in json_source.objects(source, name, "items"):
-            if isinstance(found, SkippedItem):
-                yield found
-            elif isinstance(found[1].get("content"), str):
+        for item in json_source.objects(source, name, "items"):
+            if isinstance(item, SkippedItem):
+                yield item
+            elif isinstance(item[1].get("content"), str):
                 encrypted += 1
             else:
-                yield from records.convert_record(found[0], backup.items, *found)
+                yield from records.convert_record(item[0], backup.items, *item)
         if encrypted:
             yield SkippedItem(name, _ENCRYPTED.format(encrypted))
 
 
 class _Backup:
-    """What the items say of each other: titles, and tags with those that they are in."""
+    """Converts the items of a backup, with their titles and nested tags."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
@@ -97,7 +97,7 @@ class _Backup:
         self._tags_of: dict[str, list[str]] = {}
 
     def add(self, entry: dict[str, Any]) -> None:
-        """Add an item of the first reading."""
+        """Add the title or tag of an item, in a first pass."""
         item_id, kind, content = _parts(entry)
         if not item_id or entry.get("deleted"):
             return
@@ -111,8 +111,8 @@ class _Backup:
                 else:
                     self._tags_of.setdefault(other, []).append(item_id)
 
-    def items(self, place: str, entry: dict[str, Any]) -> Iterator[Item]:
-        """Yield what an item becomes, and count it."""
+    def items(self, location: str, entry: dict[str, Any]) -> Iterator[Item]:
+        """Convert and count an item."""
         counts = self._source.counts
         item_id, kind, content = _parts(entry)
         if entry.get("deleted") or content.get("trashed"):
@@ -121,12 +121,12 @@ class _Backup:
             counts.converted("tag")
         elif kind == "File":
             counts.omitted("file")
-            title = convert.line(content.get("name")) or place
+            title = convert.line(content.get("name")) or location
             yield SkippedItem(title, "backups do not include files: download it in Standard Notes")
         elif kind != "Note":
             counts.omitted(f"item {kind}")
         elif not item_id:
-            yield SkippedItem(place, "a note without an id")
+            yield SkippedItem(location, "a note without an id")
         else:
             yield from self._note(item_id, entry, content)
 
@@ -154,27 +154,28 @@ class _Backup:
         linked = f"Linked notes: {', '.join(links)}" if links else ""
         text = "\n\n".join(filter(None, [text, linked]))
         tags = [self._tag(tag) for tag in self._tags_of.get(item_id, ())]
-        own = convert.mapping(convert.mapping(content, "appData"), "org.standardnotes.sn")
-        tags += [flag for flag in _FLAGS if content.get(flag) or own.get(flag)]
+        program_data = convert.mapping(convert.mapping(content, "appData"), "org.standardnotes.sn")
+        tags += [flag for flag in _FLAGS if content.get(flag) or program_data.get(flag)]
         tags += ["conflict"] if content.get("conflict_of") else []
         header = {
             "title": title,
             "tags": list(dict.fromkeys(filter(None, tags))),
             "created": _time(entry.get("created_at")),
-            "modified": _time(own.get("client_updated_at")) or _time(entry.get("updated_at")),
+            "modified": _time(program_data.get("client_updated_at"))
+            or _time(entry.get("updated_at")),
         }
         self._source.counts.converted(f"{kind} note")
         yield ImportedNote(key, note_path(title), convert.body(text), header, (item_id,))
 
     def _linked(self, content: dict[str, Any]) -> Iterator[str]:
-        """Yield the ids of the notes that a note refers to."""
+        """Yield the ids of the notes that a note links to."""
         for reference in convert.objects(content, "references"):
             other = convert.text(reference.get("uuid"))
             if reference.get("content_type") == "Note" and self._titles.get(other):
                 yield other
 
     def _tag(self, tag: str) -> str:
-        """Return the name of a tag with those of the tags that it is in."""
+        """Return the full name of a nested tag."""
         names: list[str] = []
         while tag and len(names) < _MAX_DEPTH:
             names.insert(0, convert.tag(self._titles.get(tag, "")))
@@ -195,7 +196,7 @@ def _time(value: object) -> str:
 
 
 def _type_of(content: dict[str, Any], text: str) -> str:
-    """Return the type of a note; without one, derive it from the editor and the text."""
+    """Return the type of a note, or guess it from its editor and text."""
     kind = convert.text(content.get("noteType"))
     if kind in ("", "unknown"):
         editor = convert.text(content.get("editorIdentifier")).rpartition(".")[2]
@@ -208,7 +209,7 @@ def _type_of(content: dict[str, Any], text: str) -> str:
 
 
 def _markdown(text: str, kind: str) -> str:
-    """Return the text of a note of a type as markdown."""
+    """Convert the text of a note to markdown."""
     if kind == "markdown":
         return text
     if kind == "rich-text":
@@ -223,7 +224,7 @@ def _markdown(text: str, kind: str) -> str:
 
 
 def _tasks(text: str) -> str:
-    """Return a checklist, which the newer of two editors writes as JSON, the other as markdown."""
+    """Convert a checklist, which the newer editor writes as JSON, the older as markdown."""
     if not text.lstrip().startswith("{"):
         return text
     parts = []
@@ -238,7 +239,7 @@ def _tasks(text: str) -> str:
 
 
 def _tables(text: str) -> str:
-    """Return the sheets of a spreadsheet as tables."""
+    """Convert the sheets of a spreadsheet to tables."""
     parts, cells = [], 0
     for sheet in convert.objects(json_source.parse(text or "{}"), "sheets"):
         rows = [
@@ -253,7 +254,7 @@ def _tables(text: str) -> str:
         cells += width * len(rows)
         if cells > plain_text.MAX_CELLS:
             raise ValueError(plain_text.TOO_MANY_CELLS)
-        made = plain_text.table([row.get(index, "") for index in range(width)] for row in rows)
+        table = plain_text.table([row.get(index, "") for index in range(width)] for row in rows)
         name = plain_text.escaped(convert.line(sheet.get("name")), is_line=True)
-        parts += [f"## {name}" if name else "", made]
+        parts += [f"## {name}" if name else "", table]
     return "\n\n".join(filter(None, parts))
