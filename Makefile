@@ -14,8 +14,8 @@ WORKERS ?= $(shell $(PYTHON) -c "import os; \
     own = getattr(os, 'sched_getaffinity', None); \
     print((len(own(0)) if own else os.cpu_count() or 1) + 2)")
 
-.PHONY: demo test checks lint types platforms layers unit programs environments soak docs site dist \
-    format bench performance fuzz clean
+.PHONY: demo test checks lint types platforms layers repository unit programs environments soak \
+    docs site dist format bench performance fuzz clean
 
 # The package alone, which is all that the demo needs.
 $(PACKAGE): pyproject.toml
@@ -53,7 +53,7 @@ demo: compiled
 test: $(STAMP) compiled
 	$(MAKE) --no-print-directory -j 2 checks unit
 
-checks: lint types layers
+checks: lint types layers repository
 
 lint: $(LINTERS)
 	$(BIN)/ruff check .
@@ -71,6 +71,10 @@ platforms: $(LINTERS)
 layers: $(LINTERS)
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest -q -p no:cacheprovider tests/test_import_contracts.py
+
+# Pages, links, docstrings of tests, promises, generated files.
+repository: $(STAMP) compiled
+	$(BIN)/python scripts/check_repository.py
 
 unit: $(STAMP) compiled collected
 	HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-ci} PYTHONUTF8=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal

@@ -24,7 +24,7 @@ include_patterns = [
     "docs/**.md",
     "tests/transcripts/*.md",
     "bench/**.md",
-    "scripts/training/README.md",
+    "training/README.md",
     "tests/clients/README.md",
 ]
 exclude_patterns = ["**/.*", "build"]

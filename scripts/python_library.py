@@ -21,7 +21,11 @@ def source(is_async: bool) -> str:
     tools = [tool for tool in all_tools() if tool.name not in _SKIPPED]
     imports: dict[str, set[str]] = {}
     methods = "\n\n".join(_method(tool, is_async, imports) for tool in tools)
-    imports["memvault.results"] = {tool.result_type.__name__ for tool in tools}
+    for tool in tools:
+        module = tool.result_type.__module__
+        if module.startswith("memvault.results."):
+            module = "memvault.results"
+        imports.setdefault(module, set()).add(tool.result_type.__name__)
     base, module, name = (
         ("AsyncOpenVault", "async_calls", "AsyncVault")
         if is_async

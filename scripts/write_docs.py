@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import client_plugins
+import integration_plugins
 import performance_page
 import python_library
 from memvault import command_table
@@ -23,7 +23,7 @@ from memvault.mcp import profiles
 from memvault.settings import vault_settings
 from memvault.settings.table import Section
 from memvault.settings.user_settings import UserSettings
-from memvault.tools.core import agent_guide, reference
+from memvault.tools.core import agent_guide, reference, registry
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
@@ -62,7 +62,7 @@ def generated() -> dict[Path, str]:
         ROOT / "vault-template" / "AGENTS.md": agent_guide.agents_page(),
         LIBRARY / "vault.py": python_library.source(is_async=False),
         LIBRARY / "async_vault.py": python_library.source(is_async=True),
-        **client_plugins.files(ROOT),
+        **integration_plugins.files(ROOT),
     }
 
 
@@ -134,6 +134,11 @@ def toml(section: Section, given: Mapping[str, Any] = {}) -> list[str]:
 def main() -> int:
     """Write what differs; with ``--check`` name it and return 1."""
     check = "--check" in sys.argv[1:]
+    try:
+        for _, tool in registry.load_all():
+            assert tool.result_type
+    except TypeError as error:
+        sys.exit(str(error))
     rows = [*cli_registry.command_table(), *reference.command_table()]
     table = "".join("\t".join(row) + "\n" for row in rows)
     if command_table.FILE.read_text("utf-8") != table:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -28,6 +28,9 @@ from memvault import Vault, open_vault
 from memvault.index.folder import prepare_folder
 from memvault.index.local.index_files import INDEX
 from racing import Racing
+
+if TYPE_CHECKING:
+    from tool_matrix import Matrix
 
 ROOT = Path(__file__).resolve().parents[1]
 SHARED = ROOT.parent / "shared"
@@ -320,6 +323,17 @@ def _filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
+@pytest.fixture(scope="session")
+def matrix(_filled: Path, tmp_path_factory: pytest.TempPathFactory) -> Matrix:
+    """The record of a call of each tool on each front end, which all workers share."""
+    pytest.importorskip("mcp", reason="the MCP SDK is not installed: pip install 'memvault[mcp]'")
+    import tool_matrix
+
+    base = tmp_path_factory.getbasetemp()
+    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    return tool_matrix.shared_record(_filled, tmp_path_factory.mktemp("matrix"), shared)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _no_process_is_left() -> Iterator[None]:
     """End what starts commands and servers, and with it all that it has started."""
@@ -538,11 +552,17 @@ def parts(entry: dict[str, Any]) -> dict[str, float]:
 
 
 def until(happens: Callable[[], object]) -> None:
-    """Wait for something that must come, however slow the machine is."""
-    deadline = time.monotonic() + 60
+    """Wait for something that must come, however slow the machine is.
+
+    It pauses twice as long as a look takes, so that looking slows nothing down.
+    """
+    began = time.monotonic()
+    deadline = began + 60
     while not happens():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+        now = time.monotonic()
+        assert now < deadline
+        time.sleep(min(max(0.01, 2 * (now - began)), 0.5))
+        began = time.monotonic()
 
 
 def lie_still(root: Path) -> None:

@@ -9,6 +9,7 @@ end. ``test_processes.py`` shows that a command cannot tell. Servers are started
 from __future__ import annotations
 
 import atexit
+import fcntl
 import gc
 import importlib.util
 import json
@@ -21,12 +22,14 @@ import socket
 import subprocess
 import sys
 import tempfile
+import termios
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout, suppress
+from functools import partial
 from pathlib import Path
-from typing import IO, NoReturn
+from typing import IO, Any, NoReturn
 
 _EARLY = ("PYTHON", "LC_", "LANG", "LD_", "MALLOC")
 """How variables begin that a process reads before it runs any of our code."""
@@ -63,11 +66,11 @@ COMMAND = "memvault.__main__"
 class Launched:
     """A process that a launcher forked, with the part of ``subprocess.Popen`` that tests use."""
 
-    def __init__(self, pid: int, pipes: tuple[int, int, int | None], status: int) -> None:
+    def __init__(self, pid: int, pipes: tuple[int, int, int | None] | None, status: int) -> None:
         self.pid = pid
-        feeds, out, err = pipes
-        self.stdin: IO[bytes] | None = os.fdopen(feeds, "wb", 0)
-        self.stdout: IO[bytes] | None = os.fdopen(out, "rb")
+        feeds, out, err = pipes or (None, None, None)
+        self.stdin: IO[bytes] | None = None if feeds is None else os.fdopen(feeds, "wb", 0)
+        self.stdout: IO[bytes] | None = None if out is None else os.fdopen(out, "rb")
         self.stderr: IO[bytes] | None = None if err is None else os.fdopen(err, "rb")
         self.returncode: int | None = None
         self._status = status
@@ -213,24 +216,45 @@ class Launcher:
     ) -> tuple[int, tuple[int, int, int | None], int] | None:
         """Fork a process; return its id, our pipe ends, and the pipe that reports its end."""
         with self._lock:
-            if not self._at:
-                self._start()
-            if _surroundings(environment) != self._at:
+            if not self._can_fork(environment):
                 return None
-            (reads, feeds), (out, out_end), (status, status_end) = (os.pipe() for _ in range(3))
+            (reads, feeds), (out, out_end) = (os.pipe() for _ in range(2))
             err, err_end = os.pipe() if errors else (None, os.dup(2))
-            umask = os.umask(0)
-            os.umask(umask)
-            asked = [[*arguments], str(cwd), dict(environment), umask, module]
-            message = json.dumps(asked).encode()
-            size = len(message).to_bytes(_SIZE, "big")
-            given = [reads, out_end, out_end if merged else err_end, status_end]
-            socket.send_fds(self._socket, [size], given)
-            self._socket.sendall(message)
-            for number in (reads, out_end, err_end, status_end):
+            streams = [reads, out_end, out_end if merged else err_end]
+            pid, status = self._ask(streams, [*arguments], str(cwd), dict(environment), module)
+            for number in (reads, out_end, err_end):
                 os.close(number)
-            pid = int(self._socket.recv(16))
         return pid, (feeds, out, err), status
+
+    def start_at_terminal(
+        self, arguments: Sequence[str], cwd: Path, environment: Mapping[str, str], terminal: int
+    ) -> Launched | None:
+        """Start a command that controls a terminal; None where it could tell that it was forked."""
+        with self._lock:
+            if not self._can_fork(environment):
+                return None
+            streams = [terminal] * 3
+            pid, status = self._ask(streams, [*arguments], str(cwd), dict(environment), COMMAND)
+        return Launched(pid, None, status)
+
+    def _can_fork(self, environment: Mapping[str, str]) -> bool:
+        if not self._at:
+            self._start()
+        return _surroundings(environment) == self._at
+
+    def _ask(
+        self, streams: list[int], words: list[str], cwd: str, variables: dict[str, str], module: str
+    ) -> tuple[int, int]:
+        """Have a process forked; return its id, and the pipe that reports its end."""
+        status, status_end = os.pipe()
+        umask = os.umask(0)
+        os.umask(umask)
+        message = json.dumps([words, cwd, variables, umask, module]).encode()
+        size = len(message).to_bytes(_SIZE, "big")
+        socket.send_fds(self._socket, [size], [*streams, status_end])
+        self._socket.sendall(message)
+        os.close(status_end)
+        return int(self._socket.recv(16)), status
 
     def close(self) -> None:
         """End the launcher, and what it runs."""
@@ -324,6 +348,59 @@ def _become(words: Sequence[str], cwd: str, variables: Mapping[str, str], umask:
 
     sys.argv = [str(Path(memvault.__file__).with_name("__main__.py")), *words]
     sys.path[0] = str(Path.cwd())
+    from memvault import process
+
+    process.start_worker = partial(_start_worker, process.start_worker)
+
+
+class _ForkedWorker:
+    """The process that reads a source of an import, forked by the command that needs it."""
+
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        (reads, feeds), (out, out_end) = os.pipe(), os.pipe()
+        self.pid = os.fork()
+        if not self.pid:
+            try:
+                _read_source(reads, out_end, environment)
+            finally:
+                os._exit(1)
+        os.close(reads)
+        os.close(out_end)
+        self.stdin = os.fdopen(feeds, "wb", 0)
+        self.stdout = os.fdopen(out, "rb")
+
+    def terminate(self) -> None:
+        """End it."""
+        os.kill(self.pid, signal.SIGTERM)
+
+    def wait(self) -> int:
+        """Wait for its end; return its exit code."""
+        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+
+
+def _read_source(reads: int, writes: int, environment: Mapping[str, str]) -> NoReturn:
+    """Be the process that reads a source, with these pipes as its input and output."""
+    from memvault.importers import reader_process
+
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    for descriptor, number in ((reads, 0), (writes, 1), (os.open(os.devnull, os.O_RDWR), 2)):
+        os.dup2(descriptor, number)
+    os.closerange(3, 1_024)
+    os.environ.clear()
+    os.environ.update(environment)
+    time.tzset()
+    sys.stdin = os.fdopen(0)
+    reader_process.main()
+    os._exit(0)
+
+
+def _start_worker(
+    start: Callable[..., Any], command: Sequence[str], environment: Mapping[str, str]
+) -> Any:
+    """Fork what reads a source of an import; start other workers as the program does."""
+    if command[-1] == "memvault.importers.reader_process":
+        return _ForkedWorker(environment)
+    return start(command, environment)
 
 
 @contextmanager
@@ -349,6 +426,14 @@ def _reap(running: dict[int, int]) -> None:
         with suppress(BrokenPipeError):  # the test that started it has ended
             os.write(running[child], str(os.waitstatus_to_exitcode(status)).encode())
         os.close(running.pop(child))
+
+
+def _control_terminal() -> None:
+    """Begin a session that the terminal on standard input controls."""
+    os.setsid()
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]
 
 
 def _forked(asking: socket.socket) -> str:
@@ -379,6 +464,8 @@ def _forked(asking: socket.socket) -> str:
     for descriptor in (*pipes, *running.values(), ended):
         os.close(descriptor)
     asking.close()
+    if os.isatty(0):
+        _control_terminal()
     *begin, module = json.loads(message)
     _become(*begin)
     return str(module)

@@ -2,13 +2,50 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import pty
 import select
+import subprocess
 import sys
 import termios
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+
+from launcher import Process, launcher_with
+
+
+def open_terminal(
+    folder: Path,
+    variables: Mapping[str, str],
+    *words: str,
+    program: Sequence[str] = (),
+    others: tuple[str, ...] = (),
+) -> tuple[Process, int]:
+    """Start a command on a new terminal; return its process and our end of the terminal.
+
+    It is forked from the launcher that has loaded ``others``, unless Python runs a ``program``.
+    """
+    environment = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
+    environment |= variables
+    terminal, theirs = pty.openpty()
+    process: Process | None = None
+    if not program:
+        launcher = launcher_with(others)
+        process = launcher.start_at_terminal(words, folder, environment, theirs)
+    if process is None:
+        process = subprocess.Popen(
+            [sys.executable, *(program or ("-m", "memvault")), *words],
+            cwd=folder,
+            env=environment,
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            start_new_session=True,
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # noqa: PLW1509  # one call
+        )
+    os.close(theirs)
+    return process, terminal
 
 
 def at_terminal(
@@ -18,21 +55,17 @@ def at_terminal(
     asked: str = "[y/N]",
     meanwhile: Callable[[], object] = lambda: None,
     environment: Mapping[str, str] | None = None,
-    program: Sequence[str] = ("-m", "memvault"),
+    program: Sequence[str] = (),
 ) -> tuple[int, str]:
     """Run a command on a terminal of 20 lines; return its exit code and what stood there.
 
     An ``answer`` is typed once the command has ``asked``, and after ``meanwhile`` was done; of
     several answers, each once it has asked again. The terminal must be left as it was. ``program``
-    are the arguments with which Python runs memvault.
+    are arguments with which Python runs memvault, instead of a fork of the launcher.
     """
     answers = [answer] if isinstance(answer, str) else [*answer]
-    child, terminal = pty.fork()
-    if child == 0:
-        os.chdir(folder)
-        os.environ.pop("NO_COLOR", None)
-        os.environ |= {"TERM": "xterm", "LINES": "20", "COLUMNS": "80", **(environment or {})}
-        os.execv(sys.executable, [sys.executable, *program, *words])
+    variables = {"TERM": "xterm", "LINES": "20", "COLUMNS": "80", **(environment or {})}
+    process, terminal = open_terminal(folder, variables, *words, program=program)
     modes = termios.tcgetattr(terminal)
     shown, seen = b"", 0
     while select.select([terminal], [], [], 60)[0]:
@@ -49,5 +82,4 @@ def at_terminal(
             os.write(terminal, answers.pop(0).encode())
     assert termios.tcgetattr(terminal) == modes
     os.close(terminal)
-    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    return code, shown.decode("utf-8", "replace").replace("\r\n", "\n")
+    return process.wait(60), shown.decode("utf-8", "replace").replace("\r\n", "\n")

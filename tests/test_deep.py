@@ -641,7 +641,7 @@ def test_embedding_starts_with_the_last_changed_memory(
         if len(steps) == 2:
             edited.write_text("# Note 1\n\nAnother text.\n", "utf-8")
             index.refresh(True, COMPLETE)
-        return len(steps) < 13
+        return len(steps) < 8
 
     assert index.deep.folder is not None
     index.deep.folder.mkdir()
@@ -673,7 +673,7 @@ def test_first_answers_hold_still_while_vectors_follow(
     corpus = Path(__file__).parents[1] / "bench" / "everyday" / "everyday-ops"
     documents = list(map(json.loads, (corpus / "corpus.jsonl").read_text("utf-8").splitlines()))
     queries = list(map(json.loads, (corpus / "queries.jsonl").read_text("utf-8").splitlines()))
-    for number, document in enumerate(documents[:60]):
+    for number, document in enumerate(documents[:30]):
         write(folder, f"n/{number}.md", f"# {document['title']}\n\n{document['text']}\n")
     index = Workspace(folder).index
     assert isinstance(index, LocalIndex)
@@ -685,9 +685,9 @@ def test_first_answers_hold_still_while_vectors_follow(
         FileLock(index.deep.folder / background_embedding.BACKGROUND_LOCK),
         open_vault(folder) as vault,
     ):
-        for most in (60, 30, -1):
+        for most in (30, 15, -1):
             index.embed_deep(partial(lambda most: index.pending_transformer() > most, most))
-            found = [vault.call("memory_recall", query=entry["text"]) for entry in queries[:40]]
+            found = [vault.call("memory_recall", query=entry["text"]) for entry in queries[:20]]
             firsts.append([titles(answer)[0] for answer in found])
     without, half, complete = firsts
     assert without != complete

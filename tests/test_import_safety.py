@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import Run, refused, sampled, succeeded, write
+from conftest import Run, refused, soak_only, succeeded, write
 from import_sources import evernote as evernote_source
 from import_sources import folder as folder_source
 from import_sources import logseq as logseq_source
@@ -302,9 +302,17 @@ def test_settings_of_a_vault_are_known_in_every_spelling(
     assert notes_in(folder)["memvault.toml"] == before["memvault.toml"]
 
 
+CHEAP = {
+    *("a generated column", "a view without end", "long names in a pickle"),
+    *("shared lists in a pickle", "a table", "a file of bookmarks"),
+}
+"""Attacks that the suite plays, of each kind of file those that take least; the rest in soak."""
+
+
 @pytest.mark.promise("S99")
-@sampled(2)
-@pytest.mark.parametrize("name", ATTACKS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name in CHEAP else soak_only) for name in ATTACKS]
+)
 def test_a_small_file_takes_little_memory_and_time(folder: Path, tmp_path: Path, name: str) -> None:
     """What is made to take gigabytes or minutes is imported or listed, with the notes beside it."""
     attack = ATTACKS[name]

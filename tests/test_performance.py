@@ -1,11 +1,9 @@
-"""The performance page shows the measured figures, and the benchmark measures what it lists."""
+"""The benchmark measures what it lists."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
-import re
 import subprocess
 import sys
 import time
@@ -19,26 +17,7 @@ import sampled
 from table import Finished
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGE = ROOT / "docs/development/performance.md"
 PACKAGE = ROOT / "src" / "memvault"
-
-
-def test_the_plots_show_the_figures_of_the_page() -> None:
-    """Each plot of the page was drawn from the figures that its tables hold."""
-    digest = hashlib.sha256(performance.RESULTS.read_bytes()).hexdigest()[:16]
-    plots = re.findall(r"\]\((performance/\w+\.svg)\)", PAGE.read_text("utf-8"))
-    assert len(plots) == 5
-    for plot in plots:
-        text = (PAGE.parent / plot).read_text("utf-8")
-        assert f"<dc:source>{digest}</dc:source>" in text, "make performance"
-        assert "prefers-color-scheme: dark" in text
-        assert "<text" in text
-
-
-def test_the_page_on_performance_is_short() -> None:
-    """Beside its tables it has 900 words at most."""
-    prose = re.sub(r"(?s)<!-- \w+: written.*?<!-- end -->", "", PAGE.read_text("utf-8"))
-    assert len(prose.split()) <= 900
 
 
 def test_each_part_of_a_command_has_files() -> None:

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conftest import ROOT, Run, succeeded, write
+from conftest import Run, succeeded, write
 from memvault import Vault
 from memvault.cli.options import GLOBAL_OPTIONS
 from memvault.command_table import COMMANDS
@@ -56,11 +56,6 @@ def test_every_command_that_is_named_exists(text: Callable[[], str]) -> None:
         for word in words:
             if word.startswith("--"):
                 assert word.partition("=")[0] in known | shared, line
-
-
-def test_the_template_says_the_same() -> None:
-    """A new vault's AGENTS.md is the page that the program prints."""
-    assert (ROOT / "vault-template/AGENTS.md").read_text("utf-8") == agent_guide.agents_page()
 
 
 def test_a_skill_for_claude_keeps_its_limits(tmp_path: Path, run: Run) -> None:

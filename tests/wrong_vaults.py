@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import platform
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -87,8 +86,6 @@ COPIES = (
 TWICE = "---\nid: bee-2\nconflict_with: '[[{}]]'\n---\n\nThey sting.\n"
 OVERDUE = "---\n---\n\nOld.\n"
 OLD_TAG = etag(OVERDUE.encode())
-GONE = f"999999999 abcdefghijkl {platform.node()}"
-"""What a lock's file says whose process is dead."""
 
 FAULTS = [
     Fault("front-matter-broken", "a.md", {"a.md": "---\na: [\n---\n\nText.\n"}),
@@ -239,30 +236,10 @@ FAULTS = [
     ),
     Fault(
         "temporary-left",
-        "fact/.a.md.abcd1234.tmp",
-        {"fact/.a.md.abcd1234.tmp": "half"},
-        make=old("fact/.a.md.abcd1234.tmp"),
+        "fact/.a.md.999999999-abcd1234.tmp",
+        {"fact/.a.md.999999999-abcd1234.tmp": "half"},
+        make=old("fact/.a.md.999999999-abcd1234.tmp"),
         fixed=True,
-    ),
-    Fault(
-        "lock-left",
-        ".memvault/lock.held",
-        {".memvault/lock.held": GONE, ".memvault/.gitignore": "*\n"},
-        fixed=True,
-    ),
-    Fault(
-        "lock-left",
-        ".memvault/agents/bob/lock.held",
-        {".memvault/agents/bob/lock.held": "1 abcdefghijkl other", ".memvault/.gitignore": "*\n"},
-        fixed=True,
-        make=old(".memvault/agents/bob/lock.held"),
-    ),
-    Fault(
-        "lock-left",
-        ".memvault/lock.held.checked",
-        {".memvault/lock.held.checked": "", ".memvault/.gitignore": "*\n"},
-        fixed=True,
-        make=old(".memvault/lock.held.checked"),
     ),
     *(
         Fault(

@@ -43,7 +43,14 @@ def _schema(hint: Any) -> dict[str, Any]:
 def _object_schema(typed_dict: Any) -> dict[str, Any]:
     """Return the schema of a ``TypedDict``; mandatory keys come first."""
     fields: Mapping[str, Any] = typing.get_type_hints(typed_dict)  # without NotRequired
-    required = [key for key in fields if key in typed_dict.__required_keys__]
+    hints = typing.get_type_hints(typed_dict, include_extras=True)
+    # In a module with postponed annotations, __required_keys__ ignores NotRequired.
+    required = [
+        key
+        for key in fields
+        if key in typed_dict.__required_keys__
+        and typing.get_origin(hints[key]) is not typing.NotRequired
+    ]
     keys = [*required, *(key for key in fields if key not in required)]
     schema = {"type": "object", "properties": {key: _schema(fields[key]) for key in keys}}
     return {**schema, "required": required} if required else schema

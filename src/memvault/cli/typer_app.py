@@ -101,8 +101,10 @@ class CommandGroup(typer.core.TyperGroup):
         alias = canonical_name(cmd_name, names)
         if alias is not None:
             return self.get_command(ctx, alias)
+        from memvault.tools.core.registry import check_table
         from memvault.tools.core.suggestions import suggest_command, suggest_tools
 
+        check_table(full_name)
         all_names = [*names, *self._command_names()]
         suggestion = suggest_command(cmd_name, all_names)
         if "_" in cmd_name and not self.prefix:  # it is meant as the name of a tool
@@ -114,7 +116,7 @@ class CommandGroup(typer.core.TyperGroup):
             else f"There is no command {cmd_name!r}",
             f"did you mean {self.prefix}{suggestion}?"
             if suggestion
-            else f"memvault {help_page} lists the commands",
+            else f"see `memvault {help_page}`",
         )
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:

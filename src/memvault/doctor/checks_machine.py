@@ -12,14 +12,17 @@ from memvault.doctor.file_problems import remove_temporary_files
 from memvault.doctor.findings import Finding, Fix, check
 from memvault.doctor.inspection import VaultInspection
 from memvault.errors import MemvaultError
-from memvault.files import atomic, lock
-from memvault.git import index_file
+from memvault.files import atomic
 from memvault.recall.filters import Filters
+from memvault.repository import program
+from memvault.repository.approved import approved_repository
+from memvault.repository.location import find, has_stale_lock
 from memvault.store.change_set import MOVE_INTENT
 from memvault.vault import document, paths
 from memvault.vault.paths import private_folder
 
 _MAX_PATHS_SHOWN = 20
+_GIT_SECONDS = 5.0
 
 
 @check("temporary-left", "note", "A half-written file of a killed process", fix="deletes it")
@@ -36,19 +39,6 @@ def _has_private_folder(vault: VaultInspection) -> bool:
 
 def _relative(vault: VaultInspection, files: Iterable[Path]) -> list[str]:
     return [file.relative_to(vault.call.root).as_posix() for file in files]
-
-
-@check(
-    "lock-left",
-    "note",
-    "A file that stood for the lock of a process that is gone",
-    fix="deletes it",
-)
-def stale_locks(vault: VaultInspection) -> Iterator[Finding]:
-    if _has_private_folder(vault):
-        fix = Fix("delete it", lambda call: lock.sweep_below(private_folder(call.root)))
-        for path in _relative(vault, lock.stale_markers(vault.call.root / ".memvault")):
-            yield Finding(path, "The process that held this lock is gone", fix)
 
 
 @check(
@@ -75,17 +65,27 @@ def private_not_ignored(vault: VaultInspection) -> Iterator[Finding]:
         yield Finding(".memvault", "Nothing keeps it out of git", fix)
 
 
-@check("private-in-git", "error", "Files of `.memvault` that git keeps: `git rm --cached` them")
+@check("private-in-git", "error", "Files of `.memvault` that git tracks, if git may run")
 def private_in_git(vault: VaultInspection) -> Iterator[Finding]:
     """Find a file of ``.memvault`` that git tracks."""
-    if path := index_file.private_file(vault.call.root):
-        message = "git keeps it, and it is of this machine: git rm -r --cached .memvault"
+    if path := _tracked_private_file(vault.call.root):
+        message = "Tracked by git although it is machine-local: git rm -r --cached .memvault"
         yield Finding(path, message)
+
+
+def _tracked_private_file(root: Path) -> str:
+    """Return a file of ``.memvault`` that git tracks; empty if git may not run in the vault."""
+    with contextlib.suppress(MemvaultError):
+        place = find(root)
+        if place is not None:
+            repository = approved_repository(root, place)
+            return next(iter(program.tracked(repository.git, ".memvault", _GIT_SECONDS)), "")
+    return ""
 
 
 @check("git-locked", "warning", "A lock of git's that is older than an hour")
 def locked_repository(vault: VaultInspection) -> Iterator[Finding]:
-    if index_file.is_locked(vault.call.root):
+    if has_stale_lock(vault.call.root):
         message = "git's lock is older than an hour: delete the file if no git is running"
         yield Finding(".git/index.lock", message)
 
@@ -236,7 +236,7 @@ def missing_vectors(vault: VaultInspection) -> Iterator[Finding]:
     if waiting := _vectors_waiting(vault):
         counted = f"{waiting} {'memory has' if waiting == 1 else 'memories have'}"
         message = f"{counted} no deep vectors yet"
-        yield Finding("", f"{message}; the next recall begins to make them, or memvault reindex")
+        yield Finding("", f"{message}; the next recall begins to make them, or `memvault reindex`")
 
 
 @check(

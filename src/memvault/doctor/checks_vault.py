@@ -14,7 +14,6 @@ from memvault.doctor.findings import Finding, check
 from memvault.doctor.inspection import VaultInspection
 from memvault.files import plain_files
 from memvault.files.user_folders import SETTINGS_FILE
-from memvault.git import index_file
 from memvault.repository import program
 from memvault.vault import program_files
 from memvault.vault.init import TEMPLATE
@@ -29,7 +28,7 @@ def unknown_offered_tools(vault: VaultInspection) -> Iterator[Finding]:
     for word in filter(None, map(str.strip, vault.call.settings.mcp.tools.split(","))):
         if normal_name(word) not in known:
             message = f"mcp.tools: there is no profile or tool {word!r}"
-            yield Finding(SETTINGS_FILE, f"{message}: memvault mcp --list-profiles names them")
+            yield Finding(SETTINGS_FILE, f"{message}: `memvault mcp --list-profiles` names them")
 
 
 @check("vault-inside", "warning", "A vault inside another one: both have the inner one's notes")
@@ -56,7 +55,7 @@ def nested_vaults(vault: VaultInspection) -> Iterator[Finding]:
     "A git repository inside of the vault's own: `memvault git sync` leaves it out",
 )
 def nested_repositories(vault: VaultInspection) -> Iterator[Finding]:
-    for path in index_file.repositories_inside(vault.call.root, vault.tree["folder"]):
+    for path in program.nested_repositories(vault.call.root, vault.tree["folder"]):
         message = "It is a git repository of its own, so the vault's does not hold what is in it"
         yield Finding(path, f"{message}: {program.HINT}")
 

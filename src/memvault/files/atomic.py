@@ -22,20 +22,15 @@ from memvault.files import plain_files
 from memvault.lazy_pattern import lazy_pattern
 
 _TEMP_NAME = lazy_pattern(
-    r"\..*\.(?:(\d{1,9})-)?(?:([0-9a-f]{8})-)?[0-9a-hjkmnp-tv-z]{8}\.tmp", re.DOTALL
+    r"\..*\.(\d{1,9})-(?:([0-9a-f]{8})-)?[0-9a-hjkmnp-tv-z]{8}\.tmp", re.DOTALL
 )
-"""Matches the names of temporary files: the writing process's id, and its process namespace.
-
-Earlier versions wrote neither of these, or only the id.
-"""
+"""Matches the names of temporary files: the writing process's id and, on Linux, PID namespace."""
 _STALE_SECONDS = 3_600.0
 """Seconds after which a process on another machine is assumed to have stopped writing a file."""
 _OWN_STALE_SECONDS = 60.0
 """Seconds to keep a file whose process, in this process namespace, has ended."""
-_UNKNOWN_STALE_SECONDS = 24 * 3_600.0
-"""The same for a temporary file whose name has no process id."""
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-_READ_ONLY_ERRNOS = {errno.EROFS, errno.EACCES, errno.EPERM}
+_READ_ONLY_ERRNOS = {errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOLCK}
 NO_LINK_ERRNOS = {
     *(errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EACCES),
     errno.EXDEV,  # another mount, such as a bind mount or a btrfs subvolume
@@ -62,6 +57,7 @@ def map_os_errors(path: Path | str) -> Iterator[None]:
             errno.EACCES: ("Permission denied", "reading still works where files can be read"),
             errno.EPERM: ("Permission denied", "reading still works where files can be read"),
             errno.EFBIG: (str(error.strerror), "split it, or keep it outside of the vault"),
+            errno.ENOLCK: (str(error.strerror), "recall and adding memories still work here"),
             errno.ENAMETOOLONG: ("The name is too long for this file system", "shorten the title"),
         }.get(error.errno or 0, (error.strerror or str(error), "check the disk and try again"))
         kind = Unwritable if error.errno in _READ_ONLY_ERRNOS else StorageError
@@ -390,7 +386,7 @@ def remove_stale_temp_files(folder: Path, only_own: bool = False) -> None:
 
     Only names that this program gives to temporary files are considered, and no file is deleted
     whose process is alive, even if it is suspended. Those of this machine's processes are deleted
-    after a minute, others after an hour or a day; never, if ``only_own`` is set.
+    after a minute, others after an hour; never, if ``only_own`` is set.
     """
     for path in _stale_temp_files(folder, _OWN_STALE_SECONDS, only_own):
         with contextlib.suppress(OSError):
@@ -420,14 +416,13 @@ def abandoned_below(root: Path, only_own: bool = False) -> Iterator[Path]:
 def _stale_temp_files(folder: Path, own_seconds: float, only_own: bool) -> Iterator[Path]:
     with contextlib.suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
-            named = entry.name.endswith(".tmp") and _TEMP_NAME.fullmatch(entry.name)
-            if not named or (named[1] and is_alive(int(named[1]))):
+            match = entry.name.endswith(".tmp") and _TEMP_NAME.fullmatch(entry.name)
+            if not match or is_alive(int(match[1])):
                 continue
-            is_own = bool(named[2]) and named[2] == _process_space()
+            is_own = match[2] is not None and match[2] == _pid_namespace()
             if only_own and not is_own:
                 continue
-            limit = _STALE_SECONDS if named[1] else _UNKNOWN_STALE_SECONDS
-            limit = own_seconds if is_own else limit
+            limit = own_seconds if is_own else _STALE_SECONDS
             with contextlib.suppress(OSError):
                 age = time.time() - entry.stat(follow_symlinks=False).st_mtime
                 if age > limit or not limit:
@@ -435,7 +430,7 @@ def _stale_temp_files(folder: Path, own_seconds: float, only_own: bool) -> Itera
 
 
 @lru_cache(maxsize=1)
-def _process_space() -> str:
+def _pid_namespace() -> str:
     """Return an id of this boot and PID namespace; empty if unknown.
 
     It differs for each machine, container and start of the system.
@@ -484,7 +479,7 @@ def _temporary(
 def temporary_name(name: str) -> str:
     """Return a name for a temporary file, in the form that ``remove_stale_temp_files`` knows."""
     stem = os.fsencode(name)[:80].decode("utf-8", "ignore").lstrip(".")
-    origin = "-".join(filter(None, (str(os.getpid()), _process_space(), clock.random_id(8))))
+    origin = "-".join(filter(None, (str(os.getpid()), _pid_namespace(), clock.random_id(8))))
     return f".{stem}.{origin}.tmp"
 
 

@@ -1,8 +1,7 @@
-"""Walk and delete folder trees of any depth, beyond Python's recursion and path limits."""
+"""Walk folder trees of any depth, beyond Python's recursion and path limits."""
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 import stat
@@ -12,7 +11,6 @@ from pathlib import Path
 from memvault.sanitize import shorten
 
 _MAX_SHOWN_PATH = 100
-_FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
 TOO_DEEP = "nested so deep that its path is longer than the system takes, so it is not read"
 
 
@@ -40,29 +38,6 @@ def walk(
         yield folder, folders, names
         below = (os.path.join(folder, name) for name in reversed(folders))
         pending += [path for path in below if not is_link(path)]
-
-
-def remove(folder: Path) -> None:
-    """Delete a folder and its contents as far as possible; a link is left alone.
-
-    Folders on the second level are first moved up to the first, so that no path grows with the
-    depth.
-    """
-    if os.rename not in os.supports_dir_fd:
-        import shutil
-
-        shutil.rmtree(folder, ignore_errors=True)
-        return
-    with contextlib.suppress(OSError):
-        top = _open_folder(os.fspath(folder), None)
-        try:
-            is_smaller = True
-            while is_smaller:
-                folders = [name for name in os.listdir(top) if not _try_unlink(name, top)]
-                is_smaller = sum(_flatten(name, top) for name in folders) > 0
-        finally:
-            os.close(top)
-        folder.rmdir()
 
 
 def named(folder: str) -> str:
@@ -93,32 +68,3 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
         return entry.is_dir()
     except OSError:
         return False
-
-
-def _open_folder(name: str, within: int | None) -> int:
-    """Open a folder by descriptor, never through a link."""
-    return os.open(name, _FOLDER, dir_fd=within)
-
-
-def _try_unlink(name: str, within: int) -> bool:
-    """Delete a file or link, and return whether that succeeded; False for a folder."""
-    with contextlib.suppress(OSError):
-        os.unlink(name, dir_fd=within)
-        return True
-    return False
-
-
-def _flatten(name: str, top: int) -> bool:
-    """Move a folder's subfolders up to its parent ``top`` and delete it, if possible."""
-    with contextlib.suppress(OSError):
-        inner = _open_folder(name, top)
-        try:
-            for entry in os.listdir(inner):
-                if not _try_unlink(entry, inner):
-                    with contextlib.suppress(OSError):
-                        os.rename(entry, os.urandom(8).hex(), src_dir_fd=inner, dst_dir_fd=top)
-        finally:
-            os.close(inner)
-        os.rmdir(name, dir_fd=top)
-        return True
-    return False

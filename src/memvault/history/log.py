@@ -58,7 +58,7 @@ def resolve_logged(call: Call, name: str) -> LoggedMemory:
 def changes_of(call: Call, mem_id: str) -> Iterator[JournalEntry]:
     """Yield the changes of one memory, newest first, restricted to its own files.
 
-    Revisions that the journal does not know, kept by older versions, come last.
+    Revisions whose journal entries were deleted come last.
     """
     known: set[str] = set()
     for change in call.store.changes.journal.changes():
@@ -131,7 +131,7 @@ def compare_revisions(
             raise NotFound(
                 f"There is no earlier revision of {named.mem_id}",
                 "a tool keeps one when it changes the text; "
-                f"memvault log {named.mem_id} says what was done",
+                f"`memvault log {named.mem_id}` says what was done",
             )
         revision = known[-1]
     first = history.read(named.mem_id, revision)
@@ -140,9 +140,7 @@ def compare_revisions(
     elif named.memory is not None:
         second, _ = call.store.read_bytes(named.memory.path)
     else:
-        hint = (
-            f"name two revisions; memvault undo takes back what memvault log {named.mem_id} names"
-        )
+        hint = f"name two revisions; `memvault log {named.mem_id}` lists changes to undo"
         raise NotFound(f"{named.path} is gone", hint)
     return {
         "memId": named.mem_id,

@@ -1,6 +1,6 @@
 """Fitted weights of the ranking, and the measured constants with which they were fitted.
 
-Both are read from ``data/ranking.json``, which ``scripts/training/fit_ranking.py`` writes.
+Both are read from ``data/ranking.json``, which ``training/fit_ranking.py`` writes.
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -27,6 +28,7 @@ _READ = "", "info", "objects/info", "objects/pack", "refs"
 _IN_TOP = ".gitattributes", ".gitignore", ".gitmodules", ".mailmap"
 _MAX_FILES = 10_000
 """Maximum number of checked entries; a git process that waits is terminated anyway."""
+_STALE_LOCK_SECONDS = 3_600.0
 _GITDIR = "gitdir: "
 _REF = "ref: "
 _BRANCHES = "refs/heads/"
@@ -98,6 +100,18 @@ def find(root: Path) -> RepositoryLocation | None:
                 hint = "if nothing in it is needed, move it away"
                 raise NoRepository("The vault's .git is no git repository", hint)
     return None
+
+
+def has_stale_lock(root: Path) -> bool:
+    """Return whether the vault's repository has an index lock older than an hour.
+
+    A killed git process leaves such a lock.
+    """
+    with contextlib.suppress(OSError):
+        folder = root / ".git"
+        if not folder.is_symlink():
+            return time.time() - (folder / "index.lock").lstat().st_mtime > _STALE_LOCK_SECONDS
+    return False
 
 
 def _place(top: Path) -> RepositoryLocation | None:

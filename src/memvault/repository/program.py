@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -34,6 +34,19 @@ def submodules(root: Path) -> frozenset[str]:
     return frozenset()
 
 
+def nested_repositories(root: Path, folders: Iterable[str]) -> list[str]:
+    """Return those of a vault's folders that are nested repositories, without running git.
+
+    Submodules are left out, and so is everything if the vault itself is in no repository.
+    """
+    if not any(os.path.lexists(folder / ".git") for folder in (root, *root.parents)):
+        return []
+    intended = submodules(root)
+    return [
+        path for path in folders if path not in intended and os.path.lexists(root / path / ".git")
+    ]
+
+
 def repositories(found: Repository) -> list[str]:
     """Return the folders that are nested repositories and not submodules."""
     inherited = null_separated(found.git.run("ls-files", "--stage", "-z"))
@@ -45,6 +58,11 @@ def repositories(found: Repository) -> list[str]:
 def new_files(git: Git) -> list[str]:
     """Return the untracked files that are not ignored."""
     return [path for path in _untracked(git) if not path.endswith("/")]
+
+
+def tracked(git: Git, path: str, seconds: float = 0) -> list[str]:
+    """Return the tracked files at or below a path of the vault."""
+    return null_separated(git.run("ls-files", "-z", "--", path, seconds=seconds))
 
 
 def _untracked(git: Git) -> list[str]:
@@ -274,11 +292,11 @@ def require_idle_branch(repository: Repository) -> str:
     """
     under_way = repository.under_way
     if under_way:
-        hint = f"{resume_hint(repository)}; or give it up with git {under_way} --abort"
+        hint = f"{resume_hint(repository)}; or give it up with `git {under_way} --abort`"
         raise Refused(f"A {under_way} is under way in the repository", hint)
     branch = repository.branch
     if not branch:
-        raise Refused("No branch is checked out", "git switch BRANCH checks one out")
+        raise Refused("No branch is checked out", "`git switch BRANCH` checks one out")
     return branch
 
 
@@ -287,8 +305,8 @@ def resume_hint(repository: Repository) -> str:
     files = repository.unmerged
     more = f" and {len(files) - _SHOWN} more" if len(files) > _SHOWN else ""
     named = ", ".join(map(replace_surrogates, files[:_SHOWN])) + more
-    settled = f"settle {named}, git add them, then " if files else ""
-    return f"{settled}git {repository.under_way} --continue"
+    settled = f"settle {named}, `git add` them, then " if files else ""
+    return f"{settled}`git {repository.under_way} --continue`"
 
 
 def without_credentials(text: str) -> str:

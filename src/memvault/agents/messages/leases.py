@@ -118,9 +118,10 @@ class Lease:
         finally:
             self._release()
         for folder in lease_folders(popped)[:-_MAX_POPPED]:
-            from memvault.files import walk
+            import shutil
 
-            walk.remove(folder)
+            with contextlib.suppress(RecursionError):
+                shutil.rmtree(folder, ignore_errors=True)
 
     def requeue(self) -> None:
         """Put the events back, now or at the latest when the inbox is next read."""

@@ -8,7 +8,7 @@ the others to another.
 
 These targets are not probabilities for the anchors, which are easier to distinguish than real
 texts. They are the values for which the fit of the static vectors to the anchors equals their fit
-to the labelled pairs. ``scripts/training/calibrate.py`` writes them after a change of an anchor or
+to the labelled pairs. ``training/calibrate.py`` writes them after a change of an anchor or
 of the static embedding table.
 """
 

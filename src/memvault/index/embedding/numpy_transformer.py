@@ -2,7 +2,7 @@
 
 Importing ONNX Runtime and preparing the model take 70 ms; this takes 10, its run included. The
 weights are 8-bit integers, mapped from ``model.onnx`` at the places that ``weights.json`` lists
-(``scripts/training/locate_weights.py``); of the table of tokens only a text's rows are read.
+(``training/locate_weights.py``); of the table of tokens only a text's rows are read.
 
 Products are those of ONNX's ``DynamicQuantizeLinear`` and ``MatMulInteger``: the left side is
 rounded to 256 steps between its least and its largest number. Numpy has no fast product of

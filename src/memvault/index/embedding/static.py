@@ -1,7 +1,7 @@
 """The built-in embedder: static vectors from a table of subwords, without a model or a network.
 
 A text's vector is the normalized sum of its subwords' rows. The table and the tokenizer are part of
-the package; ``scripts/training/train_static_embedder.py`` generates them.
+the package; ``training/train_static_embedder.py`` generates them.
 """
 
 from __future__ import annotations

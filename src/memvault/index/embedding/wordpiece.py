@@ -3,7 +3,7 @@
 ``tokenizers`` takes 40 ms to import and to load its vocabulary, and this module one; a word takes
 it 10 µs, four times as long as the library, so it is used for queries and few short texts. Both
 return the same ids: the library's tables of characters, which are of an older Unicode than
-Python's, are read from a file (``scripts/training/write_wordpieces.py``).
+Python's, are read from a file (``training/write_wordpieces.py``).
 """
 
 from __future__ import annotations

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
-from typing import Any, NamedTuple, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, TypeVar, Unpack
 
 from memvault.arguments import binding
 from memvault.arguments.parameters import (
@@ -56,7 +57,7 @@ OPEN = Parameter(
 )
 """An option of commands, which is no argument of their tools."""
 YES = Parameter(
-    "yes", "yes", "--yes", (bool,), (), False, None, Arg("Do not ask; as --confirm true")
+    "yes", "yes", "--yes", (bool,), (), False, None, Arg("Do not ask; as `--confirm true`")
 )
 """An option of the commands of tools that can be confirmed."""
 
@@ -92,7 +93,7 @@ class Tool(NamedTuple):
             get the secrets in it. They are masked in all other results.
         opens: The list of its result of which its command opens an entry with ``--open``.
         messages: Paths of keys to memvault's own messages below the first level of its result,
-            such as ``findings.message``; ``wording`` puts them in the caller's words.
+            such as ``findings.message``; ``messages.render`` renders them.
         writes_if: The key of the argument without which a call changes nothing, if the tool is
             not ``read_only``.
         own_parameters: The parameters of a tool created at run time, in place of the
@@ -104,8 +105,8 @@ class Tool(NamedTuple):
     command: str
     group: str
     function: Callable[..., Mapping[str, Any]]
-    read_only: bool
-    destructive: bool
+    read_only: bool = False
+    destructive: bool = False
     command_line_form: Callable[..., Mapping[str, Any]] | None = None
     open_world: bool = False
     takes_long: bool = False
@@ -160,12 +161,23 @@ class Tool(NamedTuple):
 
     @property
     def result_type(self) -> Any:
-        """The type of the result, which ``memvault.results`` defines; None for a vault's tool."""
+        """The ``TypedDict`` of the result, in the tool's module or ``memvault.results``.
+
+        None for a vault's tool.
+        """
         if self.own_parameters is not None:
             return None
-        from memvault import results
+        name = self.function.__annotations__.get("return")
+        if name not in self.function.__globals__:
+            from memvault import results
 
-        return getattr(results, self.function.__annotations__["return"])
+            if not hasattr(results, str(name)):
+                raise TypeError(
+                    f"{self.name} returns {name}, which must be a TypedDict "
+                    f"in {self.function.__module__} or memvault.results"
+                )
+            return getattr(results, str(name))
+        return self.function.__globals__[name]
 
     @property
     def shell_parameters(self) -> tuple[Parameter, ...]:
@@ -193,11 +205,11 @@ class Tool(NamedTuple):
         self, arguments: Mapping[str, Any], ignored: list[str] | None = None
     ) -> dict[str, Any]:
         """Return JSON arguments by parameter name; as ``binding.by_name``."""
-        return binding.by_name(self._in_messages, arguments, self.name, ignored)
+        return binding.by_name(self._in_messages, arguments, f"`{self.name}`", ignored)
 
     def check(self, named: Mapping[str, Any]) -> dict[str, Any]:
         """Validate arguments by parameter name; as ``binding.check``."""
-        return binding.check(self._in_messages, named, self.name)
+        return binding.check(self._in_messages, named, f"`{self.name}`")
 
     def bind(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Validate JSON arguments and return them by parameter name; as ``binding.bind``."""
@@ -226,6 +238,32 @@ class Tool(NamedTuple):
         return "\n".join(line.strip() for line in lines)
 
 
+if TYPE_CHECKING:
+
+    class ToolOptions(TypedDict, total=False):
+        """The fields of ``Tool`` that a decorator sets."""
+
+        read_only: bool
+        destructive: bool
+        open_world: bool
+        takes_long: bool
+        idempotent: bool
+        own_scope: Scope | None
+        works_without_files: bool
+        core: bool
+        advanced: tuple[str, ...]
+        examples: tuple[str, ...]
+        fails_if: str
+        pages: tuple[str, ...] | None
+        newest_last: bool
+        rest: str
+        flat_failures: bool
+        opens: str
+        messages: tuple[str, ...]
+        writes_if: str
+        reveals: bool
+
+
 _TOOLS: dict[str, Tool] = {}
 
 
@@ -240,61 +278,15 @@ class ToolGroup(NamedTuple):
     place: int = 1_000
 
     def tool(
-        self,
-        command: str,
-        read_only: bool = False,
-        destructive: bool = False,
-        open_world: bool = False,
-        takes_long: bool = False,
-        idempotent: bool = False,
-        own_scope: Scope | None = None,
-        works_without_files: bool = False,
-        core: bool = False,
-        advanced: tuple[str, ...] = (),
-        examples: tuple[str, ...] = (),
-        view: str | Template = "",
-        fails_if: str = "",
-        pages: tuple[str, ...] | None = None,
-        newest_last: bool = False,
-        rest: str = "",
-        flat_failures: bool = False,
-        opens: str = "",
-        messages: tuple[str, ...] = (),
-        writes_if: str = "",
-        reveals: bool = False,
+        self, command: str, view: str | Template = "", **options: Unpack[ToolOptions]
     ) -> Callable[[Function], Function]:
-        """Return a decorator that registers a function as the tool of its name.
-
-        Its arguments are those of ``Tool``.
-        """
+        """Return a decorator that registers a function as the tool of its name."""
+        template = Template(view) if isinstance(view, str) else view
+        options["idempotent"] = options.get("idempotent", False) or options.get("read_only", False)
 
         def enter(function: Function) -> Function:
-            _TOOLS[function.__name__] = Tool(
-                function.__name__,
-                command,
-                self.name,
-                function,
-                read_only,
-                destructive,
-                open_world=open_world,
-                takes_long=takes_long,
-                idempotent=idempotent or read_only,
-                own_scope=own_scope,
-                works_without_files=works_without_files,
-                core=core,
-                advanced=advanced,
-                examples=examples,
-                view=Template(view) if isinstance(view, str) else view,
-                fails_if=fails_if,
-                pages=pages,
-                newest_last=newest_last,
-                rest=rest,
-                flat_failures=flat_failures,
-                opens=opens,
-                messages=messages,
-                writes_if=writes_if,
-                reveals=reveals,
-            )
+            name = function.__name__
+            _TOOLS[name] = Tool(name, command, self.name, function, view=template, **options)
             _GROUPS[function.__module__] = self
             return function
 
@@ -333,8 +325,35 @@ def lookup(name: str) -> Tool | None:
 
 
 def _load(command: Command) -> Tool:
-    import_module(f"memvault.{command.module}")
-    return _TOOLS[command.tool]
+    name = f"memvault.{command.module}"
+    try:
+        import_module(name)
+        return _TOOLS[command.tool]
+    except (ModuleNotFoundError, KeyError) as error:
+        if isinstance(error, ModuleNotFoundError) and error.name != name:
+            raise
+        raise _stale(f"{command.tool} is not in {name}") from error
+
+
+def check_table(name: str) -> None:
+    """Report a tool, named by its name or its command's first words, that the table lacks.
+
+    Tools are only searched in a checkout, where the table may be out of date.
+
+    Raises:
+        UsageError: There is such a tool.
+    """
+    if not (_CHECKOUT / "scripts" / "write_docs.py").is_file():
+        return
+    listed = {command.tool for command in TOOLS}
+    for _, tool in load_all():
+        is_named = name == tool.name or f"{tool.command} ".startswith(f"{name} ")
+        if is_named and tool.name not in listed:
+            raise _stale(f"{tool.name} is not in it")
+
+
+def _stale(reason: str) -> UsageError:
+    return UsageError(f"The table of commands is out of date: {reason}", "run `make docs`")
 
 
 def find(name: str) -> Tool:
@@ -349,6 +368,7 @@ def find(name: str) -> Tool:
     return tool
 
 
+_CHECKOUT = Path(__file__).parents[4]
 _MAX_NAME = 100
 """Maximum length of an unknown name that is compared with tool names and shown."""
 
@@ -357,10 +377,11 @@ def unknown(name: str, names: list[str]) -> UsageError:
     """Return the error for an unknown tool name, suggesting the tools that it may mean."""
     from memvault.tools.core.suggestions import suggest_tools
 
+    check_table(normal_name(name))
     name = name[:_MAX_NAME]
     hint = f"did you mean {' or '.join(suggest_tools(name, names))}?"
     if hint == "did you mean ?":
-        hint = "memvault tools list names them"
+        hint = "`memvault tools list` names them"
     return UsageError(f"There is no tool {name!r}", hint)
 
 

@@ -7,7 +7,7 @@ weighted by how rare the token is, and kept as 8-bit integers with one scale
 per row. A text's embedding is then the normalised sum of its tokens' rows
 (the method is that of Model2Vec, Minish Lab 2024, written anew here).
 
-    python scripts/training/build_static_embedder.py TEACHER_FOLDER [--pairs PAIRS_FOLDER]
+    python training/build_static_embedder.py TEACHER_FOLDER [--pairs PAIRS_FOLDER]
 
 The shipped table begins so and is then fitted by ``train_static_embedder.py``.
 TEACHER_FOLDER holds ``model.onnx`` and ``tokenizer.json`` (for the shipped
@@ -31,7 +31,7 @@ from calibrate import write_card
 from memvault.index.embedding.static import StaticEmbedder
 from write_wordpieces import write_wordpieces
 
-OUTPUT = Path(__file__).resolve().parents[2] / "src/memvault/data/embedder"
+OUTPUT = Path(__file__).resolve().parents[1] / "src/memvault/data/embedder"
 DIMENSION = 256
 BATCH = 512
 VERSION = "1"

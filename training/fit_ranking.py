@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Fit the weights of a score's parts, and of the evidence of a chance, on judged sets.
 
-    PYTHONPATH=bench python scripts/training/fit_ranking.py FOLDER [FOLDER ...]
+    PYTHONPATH=bench python training/fit_ranking.py FOLDER [FOLDER ...]
         [--model multilingual] [--output FILE]
 
 Each FOLDER is a set as ``bench/quality.py`` reads it. The program itself

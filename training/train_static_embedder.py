@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Fit the built-in embedder's table to a teacher's sentence vectors.
 
-    python scripts/training/train_static_embedder.py TEACHER_FOLDER TEXTS.jsonl VECTORS.npy OUTPUT \
+    python training/train_static_embedder.py TEACHER_FOLDER TEXTS.jsonl VECTORS.npy OUTPUT \
         [--questions QUESTIONS.jsonl] [--pairs PAIRS_FOLDER]
         [--epochs 8] [--dimension 256] [--seed 1]
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Write the files of the tokenizer in pure Python from those of the library ``tokenizers``.
 
-    python scripts/training/write_wordpieces.py [FOLDER]
+    python training/write_wordpieces.py [FOLDER]
 
 FOLDER holds ``tokenizer.json``, by default that of the static table. Writes beside it:
 

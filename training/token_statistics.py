@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compute what the quantisation of a built-in transformer's token vectors needs.
 
-    PYTHONPATH=bench python scripts/training/token_statistics.py [--model NAME] [FOLDER ...]
+    PYTHONPATH=bench python training/token_statistics.py [--model NAME] [FOLDER ...]
 
 Writes to the model's folder in ``src/memvault/data``: the mean of the token vectors of all
 passages of judged sets, by default the everyday ones in its languages, the mean absolute
@@ -27,7 +27,7 @@ from memvault.index.text.analyzer import stop_words
 from memvault.index.text.sentence_blocks import passage_texts
 from memvault.workspace import Workspace
 
-_EVERYDAY = Path(__file__).resolve().parents[2] / "bench" / "everyday"
+_EVERYDAY = Path(__file__).resolve().parents[1] / "bench" / "everyday"
 _ENGLISH = [_EVERYDAY / f"everyday-{name}" for name in ("home", "ops", "research")]
 _SETS = {BUILTIN: _ENGLISH, MULTILINGUAL: [*_ENGLISH, _EVERYDAY / "everyday-languages"]}
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Gather pairs of a query and a passage that answers it, from what packages carry.
 
-    python scripts/training/pairs.py OUTPUT.jsonl [--seed 1]
+    python training/pairs.py OUTPUT.jsonl [--seed 1]
 
 A heading and the text below it, a sentence and the paragraph it was taken from,
 a word and its definition, a documentation comment and the code that it is

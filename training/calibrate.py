@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Measure what an embedder's cosines mean, and how near the anchors come to it.
 
-    python scripts/training/calibrate.py PAIRS [--model NAME_OR_FOLDER ...]
-    python scripts/training/calibrate.py --targets
+    python training/calibrate.py PAIRS [--model NAME_OR_FOLDER ...]
+    python training/calibrate.py --targets
 
 PAIRS holds ``*.jsonl`` files of ``{"a", "b", "label"}``; label 1: about the same
 thing. Every file weighs the same. For the built-in embedder and each model it

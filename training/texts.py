@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Gather the text that the built-in embedder is trained on, from what packages carry.
 
-    python scripts/training/texts.py OUTPUT.jsonl [--seed 1]
+    python training/texts.py OUTPUT.jsonl [--seed 1]
 
 Reads what is installed and leaves out what is not. The shipped table was
 trained with these Debian packages: wordnet-base, dict-gcide, dict-foldoc,

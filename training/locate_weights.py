@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Write where the weights of the built-in transformer lie in its ``model.onnx``.
 
-    python scripts/training/locate_weights.py [FOLDER]
+    python training/locate_weights.py [FOLDER]
 
 FOLDER holds ``model.onnx`` as ``quantise_deep_embedder.py`` makes it, by default the one in the
 package. Writes ``weights.json`` beside it, by which ``numpy_transformer.py`` reads the weights

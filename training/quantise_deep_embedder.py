@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Make the built-in deep embedder: a transformer rounded to 8-bit integers.
 
-    python scripts/training/quantise_deep_embedder.py MODEL_FOLDER [PAIRS]
+    python training/quantise_deep_embedder.py MODEL_FOLDER [PAIRS]
 
 MODEL_FOLDER holds all-MiniLM-L6-v2 as ``model.onnx`` and ``tokenizer.json``. Writes
 ``model.onnx``, ``weights.json`` and ``card.json`` to ``src/memvault/data/deep``. The
