@@ -89,12 +89,6 @@ def _secret_words() -> list[re.Pattern[str]]:
     return [unbounded(form) for form in FORMS if form.is_word]
 
 
-def _worded() -> list[re.Pattern[str]]:
-    from memvault.tools.core.wording import _pattern
-
-    return [_pattern()]
-
-
 def _folders() -> list[re.Pattern[str]]:
     from memvault.settings.local_paths import _any_of
 
@@ -119,7 +113,6 @@ _MADE: Mapping[str, tuple[Callable[[], list[re.Pattern[str]]], tuple[str, ...]]]
     "memvault.secrets.patterns.pattern": (_secrets, ("finditer",)),
     "memvault.secrets.patterns.unbounded": (_secret_words, ("search",)),
     "memvault.settings.local_paths._any_of": (_folders, ("sub",)),
-    "memvault.tools.core.wording._pattern": (_worded, ("sub",)),
     "memvault.vault.header_yaml.loader": (_scalars, ("match",)),
 }
 """Patterns that are put together when the program runs: examples of them, and their methods."""

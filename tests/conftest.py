@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -28,6 +28,9 @@ from memvault import Vault, open_vault
 from memvault.index.folder import prepare_folder
 from memvault.index.local.index_files import INDEX
 from racing import Racing
+
+if TYPE_CHECKING:
+    from tool_matrix import Matrix
 
 ROOT = Path(__file__).resolve().parents[1]
 SHARED = ROOT.parent / "shared"
@@ -318,6 +321,17 @@ def _filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
         vault.call("memory_compound", query="m2", modifications="It drinks, too.\n\n- [ ] Water")
         vault.call("memory_load", memId="m1")
     return root
+
+
+@pytest.fixture(scope="session")
+def matrix(_filled: Path, tmp_path_factory: pytest.TempPathFactory) -> Matrix:
+    """The record of a call of each tool on each front end, which all workers share."""
+    pytest.importorskip("mcp", reason="the MCP SDK is not installed: pip install 'memvault[mcp]'")
+    import tool_matrix
+
+    base = tmp_path_factory.getbasetemp()
+    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    return tool_matrix.shared_record(_filled, tmp_path_factory.mktemp("matrix"), shared)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -8,29 +8,57 @@ from pathlib import Path
 
 
 class Copy:
-    """A copy of a folder, made anew by ``put_back`` where a file of it has changed."""
+    """A copy of a folder, in which ``put_back`` restores what has changed."""
 
     def __init__(self, made: Path, root: Path) -> None:
         self.root = root
         self._made = made
-        self._make()
+        shutil.copytree(made, root, symlinks=True)
+        self._state = _state(root)
+
+    def changes(self) -> list[Path]:
+        """Return the paths that were added, removed or changed."""
+        return self._differing(_state(self.root))
+
+    def _differing(self, now: dict[Path, tuple[int, ...]]) -> list[Path]:
+        paths = sorted(now.keys() | self._state.keys())
+        return [path for path in paths if now.get(path) != self._state.get(path)]
 
     def put_back(self) -> None:
         """Undo whatever was written."""
-        if _state(self.root) != self._state:
-            shutil.rmtree(self.root)
-            self._make()
+        changed = self._differing(_state(self.root))
+        for path in reversed(changed):
+            if path not in self._state or not stat.S_ISDIR(self._state[path][0]):
+                _remove(path)
+        for path in changed:
+            if path in self._state:
+                self._restore(path)
 
-    def _make(self) -> None:
-        shutil.copytree(self._made, self.root, symlinks=True)
-        self._state = _state(self.root)
+    def _restore(self, path: Path) -> None:
+        made = self._made / path.relative_to(self.root)
+        if made.is_dir() and not made.is_symlink():
+            if not path.is_dir() or path.is_symlink():
+                _remove(path)
+                path.mkdir()
+            shutil.copystat(made, path)
+        else:
+            shutil.copy2(made, path, follow_symlinks=False)
+        self._state[path] = _signature(path)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def _state(root: Path) -> dict[Path, tuple[int, ...]]:
-    """Return what a write changes of each file, and the mode of each folder."""
-    found = {}
-    for path in root.rglob("*"):
-        seen = path.lstat()
-        times = () if stat.S_ISDIR(seen.st_mode) else (seen.st_ino, seen.st_size, seen.st_mtime_ns)
-        found[path] = (seen.st_mode, *times)
-    return found
+    return {path: _signature(path) for path in root.rglob("*")}
+
+
+def _signature(path: Path) -> tuple[int, ...]:
+    """Return what a write changes of a file, or the mode of a folder."""
+    status = path.lstat()
+    times = (status.st_ino, status.st_size, status.st_mtime_ns)
+    return (status.st_mode, *(() if stat.S_ISDIR(status.st_mode) else times))

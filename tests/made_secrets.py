@@ -65,3 +65,9 @@ def made(kind: str) -> tuple[str, str]:
         value = make()
     back = "@db.example.com/app" if kind == "password in a URL" else ""
     return value, f"{front}{value}{back}"
+
+
+def pieces(secret: str, text: str) -> list[str]:
+    """Return the parts of a secret, of eight characters each, that a text contains."""
+    parts = {line[at : at + 8] for line in secret.split("\n") for at in range(len(line) - 7)}
+    return [part for part in parts if part in text and "--" not in part]

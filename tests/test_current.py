@@ -548,7 +548,7 @@ def test_where_no_memory_fits_a_note_says_what_would(kept: Vault, run: Run) -> N
     notes = kept.call("memory_recall", query=QUERY)["warnings"]
     assert (
         "no memory fits well, but 3 in your state and 2 in your messages; "
-        "memory_recall with include state,messages shows it" in notes
+        "`memory_recall include=state,messages` shows it" in notes
     )
     assert "your" not in " ".join(kept.call("memory_recall", query="zebra").get("warnings", []))
     assert "others" not in kept.call("memory_recall", query=QUERY)

@@ -231,7 +231,7 @@ def test_findings_name_tools_to_an_agent(
     assert finding["message"].endswith("or vault_reindex")
     called = vault.call("call_tool", toolName="vault_doctor")["result"]
     assert called["findings"] == [finding]
-    assert "or memvault reindex" in run("doctor").out
+    assert "or `memvault reindex`" in run("doctor").out
 
 
 def test_titles_in_findings_are_not_reworded(vault: Vault, folder: Path) -> None:

@@ -241,7 +241,7 @@ def test_what_is_unknown_has_a_page_of_help(run: Run, line: str, page: str) -> N
     """Where no name is near, the hint is the page of the help that has the names."""
     ran = run(*line.split())
     refused(ran, 2)
-    assert f"hint: {page} " in ran.err
+    assert f"hint: see `{page}`" in ran.err
 
 
 @pytest.mark.parametrize(
@@ -275,7 +275,7 @@ def test_a_vaults_own_tool_comes_before_the_other_number(run: Run, folder: Path)
     ("call", "note"),
     [
         (("memory_recall", {"query": "x", "memoryType": "bugs"}), "did you mean issue?"),
-        (("memory_recall", {"query": "x", "memoryType": "Vector"}), "; type vector"),
+        (("memory_recall", {"query": "x", "memoryType": "Vector"}), "; `type=vector`"),
         (("memory_recall", {"memoryType": "isue"}), "did you mean issue?"),
         (
             ("memory_recall", {"query": "x", "tags": ["birds"]}),

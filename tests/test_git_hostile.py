@@ -21,7 +21,7 @@ from memvault.call import Call, Caller
 from memvault.errors import Refused
 from memvault.git.sync import sync
 from memvault.settings import grants
-from memvault.tools.core.wording import without_shell
+from memvault.tools.core.messages import render
 from memvault.workspace import Workspace
 
 CLIENT = Caller(may_run_programs=False, may_see_paths=False)
@@ -130,7 +130,7 @@ def test_status_runs_nothing_of_a_foreign_repository(folder: Path, ran: Path, ki
     with pytest.raises(Refused, match="nobody at this machine") as refused:
         sync(Call(workspace, CLIENT))
     workspace.close()
-    assert "memvault git init" in without_shell(refused.value.hint, None, CLIENT)
+    assert "memvault git init" in render(refused.value.hint, None, CLIENT)
     assert not ran.exists()
 
 

@@ -75,7 +75,7 @@ def test_an_argument_that_is_a_memory_is_called_so() -> None:
         ("recall --all --as-of yesterday", "--as-of and --all cannot", "memory_recall",
          {"isAll": True, "asOf": "yesterday"}, "asOf and isAll cannot"),
         ("load", "memvault load needs MEMORY or --query", "memory_load", {},
-         "memory_load needs memId or query\nmemory_search with query finds memIds"),
+         "memory_load needs memId or query\nmemory_search query finds memory ids"),
         ("load x --query y", "--query and MEMORY cannot", "memory_load",
          {"memId": "x", "query": "y"}, "query and memId cannot"),
         ("show LONG", "MEMORY has 100,001 characters", "memory_show", {"memId": "LONG"},
@@ -87,9 +87,9 @@ def test_an_argument_that_is_a_memory_is_called_so() -> None:
          "has none\ngive cron, runAfter or scheduledAt"),
         ("show", "memvault show needs MEMORY", "memory_show", {}, "memory_show needs memId"),
         ("show twin", "use one of their paths", "memory_show", {"memId": "twin"},
-         "of the same memId\nuse one of their paths"),
+         "of the same memory id\nuse one of their paths"),
         ("compound '' x", "name a memory by memory id", "memory_compound",
-         {"query": "", "modifications": "x"}, "name a memory by memId"),
+         {"query": "", "modifications": "x"}, "name a memory by memory id"),
     ],
 )  # fmt: skip
 def test_a_message_is_in_the_words_of_its_reader(
@@ -107,10 +107,10 @@ def test_a_message_is_in_the_words_of_its_reader(
         write(folder, f"{place}/twin.md", "---\nid: twin\n---\n")
     long = "x" * 100_001
     typed = [long if word == "LONG" else word.strip("'") for word in line.split(" ")]
-    assert shell in run(*typed).err
+    assert shell in run(*typed).err.replace("`", "")
     given = {key: long if value == "LONG" else value for key, value in arguments.items()}
     error = vault.call(tool, **given)["error"]
-    assert json in f"{error['message']}\n{error['hint']}"
+    assert json in f"{error['message']}\n{error['hint']}".replace("`", "")
 
 
 @pytest.mark.promise("R111")
@@ -118,7 +118,7 @@ def test_a_key_of_a_file_is_named_as_a_key(run: Run, folder: Path) -> None:
     """What is missing in a tool's file is named as the file has to spell it."""
     file = write(folder, "tool.json", '{"name": "t", "command": ["echo"]}')
     said = run("tools", "register", str(file)).err
-    assert "needs description\n" in said
+    assert "needs `description`\n" in said
     assert "--description" not in said
 
 
@@ -126,7 +126,7 @@ def test_descriptions_for_tools_have_keys_and_no_options() -> None:
     """Tool descriptions for MCP clients use JSON keys where help uses options."""
     shown = {tool.name: reference.described(tool) for tool in tools.all_tools()}
     recall = shown["memory_recall"]
-    assert "With asOf later" in recall["description"]
-    assert "with isAll" in recall["inputSchema"]["properties"]["limit"]["description"]
+    assert "With `asOf` later" in recall["description"]
+    assert "with `isAll`" in recall["inputSchema"]["properties"]["limit"]["description"]
     about = shown["memory_show"]["inputSchema"]["properties"]["memId"]["description"]
-    assert about.startswith("memId or its beginning")
+    assert about.startswith("Memory id or its beginning")

@@ -128,7 +128,7 @@ def test_nothing_is_sent_unasked(folder: Path, tmp_path: Path, run: Run) -> None
     write(folder, "memvault.toml", SETTINGS.format(file) + PATIENT)
     write(folder, "a.md", "Green tea.\n")
     ran = succeeded(run("recall", "tea"))
-    assert "is asked once memvault index push has been run" in ran.err
+    assert "is asked once `memvault index push` has been run" in ran.err
     assert "Green tea" in ran.out
     assert not file.exists()
     assert "index push" in succeeded(run("index", "status")).out
@@ -150,7 +150,7 @@ def test_an_engine_that_is_away_stops_no_writing(sent: Path, tmp_path: Path, run
     moved(sent, "http://127.0.0.1:1")
     settings = (sent / "memvault.toml").read_text("utf-8").replace(PATIENT, "patience = 1\n")
     write(sent, "memvault.toml", settings)
-    assert "asked once memvault index push" in run("recall", "tea").err
+    assert "asked once `memvault index push`" in run("recall", "tea").err
     refused(run("index", "push"), 1)
     access.grant(sent.resolve(), load_settings(sent).index, "me")  # as if it had answered once
     assert "does not answer" in refused(run("recall", "tea"), 1)
@@ -305,7 +305,7 @@ def test_a_vault_is_taken_out(sent: Path, run: Run) -> None:
     succeeded(run("index", "drop"))
     ran = succeeded(run("recall", "tea", "-n", "1"))
     assert "Green tea" in ran.out
-    assert "is asked once memvault index push has been run" in ran.err
+    assert "is asked once `memvault index push` has been run" in ran.err
 
 
 def test_another_programs_collection_is_left_alone(folder: Path, tmp_path: Path, run: Run) -> None:

@@ -183,7 +183,7 @@ def test_the_shell_says_how_to_go_on(crowded: Vault, run: Run) -> None:
     """At the shell the last line of a listing that goes on says what shows the rest."""
     here = ("--vault", crowded.call("vault_status")["vault"])
     first = run("goals", "get", *here)
-    assert first.out.splitlines()[-1] == f"50 of {MANY}; --offset 50 goes on"
+    assert first.out.splitlines()[-1] == f"50 of {MANY}; `--offset 50` goes on"
     last = run("goals", "get", "--offset", "50", *here)
     assert last.out.count("Dig") == MANY - 50
     assert "goes on" not in last.out
@@ -203,7 +203,7 @@ def test_restore_without_a_name_says_where_the_rest_of_the_trash_is(crowded: Vau
     """The trash that restore shows is cut too, and its note names the command that goes on."""
     found = crowded.call("memory_restore")
     assert (len(found["trash"]), found["total"]) == (50, MANY)
-    assert "trash_list with offset 50 shows the others" in found["warnings"]
+    assert "`trash_list offset=50` shows the others" in found["warnings"]
 
 
 def test_written_memory_is_reported(folder: Path, run: Run) -> None:

@@ -106,7 +106,7 @@ async def test_a_tool_that_is_not_offered_is_refused_with_its_profile(
     for name in ("talk_user", "Talk-User"):
         with pytest.raises(MCPError, match="The tool talk_user is not offered") as raised:
             await client.call_tool(name, {"message": "x"})
-        assert raised.value.data == {"hint": "memvault mcp --tools core,talk offers it"}
+        assert raised.value.data == {"hint": "`memvault mcp --tools core,talk` offers it"}
     assert (await structured(client, "recall", query="x"))["success"]
 
 
@@ -193,18 +193,18 @@ async def test_a_client_without_a_shell_reads_of_tools_only(client: Client, fold
         assert texts
         assert [text for text in texts if of_a_shell.search(text)] == []
     lists = {entry["name"]: plain_texts(entry) for entry in told}
-    assert "Such as design-decision; memory_list_types lists them" in lists["memory_list"]
+    assert "Such as design-decision (see `memory_list_types`)" in lists["memory_list"]
     with pytest.raises(MCPError) as raised:
         await client.read_resource("memvault://memory/none")
-    assert raised.value.data["error"]["hint"] == "memory_list shows all of them"
+    assert raised.value.data["error"]["hint"] == "`memory_list` shows all of them"
     inner = {"tool_name": "recall_fact", "parameters": {"query": "zebra"}}
     found = (await structured(client, "call_tool", **inner))["result"]
-    assert found["message"].endswith("; memory_recall with memoryType fact shows the nearest")
+    assert found["message"].endswith("; `memory_recall memoryType=fact` shows the nearest")
 
 
 def test_help_and_a_vaults_own_tool_keep_their_words(folder: Path, run: Run) -> None:
     """The help names commands, and the description of a vault's tool stays as it was written."""
-    assert "memvault types lists them" in " ".join(run("list", "--help").out.split())
+    assert "(see `memvault types`)" in " ".join(run("list", "--help").out.split())
     text = "Counts as memvault list --limit 9 does"
     definition = {"name": "counting", "description": text, "command": ["true"]}
     run("call", "register_tool", json.dumps(definition))

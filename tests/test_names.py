@@ -212,7 +212,7 @@ def test_a_preview_is_confirmed_by_a_person(ferries: Path, run: Run, words: str)
     write(ferries, "log.md", "---\ntags: [road]\n---\n\nSee [[Bus to the town]].\n")
     before = contents(ferries)
     piped = run(*words.split())
-    assert "confirm with --confirm " in piped.out
+    assert "confirm with `--confirm " in piped.out
     code, shown = at_terminal(ferries, *words.split(), answer="\n")
     assert (code, "--confirm" in shown.partition("[y/N]")[0]) == (1, False), shown
     assert {path: contents(ferries)[path] for path in before} == before
@@ -259,7 +259,7 @@ def test_a_type_close_to_a_known_one_is_corrected_by_its_note(
         (note,) = made["warnings"]
         assert note == (
             f"there was no memory type {given.lower()!r}; if you mean {known}, "
-            f'memvault compound {made["memId"]} "" --type {first} changes it'
+            f'`memvault compound {made["memId"]} "" --type {first}` changes it'
         )
         text = (folder / made["filePath"]).read_text("utf-8")
         words = shlex.split(note.partition("memvault ")[2].removesuffix(" changes it"))

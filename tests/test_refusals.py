@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shlex
 import subprocess
 import sys
@@ -119,7 +118,7 @@ def test_a_wrong_command_is_refused(refuse: Run, line: str, code: int, said: str
     """A wrong command line fails with its exit code, a sentence, and what to type instead."""
     ran = refuse(*shlex.split(line))
     refused(ran, code)
-    assert said in ran.err
+    assert said in ran.err.replace("`", "")
 
 
 @pytest.mark.parametrize(
@@ -135,7 +134,7 @@ def test_a_wrong_call_is_refused(
     assert result["error"]["code"] == code
     assert result["error"]["hint"]
     told = f"{result['error']['message']}\n{result['error']['hint']}"
-    assert said in re.sub(r" \(--.*?\)", "", told)
+    assert said in told.replace("`", "")
 
 
 @pytest.mark.parametrize(
@@ -163,7 +162,7 @@ def test_wrong_json_is_refused_in_json(
     ran = refuse("call", *words, stdin=stdin)
     assert (ran.code, ran.err, ran.json["success"]) == (2, "", False)
     assert ran.json["error"]["code"] == "usage"
-    assert said in ran.json["error"]["message"]
+    assert said in ran.json["error"]["message"].replace("`", "")
     assert ran.json["error"]["hint"]
 
 

@@ -6,34 +6,11 @@ import json
 from pathlib import Path
 
 import pytest
-from jsonschema import Draft202012Validator
-from mcp import Client
 
-from conftest import Run, succeeded, write
-from mcp_client import in_session, structured
-from memvault.tools.core.registry import all_tools, find
+from conftest import Run, succeeded
+from memvault.tools.core.registry import find
 from result_types import violations
 from tool_calls import WORKING, call_of
-
-
-@in_session(tools="all")
-async def test_every_tool_over_mcp_has_the_schema_of_its_result(
-    client: Client, folder: Path
-) -> None:
-    """A client knows the structure of each result, and a structured result satisfies it."""
-    listed = (await client.list_tools()).tools
-    assert {tool.name for tool in listed} >= {
-        tool.name for tool in all_tools() if tool.group != "world"
-    }
-    for tool in listed:
-        assert tool.output_schema is not None, tool.name
-        assert tool.output_schema["type"] == "object"
-        Draft202012Validator.check_schema(tool.output_schema)
-    schemas = {tool.name: tool.output_schema for tool in listed}
-    write(folder, "a.md", "# Alpha\n\nThe zebra.\n")
-    found = await structured(client, "memory_recall", query="zebra")
-    assert found["count"] == 1
-    Draft202012Validator(schemas["memory_recall"] or False).validate(found)
 
 
 def test_a_vaults_own_tool_has_no_schema_of_its_result(folder: Path, run: Run) -> None:

@@ -32,8 +32,8 @@ from memvault.files.lock import FileLock
 from memvault.index.local.manifest import Manifest
 from memvault.recall.answer import RecallRequest
 from memvault.tools.core import reference, registry
+from memvault.tools.core.messages import render_result
 from memvault.tools.core.registry import Tool
-from memvault.tools.core.wording import for_tools
 from memvault.workspace import Workspace
 from plain_arguments import exactly, named, plain_arguments, try_tool, try_tools
 from tool_calls import normal, over_mcp, printed, sayable, words
@@ -120,7 +120,7 @@ def test_flags_json_and_mcp_give_the_same_result(
     def same(tool: Tool, data: st.DataObject) -> None:
         arguments = sayable(tool, data.draw(objects(tool.parameters)))
         ways: dict[str, Callable[[], Any]] = {
-            "flags": lambda: for_tools(printed(root, *words(tool, arguments)), tool, LOCAL),
+            "flags": lambda: render_result(printed(root, *words(tool, arguments)), tool, LOCAL),
             "call": lambda: printed(root, "call", tool.name, json.dumps(arguments)),
             "mcp": lambda: over_mcp(root, tool.name, arguments),
         }
@@ -403,20 +403,6 @@ def test_an_extractor_that_consolidates_writes_once(folder: Path, vault: Vault) 
     done = vault.call("consolidate_memories", apply=True, days=9999, extractor=str(outer))
     assert done["success"], done
     assert len(list(folder.glob("fact/*.md"))) == 1, os.listdir(folder / "fact")
-
-
-def test_the_library_returns_what_commands_print(folder: Path, vault: Vault, run: Run) -> None:
-    """A tool's result is the same dict in Python and in JSON, failures included."""
-    write(folder, "a.md", "# Alpha\n\nThe zebra sleeps.\n")
-    for tool, arguments in (
-        ("memory_recall", {"query": "zebra"}),
-        ("memory_list", {}),
-        ("memory_show", {"memId": "Alpha"}),
-        ("memory_show", {"memId": "nothing"}),
-        ("memory_recall", {"quary": "x"}),
-    ):
-        printed = run("call", tool, json.dumps(arguments)).json
-        assert vault.call(tool, **arguments) == printed
 
 
 def test_changed_settings_are_seen(vault: Vault, folder: Path) -> None:

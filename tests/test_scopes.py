@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conftest import ROOT, Run, contents, sampled, some_of, write
+from conftest import ROOT, Run, sampled, some_of, write
 from copies import Copy
 from memvault import Vault, open_vault, sanitize
 from memvault.call import LOCAL, Call, Caller, Scope
@@ -204,17 +204,6 @@ def test_resources_and_completion_hide_it_too(
         workspace.close()
     assert found[0] == found[1]
     assert not any(own.canary in str(found) for own in sides)
-
-
-@pytest.mark.promise("S41")
-def test_a_reader_changes_no_file(sides: list[Side], monkeypatch: pytest.MonkeyPatch) -> None:
-    """No tool that a reader may call changes a file of the vault."""
-    own = sides[0]
-    before = contents(own.root)
-    for tool in all_tools():
-        if tool.scope == "read":
-            answers(own, "read", tool, monkeypatch)
-            assert contents(own.root) == before, tool.name
 
 
 TEXTS = ROOT / "bench" / "everyday" / "everyday-ops" / "corpus.jsonl"

@@ -66,7 +66,7 @@ WRONG = [
     ('[index]\ntoken = "abc"', "MEMVAULT_MILVUS_TOKEN"),
     ('[index]\nengine = "other"', "local or milvus"),
     ('[index]\ncollection = "a b"', "letters, digits and _"),
-    ('[index]\nvault = "A/B"', "index push gave it"),
+    ('[index]\nvault = "A/B"', "index push` gave it"),
     ("[index]\npatience = 0", "seconds, from 1 to 600"),
 ]
 

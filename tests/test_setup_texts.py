@@ -235,8 +235,12 @@ def test_toml_is_as_before_afterwards(text: str, end: str) -> None:
         ('{"a": 1 /* open }', 1, "delimiter"),
         ("[]", 1, "not an object"),
         ('{\n "mcpServers": []}', 2, "mcpServers is not an object"),
-        ('{"mcpServers":\n {"memvault": {"command": "x"}}}', 2, "not memvault setup's"),
-        ('{"mcpServers": {"memvault": {"args": 3}}}', 1, "not memvault setup's"),
+        (
+            '{"mcpServers":\n {"memvault": {"command": "x"}}}',
+            2,
+            "was not written by `memvault setup`",
+        ),
+        ('{"mcpServers": {"memvault": {"args": 3}}}', 1, "was not written by `memvault setup`"),
     ],
 )
 def test_what_is_broken_is_refused_with_its_line(text: str, line: int, reason: str) -> None:

@@ -74,7 +74,7 @@ def test_loading_gives_what_is_not_weak(harbour: Vault) -> None:
     assert (found["text"], found["strength"]) == (f"# Ferry\n\n{FERRY}", "strong")
     nothing = harbour.call("memory_load", query=WEAK)
     assert nothing["memories"] == []
-    assert "memory_recall shows the nearest" in nothing["message"]
+    assert "`memory_recall` shows the nearest" in nothing["message"]
     assert harbour.call("memory_load", query=WEAK, threshold=0)["memories"]
     for number in range(3):
         text = f"Ferry {number}: {FERRY}"
@@ -102,7 +102,7 @@ def test_the_context_holds_what_is_not_weak(harbour: Vault) -> None:
     assert "choir" not in found["context"]
     nothing = harbour.call("context", task=WEAK)
     assert nothing["context"] == ""
-    assert "memory_recall shows them" in nothing["warnings"][0]
+    assert "`memory_recall` shows them" in nothing["warnings"][0]
 
 
 def test_a_strong_memory_alone_is_compounded(harbour: Vault, folder: Path) -> None:

@@ -363,7 +363,7 @@ def test_a_damaged_model_is_one_sentence(run: Run, apples: Path, encoder: Path) 
     model_settings.allow(str(encoder), apples, model_settings.fingerprint(str(encoder), None))
     ran = run("recall", QUESTION, "--rerank")
     assert "cannot be used" in refused(ran, 1)
-    assert "without --rerank" in ran.err
+    assert "without `--rerank`" in ran.err
 
 
 def test_without_rerank_no_model_is_loaded(apples: Path) -> None:

@@ -48,7 +48,7 @@ __all__ = [
 class Verbatim(str):
     """A message or hint that is shown unchanged: a vault's tool wrote it, or it is worded already.
 
-    ``tools.core.wording`` replaces commands and options in every other one.
+    ``tools.core.messages`` replaces commands and options in every other one.
     """
 
     __slots__ = ()

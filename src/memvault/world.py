@@ -226,7 +226,7 @@ class World:
         if distance > REACH:
             raise Refused(
                 f"{to.agent} is {distance:g} cells away, out of reach",
-                f"memvault world move within {REACH:g} cells",
+                f"`memvault world move` within {REACH:g} cells",
             )
         return to, distance
 
@@ -243,11 +243,11 @@ class World:
                 max_available = max(max_available, available)
         if max_available:
             raise Refused(
-                f"There is only {max_available:g} {resource} here", f"--amount {max_available:g}"
+                f"There is only {max_available:g} {resource} here", f"`--amount {max_available:g}`"
             )
         raise Refused(
             f"There is no {resource!r} where {self._address.agent} stands",
-            "memvault world observe names what is near, memvault world move goes there",
+            "`memvault world observe` names what is near, `memvault world move` goes there",
         )
 
     def _take_from(self, path: str, name: str, amount: int) -> float | None:

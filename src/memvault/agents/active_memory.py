@@ -145,7 +145,7 @@ class ActiveMemory:
         if memory is None:
             raise NotFound(
                 f"{piece.mem_id} is no longer in the vault",
-                "memvault restore may bring it back",
+                "`memvault restore` may bring it back",
             )
         return memory
 
@@ -249,7 +249,7 @@ class ActiveMemory:
             if not found:
                 raise
         if not found:
-            hint = f"memvault load {wanted} puts it there"
+            hint = f"`memvault load {wanted}` puts it there"
             raise NotFound(f"{wanted} is not in active memory", hint)
         if len(found) > 1:
             candidates = [

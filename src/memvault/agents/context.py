@@ -81,7 +81,7 @@ def gather(
     recalled = [entry for entry in found if entry.is_relevant]
     if len(found) > len(recalled):
         omitted = len(found) - len(recalled)
-        notes.append(f"unlikely matches left out: {omitted}; memvault recall shows them")
+        notes.append(f"unlikely matches left out: {omitted}; `memvault recall` shows them")
     return PromptContext(
         [
             PromptSection(

@@ -53,7 +53,7 @@ def set_goals(store: MemoryStore, address: Address, goals: Iterable[Goal]) -> in
             if not (before or text):
                 hint = (
                     "; ".join(current.notes)
-                    or f"memvault goals set {quote_argument(name)} DESCRIPTION"
+                    or f"`memvault goals set {quote_argument(name)} DESCRIPTION`"
                 )
                 raise UsageError(f"There is no goal {name!r}, and no description for one", hint)
             old_status = before.header.get("status") if before else None

@@ -24,7 +24,7 @@ def request_skill(
     suffix = paths.id_from_name(f"{skill_id.casefold()}\n{action}").rpartition("-")[2]
     request_id = f"{paths.slug(skill_id, 60)}-{suffix}"
     header = {"skill_id": skill_id, "status": "open"}
-    text = f"{action}\n\nAnswer: memvault procedure store NAME PROMPT --skill-id {skill_id}"
+    text = f"{action}\n\nAnswer: `memvault procedure store NAME PROMPT --skill-id {skill_id}`"
     entries = AgentFileStore(store, address, "skill-requests", "id")
     with entries.lock():
         existing = entries.read().entries.get(request_id)

@@ -256,7 +256,7 @@ def by_name(
         if named.get(parameter.name) is None:
             named[parameter.name] = value
         elif value is not None:
-            raise UsageError(f"{parameter.shell_name} is given twice", "give it once")
+            raise UsageError(f"`{parameter.shell_name}` is given twice", "give it once")
     return named
 
 
@@ -276,7 +276,7 @@ def check(expected: tuple[Parameter, ...], named: Mapping[str, Any], whose: str)
             checked[name] = converted
     for parameter in expected:
         if parameter.required and parameter.name not in checked:
-            raise UsageError(f"{whose} needs {parameter.shell_name}", parameter.arg.help)
+            raise UsageError(f"{whose} needs `{parameter.shell_name}`", parameter.arg.help)
     return checked
 
 
@@ -378,7 +378,7 @@ def _check_value(parameter: Parameter, value: Any) -> Any:
         _check_range(parameter, value)
     if parameter.items and isinstance(value, list):
         return [
-            _check_entry(parameter, entry, f"entry {number} of {parameter.shell_name}")
+            _check_entry(parameter, entry, f"entry {number} of `{parameter.shell_name}`")
             for number, entry in enumerate(value, 1)
         ]
     return value
@@ -418,7 +418,7 @@ def check_type(parameter: Parameter, value: Any) -> Any:
     if fits and isinstance(value, list) and not parameter.anything:
         if len(value) > MOST_ENTRIES:
             raise UsageError(
-                f"{parameter.shell_name} has {len(value):,} entries; "
+                f"`{parameter.shell_name}` has {len(value):,} entries; "
                 f"the maximum is {MOST_ENTRIES:,}",
                 "divide it among several calls",
             )
@@ -429,7 +429,7 @@ def check_type(parameter: Parameter, value: Any) -> Any:
             expected += " of objects" if parameter.items else " of strings"
         article = "an" if expected[0] in "aio" else "a"
         raise UsageError(
-            f"{parameter.shell_name} must be {article} {expected}, not {_shorten(value)}",
+            f"`{parameter.shell_name}` must be {article} {expected}, not {_shorten(value)}",
             parameter.arg.help,
         )
     return value
@@ -438,7 +438,7 @@ def check_type(parameter: Parameter, value: Any) -> Any:
 def _check_length(parameter: Parameter, value: object) -> None:
     if isinstance(value, str) and len(value) > MOST_CHARACTERS:
         raise UsageError(
-            f"{parameter.shell_name} has {len(value):,} characters; "
+            f"`{parameter.shell_name}` has {len(value):,} characters; "
             f"the maximum is {MOST_CHARACTERS:,}",
             parameter.arg.help,
         )
@@ -457,7 +457,7 @@ def _match_choice(parameter: Parameter, value: Any) -> Any:
     names = [str(choice) for choice in parameter.choices]
     close = get_close_matches(str(value).lower(), names, n=1)
     raise UsageError(
-        f"{parameter.shell_name} must be one of {', '.join(names)}, not {_shorten(value)}",
+        f"`{parameter.shell_name}` must be one of {', '.join(names)}, not {_shorten(value)}",
         f"did you mean {close[0]}?" if close else parameter.arg.help,
     )
 
@@ -466,12 +466,12 @@ def _check_range(parameter: Parameter, value: float) -> None:
     minimum, maximum = bounds(parameter)
     if minimum is not None and value < minimum:
         raise UsageError(
-            f"{parameter.shell_name} must be at least {minimum:g}, not {_shorten(value)}",
+            f"`{parameter.shell_name}` must be at least {minimum:g}, not {_shorten(value)}",
             parameter.arg.help,
         )
     if maximum is not None and value > maximum:
         raise UsageError(
-            f"{parameter.shell_name} must be at most {maximum:g}, not {_shorten(value)}",
+            f"`{parameter.shell_name}` must be at most {maximum:g}, not {_shorten(value)}",
             parameter.arg.help,
         )
 

@@ -181,7 +181,7 @@ class Parameter(NamedTuple):
     def shell_name(self) -> str:
         """Its name on the command line, for messages: the option, or ``metavar`` if positional.
 
-        ``tools.core.wording`` replaces it by the key for callers that have tools.
+        ``tools.core.messages`` replaces it by the key for callers that have tools.
         """
         return self.metavar if self.arg.positional else self.flag.partition("/")[0]
 

@@ -66,10 +66,10 @@ def _as_memvault_error(error: Exception, options: GlobalOptions) -> MemvaultErro
         context = getattr(error, "ctx", None)
         path = context.command_path if context is not None else "memvault"
         text = options.unescape_message(str(message())).strip().rstrip(".").replace("\n", " ")
-        page = "help --all lists the options" if path == "memvault" else "--help says what it takes"
-        hint = f"{path} {page}"
+        page = "memvault help --all" if path == "memvault" else f"{path} --help"
+        hint = f"see `{page}`"
         if text.startswith("No such option"):
-            hint += "; a text that begins with - is written behind --"
+            hint += "; put text that begins with - after --"
         return UsageError(text, hint)
     if os.environ.get("MEMVAULT_DEBUG"):
         raise error

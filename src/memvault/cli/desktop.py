@@ -29,7 +29,7 @@ def open_address(url: str, root: Path) -> None:
     Raises:
         Refused: If there is no program to open it, or the program failed.
     """
-    hint = "memvault open --print prints the address"
+    hint = "`memvault open --print` prints the address"
     if sys.platform == "win32":
         process.open_on_windows(url)
         return

@@ -27,7 +27,9 @@ def check(options: GlobalOptions) -> None:
         UsageError: If several formats are chosen, or the template is invalid.
     """
     if options.json + options.csv + (options.row_format is not None) > 1:
-        raise UsageError("--json, --csv and --format exclude each other", "choose one of them")
+        raise UsageError(
+            "`--json`, `--csv` and `--format` exclude each other", "choose one of them"
+        )
     if options.row_format is not None:
         from memvault.cli import rows
 

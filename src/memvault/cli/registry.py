@@ -25,7 +25,7 @@ CONFIRM = Parameter(
     (),
     False,
     None,
-    Arg("true does the same as --yes", metavar="true"),
+    Arg("true does the same as `--yes`", metavar="true"),
 )
 """An option of the commands that have ``--yes``, which those of tools call so."""
 

@@ -38,8 +38,8 @@ def result_rows(found: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """
     if found.get("brief"):
         raise UsageError(
-            "--brief and --budget give lines, not entries with keys",
-            "leave them out, or leave out --csv and --format",
+            "`--brief` and `--budget` give lines, not entries with keys",
+            "leave them out, or leave out `--csv` and `--format`",
         )
     itself = {key: value for key, value in found.items() if key not in _META_KEYS}
     if "memId" in found:

@@ -44,7 +44,7 @@ def run_command(
         if words in _PICKING and options.may_ask:
             given |= _picked(words, parameters, given, options, drafts)
         if isinstance(entry, Tool):
-            _require(parameters, given, f"memvault {entry.command or name}", entry.examples)
+            _require(parameters, given, f"`memvault {entry.command or name}`", entry.examples)
             arguments = entry.from_command_line(given)
             if OPEN.name in given:
                 from memvault.cli import run_editor
@@ -92,13 +92,15 @@ def _run_cli_command(
     print_result.check(options)
     parameters = declared.shell_parameters
     filled = {name: value for name, value in given.items() if value != ""}
-    _require(parameters, filled, f"memvault {declared.words}", declared.examples)
+    _require(parameters, filled, f"`memvault {declared.words}`", declared.examples)
     arguments = {entry.key: given[entry.name] for entry in parameters if entry.name in given}
-    bound = bind(parameters, arguments, f"memvault {declared.words}")
+    bound = bind(parameters, arguments, f"`memvault {declared.words}`")
     if CONFIRM in parameters and (confirm := bound.pop(CONFIRM.name, None)) is not None:
         answer = FLAGS.get(str(confirm).strip().lower())
         if answer is None:
-            raise UsageError(f"--confirm must be true or false, not {confirm!r}", "--yes confirms")
+            raise UsageError(
+                f"`--confirm` must be true or false, not {confirm!r}", "`--yes` confirms"
+            )
         bound["yes"] = bound.get("yes") or answer
     found = declared.function(options, **bound)
     if found is not None:
@@ -107,7 +109,7 @@ def _run_cli_command(
 
             found = BUILTIN.masked_values(found)
         change = found.get("changeId")
-        changed = f"The change was made; memvault undo {change} takes it back" if change else ""
+        changed = f"The change was made; `memvault undo {change}` takes it back" if change else ""
         with output.reporting_change(lambda: changed):
             print_result.print_result(options, {"success": True, **found}, declared.view)
 
@@ -127,7 +129,8 @@ def _require(
         if parameter.required and parameter.name not in given:
             options = parameter.flag.replace("/", " or ")
             name = metavar(parameter) if parameter.arg.positional else options
-            raise UsageError(f"{command} needs {name}", next(iter(examples), parameter.arg.help))
+            hint = f"`{examples[0]}`" if examples else parameter.arg.help
+            raise UsageError(f"{command} needs `{name}`", hint)
 
 
 def metavar(parameter: Parameter) -> str:
@@ -236,7 +239,7 @@ def run_tool(
             print_result.print_result(options, preview, view, query)
             output.flush()
             if not output.agrees((), "Go ahead?"):
-                raise Refused("Nothing was changed", f"y does it, or --confirm {token}")
+                raise Refused("Nothing was changed", f"y does it, or `--confirm {token}`")
             confirmed = {**arguments, "confirm": token}
             outcome = call(workspace, name, confirmed, caller)
         with outcome:
@@ -302,14 +305,14 @@ def _argument(parameter: Parameter, value: Any, options: GlobalOptions) -> Any:
     if isinstance(value, str):
         value = options.unescape(value)
     if isinstance(value, str) and parameter.types == (dict,):
-        return read_json(value, f"{parameter.shell_name} is", parameter.arg.help)
+        return read_json(value, f"`{parameter.shell_name}` is", parameter.arg.help)
     if isinstance(value, str) and parameter.arg.positional and str not in parameter.types:
         value = _number(value)
     if parameter.arg.join_words and isinstance(value, list | tuple):
         return " ".join(map(options.unescape, value))
     if isinstance(value, list | tuple):
         if parameter.anything and len(value) == 1 and value[0].lstrip().startswith("["):
-            return read_json(value[0], f"{parameter.shell_name} is", parameter.arg.help)
+            return read_json(value[0], f"`{parameter.shell_name}` is", parameter.arg.help)
         value = [options.unescape(entry) for entry in value]
         if parameter.arg.positional and parameter.arg.text:
             return _resolve_pairs(value)

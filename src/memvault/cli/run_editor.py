@@ -64,7 +64,7 @@ def open_entry(
     if number > len(entries):
         count = f"{len(entries):,} was" if len(entries) == 1 else f"{len(entries):,} were"
         raise NotFound(
-            f"There is no result {number}, only {count} found", "without --open it lists them"
+            f"There is no result {number}, only {count} found", "without `--open` it lists them"
         )
     entry = entries[number - 1]
     name = f"{entry['vault']}:{entry['memId']}" if "vault" in entry else entry["filePath"]
@@ -135,10 +135,12 @@ def draft(root: Path, title: str, template: str, command: str) -> Iterator[str]:
     if text.strip() in ("", template.strip()):
         file.unlink(missing_ok=True)
         what = "the template was not changed" if text.strip() else "the text is empty"
-        hint = "save a text before you close the editor; VS Code only waits for that as code --wait"
+        hint = (
+            "save a text before you close the editor; VS Code only waits for that as `code --wait`"
+        )
         raise problem or Refused(f"Nothing was remembered: {what}", hint)
     shown = sanitize.quote_argument(f"@{file}")
-    kept = f"your text was saved in {file}; to use it, run memvault {command} {shown}"
+    kept = f"your text was saved in {file}; to use it, run `memvault {command} {shown}`"
     try:
         if problem is not None:
             raise problem

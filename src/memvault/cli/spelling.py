@@ -99,4 +99,4 @@ def assign_positionals(parameters: tuple[Parameter, ...], given: dict[str, Any])
             given[entry.name] = rest.pop(0) if rest else None
     if rest:
         name = next(entry.shell_name for entry in ordered if entry.name in named)
-        raise UsageError(f"{name} is given twice", "give it once")
+        raise UsageError(f"`{name}` is given twice", "give it once")

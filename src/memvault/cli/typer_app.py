@@ -116,7 +116,7 @@ class CommandGroup(typer.core.TyperGroup):
             else f"There is no command {cmd_name!r}",
             f"did you mean {self.prefix}{suggestion}?"
             if suggestion
-            else f"memvault {help_page} lists the commands",
+            else f"see `memvault {help_page}`",
         )
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:

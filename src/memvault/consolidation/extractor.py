@@ -71,7 +71,7 @@ def extract(
     if ended.timed_out:
         raise TimedOut(
             f"The extractor {parts[0]} did not end within {seconds:g} seconds and was stopped",
-            "give it fewer --days of episodes, or a faster model",
+            "give it fewer `--days` of episodes, or a faster model",
         )
     if ended.truncated:
         raise Refused(

@@ -236,7 +236,7 @@ def missing_vectors(vault: VaultInspection) -> Iterator[Finding]:
     if waiting := _vectors_waiting(vault):
         counted = f"{waiting} {'memory has' if waiting == 1 else 'memories have'}"
         message = f"{counted} no deep vectors yet"
-        yield Finding("", f"{message}; the next recall begins to make them, or memvault reindex")
+        yield Finding("", f"{message}; the next recall begins to make them, or `memvault reindex`")
 
 
 @check(

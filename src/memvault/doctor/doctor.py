@@ -129,7 +129,7 @@ def _apply_fixes(
 
 def _as_result(check: Check, finding: Finding) -> DoctorFinding:
     fix = finding.fix
-    only = f" with --only {check.code}" if fix is not None and fix.irreversible else ""
+    only = f" with `--only {check.code}`" if fix is not None and fix.irreversible else ""
     return {
         "code": check.code,
         "severity": check.severity,

@@ -77,7 +77,9 @@ def set_header(file: InspectedFile, description: str, changes: Mapping[str, str 
     def apply(call: Call) -> None:
         memory = call.store.read(file.path)
         if memory.etag != file.etag:
-            raise Conflict(f"{file.path} was changed in the meantime", "run memvault doctor again")
+            raise Conflict(
+                f"{file.path} was changed in the meantime", "run `memvault doctor` again"
+            )
         call.store.change(memory, changes, None)
 
     return Fix(description, apply, file.path)

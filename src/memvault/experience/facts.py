@@ -90,7 +90,7 @@ def change(
     if memory.memory_type != TYPE:
         raise Refused(
             f"{memory.mem_id} is of the type {memory.memory_type}, not a fact",
-            f"memvault compound {memory.mem_id} changes any memory",
+            f"`memvault compound {memory.mem_id}` changes any memory",
         )
     changes: dict[str, object] = {}
     body = None

@@ -165,7 +165,7 @@ def record_outcome(store: MemoryStore, engine: RecallEngine, name: str, success:
                 f"There is no procedure {title!r}",
                 f"did you mean {near[0]!r}?"
                 if near
-                else "memvault list --type procedure shows them",
+                else "`memvault list --type procedure` shows them",
             )
         return procedure_of(edit.retry_on_conflict(store, store.read(paths[title]), count).memory)
 

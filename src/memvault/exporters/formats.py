@@ -50,5 +50,5 @@ def chosen(target: str, name: str) -> ExportFormat:
             return entry
     if not name and (target.endswith("/") or Path(target).is_dir() or not Path(target).suffix):
         return FORMATS[-1]
-    problem = f"There is no format {name!r}" if name else f"{target} has the ending of no format"
-    raise UsageError(problem, f"--to chooses one of {', '.join(NAMES)}")
+    problem = f"Unknown export format: {name!r}" if name else f"Cannot tell the format of {target}"
+    raise UsageError(problem, f"pass `--to` with one of {', '.join(NAMES)}")

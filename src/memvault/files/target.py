@@ -269,7 +269,7 @@ def target_file(path: Path, force: bool, mark: bytes = b"") -> Iterator[BinaryIO
     with atomic.map_os_errors(path), open_folder(path.parent) as folder:
         atomic.remove_stale_temp_files(path.parent, only_own=True)
         message = f"{path} is there already" + (", and memvault did not make it" if mark else "")
-        taken = Refused(message, "choose another name, or --force to replace it")
+        taken = Refused(message, "choose another name, or `--force` to replace it")
         before = folder.status(path.name)
         if before is not None and stat.S_ISREG(before.st_mode) and not force:
             beginning = folder.own_file(path.name, _BEGINNING) if mark else None
@@ -297,9 +297,9 @@ def target_files(path: Path, force: bool, mark: str = "") -> Iterator[TargetFile
     with folder:
         if not force:
             if not folder.is_ours:
-                raise Refused(f"{path} belongs to another user", "--force writes into it")
+                raise Refused(f"{path} belongs to another user", "`--force` writes into it")
             if folder.names() and not (mark and folder.own_file(mark, 0) is not None):
-                raise Refused(f"{path} is there already, and not empty", "--force writes into it")
+                raise Refused(f"{path} is there already, and not empty", "`--force` writes into it")
         # An export that was killed could leave a file there.
         atomic.sweep_below(path, only_own=True)
         files = TargetFiles(folder)

@@ -62,7 +62,7 @@ def fast_forward(
     if used:  # only the current contents of such files are approved
         raise Refused(
             f"{replace_surrogates(used[0])} was changed by others, and git may run it here",
-            "look at it, then git pull --no-rebase; memvault git sync asks about it afterwards",
+            "look at it, then `git pull --no-rebase`; `memvault git sync` asks about it afterwards",
         )
     written = [entry.path for entry in changed if entry.after is not None]
     for path in written:
@@ -70,12 +70,12 @@ def fast_forward(
             raise Refused(
                 f"{replace_surrogates(path)} was changed by others, and programs that run in this "
                 "folder read it as settings or code",
-                "review it, then accept it with git pull --no-rebase",
+                "review it, then accept it with `git pull --no-rebase`",
             )
     try:
         git.run("read-tree", "-m", "-i", "--dry-run", before, new)
     except GitError as error:
-        hint = "commit it, or unstage it with git restore --staged"
+        hint = "commit it, or unstage it with `git restore --staged`"
         raise Refused(f"A staged change is in the way: {error.message}", hint) from error
     memories = _plain_memories(repository, store, changed)
     with _locked(store, changed):
@@ -267,7 +267,7 @@ def _check_out(repository: Repository, tree: str, changed: list[ChangedPath]) ->
     if written:
         data = "".join(f"{path}\0" for path in written).encode("utf-8", "surrogateescape")
         stdin = ("--pathspec-from-file=-", "--pathspec-file-nul")
-        hint = "free space if the disk is full, then memvault git sync"
+        hint = "free space if the disk is full, then `memvault git sync`"
         words = ("restore", f"--source={tree}", "--worktree", *stdin)
         repository.git.run(*words, data=data, hint=hint)
 

@@ -78,15 +78,15 @@ def commit(root: Path, paths: Iterable[str], message: str) -> str:
     try:
         place = find(root)
         if place is None:
-            return f"{_SET}, but the vault is in no git repository: memvault git init"
+            return f"{_SET}, but the vault is in no git repository: `memvault git init`"
         found = approved_repository(root, place)
         require_idle_branch(found)
         with lock(root, _SHORTLY):
             retry_while_locked(lambda: _commit(found, list(dict.fromkeys(paths)), message))
     except NotAllowed as error:
         if not error.was_allowed:
-            return f"{_SET}, but nobody at this machine set git up: memvault git init"
-        return f"not committed to git: {error.message}: memvault git init"
+            return f"{_SET}, but nobody at this machine set git up: `memvault git init`"
+        return f"not committed to git: {error.message}: `memvault git init`"
     except (MemvaultError, OSError) as error:
         message = error.message if isinstance(error, MemvaultError) else str(error)
         return f"not committed to git: {message}"

@@ -68,7 +68,7 @@ def check_names(git: Git, tree: str) -> None:
     folders: set[str] = set()
     for path in null_separated(git.run("ls-tree", "-r", "-z", "--name-only", "--full-tree", tree)):
         if is_private(path):
-            hint = "take it out with git rm -r --cached where it was committed, and push that"
+            hint = "take it out with `git rm -r --cached` where it was committed, and push that"
             raise Refused(
                 f"{replace_surrogates(path)} is of one machine, and no file to share", hint
             )

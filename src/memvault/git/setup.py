@@ -54,7 +54,7 @@ def require_repository(call: Call, agree: Agree | None = None) -> Repository:
     Git(call.root)  # raises if git is not installed
     found = find(call.root)
     if found is None:
-        raise Refused("The vault is in no git repository", "memvault git init makes one")
+        raise Refused("The vault is in no git repository", "`memvault git init` makes one")
     _allow(call, found, agree)
     return at(call.root, found)
 
@@ -193,7 +193,7 @@ def status(call: Call) -> RepositoryStatus:
     }
     if place is None:
         return cast(
-            "RepositoryStatus", {"repository": False, "todo": ["memvault git init"], **shown}
+            "RepositoryStatus", {"repository": False, "todo": ["`memvault git init`"], **shown}
         )
     if place.prefix_of(call.root):
         call.notes.append(LARGER)
@@ -201,7 +201,7 @@ def status(call: Call) -> RepositoryStatus:
         found = approved_repository(call.root, place)
     except NotAllowed as error:
         if error.was_allowed:
-            call.notes.append(f"{error.message}: memvault git init")
+            call.notes.append(f"{error.message}: `memvault git init`")
         return cast("RepositoryStatus", {"repository": True, **_without_git(call, place), **shown})
     return cast("RepositoryStatus", {"repository": True, **_about(call, found), **shown})
 
@@ -217,7 +217,7 @@ def _without_git(call: Call, place: RepositoryLocation) -> Mapping[str, Any]:
         about["url"] = replace_surrogates(without_credentials(known[remote]))
     if place.under_way:
         about["underWay"] = place.under_way
-    return {**about, "driver": False, "todo": ["memvault git init"]}
+    return {**about, "driver": False, "todo": ["`memvault git init`"]}
 
 
 def _about(call: Call, found: Repository) -> Mapping[str, Any]:
@@ -243,12 +243,12 @@ def _about(call: Call, found: Repository) -> Mapping[str, Any]:
     if apart:
         about["notSynced"] = list(map(replace_surrogates, apart))
     about["driver"] = is_registered(found)
-    todo = [] if about["driver"] else ["memvault git init"]
+    todo = [] if about["driver"] else ["`memvault git init`"]
     if found.under_way:
         about["underWay"] = found.under_way
         todo.insert(0, resume_hint(found))
     elif not branch:
-        todo.append("git switch BRANCH")
+        todo.append("`git switch BRANCH`")
     if not remote:
-        todo.append("git remote add origin URL")
+        todo.append("`git remote add origin URL`")
     return {**about, **({"todo": todo} if todo else {})}

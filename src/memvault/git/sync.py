@@ -115,7 +115,7 @@ def sync(call: Call, agree: setup.Agree | None = None) -> SyncedVault:
                     call.notes += [f"{path} {message}: {program.HINT}" for path in nested]
                 return cast("SyncedVault", done)
     message = f"The vault or its remote changed during each of {_TRIES} attempts"
-    raise Conflict(message, "run 'memvault git sync' again")
+    raise Conflict(message, "run `memvault git sync` again")
 
 
 def _note_problems(call: Call, git: Git, tree: str) -> None:
@@ -162,12 +162,12 @@ def _remote(repository: Repository, branch: str) -> RemoteBranch:
         return RemoteBranch(name, merge, True)
     if not known:
         is_named = "origin" in git.line("remote").split("\n")
-        hint = "git config remote.origin.url URL" if is_named else "git remote add origin URL"
+        hint = "`git config remote.origin.url URL`" if is_named else "`git remote add origin URL`"
         raise Refused("The repository has no remote to sync with", hint)
     if "origin" not in known and len(known) > 1:
         raise Refused(
             f"The branch {branch} belongs to none of the remotes {', '.join(known)}",
-            f"git push --set-upstream REMOTE {branch}",
+            f"`git push --set-upstream REMOTE {branch}`",
         )
     return RemoteBranch("origin" if "origin" in known else known[0], branch, False)
 
@@ -175,7 +175,7 @@ def _remote(repository: Repository, branch: str) -> RemoteBranch:
 def _fetched(repository: Repository, remote: RemoteBranch) -> str:
     """Fetch the remote branch; return the id of its last commit, empty if it does not exist."""
     git = repository.git
-    hint = f"git ls-remote {remote.name} shows whether it can be reached"
+    hint = f"`git ls-remote {remote.name}` shows whether it can be reached"
     listed = git.run(
         "ls-remote", "--heads", "--", remote.name, seconds=NETWORK_SECONDS, hint=hint
     ).decode("utf-8", "replace")
@@ -183,10 +183,10 @@ def _fetched(repository: Repository, remote: RemoteBranch) -> str:
     if remote.branch not in heads:
         if heads and not remote.is_set:
             is_here = git.commit_id(f"refs/heads/{heads[0]}")
-            way = f"git {'switch' if is_here else 'branch --move'} {heads[0]}"
+            way = f"`git {'switch' if is_here else 'branch --move'} {heads[0]}`"
             raise Refused(
                 f"{remote.name} has no branch {remote.branch}, but {', '.join(heads[:5])}",
-                f"{way}, or git push --set-upstream {remote.name} HEAD",
+                f"{way}, or `git push --set-upstream {remote.name} HEAD`",
             )
         return ""
     source = f"+refs/heads/{remote.branch}:{remote.tracking}"

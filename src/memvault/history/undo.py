@@ -63,7 +63,7 @@ def select_change(call: Call, prefix: str) -> JournalEntry:
     if prefix:
         matches = [change for change in changes if change.change_id.startswith(prefix)]
         if not matches:
-            raise NotFound(f"There is no change {prefix!r}", "memvault undo --list names them")
+            raise NotFound(f"There is no change {prefix!r}", "`memvault undo --list` names them")
         if len(matches) > 1:
             raise Ambiguous(
                 f"{prefix!r} names {len(matches)} changes",
@@ -76,10 +76,10 @@ def select_change(call: Call, prefix: str) -> JournalEntry:
             if change.agent != call.address.agent:
                 raise Refused(
                     f"The last change is by {change.agent}, not by {call.address.agent}",
-                    f"memvault undo {change.change_id} takes it back all the same",
+                    f"`memvault undo {change.change_id}` takes it back all the same",
                 )
             return change
-    raise NotFound("There is nothing to undo", "memvault log shows what was changed")
+    raise NotFound("There is nothing to undo", "`memvault log` shows what was changed")
 
 
 def revert_steps(files: Iterable[FileChange]) -> list[RevertStep]:
@@ -148,7 +148,7 @@ def undo(call: Call, change: JournalEntry, keeps_changed: bool = False) -> Undon
             entry, now = moved
             raise Conflict(
                 f"{entry.path} is {now} by now, so {change.change_id} cannot be undone",
-                f"memvault show {entry.mem_id} shows it as it is; "
+                f"`memvault show {entry.mem_id}` shows it as it is; "
                 "if it was moved by hand, move it back and undo again",
             ) from error
         restored_ids = {step.subject.mem_id for step in steps if step.kept and not step.left}
@@ -201,7 +201,7 @@ def _remaining_steps(
             raise
         raise Conflict(
             f"{change.change_id} was undone by {change.reverted_by}",
-            f"memvault undo {change.reverted_by} takes that back",
+            f"`memvault undo {change.reverted_by}` takes that back",
         ) from error
 
 
@@ -217,7 +217,7 @@ def _open_steps(
         where = steps[0].path if steps else "its files"
         raise Conflict(
             f"There is nothing left to undo: {where} is as it was before {change.change_id}",
-            "memvault undo --list shows what can be undone",
+            "`memvault undo --list` shows what can be undone",
         )
     problems: list[tuple[RevertStep, MemvaultError]] = []
     for step in open_steps:
@@ -256,7 +256,7 @@ def _conflict(
             {"changedFiles": paths},
         )
     if others:
-        rest = f"memvault undo {name} --keep-changed takes the rest back"
+        rest = f"`memvault undo {name} --keep-changed` takes the rest back"
         error.hint = f"{error.hint}, or {rest}" if error.hint else rest
     return error
 
@@ -286,7 +286,8 @@ def _check_step(
     if step.trashed:
         if not _find_trashed(store, step):
             raise NotFound(
-                f"{step.path} is no longer in the trash", "memvault trash list names what is there"
+                f"{step.path} is no longer in the trash",
+                "`memvault trash list` names what is there",
             )
     elif step.kept:
         store.history.read_verified(step.subject.mem_id, step.kept)
@@ -299,23 +300,23 @@ def _conflict_message(
     path, mem_id, name = step.path, step.subject.mem_id, change.change_id
     if not now:
         message = f"{path} is no longer there, so {name} cannot be undone"
-        hint = f"move it back if it was moved, as memvault show {mem_id} says, and undo again"
+        hint = f"move it back if it was moved, as `memvault show {mem_id}` says, and undo again"
     elif not step.left:
         message = f"The path {path} is taken by another file since {name}"
-        alternative = f", or memvault restore {mem_id} puts the old one beside it"
+        alternative = f", or `memvault restore {mem_id}` puts the old one beside it"
         hint = f"move that file away and undo again{alternative if step.trashed else ''}"
     else:
         message = f"{path} has changed since {name}, so undoing would lose that"
-        hint = f"memvault log {mem_id} names its revisions"
+        hint = f"`memvault log {mem_id}` names its revisions"
         if step.kept:
-            hint += ", memvault restore --revision puts one back"
+            hint += ", `memvault restore --revision` puts one back"
         elif paths.is_memory_path(path):
-            hint = f"memvault forget {mem_id} moves it to the trash as it is now"
+            hint = f"`memvault forget {mem_id}` moves it to the trash as it is now"
     for later in takewhile(lambda entry: entry.change_id != name, changes):
         left = [entry for entry in later.files if entry.path == path]
         if left and not later.reverts and not later.reverted_by:
             if now == left[-1].left:
-                hint = f"memvault undo {later.change_id} first, which came after it"
+                hint = f"`memvault undo {later.change_id}` first, which came after it"
             break
     return message, hint
 

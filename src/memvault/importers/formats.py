@@ -109,7 +109,7 @@ class ImportFormat(NamedTuple):
         claimed = self.claims(source)
         if source.names and not claimed and not source.left_out:
             reason = f"{source.path} contains no {self.name} files"
-            raise UsageError(reason, f"--from {self.name} needs {self.needs}")
+            raise UsageError(reason, f"`--from {self.name}` needs {self.needs}")
         seen = SeenItems()
         while True:
             source.counts.clear()

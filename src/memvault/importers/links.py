@@ -36,7 +36,7 @@ class LinkTargets:
         bare = _bare(path)
         self._by_path.setdefault(bare, target)
         self._by_name.setdefault(posixpath.basename(bare), set()).add(bare)
-        self.add_taken(target)
+        self.add_existing(target)
 
     def path_of_ref(self, ref: str) -> str | None:
         """Return the path in the vault of the item with an id."""

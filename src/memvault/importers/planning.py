@@ -59,8 +59,8 @@ class Included(NamedTuple):
 
 
 _DEFAULT = Included()
-_OF_AGENTS = "agent state or messages; use --agents to import them"
-_READ_AS = "programs read it as {}; use --with-instructions to import it unchanged"
+_OF_AGENTS = "agent state or messages; use `--agents` to import them"
+_READ_AS = "programs read it as {}; use `--with-instructions` to import it unchanged"
 
 
 class ImportPlan:

@@ -160,7 +160,7 @@ class SourceReader:
             if message.name == "kind":
                 name, covered, total = message.values
                 return detection.Detection(formats.find_format(name), covered, total)
-        hint = "pass --from KIND"
+        hint = "pass `--from KIND`"
         raise UsageError(f"Detecting the kind of {self.source.path} hit a resource limit", hint)
 
     def read(self, kind: formats.ImportFormat) -> Iterator[Item]:

@@ -100,7 +100,7 @@ def finding_at(call: Call, code: str, path: str) -> Finding:
     for _, finding in run_checks(VaultInspection(call), [code]):
         if finding.path == path:
             return finding
-    raise NotFound(f"There is no finding {code} for {path} any more", "memvault review")
+    raise NotFound(f"There is no finding {code} for {path} any more", "`memvault review`")
 
 
 def _findings(

@@ -174,9 +174,7 @@ def insert_entry(text: str | None, entry: JsonEntry | JsonStrings, base: dict[st
             return text[: item.begin] + written + text[item.end :]
     if not entry.listed:
         name = ".".join(entry.keys)
-        raise JsonSyntaxError(
-            text, node.start, f"{name} is there already, and not memvault setup's"
-        )
+        raise JsonSyntaxError(text, node.start, f"{name} was not written by `memvault setup`")
     return _insert(document, node, entry.value, None)
 
 

@@ -157,7 +157,7 @@ def write(changes: Sequence[FileEdit]) -> None:
                 atomic.create(change.path, change.after.encode())
             except FileExistsError as error:
                 raise Refused(
-                    f"{change.path} has just been made", "run memvault setup again"
+                    f"{change.path} has just been made", "run `memvault setup` again"
                 ) from error
         else:
             try:
@@ -172,7 +172,7 @@ def _check_unchanged(change: FileEdit) -> None:
 
 
 def _just_changed(change: FileEdit) -> Refused:
-    return Refused(f"{change.path} has just been changed", "run memvault setup again")
+    return Refused(f"{change.path} has just been changed", "run `memvault setup` again")
 
 
 def _remove_empty_folders(deleted: Path) -> None:

@@ -20,7 +20,7 @@ from memvault import sanitize
 from memvault.call import Caller, not_cancelled
 from memvault.errors import TimedOut, UsageError, to_memvault_error
 from memvault.mcp.sdk_types import presented, unknown_tool
-from memvault.tools.core import available, invoke, wording
+from memvault.tools.core import available, invoke, messages
 from memvault.tools.core.invoke import FindTool, ToolOutcome
 from memvault.tools.core.registry import Tool
 from memvault.workspace import IN_BYTES, WAITS, Workspace
@@ -248,5 +248,5 @@ def _find_tool(find: FindTool, workspace: Workspace, caller: Caller, name: str) 
     try:
         return find(workspace, caller, name)
     except UsageError as error:
-        error.hint = wording.without_shell(error.hint, None, caller)
+        error.hint = messages.render(error.hint, None, caller)
         raise unknown_tool(error) from error

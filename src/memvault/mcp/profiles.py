@@ -76,7 +76,7 @@ def parse_selection(text: str) -> dict[str, tuple[str, ...]]:
         else:
             selection[_tool_name(word)] = ()
     if not selection:
-        raise UsageError("No tools are named", "memvault mcp --list-profiles names the profiles")
+        raise UsageError("No tools are named", "`memvault mcp --list-profiles` names the profiles")
     return selection
 
 
@@ -86,7 +86,7 @@ def _tool_name(word: str) -> str:
         return tool.name
     names = [*profiles(), *(command.tool for command in TOOLS)]
     matches = get_close_matches(normal_name(word), names, n=1)
-    hint = f"did you mean {matches[0]}?" if matches else "memvault mcp --list-profiles names them"
+    hint = f"did you mean {matches[0]}?" if matches else "`memvault mcp --list-profiles` names them"
     raise UsageError(f"There is no profile or tool {word!r}", hint)
 
 
@@ -153,7 +153,7 @@ class ToolSelection:
         words = f"{self.words(workspace.settings)},{smallest_profile(tool.name)}"
         raise UsageError(
             f"The tool {tool.name} is not offered here",
-            f"memvault mcp --tools {words} offers it",
+            f"`memvault mcp --tools {words}` offers it",
         )
 
 

@@ -14,7 +14,7 @@ from memvault.call import Call
 from memvault.errors import MemvaultError, NotFound, to_memvault_error
 from memvault.mcp.profiles import ToolSelection
 from memvault.settings.vault_settings import McpSettings
-from memvault.tools.core import budget, redaction, render, wording
+from memvault.tools.core import budget, messages, redaction, render
 
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -95,7 +95,7 @@ def read_request(call: Call, uri: str = "") -> Iterator[None]:
             mapped = to_memvault_error(error)
             missing = isinstance(mapped, NotFound)
             code = types.INVALID_PARAMS if missing else types.INTERNAL_ERROR
-            failed = wording.for_tools(mapped.result(), None, call.caller)
+            failed = messages.render_result(mapped.result(), None, call.caller)
             content = redaction.masked(call, _without_paths(call, failed))
             data = {**content, **({"uri": uri} if uri else {})}
             raise MCPError(

@@ -46,7 +46,7 @@ def claimed_stdio() -> Iterator[tuple[int, int]]:
     """
     if sys.stdin is None or sys.stdout is None:
         raise UsageError(
-            "Standard input or output is closed", "an MCP client starts memvault mcp with both"
+            "Standard input or output is closed", "an MCP client starts `memvault mcp` with both"
         )
     read, written = os.dup(0), os.dup(1)
     empty = os.open(os.devnull, os.O_RDWR)

@@ -105,7 +105,7 @@ def compound(
         UsageError: the text is empty, or the heading of a section is missing.
     """
     if mode == "section" and not section.strip():
-        raise UsageError("A section's heading is needed", "--section HEADING")
+        raise UsageError("A section's heading is needed", "`--section HEADING`")
     is_type_only = not text.strip() and mode == "append" and bool(kind)
     if not text.strip() and mode != "section" and not is_type_only:
         raise UsageError("The text is empty", "give the text, - for standard input")

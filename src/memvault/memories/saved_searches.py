@@ -40,4 +40,4 @@ def save(store: MemoryStore, name: str, search: Mapping[str, Any] | None) -> Non
         after = set_values(path, "searches", {name: value}, VaultUnreadable)
         store.changes.replace(SETTINGS_FILE, before, after, FileRef(SETTINGS_FILE, SETTINGS_FILE))
     except (FileNotFoundError, NotFound) as error:
-        raise NotFound(f"{SETTINGS_FILE} is gone", "memvault init") from error
+        raise NotFound(f"{SETTINGS_FILE} is gone", "`memvault init`") from error

@@ -35,7 +35,7 @@ def find_target(engine: RecallEngine, query: str, notes: list[str]) -> Memory:
     notes += answer.notes
     results = answer.found
     if not results:
-        raise NotFound(f"No memory fits {query!r}", "memvault remember writes a new one")
+        raise NotFound(f"No memory fits {query!r}", "`memvault remember` writes a new one")
     best = results[0]
     lead = best.score - (results[1].score if len(results) > 1 else 0.0)
     is_specific = best.strength == "strong" and (len(query.split()) > 1 or best.in_title)

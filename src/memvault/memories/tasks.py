@@ -106,13 +106,13 @@ def complete(store: MemoryStore, memory: Memory, line: int) -> tuple[Task, Write
     if task is None:
         raise NotFound(
             f"{memory.path} has no task on line {line}",
-            "memvault tasks lists them with their lines",
+            "`memvault tasks` lists them with their lines",
         )
     if task.is_done:
         raise UsageError(
             f"The task on line {line} of {memory.path} is "
             + ("cancelled" if task.is_cancelled else "done already"),
-            "memvault tasks lists the open ones",
+            "`memvault tasks` lists the open ones",
         )
     body = f"{memory.body[: task.mark_at]}x{memory.body[task.mark_at + 1 :]}"
     done = store.change(memory, edit.modified_now(memory), body)

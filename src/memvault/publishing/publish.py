@@ -27,8 +27,8 @@ from memvault.workspace import Workspace
 
 _HINTS = {
     "uri": f"{TOKEN} may hold a name and a password, as NAME:PASSWORD",
-    "collection": "--collection names one",
-    "patience": "--patience sets it",
+    "collection": "`--collection` names one",
+    "patience": "`--patience` sets it",
 }
 WRITE = 'write [index], engine = "milvus" and uri = "http://…" into memvault.toml'
 
@@ -115,7 +115,7 @@ def status(workspace: Workspace) -> dict[str, Any]:
             for kind, generation in (("words", card.words), ("passages", card.passages))
         }
         differs = index.differs()
-    difference = f"{differs}; memvault index push puts it right" if differs else ""
+    difference = f"{differs}; `memvault index push` puts it right" if differs else ""
     problem = "; ".join(filter(None, (difference, clock_skew_note(card.sent))))
     return {**_describe(shared), **card.about(), "rows": rows, "problem": problem}
 
@@ -152,7 +152,7 @@ def drop(workspace: Workspace, every: bool) -> dict[str, Any]:
     if holder is None:
         outcome = f"Nothing was dropped: this machine does not send this vault to {shared.uri}"
         if every:
-            raise Refused(outcome, "memvault index push allows asking that engine")
+            raise Refused(outcome, "`memvault index push` allows asking that engine")
         return {**_describe(shared), "dropped": "nothing", "outcome": outcome}
     engine = access.engine_of(shared, makes=False)
     dropped = "nothing"

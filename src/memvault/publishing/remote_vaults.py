@@ -81,7 +81,7 @@ def add(
     is_same = all(getattr(known, key) == getattr(shared, key) for key in _IDENTITY)
     if named != str(root) or not is_same:
         raise Conflict(
-            f"{name} is the name of another vault", f"memvault vaults remove {name} frees it"
+            f"{name} is the name of another vault", f"`memvault vaults remove {name}` frees it"
         )
     if patience is None:
         shared = shared.replace(patience=known.patience)
@@ -123,10 +123,10 @@ def _choose(cards: Mapping[str, Publication], which: str) -> str:
         return matching[0]
     choices = ", ".join(f"{card.name} of {_host(card)} ({vault})" for vault, card in cards.items())
     if not cards:
-        raise NotFound("The engine holds no vault", "memvault index push sends one there")
+        raise NotFound("The engine holds no vault", "`memvault index push` sends one there")
     if not matching:
         raise NotFound(f"The engine holds no vault {which!r}", f"it holds {choices}")
-    raise Conflict("The engine holds several vaults", f"name one with --of: {choices}")
+    raise Conflict("The engine holds several vaults", f"name one with `--of`: {choices}")
 
 
 def _host(card: Publication) -> str:

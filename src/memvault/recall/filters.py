@@ -67,7 +67,7 @@ def _unknown_type_note(records: Sequence[MemoryRecord], kind: str, known: list[s
     """Return a note if no memory has a type and none is known by that name, else an empty text."""
     word = kind.lower()
     if word in _MODES and word not in known:
-        return f"there is no memory type {kind!r}; --mode {word} searches so"
+        return f"there is no memory type {kind!r}; `--mode {word}` searches so"
     if _has(records, Filters(memory_type=kind)) or _is_among(kind, known):
         return ""
     return f"there is no memory type {kind!r}; {_hint(_similar_types(kind, known), 'types')}"
@@ -92,7 +92,7 @@ def _hint(suggestions: list[str], command: str) -> str:
     return (
         f"did you mean {' or '.join(suggestions)}?"
         if suggestions
-        else f"memvault {command} shows what is"
+        else f"`memvault {command}` shows what is"
     )
 
 

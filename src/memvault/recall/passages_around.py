@@ -40,7 +40,7 @@ def passages_with(body: str, words: str, languages: tuple[str, ...]) -> list[Pas
     if not max_count:
         raise NotFound(
             f"None of these words stands in the memory: {words.strip()!r}",
-            "memvault recall finds it by meaning; without around the whole is shown",
+            "`memvault recall` finds it by meaning; without around the whole is shown",
         )
     chosen = [
         passage for passage, matched in zip(passages, counts, strict=True) if matched == max_count

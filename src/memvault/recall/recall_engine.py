@@ -292,7 +292,7 @@ class RecallEngine:
 
 
 def _not_found(name: str) -> NotFound:
-    return NotFound(f"There is no memory {name!r}", "memvault list shows all of them")
+    return NotFound(f"There is no memory {name!r}", "`memvault list` shows all of them")
 
 
 def _ambiguous(name: str, records: Sequence[MemoryRecord]) -> Ambiguous:

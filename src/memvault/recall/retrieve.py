@@ -228,7 +228,7 @@ def _by_vector(
         if also is None and answer.waiting and not answer.has_vectors:
             raise EmbedderError(
                 f"None of {answer.waiting} memories has a vector yet",
-                "memvault reindex embeds them; --mode keyword works without",
+                "`memvault reindex` embeds them; `--mode keyword` works without",
             )
     except EmbedderError as error:
         if also is None:
@@ -246,7 +246,7 @@ def _by_vector(
         dissimilar = unlike.intersection(nearest)
     order = [ScoredMemory(hit.key, hit.similarity, {"vector": hit.similarity}) for hit in hits]
     counted = "1 memory waits" if answer.waiting == 1 else f"{answer.waiting} memories wait"
-    note = f"{counted} for vectors; memvault reindex makes them"
+    note = f"{counted} for vectors; `memvault reindex` makes them"
     return CandidateSet(
         vector={hit.key: hit for hit in hits},
         order=sorted(order, key=lambda entry: -entry.score) if also is None else (),

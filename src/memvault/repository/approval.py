@@ -272,7 +272,7 @@ class _Look:
             elif (line.section, line.key) == ("core", "worktree"):
                 named = self._named(line.value, self._place.folder)
                 if os.path.realpath(named) != str(self._place.top):
-                    hint = "git config --unset core.worktree"
+                    hint = "`git config --unset core.worktree`"
                     raise Refused("The setting core.worktree leads git to another folder", hint)
             elif not line.key and _ELSEWHERE.search(f"{line.section}.{line.text}"):
                 hint = "write a setting that names files on a line of its own, as git config does"

@@ -27,7 +27,7 @@ class NotAllowed(Refused):
         message = "This repository makes git run programs, and nobody at this machine approved it"
         if self.was_allowed:
             message = f"The git configuration has changed since it was approved: {self.summary}"
-        super().__init__(message, "ask the user to run 'memvault git init' there once")
+        super().__init__(message, "ask the user to run `memvault git init` there once")
 
     @property
     def summary(self) -> str:

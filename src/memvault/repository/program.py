@@ -292,11 +292,11 @@ def require_idle_branch(repository: Repository) -> str:
     """
     under_way = repository.under_way
     if under_way:
-        hint = f"{resume_hint(repository)}; or give it up with git {under_way} --abort"
+        hint = f"{resume_hint(repository)}; or give it up with `git {under_way} --abort`"
         raise Refused(f"A {under_way} is under way in the repository", hint)
     branch = repository.branch
     if not branch:
-        raise Refused("No branch is checked out", "git switch BRANCH checks one out")
+        raise Refused("No branch is checked out", "`git switch BRANCH` checks one out")
     return branch
 
 
@@ -305,8 +305,8 @@ def resume_hint(repository: Repository) -> str:
     files = repository.unmerged
     more = f" and {len(files) - _SHOWN} more" if len(files) > _SHOWN else ""
     named = ", ".join(map(replace_surrogates, files[:_SHOWN])) + more
-    settled = f"settle {named}, git add them, then " if files else ""
-    return f"{settled}git {repository.under_way} --continue"
+    settled = f"settle {named}, `git add` them, then " if files else ""
+    return f"{settled}`git {repository.under_way} --continue`"
 
 
 def without_credentials(text: str) -> str:

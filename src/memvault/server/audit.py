@@ -155,7 +155,7 @@ class AuditLog:
             except OSError as error:
                 raise StorageError(
                     f"The audit file {file} cannot be written: {error.strerror}",
-                    "--audit names another",
+                    "`--audit` names another",
                 ) from error
 
     def note(self, entry: AuditRecord) -> None:

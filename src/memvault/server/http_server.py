@@ -76,11 +76,11 @@ class ListenAddress(NamedTuple):
         if not names and _is_any(host):
             raise UsageError(
                 f"{host} is every address of this machine, so its name is missing",
-                "--name memory.example.org says how clients call it",
+                "`--name memory.example.org` says how clients call it",
             )
         invalid = next((name for name in names if not _HOST_NAME.fullmatch(name)), None)
         if invalid is not None:
-            raise UsageError(f"{invalid!r} is not a host's name", "--name memory.example.org")
+            raise UsageError(f"{invalid!r} is not a host's name", "`--name memory.example.org`")
         return cls(host, int(port), tuple(names))
 
     @property
@@ -140,7 +140,7 @@ class TlsCertificate(NamedTuple):
         """
         if bool(self.file) != bool(self.key):
             raise UsageError(
-                "A certificate needs its key", "give both: --certificate FILE --key FILE"
+                "A certificate needs its key", "give both: `--certificate FILE --key FILE`"
             )
         if self.file:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -356,11 +356,13 @@ class HttpServer:
         print(f"Serving at {scheme}://{_bracketed(name)}:{port}{PATH}", file=sys.stderr)
         with contextlib.suppress(StorageError):  # reported by each request
             if not tokens.all_tokens():
-                print("note: no token exists yet: memvault tokens add creates one", file=sys.stderr)
+                print(
+                    "note: no token exists yet: `memvault tokens add` creates one", file=sys.stderr
+                )
         if not self.address.is_loopback and scheme == "http":
             print(
-                "note: others can read what goes over the network: give --certificate and --key, "
-                "or put a proxy with TLS before it",
+                "note: others can read what goes over the network: give `--certificate` "
+                "and `--key`, or put a proxy with TLS before it",
                 file=sys.stderr,
             )
         sys.stderr.flush()

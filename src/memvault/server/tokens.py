@@ -80,7 +80,7 @@ def add(
         StorageError: the token cannot be written.
     """
     if not name:
-        raise UsageError("The token's name is missing", "memvault tokens add NAME --vaults NAME")
+        raise UsageError("The token's name is missing", "`memvault tokens add NAME --vaults NAME`")
     if not NAME.fullmatch(name):
         raise UsageError(
             f"A token cannot be named {name!r}", "take up to 40 small letters, digits, - and _"
@@ -88,12 +88,14 @@ def add(
     if scope not in SCOPES:
         raise UsageError(f"{scope!r} is not a scope", f"take {' or '.join(SCOPES)}")
     if not vaults:
-        raise UsageError("The vaults are missing", f"memvault tokens add {name} --vaults NAME,NAME")
+        raise UsageError(
+            "The vaults are missing", f"`memvault tokens add {name} --vaults NAME,NAME`"
+        )
     for vault in vaults:
         locate.vault_named(vault)
     speaker = address(agent or name)
     if speaker.brain or speaker.agent == USER:
-        raise UsageError(f"A token cannot speak as {agent or name}", "name an agent: --as AGENT")
+        raise UsageError(f"A token cannot speak as {agent or name}", "name an agent: `--as AGENT`")
     text = f"{OUR_MARK}{secrets.token_urlsafe(32)}"
     expires = clock.iso(clock.now() + timedelta(days=days)) if days else ""
     vault_names = tuple(dict.fromkeys(vaults))
@@ -106,7 +108,7 @@ def add(
         atomic.create(path, data)
     except FileExistsError as error:
         raise Conflict(
-            f"There is a token named {name}", f"memvault tokens remove {name} ends it"
+            f"There is a token named {name}", f"`memvault tokens remove {name}` ends it"
         ) from error
     return token, text
 
@@ -119,11 +121,11 @@ def remove(name: str) -> None:
         NotFound: no token has that name.
     """
     if not name:
-        raise UsageError("The token's name is missing", "memvault tokens remove NAME")
+        raise UsageError("The token's name is missing", "`memvault tokens remove NAME`")
     known = {token.name for token in all_tokens()}
     if name not in known:
         names = ", ".join(sorted(known))
-        hint = f"there are {names}" if names else "memvault tokens list names them"
+        hint = f"there are {names}" if names else "`memvault tokens list` names them"
         raise NotFound(f"There is no token named {name!r}", hint)
     with atomic.map_os_errors(name):
         (_folder() / f"{name}.json").unlink(missing_ok=True)

@@ -42,8 +42,8 @@ def find_vault(given: str | None, on_default: Callable[[str, Path], object] | No
             return default[1]
         raise VaultNotFound(
             f"No {SETTINGS_FILE} in {_working_folder()} or above it",
-            "run memvault init to make this folder a vault, pass --vault DIR or set "
-            "MEMVAULT_VAULT; memvault vaults default NAME sets a default vault",
+            "run `memvault init` to make this folder a vault, pass `--vault DIR` or set "
+            "MEMVAULT_VAULT; `memvault vaults default NAME` sets a default vault",
         )
 
 
@@ -80,12 +80,12 @@ def _resolve_vault(text: str) -> Path:
     if not root.is_dir():
         raise VaultNotFound(
             f"There is no folder {text}",
-            f"memvault init {sanitize.quote_argument(text)} makes a vault there",
+            f"`memvault init {sanitize.quote_argument(text)}` makes a vault there",
         )
     if not (root / SETTINGS_FILE).is_file():
         raise VaultNotFound(
             f"{text} is not a vault: it has no {SETTINGS_FILE}",
-            f"memvault init {sanitize.quote_argument(text)} makes it one and changes no file",
+            f"`memvault init {sanitize.quote_argument(text)}` makes it one and changes no file",
         )
     return root.resolve()
 
@@ -159,7 +159,7 @@ def _no_vault(name: str, known: Iterable[str], reach: Sequence[str] | None) -> V
     if reach is not None:
         hint = f"this server reaches {names}" if names else "this server reaches no other vault"
         return VaultNotFound(f"There is no vault {name!r} here", hint)
-    hint = f"the named vaults are {names}" if names else "memvault vaults add NAME DIR names one"
+    hint = f"the named vaults are {names}" if names else "`memvault vaults add NAME DIR` names one"
     return VaultNotFound(f"There is no vault named {name!r}", hint)
 
 
@@ -174,8 +174,8 @@ def _nearest_vault(here: Path) -> Path | None:
         if (why := whose_vault(folder)) and not _is_trusted(folder):
             raise VaultUnreadable(
                 f"The vault {folder} {why}",
-                f"memvault vaults trust {sanitize.quote_argument(str(folder))} if you trust who "
-                "writes there; --vault or MEMVAULT_VAULT names it for once",
+                f"`memvault vaults trust {sanitize.quote_argument(str(folder))}` if you trust who "
+                "writes there; `--vault` or MEMVAULT_VAULT names it for once",
             )
         return folder
     return None

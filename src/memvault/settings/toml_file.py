@@ -56,7 +56,7 @@ def _read_file(path: Path, failure: type[MemvaultError]) -> bytes:
         elif path.exists():
             reason, hint = "it is not a plain file", "move it away, and write the settings again"
         else:
-            reason, hint = "there is no such file", "memvault init makes one"
+            reason, hint = "there is no such file", "`memvault init` makes one"
     except OSError as error:
         reason, hint = error.strerror or "", "check its permissions and size"
     raise failure(f"{path} cannot be read: {reason}", hint)

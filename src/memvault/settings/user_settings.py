@@ -57,13 +57,16 @@ class VaultLists(Section):
     """Vaults that you trust or named, by their real paths."""
 
     trusted: Setting[tuple[str, ...]] = Setting(
-        (), _FOLDERS, "of other users; memvault vaults trust adds one", ["/srv/notes"]
+        (), _FOLDERS, "of other users; `memvault vaults trust` adds one", ["/srv/notes"]
     )
     default: Setting[tuple[str, ...]] = Setting(
         (), _NAMES, "asked by recall besides its own", ["home"]
     )
     names: Setting[Mapping[str, str]] = Setting(
-        MappingProxyType({}), _NAMED_FOLDERS, "memvault vaults add adds one", {"home": "/home/me/a"}
+        MappingProxyType({}),
+        _NAMED_FOLDERS,
+        "`memvault vaults add` adds one",
+        {"home": "/home/me/a"},
     )
 
 

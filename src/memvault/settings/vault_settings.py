@@ -150,7 +150,9 @@ _COLLECTION = text(
     "letters, digits and _, 100 at most, a digit not first",
     re.compile(r"[A-Za-z_]\w{0,99}", re.ASCII).fullmatch,
 )
-_VAULT_ID = text("the id that memvault index push gave it", re.compile(r"[a-z0-9]{1,32}").fullmatch)
+_VAULT_ID = text(
+    "the id that `memvault index push` gave it", re.compile(r"[a-z0-9]{1,32}").fullmatch
+)
 _SENDER = text("the name of the machine that sends it", str.isprintable)
 _SECONDS = ValueKind(
     "seconds, from 1 to 600", lambda value: type(value) in (int, float) and 1 <= value <= 600
@@ -215,7 +217,7 @@ class McpSettings(Section):
     budget = Setting(
         1_500, whole(0), "tokens of an answer over MCP that names no budget; 0: no limit"
     )
-    tools = Setting("", TOOLS, "profiles and tools to offer, as for memvault mcp --tools")
+    tools = Setting("", TOOLS, "profiles and tools to offer, as for `memvault mcp --tools`")
 
 
 class SecretSettings(Section):
@@ -268,7 +270,7 @@ class PlansSettings(Section):
 class WorldSettings(Section):
     """The example world: places/*.md, and agents/NAME.md with x and y."""
 
-    enabled = Setting(False, FLAG, "true: its tools, memvault world observe and others")
+    enabled = Setting(False, FLAG, "true: its tools, `memvault world observe` and others")
 
 
 class Settings(Section):

@@ -54,7 +54,7 @@ def add_vault(name: str, folder: str) -> str:
     def named(vaults: VaultLists) -> VaultLists:
         if (known := vaults.names.get(name, root)) != root:
             raise Conflict(
-                f"{name} is the name of {known}", f"memvault vaults remove {name} frees it"
+                f"{name} is the name of {known}", f"`memvault vaults remove {name}` frees it"
             )
         return vaults.replace(names={**vaults.names, name: root})
 
@@ -218,6 +218,6 @@ def _check_known(names: Sequence[str], known: Sequence[str] | Mapping[str, str])
             from difflib import get_close_matches
 
             near = get_close_matches(name, known, n=1)
-            hint = f"did you mean {near[0]}?" if near else "memvault vaults list names them"
-            hint = hint if known else f"memvault vaults add {name} DIR names one"
+            hint = f"did you mean {near[0]}?" if near else "`memvault vaults list` names them"
+            hint = hint if known else f"`memvault vaults add {name} DIR` names one"
             raise NotFound(f"There is no vault named {name!r}", hint)

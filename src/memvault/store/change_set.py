@@ -159,7 +159,7 @@ def _parse_entry(line: dict[str, Any]) -> JournalEntry:
 Kind = Literal["created", "changed", "removed", "forgotten", "restored"]
 KINDS: frozenset[str] = frozenset(get_args(Kind))
 
-FILE_MISSING_HINT = "memvault list shows what is there, memvault trash list what was forgotten"
+FILE_MISSING_HINT = "`memvault list` shows what is there, `memvault trash list` what was forgotten"
 """The hint of an error about a file that is missing."""
 
 
@@ -263,5 +263,5 @@ class ChangeSet:
         if not paths:
             return ""
         more = f" and {len(paths) - 1} more were" if len(paths) > 1 else " was"
-        undo = "" if not self.is_recorded else f"; memvault undo {self.change_id} takes that back"
+        undo = "" if not self.is_recorded else f"; `memvault undo {self.change_id}` takes that back"
         return f"{paths[0]}{more} changed{when}{undo}"

@@ -455,7 +455,8 @@ class MemoryStore:
                 return self.changes.restore(item, self._numbered_names(item.path), subject)
         except FileNotFoundError as error:
             raise NotFound(
-                f"{item.path} is no longer in the trash", "memvault trash list names what is there"
+                f"{item.path} is no longer in the trash",
+                "`memvault trash list` names what is there",
             ) from error
 
     def lock(self, seconds: float = 30.0) -> FileLock:

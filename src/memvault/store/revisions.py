@@ -194,7 +194,7 @@ class Revisions:
             except OSError as error:
                 raise StorageError(
                     f"The revision {matches[-1]} of {mem_id} cannot be read: {error.strerror}",
-                    "memvault doctor names damaged revisions, memvault log the others",
+                    "`memvault doctor` names damaged revisions, `memvault log` the others",
                 ) from error
         latest = ", ".join(self.revisions(mem_id)[-3:])
         raise NotFound(
@@ -221,7 +221,7 @@ class Revisions:
             raise Conflict(
                 f"The revision {revision} of {mem_id} is damaged: it has other bytes than it was "
                 "kept with",
-                f"memvault show {mem_id} --revision {revision} shows what it says now",
+                f"`memvault show {mem_id} --revision {revision}` shows what it says now",
             )
         return data
 

@@ -145,7 +145,7 @@ def _about(metadata: Result) -> Result:
     view=Template(
         """{memId}  {offset} to {end} of {totalLength} characters, {tokens:token|tokens}
            evicted: {evicted:each}
-           cut at {limit}; --offset {end} loads on
+           cut at {limit}; `--offset {end}` loads on
            > {content:each}
         *memories
         {similarity:.2f}  {strength}  {id}
@@ -214,7 +214,8 @@ def memory_load(
     _refuse_mix("MEMORY", {"--threshold": threshold, "--limit": limit, "--filter": expression})
     if not (mem_id or "").strip():
         raise UsageError(
-            "memvault load needs MEMORY or --query", "memvault search QUERY finds memory ids"
+            "`memvault load` needs `MEMORY` or `--query`",
+            "`memvault search QUERY` finds memory ids",
         )
     return _load(call, mem_id or "", offset or 0, length or 0)
 
@@ -223,9 +224,9 @@ def _refuse_mix(given: str, others: Mapping[str, object]) -> None:
     names = [name for name, value in others.items() if value is not None]
     if names:
         raise UsageError(
-            f"{given} and {names[0]} cannot be combined",
-            "load by MEMORY with --offset and --length, "
-            "or by --query with --threshold, --limit and --filter",
+            f"`{given}` and `{names[0]}` cannot be combined",
+            "load by `MEMORY` with `--offset` and `--length`, "
+            "or by `--query` with `--threshold`, `--limit` and `--filter`",
         )
 
 
@@ -289,7 +290,7 @@ def _search_texts(
         call.notes.append(f"left out, though they fit: {len(left)}; a larger limit gives them")
     passing = " that passes the filter" if expression else ""
     condition = "well enough" if threshold is None else f"with {threshold:g} or more"
-    nothing = f"No memory{passing} fits {condition}; memvault recall shows the nearest"
+    nothing = f"No memory{passing} fits {condition}; `memvault recall` shows the nearest"
     return cast("LoadedMemory", list_result("memories", memories, nothing))
 
 
@@ -408,7 +409,7 @@ def memory_mutate(
         ),
     ],
     if_match: Annotated[
-        str | None, Arg("Only if the memory still has this etag, as returned by memvault load")
+        str | None, Arg("Only if the memory still has this etag, as returned by `memvault load`")
     ] = None,
 ) -> MutatedMemory:
     """Replace the text of a memory in active memory, and in its file.

@@ -82,7 +82,7 @@ def _with_statements(found: Result) -> Result:
         *refused Invalid lines from the extractor:
            line {line}: {problem}  {text}
 
-        Nothing is written yet; memvault consolidate --apply {does}""",
+        Nothing is written yet; `memvault consolidate --apply {does}`""",
         _with_statements,
     ),
 )
@@ -108,7 +108,7 @@ def consolidate_memories(
     episodes. What a later episode says supersedes the facts that it contradicts; other
     contradictions are only reported, once per subject. Facts with the same meaning are merged.
     Memories that are unimportant, old and were never returned on this machine by recall, show,
-    load or context are archived: they stay files, and recall still finds them. With --apply, the
+    load or context are archived: they stay files, and recall still finds them. With `--apply`, the
     result lists what was written.
     """
     if not apply:
@@ -122,7 +122,7 @@ def consolidate_memories(
             f"Nothing was written: {refused_count} lines of the extractor are not proposals"
             if refused_count > 1
             else "Nothing was written: a line of the extractor is not a proposal",
-            "without --apply the good lines are shown beside the others",
+            "without `--apply` the good lines are shown beside the others",
             {"refused": _refused_lines(extracted)},
         )
     from memvault.consolidation.apply import apply_proposals, lock, prune_counts
@@ -154,7 +154,7 @@ def _run_extractor(
     if not call.caller.may_run_programs:
         raise Refused(
             "An extractor is a program, and this caller may not name programs to run",
-            "use memvault consolidate in a shell, or leave extractor out",
+            "use `memvault consolidate` in a shell, or leave extractor out",
         )
     return extract(extractor, inputs.episodes, pause=call.sleep)
 

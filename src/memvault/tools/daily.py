@@ -211,7 +211,7 @@ def complete_task(
     if line is None:
         if not (name and number.isdigit()):
             raise UsageError(
-                "The task's line is missing", "name it as PATH:LINE, as tasks lists it"
+                "The task's line is missing", "name it as PATH:LINE, as `memvault tasks` lists it"
             )
         line = int(number)
     else:
@@ -247,9 +247,9 @@ def memory_random(
     ]
     if not records:
         if chosen == Filters():
-            raise NotFound("The vault has no memories yet", "memvault remember adds one")
+            raise NotFound("The vault has no memories yet", "`memvault remember` adds one")
         warn_unknown_filters(call, chosen)
-        raise NotFound("There are no memories that pass the filters", "memvault list shows all")
+        raise NotFound("There are no memories that pass the filters", "`memvault list` shows all")
     memory = call.reader.read(records[clock.random_number(len(records))].path)
     return {**item(memory), "content": memory.body}
 
@@ -309,7 +309,7 @@ def save_search(
     "searches list",
     read_only=True,
     examples=("memvault searches list", "memvault searches list --json"),
-    view=f"""*searches | There are no saved searches; memvault searches save NAME QUERY makes one
+    view=f"""*searches | There are no saved searches; `memvault searches save NAME QUERY` makes one
         {_SEARCH_VIEW}""",
 )
 def list_searches(call: Call) -> SavedSearches:

@@ -43,12 +43,12 @@ def _with_summary(found: Result) -> Result:
         """*findings
         {severity}  {code}  {filePath}
            {message}
-           --fix would {fix}
+           `--fix` would {fix}
 
         *fixed Fixed:
            {code}  {filePath}  {fix}
 
-        memvault undo {changeId} takes that back
+        `memvault undo {changeId}` takes that back
         {summary}""",
         _with_summary,
     ),
@@ -62,7 +62,7 @@ def vault_doctor(
 ) -> CheckedVault:
     """Check the vault for broken, duplicate, lost or left-over files, links and vectors.
 
-    Each finding has a code, a severity, a file, and what --fix would do. All fixes of
+    Each finding has a code, a severity, a file, and what `--fix` would do. All fixes of
     memories are one change that undo reverts; anything to be deleted permanently is only
     deleted if its code is named with only. The command exits with 1 if an error remains.
     """
@@ -81,7 +81,7 @@ def vault_doctor(
     view="""*items | Nothing needs a person
         {kind}  {title}  {filePath}  {other[filePath]}
            {reason}
-           --fix would {fix}""",
+           `--fix` would {fix}""",
     messages=("items.reason", "items.fix"),
 )
 def vault_review(

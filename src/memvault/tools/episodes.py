@@ -199,7 +199,7 @@ def recall_similar_experience(
         }
         for entry in results
     ]
-    nothing = "No episode is like this; a lower importance or memvault recall may help"
+    nothing = "No episode is like this; a lower importance or `memvault recall` may help"
     return cast("RecalledEpisodes", list_result("episodes", items, nothing))
 
 
@@ -251,7 +251,7 @@ def get_episodes_with_skill(
 
     skill_key = skill_tree.key(skill_id)
     if not skill_key:
-        raise UsageError("The skill id is empty", "memvault skills categories lists them")
+        raise UsageError("The skill id is empty", "`memvault skills categories` lists them")
 
     def used(record: MemoryRecord) -> bool:
         return skill_key in map(skill_tree.key, texts(record.metadata.get("skills_used")))

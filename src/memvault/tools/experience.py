@@ -49,7 +49,7 @@ _NAME = "The procedure's name, one line"
         'memvault fact store "Ana likes tea" --category people --source chat',
     ),
     view="""Stored {factId}  {filePath}
-        *similar Nearest that were there already; memvault fact update changes one:
+        *similar Nearest that were there already; `memvault fact update` changes one:
            {similarity:.2f}  {factId}  {filePath}
               > {factText:each}""",
 )
@@ -142,7 +142,7 @@ def recall_fact(
         }
         for entry, fact in zip(results, facts_found, strict=True)
     ]
-    nothing = "No fact fits this; memvault recall --type fact shows the nearest"
+    nothing = "No fact fits this; `memvault recall --type fact` shows the nearest"
     return cast("RecalledFacts", list_result("facts", items, nothing))
 
 
@@ -184,7 +184,9 @@ def update_fact(
     from memvault.experience import facts
 
     if new_text is None and new_confidence is None:
-        raise UsageError("There is nothing to change", "give --new-text, --new-confidence or both")
+        raise UsageError(
+            "There is nothing to change", "give `--new-text`, `--new-confidence` or both"
+        )
     memory = call.resolve(fact_id)
     change = facts.change(call.store, memory, new_text, new_confidence)
     return {

@@ -117,6 +117,6 @@ def _require_confirmation(
         message = f"{risk}: {asked.summary}"
         raise Refused(
             asked.message if asked.was_allowed else message,
-            f"look at it, then memvault {command} --confirm {token}",
+            f"look at it, then `memvault {command} --confirm {token}`",
             {**({"runs": asked.runs} if call.caller.may_see_paths else {}), "confirmToken": token},
         )

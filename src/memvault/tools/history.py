@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 group = ToolGroup("vault", place=101)
 
-_WITHOUT_ID = "memvault undo --list names changes; without an id the last one is undone"
+_WITHOUT_ID = "`memvault undo --list` names changes; without an id the last one is undone"
 _NO_TRASH = "The trash is empty"
 _NOTHING_OLD = "Nothing in the trash is as old as that"
 
@@ -84,7 +84,7 @@ def memory_log(
     """Show what was changed, when, and by which tool and agent, newest first.
 
     A revision is the file as it was before that change; diff compares it and
-    restore puts it back. Edits in programs other than memvault edit are not listed;
+    restore puts it back. Edits in programs other than `memvault edit` are not listed;
     edited is true if there was one since the last change listed.
     """
     from memvault.history import log
@@ -152,7 +152,7 @@ def memory_diff(
         """Undone {undone[tool]}  {undone[changeId]}
            {lines:each}
            kept, since it has changed: {kept:each}
-           memvault undo {changeId} takes that back
+           `memvault undo {changeId}` takes that back
         *changes | There is nothing to undo
         {when:second}  {tool}  by {agent}  {changeId}  undoes {undoes}  undone by {undoneBy}
            {lines:each}
@@ -191,7 +191,7 @@ def memory_undo(
 
     if listing:
         if change is not None:
-            raise UsageError("--list takes no change", "memvault undo --list")
+            raise UsageError("`--list` takes no change", "`memvault undo --list`")
         changes = list(call.store.changes.journal.changes())
         shown, paging = paginate(changes, limit or LISTED, offset or 0)
         return {
@@ -203,7 +203,7 @@ def memory_undo(
             **paging,
         }
     if limit is not None or offset is not None:
-        raise UsageError("--limit and --offset are for --list", "memvault undo --list")
+        raise UsageError("`--limit` and `--offset` are for `--list`", "`memvault undo --list`")
     chosen = undo.select_change(call, require_text(change, "The change's id", _WITHOUT_ID))
     undone = undo.undo(call, chosen, keep_changed)
     return {
@@ -249,7 +249,7 @@ def _as_preview(found: Result) -> Result:
     view=Template(
         """Deleted for good: {deletedFiles:file|files}
         Would delete for good {files:file|files}, {bytes} bytes, the oldest from {oldest:day}
-        Nothing is gone yet; confirm with --confirm {token}""",
+        Nothing is gone yet; confirm with `--confirm {token}`""",
         _as_preview,
     ),
 )

@@ -56,7 +56,7 @@ group = ToolGroup("notes", "Links, tags and names", place=95)
         *rewritten Links rewritten:
            {filePath}  {links:link|links}
 
-        Nothing is changed yet; confirm with --confirm {confirmToken}""",
+        Nothing is changed yet; confirm with `--confirm {confirmToken}`""",
         lambda found: {**found, **found.get("after", {})},
     ),
 )
@@ -91,7 +91,9 @@ def memory_rename(
     from memvault.recall.answer import memory_reference
 
     if not (title or "").strip() and not (to or "").strip():
-        raise UsageError("Neither a title nor a place is given", "give a new title, or --to FOLDER")
+        raise UsageError(
+            "Neither a title nor a place is given", "give a new title, or `--to FOLDER`"
+        )
     memory = call.resolve(name)
 
     def planned(view: View) -> tuple[rename.RenamePlan, list[str]]:
@@ -363,7 +365,7 @@ def tag_remove(
         *memories
            {title}  {memId}  {filePath}
 
-        Nothing is changed yet; confirm with --confirm {confirmToken}""",
+        Nothing is changed yet; confirm with `--confirm {confirmToken}`""",
 )
 def tag_rename(
     call: Call,

@@ -118,7 +118,7 @@ def _with_places(found: Mapping[str, Any]) -> dict[str, Any]:
         *brief
         {text}
 
-        {more:memory|memories} more; --offset {next} goes on
+        {more:memory|memories} more; `--offset {next}` goes on
         *others Of your own:
         {number}. {name}  {score:.2f}  {kind}
            {filePath}  {modified:day}
@@ -147,7 +147,7 @@ def memory_recall(
     limit: Annotated[
         int | None,
         Arg(
-            f"Maximum results; {LISTED} with --all, {_MAX_LIMIT:,} for a query",
+            f"Maximum results; {LISTED} with `--all`, {_MAX_LIMIT:,} for a query",
             minimum=1,
             default=_DEFAULT_LIMIT,
             aliases=LIMIT_ALIASES,
@@ -213,9 +213,9 @@ def memory_recall(
     is that of the strongest, or none if no memory is likely to answer. Memories that are
     superseded, expired or not yet valid are marked and listed after current ones.
 
-    Scores are only comparable within one result. With --as-of later memories are left out, and
+    Scores are only comparable within one result. With `--as-of` later memories are left out, and
     texts are as they were then, if a kept revision shows it; memories deleted since are missing.
-    With --include the agent's own values, goals and plans (state), or its spaces and inbox
+    With `--include` the agent's own values, goals and plans (state), or its spaces and inbox
     (messages), are searched by keywords too, and listed separately under others; score is there
     the share of the query's words that an entry contains.
     """
@@ -227,8 +227,8 @@ def memory_recall(
 
     if rerank and (is_all or mode == "tag"):
         raise UsageError(
-            "--rerank does not work with --all or with --tags",
-            "leave it out, or ask with --mode hybrid, keyword or vector",
+            "`--rerank` does not work with `--all` or with `--tags`",
+            "leave it out, or ask with `--mode hybrid`, `keyword` or `vector`",
         )
     line = query_filters.parse(query)
     query = line.words
@@ -236,11 +236,11 @@ def memory_recall(
     search_filters = filters(memory_type, tags, since, until, expression, line.filters)
     as_of_time = parse_date_argument(as_of, "asOf", True)
     if as_of_time is not None and is_all:
-        raise UsageError("--as-of and --all cannot be combined", "list with --until instead")
+        raise UsageError("`--as-of` and `--all` cannot be combined", "list with `--until` instead")
     if include and not query.strip():
-        raise UsageError("--include needs a query", "pass a query")
+        raise UsageError("`--include` needs a query", "pass a query")
     if is_all and query.strip():
-        raise UsageError("A query and --all cannot be combined", "leave out one of them")
+        raise UsageError("A query and `--all` cannot be combined", "leave out one of them")
     result_budget = ResultBudget.of(call, brief, budget)
     selection = VaultSelection.of(call, vaults or ())
     if is_all or (as_of_time is None and not query.strip() and search_filters != Filters()):
@@ -249,7 +249,7 @@ def memory_recall(
         )
     if not query.strip():
         raise UsageError(
-            "The query is empty", "say what to look for, give a filter, or list all with --all"
+            "The query is empty", "say what to look for, give a filter, or list all with `--all`"
         )
     request = RecallRequest(
         query,
@@ -413,8 +413,8 @@ def memory_remember(
     """Remember something: write a new memory, never over an existing one.
 
     The result lists similar existing memories, so that one that says the same can be compounded
-    instead; similarity is that of their meaning, compared with no threshold. With --file-path that
-    memory gets the new content; the old one is kept as a revision.
+    instead; similarity is that of their meaning, compared with no threshold. With
+    `--file-path` that memory gets the new content; the old one is kept as a revision.
     """
     from memvault.memories import create
     from memvault.recall.answer import memory_reference
@@ -523,9 +523,7 @@ def memory_compound(
         str | None,
         Arg("Heading, such as Setup/Linux, whose text is replaced; added if missing"),
     ] = None,
-    if_match: Annotated[
-        str | None, Arg("Only if it still has this etag, as memvault show returns it")
-    ] = None,
+    if_match: Annotated[str | None, Arg("Only if it still has this etag")] = None,
 ) -> CompoundedMemory:
     """Compound a memory: add to what is known instead of writing it twice.
 
@@ -574,7 +572,7 @@ def memory_compound(
         *candidates Would forget {candidates:#}:
            {score:.2f}  {strength}  {title}  {memoryType}  {memId}  {filePath}  {marks}
 
-        Nothing is gone yet; confirm with --confirm {token}""",
+        Nothing is gone yet; confirm with `--confirm {token}`""",
         lambda found: {**found, "token": found.get("candidates") and found["confirmToken"]},
     ),
 )
@@ -599,7 +597,7 @@ def memory_forget(
     """Forget memories: preview them, and move them to the trash once confirmed.
 
     A token is valid only for the files shown, as they were then.
-    memvault restore brings forgotten files back.
+    `memvault restore` brings forgotten files back.
 
     A title that several memories share means all of them, or those of the given type. Quotes
     around the query and words such as "everything about" are dropped, unless they are part of a

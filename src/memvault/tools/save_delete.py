@@ -28,7 +28,7 @@ def _pairs(entry: str) -> dict[str, Any]:
         return read_object(entry, "metadata is", 'write {"key": "value"}')
     key, equals, text = entry.partition("=")
     if not equals:
-        raise UsageError(f"--metadata {entry!r} has no =", "write --metadata KEY=VALUE")
+        raise UsageError(f"`--metadata {entry!r}` has no =", "write `--metadata KEY=VALUE`")
     value: Any = None
     with suppress(ValueError, RecursionError):
         value = json.loads(text)
@@ -69,7 +69,7 @@ def memory_save(
 ) -> SavedText:
     """Save a text as a new memory, exactly as it is.
 
-    Metadata becomes front matter, so that memvault load --query and memvault recall can
+    Metadata becomes front matter, so that `memvault load --query` and `memvault recall` can
     filter by it. Keys that memvault sets itself, such as created, are rejected.
     """
     from memvault.memories import create
@@ -99,7 +99,7 @@ def memory_delete(
 
     An id without a memory is listed under missing, which is not an error; for an ambiguous id
     the call is refused, and nothing is deleted. On a terminal, anything but a whole name has to
-    be confirmed. memvault restore brings deleted memories back.
+    be confirmed. `memvault restore` brings deleted memories back.
     """
     from memvault.memories import delete
 
@@ -108,6 +108,6 @@ def memory_delete(
         call.engine, partial(call.resolve, whole=True, suggests=False), names
     )
     if not chosen and not missing:
-        raise UsageError("No ids are given", "memvault search QUERY finds memory ids")
+        raise UsageError("No ids are given", "`memvault search QUERY` finds memory ids")
     delete.delete(call.store, chosen)
     return {"deleted": [memory.mem_id for memory in chosen], "missing": missing}

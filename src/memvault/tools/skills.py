@@ -153,8 +153,8 @@ def use_skill(
 ) -> UsedSkill:
     """Use a skill: get the procedure to follow, and how likely it is to succeed.
 
-    Success or failure is not recorded here but with memvault procedure outcome. If no procedure has
-    the skill id, the call fails and writes a request for it to a file of the agent, one per
+    `memvault procedure outcome` records success or failure. If no procedure has the skill id,
+    the call fails and writes a request for it to a file of the agent, one per
     skill and action. Storing a procedure with that skill id answers the request.
     """
     from memvault.experience import skill_tree
@@ -189,7 +189,7 @@ def _request_skill(call: Call, skill_id: str, action: str) -> NotFound:
     request_id, path = skill_requests.request_skill(call.store, call.address, skill_id, action)
     return NotFound(
         f"There is no skill {skill_id!r}; a request for it is in {path}",
-        f"memvault procedure store NAME PROMPT --skill-id {skill_id} answers it",
+        f"`memvault procedure store NAME PROMPT --skill-id {skill_id}` answers it",
         {"skillRequestSubmitted": True, "requestId": request_id},
     )
 
@@ -202,7 +202,7 @@ def _skilled_procedures(call: Call) -> list[Procedure]:
 
 def _branch(text: str, name: str) -> str:
     if not text.strip():
-        raise UsageError(f"The {name} is empty", "memvault skills categories lists them")
+        raise UsageError(f"The {name} is empty", "`memvault skills categories` lists them")
     return text.strip().strip(".")
 
 

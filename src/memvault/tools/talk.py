@@ -143,10 +143,10 @@ def talk_user(
 ) -> SentTalk:
     """Send a message to the user, without waiting for an answer.
 
-    It goes to the inbox of the agent user, to whom memvault inbox peek shows it.
+    It goes to the inbox of the agent user, to whom `memvault inbox peek` shows it.
     """
     if user.strip():
-        raise UsageError(f"There is one user, not {user!r}", "omit --user")
+        raise UsageError(f"There is one user, not {user!r}", "omit `--user`")
     from memvault.agents.address import USER, Address
 
     return _send(call, Address(USER), message)
@@ -305,7 +305,7 @@ def wait_for(
 
     An Agent or User event is a message from them. With a talk id, it is the answer to that talk:
     a reply to it, or else the next message that they sent after it and that is no reply.
-    You must have talked to them before. A Hook event is delivered by memvault inbox push NAME.
+    You must have talked to them before. A Hook event is delivered by `memvault inbox push NAME`.
     An event that is already in the inbox ends the wait at once.
     """
     from memvault.agents.messages import service_names, waiting
@@ -479,7 +479,7 @@ def push_service(
 ) -> PushedEvent:
     """Put an event into the agent's own inbox, for example from a git hook or a CI job.
 
-    It ends a memvault wait for hook:NAME.
+    It ends a `memvault wait for hook:NAME`.
     """
     from memvault.agents.messages import service_names
 

@@ -85,7 +85,7 @@ def get_available_tools(
     ),
     view="""Registered {name}  {filePath}
         Before: revision {previousRevision}
-        {trusted:|It runs on this machine after memvault tools trust} {name}""",
+        {trusted:|It runs on this machine after `memvault tools trust`} {name}""",
 )
 def register_tool(
     call: Call,
@@ -100,7 +100,7 @@ def register_tool(
 
     It replaces a registered tool of the same name, which is kept as a revision. The program
     reads its arguments as one JSON object from standard input and prints its result as one. It
-    only runs after a person on this machine has run memvault tools trust NAME.
+    only runs after a person on this machine has run `memvault tools trust NAME`.
     """
     from memvault.vault_tools import tool_files, trust
 

@@ -58,7 +58,7 @@ group = ToolGroup("vault", "The vault", place=100)
 
 Purpose = Annotated[
     Literal["embed", "rerank"],
-    Arg("The purpose of the model: vectors, or memvault recall --rerank", key="for"),
+    Arg("The purpose of the model: vectors, or `memvault recall --rerank`", key="for"),
 ]
 
 
@@ -89,7 +89,7 @@ def _with_part_ends(found: Result) -> Result:
            {marks}
            etag {etag}  revisions kept: {revisions:#}
            problem: {problem}
-           --offset {next} shows the rest of {totalLength} characters
+           `--offset {next}` shows the rest of {totalLength} characters
         *parts
            {heading}  {offset} to {end} of {whole} characters
 
@@ -117,11 +117,11 @@ def memory_show(
 ) -> ShownMemory:
     """Show one memory in full, with its etag and kept revisions; or a part of it.
 
-    parts gives the position of a part in the whole, in characters as in memvault load.
+    parts gives the position of a part in the whole, in characters as in `memvault load`.
     The etag is that of the whole; the total length and next are those of the part.
     """
     if section is not None and around is not None:
-        raise UsageError("--section and --around cannot be combined", "leave out one of them")
+        raise UsageError("`--section` and `--around` cannot be combined", "leave out one of them")
     memory = call.resolve(name)
     history = call.store.history
     if revision:
@@ -291,9 +291,9 @@ def memory_restore(
     if not name.strip():
         entries, paging = paginate(trash.trash(call.store), LISTED, 0)
         more = paging.pop("next", None)
-        call.notes += [f"memvault trash list --offset {more} shows the others"] * bool(more)
+        call.notes += [f"`memvault trash list --offset {more}` shows the others"] * bool(more)
         return cast("RestoredMemory", {"trash": [trashed(entry) for entry in entries], **paging})
-    earlier = require_text(revision, "The revision", "memvault log names a memory's revisions")
+    earlier = require_text(revision, "The revision", "`memvault log` names a memory's revisions")
     if earlier:
         restored = trash.restore_revision(call.store, call.resolve(name), earlier)
     else:
@@ -442,7 +442,7 @@ def _model_in_use(call: Call) -> str:
         {name}  {dimension} dimensions  {sizeInGb:g} GB  {description}
 
         In use: {inUse}
-        *rerankers Cross-encoders for recall --rerank, chosen with model use NAME --for rerank:
+        *rerankers Cross-encoders (`memvault model use NAME --for rerank` chooses one):
         {name}  {dimension} dimensions  {sizeInGb:g} GB  {description}
 
         In use: {rerankerInUse}""",
@@ -504,7 +504,7 @@ def model_use(
 
     It is used in addition to the built-in static embeddings, which are used alone until
     the memories that compete for an answer are embedded. With for = rerank the model becomes
-    the cross-encoder of memvault recall --rerank, and nothing is embedded. The network is only
+    the cross-encoder of `memvault recall --rerank`, and nothing is embedded. The network is only
     used to download a model that is not on this machine.
 
     Ranking weights are fitted to the models of the package. With another model,
@@ -574,7 +574,7 @@ def _check_may_name_model(call: Call, name: str) -> None:
     if not call.caller.may_run_programs:
         raise Refused(
             "A model is a program, and this caller may not name programs to run",
-            "memvault model use in a shell chooses one; memvault mcp --programs lets clients do it",
+            "run `memvault model use` in a shell, or start `memvault mcp --programs`",
         )
     if not call.caller.may_see_paths and model_settings.is_path(name.strip(), call.root):
         raise Refused(

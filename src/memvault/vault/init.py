@@ -37,7 +37,7 @@ def init_vault(folder: str, bare: bool, examples: bool) -> dict[str, Any]:
     if "\0" in folder or (root.exists() and not root.is_dir()):
         raise UsageError(f"{folder!r} is not a folder", "name a folder, new or existing")
     if os.path.lexists(root / SETTINGS_FILE):
-        raise Conflict(f"{root} is already a vault", f"memvault --vault {root} status")
+        raise Conflict(f"{root} is already a vault", f"`memvault --vault {root} status`")
     with atomic.map_os_errors(root):
         atomic.make_folders(root)
         entries = set(os.listdir(root)) - {".git"}
@@ -45,7 +45,7 @@ def init_vault(folder: str, bare: bool, examples: bool) -> dict[str, Any]:
     if examples and (bare or entries):
         raise UsageError(
             "The examples come with the whole template, in an empty or new folder",
-            "memvault init --examples FOLDER",
+            "`memvault init --examples FOLDER`",
         )
     if bare or entries:
         atomic.create(root / SETTINGS_FILE, _MINIMAL.encode())

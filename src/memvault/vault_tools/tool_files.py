@@ -99,7 +99,7 @@ def arguments(data: bytes) -> dict[str, Any]:
             return {key: value for key, value in given.items() if value is not None}
     except (ValueError, RecursionError) as error:
         raise UsageError(
-            f"The file is not a tool: {error}", "memvault tools register --help"
+            f"The file is not a tool: {error}", "`memvault tools register --help`"
         ) from error
     file = document.Document.parse(data)
     if file.header is None:

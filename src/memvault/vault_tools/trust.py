@@ -25,7 +25,7 @@ def require(root: Path, kept: ToolFile, known: DigestCache | None = None) -> str
         Refused: the user did not grant trust to exactly this state.
     """
     name = kept.definition.name
-    hint = f"look at {kept.path}, then memvault tools trust {name}"
+    hint = f"look at {kept.path}, then `memvault tools trust {name}`"
     granted_digest = grants.get(root, _KIND, normal_name(name)).get("digest")
     if not granted_digest:  # before that, no file that a vault names is read
         raise Refused(f"The tool {name} is not trusted here", hint)

@@ -28,7 +28,7 @@ _POLICY = (
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 _HTTP = 80
-_UNOPENED = "Open the address that memvault web printed"
+_UNOPENED = "Open the address that `memvault web` printed"
 _FILE_POLICY = "default-src 'none'; sandbox"
 _HEADERS = {
     "Content-Security-Policy": _POLICY,

@@ -33,7 +33,7 @@ def listening(port: int | None) -> socket.socket:
         return _bound(_HOST, port or 0)
     except (OSError, OverflowError) as error:
         raise Refused(
-            f"Port {port or 0} cannot be used: {error}", "omit --port for a free one"
+            f"Port {port or 0} cannot be used: {error}", "omit `--port` for a free one"
         ) from error
 
 

@@ -30,7 +30,7 @@ def checked(root: Path, name: str) -> str:
     """
     service = name.strip()
     if not service:
-        raise UsageError("The hook's name is empty", "memvault inbox push NAME")
+        raise UsageError("The hook's name is empty", "`memvault inbox push NAME`")
     if not service.isprintable():
         raise UsageError("The hook's name has invisible characters", "use letters and digits")
     if is_taken(service, reserved_names(root)):

@@ -91,7 +91,7 @@ class Spaces:
         except (OSError, UnicodeDecodeError):
             space_id = ""
         if not space_id or not self._exists(space_id):
-            raise Refused(f"{self._me} has not entered a space", "memvault space enter SPACE")
+            raise Refused(f"{self._me} has not entered a space", "`memvault space enter SPACE`")
         return self._space(space_id)
 
     def find(self, given: str) -> Space:
@@ -108,7 +108,7 @@ class Spaces:
             close = get_close_matches(space_id, known, n=1)
             raise NotFound(
                 f"There is no space {given!r}",
-                f"did you mean {close[0]}?" if close else "memvault space enter SPACE makes one",
+                f"did you mean {close[0]}?" if close else "`memvault space enter SPACE` makes one",
             )
         return self._space(space_id)
 

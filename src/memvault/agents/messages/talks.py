@@ -67,7 +67,7 @@ class TalkLog:
         if sender is None:
             raise NotFound(
                 f"{self._me} has received no talk {talk_id}",
-                "memvault inbox peek shows a talk with its number",
+                "`memvault inbox peek` shows a talk with its number",
             )
         return self.send(sender, message, talk_id)
 

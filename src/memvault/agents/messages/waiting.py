@@ -109,10 +109,10 @@ def wait(
             user = entry.kind == "User"
             who = "the user" if user else entry.parameter
             which = f"talk {entry.talk_id}" if entry.talk_id else "earlier talk"
-            say = "talk user, with" if user else f"talk agent, with the agent {who} and"
+            recipient = "user" if user else f"agent {who}"
             raise Refused(
                 f"There is no {which} to {who} to wait for",
-                f"memvault {say} a message, comes first",
+                f"send one with `memvault talk {recipient} MESSAGE`",
             )
     started = time.monotonic()
     times = [entry for entry in wanted if entry.kind == "Time"]
@@ -134,7 +134,7 @@ def wait(
             if passed >= deadline:
                 names = ", ".join(map(str, wanted))
                 waited = f"{deadline:g} second{'s' * (deadline != 1)}"
-                left = f"; {popped.remaining} in the inbox, for memvault inbox peek"
+                left = f"; {popped.remaining} in the inbox, for `memvault inbox peek`"
                 raise TimedOut(
                     f"Timed out after {waited} of waiting for {names}",
                     f"wait again, or longer{left * bool(popped.remaining)}",

@@ -83,7 +83,7 @@ def only_schedule(plan: str, **given: str | None) -> Schedule:
         kinds = " and ".join(_OPTIONS[entry.kind] for entry in schedules) or "none"
         raise UsageError(
             f"The plan {plan!r} needs exactly one schedule and has {kinds}",
-            "give --cron, --run-after or --at",
+            "give `--cron`, `--run-after` or `--at`",
         )
     return schedules[0]
 

@@ -90,13 +90,13 @@ def capture(
 ) -> None:
     """Remember a thought without a title: its first words become the title.
 
-    The text comes from the arguments, the clipboard, a pipe or your editor. --to
+    The text comes from the arguments, the clipboard, a pipe or your editor. `--to`
     appends it to a memory instead.
     """
     if clip and text:
-        raise UsageError("There is a text, and --clip names another", "leave out one of them")
+        raise UsageError("There is a text, and `--clip` names another", "leave out one of them")
     if to and (memory_type or tags):
-        raise UsageError("--to appends to a memory as it is", "leave out --type and --tags")
+        raise UsageError("`--to` appends to a memory as it is", "leave out `--type` and `--tags`")
     if clip:
         _remember(options, _clipboard(options), to, memory_type, tags)
         return
@@ -105,7 +105,7 @@ def capture(
         _remember(options, given, to, memory_type, tags)
         return
     if not options.may_ask:
-        raise UsageError("The text is missing", "give it as arguments, in a pipe, or with --clip")
+        raise UsageError("The text is missing", "give it as arguments, in a pipe, or with `--clip`")
     with run_editor.written(options, "Thought", memory_type) as written:
         _remember(options, written, to, memory_type, tags)
 
@@ -146,7 +146,9 @@ def _clipboard(options: GlobalOptions) -> str:
     from memvault.vault import document
 
     if sys.platform == "win32":  # where no program can be run
-        raise Refused("The clipboard cannot be read on Windows", "Get-Clipboard | memvault capture")
+        raise Refused(
+            "The clipboard cannot be read on Windows", "`Get-Clipboard | memvault capture`"
+        )
     environment = process.environment(options.root())
     for line in _PASTE_COMMANDS.get(sys.platform, _PASTE_COMMANDS_ELSEWHERE):
         with contextlib.suppress(UsageError):  # there is no such program

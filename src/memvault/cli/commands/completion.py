@@ -95,11 +95,11 @@ def install(
     remove: Annotated[bool, Arg("Uninstall it")] = False,
     yes: Annotated[bool, Arg("Do not ask")] = False,
 ) -> dict[str, Any]:
-    """Install completion for bash, zsh or fish; --remove uninstalls it.
+    """Install completion for bash, zsh or fish; `--remove` uninstalls it.
 
     This writes the script to your data folder (fish: your configuration folder) and,
     for bash and zsh, adds a line to .bashrc or .zshrc. The default shell is $SHELL. It
-    shows the changes and asks; without a terminal it changes nothing unless --yes is given.
+    shows the changes and asks; without a terminal it changes nothing unless `--yes` is given.
     """
     name = _resolve_shell(shell or os.environ.get("SHELL", "").rpartition("/")[2])
     file, startup_file = _target_files(name)
@@ -109,9 +109,9 @@ def install(
         lines = [line for change in changes for line in _shown(*change)]
         if not output.has_terminal():
             waiting = {"shell": name, "changed": [], "wouldChange": paths, "diff": lines}
-            return {**waiting, "message": "Nothing was changed; --yes writes it"}
+            return {**waiting, "message": "Nothing was changed; `--yes` writes it"}
         if not output.agrees(lines, f"Write {'these files' if len(paths) > 1 else 'this file'}?"):
-            raise Refused("Nothing was changed", "--yes does it without a question")
+            raise Refused("Nothing was changed", "`--yes` does it without a question")
     for path, before, data in changes:
         _write(path, before, data)
     return {"shell": name, "changed": paths, "removed": remove}
@@ -134,7 +134,7 @@ def _target_files(shell: str) -> tuple[Path, Path | None]:
         home = Path.home()
     except RuntimeError as error:
         raise Refused(
-            "There is no home folder", "memvault completion bash prints the script"
+            "There is no home folder", "`memvault completion bash` prints the script"
         ) from error
     if shell == "fish":
         base = Path(os.environ.get("XDG_CONFIG_HOME") or home / ".config")

@@ -70,4 +70,4 @@ def _serve(folder: Path) -> None:
         resident = Resident(folder, app.run, hook.respond)
         own_status = resident.status
         if not resident.serve():
-            raise Refused("A resident process runs already", "memvault watch --status shows it")
+            raise Refused("A resident process runs already", "`memvault watch --status` shows it")

@@ -34,7 +34,7 @@ MemoryOrVault = Annotated[
 def path(options: GlobalOptions, memory: MemoryOrVault = "") -> dict[str, Any]:
     """Print the path of a memory's file, or of the vault if no memory is given.
 
-    For use with other programs: vim "$(memvault path deploy-notes)".
+    For use with other programs: `vim "$(memvault path deploy-notes)"`.
     """
     with open_call(options, memory) as (call, name):
         file = call.root / call.resolve(name, writes=True).path if name else call.root
@@ -54,7 +54,7 @@ def edit(
     """Open a memory in your editor, and show what changed when you close it.
 
     The editor is VISUAL, else EDITOR. What it saves takes effect at once; when you
-    close it, the edit is in the log, and memvault undo reverts it.
+    close it, the edit is in the log, and `memvault undo` reverts it.
     """
     with open_call(options, memory) as (call, name):
         return edit_memory(call, call.resolve(name, writes=True))
@@ -77,7 +77,7 @@ def open_memory(
 ) -> dict[str, Any] | None:
     """Open a memory in Obsidian if the vault is an Obsidian vault, else in your editor.
 
-    --print prints the Obsidian URL and opens nothing. Without a memory it opens the
+    `--print` prints the Obsidian URL and opens nothing. Without a memory it opens the
     vault.
     """
     if where not in ("", "obsidian", "editor"):
@@ -92,7 +92,7 @@ def open_memory(
         if in_editor:
             if target is None:
                 raise UsageError(
-                    "The memory is missing", "an editor opens one: memvault open MEMORY"
+                    "The memory is missing", "an editor opens one: `memvault open MEMORY`"
                 )
             return edit_memory(call, target)
         desktop.open_address(url, call.root)

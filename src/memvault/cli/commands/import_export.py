@@ -150,9 +150,9 @@ def import_notes(
     """Import notes, memories or sessions that another program keeps.
 
     It shows what would be imported, and asks; without a terminal it changes nothing
-    unless --yes is given. Each note names in its header where it is from, so that a
+    unless `--yes` is given. Each note names in its header where it is from, so that a
     second import adds what is new, updates what changed in the source, and keeps what
-    was edited here. The import is one change: memvault undo takes it back.
+    was edited here. The import is one change: `memvault undo` takes it back.
     """
     from memvault.call import Call
     from memvault.importers import formats as table
@@ -169,7 +169,7 @@ def import_notes(
             ]
         }
     if not source:
-        raise UsageError("The source is missing", "memvault import --kinds lists what it can be")
+        raise UsageError("The source is missing", "`memvault import --kinds` lists what it can be")
     workspace = options.workspace()
     opened = open_source(source)
     reader = SourceReader(opened)
@@ -250,14 +250,14 @@ def _import(
             reason = ": ".join(filter(None, problems[0]))
             raise UsageError(
                 f"Nothing in {source.path} can be imported: {reason}",
-                "export it again, or pass --from KIND",
+                "export it again, or pass `--from KIND`",
                 {key: result[key] for key in ("unreadable", "leftOut") if key in result},
             )
         return {**result, "next": "There is nothing to import"}
     if not yes:
         lines = ["".join(text for text, _ in line) for line in render.lines(_VIEW, result)]
         if call.caller.asks is None:
-            return {**result, "next": "Nothing was changed; --yes imports it"}
+            return {**result, "next": "Nothing was changed; `--yes` imports it"}
         if not call.caller.asks(lines, "Import it?"):
             return {**result, "next": "Nothing was changed"}
     try:
@@ -268,13 +268,13 @@ def _import(
         raise
     if failed and not call.change_set.files:
         raise Refused(
-            f"Nothing was imported: {failed[0].what}: {failed[0].reason}", "memvault doctor"
+            f"Nothing was imported: {failed[0].what}: {failed[0].reason}", "`memvault doctor`"
         )
     invoke.autocommit(call)
     notes = list(dict.fromkeys((*call.settings.warnings, *call.all_notes())))
     result = _result(made, source, [*made.unreadable, *failed], written=True)
     result["changeId"] = call.change_set.change_id
-    result["next"] = "memvault undo takes it back"
+    result["next"] = "`memvault undo` takes it back"
     return {**result, "warnings": truncate_warnings(notes)} if notes else result
 
 
@@ -306,9 +306,9 @@ def export(
     """Export the vault, or the memories that pass filters, to a file or folder.
 
     A .jsonl file has a line for each file, a .zip and a folder have the files, a .md file has
-    all memories as one text. memvault import reads all but the last, byte for byte.
-    --to site writes pages to read in any browser, and needs the extra web.
-    Hidden files are left out. Nothing is replaced without --force.
+    all memories as one text. `memvault import` reads all but the last, byte for byte.
+    `--to site` writes pages to read in any browser, and needs the extra web.
+    Hidden files are left out. Nothing is replaced without `--force`.
     """
     from memvault.call import Call
     from memvault.cli.commands.web import require_extra
@@ -325,7 +325,9 @@ def export(
         chosen = filters(memory_type, tags, since, until, expression)
         records = None if chosen == Filters() else call.engine.list_records(chosen)
         if records is not None and not records:
-            raise NotFound("There are no memories that pass the filters", "memvault list shows all")
+            raise NotFound(
+                "There are no memories that pass the filters", "`memvault list` shows all"
+            )
         chosen_paths = None if records is None else [record.path for record in records]
         files = ExportedFiles(call.store, chosen_paths)
         place = Path(target).expanduser().absolute()
@@ -372,7 +374,9 @@ def _target_folder(call: Call, to: str) -> str:
     folder = paths.resolve_inside(call.root, to)
     folder = "" if folder == "." else folder
     if not paths.is_memory(f"{folder}/memory.md".removeprefix("/"), call.settings.exclusions):
-        raise UsageError(f"Memories in {to} would not be found", "choose another folder with --to")
+        raise UsageError(
+            f"Memories in {to} would not be found", "choose another folder with `--to`"
+        )
     paths.require_plain_folders(call.root, folder)
     return folder
 

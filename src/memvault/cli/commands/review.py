@@ -44,7 +44,7 @@ def review(
     """Review pending items: conflicts, secrets, duplicates, proposals and more.
 
     Each is answered with a key, without Enter; s skips it, and q or Ctrl-C ends. All changes
-    are one, which memvault undo takes back. Where there is no terminal, they are listed.
+    are one, which `memvault undo` takes back. Where there is no terminal, they are listed.
     """
     if not options.may_ask:
         from memvault.tools.doctor import vault_review
@@ -61,7 +61,7 @@ def review(
             from memvault.tools.core import invoke
 
             invoke.autocommit(call)
-            _say(f"{done} of {len(items)} answered; memvault undo takes all of it back")
+            _say(f"{done} of {len(items)} answered; `memvault undo` takes all of it back")
         else:
             _say(f"{len(items)} looked at, nothing changed" if items else "Nothing needs a person")
     return None
@@ -191,7 +191,7 @@ def _write_proposal(call: Call, item: ReviewItem) -> None:
         made = found.only(item.proposals.ids())
         passed_over = apply.apply_proposals(call.store, call.engine, made, inputs.episodes)[1]
     if passed_over or not made.ids():
-        raise Refused("The memories that it is made from have changed", "memvault consolidate")
+        raise Refused("The memories that it is made from have changed", "`memvault consolidate`")
 
 
 def _fix(call: Call, item: ReviewItem) -> None:
@@ -200,7 +200,7 @@ def _fix(call: Call, item: ReviewItem) -> None:
 
     fix = finding_at(call, item.code, item.path).fix
     if fix is None:
-        raise Refused("There is no fix for it any more", "memvault doctor")
+        raise Refused("There is no fix for it any more", "`memvault doctor`")
     fix.apply(call)
 
 

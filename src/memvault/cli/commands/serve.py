@@ -46,8 +46,8 @@ def mcp(
     """Serve the tools and memories to an MCP client, on standard input and output.
 
     It serves the vault and the agent given by
-    --vault and --agent, until the input ends. --tools selects the tools it offers;
-    the default is [mcp] tools in memvault.toml or in your own settings. --vaults
+    `--vault` and `--agent`, until the input ends. `--tools` selects the tools it offers;
+    the default is [mcp] tools in memvault.toml or in your own settings. `--vaults`
     names the other vaults that the client may reach; no others are reachable. It
     needs the MCP SDK, which the extra mcp installs: pip install '.[mcp]' in a checkout.
     """
@@ -111,10 +111,10 @@ def serve(
 ) -> None:
     """Serve named vaults to a team: MCP over HTTP, for clients that have a token.
 
-    memvault tokens add creates a token. It gives access to the vaults that it names, the
+    `memvault tokens add` creates a token. It gives access to the vaults that it names, the
     first at /mcp and each at /mcp/NAME, and to nothing else on this machine. Without a host
-    it listens on this machine only. --audit logs one line per call, without contents.
-    With --workers, so many other processes run the tools that only read.
+    it listens on this machine only. `--audit` logs one line per call, without contents.
+    With `--workers`, so many other processes run the tools that only read.
     """
     with _require_sdk("serve"):
         from memvault.server import http_server
@@ -123,7 +123,7 @@ def serve(
     from memvault.server.gateway import RequestLimits
 
     if not http.strip():
-        raise UsageError("The address is missing", "memvault serve --http :8420")
+        raise UsageError("The address is missing", "`memvault serve --http :8420`")
     limits = RequestLimits(body * 1024 * 1024, calls=calls, rate=float(rate), queue=queue)
     address = http_server.ListenAddress.read(http, names or [])
     given = http_server.TlsCertificate(certificate, key)
@@ -140,7 +140,7 @@ def _require_sdk(command: str) -> Iterator[None]:
         yield
     except ImportError as error:
         raise MemvaultError(
-            f"memvault {command} needs the MCP SDK: {error}",
+            f"`memvault {command}` needs the MCP SDK: {error}",
             f"{INSTALL} '.[mcp]'",
         ) from error
 
@@ -175,10 +175,10 @@ def add(
     ] = "",
     days: Annotated[int, Arg("Days until it expires; 0 for never", minimum=0, maximum=36_500)] = 0,
 ) -> dict[str, Any]:
-    """Create a token for memvault serve; it is shown only once.
+    """Create a token for `memvault serve`; it is shown only once.
 
-    It gives access to the vaults in --vaults; the first is used if a client names none.
-    Its holder acts as the agent --as, by default the agent with the token's name, and as
+    It gives access to the vaults in `--vaults`; the first is used if a client names none.
+    Its holder acts as the agent `--as`, by default the agent with the token's name, and as
     no other. With the scope read nothing can be written.
     """
     from memvault.server import tokens
@@ -200,7 +200,7 @@ def names(_: GlobalOptions) -> dict[str, Any]:
     from memvault.server import tokens
 
     found = [token.public_fields() for token in tokens.all_tokens()]
-    nothing = "There are no tokens; memvault tokens add NAME --vaults NAME,NAME makes one"
+    nothing = "There are no tokens; `memvault tokens add NAME --vaults NAME,NAME` makes one"
     return list_result("tokens", found, nothing)
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from memvault.integrations.integration import AgentProgram, SetupContext
 
 
-_SDK_MISSING = f"memvault mcp needs the MCP SDK: {INSTALL} '.[mcp]'"
+_SDK_MISSING = f"`memvault mcp` needs the MCP SDK: {INSTALL} '.[mcp]'"
 
 
 _IMPORTED = ("opencode",)
@@ -53,12 +53,12 @@ def setup(
 
     The program gets the MCP server, hooks that recall memories at the start of a
     session and at each prompt, the historian as a separate agent, and instructions.
-    --project, the default, sets it up for this folder; --user for all your projects.
-    It shows the changes and asks; without a terminal it changes nothing unless --yes
-    is given. Your existing settings are kept. --remove undoes exactly these changes.
+    `--project`, the default, sets it up for this folder; `--user` for all your projects.
+    It shows the changes and asks; without a terminal it changes nothing unless `--yes`
+    is given. Your existing settings are kept. `--remove` undoes exactly these changes.
     docs/reference/agent-setup.md lists the files that are written.
 
-    --capture adds hooks that import each session as an episode, as memvault import
+    `--capture` adds hooks that import each session as an episode, as `memvault import`
     does, when it ends and before its context is compacted. Setup without it removes
     them.
     """
@@ -66,11 +66,13 @@ def setup(
 
     client = planning.client(program)
     if project and user:
-        raise UsageError("--project and --user cannot be combined", "choose one of them")
+        raise UsageError("`--project` and `--user` cannot be combined", "choose one of them")
     if capture and not client.capture_events:
         raise UsageError(
             f"The hooks of {client.title} do not name the record of a session",
-            "memvault import imports its sessions" if client.name in _IMPORTED else "leave it out",
+            "`memvault import` imports its sessions"
+            if client.name in _IMPORTED
+            else "leave it out",
         )
     context = _setup_context(options, user, remove)._replace(captures=capture or remove)
     changes = planning.plan_edits(client.files(context), context, remove)
@@ -106,7 +108,7 @@ def setup(
 def _next(client: AgentProgram, has_changes: bool, written: bool, remove: bool) -> str:
     """Return the next step for the user."""
     if has_changes and not written:
-        return "Add --yes to write the changes"
+        return "Add `--yes` to write the changes"
     return "" if remove else client.next_step
 
 
@@ -117,7 +119,7 @@ def _summary(title: str, found: Mapping[str, Any]) -> str:
     if not number:
         return "There is nothing to change"
     if not found["written"]:
-        return f"No changes written; {files} would change. Run again with --yes"
+        return f"No changes written; {files} would change. Run again with `--yes`"
     if found["removed"]:
         return f"Took memvault out of {title}: {files}"
     return f"Set {title} up: {files}\nNext: {found['next']}"
@@ -138,7 +140,7 @@ def _setup_context(options: GlobalOptions, user: bool, remove: bool) -> SetupCon
         raise Refused("There is no home folder", "set HOME to yours") from error
     root = Path.cwd().resolve()
     if not user and root == home.resolve():
-        raise Refused("This folder is your home, and no project", "memvault setup PROGRAM --user")
+        raise Refused("This folder is your home, and no project", "`memvault setup PROGRAM --user`")
     vault = root if remove else options.root()
     vault_option = "" if root.is_relative_to(vault) and not user else str(vault)
     if vault_option and not user and vault.is_relative_to(root):
@@ -181,7 +183,7 @@ def _ask(diffs: Sequence[str]) -> None:
     count = f"these {len(diffs)} files" if len(diffs) > 1 else "this file"
     lines = [line for text in diffs for line in text.splitlines()]
     if not output.agrees(lines, f"Write {count}?"):
-        raise Refused("Nothing was changed", "memvault setup PROGRAM --dry-run only shows it")
+        raise Refused("Nothing was changed", "`memvault setup PROGRAM --dry-run` only shows it")
 
 
 FORMS = {
@@ -204,8 +206,8 @@ def print_guide(
 ) -> dict[str, Any] | None:
     """Print the guide for agents: which tool to use when, and how.
 
-    --as agents is a page such as AGENTS.md, claude a skill for Claude, text the
-    same without markdown. --out DIR writes it to a file in that folder: AGENTS.md,
+    `--as agents` is a page such as AGENTS.md, claude a skill for Claude, text the
+    same without markdown. `--out DIR` writes it to a file in that folder: AGENTS.md,
     memvault/SKILL.md or memvault.txt. An existing file is not overwritten.
     """
     if form not in FORMS:

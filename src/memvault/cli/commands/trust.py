@@ -75,7 +75,7 @@ def trust_vault(_: GlobalOptions, folder: Folder) -> dict[str, Any]:
     """Trust a vault that belongs to another user, so that it is used without being named.
 
     A vault's settings and files control what is read and run on this machine, so a
-    vault of another user is otherwise used only if --vault or MEMVAULT_VAULT names it.
+    vault of another user is otherwise used only if `--vault` or MEMVAULT_VAULT names it.
     The list of trusted vaults is in your own settings.
     """
     from memvault.settings import vaults
@@ -117,7 +117,7 @@ def _find_tool_file(options: GlobalOptions, name: str) -> ToolFile:
     names = ", ".join(entry.definition.name for entry in found.tools.values())
     raise NotFound(
         f"No tool {name!r} is registered in this vault",
-        f"registered are {names}" if names else "memvault tools register FILE",
+        f"registered are {names}" if names else "`memvault tools register FILE`",
     )
 
 
@@ -147,7 +147,7 @@ def _ask(name: str, summary: dict[str, Any]) -> None:
     if not output.has_terminal():
         raise Refused(
             f"There is no terminal to ask whether {name} may run {summary['command']}",
-            f"the owner of this machine runs memvault tools trust {name} at a terminal",
+            f"the owner of this machine runs `memvault tools trust {name}` at a terminal",
         )
     texts = {k: ", ".join(v) if isinstance(v, list) else v for k, v in summary.items()}
     lines = [f"{key}: {value}" for key, value in texts.items()]

@@ -41,7 +41,7 @@ def _shown(made: Mapping[str, Any]) -> Mapping[str, Any]:
         **made,
         "untouched": made["memories"] or None,
         "left_out": _shortened(made.get("excluded", [])),
-        "next": f"{cd}memvault {first}",
+        "next": f"`{cd}memvault {first}`",
     }
 
 
@@ -71,7 +71,7 @@ def init(
     """Create a vault in a folder; existing files are not changed.
 
     A new or empty folder gets the full template: settings, README, AGENTS.md,
-    Obsidian settings and templates; --examples adds an example memory per type,
+    Obsidian settings and templates; `--examples` adds an example memory per type,
     which list shows and searches leave out. A folder that already has files
     gets only memvault.toml. On a terminal, init offers to make your first vault the
     default, which commands use when you are not in a vault.
@@ -121,7 +121,7 @@ def add(
         Arg("Timeout for responses of the engine", flag="--patience", metavar="SECONDS"),
     ] = None,
 ) -> dict[str, Any]:
-    """Register a name for a vault, for use with recall --vaults and --vault.
+    """Register a name for a vault, for use with `memvault recall --vaults` and `--vault`.
 
     Every command then accepts NAME:MEMORY for its memories. Names are stored in your own
     settings, never in a vault. Instead of a folder, give the address of a Milvus server for
@@ -136,7 +136,7 @@ def add(
         return remote_vaults.add(name, folder, collection, remote_vault, timeout)
     if collection or remote_vault or timeout is not None:
         raise UsageError(
-            "--collection, --of and --patience are for a vault in an engine",
+            "`--collection`, `--of` and `--patience` are for a vault in an engine",
             "give its address, as http://…",
         )
     return {"name": name, "folder": add_vault(name, folder)}
@@ -173,7 +173,7 @@ def names(_: GlobalOptions) -> dict[str, Any]:
     """List the named vaults."""
     from memvault.settings.vaults import vault_table
 
-    nothing = "No vault has a name; memvault vaults add NAME DIR gives one"
+    nothing = "No vault has a name; `memvault vaults add NAME DIR` gives one"
     return list_result("vaults", vault_table(), nothing)
 
 
@@ -190,7 +190,7 @@ def default(
 ) -> dict[str, Any]:
     """Set the vaults that recall searches by default besides the current one; no names, none.
 
-    recall --vaults this searches only the current vault.
+    `memvault recall --vaults` this searches only the current vault.
     """
     from memvault.settings.vaults import set_default
 
@@ -217,8 +217,8 @@ def push(
     From then on recall searches there. The first push gives the vault an id, which is
     written to memvault.toml, and makes this machine the one that sends the vault. The token
     is read from MEMVAULT_MILVUS_TOKEN, and is sent to the first engine that gets a vault from
-    here; --to ADDRESS allows sending it to another one that memvault.toml names. An
-    interrupted push is resumed by the next one. --take-over makes this machine the sender
+    here; `--to ADDRESS` allows sending it to another one that memvault.toml names. An
+    interrupted push is resumed by the next one. `--take-over` makes this machine the sender
     from now on, for example after the vault was moved to another folder.
     """
     from memvault.publishing import publish
@@ -256,18 +256,18 @@ def drop(
     all_vaults: Annotated[
         bool, Arg("Delete the data of other vaults there too", flag="--all")
     ] = False,
-    yes: Annotated[bool, Arg("With --all: do not ask")] = False,
+    yes: Annotated[bool, Arg("With `--all`: do not ask")] = False,
 ) -> dict[str, Any]:
     """Delete the vault from its engine; recall then uses this machine's index again.
 
-    --all deletes the collections, including the data of other vaults. Files are not changed.
+    `--all` deletes the collections, including the data of other vaults. Files are not changed.
     """
     from memvault.publishing import publish
 
     if all_vaults and not yes:
         raise UsageError(
-            "--all deletes what every vault has in the collection",
-            "memvault index drop --all --yes",
+            "`--all` deletes what every vault has in the collection",
+            "`memvault index drop --all --yes`",
         )
     with closing(options.workspace()) as workspace:
         return publish.drop(workspace, all_vaults)

@@ -74,7 +74,7 @@ _NOT_COMPARED = (VARIABLE, "MEMVAULT_PAGER")
 _RECENT_SECONDS = 600.0
 _LOST = 70
 _LOST_MESSAGE = "The resident process ended while running the command"
-_LOST_HINT = "check memvault log for changes, then run the command again"
+_LOST_HINT = "check `memvault log` for changes, then run the command again"
 
 
 def hand_over(arguments: Sequence[str]) -> int | None:

@@ -53,7 +53,7 @@ def start(folder: Path) -> None:
     if found is not None and found.unused:
         raise Refused(
             f"Resident process {found.number} cannot run commands from here: {found.unused}",
-            "run memvault watch --stop, then start it again",
+            "run `memvault watch --stop`, then start it again",
         )
     if found is not None:
         return
@@ -63,7 +63,7 @@ def start(folder: Path) -> None:
         if process_of(folder):
             return
         time.sleep(_STEP)
-    raise TimedOut("The resident process did not start", "memvault watch shows why")
+    raise TimedOut("The resident process did not start", "`memvault watch` shows why")
 
 
 def _spawn() -> None:

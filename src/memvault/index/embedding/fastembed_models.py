@@ -55,12 +55,14 @@ class ModelKind(NamedTuple):
 
 
 EMBEDDING = ModelKind(
-    "embedding model", "", "memvault model use builtin goes back to the embedder that always works"
+    "embedding model",
+    "",
+    "`memvault model use builtin` goes back to the embedder that always works",
 )
 CROSS_ENCODER = ModelKind(
     "cross-encoder",
     " --for rerank",
-    "recall without --rerank needs none; memvault model use NAME --for rerank takes another",
+    "recall without `--rerank` needs none; `memvault model use NAME --for rerank` takes another",
 )
 
 
@@ -131,7 +133,7 @@ def _by_name(kind: ModelKind, name: str, download: bool) -> LoadedModel:
     if name.lower() not in {model["name"].lower() for model in known_models(kind)}:
         raise EmbedderError(
             f"There is no {kind.noun} {name!r}",
-            "memvault model list names those that can be used; a folder's path works too",
+            "`memvault model list` names those that can be used; a folder's path works too",
         )
     cache = models_folder()
     try:
@@ -140,8 +142,8 @@ def _by_name(kind: ModelKind, name: str, download: bool) -> LoadedModel:
         if not download:
             raise EmbedderError(
                 f"The model {name} is not on this machine",
-                f"memvault model use {sanitize.quote_argument(name)}{kind.option} downloads it once"
-                "; every other command works offline",
+                f"`memvault model use {sanitize.quote_argument(name)}{kind.option}` downloads it"
+                " once; every other command works offline",
             ) from error
         try:
             model = _create(kind, name, cache_dir=str(cache))
@@ -307,5 +309,5 @@ class CrossEncoder:
     def _not_cross_encoder(self) -> EmbedderError:
         return EmbedderError(
             f"The model {self.name} is not a cross-encoder: it does not give one number for a text",
-            "memvault model list names fastembed's cross-encoders",
+            "`memvault model list` names fastembed's cross-encoders",
         )

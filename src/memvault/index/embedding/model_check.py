@@ -99,9 +99,9 @@ def verify(root: Path, settings: Settings, name: str | None, purpose: Purpose) -
     if checked.related <= checked.unrelated:
         raise NotFound(
             f"The model {checked.name} loads, but does not tell texts apart",
-            "memvault model list names fastembed's cross-encoders"
+            "`memvault model list` names fastembed's cross-encoders"
             if purpose == "rerank"
-            else "memvault model use auto goes back to the embedders that always work",
+            else "`memvault model use auto` goes back to the embedders that always work",
         )
     return checked
 
@@ -127,7 +127,7 @@ def _save_model(store: MemoryStore, section: str, name: str | None) -> None:
         after = set_values(path, section, {"model": name}, VaultUnreadable)
         store.changes.replace(SETTINGS_FILE, before, after, FileRef(SETTINGS_FILE, SETTINGS_FILE))
     except (FileNotFoundError, NotFound) as error:
-        raise NotFound(f"{SETTINGS_FILE} is gone", "memvault init") from error
+        raise NotFound(f"{SETTINGS_FILE} is gone", "`memvault init`") from error
 
 
 def _resolve_name(root: Path, name: str, purpose: Purpose) -> tuple[str, Path | None]:
@@ -137,7 +137,7 @@ def _resolve_name(root: Path, name: str, purpose: Purpose) -> tuple[str, Path | 
     """
     text = name.strip()
     if not text:
-        raise UsageError("The model's name is empty", "memvault model list names those there are")
+        raise UsageError("The model's name is empty", "`memvault model list` names those there are")
     kind = EMBEDDING if purpose == "embed" else CROSS_ENCODER
     if text in (BUILTIN, MULTILINGUAL) or text.lower() in {
         model["name"].lower() for model in known_models(kind)

@@ -191,7 +191,7 @@ def _refusal(name: str, option: str) -> str:
     word = sanitize.quote_argument(name)
     return (
         f"the model folder {word} is not allowed on this machine, or was changed since; "
-        f"memvault model use {word}{option} allows it as it is now"
+        f"`memvault model use {word}{option}` allows it as it is now"
     )
 
 

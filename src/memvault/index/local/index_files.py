@@ -333,7 +333,7 @@ class IndexFiles:
             self.close()
         return MemvaultError(
             f"The index was damaged again while it was being read: {error}",
-            "memvault reindex makes it anew",
+            "`memvault reindex` makes it anew",
         )
 
 

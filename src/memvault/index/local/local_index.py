@@ -72,7 +72,7 @@ _LITTLE = 50
 _BEGINNING = 40
 """How many passages of a memory are embedded, and keep the vectors of their tokens, before others.
 """
-_DELAY = "dates from git are pending, since git is slow; memvault reindex waits for them"
+_DELAY = "dates from git are pending, since git is slow; `memvault reindex` waits for them"
 _START, _REST = slice(_BEGINNING), slice(_BEGINNING, None)
 
 

@@ -338,7 +338,7 @@ class TransformerVectors:
         name, root, _ = self.choice
         if self._embedder is None:
             if root is not None and not model_settings.is_allowed(name, root):
-                raise EmbedderError(f"The model {name} is not allowed here", "memvault model use")
+                raise EmbedderError(f"The model {name} is not allowed here", "`memvault model use`")
             self._embedder = load_embedder(name, root, download)
         return self._embedder
 
@@ -479,7 +479,7 @@ class TransformerVectors:
         background_embedding.start(self._store.root, self.folder, self.choice.name)
         why = background_embedding.failure(self.folder, self.choice.name)
         if why:
-            self.set_failure(EmbedderError(why, "memvault reindex tries again"))
+            self.set_failure(EmbedderError(why, "`memvault reindex` tries again"))
 
     def _score(self, text: str, language: str, passages: ScoredPassages) -> TransformerScores:
         firsts = passages.firsts

@@ -46,7 +46,7 @@ def open_remote(
     if why_unavailable(root, settings.index):
         raise Refused(
             f"{settings.index.sent} sends this vault to an engine that nobody here has allowed",
-            "memvault vaults add NAME ADDRESS allows it, where the extra milvus is installed",
+            "`memvault vaults add NAME ADDRESS` allows it, where the extra milvus is installed",
         )
     engine = engine_of(settings.index)
     return RemoteIndex(RemoteReader(root, settings, place, progress, engine), place)
@@ -75,7 +75,7 @@ def why_unavailable(root: Path, shared: EngineSettings) -> str:
     if find_spec("pymilvus") is None:
         return f"memvault.toml names Milvus, which needs the extra milvus: {INSTALL} '.[milvus]'"
     if not shared.uri or not shared.vault or not granted(root, shared):
-        return "memvault.toml names Milvus, which is asked once memvault index push has been run"
+        return "memvault.toml names Milvus, which is asked once `memvault index push` has been run"
     return ""
 
 
@@ -135,7 +135,7 @@ def allow_token(uri: str, is_typed: bool) -> None:
         given = f"was given for {', '.join(known)}" if known else "was given for no address yet"
         raise Refused(
             f"{TOKEN} {given}, and memvault.toml names {uri}",
-            "memvault index push --to ADDRESS, with that address, allows sending it there",
+            "`memvault index push --to ADDRESS`, with that address, allows sending it there",
         )
     grants.add(*_TOKEN_GRANT, {"addresses": [*known, uri]})
 

@@ -37,7 +37,8 @@ class CollectionMissing(EngineRefused):
 
     def __init__(self, what: str) -> None:
         super().__init__(
-            f"There is no {what}", "memvault index push makes it, on the machine that has the vault"
+            f"There is no {what}",
+            "`memvault index push` makes it, on the machine that has the vault",
         )
 
 
@@ -95,8 +96,8 @@ def map_error(error: Exception, where: EngineAddress) -> MemvaultError | None:
             return EngineRefused(f"The engine at {name} refuses the token", f"{TOKEN} holds it")
         return EngineRefused(
             f"The engine at {name} wants a token",
-            f"{TOKEN} holds it; memvault index push, or memvault vaults add for a vault of another "
-            "machine, allows sending it to this address",
+            f"{TOKEN} holds it; `memvault index push`, or `memvault vaults add` for a vault of "
+            "another machine, allows sending it to this address",
         )
     if "is illegal" in message:
         return EngineRefused(
@@ -463,7 +464,7 @@ class EngineClient:
             differs = ", ".join(sorted(f"{key} {value}" for key, value in actual ^ expected))
             raise EngineRefused(
                 f"The collection {name} is not as this version makes it: {differs[:200]}",
-                "memvault index drop, then memvault index push, makes it anew; "
+                "`memvault index drop`, then `memvault index push`, makes it anew; "
                 "or name another collection",
             )
 

@@ -253,9 +253,9 @@ class PublishedIndex:
             raise EngineRefused(
                 f"The vault {self._vault} is sent by {card.host}, last on "
                 f"{clock.local(card.sent)}, and by one machine alone",
-                "take the line vault out of [index] in memvault.toml, and run memvault index push: "
-                "it gets an id of its own; where this is that vault, moved, memvault index push "
-                "--take-over keeps its id",
+                "take the line vault out of [index] in memvault.toml, and run "
+                "`memvault index push`: it gets an id of its own; where this is that vault, moved, "
+                "`memvault index push --take-over` keeps its id",
             )
 
     def _identity(self) -> tuple[str, str, str]:

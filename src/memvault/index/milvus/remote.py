@@ -179,17 +179,17 @@ class RemoteReader:
         if card is None:
             raise EngineRefused(
                 f"The engine at {where} holds the vault {self._vault} no more",
-                "memvault vaults remove takes its name away",
+                "`memvault vaults remove` takes its name away",
             )
         if card.made != made_by():
             raise EngineRefused(
                 f"{card.host} sent the vault with another version of memvault",
-                "use the same version here and there, and run memvault index push there",
+                "use the same version here and there, and run `memvault index push` there",
             )
         if not card.is_valid:
             raise EngineRefused(
                 f"What the engine at {where} says of the vault makes no sense",
-                "memvault index push, on the machine that has it, says it anew",
+                "`memvault index push`, on the machine that has it, says it anew",
             )
         return card
 
@@ -283,7 +283,7 @@ class RemoteIndex:
         """Raise ``Refused``: earlier versions are kept only with the files."""
         raise Refused(
             "Earlier versions are only on the machine that stores the vault",
-            "omit --as-of, or run the command on that machine",
+            "omit `--as-of`, or run the command on that machine",
         )
 
     def rerank_scores(self, query: str, texts: Sequence[str]) -> list[float]:

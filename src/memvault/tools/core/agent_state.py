@@ -54,5 +54,5 @@ def suggest_include(call: Call, query: str) -> None:
         parts = " and ".join(f"{count} in your {name}" for name, count in counts.items() if count)
         kinds = ",".join(name for name, count in counts.items() if count)
         call.notes.append(
-            f"no memory fits well, but {parts}; memvault recall --include {kinds} shows it"
+            f"no memory fits well, but {parts}; `memvault recall --include {kinds}` shows it"
         )

@@ -252,9 +252,9 @@ def _call(
             if tool is not None:
                 error.is_flat = tool.flat_failures
             if how.caller.speaks == "tools":
-                from memvault.tools.core import wording
+                from memvault.tools.core import messages
 
-                wording.reword(error, tool, how.caller)
+                messages.render_error(error, tool, how.caller)
             raise
 
 
@@ -265,7 +265,7 @@ def _bind_and_run(
     ignored: list[str] | None = [] if how.caller.adds_arguments else None
     named = tool.by_name(arguments, ignored) if how.has_keys else arguments
     bound, within = tool.check(named), None
-    notes = [ignored_note(tool.name, ignored)] if ignored else []
+    notes = [ignored_note(f"`{tool.name}`", ignored)] if ignored else []
     if workspace.settings.searches:
         from memvault.tools.core import saved_searches
 
@@ -319,7 +319,7 @@ def _run(
     limits = (bound.get("budget") if is_limited else None, how.budget)
     if "budget" in added and 0 < bound.get("budget", 0) < _MIN_BUDGET:
         raise UsageError(
-            f"--budget must be at least {_MIN_BUDGET} tokens, not {bound['budget']}",
+            f"`--budget` must be at least {_MIN_BUDGET} tokens, not {bound['budget']}",
             "give more, or 0 for no limit",
         )
     default = call_context.settings.mcp.budget if how.caller.budgeted else 0
@@ -374,11 +374,11 @@ def _worded(
     """Return a result and its notes in the words of the caller."""
     if caller.speaks != "tools":
         return result, notes
-    from memvault.tools.core import wording
+    from memvault.tools.core import messages
 
     return (
-        wording.for_tools(result, tool, caller),
-        [wording.without_shell(note, tool, caller) for note in notes],
+        messages.render_result(result, tool, caller),
+        [messages.render(note, tool, caller) for note in notes],
     )
 
 

@@ -11,7 +11,7 @@ from memvault.arguments.binding import LENIENCIES
 from memvault.arguments.parameters import Parameter, input_schema, property_schema
 from memvault.arguments.result_schema import result_schema
 from memvault.command_table import Command
-from memvault.tools.core import registry, wording
+from memvault.tools.core import messages, registry
 from memvault.tools.core.registry import Tool
 from memvault.tools.core.results import without_none
 
@@ -30,7 +30,7 @@ def described(tool: Tool) -> ToolEntry:
     A description names tools and arguments, not commands and options, except that of a tool of the
     vault, which has no schema of its result.
     """
-    worded = str if tool.own_parameters is not None else partial(wording.describe, name=tool.name)
+    worded = str if tool.own_parameters is not None else partial(messages.describe, name=tool.name)
     result_type = tool.result_type
     output = {} if result_type is None else {"outputSchema": result_schema(result_type)}
     return {

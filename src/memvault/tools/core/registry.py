@@ -57,7 +57,7 @@ OPEN = Parameter(
 )
 """An option of commands, which is no argument of their tools."""
 YES = Parameter(
-    "yes", "yes", "--yes", (bool,), (), False, None, Arg("Do not ask; as --confirm true")
+    "yes", "yes", "--yes", (bool,), (), False, None, Arg("Do not ask; as `--confirm true`")
 )
 """An option of the commands of tools that can be confirmed."""
 
@@ -93,7 +93,7 @@ class Tool(NamedTuple):
             get the secrets in it. They are masked in all other results.
         opens: The list of its result of which its command opens an entry with ``--open``.
         messages: Paths of keys to memvault's own messages below the first level of its result,
-            such as ``findings.message``; ``wording`` puts them in the caller's words.
+            such as ``findings.message``; ``messages.render`` renders them.
         writes_if: The key of the argument without which a call changes nothing, if the tool is
             not ``read_only``.
         own_parameters: The parameters of a tool created at run time, in place of the
@@ -205,11 +205,11 @@ class Tool(NamedTuple):
         self, arguments: Mapping[str, Any], ignored: list[str] | None = None
     ) -> dict[str, Any]:
         """Return JSON arguments by parameter name; as ``binding.by_name``."""
-        return binding.by_name(self._in_messages, arguments, self.name, ignored)
+        return binding.by_name(self._in_messages, arguments, f"`{self.name}`", ignored)
 
     def check(self, named: Mapping[str, Any]) -> dict[str, Any]:
         """Validate arguments by parameter name; as ``binding.check``."""
-        return binding.check(self._in_messages, named, self.name)
+        return binding.check(self._in_messages, named, f"`{self.name}`")
 
     def bind(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Validate JSON arguments and return them by parameter name; as ``binding.bind``."""
@@ -381,7 +381,7 @@ def unknown(name: str, names: list[str]) -> UsageError:
     name = name[:_MAX_NAME]
     hint = f"did you mean {' or '.join(suggest_tools(name, names))}?"
     if hint == "did you mean ?":
-        hint = "memvault tools list names them"
+        hint = "`memvault tools list` names them"
     return UsageError(f"There is no tool {name!r}", hint)
 
 

@@ -150,7 +150,7 @@ def shortened(texts: Iterable[str], most: int = 20) -> list[str]:
 def _paging_footer(found: Result) -> str:
     """Return a line with how many entries are shown, and the option that shows more."""
     shown = found.get("count", len(_list(found)))
-    return f"{shown:,} of {found['total']:,}; --offset {found['next']} goes on"
+    return f"{shown:,} of {found['total']:,}; `--offset {found['next']}` goes on"
 
 
 def _list(found: Result) -> list[Any]:

@@ -205,7 +205,7 @@ class VaultSelection:
 
 MEMORY_NAMES = "memory id or its beginning, path, or exact title"
 MEMORY_HELP = f"M{MEMORY_NAMES[1:]}"
-TYPE_HELP = "Such as design-decision; memvault types lists them"
+TYPE_HELP = "Such as design-decision (see `memvault types`)"
 MEMORY_ALIASES = ("memId", "id", "memoryId", "filePath", "path", "title", "name")
 TYPE_ALIASES = ("type", "kind", "category")
 TAG_ALIASES = ("tag", "labels")
@@ -492,7 +492,7 @@ class TypeChoice(NamedTuple):
         if self.meant:
             call.notes.append(
                 f"there was no memory type {self.name!r}; if you mean {' or '.join(self.meant)}, "
-                f'memvault compound {mem_id} "" --type {self.meant[0]} changes it'
+                f'`memvault compound {mem_id} "" --type {self.meant[0]}` changes it'
             )
 
 

@@ -1,0 +1,155 @@
+"""Rendering of messages and descriptions for callers that have tools, not a shell.
+
+Messages contain commands, options and arguments in backticks, as typed in a shell. For callers
+over MCP, in Python and of ``call``, these become tool names and JSON keys::
+
+    `memvault undo --list`    `memory_undo list=true`
+    `--as-of`                 `asOf`
+    `MEMORY`                  `memId`
+
+Everything outside backticks is unchanged, and so are quoted names, the texts of memories and the
+results of a vault's own tools.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any
+
+from memvault.arguments.parameters import Parameter, normal_key
+from memvault.call import LOCAL, Caller
+from memvault.errors import MemvaultError, Verbatim
+from memvault.lazy_pattern import lazy_pattern
+from memvault.tools.core import available, registry
+from memvault.tools.core.registry import Tool
+
+_SPAN = lazy_pattern(
+    r"(?<!\w)(?P<quote>['\"])(?:(?!(?P=quote))[^\\]|\\.){0,300}+(?P=quote)(?!\w)"
+    r"|`(?P<span>[^`\n]{1,500})`"
+)
+"""A quoted name, which is skipped, or a span in backticks."""
+_PART = lazy_pattern(r"(?:'[^']*'|\"[^\"]*\"|[^ '\"])+")
+_PLACEHOLDER = lazy_pattern(r"[A-Z][A-Z-]*(?:\.\.\.)?")
+_FOR_PEOPLE = ("model_use",)
+"""Tools whose commands stay in messages, because a person decides about them."""
+_TEXTS = ("message", "hint", "error", "warnings", "todo")
+"""The keys of a result that hold messages: one, a list, or an object of them."""
+
+
+def render(text: str, tool: Tool | None, caller: Caller) -> str:
+    """Return a message with tools and keys in place of commands, options and arguments.
+
+    An option or argument outside of a command belongs to the last tool in the message, or to
+    ``tool``. A command that is not a tool of the caller is unchanged, and so is a ``Verbatim``.
+    """
+    if "`" not in text or isinstance(text, Verbatim):
+        return text
+    tools = [tool] if tool is not None else []
+
+    def replacement(match: Any) -> str:
+        span: str | None = match["span"]
+        if span is None:
+            return str(match[0])
+        parts = _PART.findall(span)
+        if parts[:1] != ["memvault"]:
+            return f"`{' '.join(_arguments(tools, parts)) or span}`"
+        command, rest = _split_command(parts[1:], caller)
+        if command is None:
+            return str(match[0])
+        positional = [entry for entry in command.shell_parameters if entry.arg.positional]
+        arguments = _arguments([command], rest, positional)
+        if rest and not arguments:
+            return str(match[0])
+        tools.insert(0, command)
+        return f"`{' '.join([command.name, *arguments])}`"
+
+    return _SPAN.sub(replacement, text)
+
+
+def _split_command(parts: list[str], caller: Caller) -> tuple[Tool | None, list[str]]:
+    """Return the caller's tool that a command line runs, or None, and its arguments."""
+    for count in (2, 1):
+        tool = registry.lookup("_".join(parts[:count])) if len(parts) >= count else None
+        if tool is not None:
+            may_use = tool.name not in _FOR_PEOPLE and available.is_within(tool, caller)
+            return (tool if may_use else None), parts[count:]
+    return None, parts
+
+
+def _arguments(
+    tools: list[Tool], parts: list[str], positional: list[Parameter] | None = None
+) -> list[str]:
+    """Return the arguments of a command line as ``key=value``; empty if one has no key.
+
+    Without ``positional``, the parts are not those of a command.
+    """
+    rendered: list[str] = []
+    rest = list(parts)
+    while rest:
+        part = rest.pop(0)
+        parameter = _find(tools, part)
+        if parameter is None and positional and not part.startswith("--"):
+            shell = positional[0] if list in positional[0].types else positional.pop(0)
+            parameter = _find(tools, shell.shell_name)
+        if parameter is None:
+            return []
+        value = part
+        if part.startswith("--") and bool in parameter.types:
+            is_negated = part == parameter.flag.partition("/")[2]
+            value = "" if positional is None else "false" if is_negated else "true"
+        elif part.startswith("--"):
+            value = rest.pop(0) if rest else ""
+        is_named_only = not value or _PLACEHOLDER.fullmatch(value)
+        rendered.append(parameter.key if is_named_only else f"{parameter.key}={value}")
+    return rendered
+
+
+def _find(tools: list[Tool], word: str) -> Parameter | None:
+    """Return the parameter with an option or an argument's name in capitals, of the first tool."""
+    for tool in tools:
+        for entry in tool.parameters:
+            for part in (entry, *entry.items):
+                if word.startswith("--"):
+                    if word in part.flag.split("/") or normal_key(word) == normal_key(part.key):
+                        return part
+                elif word == part.shell_name:
+                    return part
+    return None
+
+
+@cache
+def describe(text: str, name: str) -> str:
+    """Return a description of a built-in tool as ``render`` does."""
+    return render(text, registry.find(name), LOCAL)
+
+
+def render_result(result: Mapping[str, Any], tool: Tool | None, caller: Caller) -> dict[str, Any]:
+    """Return a tool's result with its messages rendered.
+
+    The result of a vault's own tool is unchanged, apart from memvault's warnings.
+    """
+    is_output = tool is not None and tool.own_parameters is not None
+    paths = ("warnings",) if is_output else (*_TEXTS, *(tool.messages if tool else ()))
+    rendered: Any = dict(result)
+    for path in paths:
+        rendered = _at(rendered, path.split("."), lambda text: render(text, tool, caller))
+    return dict(rendered)
+
+
+def _at(value: Any, path: list[str], change: Callable[[str], str]) -> Any:
+    """Return a value with the texts at a path of keys changed, in each entry of the lists there."""
+    if isinstance(value, list):
+        return [_at(entry, path, change) for entry in value]
+    if isinstance(value, Mapping):
+        keys = path[:1] or value
+        rest = path[1:]
+        return {**value, **{key: _at(value[key], rest, change) for key in keys if key in value}}
+    return change(value) if isinstance(value, str) and not path else value
+
+
+def render_error(error: MemvaultError, tool: Tool | None, caller: Caller) -> None:
+    """Render the message and the hint of a tool's error."""
+    error.message = render(error.message, tool, caller)
+    error.hint = render(error.hint, tool, caller)
+    error.args = (error.message,)

@@ -1,0 +1,233 @@
+"""What holds for every tool, asserted on the record of a call of each on each front end."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Collection, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from made_secrets import pieces
+from memvault.call import LOCAL
+from memvault.secrets.detector import BUILTIN
+from memvault.tools.core import registry
+from memvault.tools.core.messages import render_result
+from memvault.tools.core.registry import Tool, all_tools
+from result_types import violations
+from tool_calls import OF_THIS_MACHINE, WRITING, normal, shell_words
+from tool_matrix import Matrix, Outcome, Row
+
+LOCAL_FRONT_ENDS = ("shell", "json", "python")
+"""Those of a person on this machine."""
+CLIENTS = ("mcp", "writer", "reader")
+"""Those of clients; the tokens of two HTTP clients have the scopes write and read."""
+FOR_PERSONS = {"model_use", "model_verify", "git_init"}
+"""Tools that are refused to clients, because they may make this machine run a program."""
+FAILING = {"git_sync": "The vault is in no git repository"}
+SCOPED = {"list_agents", "memory_log", "vault_stats", "get_available_tools"}
+"""Tools whose results have less for a client with a token: no other agent's files, fewer tools."""
+LOCAL_KEYS = {"context": ["parts"], "vault_status": ["vault", "folder"]}
+"""Keys of results that a person on this machine gets alone, or with a path."""
+COUNTS = {".memvault/access.jsonl", ".memvault/access.lock"}
+"""Files that count recalls, which a tool that only reads may change."""
+
+Check = Callable[[Tool, Row], Iterator[object]]
+
+
+def check_all(matrix: Matrix, problems: Check) -> None:
+    """Assert that a check finds no problem in the row of any tool."""
+    found = {tool.name: [*problems(tool, matrix.rows[tool.name])] for tool in all_tools()}
+    assert {name: entries for name, entries in found.items() if entries} == {}
+
+
+def is_allowed(tool: Tool, front_end: str) -> bool:
+    """Return whether a tool may be called through a front end."""
+    scopes = {"writer": ("read", "write"), "reader": ("read",)}
+    is_refused = front_end in CLIENTS and tool.name in FOR_PERSONS
+    return tool.scope in scopes.get(front_end, (tool.scope,)) and not is_refused
+
+
+def sent_to_clients(row: Row) -> Iterator[str]:
+    """Yield all that was sent to clients, answers to wrong arguments included."""
+    yield from (row.outcomes[name].sent for name in CLIENTS)
+    yield from (f"{arguments}: {json.dumps(answer)}" for arguments, answer in row.failures)
+
+
+def test_all_tools_succeed_with_valid_arguments(matrix: Matrix) -> None:
+    """Each front end that a tool is allowed on returns its success, of the declared type."""
+
+    def problems(tool: Tool, row: Row) -> Iterator[object]:
+        for name, outcome in row.outcomes.items():
+            if tool.name in FAILING:
+                if is_allowed(tool, name):
+                    assert outcome.result["error"]["message"] == FAILING[tool.name]
+            elif outcome.result["success"] is not is_allowed(tool, name):
+                yield name, outcome.result
+            elif outcome.result["success"] and (tool.name, name) != ("call_tool", "shell"):
+                yield from violations(tool, outcome.result)
+
+    check_all(matrix, problems)
+
+
+def test_all_tools_return_the_same_on_every_front_end(matrix: Matrix) -> None:
+    """Options, JSON, methods, MCP and HTTP with aliases of keys give one result, but for masks."""
+
+    def problems(tool: Tool, row: Row) -> Iterator[object]:
+        def result(name: str) -> str:
+            found: Any = row.outcomes[name].result
+            if name == "shell":
+                found = render_result(found, tool, LOCAL)
+                found = {"success": True, "result": found} if tool.name == "call_tool" else found
+            return normal(Path(matrix.base), masked(found, LOCAL_KEYS.get(tool.name, ())))
+
+        pairs = [("shell", "python"), ("json", "python")]
+        pairs += [("python", "mcp")] if is_allowed(tool, "mcp") else []
+        pairs += [("mcp", "writer")] if is_allowed(tool, "writer") else []
+        for one, other in pairs:
+            if not (other == "writer" and tool.name in SCOPED) and result(one) != result(other):
+                yield one, result(one), other, result(other)
+
+    check_all(matrix, problems)
+
+
+def masked(value: Any, left_out: Collection[str] = ()) -> Any:
+    """Return a result with masked secrets, and without some keys at any depth."""
+    if isinstance(value, list):
+        return [masked(entry, left_out) for entry in value]
+    if isinstance(value, dict):
+        return {key: masked(value[key], left_out) for key in value if key not in left_out}
+    return BUILTIN.masked(value) if isinstance(value, str) else value
+
+
+def test_all_tools_change_the_same_files_on_every_front_end(matrix: Matrix) -> None:
+    """Whatever called a tool, it writes the same files."""
+
+    def problems(tool: Tool, row: Row) -> Iterator[object]:
+        def files(outcome: Outcome) -> list[str]:
+            return sorted({normal(Path(matrix.base), path) for path in outcome.files})
+
+        changed = {
+            name: files(row.outcomes[name]) for name in row.outcomes if is_allowed(tool, name)
+        }
+        if len({*map(str, changed.values())}) > 1:
+            yield changed
+
+    check_all(matrix, problems)
+
+
+@pytest.mark.promise("S40")
+@pytest.mark.promise("S41")
+def test_all_tools_obey_the_scope_of_a_token(matrix: Matrix) -> None:
+    """A tool beyond a token's scope is refused, and a reader's call changes no file at all."""
+
+    def problems(tool: Tool, row: Row) -> Iterator[object]:
+        for name in ("writer", "reader"):
+            outcome = row.outcomes[name]
+            if not is_allowed(tool, name):
+                assert f"{tool.name} needs scope" in outcome.result["error"]["message"]
+            if outcome.changed and (name == "reader" or not is_allowed(tool, name)):
+                yield name, outcome.changed
+
+    check_all(matrix, problems)
+
+
+def test_read_only_tools_change_no_file(matrix: Matrix) -> None:
+    """A tool that says that it only reads changes nothing, except counts of recalls."""
+
+    def problems(tool: Tool, row: Row) -> Iterator[object]:
+        for name, outcome in row.outcomes.items():
+            if tool.read_only and not COUNTS.issuperset(outcome.changed):
+                yield name, outcome.changed
+
+    check_all(matrix, problems)
+
+
+@pytest.mark.promise("R1")
+def test_all_tools_log_and_undo_their_changes(matrix: Matrix) -> None:
+    """The log lists each file that a tool writes, and undo restores all of them byte for byte."""
+
+    def problems(tool: Tool, row: Row) -> Iterator[object]:
+        files = set(row.outcomes["python"].files)
+        if tool.name in OF_THIS_MACHINE and not row.journal:
+            is_excused = all("/inbox/" in path or path.startswith(".git") for path in files)
+        else:
+            logged = [{entry["filePath"] for entry in change["files"]} for change in row.journal]
+            is_excused = (
+                bool(files)
+                and [change["tool"] for change in row.journal] == [tool.name]
+                and logged[0] >= set(map(masked, files))
+                and (row.undone, row.redone) == ([], [])
+            )
+        if tool in WRITING and not is_excused:
+            yield files, row.journal, row.undone, row.redone
+
+    check_all(matrix, problems)
+
+
+@pytest.mark.promise("S37")
+def test_all_tools_tell_clients_no_local_path(matrix: Matrix) -> None:
+    """No answer to a client contains a folder of this machine, however the call ends."""
+    package = str(Path(registry.__file__).parents[2])
+
+    def problems(tool: Tool, row: Row) -> Iterator[object]:
+        yield from (sent for sent in sent_to_clients(row) if matrix.base in sent or package in sent)
+
+    check_all(matrix, problems)
+    assert matrix.base in matrix.rows["vault_status"].outcomes["shell"].sent
+
+
+@pytest.mark.promise("S74")
+@pytest.mark.promise("S87")
+def test_all_tools_mask_secrets(matrix: Matrix) -> None:
+    """A client is shown no part of a secret; a person is, by tools that return text on request."""
+
+    def problems(tool: Tool, row: Row) -> Iterator[object]:
+        hidden = [*sent_to_clients(row)]
+        if not tool.reveals:
+            hidden += [row.outcomes[name].sent for name in LOCAL_FRONT_ENDS]
+        for sent in hidden:
+            yield from (
+                (place, sent) for place, secret in matrix.secrets.items() if pieces(secret, sent)
+            )
+
+    check_all(matrix, problems)
+    shown = [
+        place
+        for row in matrix.rows.values()
+        for place, secret in matrix.secrets.items()
+        if secret in row.outcomes["shell"].sent
+    ]
+    assert len(set(shown)) >= 18
+    masks = [
+        row.outcomes["mcp"].sent.count("[masked: GitHub token]") for row in matrix.rows.values()
+    ]
+    assert sum(count > 0 for count in masks) >= 30
+
+
+def test_all_tools_answer_agents_without_command_names(matrix: Matrix) -> None:
+    """Errors, hints, notes and messages to a client name tools and arguments, not commands."""
+
+    def problems(tool: Tool, row: Row) -> Iterator[object]:
+        answers = [row.outcomes[name].result for name in CLIENTS]
+        answers += [answer for _, answer in row.failures]
+        if tool.name not in FOR_PERSONS:
+            yield from (answer for answer in answers if shell_words(answer))
+
+    check_all(matrix, problems)
+
+
+def test_all_tools_report_wrong_arguments(matrix: Matrix) -> None:
+    """A call with wrong arguments ends in a result or in an error with a hint, never in a bug."""
+
+    def problems(tool: Tool, row: Row) -> Iterator[object]:
+        for arguments, answer in row.failures:
+            error = answer.get("error", {})
+            details = {**answer, "message": error} if isinstance(error, str) else error
+            fine = details.get("code") != "bug" and re.search(r"[^.]$", details.get("message", ""))
+            if answer["success"] is False and not (fine and details.get("hint")):
+                yield arguments, answer
+
+    check_all(matrix, problems)
