@@ -118,7 +118,7 @@ class _ArchiveSource(Source):
         """Return why the name or size of a file is not accepted; empty if it is."""
         name, is_too_large = listed.name, not self._room.take(listed.size)
         if name.startswith("/") or "\\" in name or ":" in name[:2] or ".." in name.split("/"):
-            return f"its path points outside the {self.form}"
+            return f"the path points outside the {self.form}"
         return self._too_large if is_too_large else ""
 
     @cached_property
@@ -265,7 +265,7 @@ def _why_unreadable(entry: zipfile.ZipInfo) -> str:
     """Return why an entry of a zip is not read; empty if it is."""
     if stat.S_ISLNK(entry.external_attr >> 16):
         return LINK
-    return "it is encrypted" if entry.flag_bits & 1 else ""
+    return "encrypted" if entry.flag_bits & 1 else ""
 
 
 class _TarEntry(NamedTuple):
@@ -324,7 +324,7 @@ def _why_not_plain(entry: tarfile.TarInfo) -> str:
     """Return why an entry of a tar is not read; empty if it is."""
     if entry.issym() or entry.islnk():
         return LINK
-    return "" if entry.isreg() and not entry.issparse() else "not a plain file"
+    return "" if entry.isreg() and not entry.issparse() else "not a regular file"
 
 
 class _Section(io.RawIOBase):

@@ -112,11 +112,11 @@ def read(source: Source) -> Iterator[Item]:
 def _why_left_out(address: str) -> str:
     """Return why a bookmark is skipped; empty if it is a web page."""
     if not address:
-        return "it has no address"
+        return "has no address"
     scheme = address.partition(":")[0].strip().lower()
     if scheme in ("http", "https"):
         return ""
-    return f"its address is not a web page: it begins with {convert.line(scheme[:30])}:"
+    return f"not a web page: the address starts with {convert.line(scheme[:30])}:"
 
 
 def _merged(first: Bookmark, other: Bookmark) -> Bookmark:

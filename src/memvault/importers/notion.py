@@ -341,7 +341,7 @@ def _database(source: Source, name: str, export: _Export) -> Item:
     except (OSError, ValueError, csv.Error) as error:
         return SkippedItem(name, str(error))
     if not table:
-        return SkippedItem(name, "an empty table")
+        return SkippedItem(name, "the table is empty")
     page_id = _ID.search(_stem(name))
     source.counts.converted("database")
     key = export.free_key(f"table-{page_id[1] if page_id else name}")

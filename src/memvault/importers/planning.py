@@ -153,10 +153,10 @@ def _place(
     included: Included,
 ) -> None:
     if _is_settings(result, item):
-        reason = "the settings of a vault, which are not copied into another"
+        reason = "settings of another vault are not imported"
         result.unreadable.append(SkippedItem(item.path, reason))
     elif isinstance(item, ImportedNote) and item.key in result.notes:
-        result.unreadable.append(SkippedItem(item.path, f"another note has its id {item.key}"))
+        result.unreadable.append(SkippedItem(item.path, f"duplicate id {item.key}"))
     elif reason := _why_left_out(wished := _wished(result, item, state, included), included):
         result.left_out.append(SkippedItem(item.path, reason))
     elif isinstance(item, Attachment):
@@ -174,7 +174,7 @@ def _place(
             if owner := _owner_of_id(result, item.text, note.path, state):
                 result.new_ids.add(item.key)
                 result.warnings.append(
-                    ItemWarning(item.path, f"gets a new id: {owner} has the same")
+                    ItemWarning(item.path, f"gets a new id, since {owner} has the same")
                 )
 
 
@@ -291,13 +291,13 @@ def _place_file(result: ImportPlan, item: VaultFile, path: str, state: VaultStat
         ValueError: the name is not a valid file name.
     """
     if "\0" in os.fsdecode(os.fsencode(path)):
-        raise ValueError("no file can have this name")
+        raise ValueError("not a valid file name")
     if any(len(os.fsencode(part)) > _MAX_NAME_OF_FILE for part in path.split("/")):
-        raise ValueError(f"its name has more than {_MAX_NAME_OF_FILE} bytes")
+        raise ValueError(f"the name is longer than {_MAX_NAME_OF_FILE} bytes")
     if not path.isprintable():
-        raise ValueError("its name has a line end or another control character")
+        raise ValueError("the name contains a control character")
     if any(part.startswith(".") or not part for part in item.path.split("/")):
-        result.unreadable.append(SkippedItem(item.path, "hidden, or outside of the vault"))
+        result.unreadable.append(SkippedItem(item.path, "hidden or outside the vault"))
         return
     data = item.read()
     is_there = state.files.exists(path)
@@ -306,7 +306,7 @@ def _place_file(result: ImportPlan, item: VaultFile, path: str, state: VaultStat
         status = "edited"
     if not state.files.is_memory(path):
         if status == "edited":
-            reason = "there with other contents, which are kept"
+            reason = "the vault has a different file at this path"
             result.unreadable.append(SkippedItem(item.path, reason))
         result.attachments[item.path] = path, is_there
         return
@@ -315,7 +315,7 @@ def _place_file(result: ImportPlan, item: VaultFile, path: str, state: VaultStat
         result.types[state.files.type_of(path, data)] += 1
         if owner := _owner_of_id(result, document.decode(data).text, path, state):
             result.warnings.append(
-                ItemWarning(item.path, f"has the id of {owner}: change one of them")
+                ItemWarning(item.path, f"has the same id as {owner}; change one of them")
             )
 
 
