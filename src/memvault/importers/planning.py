@@ -122,7 +122,7 @@ def plan(
     result = ImportPlan(kind, folder)
     for path in state.paths:
         result.names.add_existing(path)
-    claimed: set[str] = set()
+    reserved: set[str] = set()
     for count, item in enumerate(items):
         progress(count)
         if isinstance(item, SkippedItem):
@@ -139,17 +139,17 @@ def plan(
             counts[item.type_name] += item.number
             continue
         try:
-            _place(result, item, state, claimed, included)
+            _plan_item(result, item, state, reserved, included)
         except (OSError, ValueError, RecursionError) as error:  # no file system allows the path
             result.unreadable.append(SkippedItem(item.path, records.reason_for(error)))
     return result
 
 
-def _place(
+def _plan_item(
     result: ImportPlan,
     item: ImportedNote | Attachment | VaultFile,
     state: VaultState,
-    claimed: set[str],
+    reserved: set[str],
     included: Included,
 ) -> None:
     if _is_settings(result, item):
@@ -157,18 +157,18 @@ def _place(
         result.unreadable.append(SkippedItem(item.path, reason))
     elif isinstance(item, ImportedNote) and item.key in result.notes:
         result.unreadable.append(SkippedItem(item.path, f"duplicate id {item.key}"))
-    elif reason := _why_left_out(wished := _wished(result, item, state, included), included):
+    elif reason := _reason_to_skip(wanted := _wanted_path(result, item, state, included), included):
         result.left_out.append(SkippedItem(item.path, reason))
     elif isinstance(item, Attachment):
-        _place_attachment(result, item, wished, state, claimed)
+        _plan_attachment(result, item, wanted, state, reserved)
     elif isinstance(item, VaultFile):
-        _place_file(result, item, wished, state)
+        _plan_vault_file(result, item, wanted, state)
     else:
-        note = _place_note(item, wished, state, claimed)
+        note = _plan_note(item, wanted, state, reserved)
         result.notes[item.key] = note
         result.names.add(item.path, item.refs, note.path)
         if note.status == "new" and _OTHER_NAME in note.path:
-            _note_new_name(result, item.path, note.path)
+            _warn_of_new_name(result, item.path, note.path)
         if note.status in ("new", "changed"):
             result.types[_type_of(item, note.path, state)] += 1
             if owner := _owner_of_id(result, item.text, note.path, state):
@@ -178,7 +178,7 @@ def _place(
                 )
 
 
-def _note_new_name(result: ImportPlan, name: str, path: str) -> None:
+def _warn_of_new_name(result: ImportPlan, name: str, path: str) -> None:
     if program_files.read_as(_safe(name)) == "instructions" != program_files.read_as(path):
         reason = f"imported as {path}: programs read {posixpath.basename(name)} as instructions"
         result.warnings.append(ItemWarning(name, reason))
@@ -194,7 +194,7 @@ def _owner_of_id(result: ImportPlan, text: str, path: str, state: VaultState) ->
     return owner if owner != path else ""
 
 
-def _wished(
+def _wanted_path(
     result: ImportPlan,
     item: ImportedNote | Attachment | VaultFile,
     state: VaultState,
@@ -205,8 +205,8 @@ def _wished(
     A note that programs would read as instructions gets another name, unless these are included.
     """
     if isinstance(item, VaultFile):
-        return _joined(result.folder, item.path)
-    path = _joined(result.folder, _safe(item.path))
+        return _join(result.folder, item.path)
+    path = _join(result.folder, _safe(item.path))
     if isinstance(item, Attachment):
         return path
     if item.key in state.imported:
@@ -217,7 +217,7 @@ def _wished(
     return path
 
 
-def _why_left_out(path: str, included: Included) -> str:
+def _reason_to_skip(path: str, included: Included) -> str:
     """Return why a file is imported only with an option; empty if it is always imported."""
     first, *rest = names_folded(path)
     if rest and first in _AGENTS_FOLDERS and not included.agents:
@@ -237,7 +237,7 @@ def _is_settings(result: ImportPlan, item: Item) -> bool:
     """Return whether an item would create a vault inside the vault."""
     if not isinstance(item, Attachment | VaultFile):
         return False
-    path = _joined(result.folder, item.path) if isinstance(item, VaultFile) else f"/{item.path}"
+    path = _join(result.folder, item.path) if isinstance(item, VaultFile) else f"/{item.path}"
     is_own = path == SETTINGS_FILE  # the vault keeps its own settings
     return names_folded(path)[-1] == SETTINGS_FILE and not is_own
 
@@ -251,8 +251,8 @@ def _type_of(note: ImportedNote, path: str, state: VaultState) -> str:
     )
 
 
-def _place_note(
-    note: ImportedNote, wished: str, state: VaultState, claimed: set[str]
+def _plan_note(
+    note: ImportedNote, wanted: str, state: VaultState, reserved: set[str]
 ) -> PlannedNote:
     earlier = state.imported.get(note.key)
     if earlier is None and note.key in state.imported_otherwise:
@@ -261,30 +261,30 @@ def _place_note(
         if earlier.source_hash == source_hash(note):
             return PlannedNote(earlier.path, "unchanged")
         return PlannedNote(earlier.path, "edited" if earlier.is_edited else "changed")
-    if state.files.has_content(wished, note.text.encode("utf-8", "replace")):
-        return PlannedNote(wished, "unchanged")
-    return PlannedNote(_claim(wished, state, claimed), "new")
+    if state.files.has_content(wanted, note.text.encode("utf-8", "replace")):
+        return PlannedNote(wanted, "unchanged")
+    return PlannedNote(_reserve(wanted, state, reserved), "new")
 
 
-def _place_attachment(
-    result: ImportPlan, item: Attachment, wished: str, state: VaultState, claimed: set[str]
+def _plan_attachment(
+    result: ImportPlan, item: Attachment, wanted: str, state: VaultState, reserved: set[str]
 ) -> None:
     if item.path in result.attachments:
         return
-    path, is_there = wished, False
-    if state.files.exists(wished):
+    path, is_there = wanted, False
+    if state.files.exists(wanted):
         data = item.read()
-        for path in paths.numbered_names(wished, state.files.exists):
+        for path in paths.numbered_names(wanted, state.files.exists):
             is_there = state.files.has_content(path, data)
             if is_there or not state.files.exists(path):
                 break
     if not is_there:
-        path = _claim(path, state, claimed)
+        path = _reserve(path, state, reserved)
     result.attachments[item.path] = path, is_there
     result.names.add(item.path, item.refs, path)
 
 
-def _place_file(result: ImportPlan, item: VaultFile, path: str, state: VaultState) -> None:
+def _plan_vault_file(result: ImportPlan, item: VaultFile, path: str, state: VaultState) -> None:
     """Plan a file of another vault, which is written only if its path is free.
 
     Raises:
@@ -319,18 +319,18 @@ def _place_file(result: ImportPlan, item: VaultFile, path: str, state: VaultStat
             )
 
 
-def _claim(wished: str, state: VaultState, claimed: set[str]) -> str:
+def _reserve(wanted: str, state: VaultState, reserved: set[str]) -> str:
     """Return the first free variant of a path, and reserve it."""
 
     def is_taken(path: str) -> bool:
-        return path.casefold() in claimed or state.files.exists(path)
+        return path.casefold() in reserved or state.files.exists(path)
 
-    path = next(name for name in paths.numbered_names(wished, is_taken) if not is_taken(name))
-    claimed.add(path.casefold())
+    path = next(name for name in paths.numbered_names(wanted, is_taken) if not is_taken(name))
+    reserved.add(path.casefold())
     return path
 
 
-def _joined(folder: str, path: str) -> str:
+def _join(folder: str, path: str) -> str:
     return f"{folder}/{path}" if folder else path
 
 

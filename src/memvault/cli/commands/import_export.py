@@ -169,9 +169,7 @@ def import_notes(
             ]
         }
     if not source:
-        raise UsageError(
-            "Name the source to import", "`memvault import --kinds` lists what it can be"
-        )
+        raise UsageError("Name the source to import", "`memvault import --kinds` lists the formats")
     workspace = options.workspace()
     opened = open_source(source)
     reader = SourceReader(opened)
