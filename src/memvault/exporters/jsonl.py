@@ -1,7 +1,7 @@
 """Export JSON lines: a header line, then one line per file.
 
-A line has the ``path`` of a file, its ``encoding`` (``utf-8`` or ``base64``) and ``content``; that of
-a memory also has ``memId``, ``title``, ``memoryType``, ``tags``, ``created`` and ``modified``.
+A line has the ``path`` of a file, its ``encoding`` (``utf-8`` or ``base64``) and ``content``; a
+memory also has ``memId``, ``title``, ``memoryType``, ``tags``, ``created`` and ``modified``.
 """
 
 from __future__ import annotations

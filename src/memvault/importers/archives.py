@@ -32,8 +32,6 @@ _MAX_ZIPS = 100
 _COPIED = 1 << 20
 _SHORTER = "the tar was truncated while it was read"
 _TAR_SIGN, _TAR_SIGN_AT = b"ustar", 257
-_PIECE = 1 << 16
-"""Maximum size of a file in a tar that is read into memory when it is opened."""
 _ZIP_ERRORS = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError)
 
 
@@ -310,14 +308,7 @@ class _TarSource(_ArchiveSource):
 
     def _open(self, name: str) -> BinaryIO:
         entry = self._entry(name)
-        if entry.size > _PIECE:
-            return io.BufferedReader(_Section(self.path, entry.offset, entry.size))
-        with self.path.open("rb", buffering=0) as file:
-            file.seek(entry.offset)
-            data = file.read(entry.size)
-        if len(data) < entry.size:
-            raise OSError(errno.EIO, _SHORTER)
-        return io.BytesIO(data)
+        return io.BufferedReader(_Section(self.path, entry.offset, entry.size))
 
 
 def _why_not_plain(entry: tarfile.TarInfo) -> str:

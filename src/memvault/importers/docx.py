@@ -76,11 +76,8 @@ def _value(element: Any, name: str = "val") -> str:
 
 def _child(element: Any, *names: str) -> Any:
     """Return the element at a path of names, or None."""
-    for name in names:
-        if element is None:
-            return None
-        element = next((child for child in element if _name(child) == name), None)
-    return element
+    path = "/".join(f"{{*}}{name}" for name in names)
+    return None if element is None else element.find(path)
 
 
 def _is_on(element: Any) -> bool:
