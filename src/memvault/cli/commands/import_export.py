@@ -256,9 +256,9 @@ def _import(
         return {**result, "next": "Nothing to import"}
     if not yes:
         lines = ["".join(text for text, _ in line) for line in render.lines(_VIEW, result)]
-        if call.caller.asks is None:
+        if call.caller.confirm is None:
             return {**result, "next": "Nothing was changed; pass `--yes` to import"}
-        if not call.caller.asks(lines, "Import it?"):
+        if not call.caller.confirm(lines, "Import it?"):
             return {**result, "next": "Nothing was changed"}
     try:
         failed = apply(call.store, made, reader.read(kind), lambda *place: bar("importing", *place))
