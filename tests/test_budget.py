@@ -23,7 +23,7 @@ pytest.importorskip("mcp", reason="the MCP SDK is not installed: pip install 'me
 from memvault.mcp.calls import PendingCall
 from memvault.mcp.sdk_types import result
 
-CLIENT = Caller(budgeted=True)
+CLIENT = Caller(has_token_budget=True)
 BUDGET = 1_500
 MANY = 24
 HUGE = "".join(f'Line {number} tells of the zebra "again".\n' for number in range(1_500))
@@ -395,7 +395,7 @@ def test_a_secret_cannot_be_read_in_pieces(folder: Path, tool: str, length: int)
 def test_the_output_of_a_vaults_own_tool_is_shortened(folder: Path, run: Run) -> None:
     """A program that prints 900 KB cannot fill a client's context, unless it asks for all."""
     write(folder, "tools/long.py", "print('{\"lines\": [' + '\"zebra\",' * 100_000 + '\"end\"]}')")
-    write(folder, "tools/long.md", "---\ndescription: x\ncommand: python3 tools/long.py\n---\n")
+    write(folder, "tools/long.md", "---\ndescription: x\ncommand: python3 long.py\n---\n")
     assert run("tools", "trust", "long", "--yes").code == 0
     vault = Workspace(folder)
     found = called(vault, "long")

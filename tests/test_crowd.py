@@ -23,7 +23,7 @@ from conftest import ROOT, SOAK, write
 from crowd_worker import contested
 from memvault import open_vault
 
-PROCESSES, SECONDS = (16, max(60.0, SOAK / 10)) if SOAK else (4, 3.0)
+PROCESSES, SECONDS = (16, max(60.0, SOAK / 10)) if SOAK else (4, 2.0)
 LONGEST = 5.0
 """Seconds that nobody waits longer than, in the suite for locks alone, where the disk is shared."""
 MARK = re.compile(rb"mark-\w+-\d+-")

@@ -46,7 +46,7 @@ def test_each_fault_is_found_fixed_and_undone(vault: Vault, folder: Path, fault:
         held = contents(folder)
         assert examined(vault, fix=True)["findings"] == found["findings"]
         assert contents(folder) == held
-        assert entry["fix"].endswith(f" with only {fault.code}")
+        assert entry["fix"].endswith(f" with `only={fault.code}`")
         only = {"only": [fault.code]}
     fixed = examined(vault, fix=True, **only)
     assert bool(fixed["fixed"]) == fault.fixed
@@ -228,7 +228,7 @@ def test_findings_name_tools_to_an_agent(
     write(folder, "a.md", "# A\n\nBees sting.\n")
     monkeypatch.setenv("MEMVAULT_DEEP", "auto")
     (finding,) = vault.call("vault_doctor")["findings"]
-    assert finding["message"].endswith("or vault_reindex")
+    assert finding["message"].endswith("or `vault_reindex`")
     called = vault.call("call_tool", toolName="vault_doctor")["result"]
     assert called["findings"] == [finding]
     assert "or `memvault reindex`" in run("doctor").out

@@ -11,19 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from conftest import Run, refused, succeeded, write
-
-pytest.importorskip("pymilvus", reason="pymilvus is not installed: pip install 'memvault[milvus]'")
-pytest.importorskip("milvus_lite", reason="milvus-lite is not installed")
-
+from conftest import Run, only_with, refused, succeeded, write
+from engine_server import LOADED as LOADED  # what commands begin with, see conftest
 from memvault import open_vault
 from memvault.index.milvus import access
 from memvault.settings.vault_settings import load_settings
 from memvault.tools.core.registry import all_tools
 from tool_calls import soon
 
-LOADED = ("pymilvus", "milvus_lite")
-"""What most commands here would load, at half a second each."""
+pytestmark = only_with("pymilvus", "milvus_lite", extra="milvus")
+
 SETTINGS = 'version = 1\n\n[index]\nengine = "milvus"\nuri = "{}"\n'
 
 

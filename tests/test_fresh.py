@@ -476,7 +476,7 @@ def test_a_killed_reindex_leaves_the_index(folder: Path, monkeypatch: pytest.Mon
 
     with Killing(folder, _REINDEXING, index) as reindexing:
         for kind in ("open", "os.rename", "os.rmdir", "sql COMMIT"):
-            for place in reindexing.everywhere(kind, 24 if SOAK else 6):
+            for place in reindexing.everywhere(kind, 24 if SOAK else 3):
                 places.append(place)
                 kept = {path.stat().st_ino for path in index.glob("index*/manifest.db")}
                 with open_vault(folder) as vault:

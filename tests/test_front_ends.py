@@ -4,18 +4,27 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 import memvault
+from conftest import Run, write
+from made_secrets import made
+from memvault import open_vault
 from memvault.__main__ import main
-from memvault.call import Call
+from memvault.anthropic.memory_tool import MemoryFiles
+from memvault.call import Call, Caller
 from memvault.command_table import TOOLS
 from memvault.results import ToolResult
-from memvault.tools.core import registry
+from memvault.tools.core import invoke, registry
 from memvault.tools.core.registry import Tool
+from memvault.tools.vault import memory_show
+from memvault.web.addresses import ServedAddresses
+from memvault.web.session import WebSession
+from memvault.workspace import Workspace
+from tool_calls import over_mcp
 
 SOURCE = Path(memvault.__file__).parent
 GENERATED = {SOURCE / "library" / name for name in ("vault.py", "async_vault.py")}
@@ -84,3 +93,86 @@ def test_each_tool_is_named_in_a_test() -> None:
         method = re.sub(r"[ -]", "_", command.words)
         names = (command.tool, f"memvault {command.words}", f'"{command.words}"', f".{method}(")
         assert any(name in texts for name in names), command.tool
+
+
+KIND = "GitHub token"
+FrontEnd = Callable[[Path, Run], object]
+
+
+def in_workspace(root: Path, work: Callable[[Workspace], object]) -> object:
+    """Return what a function returns for a vault that is open in this process."""
+    workspace = Workspace(root)
+    try:
+        return work(workspace)
+    finally:
+        workspace.close()
+
+
+def in_python(root: Path, name: str, **arguments: object) -> object:
+    """Return a tool's result in Python."""
+    with open_vault(root) as opened:
+        return opened.call(name, **arguments)
+
+
+def in_browser(root: Path, _: Run) -> object:
+    """Return what the pages show of the memory: its text, and it as a search result."""
+    session = WebSession(root)
+    try:
+        html = session.read("deploy-1", ServedAddresses("/x")).html
+        assert (KIND in html) == (KIND in str(session.search("deploy job secret")))
+        return html
+    finally:
+        session.close()
+
+
+def by_claude(root: Path, _: Run) -> object:
+    """Return what Anthropic's memory tool shows of the memory."""
+    files = MemoryFiles(root, folder="")
+    try:
+        return files.run("view", {"path": "/memories/deploy.md"})
+    finally:
+        files.close()
+
+
+def default_caller(root: Path, _: Run) -> object:
+    """Return what a caller is shown that sets nothing."""
+    return in_workspace(
+        root, lambda opened: invoke.run(opened, Caller(), memory_show, name="deploy-1")
+    )
+
+
+def hook(root: Path, run: Run) -> object:
+    """Return the memories that a hook adds to a prompt."""
+    return run("hook", "prompt", stdin='{"prompt": "which secret does the deploy job read"}').out
+
+
+MASKING: dict[str, FrontEnd] = {
+    "MCP": lambda root, _: over_mcp(root, "memory_show", {"memId": "deploy-1"}),
+    "call_tool over MCP": lambda root, _: over_mcp(
+        root, "call_tool", {"toolName": "memory_show", "parameters": {"memId": "deploy-1"}}
+    ),
+    "web": in_browser,
+    "Claude": by_claude,
+    "hook": hook,
+    "a new front end": default_caller,
+    "shell, listing": lambda _, run: run("context", "which secret does the deploy job read").out,
+    "Python, listing": lambda root, _: in_python(root, "context", task="deploy job secret"),
+}
+"""Front ends that mask secrets unless the memory's header allows them."""
+REVEALING: dict[str, FrontEnd] = {
+    "shell, requested text": lambda _, run: run("show", "deploy-1").out,
+    "Python, requested text": lambda root, _: in_python(root, "memory_show", memId="deploy-1"),
+}
+"""Front ends that return a text as it is to the person who asks for it."""
+
+
+@pytest.mark.parametrize("front_end", [*MASKING, *REVEALING])
+@pytest.mark.parametrize("header", ["", "secrets: allowed\n"], ids=["secret", "allowed"])
+def test_front_ends_mask_alike(folder: Path, run: Run, header: str, front_end: str) -> None:
+    """All front ends decide by the same rule whether the secret of a memory is masked."""
+    value, said = made(KIND)
+    text = f"# Deploy\n\nThe deploy job reads this secret every night: {said}\n"
+    write(folder, "deploy.md", f"---\nid: deploy-1\n{header}---\n\n{text}")
+    shown = str({**MASKING, **REVEALING}[front_end](folder, run))
+    is_masked = front_end in MASKING and not header
+    assert (value in shown, f"[masked: {KIND}]" in shown) == (not is_masked, is_masked)

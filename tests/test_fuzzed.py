@@ -70,7 +70,7 @@ def test_what_is_fuzzed_holds_for_new_inputs(name: str) -> None:
     """Whatever the bytes, each reader keeps its promises and fails only as it says."""
     chosen = chosen_target(name)
 
-    @settings(max_examples=examples(20 if name in SLOW else 60))
+    @settings(max_examples=examples(10 if name in SLOW else 30))
     @given(inputs(chosen))
     def holds(data: bytes) -> None:
         chosen.check(data)

@@ -18,7 +18,7 @@ from conftest import child, sampled, sampled_tests, write
 from git_clones import Clone, cloned, without_identity
 from killing import Killing
 
-pytestmark = sampled_tests(2)
+pytestmark = sampled_tests(4)
 
 UNFINISHED = ".git/refs/worktree/memvault-sync"
 """The ref of the commit that a killed sync was checking out."""

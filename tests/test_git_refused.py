@@ -17,7 +17,7 @@ from memvault.vault.front_matter import split_front_matter
 from memvault.vault.header_yaml import parse_header
 from memvault.vault.markdown import has_conflict_markers
 
-pytestmark = sampled_tests(2)
+pytestmark = sampled_tests(4)
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from git_clones import NOTE, Clone, cloned, git, hook, settle, without_identity
 from made_secrets import MADE
 from memvault import open_vault
 
-pytestmark = sampled_tests(2)
+pytestmark = sampled_tests(4)
 
 DATABASE = """---
 id: database-abc123   # never changes

@@ -559,7 +559,12 @@ def test_no_settings_stall(folder: Path, run: Run, before: str, part: str, behin
 
 
 READER = Caller(
-    "reader", may_run_programs=False, may_see_paths=False, budgeted=True, vaults=(), scope="read"
+    "reader",
+    may_run_programs=False,
+    may_see_paths=False,
+    has_token_budget=True,
+    vaults=(),
+    scope="read",
 )
 """Who has a token of ``memvault serve`` that only reads."""
 

@@ -81,7 +81,7 @@ def test_a_folder_keeps_its_notes_as_they_are(run: Run, folder: Path, tmp_path: 
     """A note keeps its own header and links; its file says where it is from; links out stay out."""
     found = import_all(run, folder_source.make(tmp_path)).json
     assert found["unreadable"] == [
-        {"what": "passwords.md", "reason": "a symbolic link; links are not followed"}
+        {"what": "passwords.md", "reason": "a symbolic link, which is not followed"}
     ]
     notes = notes_in(folder)
     beta = notes["imported/notes/Beta.md"].decode()
@@ -123,7 +123,7 @@ def test_entities_become_notes_that_link_to_each_other(
 ) -> None:
     """Observations are list items, relations links; a name that is no entity remains as text."""
     found = import_all(run, mcp_source.make(tmp_path), "--to", "graph").json
-    assert found["unreadable"] == [{"what": "memory.jsonl, line 5", "reason": "no JSON object"}]
+    assert found["unreadable"] == [{"what": "memory.jsonl, line 5", "reason": "not a JSON object"}]
     notes = notes_in(folder)
     alice = notes["graph/Alice Smith.md"].decode()
     assert "tags: [person]" in alice

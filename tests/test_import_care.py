@@ -144,7 +144,7 @@ def test_names_that_no_file_can_have_are_listed_in_the_plan(
         files.writestr("x" * 300 + ".md", "x\n")
     plan = run("import", str(tmp_path / "v.zip"), "--json").json
     reasons = sorted(one["reason"] for one in plan["unreadable"])
-    assert "its name has a line end or another control character" in reasons
+    assert "the name contains a control character" in reasons
     assert "its name has more than 255 bytes" in reasons
     assert plan["new"] == 1
 

@@ -388,7 +388,7 @@ def test_kind_without_matching_files_is_an_error(
             assert "10 new notes" in succeeded(ran).out
             return
     assert f"{made} contains no {kind} files" in refused(ran, 2)
-    assert f"--from {kind} needs {formats.find_format(kind).needs}" in ran.err
+    assert f"`--from {kind}` needs {formats.find_format(kind).needs}" in ran.err
 
 
 def test_two_exports_in_one_folder_are_named_with_their_commands(run: Run, tmp_path: Path) -> None:

@@ -361,7 +361,7 @@ MORE = (
 def test_folders_nested_without_end_stop_no_command(folder: Path, run: Run, place: str) -> None:
     """3,000 folders in each other, anywhere in a vault, end no command with a bug."""
     write(folder, "a.md", "# A\n\nzebra\n")
-    write(folder, "tools/t.md", "---\ndescription: x\ncommand: [sh, tools/x.sh]\n---\n")
+    write(folder, "tools/t.md", "---\ndescription: x\ncommand: [sh, x.sh]\n---\n")
     nested(folder / place, 3_000)
     try:
         for line in (*WALKING, *(MORE if place == "notes" else ["tools_trust_t_--yes"])):

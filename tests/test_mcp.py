@@ -129,7 +129,7 @@ async def test_a_tool_of_the_vault_is_offered_once_it_is_trusted(
     """A model is offered a registered tool once its user trusts it; before, it gets a hint."""
     write(folder, "tools/echo.py", "import sys; print(sys.stdin.read())")
     text = "---\ndescription: Says it again\nparameters: [{name: a, type: integer}]\n"
-    write(folder, "tools/echo.md", f"{text}command: python3 tools/echo.py\n---\n")
+    write(folder, "tools/echo.md", f"{text}command: python3 echo.py\n---\n")
 
     async def offered(client: Client) -> bool:
         return "echo" in [tool.name for tool in (await client.list_tools()).tools]
@@ -269,7 +269,7 @@ def test_missing_vault_is_reported_before_the_protocol_begins(tmp_path: Path) ->
     assert "is not a vault" in refused(Ran(done.returncode, done.stdout, done.stderr), 3)
 
 
-ECHO = "---\ndescription: x\ncommand: python3 tools/echo.py\n---\n"
+ECHO = "---\ndescription: x\ncommand: python3 echo.py\n---\n"
 
 
 class Heard:

@@ -75,7 +75,7 @@ async def test_calls_go_on_while_one_waits(client: Client, folder: Path) -> None
 def slow(folder: Path, run: Run) -> Path:
     """A vault with a trusted tool that never ends; return where its processes are named."""
     write(folder, "tools/slow.py", SLOW)
-    write(folder, "tools/slow.md", "---\ndescription: x\ncommand: python3 tools/slow.py\n---\n")
+    write(folder, "tools/slow.md", "---\ndescription: x\ncommand: python3 slow.py\n---\n")
     assert run("tools", "trust", "slow", "--yes").code == 0
     return folder / "pids"
 
@@ -374,7 +374,7 @@ print("after")
     assert done.stderr.split() == [b"library", b"program"]
 
 
-CLIENT = Caller(may_see_paths=False, budgeted=True)
+CLIENT = Caller(may_see_paths=False, has_token_budget=True)
 """A client of a server that was started with ``--programs``."""
 
 

@@ -116,7 +116,7 @@ async def test_a_trusted_tool_of_the_vault_is_always_offered(
 ) -> None:
     """What the user trusts is there, whatever else was chosen."""
     write(folder, "tools/echo.py", "print('{\"a\": 1}')")
-    write(folder, "tools/echo.md", "---\ndescription: x\ncommand: python3 tools/echo.py\n---\n")
+    write(folder, "tools/echo.md", "---\ndescription: x\ncommand: python3 echo.py\n---\n")
     assert run("tools", "trust", "echo", "--yes").code == 0
     assert await names(client) == ["vault_status", "echo"]
     assert (await structured(client, "echo"))["a"] == 1

@@ -11,7 +11,18 @@ from typing import Any
 
 import pytest
 
-from conftest import ROOT, Run, explained, parts, recalled, sampled, soak_only, succeeded, write
+from conftest import (
+    ROOT,
+    Run,
+    explained,
+    parts,
+    recalled,
+    sampled,
+    soak_only,
+    some_of,
+    succeeded,
+    write,
+)
 from deep_share import stopped_at
 from memvault import Vault, open_vault
 from memvault.index.embedding.embedder import BUILTIN, MULTILINGUAL
@@ -137,7 +148,7 @@ def small(tmp_path: Path, run: Run) -> dict[str, Path]:
     }
 
 
-@sampled(5)
+@sampled(10)
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_what_answers_comes_first_from_either_vault(english: Vault, question: str) -> None:
     """A question is answered first by the memory that answers it, whatever vault has it."""
@@ -165,7 +176,7 @@ def test_the_order_of_the_vaults_does_not_matter(mixed: dict[str, Path]) -> None
 @pytest.mark.parametrize("name", BOTH)
 def test_no_memory_is_lost_beside_the_other_model(english: Vault, name: str) -> None:
     """Every memory of both vaults is among the first three for its own title."""
-    for entry in _documents(SETS[name]):
+    for entry in some_of(_documents(SETS[name])):
         found = recalled(english, entry["title"], vaults=list(BOTH), limit=3)
         assert entry["title"] in [memory["title"] for memory in found]
 
@@ -173,7 +184,7 @@ def test_no_memory_is_lost_beside_the_other_model(english: Vault, name: str) -> 
 def test_each_score_is_explained_by_the_same_parts(english: Vault) -> None:
     """Memories of both models have parts of vectors and tokens that add up to their scores."""
     vaults = set()
-    for question in QUESTIONS:
+    for question in some_of([*QUESTIONS], every=2):
         for entry in explained(english, question, vaults=list(BOTH), limit=20):
             vaults.add(entry["vault"])
             assert {"transformer", "tokens", "keyword"} <= parts(entry).keys()

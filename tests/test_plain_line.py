@@ -96,7 +96,7 @@ def _state(options: GlobalOptions) -> dict[str, Any]:
     return {name: value for name, value in vars(options).items() if not name.startswith("_")}
 
 
-@sampled(4)
+@sampled(8)
 @pytest.mark.parametrize("words", WORDS)
 def test_a_plain_line_means_what_it_means_to_typer(words: str) -> None:
     """The values of a line are those that Typer finds, in type and order, or Typer is asked."""

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import write
+from conftest import sampled, write
 
 EMULATOR = Path(__file__).with_name("emulated_platform.py")
 LINES = """
@@ -39,6 +39,7 @@ git sync
 """
 
 
+@sampled(2)
 @pytest.mark.parametrize("platform", ["win32", "darwin"])
 def test_commands_do_the_same_as_on_linux(platform: str, tmp_path: Path) -> None:
     """Without what only Linux has, commands end as there, except the resident process and git."""

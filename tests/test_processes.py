@@ -106,7 +106,7 @@ print("said", flush=True)
 def test_a_signal_ends_the_program_too(folder: Path, tmp_path: Path, sent: signal.Signals) -> None:
     """Ctrl-C and SIGTERM end memvault, the tool that it runs, and what that has started."""
     file = tmp_path / "pids"
-    header = f"description: x\ncommand: [python3, tools/child.py, {file}]"
+    header = f"description: x\ncommand: [python3, child.py, {file}]"
     write(folder, "tools/child.md", f"---\n{header}\n---\n")
     write(folder, "tools/child.py", CHILD)
     command = [PYTHON, "-m", "memvault"]

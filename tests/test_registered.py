@@ -32,7 +32,7 @@ parameters:
   - {name: fast, type: boolean, default: false}
   - {name: list-of, type: array, required: false}
   - {name: json, type: object, required: false}
-command: python3 tools/echo.py
+command: python3 echo.py
 """
 FILE = f"---\n{HEADER}---\n\n# How to use it\n\nAs it is.\n"
 
@@ -49,7 +49,7 @@ def echo(folder: Path, run: Run) -> Path:
 def program(folder: Path, run: Run, text: str, **more: Any) -> None:
     """Register and trust a tool named t that is a Python program of this text."""
     write(folder, "tools/t.py", text)
-    given = {"name": "t", "description": "x", "command": ["python3", "tools/t.py"], **more}
+    given = {"name": "t", "description": "x", "command": ["python3", "t.py"], **more}
     assert run("tools", "register", "-", stdin=json.dumps(given)).code == 0
     assert run("tools", "trust", "t", "--yes").code == 0
 
@@ -98,7 +98,7 @@ def test_a_tool_is_called_as_any_other(echo: Path, run: Run) -> None:
         assert ran.code == 0, ran
         found = ran.json["result"] if outer in line else ran.json
         assert found["given"] == given
-        assert found["folder"] == str(echo)
+        assert found["folder"] == str(echo / "tools")
         assert found["environment"] == [str(echo), "bob"]
     whole = run("echo", "--city", "Oslo", "--its-json", '{"a": [1]}', "--json").json["given"]
     assert whole == {"city": "Oslo", "days": 3, "fast": False, "json": {"a": [1]}}
@@ -131,7 +131,7 @@ def test_nothing_runs_with_wrong_arguments(
     folder: Path, run: Run, vault: Vault, arguments: dict[str, Any]
 ) -> None:
     """Arguments are held against the parameters before the program of a trusted tool starts."""
-    write(folder, "tools/echo.py", "open('ran', 'w')")
+    write(folder, "tools/echo.py", "open('../ran', 'w')")
     write(folder, "tools/echo.md", FILE)
     assert run("tools", "trust", "echo", "--yes").code == 0
     assert vault.call("echo", **arguments)["error"]["code"] == "usage"
@@ -191,7 +191,7 @@ def test_a_program_that_fails_is_a_failed_result(
 def test_a_registered_tool_is_a_file(echo: Path, run: Run) -> None:
     """It lies in tools/NAME.md, command split into words, the body for people."""
     text = (echo / "tools/echo.md").read_text("utf-8")
-    assert "command: [python3, tools/echo.py]" in text
+    assert "command: [python3, echo.py]" in text
     assert text.endswith("---\n\n# How to use it\n\nAs it is.\n")
     listed = run("tools", "list", "--schema", "--json").json["tools"]
     found = {entry["name"]: entry for entry in listed}
@@ -337,8 +337,8 @@ def test_an_unknown_tool_gets_a_suggestion(echo: Path, run: Run) -> None:
 def test_other_calls_go_on_while_a_tool_runs(folder: Path, run: Run, vault: Vault) -> None:
     """In one process, a tool that takes long keeps no other call waiting."""
     code = (
-        "import os, time\nopen('begun', 'w').close()\n"
-        "while not os.path.exists('go'): time.sleep(0.01)\nprint('[]')"
+        "import os, time\nopen('../begun', 'w').close()\n"
+        "while not os.path.exists('../go'): time.sleep(0.01)\nprint('[]')"
     )
     program(folder, run, code)
     found: list[Any] = []
@@ -358,8 +358,8 @@ def test_warnings_belong_to_their_call(folder: Path, run: Run, vault: Vault) -> 
     code = (
         "import json, os, sys, time\n"
         "me = json.load(sys.stdin)['me']\n"
-        "open(f'begun-{me}', 'w').close()\n"
-        "while not os.path.exists(f'go-{me}'): time.sleep(0.01)\n"
+        "open(f'../begun-{me}', 'w').close()\n"
+        "while not os.path.exists(f'../go-{me}'): time.sleep(0.01)\n"
         "print(json.dumps({'warnings': [me]}))"
     )
     program(folder, run, code, parameters=[{"name": "me", "type": "string"}])

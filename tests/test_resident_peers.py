@@ -41,8 +41,7 @@ def watching(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Watchi
     monkeypatch.setattr(sys, "warnoptions", [os.environ["PYTHONWARNINGS"]])  # as its children have
     found = Watching()
     yield found
-    found.process.kill()
-    found.process.wait()
+    found.end()
 
 
 def sandbox(kind: str) -> list[str]:

@@ -242,7 +242,7 @@ def over_mcp(folder: Path, **arguments: Any) -> dict[str, Any]:
         Workspace(folder),
         "memory_recall",
         arguments,
-        LOCAL._replace(budgeted=True, may_see_paths=False),
+        LOCAL._replace(has_token_budget=True, may_see_paths=False),
     )
 
 

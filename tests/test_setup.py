@@ -29,12 +29,12 @@ THERE = {
     ".mcp.json": '{"mcpServers": {"other": {"command": "b", "args": []}}}',
     ".claude/settings.json": '{\n  "hooks": {\n    "Stop": [{"hooks": []}]\n  },\n  "a": "x"\n}',
     "CLAUDE.md": "# Rules\r\n\r\nBe kind.\r\n",
-    ".codex/config.toml": '# mine\nmodel = "x"\n\n[mcp_servers.other]\ncommand = "b"',
-    ".codex/hooks.json": "{}",
-    "AGENTS.md": "# Rules",
-    "opencode.jsonc": '// mine\n{\n\t"mcp": {}, // none yet\n\t"theme": "dark",\n}\n',
-    ".gemini/settings.json": '{\n    "mcpServers": {},\n    "ui": {"theme": "x"} /* dark */\n}\n',
-    "GEMINI.md": "",
+    ".codex/config.toml": '# mine\nmodel = "x"\n\n[mcp_servers.other]\ncommand = "b"\n',
+    ".codex/hooks.json": '{"hooks": {"Stop": [1]}}',
+    "AGENTS.md": "# Rules\n",
+    "opencode.jsonc": '// mine\n{\n\t"mcp": {"a": {}}, // one\n\t"theme": "dark",\n}\n',
+    ".gemini/settings.json": '{\n    "mcpServers": {"a": {}},\n    "ui": {} /* dark */\n}\n',
+    "GEMINI.md": "\n",
     ".cursor/hooks.json": '{"version": 1, "hooks": {"stop": [{"command": "x"}]}}\n',
 }
 """Files that a person may have, in the forms that the programs document."""
@@ -121,12 +121,12 @@ def test_it_is_added_once_and_taken_back(
 def test_claude_code_reads_without_asking(
     home: Path, project: Path, setup: Callable[..., Ran], scope: str
 ) -> None:
-    """Its rules allow the tools and commands that only read; a person's own rules are kept."""
+    """Its rules allow the tools and commands that only read; a person's other rules are kept."""
     folder = home if scope == "--user" else project
-    mine = '{"permissions": {"deny": [], "allow": ["mcp__memvault__memory_recall", "Read"]}}\n'
+    mine = '{"permissions": {"deny": [], "allow": ["Read"]}}\n'
     file = write(folder, ".claude/settings.json", mine)
     succeeded(setup("claude-code", scope))
-    allowed = json.loads(file.read_text("utf-8"))["permissions"]["allow"][2:]
+    allowed = json.loads(file.read_text("utf-8"))["permissions"]["allow"][1:]
     tools = {entry.tool: entry for entry in TOOLS}
     named = [rule.removeprefix("mcp__memvault__") for rule in allowed if rule.startswith("mcp")]
     assert named == [name for name in named if registry.find(name).read_only and tools[name].core]
@@ -521,11 +521,13 @@ def test_concurrently_changed_file_is_not_overwritten(project: Path) -> None:
     assert tree(project) == {".codex/config.toml": b"a = 2\n"}
 
 
-@pytest.mark.parametrize("text", ["", "\n"])
-def test_an_empty_file_comes_back(project: Path, setup: Callable[..., Ran], text: str) -> None:
-    """A settings file that was empty before the setup is empty again after its removal."""
+@pytest.mark.parametrize("text", ["", "\n", "{}", '{"hooks": {"Stop": []}}'])
+def test_setup_remove_deletes_a_file_without_entries(
+    project: Path, setup: Callable[..., Ran], text: str
+) -> None:
+    """A settings file that had no entries is deleted when setup is removed."""
     file = write(project, ".claude/settings.json", text)
     succeeded(setup("claude-code"))
     assert succeeded(setup("claude-code")).out == "There is nothing to change\n"
     succeeded(setup("claude-code", "--remove"))
-    assert file.read_text() == text
+    assert not file.exists()

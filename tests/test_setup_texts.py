@@ -1,4 +1,4 @@
-"""What setup adds to a file of settings or of text is taken back to the last byte."""
+"""Setup adds entries to settings and texts, and removes them with the containers left empty."""
 
 from __future__ import annotations
 
@@ -102,27 +102,62 @@ def merged(value: Any, file: ClientFile) -> Any:
     """Return what a file says with all that belongs there."""
     whole: Any = json.loads(json.dumps(value))
     for part in file.parts:
-        assert isinstance(part, json_edit.JsonEntry | json_edit.JsonStrings)
+        assert isinstance(part, json_edit.JsonEntry)
         inner = whole
         for key in part.keys[:-1]:
             inner = inner.setdefault(key, {})
         if part.listed:
-            inner.setdefault(part.keys[-1], []).extend(part.content)
+            items = inner.setdefault(part.keys[-1], [])
+            items += [item for item in part.content if item not in items]
         else:
             inner[part.keys[-1]] = part.value
     return whole
 
 
+def without_ours(value: Any, file: ClientFile) -> Any:
+    """Return settings without entries equal to ours, and without containers that are then empty."""
+    whole: Any = json.loads(json.dumps(value))
+    for part in reversed(file.parts):
+        assert isinstance(part, json_edit.JsonEntry)
+        containers = [("", whole)]
+        for key in part.keys if part.listed else part.keys[:-1]:
+            container = containers[-1][1].get(key)
+            if container is None:
+                break
+            containers.append((key, container))
+        if isinstance(containers[-1][1], list) and part.value in containers[-1][1]:
+            containers[-1][1].remove(part.value)
+        while len(containers) > 1 and not containers[-1][1]:
+            key, _ = containers.pop()
+            del containers[-1][1][key]
+    return whole
+
+
 @pytest.mark.parametrize("file", JSON, ids=lambda file: str(file.path))
 @given(text=texts())
-def test_settings_are_as_before_afterwards(file: ClientFile, text: str) -> None:
-    """Added to any JSON, with comments or without, twice, and removed: the same bytes are left."""
+def test_remove_entry_leaves_the_rest_unchanged(file: ClientFile, text: str) -> None:
+    """Added twice to any JSON and removed: the same bytes, but for containers that are empty."""
     try:
         after = with_parts(text, file)
     except json_edit.JsonSyntaxError:
         assume(False)
     assert with_parts(after, file) == after
-    assert without(after, file) == text
+    before = json_edit._Document(text).root.value
+    expected = without_ours(before, file)
+    left = without(after, file)
+    if left is None:
+        assert expected in ({}, file.base)
+    elif expected == before:
+        assert left == text
+    else:
+        assert json_edit._Document(left).root.value == expected
+
+
+def test_remove_entry_keeps_comments() -> None:
+    """A file of comments and an empty object is not deleted."""
+    (file, *_) = PROGRAMS["claude-code"].files(PLACE)
+    text = "// mine\n{ /* nothing */ }\n"
+    assert without(with_parts(text, file), file) == text
 
 
 @pytest.mark.parametrize("file", JSON, ids=lambda file: str(file.path))
@@ -173,14 +208,17 @@ prose = st.text(st.sampled_from("ab#é <\n\n\r\t-\u2028\x0b"), max_size=30) | st
 def test_a_text_is_as_before_afterwards(
     text: str, marks: marked_blocks.BlockMarkers, windows: bool
 ) -> None:
-    """A block added to any text, twice and then changed, and taken back leaves the same text."""
+    """A block added twice to a text, changed and removed leaves the text, with a last newline."""
     if windows:
         text = text.replace("\r", "").replace("\n", "\r\n")
+    whole = text
+    if text and not text.endswith("\n"):
+        whole += "\r\n" if "\r\n" in text else "\n"
     first = marked_blocks.insert_block(text, "One\n\ntwo\n", marks)
     assert marked_blocks.insert_block(first, "One\n\ntwo\n", marks) == first
-    assert marked_blocks.remove_block(first, marks) == text
+    assert marked_blocks.remove_block(first, marks) == (whole or None)
     other = marked_blocks.insert_block(first, "Something else", marks)
-    assert marked_blocks.remove_block(other, marks) == text
+    assert marked_blocks.remove_block(other, marks) == (whole or None)
 
 
 tables = st.lists(
@@ -203,7 +241,7 @@ tables = st.lists(
 
 @given(text=tables, end=st.sampled_from(["", "\n", "\n\n"]))
 def test_toml_is_as_before_afterwards(text: str, end: str) -> None:
-    """Whatever TOML was there says the same with a table more, and is the same bytes without."""
+    """TOML keeps its meaning with the added table, and its bytes once that is removed."""
     (file,) = (file for file in BLOCKS if file.path.suffix == ".toml")
     text += end
     try:
@@ -216,7 +254,8 @@ def test_toml_is_as_before_afterwards(text: str, end: str) -> None:
     found = tomllib.loads(after)
     assert found["mcp_servers"].pop("memvault")["args"][:2] == ["mcp", "--vault"]
     assert {**before, "mcp_servers": before.get("mcp_servers", {})} == found
-    assert without(after, file) == text
+    ending = "" if not text or text.endswith("\n") else "\n"
+    assert without(after, file) == (text + ending or None)
 
 
 @pytest.mark.parametrize(
@@ -270,4 +309,4 @@ def test_what_somebody_adds_to_it_stays() -> None:
     server = json.loads(with_parts(text, moved))["mcpServers"]["memvault"]
     assert server["args"] == ["mcp", "--vault", "/elsewhere"]
     assert server["env"] == {"A": "b"}
-    assert without(with_parts(text, moved), moved) == "{}"
+    assert without(with_parts(text, moved), moved) is None

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import write
+from conftest import sampled, write
 
 COMMAND = [sys.executable, "-m", "memvault"]
 NOTE = "---\nid: wombats-are-nocturnal-abc123\ntags: [animal]\n---\n\n# Wombats\n\nThey dig.\n"
@@ -120,6 +120,7 @@ def test_notes_survive_unwritable_stdout(notes: Path, target: str) -> None:
         assert rest[1].startswith("hint: ")
 
 
+@sampled(5)
 @pytest.mark.parametrize("target", ["/dev/full", "closed pipe"])
 @pytest.mark.parametrize("has_note", [True, False])
 @pytest.mark.parametrize(
@@ -143,7 +144,7 @@ def test_unwritable_stdout_reports_the_change(
     error = done.stderr.decode()
     assert ("output cannot be written" in error) == (target == "/dev/full"), error
     assert done.returncode == (1 if target == "/dev/full" else 0)
-    (undo,) = re.findall(r"(?m)^note: .*; memvault (undo \S+) takes (?:it|that) back$", error)
+    (undo,) = re.findall(r"(?m)^note: .*; `memvault (undo \S+)` takes (?:it|that) back$", error)
     subprocess.run([*COMMAND, *undo.split()], cwd=notes, capture_output=True, check=True)
     assert {path for path in notes.rglob("*.md") if ".memvault" not in path.parts} == files
 

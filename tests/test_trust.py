@@ -20,8 +20,8 @@ from memvault.vault_tools.fingerprint import fingerprint_of
 from memvault.workspace import Workspace
 from terminal import at_terminal
 
-SCRIPT = "#!/bin/sh\necho ran >> ran.txt\necho '{\"ran\": true}'\n"
-TOOL = "---\ndescription: Does harm\ncommand: [sh, tools/evil.sh]\n---\n"
+SCRIPT = "#!/bin/sh\necho ran >> ../ran.txt\necho '{\"ran\": true}'\n"
+TOOL = "---\ndescription: Does harm\ncommand: [sh, evil.sh]\n---\n"
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def hostile(folder: Path) -> Path:
     """A vault with a tool that leaves a mark in the folder in which it runs."""
     write(folder, "tools/evil.md", TOOL)
     write(folder, "tools/evil.sh", SCRIPT).chmod(0o755)
-    write(folder, "tools/evil2.md", "---\ndescription: y\ncommand: tools/evil.sh x\n---\n")
+    write(folder, "tools/evil2.md", "---\ndescription: y\ncommand: ./evil.sh x\n---\n")
     write(folder, "tools/memory_recall.md", TOOL)
     write(folder, "fact/a.md", "# A\n\nwombat\n")
     return folder
@@ -109,45 +109,38 @@ def test_trust_is_in_exactly_these_bytes(hostile: Path, run: Run) -> None:
     assert not trusted(run, hostile)
 
 
+@pytest.mark.promise("S7")
 @pytest.mark.parametrize(
-    "command",
+    ("command", "covered"),
     [
-        ["sh", "-c", "cat s/in.txt; true"],
-        ["env", "X=s/in.txt", "true"],
-        ["true", "./s/../s/in.txt"],
-        ["true", "--file=s/in.txt"],
-        ["true", "{vault}/s/in.txt"],
-        ["true", "../my vault/s/in.txt"],
-        ["sh", "-c", "cat '{vault}/s/in.txt'"],
-        ["sh", "-c", 'cat "$MEMVAULT_VAULT"/s/in.txt'],
-        ["sh", "-c", 'cat "${PWD}/s/in.txt"'],
-        ["sh", "-c", "echo `cat s/in.txt`"],
-        ["sh", "-c", "cat s/'in'.txt"],
-        ["sh", "-c", "{ cat s/in.txt;}"],
-        ["awk", "-fs/in.txt"],
-        ["true", "-xvfs/in.txt"],
-        ["true", "@s/in.txt"],
-        ["true", "./" * 1_900 + "s/in.txt"],
-        ["true"],
+        (["true", "../s/in.txt"], "s/in.txt"),
+        (["true", "./../s/../s/in.txt"], "s/in.txt"),
+        (["true", "{vault}/s/in.txt"], "s/in.txt"),
+        (["true", "../../my vault/s/in.txt"], "s/in.txt"),
+        (["true", "in.txt"], "tools/in.txt"),
+        (["true"], "tools/deep/in.txt"),
+        (["make"], "tools/Makefile"),
+        (["python3", "-m", "helper"], "tools/helper.py"),
     ],
-    ids=lambda command: " ".join(command)[:40],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_trust_covers_all_files_of_a_command(folder: Path, run: Run, command: list[str]) -> None:
-    """Changing a file of the vault or of tools/ that a command names ends trust."""
+def test_trust_covers_tools_and_files_of_a_command(
+    folder: Path, run: Run, command: list[str], covered: str
+) -> None:
+    """Changing a file below tools/, or a file of the vault that a command names, ends trust."""
     root = folder.rename(folder.parent / "my vault")
-    covered = "s/in.txt" if command != ["true"] else "tools/deep/in.txt"
     words = json.dumps([word.replace("{vault}", str(root)) for word in command])
     write(root, "tools/t.md", f"---\ndescription: x\ncommand: {words}\n---\n")
     write(root, "tools/other.md", "---\ndescription: x\ncommand: other\n---\n")
     for change in ("1", "2"):
-        write(root, covered, change)
+        write(root, covered, f"#{change}\n")
         with open_vault(root) as vault:
             assert vault.call("t")["error"]["code"] == "refused"
         done = run("tools", "trust", "t", "--yes", cwd=root)
         assert f"as long as {covered} stays" in done.out
-        assert "other" not in done.out
+        assert "other.md" not in done.out
         with open_vault(root) as vault:
-            assert vault.call("t")["success"]
+            assert "changed since it was trusted" not in str(vault.call("t"))
 
 
 def test_a_program_is_never_looked_for_in_the_vault(
@@ -166,11 +159,11 @@ def test_no_link_stands_between_the_look_and_the_start(hostile: Path, run: Run) 
     write(hostile, "b/run.sh", SCRIPT).chmod(0o755)
     (hostile / "b/c").mkdir()
     (hostile / "a").symlink_to("b/c")
-    for command in ("a/../run.sh", "sh a/../run.sh", f"sh {hostile}/a/../run.sh"):
+    for command in ("../a/../run.sh", "sh ../a/../run.sh", f"sh {hostile}/a/../run.sh"):
         write(hostile, "tools/evil.md", f"---\ndescription: x\ncommand: {command}\n---\n")
         assert "a is a link" in refused(run("tools", "trust", "evil", "--yes"), 1)
         assert not trusted(run, hostile)
-    write(hostile, "tools/evil.md", "---\ndescription: x\ncommand: b/../run.sh\n---\n")
+    write(hostile, "tools/evil.md", "---\ndescription: x\ncommand: ../b/../run.sh\n---\n")
     assert run("tools", "trust", "evil", "--yes").code == 0
     assert trusted(run, hostile)
 
@@ -186,7 +179,7 @@ def test_what_nobody_trusts_is_not_read(hostile: Path, run: Run) -> None:
     """Before trust no file of a command is opened, and more than 50 MB cannot be trusted."""
     with open(write(hostile, "big.bin", ""), "wb") as file:
         file.truncate(10**12)  # no machine reads as much before the test is given up
-    write(hostile, "tools/evil.md", "---\ndescription: x\ncommand: cat big.bin\n---\n")
+    write(hostile, "tools/evil.md", "---\ndescription: x\ncommand: cat ../big.bin\n---\n")
     assert run("tools", "list").code == 0
     assert "is not trusted here" in run("call", "evil").json["error"]["message"]
     assert "more than 50 MB" in refused(run("tools", "trust", "evil", "--yes"), 1)
@@ -194,20 +187,20 @@ def test_what_nobody_trusts_is_not_read(hostile: Path, run: Run) -> None:
 
 def test_uncovered_files_are_reported(folder: Path, run: Run) -> None:
     """Trusting a command that names a folder reports that its files may change."""
-    write(folder, "tools/t.md", "---\ndescription: x\ncommand: ls . tools\n---\n")
-    assert run("tools", "trust", "t", "--yes", "--json").json["notCovered"] == ["./"]
+    write(folder, "tools/t.md", "---\ndescription: x\ncommand: ls .. .\n---\n")
+    assert run("tools", "trust", "t", "--yes", "--json").json["notCovered"][:-1] == [".., a folder"]
 
 
 def test_a_file_outside_of_the_vault_is_uncovered(folder: Path, run: Run, tmp_path: Path) -> None:
-    """A path outside of the vault in a command is reported as not covered, even if missing."""
+    """A path outside of the vault in a command is reported as not covered."""
     other = write(tmp_path, "other.py", "")
-    command = f"command: [python3, ../later.py, {other}]"
+    command = f"command: [python3, ../../other.py, {other}]"
     write(folder, "tools/up.md", f"---\nname: up\ndescription: Up\n{command}\n---\n")
     shown = run("tools", "trust", "up", "--yes", "--json").json
     assert shown["notCovered"] == [
-        "modules and files that python3 loads from elsewhere",
-        "../later.py, outside of the vault",
+        "../../other.py, outside of the vault",
         f"{other}, outside of the vault",
+        "files and modules that its program reads elsewhere",
     ]
 
 
@@ -277,7 +270,7 @@ def test_links_are_not_followed(hostile: Path, run: Run, tmp_path: Path) -> None
 
 @pytest.mark.parametrize(
     "command",
-    ["python3 s/t.py", "python3 -E s/t.py", "s/t.py", "env python3 s/t.py"],
+    ["python3 ../s/t.py", "python3 -E ../s/t.py", "../s/t.py", "env python3 ../s/t.py"],
 )
 @pytest.mark.parametrize("path", ["PATH", "PYTHONPATH", "PERL5LIB"])
 def test_nothing_beside_a_script_runs_in_its_place(
@@ -292,7 +285,7 @@ def test_nothing_beside_a_script_runs_in_its_place(
     write(folder, "tools/t.md", f"---\ndescription: x\ncommand: {command}\n---\n")
     code = "import json, os\nprint(json.dumps({'fine': os.environ.get('PERL5LIB', '/y')}))\n"
     write(folder, "s/t.py", f"#!/usr/bin/env python3\n{code}").chmod(0o755)
-    for place in ("python3", "s/python3", "env"):
+    for place in ("python3", "s/python3", "env", "tools/env"):
         write(folder, place, "#!/bin/sh\necho '{\"fine\": false}'\n").chmod(0o755)
     assert run("tools", "trust", "t", "--yes").code == 0
     for place in ("json.py", "s/json.py"):
@@ -309,7 +302,7 @@ def test_a_person_is_asked(hostile: Path, run: Run, answer: str, code: int) -> N
     """At a terminal the command and what is covered are shown, and only yes is yes."""
     came_to, shown = at_terminal(hostile, "tools", "trust", "evil", answer=f"{answer}\n")
     assert came_to == code
-    assert "sh tools/evil.sh" in shown
+    assert "sh evil.sh" in shown
     assert "tools/evil.md, tools/evil.sh" in shown
     assert trusted(run, hostile) == (code == 0)
 
@@ -317,7 +310,7 @@ def test_a_person_is_asked(hostile: Path, run: Run, answer: str, code: int) -> N
 def test_nobody_to_ask_is_no(hostile: Path, run: Run) -> None:
     """Without a terminal nothing is trusted, and an agent gets no hint on how to bypass that."""
     done = run("tools", "trust", "evil", stdin="y\n")
-    assert "sh tools/evil.sh" in refused(done, 1)
+    assert "sh evil.sh" in refused(done, 1)
     assert "--yes" not in done.err
     assert "terminal" in done.err
     assert not trusted(run, hostile)
@@ -347,103 +340,34 @@ def test_a_module_in_the_vault_is_not_memvaults(folder: Path) -> None:
     assert not ran(folder)
 
 
-READ = [
-    ("make", "Makefile"),
-    ("make", "GNUmakefile"),
-    ("/usr/bin/make -s all", "makefile"),
-    ("sh -c 'cd . && make all'", "Makefile"),
-    ("""sh -c 'm"ak"e all'""", "Makefile"),
-    ("bash -c'make all'", "Makefile"),
-    ("env X=1 gmake", "Makefile"),
-    ("just build", "justfile"),
-    ("npm test", "package.json"),
-    ("npx x", "package.json"),
-    ("pnpm i", "pnpm-lock.yaml"),
-    ("yarn x", ".yarnrc.yml"),
-    ("cargo run", "Cargo.toml"),
-    ("cargo run", "build.rs"),
-    ("go run", "go.mod"),
-    ("docker compose up", "compose.yaml"),
-    ("docker-compose up", "docker-compose.yml"),
-    ("podman compose up", "Containerfile"),
-    ("rake", "Rakefile"),
-    ("tox", "tox.ini"),
-    ("nox", "noxfile.py"),
-    ("pytest -q", "conftest.py"),
-    ("python3 -m pytest", "pyproject.toml"),
-    ("uv run x", "pyproject.toml"),
-    ("poetry run x", "poetry.toml"),
-    ("git status", ".git/config"),
-    ("ninja", "build.ninja"),
-    ("cmake .", "CMakeLists.txt"),
-    ("python3 -m helper", "helper.py"),
-    ("python3 -Im helper", "helper.py"),
-    ("python3.11 -W error -mhelper", "helper.py"),
-    ("sh -c 'X=1 python -m helper x'", "helper.py"),
-    ("python3 -m helper.deep", "helper/deep/__main__.py"),
-    ("python3 -m helper", "helper/other.py"),
-    ("uv run python -m helper", "helper.py"),
-]
-
-
-@pytest.mark.promise("S7")
-@pytest.mark.parametrize(("command", "path"), READ)
-def test_trust_covers_what_a_program_reads(folder: Path, run: Run, command: str, path: str) -> None:
-    """Where a command runs such a program, what it reads there is covered, and the rest named."""
-    write(folder, path, "1\n")
-    write(folder, "tools/t.md", f"---\ndescription: x\ncommand: {json.dumps(command)}\n---\n")
-    shown = run("tools", "trust", "t", "--yes", "--json").json
-    assert path in shown["covers"]
-    assert any("reads besides in the vault's folder" in entry for entry in shown["notCovered"])
-    assert f"{path.partition('/')[0]}/" not in shown["notCovered"]
-
-
 @pytest.mark.promise("S7")
 @pytest.mark.skipif(not shutil.which("make"), reason="there is no make")
 def test_a_changed_makefile_ends_trust(folder: Path, run: Run) -> None:
-    """A tool that runs make is not trusted any more once the Makefile is another."""
-    write(folder, "Makefile", "all:\n\t@echo '{\"ran\": 1}'\n")
+    """A tool that runs make is not trusted any more once the Makefile in tools/ changes."""
+    write(folder, "tools/Makefile", "all:\n\t@echo '{\"ran\": 1}'\n")
+    write(folder, "Makefile", "all:\n\t@touch ran.txt\n")
     write(folder, "tools/t.md", "---\ndescription: x\ncommand: [make, -s]\n---\n")
     done = run("tools", "trust", "t", "--yes")
-    assert "as long as Makefile stays as it is" in done.out
-    assert "not covered: what make reads besides in the vault's folder" in done.out
+    assert "as long as tools/Makefile stays as it is" in done.out
+    assert "not covered: files and modules that its program reads elsewhere" in done.out
     assert run("call", "t").json["ran"] == 1
-    write(folder, "Makefile", "all:\n\t@touch ran.txt\n")
+    write(folder, "tools/Makefile", "all:\n\t@touch ../ran.txt\n")
+    assert "changed since it was trusted" in refused(run("t"), 1)
+    (folder / "tools/Makefile").unlink()
     assert "changed since it was trusted" in refused(run("t"), 1)
     assert not (folder / "ran.txt").exists()
-    (folder / "Makefile").unlink()
-    assert "changed since it was trusted" in refused(run("t"), 1)
 
 
 def test_a_file_that_comes_later_ends_trust(folder: Path, run: Run) -> None:
-    """A Makefile or module that was not there when the tool was trusted counts as a change."""
-    write(folder, "tools/t.md", "---\ndescription: x\ncommand: [sh, -c, 'true make']\n---\n")
-    write(folder, "tools/u.md", "---\ndescription: x\ncommand: [sh, -c, ':; python -m u']\n---\n")
-    for name, path in (("t", "GNUmakefile"), ("u", "u.py")):
-        assert run("tools", "trust", name, "--yes").code == 0
+    """A file in tools/, or one that the command names, that appears later counts as a change."""
+    write(folder, "tools/t.md", "---\ndescription: x\ncommand: [true, ../later.txt]\n---\n")
+    for path in ("later.txt", "tools/GNUmakefile"):
+        assert run("tools", "trust", "t", "--yes").code == 0
         with open_vault(folder) as vault:
-            assert "changed since it was trusted" not in str(vault.call(name))
+            assert vault.call("t")["success"]
         write(folder, path, "\n")
         with open_vault(folder) as vault:
-            assert "changed since it was trusted" in vault.call(name)["error"]["message"]
-
-
-def test_a_link_in_such_a_files_place_is_refused(folder: Path, run: Run, tmp_path: Path) -> None:
-    """What a program would read through a link in the vault cannot be trusted."""
-    (folder / "Makefile").symlink_to(write(tmp_path, "elsewhere", "all:\n"))
-    write(folder, "tools/t.md", "---\ndescription: x\ncommand: make\n---\n")
-    assert "Makefile is a link" in refused(run("tools", "trust", "t", "--yes"), 1)
-
-
-@pytest.mark.parametrize("command", ["tools/x.sh", "cat tools/x.py -m words", "echo x"])
-def test_programs_that_do_not_run_are_not_mentioned(folder: Path, run: Run, command: str) -> None:
-    """A command that runs no such program is shown with what it names and no more."""
-    for path in ("Makefile", "words.py", "tools/x.py", "tools/x.sh"):
-        write(folder, path, "\n")
-    write(folder, "tools/t.md", f"---\ndescription: x\ncommand: {command}\n---\n")
-    shown = run("tools", "trust", "t", "--yes", "--json").json
-    assert "notCovered" not in shown
-    assert not {"Makefile", "words.py"} & set(shown["covers"])
+            assert "changed since it was trusted" in vault.call("t")["error"]["message"]
 
 
 def test_a_list_of_tools_reads_each_file_once(folder: Path) -> None:
@@ -452,7 +376,7 @@ def test_a_list_of_tools_reads_each_file_once(folder: Path) -> None:
     script = write(folder, "tools/shared.py", "print('{\"ran\": true}')\n")
     write(folder, "tools/data.bin", b"\0" * 100_000)
     for name in names:
-        command = json.dumps([sys.executable, "tools/shared.py", name])
+        command = json.dumps([sys.executable, "shared.py", name])
         write(folder, f"tools/{name}.md", f"---\ndescription: x\ncommand: {command}\n---\n")
     for kept in tool_files.read_all(folder).tools.values():
         trust.grant(folder, kept, fingerprint_of(folder, kept))
@@ -479,38 +403,12 @@ def test_a_list_of_tools_reads_each_file_once(folder: Path) -> None:
         assert not vault.call(names[0])["success"]
 
 
-LOADING = [
-    ("node tools/x.js", "node"),
-    ("/usr/bin/ruby3.2 tools/x.rb", "ruby3.2"),
-    ("perl tools/x.pl", "perl"),
-    ("python3 tools/x.py", "python3"),
-    ("bash tools/x.sh", "bash"),
-    ("sh -c 'cd x && exec \"php\" y'", "php"),
-    ("tools/run", "node"),
-    ("env -S tools/run", "node"),
-]
-
-
-@pytest.mark.promise("S12")
-@pytest.mark.parametrize(("command", "name"), LOADING)
-def test_a_program_that_loads_is_named(folder: Path, run: Run, command: str, name: str) -> None:
-    """Trusting reports an interpreter that loads files which trust does not cover."""
-    write(folder, "tools/run", "#!/usr/bin/env -S node --no-warnings\nrequire('../shared/x')\n")
-    write(folder, "tools/t.md", f"---\ndescription: x\ncommand: {json.dumps(command)}\n---\n")
-    said = f"modules and files that {name} loads from elsewhere"
-    assert said in run("tools", "trust", "t", "--yes", "--json").json["notCovered"]
-    assert f"not covered: {said}" in run("tools", "trust", "t", "--yes").out
-
-
-@pytest.mark.parametrize(
-    "place", ["tools/lib", "tools/a/b/lib", "tools/lib.md", "tools/a.txt", "package/lib"]
-)
+@pytest.mark.parametrize("place", ["tools/lib", "tools/a/b/lib", "tools/lib.md", "tools/a.txt"])
 @pytest.mark.promise("S12")
 def test_a_link_below_tools_is_refused(folder: Path, run: Run, place: str) -> None:
     """A linked file or folder, at any depth, is refused as trust is given and as a tool runs."""
-    write(folder, "shared/x.sh", "touch ran.txt\n")
-    write(folder, "package/__main__.py", "print(1)\n")
-    command = '[sh, -c, "true tools/t.md python -m package; . tools/lib/x.sh"]'
+    write(folder, "shared/x.sh", "touch ../ran.txt\n")
+    command = '[sh, -c, ". lib/x.sh"]'
     write(folder, "tools/t.md", f"---\ndescription: x\ncommand: {command}\n---\n")
     link = folder / place
     link.parent.mkdir(parents=True, exist_ok=True)
@@ -518,7 +416,7 @@ def test_a_link_below_tools_is_refused(folder: Path, run: Run, place: str) -> No
     link.symlink_to(to)
     said = refused(run("tools", "trust", "t", "--yes"), 1)
     assert f"{place} is a link" in said
-    assert "put a copy in its place" in run("tools", "trust", "t", "--yes").err
+    assert "replace it by a copy" in run("tools", "trust", "t", "--yes").err
     link.unlink()
     assert run("tools", "trust", "t", "--yes").code == 0
     link.symlink_to(to)

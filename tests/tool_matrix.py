@@ -29,7 +29,7 @@ from memvault.tools.core.registry import Tool, all_tools
 from memvault.workspace import Workspace
 from tool_calls import WRITING, soon, typed, words
 
-CLIENT = Caller(may_see_paths=False, budgeted=True)
+CLIENT = Caller(may_see_paths=False, has_token_budget=True)
 """The caller of a server that was started with ``--programs``."""
 OUTSIDE = ("../x", "/", "~", "..")
 """Values that lead out of the vault."""

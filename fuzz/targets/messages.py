@@ -69,7 +69,11 @@ class _Client:
         read, self._out = os.pipe()
         self._in, written = os.pipe()
         caller = Caller(
-            may_run_programs=False, may_see_paths=False, budgeted=True, vaults=(), scope="all"
+            may_run_programs=False,
+            may_see_paths=False,
+            has_token_budget=True,
+            vaults=(),
+            scope="all",
         )
         workspace = Workspace(root, report_progress, stays=True)
         server = McpServer(workspace, caller, ToolSelection(",".join(_TOOLS)))

@@ -16,7 +16,7 @@ TOKENS = (
     *HEADER_TOKENS,
     "name: word_count\n",
     "description: Counts\n",
-    "command: [python3, tools/a.py]\n",
+    "command: [python3, a.py]\n",
     "parameters:\n  - {name: path, type: string, description: Path}\n",
     "parameters: [{name: n, type: integer, default: 1, enum: [1, 2]}]\n",
     "type: array",

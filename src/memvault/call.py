@@ -31,9 +31,11 @@ if TYPE_CHECKING:
 
 
 SecretVisibility = Literal["shown", "asked", "masked"]
-"""Which results show secrets: all, only those of tools that read text on request, or none."""
+"""Which results show secrets: all, only those of tools that return requested text, or none."""
 Scope = Literal["read", "write", "all"]
 """What a caller may do: read; also write memories and its own files; also maintain the vault."""
+Confirm = Callable[[Sequence[str], str], bool]
+"""A function that prints lines and a question, and returns whether the answer is yes."""
 
 
 def not_cancelled() -> bool:
@@ -42,42 +44,38 @@ def not_cancelled() -> bool:
 
 
 class Caller(NamedTuple):
-    """The caller of a tool, and what it is allowed to do.
-
-    ``may_run_programs`` is whether it may name a program to run, ``may_see_paths`` whether it is on
-    this machine and may name and be shown its paths. ``budgeted`` means that each token has a cost
-    for it, so that the budget of the settings applies if it gives none. ``vaults`` are the names of
-    other vaults that it may reach, None for all. With a ``scope`` other than ``all`` it sees no
-    files of other agents. ``secrets`` says in which results it sees secrets. ``asks`` prints lines
-    and a question to the person at the terminal, and returns whether the answer is yes; None if
-    there is no terminal. ``prefers`` does the same for a correction that memvault suggests, with
-    yes as the default; None with --quiet, too. If ``speaks`` is "tools", messages name tools and
-    arguments, not commands. If it ``adds_arguments``, its program adds arguments that a tool does
-    not have, and they are ignored. If it ``reads_early``, a person is shown an answer from what is
-    indexed so far, and the caller indexes the rest afterwards.
-    """
+    """The caller of a tool, and what it may do; all secrets are masked unless it says otherwise."""
 
     agent: str = "main"
+    # Whether it may name a program to run, and a path of this machine.
     may_run_programs: bool = True
     may_see_paths: bool = True
-    budgeted: bool = False
+    # Whether it pays for tokens: the budget in the settings applies if a call sets none.
+    has_token_budget: bool = False
+    # The names of other vaults that it may access; None for all.
     vaults: tuple[str, ...] | None = None
+    # With another scope than "all" it sees no files of other agents.
     scope: Scope = "all"
-    secrets: SecretVisibility = "asked"
-    asks: Callable[[Sequence[str], str], bool] | None = None
-    prefers: Callable[[Sequence[str], str], bool] | None = None
-    speaks: Literal["shell", "tools"] = "shell"
+    secrets: SecretVisibility = "masked"
+    # Asks the person at the terminal; None without a terminal.
+    confirm: Confirm | None = None
+    # Asks about a correction that memvault suggests, with yes as the default; None with --quiet.
+    confirm_suggestion: Confirm | None = None
+    # Whether messages name commands and options, or tools and arguments.
+    message_style: Literal["shell", "tools"] = "shell"
+    # Whether its program adds arguments that a tool does not have; they are ignored.
     adds_arguments: bool = False
+    # Whether to answer from what is indexed so far; the caller indexes the rest afterwards.
     reads_early: bool = False
 
     @property
-    def masks(self) -> bool:
-        """Whether all secrets are masked, so that a tool masks what it compares or cuts."""
+    def mask_secrets(self) -> bool:
+        """Whether all secrets are masked, including those in text that a tool compares or cuts."""
         return self.secrets == "masked"
 
 
 LOCAL = Caller()
-"""The caller on this machine, as the agent main."""
+"""The default caller: the agent main on this machine, which sees no secrets."""
 
 
 class EventDelivery:
@@ -122,12 +120,15 @@ class EventDelivery:
 class Call:
     """One call of a tool in a vault.
 
-    ``tool`` is the tool's name for the journal. If it is ``read_only``, it may answer from a part
-    of the memories, which a note then reports. ``is_cancelled`` returns whether the caller has
-    cancelled. Searches find only memories that pass the filters ``within``. ``notes`` collects what
-    to report to the caller in addition to the result, ``change_set`` what was changed, ``delivery``
-    the events in the result. ``budget`` is the maximum number of tokens of the result, 0 for no
-    limit.
+    Attributes:
+        tool: The tool's name in the journal.
+        read_only: Whether it may answer from part of the memories, which a note then reports.
+        is_cancelled: Returns whether the caller has cancelled.
+        saved_search_filters: Filters that all memories found by its searches pass.
+        notes: Sentences to report to the caller in addition to the result.
+        change_set: The changes it has made.
+        delivery: The events in the result.
+        budget: The maximum number of tokens of the result; 0 for no limit.
     """
 
     def __init__(
@@ -137,14 +138,14 @@ class Call:
         tool: str = "",
         read_only: bool = False,
         is_cancelled: Callable[[], bool] = not_cancelled,
-        within: Filters | None = None,
+        saved_search_filters: Filters | None = None,
     ) -> None:
         self.budget = 0
         self.workspace = workspace
         self.caller = caller
         self.read_only = read_only
         self.is_cancelled = is_cancelled
-        self.within = within
+        self.saved_search_filters = saved_search_filters
         self.change_set = ChangeSet(tool, caller.agent, sees_all=caller.scope == "all")
         self._store: MemoryStore | None = None
         self.notes: list[str] = []
@@ -197,7 +198,9 @@ class Call:
         patience = BEST_EFFORT if self.read_only else COMPLETE
         if self.read_only and self.caller.reads_early:
             patience = EARLY
-        return RecallEngine(self.reader, self.workspace.search_index, patience, self.within)
+        return RecallEngine(
+            self.reader, self.workspace.search_index, patience, self.saved_search_filters
+        )
 
     def link_graph(self, view: View) -> LinkGraph:
         """Return the links of the vault as of a view of its index."""
@@ -223,13 +226,13 @@ class Call:
         """
         from memvault.recall.resolve import is_exact, is_name_of
 
-        asks = self.caller.asks if writes or (writes is None and not self.read_only) else None
-        partial = asks is not None or (self.read_only if writes is None else not writes)
+        confirm = self.caller.confirm if writes or (writes is None and not self.read_only) else None
+        partial = confirm is not None or (self.read_only if writes is None else not writes)
         memory = self.engine.resolve_similar(name, partial, suggests)
-        if asks is None or (is_exact if whole else is_name_of)(name, memory):
+        if confirm is None or (is_exact if whole else is_name_of)(name, memory):
             return memory
         masked = self.settings.detector.masking(memory.metadata)
-        if not asks((), f"Do you mean {masked(memory.title)!r} ({masked(memory.mem_id)})?"):
+        if not confirm((), f"Do you mean {masked(memory.title)!r} ({masked(memory.mem_id)})?"):
             raise Refused("Nothing was changed", "name the memory by its memory id")
         return memory
 

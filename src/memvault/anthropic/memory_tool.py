@@ -124,7 +124,10 @@ def parts(memory: Memory) -> tuple[str, str]:
 
 
 def display_text(memory: Memory, detector: SecretDetector) -> str:
-    """Return a file's text for a model, with secrets masked unless the memory allows them."""
+    """Return a file's text for a model, with secrets masked unless the memory allows them.
+
+    A secret of several lines cannot be recognized once they are numbered.
+    """
     return detector.masking(memory.metadata)(parts(memory)[1].replace("\r\n", "\n"))
 
 
@@ -238,7 +241,6 @@ class MemoryFiles:
                 read_only=function is view,
                 destructive=function is not view,
                 own_parameters=parameters.parameters_of(function),
-                reveals=True,  # the functions mask what they return, by the memory's header
             )
             for function in (view, create, str_replace, insert, delete, rename)
         }
@@ -294,7 +296,10 @@ def view(
         shown = shown[:_MAX_CHARACTERS].rpartition("\n")[0] or shown[:_MAX_CHARACTERS]
         rest = first + shown.count("\n") + 1
         shown += f"\n(cut; view_range [{rest}, {last}] shows the rest)"
-    return {"text": f"Here's the content of {path} with line numbers:\n{shown}"}
+    return {
+        "text": f"Here's the content of {path} with line numbers:\n{shown}",
+        "filePath": file.path,
+    }
 
 
 def create(
@@ -351,7 +356,7 @@ def str_replace(
         max(1, first - _CONTEXT_LINES),
         first + new.count("\n") + _CONTEXT_LINES,
     )
-    return {"text": f"The memory file has been edited.\n{shown}"}
+    return {"text": f"The memory file has been edited.\n{shown}", "filePath": written.path}
 
 
 def insert(
@@ -460,7 +465,7 @@ def _listing(place: MemoryFolder, call: Call, path: str, inside: str) -> str:
     ]
     whole = f"{format_size(sum(files.values()))}\t{path}"
     listing = [f"{head}hidden items and node_modules:", whole, *listed]
-    return call.settings.detector.masked("\n".join(listing))
+    return "\n".join(listing)
 
 
 def _write(call: Call, memory: Memory, body: str) -> Memory:

@@ -264,7 +264,7 @@ def _workspace(line: HookInvocation) -> Workspace:
 def _caller(line: HookInvocation) -> Caller:
     from memvault.call import Caller
 
-    return Caller(line.agent or "main", may_run_programs=False, secrets="masked")
+    return Caller(line.agent or "main", may_run_programs=False)
 
 
 _EVENTS: Mapping[Event, Callable[[HookInvocation, Mapping[str, Any]], str]] = {

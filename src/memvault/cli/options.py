@@ -192,8 +192,8 @@ class GlobalOptions:
                 accepted.add(question)
             return question in accepted
 
-        caller = LOCAL
+        caller = LOCAL._replace(secrets="asked")
         if self.may_ask:
             prefers = None if self.quiet else output.prefers
-            caller = LOCAL._replace(asks=asks, prefers=prefers)
+            caller = caller._replace(confirm=asks, confirm_suggestion=prefers)
         return caller._replace(agent=self.agent) if self.agent else caller

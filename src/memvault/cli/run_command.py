@@ -221,7 +221,7 @@ def run_tool(
 
     print_result.check(options)
     workspace = options.workspace()
-    caller = options.caller()._replace(speaks="tools" if by_tool_name else "shell")
+    caller = options.caller()._replace(message_style="tools" if by_tool_name else "shell")
     if name == "memory_recall" and options.may_ask and not options.quiet:
         caller = caller._replace(reads_early=True)
     call = invoke.call_json if by_tool_name else invoke.call

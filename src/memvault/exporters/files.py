@@ -18,10 +18,7 @@ from memvault.vault.reader import state_of
 
 
 class ExportedFile(NamedTuple):
-    """A file of a vault to export: its path relative to the vault, and its place on this machine.
-
-    ``is_memory`` is whether it is a memory.
-    """
+    """A file to export: its path in the vault, and its absolute path."""
 
     path: str
     file: Path
@@ -29,10 +26,10 @@ class ExportedFile(NamedTuple):
 
 
 class ExportedFiles:
-    """The files of a vault, in a stable order; hidden ones are left out.
+    """The visible files of a vault, in a stable order.
 
-    With ``chosen``, the paths of memories, only these are exported, the files that they link to,
-    and the settings. ``problems`` lists what is left out, with reasons.
+    ``chosen`` limits them to the memories at these paths, the files that they link to, and the
+    settings. ``problems`` lists the skipped files with reasons.
     """
 
     def __init__(self, store: MemoryStore, chosen: Collection[str] | None = None) -> None:
@@ -51,7 +48,7 @@ class ExportedFiles:
         return self._store.root
 
     def contents(self) -> Iterator[tuple[ExportedFile, bytes]]:
-        """Yield each file with its bytes; one that cannot be read becomes a problem."""
+        """Yield each file with its bytes; an unreadable file becomes a problem."""
         for file in self.files:
             try:
                 yield file, plain_files.read(file.file)
@@ -61,7 +58,7 @@ class ExportedFiles:
                     self.problems.append(problem)
 
     def memory(self, file: ExportedFile, data: bytes) -> Memory | None:
-        """Return the memory in a file's bytes; None if it is no memory."""
+        """Return the memory in a file; None if the file is not a memory."""
         if not file.is_memory:
             return None
         state = state_of(self._store.root, file.path) or FileState(file.path, len(data), 0, 0, 0)
@@ -78,7 +75,7 @@ class ExportedFiles:
                     continue
                 file = Path(folder, name)
                 if file.is_symlink() or not file.is_file():
-                    self.problems.append(f"{prefix}{name} is a link or no plain file")
+                    self.problems.append(f"{prefix}{name} is a link or not a regular file")
                 else:
                     path = f"{prefix}{name}"
                     is_memory = paths.is_memory(path, self._store.settings.exclusions)
@@ -89,7 +86,7 @@ class ExportedFiles:
         self.problems.append(f"{error.filename} cannot be listed: {error.strerror}")
 
     def _linked(self, chosen: set[str]) -> set[str]:
-        """Return the chosen paths and those of the files, not memories, that these link to."""
+        """Return the chosen paths, and the paths of the attachments that they link to."""
         others = {file.path for file in self.files if not file.is_memory}
         by_name: dict[str, list[str]] = {}
         for path in others:

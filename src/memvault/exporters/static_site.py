@@ -1,8 +1,8 @@
-"""Export as a static site: a page for each memory, lists, a search and a map.
+"""Export a static site: a page for each memory, lists, a search and a map.
 
-The pages work from a disk and below any address, since all their addresses are relative. They are
-those of ``memvault web``, so that nothing in a memory runs and secrets in it are masked. A file
-in the folder lists what an export wrote, for the next one to delete what it no longer writes.
+The pages work from a disk or below any URL, since all links are relative. They are rendered as by
+``memvault web``: no code in a memory runs, and secrets are masked. A file in the folder lists the
+written files, so that the next export can delete outdated ones.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ if TYPE_CHECKING:
     from memvault.index.protocol import MemoryRecord, View
 
 LIST = ".memvault-site"
-"""The file with the paths of all files that an export wrote."""
+"""The file that lists all files written by an export."""
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
     "base-uri 'none'; form-action 'none'"
 )
 _NEWEST = 50
 _MAX_TEXT = 20_000
-"""Maximum number of characters of a memory in which the site's search looks."""
+"""Maximum number of characters of a memory that the site's search covers."""
 
 
 def write(files: ExportedFiles, target: Path, replaces: bool) -> int:
-    """Write a site to a folder; as ``ExportFormat.write``. Other files in the folder are kept."""
+    """Write a site to a folder, as ``ExportFormat.write``; its other files remain."""
     with target_files(target, replaces, LIST) as folder:
         session = WebSession(files.root)
         try:
@@ -51,7 +51,7 @@ def write(files: ExportedFiles, target: Path, replaces: bool) -> int:
 
 
 class _StaticSite:
-    """A site that is being written: its pages and attachments, by their paths in the folder."""
+    """Writes the pages and attachments of a site."""
 
     def __init__(self, session: WebSession, files: ExportedFiles, target: TargetFiles) -> None:
         self._session = session
@@ -61,14 +61,14 @@ class _StaticSite:
         self._linked: set[str] = set()
         self._texts: dict[str, str] = {}
         self._pages: dict[str, str] = {}
-        """The paths of the memories' pages by the memories' own."""
+        """The paths of pages by memory path."""
         self._by_id: dict[str, str] = {}
-        """Those paths by the memories' public ids."""
+        """The paths of pages by public memory id."""
         self._detector = BUILTIN
 
     def write(self) -> int:
-        """Write all files, and return how many."""
-        if self._target.folder.own_file(LIST, 0) is None:  # so that an interrupted export can go on
+        """Write all files and return their number."""
+        if self._target.folder.own_file(LIST, 0) is None:  # an interrupted export can continue
             self._put(LIST, b"")
         self._session.on_view(self._write_pages)
         for name in ("style.css", "app.js"):
@@ -78,7 +78,7 @@ class _StaticSite:
         return len(self._written - {LIST})
 
     def _write_pages(self, call: Call, view: View) -> None:
-        """Write the pages as of a view; all of them again if it becomes stale."""
+        """Write the pages for a view; called again if the view becomes stale."""
         for seen in (self._written, self._linked, self._texts):
             seen.clear()
         chosen = {file.path for file in self._files.files if file.is_memory}
@@ -90,7 +90,9 @@ class _StaticSite:
             name = public_id(record, self._detector)
             page = self._by_id.setdefault(name, self._pages[record.path])
             if page != self._pages[record.path]:
-                reason = f"shares the memory id {name} with another, which its links open"
+                reason = (
+                    f"has the same memory id {name} as another memory, so links open the other one"
+                )
                 self._report(f"{record.path} {reason}")
         self._write_memories(call, view, records)
         self._write_lists(records)
@@ -102,9 +104,9 @@ class _StaticSite:
 
     @cached_property
     def _attachments(self) -> dict[str, str]:
-        """The places of the files that pages may link to, if their names are no secrets.
+        """The targets of files that pages may link to, unless their names contain secrets.
 
-        A picture in SVG could run a script.
+        SVG pictures are excluded, since they can run scripts.
         """
         return {
             file.path: f"files/{file.path}"
@@ -205,7 +207,7 @@ class _StaticSite:
                     self._report(f"{file.path} cannot be copied: {error}")
 
     def _delete_older(self) -> None:
-        """Delete what an earlier export wrote and this one did not, and list what is there now."""
+        """Delete outdated files of an earlier export, and update the list of files."""
         for path in _listed(self._target.folder) - self._written:
             self._target.folder.delete(path)
         names = sorted(self._written - {LIST})
@@ -213,7 +215,7 @@ class _StaticSite:
 
 
 def _page_paths(records: Iterable[MemoryRecord], detector: SecretDetector) -> dict[str, str]:
-    """Return the path of each memory's page by its own; a digest if that holds a secret."""
+    """Return the path of each memory's page, a digest if the path contains a secret."""
     page_paths = {}
     for record in records:
         path = str(PurePosixPath(record.path).with_suffix(""))
@@ -223,7 +225,7 @@ def _page_paths(records: Iterable[MemoryRecord], detector: SecretDetector) -> di
 
 
 def _listed(target: TargetFolder) -> set[str]:
-    """Return the memories' pages and the attachments in the list of an earlier export."""
+    """Return the pages and attachments listed by an earlier export."""
     lines = os.fsdecode(target.own_file(LIST, plain_files.MEMORY) or b"").splitlines()
     below = (path for path in lines if path.startswith(("notes/", "files/")))
     return {path for path in below if ".." not in path.split("/")}

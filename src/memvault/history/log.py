@@ -164,7 +164,7 @@ def masking(call: Call, memory: Memory | None) -> Callable[[str], str]:
     It is applied to whole texts, not to their diff: a diff may cut a secret, and puts a marker
     before each line, so that the detector would no longer recognise the secret.
     """
-    if not call.caller.masks:
+    if not call.caller.mask_secrets:
         return str
     return call.settings.detector.masking(memory.metadata if memory else {})
 

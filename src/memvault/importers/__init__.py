@@ -33,6 +33,6 @@ How to add a format:
    Write a link to an id as ``[[import:ID|label]]`` or ``![[import:ID]]``, with the id among the
    ``refs`` of its target. If no item has the id, the label remains as text.
 7. Add a test source in the program's documented format (``tests/import_sources/``, which gives the
-   version and the documentation), a section in docs/importing/, listed in its README.md, and the
-   format to ``fuzz/targets`` with a seed in ``fuzz/corpus``.
+   version and the documentation), a section in docs/guide/importing/, and the format to
+   ``fuzz/targets`` with a seed in ``fuzz/corpus``.
 """

@@ -74,7 +74,7 @@ def read(source: Source) -> Iterator[Item]:
                     yield item
         if of_knowledge:
             source.counts.omitted("piece of a knowledge file", of_knowledge)
-            reason = "of files in Agent Zero's knowledge folder, which can be imported as a folder"
+            reason = "chunks of knowledge files: import the knowledge folder instead"
             yield SkippedItem(f"{name}, {of_knowledge} pieces", reason)
 
 
@@ -83,7 +83,7 @@ def _note(location: str, folder: str, document: dict[Any, Any], metadata: dict[A
     try:
         title = create.title_of(text)
     except UsageError:
-        return SkippedItem(location, "it has no text")
+        return SkippedItem(location, "has no text")
     when = convert.parsed_time(metadata.get("timestamp"))
     memory_id = _text(metadata.get("id")) or _text(document.get("id"))
     key = memory_id or f"{folder}/{title} {zlib.crc32(text.encode('utf-8', 'replace')):08x}"

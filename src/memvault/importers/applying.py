@@ -72,7 +72,7 @@ def apply(
                 raise
             failed.append(SkippedItem(item.path, error.message))
         if not store.change_set.is_recorded:
-            raise StorageError(store.change_set.warnings[-1], "free some space, and import again")
+            raise StorageError(store.change_set.warnings[-1], "free some space and import again")
         done += 1
         progress(min(done, total), total)
     return failed

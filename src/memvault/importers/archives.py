@@ -32,8 +32,6 @@ _MAX_ZIPS = 100
 _COPIED = 1 << 20
 _SHORTER = "the tar was truncated while it was read"
 _TAR_SIGN, _TAR_SIGN_AT = b"ustar", 257
-_PIECE = 1 << 16
-"""Maximum size of a file in a tar that is read into memory when it is opened."""
 _ZIP_ERRORS = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError)
 
 
@@ -118,7 +116,7 @@ class _ArchiveSource(Source):
         """Return why the name or size of a file is not accepted; empty if it is."""
         name, is_too_large = listed.name, not self._room.take(listed.size)
         if name.startswith("/") or "\\" in name or ":" in name[:2] or ".." in name.split("/"):
-            return f"its path points outside the {self.form}"
+            return f"the path points outside the {self.form}"
         return self._too_large if is_too_large else ""
 
     @cached_property
@@ -265,7 +263,7 @@ def _why_unreadable(entry: zipfile.ZipInfo) -> str:
     """Return why an entry of a zip is not read; empty if it is."""
     if stat.S_ISLNK(entry.external_attr >> 16):
         return LINK
-    return "it is encrypted" if entry.flag_bits & 1 else ""
+    return "encrypted" if entry.flag_bits & 1 else ""
 
 
 class _TarEntry(NamedTuple):
@@ -310,21 +308,14 @@ class _TarSource(_ArchiveSource):
 
     def _open(self, name: str) -> BinaryIO:
         entry = self._entry(name)
-        if entry.size > _PIECE:
-            return io.BufferedReader(_Section(self.path, entry.offset, entry.size))
-        with self.path.open("rb", buffering=0) as file:
-            file.seek(entry.offset)
-            data = file.read(entry.size)
-        if len(data) < entry.size:
-            raise OSError(errno.EIO, _SHORTER)
-        return io.BytesIO(data)
+        return io.BufferedReader(_Section(self.path, entry.offset, entry.size))
 
 
 def _why_not_plain(entry: tarfile.TarInfo) -> str:
     """Return why an entry of a tar is not read; empty if it is."""
     if entry.issym() or entry.islnk():
         return LINK
-    return "" if entry.isreg() and not entry.issparse() else "not a plain file"
+    return "" if entry.isreg() and not entry.issparse() else "not a regular file"
 
 
 class _Section(io.RawIOBase):

@@ -81,7 +81,7 @@ def read(source: Source) -> Iterator[Item]:
         try:
             yield from _read_database(source, name, keys, paths)
         except UnreadableDatabase as error:
-            yield SkippedItem(name, f"it cannot be read: {error}")
+            yield SkippedItem(name, f"cannot be read: {error}")
 
 
 def _note(item: ImportedNote, counts: ContentCounts, keys: Counter[str]) -> ImportedNote:

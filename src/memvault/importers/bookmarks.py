@@ -96,7 +96,7 @@ def read(source: Source) -> Iterator[Item]:
             for bookmark in _bookmarks(source, name):
                 if isinstance(bookmark, SkippedItem):
                     yield bookmark._replace(what=f"{name}, {bookmark.what}")
-                elif reason := _why_left_out(bookmark.address):
+                elif reason := _reason_to_skip(bookmark.address):
                     shown_name = bookmark.title.strip() or bookmark.address[:_MAX_NAME]
                     yield SkippedItem(f"{name}, {shown_name}", reason)
                 else:
@@ -109,14 +109,14 @@ def read(source: Source) -> Iterator[Item]:
         yield from records.convert_record(address, _note, bookmark)
 
 
-def _why_left_out(address: str) -> str:
+def _reason_to_skip(address: str) -> str:
     """Return why a bookmark is skipped; empty if it is a web page."""
     if not address:
-        return "it has no address"
+        return "has no address"
     scheme = address.partition(":")[0].strip().lower()
     if scheme in ("http", "https"):
         return ""
-    return f"its address is not a web page: it begins with {convert.line(scheme[:30])}:"
+    return f"not a web page: the address starts with {convert.line(scheme[:30])}:"
 
 
 def _merged(first: Bookmark, other: Bookmark) -> Bookmark:

@@ -124,21 +124,21 @@ class _ConversationReader:
         """Yield a conversation, and its custom instructions if they are new."""
         mapping = entry.get("mapping")
         if mapping and not isinstance(mapping, dict):
-            yield SkippedItem(location, f"its mapping of messages is {json_source.NO_OBJECT}")
+            yield SkippedItem(location, f"the mapping of messages is {json_source.NO_OBJECT}")
             return
         self._counts.unused_properties("conversation", entry, _CONVERSATION)
         nodes = mapping or {}
         branch = _branch(nodes, entry.get("current_node"))
-        talk = chatgpt_messages.Talk(self._counts, self._files)
+        collector = chatgpt_messages.MessageCollector(self._counts, self._files)
         for message_entry in branch:
-            talk.add(message_entry)
+            collector.add(message_entry)
         others = sum(
             isinstance(node, dict) and chatgpt_messages.is_conversation(node.get("message"))
             for node in nodes.values()
         ) - sum(map(chatgpt_messages.is_conversation, branch))
         if others > 0:
             self._counts.omitted("message of another branch", others)
-        talk.turns += talk.documents.last_versions()
+        collector.turns += collector.documents.last_versions()
         created = convert.time_or_text(entry.get("create_time"))
         updated = convert.time_or_text(entry.get("update_time"))
         key = str(entry.get("conversation_id") or entry.get("id") or "")
@@ -149,7 +149,7 @@ class _ConversationReader:
             location,
             key,
             convert.text(entry.get("title")),
-            talk.turns,
+            collector.turns,
             (created, updated),
             tags=["conversation", "chatgpt", *(name for name, is_set in flags.items() if is_set)],
             source=f"https://chatgpt.com/c/{key}" if key else "",
@@ -159,9 +159,9 @@ class _ConversationReader:
         if isinstance(note, ImportedNote):
             self._counts.converted("conversation")
         yield note
-        yield from self._custom_instructions(talk.instructions, created)
-        if talk.memories:
-            self._memories = max(self._memories, (updated or created, talk.memories))
+        yield from self._custom_instructions(collector.instructions, created)
+        if collector.memories:
+            self._memories = max(self._memories, (updated or created, collector.memories))
 
     def _custom_instructions(self, text: str, created: str) -> Iterator[ImportedNote]:
         digest = sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]

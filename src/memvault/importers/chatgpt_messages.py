@@ -55,7 +55,7 @@ def _about(entry: Mapping[str, Any]) -> Mapping[str, Any]:
     return convert.mapping(entry, "metadata")
 
 
-class Talk:
+class MessageCollector:
     """Collects the converted messages of a conversation.
 
     ``files`` are the ids of the exported files, ``instructions`` the custom instructions as

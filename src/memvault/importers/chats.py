@@ -88,7 +88,7 @@ def conversation(
     times: tuple[str, str],
     **header: Any,
 ) -> ImportedNote | SkippedItem:
-    """Convert a conversation to a note with masked secrets, unless it has no text.
+    """Convert a conversation to a note with masked secrets, unless has no text.
 
     ``location`` is its location in the source, ``times`` its start and end in ISO 8601. Consecutive
     messages of a speaker share a heading.
@@ -96,7 +96,7 @@ def conversation(
     created, modified = times
     worded = [turn for turn in turns if turn.text.strip()]
     if not worded:
-        return SkippedItem(location, "its messages have no text" if turns else "it has no messages")
+        return SkippedItem(location, "the messages have no text" if turns else "has no messages")
     for text in (title, *(turn.text for turn in worded)):
         try:
             title = create.title_of(_NO_TITLE.sub("", text))

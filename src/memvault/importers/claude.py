@@ -116,10 +116,10 @@ def _entries(source: Source, name: str) -> Iterator[tuple[str, dict[str, Any]] |
 
 def _conversation(location: str, entry: dict[str, Any], counts: ContentCounts) -> Iterator[Item]:
     counts.unused_properties("conversation", entry, _CONVERSATION)
-    talk = _Talk(counts)
+    collector = _MessageCollector(counts)
     summary = convert.text(entry.get("summary"))
     if summary.strip():
-        talk.turns.append(ChatTurn("Summary", message(summary)))
+        collector.turns.append(ChatTurn("Summary", message(summary)))
     messages: list[dict[str, Any]] = []
     for number, chat_message in enumerate(convert.listed(entry, "chat_messages"), 1):
         if isinstance(chat_message, dict):
@@ -130,14 +130,14 @@ def _conversation(location: str, entry: dict[str, Any], counts: ContentCounts) -
     if len(shown) < len(messages):
         counts.omitted("message of another branch", len(messages) - len(shown))
     for chat_message in shown:
-        talk.add(chat_message)
-    talk.turns += talk.documents.last_versions()
+        collector.add(chat_message)
+    collector.turns += collector.documents.last_versions()
     key = str(entry.get("uuid") or "")
     note = conversation(
         location,
         key,
         convert.text(entry.get("name")),
-        talk.turns if shown else [],
+        collector.turns if shown else [],
         (
             convert.time_or_text(entry.get("created_at")),
             convert.time_or_text(entry.get("updated_at")),
@@ -173,7 +173,7 @@ def _branch(messages: list[dict[str, Any]], leaf: Any) -> list[dict[str, Any]]:
     return list(reversed(branch.values()))
 
 
-class _Talk:
+class _MessageCollector:
     """Collects the converted messages and the documents of a conversation."""
 
     def __init__(self, counts: ContentCounts) -> None:
@@ -344,7 +344,7 @@ def _project(
         yield ImportedNote(key, note_path(name, "projects"), text, header)
     for number, document in enumerate(convert.listed(entry, "docs"), 1):
         if not isinstance(document, dict) or not isinstance(document.get("content"), str):
-            yield SkippedItem(f"{location}, document {number}", "it has no text")
+            yield SkippedItem(f"{location}, document {number}", "has no text")
         elif document["content"]:
             counts.converted("document of a project")
             file = convert.text(document.get("filename")) or "document"
@@ -387,7 +387,7 @@ def _memories(
             else ""
         )
         if not path or not isinstance(memory_file.get("content"), str):
-            yield SkippedItem(f"{location}, memory file {number}", "it has no path or no text")
+            yield SkippedItem(f"{location}, memory file {number}", "has no path or no text")
         elif memory_file["content"].strip():
             counts.converted("memory")
             *folders, file = path.split("/")

@@ -52,7 +52,7 @@ def read(source: Source) -> Iterator[Item]:
     """Yield an episode for each session with a prompt."""
     names = _records(source)
     for name in filter(_is_compressed, names):
-        yield SkippedItem(name, "compressed; zstd -d unpacks it")
+        yield SkippedItem(name, "compressed: unpack it with `zstd -d`")
     plain = [name for name in names if not _is_compressed(name)]
     for key, files in _threads(source, plain).items():
         session: Session | None = None

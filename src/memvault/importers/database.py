@@ -125,7 +125,7 @@ class SourceDatabase:
         """
         columns = [column for column in wanted if column in self.columns.get(name, ())]
         if not columns:
-            raise UnreadableDatabase(f"it has no plain table {name}")
+            raise UnreadableDatabase(f"the table {name} is missing")
         for row in self.rows(f"SELECT {', '.join(columns)} FROM {name} {rest}"):
             yield dict(row)
 
@@ -151,11 +151,11 @@ def open_database(source: Source, name: str) -> Iterator[SourceDatabase]:
 
 def _reason(error: BaseException) -> str:
     if isinstance(error, MemoryError):
-        return "it takes more memory than an import may use"
+        return "exceeds the memory limit"
     if str(error) == "interrupted":
-        return f"reading one row takes more than {_SECONDS} seconds"
+        return f"a row takes more than {_SECONDS} seconds"
     if "prohibited" in str(error) or "not authorized" in str(error):
-        return f"it computes a value that its program stores: {error}"
+        return f"it computes values instead of storing them: {error}"
     return str(error)
 
 

@@ -76,11 +76,8 @@ def _value(element: Any, name: str = "val") -> str:
 
 def _child(element: Any, *names: str) -> Any:
     """Return the element at a path of names, or None."""
-    for name in names:
-        if element is None:
-            return None
-        element = next((child for child in element if _name(child) == name), None)
-    return element
+    path = "/".join(f"{{*}}{name}" for name in names)
+    return None if element is None else element.find(path)
 
 
 def _is_on(element: Any) -> bool:
@@ -122,7 +119,7 @@ class Docx:
         self._counts = counts
         body = _child(self._parsed("word/document.xml"), "body")
         if body is None:
-            raise ValueError("it has no text")
+            raise ValueError("has no text")
         self._read_styles()
         self._read_numbers()
         self._links = self._relations("word/_rels/document.xml.rels")
@@ -155,14 +152,14 @@ class Docx:
 
         data = self._read(name)
         if data.count(b"<") > _MAX_ELEMENTS:
-            raise ValueError(f"it has more than {_MAX_ELEMENTS:,} elements")
+            raise ValueError(f"more than {_MAX_ELEMENTS:,} elements")
         parser = etree.XMLParser(resolve_entities=False, no_network=True, remove_comments=True)
         try:
             root = etree.fromstring(data, parser)
         except etree.XMLSyntaxError as error:
-            raise ValueError(f"its XML is damaged: {error.msg}") from error
+            raise ValueError(f"damaged XML: {error.msg}") from error
         if root.getroottree().docinfo.doctype:
-            raise ValueError("its XML has a DOCTYPE, which Word documents never have")
+            raise ValueError("the XML has a DOCTYPE, which Word never writes")
         return root
 
     def _optional(self, name: str) -> Any:

@@ -112,7 +112,7 @@ class NoteText:
             return self._media(element)
         if tag == "en-crypt":
             self._counts.omitted("encrypted text")
-            self.problems.append("its encrypted text is not imported: decrypt it in Evernote")
+            self.problems.append("encrypted text is not imported: decrypt it in Evernote")
             hint = plain_text.escaped(element.get("hint") or "", is_line=True)
             return f"(encrypted text{f': {hint}' if hint else ''})"
         if tag == "a" and (element.get("href") or "").strip().lower().startswith("evernote:"):

@@ -40,7 +40,7 @@ _PIECE = 1 << 16
 _MAX_CHARACTERS = 4 * MAX_FILE
 """Maximum length of a note with its files in base64; Evernote's limit is 200 MB."""
 _MAX_TAGS = 200_000
-_TOO_LARGE = "it exceeds Evernote's limits on text, files or elements"
+_TOO_LARGE = "exceeds Evernote's limits on text, files or elements"
 _NOTE = lazy_pattern(r"<note(?=[\s>])|</note\s{0,9}>")
 _LONGEST = 20
 """Maximum length of a match of ``_NOTE`` with its lookahead."""
@@ -106,9 +106,9 @@ def _parsed(data: bytes) -> _ParsedNote:
     is_complete = data.rstrip().endswith(b">") and data.rfind(b"</note") > 0
     if not error and is_complete:
         return _ParsedNote(root)
-    problem = f"it is damaged, and parts of it may be missing: {error}"
+    problem = f"damaged, parts may be missing: {error}"
     if not is_complete:
-        problem = "it is cut off, and parts of it may be missing"
+        problem = "truncated, parts may be missing"
     is_note = root is not None and root.find("content") is not None
     return _ParsedNote(root if is_note else None, problem)
 
@@ -165,7 +165,7 @@ def _pieces(source: Source, file: BinaryIO) -> Iterator[tuple[str, bool]]:
 
 def _check(text: str) -> None:
     if "<!ENTITY" in text:
-        raise ValueError("it declares entities, which are not expanded")
+        raise ValueError("it declares entities, which are not supported")
 
 
 def _text(source: Source, file: BinaryIO) -> Iterator[str]:
@@ -215,7 +215,7 @@ class _EnexReader:
         self._counts.converted("note")
         if text.is_damaged:
             self._warnings.append(
-                ItemWarning(location, "its text was damaged, and is repaired: check it")
+                ItemWarning(location, "damaged text was repaired; check the note")
             )
         header = {
             "title": title,
@@ -254,12 +254,10 @@ class _EnexReader:
             encoded = "".join((resource.findtext("data") or "").split())
             data = base64.b64decode(encoded, validate=True)
         except (binascii.Error, ValueError):
-            yield SkippedItem(location, "it is not valid base64")
+            yield SkippedItem(location, "is not valid base64")
             return
         if not data or len(data) > MAX_FILE:
-            yield SkippedItem(
-                location, f"larger than {MAX_FILE >> 20} MB" if data else "it has no data"
-            )
+            yield SkippedItem(location, f"larger than {MAX_FILE >> 20} MB" if data else "is empty")
             return
         self._counts.converted("file")
         digest = hashlib.md5(data, usedforsecurity=False).hexdigest()

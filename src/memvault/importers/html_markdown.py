@@ -70,7 +70,7 @@ def markdown(html: str, custom: Custom = lambda _: None) -> str:
     """Convert HTML to markdown, without scripts and styles; code stays unchanged.
 
     Raises:
-        ValueError: it is nested too deeply, or too long.
+        ValueError: nested too deeply, or too long.
     """
     return tree_markdown(tree(html), len(html), custom)
 
@@ -84,7 +84,7 @@ def tree(html: str) -> Any:
     from lxml.etree import HTMLParser, fromstring
 
     if len(html) > _MAX_LENGTH or html.count("<") > _MAX_TAGS:
-        raise ValueError(f"its HTML has more than {_MAX_LENGTH:,} characters or {_MAX_TAGS:,} tags")
+        raise ValueError(f"more than {_MAX_LENGTH:,} characters or {_MAX_TAGS:,} tags of HTML")
     data = _CONTROLS.sub("", html).encode("utf-8", "replace")
     if not data.strip():
         return None
@@ -99,9 +99,9 @@ def tree_markdown(root: Any, length: int, custom: Custom = lambda _: None) -> st
     try:
         text = _joined(_Converter(root, custom).flow(root))
     except RecursionError as error:
-        raise ValueError("its HTML is nested too deeply") from error
+        raise ValueError("the HTML is nested too deeply") from error
     if len(text) > max(_MIN_GROWN, _MAX_GROWTH * length):
-        raise ValueError("its HTML becomes a text of many times its length")
+        raise ValueError("the HTML expands too much")
     return f"***{text[3:]}" if f"{text}\n".startswith("---\n") else text  # avoid front matter
 
 

@@ -73,7 +73,7 @@ class SkippedItem(NamedTuple):
     reason: str
 
 
-UNCLAIMED = "this kind does not read such files"
+UNCLAIMED = "this format does not read the file"
 """The reason of a ``SkippedItem`` for a file that the format does not read."""
 
 

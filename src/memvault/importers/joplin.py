@@ -239,7 +239,7 @@ class _JoplinExport:
         return convert.id_link(item_id, shown, match, bool(match[1]))
 
 
-_ENCRYPTED = "it is encrypted: turn off encryption in Joplin, and export again"
+_ENCRYPTED = "encrypted: turn off encryption in Joplin, and export again"
 
 
 def _time(item: _JoplinItem, *keys: str) -> str:

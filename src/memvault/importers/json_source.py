@@ -15,7 +15,7 @@ from memvault.importers.formats import REST
 from memvault.importers.items import SkippedItem
 from memvault.importers.source import MAX_FILE, Source, text_lines
 
-NO_OBJECT = "no JSON object"
+NO_OBJECT = "not a JSON object"
 TOO_LARGE = f"larger than {MAX_FILE >> 20} MB"
 _BLANKS = b"\xef\xbb\xbf \t\r\n"
 _PIECE = 1 << 16
@@ -35,11 +35,11 @@ def parse(data: bytes | str) -> Any:
     """
     text = data if isinstance(data, str) else data.decode("utf-8-sig")
     if text.count("{") + text.count("[") > _MAX_CONTAINERS:  # those in strings included
-        raise ValueError(f"it has more than {_MAX_CONTAINERS:,} objects and arrays")
+        raise ValueError(f"more than {_MAX_CONTAINERS:,} objects and arrays")
     try:
         return json.loads(text)
     except RecursionError as error:
-        raise ValueError("it is nested too deeply") from error
+        raise ValueError("nested too deeply") from error
 
 
 class _ArrayScanner:
@@ -152,7 +152,7 @@ def _parsed(data: bytes | None, where: str) -> Any | SkippedItem:
     try:
         return parse(data)
     except ValueError as error:
-        return SkippedItem(where, f"it is not JSON: {str(error).partition(': line')[0]}")
+        return SkippedItem(where, f"is not JSON: {str(error).partition(': line')[0]}")
 
 
 def objects(
@@ -170,7 +170,7 @@ def objects(
         else:
             yield (where, entry) if isinstance(entry, dict) else SkippedItem(where, NO_OBJECT)
     if not key and not number and not source.head(name).lstrip(_BLANKS).startswith(b"["):
-        yield SkippedItem(name, "no JSON array")
+        yield SkippedItem(name, "not a JSON array")
 
 
 def lines(

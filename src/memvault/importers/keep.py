@@ -68,7 +68,7 @@ def read(source: Source) -> Iterator[Item]:
         try:
             note = json_source.read_object(source, name)
             if _NOTE_KEYS.isdisjoint(note):
-                raise ValueError("no note of Keep")
+                raise ValueError("not a Keep note")
         except (OSError, ValueError) as error:
             yield SkippedItem(name, records.reason_for(error))
             continue
@@ -100,7 +100,7 @@ def _attached(source: Source, name: str, note: dict[str, Any]) -> Iterator[str |
             (stem + ending for ending in endings if stem + ending in source.name_set), ""
         )
         if given_path.startswith("/") or ".." in given_path.split("/"):
-            yield SkippedItem(f"{name}, {given_path}", "its path points outside the folder")
+            yield SkippedItem(f"{name}, {given_path}", "the path points outside the folder")
         elif path_in_source and given_path:
             yield path_in_source
         else:

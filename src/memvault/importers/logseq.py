@@ -91,7 +91,7 @@ def read(source: Source) -> Iterator[Item]:
         if name.startswith(graph.folders):
             yield from _read_file(source, name, graph)
         elif name.startswith("whiteboards/"):
-            yield SkippedItem(name, "a whiteboard, which is no text")
+            yield SkippedItem(name, "a whiteboard, which has no text")
         elif reason := _why_unsupported(source, name):
             yield SkippedItem(name, reason)
 

@@ -38,7 +38,7 @@ def read(source: Source) -> Iterator[Item]:
         return
     name, *others = graphs
     for other in others:
-        yield SkippedItem(other, "another knowledge graph: import it by itself")
+        yield SkippedItem(other, "another knowledge graph: import it separately")
     relations = _relations(source, name)
     seen: Counter[str] = Counter()
     for line in json_source.lines(source, name):
@@ -55,7 +55,7 @@ def read(source: Source) -> Iterator[Item]:
         else:
             yield SkippedItem(where, "neither an entity nor a relation")
     for begin in relations:
-        yield SkippedItem(f"{name}, the relations of {begin}", "there is no entity of that name")
+        yield SkippedItem(f"{name}, the relations of {begin}", "there is no such entity")
 
 
 def _relations(source: Source, name: str) -> dict[str, list[str]]:

@@ -87,7 +87,7 @@ def _read_all(source: Source) -> Iterator[Item]:
         try:
             yield from (_read_points if kind == "points" else _read_history)(source, name)
         except UnreadableDatabase as error:
-            yield SkippedItem(name, f"it cannot be read: {error}")
+            yield SkippedItem(name, f"cannot be read: {error}")
 
 
 def _read_export(source: Source, name: str) -> Iterator[Item]:
@@ -101,7 +101,7 @@ def _read_export(source: Source, name: str) -> Iterator[Item]:
         for _ in json_source.array_items(source, name, "relations"):
             source.counts.omitted("relation")
         if not has_items:
-            yield SkippedItem(name, "it has no memories")
+            yield SkippedItem(name, "contains no memories")
 
 
 def _of_export(_location: str, entry: dict[str, Any], counts: ContentCounts) -> Item:
@@ -143,9 +143,9 @@ def _of_point(location: str, row_id: Any, data: Any) -> list[Item]:
     try:
         points = pickles.mappings_with(pickles.parse(data), "payload")
     except pickles.UnreadablePickle as error:
-        return [SkippedItem(location, f"it cannot be read: {error}")]
+        return [SkippedItem(location, f"cannot be read: {error}")]
     notes = [note for point in points for note in _point(point, row_id)]
-    return notes or [SkippedItem(location, "it has no text")]
+    return notes or [SkippedItem(location, "has no text")]
 
 
 def _point(point: dict[Any, Any], row_id: Any) -> Iterator[Item]:

@@ -63,7 +63,7 @@ def _read_lines(source: Source, name: str) -> Iterator[Item]:
         elif isinstance(path := line[1].get("path"), str):
             yield from records.convert_record(path, _file, path, line[1])
         else:
-            yield SkippedItem(line[0], "it has no path")
+            yield SkippedItem(line[0], "has no path")
 
 
 def _file(path: str, entry: dict[str, Any]) -> VaultFile:
@@ -76,4 +76,4 @@ def _file(path: str, entry: dict[str, Any]) -> VaultFile:
             raise ValueError(str(error)) from error
     if isinstance(content, str) and encoding == "utf-8":
         return VaultFile(path, GivenBytes(content.encode()))
-    raise ValueError(f"its encoding {json.dumps(encoding)[:50]} is not known")
+    raise ValueError(f"unknown encoding {json.dumps(encoding)[:50]}")

@@ -116,22 +116,22 @@ class _Export:
         self._owners: dict[str, str] = {}
         """The path with IDs of the owner of each folded path without IDs."""
         for name in sorted(names, key=lambda name: len(_ID.findall(name))):
-            self.paths[_whole(name)] = self._path(name)
+            self.paths[_without_part(name)] = self._path(name)
             if name.lower().endswith((".md", ".csv")) and (page_id := _ID.search(_stem(name))):
-                self.by_id[page_id[1]] = self.paths[_whole(name)]
+                self.by_id[page_id[1]] = self.paths[_without_part(name)]
         self._databases = {
-            self.paths[_whole(name)][: -len(".md")]: name
+            self.paths[_without_part(name)][: -len(".md")]: name
             for name in names  # the last of two files has all columns
             if name.lower().endswith(".csv")
         }
 
     def _path(self, name: str) -> str:
-        *folders, last = _whole(name).split("/")
+        *folders, last = _without_part(name).split("/")
         base, ending = (_PAGE.sub("", last), ".md") if _PAGE.search(last) else (last, "")
         path, owner = "", ""
         for part in (*folders, base):
             owner += f"/{part}"
-            for variant in _ways(part):
+            for variant in _possible_names(part):
                 free = path + variant
                 if self._owners.setdefault(free.casefold(), owner) == owner:
                     break
@@ -140,11 +140,11 @@ class _Export:
 
     def is_row(self, name: str) -> bool:
         """Return whether a page is in the folder of a database."""
-        return posixpath.dirname(self.paths[_whole(name)]) in self._databases
+        return posixpath.dirname(self.paths[_without_part(name)]) in self._databases
 
     def columns(self, name: str) -> frozenset[str]:
         """Return the column names of the database of a page."""
-        database = self._databases[posixpath.dirname(self.paths[_whole(name)])]
+        database = self._databases[posixpath.dirname(self.paths[_without_part(name)])]
         if database not in self._columns:
             head = self._source.head(database, 1 << 16).decode("utf-8-sig", "replace")
             try:
@@ -156,7 +156,7 @@ class _Export:
 
     def free_path(self, name: str) -> str:
         """Return a unique path for a file, as parts of an export may repeat paths."""
-        return self._free(self.paths[_whole(name)])
+        return self._free(self.paths[_without_part(name)])
 
     def free_key(self, key: str) -> str:
         """Return a unique key for a note, as parts of an export may repeat keys."""
@@ -172,7 +172,7 @@ class _Export:
 
     def linked(self, text: str, name: str) -> str:
         """Return a page's text with links to the paths without IDs."""
-        whole = _whole(name)
+        whole = _without_part(name)
         beside = posixpath.dirname(self.paths[whole]) or "."
         edits = []
         for link in markdown.links(text):
@@ -195,7 +195,7 @@ class _Export:
         return markdown.replace_outside_code(_ADDRESS, written, text)
 
 
-def _ways(name: str) -> Iterator[str]:
+def _possible_names(name: str) -> Iterator[str]:
     """Yield possible names for a file or folder, the last one with its full ID."""
     yield _ID.sub("", name)
     if page_id := _ID.search(name):
@@ -203,7 +203,7 @@ def _ways(name: str) -> Iterator[str]:
         yield name
 
 
-def _whole(name: str) -> str:
+def _without_part(name: str) -> str:
     """Return a name without the folder of an export part."""
     return _PART.sub("", name).lstrip("/") or name
 
@@ -222,7 +222,7 @@ def _page(item: ImportedNote, name: str, export: _Export) -> ImportedNote:
     if heading and export.is_row(name):
         body = _without_properties(body, header, export.columns(name), export.by_id)
     text = _with_callouts(export.linked(body.lstrip("\n"), name))
-    path = export.paths[_whole(name)]
+    path = export.paths[_without_part(name)]
     export.counts.converted("page")
     key = export.free_key(page_id[1] if page_id else name)
     refs = (f"notion-{page_id[1]}",) if page_id else ()
@@ -341,13 +341,13 @@ def _database(source: Source, name: str, export: _Export) -> Item:
     except (OSError, ValueError, csv.Error) as error:
         return SkippedItem(name, str(error))
     if not table:
-        return SkippedItem(name, "an empty table")
+        return SkippedItem(name, "the table is empty")
     page_id = _ID.search(_stem(name))
     source.counts.converted("database")
     key = export.free_key(f"table-{page_id[1] if page_id else name}")
     refs = (f"notion-{page_id[1]}",) if page_id else ()
     header = {"title": _ID.sub("", _stem(name))}
-    return ImportedNote(key, export.paths[_whole(name)], table, header, refs)
+    return ImportedNote(key, export.paths[_without_part(name)], table, header, refs)
 
 
 def _cell(text: str) -> str:

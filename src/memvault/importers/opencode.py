@@ -79,7 +79,7 @@ def _read_database(source: Source, name: str) -> Iterator[Item]:
                     location, _of_database, database, name, row, counts
                 )
     except UnreadableDatabase as error:
-        yield SkippedItem(name, f"it cannot be read: {error}")
+        yield SkippedItem(name, f"cannot be read: {error}")
 
 
 def _of_database(

@@ -28,10 +28,10 @@ class PackedFiles:
         try:
             self._zip = zipfile.ZipFile(io.BytesIO(source.read(name)))
         except (zipfile.BadZipFile, NotImplementedError, ValueError) as error:
-            raise ValueError(f"it is damaged: {error}") from error
+            raise ValueError(f"damaged: {error}") from error
         entries = [entry for entry in self._zip.infolist() if not entry.is_dir()]
         if len(entries) > _MAX_FILES:
-            raise ValueError(f"it has more than {_MAX_FILES:,} files")
+            raise ValueError(f"more than {_MAX_FILES:,} files")
         self._room = _MAX_EXPANDED
         self._entries = {entry.filename: entry for entry in entries}
         self.names = sorted(self._entries)
@@ -40,14 +40,14 @@ class PackedFiles:
     def read(self, name: str) -> bytes:
         """Return a file's bytes; raises ``OSError``, for example beyond the limit."""
         if name not in self._entries:
-            raise FileNotFoundError(errno.ENOENT, f"it lacks {name}")
+            raise FileNotFoundError(errno.ENOENT, f"{name} is missing")
         most = min(MAX_FILE, self._room)
         try:
             with self._zip.open(self._entries[name]) as file:
                 data = file.read(most + 1)
         except _DAMAGED as error:
-            raise OSError(errno.EIO, f"it is damaged: {error}") from error
+            raise OSError(errno.EIO, f"damaged: {error}") from error
         self._room -= len(data)
         if len(data) > most:
-            raise OSError(errno.EFBIG, "it expands beyond the import limit")
+            raise OSError(errno.EFBIG, "expands beyond the import limit")
         return data

@@ -51,7 +51,7 @@ class _Machine:
     def _account(self, size: int) -> None:
         self._memory += size
         if self._memory > _MAX_MEMORY:
-            raise UnreadablePickle(f"its values take more than {_MAX_MEMORY >> 20} MB")
+            raise UnreadablePickle(f"its values exceed {_MAX_MEMORY >> 20} MB")
 
     def pop_to_mark(self) -> list[Any]:
         items = []
@@ -77,7 +77,7 @@ class _Machine:
         elif name in _OPERATIONS:
             _OPERATIONS[name](self, argument)
         elif name not in ("PROTO", "FRAME", "STOP"):
-            raise UnreadablePickle(f"it has the operation {name}, which is not read")
+            raise UnreadablePickle(f"unsupported operation {name}")
 
     def reduce(self, *_: Any) -> None:
         arguments, function = self.stack.pop(), self.stack.pop()
@@ -182,13 +182,13 @@ def parse(data: bytes) -> Any:
     try:
         for count, (operation, argument, _) in enumerate(pickletools.genops(data)):
             if count > _MAX_OPERATIONS:
-                raise UnreadablePickle("it has too many operations")
+                raise UnreadablePickle("too many operations")
             machine.run(operation.name, argument)
         return machine.stack[-1]
     except UnreadablePickle:
         raise
     except (ValueError, IndexError, KeyError, TypeError, AttributeError, OverflowError) as error:
-        raise UnreadablePickle(f"it is damaged: {error}") from error
+        raise UnreadablePickle(f"damaged: {error}") from error
 
 
 def mappings_with(value: Any, key: str) -> Iterator[dict[Any, Any]]:

@@ -119,105 +119,190 @@ def plan(
     ``progress`` is called with the number of items read so far. Memory holds the paths and ids, but
     only one item at a time.
     """
-    result = ImportPlan(kind, folder)
-    for path in state.paths:
-        result.names.add_existing(path)
-    claimed: set[str] = set()
+    planner = _Planner(ImportPlan(kind, folder), state, included)
     for count, item in enumerate(items):
         progress(count)
+        planner.add(item)
+    return planner.result
+
+
+class _Planner:
+    """Adds items to a plan."""
+
+    def __init__(self, result: ImportPlan, state: VaultState, included: Included) -> None:
+        self.result = result
+        self._state = state
+        self._files = state.files
+        self._included = included
+        self._reserved: set[str] = set()
+        """The folded paths of items to write."""
+        for path in state.paths:
+            result.names.add_existing(path)
+
+    def add(self, item: Item) -> None:
+        """Add an item."""
         if isinstance(item, SkippedItem):
             if item.reason == UNCLAIMED:
-                result.other_files.append(item.what)
+                self.result.other_files.append(item.what)
             else:
-                result.unreadable.append(item)
-            continue
-        if isinstance(item, ItemWarning):
-            result.warnings.append(item)
-            continue
-        if isinstance(item, TypeCount):
-            counts = result.contents if item.is_converted else result.omitted
+                self.result.unreadable.append(item)
+        elif isinstance(item, ItemWarning):
+            self.result.warnings.append(item)
+        elif isinstance(item, TypeCount):
+            counts = self.result.contents if item.is_converted else self.result.omitted
             counts[item.type_name] += item.number
-            continue
-        try:
-            _place(result, item, state, claimed, included)
-        except (OSError, ValueError, RecursionError) as error:  # no file system allows the path
-            result.unreadable.append(SkippedItem(item.path, records.reason_for(error)))
-    return result
+        else:
+            try:
+                self._add_file(item)
+            except (OSError, ValueError, RecursionError) as error:  # no file system has the path
+                self._skip(item.path, records.reason_for(error))
 
+    def _skip(self, path: str, reason: str) -> None:
+        self.result.unreadable.append(SkippedItem(path, reason))
 
-def _place(
-    result: ImportPlan,
-    item: ImportedNote | Attachment | VaultFile,
-    state: VaultState,
-    claimed: set[str],
-    included: Included,
-) -> None:
-    if _is_settings(result, item):
-        reason = "the settings of a vault, which are not copied into another"
-        result.unreadable.append(SkippedItem(item.path, reason))
-    elif isinstance(item, ImportedNote) and item.key in result.notes:
-        result.unreadable.append(SkippedItem(item.path, f"another note has its id {item.key}"))
-    elif reason := _why_left_out(wished := _wished(result, item, state, included), included):
-        result.left_out.append(SkippedItem(item.path, reason))
-    elif isinstance(item, Attachment):
-        _place_attachment(result, item, wished, state, claimed)
-    elif isinstance(item, VaultFile):
-        _place_file(result, item, wished, state)
-    else:
-        note = _place_note(item, wished, state, claimed)
-        result.notes[item.key] = note
-        result.names.add(item.path, item.refs, note.path)
-        if note.status == "new" and _OTHER_NAME in note.path:
-            _note_new_name(result, item.path, note.path)
-        if note.status in ("new", "changed"):
-            result.types[_type_of(item, note.path, state)] += 1
-            if owner := _owner_of_id(result, item.text, note.path, state):
-                result.new_ids.add(item.key)
-                result.warnings.append(
-                    ItemWarning(item.path, f"gets a new id: {owner} has the same")
-                )
+    def _warn(self, path: str, reason: str) -> None:
+        self.result.warnings.append(ItemWarning(path, reason))
 
+    def _add_file(self, item: ImportedNote | Attachment | VaultFile) -> None:
+        wanted = self._wanted_path(item)
+        if self._is_settings(item):
+            self._skip(item.path, "settings of another vault are not imported")
+        elif isinstance(item, ImportedNote) and item.key in self.result.notes:
+            self._skip(item.path, f"duplicate id {item.key}")
+        elif reason := _reason_to_skip(wanted, self._included):
+            self.result.left_out.append(SkippedItem(item.path, reason))
+        elif isinstance(item, Attachment):
+            self._add_attachment(item, wanted)
+        elif isinstance(item, VaultFile):
+            self._add_vault_file(item, wanted)
+        else:
+            self._add_note(item, wanted)
 
-def _note_new_name(result: ImportPlan, name: str, path: str) -> None:
-    if program_files.read_as(_safe(name)) == "instructions" != program_files.read_as(path):
-        reason = f"imported as {path}: programs read {posixpath.basename(name)} as instructions"
-        result.warnings.append(ItemWarning(name, reason))
+    def _wanted_path(self, item: ImportedNote | Attachment | VaultFile) -> str:
+        """Return the path in the vault that an item should get.
 
-
-def _owner_of_id(result: ImportPlan, text: str, path: str, state: VaultState) -> str:
-    """Return the path of another memory with the same id as a note; empty if there is none."""
-    mem_id = document.given_id(text)
-    if not mem_id:
-        return ""
-    key = name_key(mem_id)
-    owner = result.ids.setdefault(key, state.ids.get(key, path))
-    return owner if owner != path else ""
-
-
-def _wished(
-    result: ImportPlan,
-    item: ImportedNote | Attachment | VaultFile,
-    state: VaultState,
-    included: Included,
-) -> str:
-    """Return the path in the vault that an item should get.
-
-    A note that programs would read as instructions gets another name, unless these are included.
-    """
-    if isinstance(item, VaultFile):
-        return _joined(result.folder, item.path)
-    path = _joined(result.folder, _safe(item.path))
-    if isinstance(item, Attachment):
+        A note that programs would read as instructions gets another name, unless these are
+        included.
+        """
+        if isinstance(item, VaultFile):
+            return _join(self.result.folder, item.path)
+        path = _join(self.result.folder, _safe(item.path))
+        if isinstance(item, Attachment):
+            return path
+        if item.key in self._state.imported:
+            return self._state.imported[item.key].path
+        if not self._included.instructions and program_files.read_as(path) == "instructions":
+            stem, suffix = posixpath.splitext(path)
+            return f"{stem}{_OTHER_NAME}{suffix}"
         return path
-    if item.key in state.imported:
-        return state.imported[item.key].path
-    if not included.instructions and program_files.read_as(path) == "instructions":
-        stem, suffix = posixpath.splitext(path)
-        return f"{stem}{_OTHER_NAME}{suffix}"
-    return path
+
+    def _is_settings(self, item: Item) -> bool:
+        """Return whether an item would create a vault inside the vault."""
+        if not isinstance(item, Attachment | VaultFile):
+            return False
+        is_file = isinstance(item, VaultFile)
+        path = _join(self.result.folder, item.path) if is_file else f"/{item.path}"
+        is_own = path == SETTINGS_FILE  # the vault keeps its own settings
+        return names_folded(path)[-1] == SETTINGS_FILE and not is_own
+
+    def _add_note(self, note: ImportedNote, wanted: str) -> None:
+        planned = self._planned(note, wanted)
+        path, status = planned
+        self.result.notes[note.key] = planned
+        self.result.names.add(note.path, note.refs, path)
+        if status not in ("new", "changed"):
+            return
+        is_instructions = program_files.read_as(_safe(note.path)) == "instructions"
+        if status == "new" and is_instructions and _OTHER_NAME in path:
+            name = posixpath.basename(note.path)
+            self._warn(note.path, f"imported as {path}: programs read {name} as instructions")
+        memory_type = self._files.type_of(path, note.text.encode("utf-8", "replace"))
+        if memory_type == FALLBACK_TYPE:
+            memory_type = str(note.header.get("memory_type") or FALLBACK_TYPE)
+        self.result.types[memory_type] += 1
+        if owner := self._owner_of_id(note.text, path):
+            self.result.new_ids.add(note.key)
+            self._warn(note.path, f"gets a new id, since {owner} has the same")
+
+    def _planned(self, note: ImportedNote, wanted: str) -> PlannedNote:
+        """Return the path and the status of a note."""
+        earlier = self._state.imported.get(note.key)
+        if earlier is None and note.key in self._state.imported_otherwise:
+            return PlannedNote(self._state.imported_otherwise[note.key], "unchanged")
+        if earlier is not None:
+            if earlier.source_hash == source_hash(note):
+                return PlannedNote(earlier.path, "unchanged")
+            return PlannedNote(earlier.path, "edited" if earlier.is_edited else "changed")
+        if self._files.has_content(wanted, note.text.encode("utf-8", "replace")):
+            return PlannedNote(wanted, "unchanged")
+        return PlannedNote(self._reserve(wanted), "new")
+
+    def _owner_of_id(self, text: str, path: str) -> str:
+        """Return the path of another memory with the same id as a note; "" if there is none."""
+        mem_id = document.given_id(text)
+        if not mem_id:
+            return ""
+        key = name_key(mem_id)
+        owner = self.result.ids.setdefault(key, self._state.ids.get(key, path))
+        return owner if owner != path else ""
+
+    def _add_attachment(self, item: Attachment, wanted: str) -> None:
+        if item.path in self.result.attachments:
+            return
+        path, is_there = wanted, False
+        if self._files.exists(wanted):
+            data = item.read()
+            for path in paths.numbered_names(wanted, self._files.exists):
+                is_there = self._files.has_content(path, data)
+                if is_there or not self._files.exists(path):
+                    break
+        if not is_there:
+            path = self._reserve(path)
+        self.result.attachments[item.path] = path, is_there
+        self.result.names.add(item.path, item.refs, path)
+
+    def _add_vault_file(self, item: VaultFile, path: str) -> None:
+        """Add a file of another vault, which is written only if its path is free.
+
+        Raises:
+            ValueError: the name is not a valid file name.
+        """
+        if "\0" in os.fsdecode(os.fsencode(path)):
+            raise ValueError("not a valid file name")
+        if any(len(os.fsencode(part)) > _MAX_NAME_OF_FILE for part in path.split("/")):
+            raise ValueError(f"the name is longer than {_MAX_NAME_OF_FILE} bytes")
+        if not path.isprintable():
+            raise ValueError("the name contains a control character")
+        if any(part.startswith(".") or not part for part in item.path.split("/")):
+            self._skip(item.path, "hidden or outside the vault")
+            return
+        data = item.read()
+        is_there = self._files.exists(path)
+        is_different = is_there and not self._files.has_content(path, data)
+        if not self._files.is_memory(path):
+            if is_different:
+                self._skip(item.path, "the vault has a different file at this path")
+            self.result.attachments[item.path] = path, is_there
+            return
+        status: Status = "edited" if is_different else "unchanged" if is_there else "new"
+        self.result.notes[item.path] = PlannedNote(path, status)
+        if status == "new":
+            self.result.types[self._files.type_of(path, data)] += 1
+            if owner := self._owner_of_id(document.decode(data).text, path):
+                self._warn(item.path, f"has the same id as {owner}; change one of them")
+
+    def _reserve(self, wanted: str) -> str:
+        """Return the first free variant of a path, and reserve it."""
+
+        def is_taken(path: str) -> bool:
+            return path.casefold() in self._reserved or self._files.exists(path)
+
+        path = next(name for name in paths.numbered_names(wanted, is_taken) if not is_taken(name))
+        self._reserved.add(path.casefold())
+        return path
 
 
-def _why_left_out(path: str, included: Included) -> str:
+def _reason_to_skip(path: str, included: Included) -> str:
     """Return why a file is imported only with an option; empty if it is always imported."""
     first, *rest = names_folded(path)
     if rest and first in _AGENTS_FOLDERS and not included.agents:
@@ -233,104 +318,7 @@ def source_hash(note: ImportedNote) -> str:
     return etag(json.dumps(content, default=str).encode("utf-8", "surrogatepass"))
 
 
-def _is_settings(result: ImportPlan, item: Item) -> bool:
-    """Return whether an item would create a vault inside the vault."""
-    if not isinstance(item, Attachment | VaultFile):
-        return False
-    path = _joined(result.folder, item.path) if isinstance(item, VaultFile) else f"/{item.path}"
-    is_own = path == SETTINGS_FILE  # the vault keeps its own settings
-    return names_folded(path)[-1] == SETTINGS_FILE and not is_own
-
-
-def _type_of(note: ImportedNote, path: str, state: VaultState) -> str:
-    own_type = state.files.type_of(path, note.text.encode("utf-8", "replace"))
-    return (
-        own_type
-        if own_type != FALLBACK_TYPE
-        else str(note.header.get("memory_type") or FALLBACK_TYPE)
-    )
-
-
-def _place_note(
-    note: ImportedNote, wished: str, state: VaultState, claimed: set[str]
-) -> PlannedNote:
-    earlier = state.imported.get(note.key)
-    if earlier is None and note.key in state.imported_otherwise:
-        return PlannedNote(state.imported_otherwise[note.key], "unchanged")
-    if earlier is not None:
-        if earlier.source_hash == source_hash(note):
-            return PlannedNote(earlier.path, "unchanged")
-        return PlannedNote(earlier.path, "edited" if earlier.is_edited else "changed")
-    if state.files.has_content(wished, note.text.encode("utf-8", "replace")):
-        return PlannedNote(wished, "unchanged")
-    return PlannedNote(_claim(wished, state, claimed), "new")
-
-
-def _place_attachment(
-    result: ImportPlan, item: Attachment, wished: str, state: VaultState, claimed: set[str]
-) -> None:
-    if item.path in result.attachments:
-        return
-    path, is_there = wished, False
-    if state.files.exists(wished):
-        data = item.read()
-        for path in paths.numbered_names(wished, state.files.exists):
-            is_there = state.files.has_content(path, data)
-            if is_there or not state.files.exists(path):
-                break
-    if not is_there:
-        path = _claim(path, state, claimed)
-    result.attachments[item.path] = path, is_there
-    result.names.add(item.path, item.refs, path)
-
-
-def _place_file(result: ImportPlan, item: VaultFile, path: str, state: VaultState) -> None:
-    """Plan a file of another vault, which is written only if its path is free.
-
-    Raises:
-        ValueError: the name is not a valid file name.
-    """
-    if "\0" in os.fsdecode(os.fsencode(path)):
-        raise ValueError("no file can have this name")
-    if any(len(os.fsencode(part)) > _MAX_NAME_OF_FILE for part in path.split("/")):
-        raise ValueError(f"its name has more than {_MAX_NAME_OF_FILE} bytes")
-    if not path.isprintable():
-        raise ValueError("its name has a line end or another control character")
-    if any(part.startswith(".") or not part for part in item.path.split("/")):
-        result.unreadable.append(SkippedItem(item.path, "hidden, or outside of the vault"))
-        return
-    data = item.read()
-    is_there = state.files.exists(path)
-    status: Status = "new" if not is_there else "unchanged"
-    if is_there and not state.files.has_content(path, data):
-        status = "edited"
-    if not state.files.is_memory(path):
-        if status == "edited":
-            reason = "there with other contents, which are kept"
-            result.unreadable.append(SkippedItem(item.path, reason))
-        result.attachments[item.path] = path, is_there
-        return
-    result.notes[item.path] = PlannedNote(path, status)
-    if status == "new":
-        result.types[state.files.type_of(path, data)] += 1
-        if owner := _owner_of_id(result, document.decode(data).text, path, state):
-            result.warnings.append(
-                ItemWarning(item.path, f"has the id of {owner}: change one of them")
-            )
-
-
-def _claim(wished: str, state: VaultState, claimed: set[str]) -> str:
-    """Return the first free variant of a path, and reserve it."""
-
-    def is_taken(path: str) -> bool:
-        return path.casefold() in claimed or state.files.exists(path)
-
-    path = next(name for name in paths.numbered_names(wished, is_taken) if not is_taken(name))
-    claimed.add(path.casefold())
-    return path
-
-
-def _joined(folder: str, path: str) -> str:
+def _join(folder: str, path: str) -> str:
     return f"{folder}/{path}" if folder else path
 
 

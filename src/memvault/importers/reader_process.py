@@ -161,7 +161,9 @@ class SourceReader:
                 name, covered, total = message.values
                 return detection.Detection(formats.find_format(name), covered, total)
         hint = "pass `--from KIND`"
-        raise UsageError(f"Detecting the kind of {self.source.path} hit a resource limit", hint)
+        raise UsageError(
+            f"Detecting the format of {self.source.path} exceeded a resource limit", hint
+        )
 
     def read(self, kind: formats.ImportFormat) -> Iterator[Item]:
         """Yield the items of a source, as ``ImportFormat.read``."""
@@ -179,7 +181,7 @@ class SourceReader:
                         yield item
             if is_complete:
                 return
-            reason = f"{formats.REST}: it exceeded the time or memory limit"
+            reason = f"{formats.REST}: time or memory limit exceeded"
             yield SkippedItem(current or self.source.label, reason)
             left_out.append(current)
             if not current or len(left_out) >= formats.MAX_RESTARTS:
@@ -295,8 +297,8 @@ class _Sender:
         most = _MIN_ITEMS + len(self._source.names) + read // _MIN_ITEM
         if self._sent > max(_MIN_GROWN, _MAX_GROWTH * read) or self._items > most:
             raise _TooMuch(
-                f"{formats.REST}: {read:,} bytes expanded to {self._items:,} notes and files "
-                f"({self._sent >> 20:,} MB), over the import limit"
+                f"{formats.REST}: {read:,} bytes expand to {self._items:,} items "
+                f"({self._sent >> 20:,} MB), beyond the import limit"
             )
 
 

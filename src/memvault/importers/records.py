@@ -58,7 +58,7 @@ class _Timer:
         if not self._is_running:  # the conversion ended just before
             self.stop()
             return
-        raise RecordTooSlow(f"reading it takes more than {SECONDS} seconds")
+        raise RecordTooSlow(f"takes more than {SECONDS} seconds")
 
 
 _timer = _Timer()
@@ -118,11 +118,11 @@ def reason_for(error: BaseException) -> str:
     if isinstance(error, RecordTooSlow):
         return str(error)
     if isinstance(error, MemoryError):
-        return "reading it takes more memory than an import may use"
+        return "exceeds the memory limit"
     if isinstance(error, RecursionError):
-        return "it is nested too deeply"
+        return "nested too deeply"
     if isinstance(error, _EXPECTED) and not isinstance(error, _FOREIGN):
         reason = getattr(error, "strerror", None) or str(error).partition("\n")[0]
         if reason:
             return str(reason)
-    return f"it is not in the expected format ({type(error).__name__})"
+    return f"not in the expected format ({type(error).__name__})"

@@ -25,7 +25,7 @@ _MAX_HEADS = 64 * 1024 * 1024
 """Maximum total size of cached file beginnings."""
 JUNK = frozenset({"__MACOSX", ".DS_Store", "Thumbs.db", "desktop.ini"})
 """Names of files and folders that operating systems add."""
-LINK = "a symbolic link; links are not followed"
+LINK = "a symbolic link, which is not followed"
 _FIXED_NAMES = frozenset({"memory", "claude", "bookmarks", "conversations"})
 """File names that all exports of a program share, so they cannot identify a source."""
 
@@ -188,7 +188,7 @@ class PlainSource(Source):
     def _open(self, name: str) -> BinaryIO:
         flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
         if not stat.S_ISREG(self.file(name).lstat().st_mode):
-            raise OSError(errno.EINVAL, "no plain file", name)
+            raise OSError(errno.EINVAL, "not a regular file", name)
         return open(os.open(self.file(name), flags), "rb")
 
 
@@ -200,7 +200,7 @@ def _why_not_regular(path: str) -> str:
         return error.strerror or str(error)
     if stat.S_ISREG(mode):
         return ""
-    return LINK if stat.S_ISLNK(mode) else "no file"
+    return LINK if stat.S_ISLNK(mode) else "not a regular file"
 
 
 def local_file(source: Source, name: str) -> Path | None:

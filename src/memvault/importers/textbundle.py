@@ -180,7 +180,7 @@ def _items(
         source.counts.omitted("note in the trash")
         return
     if bear.get("encrypted"):
-        yield SkippedItem(bundle.name, "it is encrypted: unlock the note in Bear, and export again")
+        yield SkippedItem(bundle.name, "encrypted: unlock the note in Bear, and export again")
         return
     if not bundle.text_name:
         yield SkippedItem(bundle.name, "the bundle contains no readable text file")

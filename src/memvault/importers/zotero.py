@@ -79,7 +79,7 @@ def read(source: Source) -> Iterator[Item]:
                 for item in _ZoteroLibrary(database, source, posixpath.dirname(name)).read(name):
                     yield _unique(item, location, seen)
         except UnreadableDatabase as error:
-            yield SkippedItem(name, f"it cannot be read: {error}")
+            yield SkippedItem(name, f"cannot be read: {error}")
 
 
 def _unique(item: Item, location: str, seen: Counter[str]) -> Item:

@@ -5,6 +5,9 @@ Source: https://code.claude.com/docs/en/hooks, /mcp and /sub-agents, November 20
 
 from __future__ import annotations
 
+from functools import partial
+from operator import eq
+
 from memvault.command_table import TOOLS
 from memvault.integrations.integration import (
     BLOCK_OUTPUT,
@@ -23,7 +26,7 @@ from memvault.integrations.integration import (
     server_command,
     server_entry,
 )
-from memvault.integrations.json_edit import JsonEntry, JsonStrings
+from memvault.integrations.json_edit import JsonEntry
 
 HISTORIAN_TOOLS = tuple(command.tool for command in TOOLS if command.core)
 """Tools that the MCP server offers; Claude Code has to list the tools of a sub-agent by name."""
@@ -61,7 +64,7 @@ def _claude_code(program: AgentProgram, context: SetupContext) -> list[ClientFil
     ]
 
 
-def _permissions(context: SetupContext) -> tuple[JsonStrings, ...]:
+def _permissions(context: SetupContext) -> tuple[JsonEntry, ...]:
     """Return the rules that let Claude Code read memories without asking.
 
     Its rules are documented at https://code.claude.com/docs/en/permissions.
@@ -69,7 +72,9 @@ def _permissions(context: SetupContext) -> tuple[JsonStrings, ...]:
     rules = [f"mcp__{SERVER}__{name}" for name in context.reading]
     if context.program == ("memvault",):
         rules += [f"Bash(memvault {words}:*)" for words in context.reading.values()]
-    return (JsonStrings(("permissions", "allow"), tuple(rules)),) if rules else ()
+    return tuple(
+        JsonEntry(("permissions", "allow"), rule, partial(eq, rule), listed=True) for rule in rules
+    )
 
 
 CLAUDE_CODE = AgentProgram(

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from memvault.integrations.json_edit import JsonEntry, JsonStrings
+from memvault.integrations.json_edit import JsonEntry
 from memvault.integrations.marked_blocks import BlockMarkers
 
 Scope = Literal["project", "user"]
@@ -110,7 +110,7 @@ class OwnedFile(NamedTuple):
     text: str
 
 
-Part = JsonEntry | JsonStrings | MarkedBlock | OwnedFile
+Part = JsonEntry | MarkedBlock | OwnedFile
 
 
 class ClientFile(NamedTuple):

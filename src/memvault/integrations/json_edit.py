@@ -1,10 +1,8 @@
 """Insertion and removal of entries in a JSON text, which may contain comments.
 
 These functions are pure. They write nothing but the entry itself, so that comments, order,
-indentation and line endings are preserved. The position of an entry shows whether the object or
-list around it existed before. An entry that follows other entries, or directly follows the opening
-bracket of an empty container, is in an existing container; an entry alone on a line of its own is
-in a container that was created for it.
+indentation and line endings of the rest are preserved. Removing an entry also removes the objects
+and lists that are empty without it.
 
 The standard library reads the values, from a copy of the text in which comments and trailing
 commas are blanks, so that every position is that of the text.
@@ -38,37 +36,20 @@ class JsonSyntaxError(ValueError):
 
 
 class JsonEntry(NamedTuple):
-    """An object below nested keys or, if ``listed``, an item of the list there.
+    """A value below nested keys or, if ``listed``, an item of the list there.
 
-    ``is_ours`` recognises the entry later, even if others have added keys to it.
+    ``is_ours`` recognizes the entry later, even if others have added keys to it.
     """
 
     keys: tuple[str, ...]
-    value: dict[str, Any]
+    value: Any
     is_ours: Callable[[Any], bool]
     listed: bool = False
 
     @property
     def content(self) -> Any:
-        """The value at the keys of a file that holds nothing else there."""
+        """The value at the keys of a file that has nothing else there."""
         return [self.value] if self.listed else self.value
-
-
-class JsonStrings(NamedTuple):
-    """Strings that follow each other in the list below nested keys.
-
-    Only all of them together, in this order, are recognised later: a person may have added single
-    ones before.
-    """
-
-    keys: tuple[str, ...]
-    value: tuple[str, ...]
-    listed: bool = True
-
-    @property
-    def content(self) -> list[str]:
-        """The value at the keys of a file that holds nothing else there."""
-        return [*self.value]
 
 
 class _Node(NamedTuple):
@@ -109,6 +90,13 @@ class _Document:
         match = _BLANKS.match(self.bare, position)
         return match.end() if match else position
 
+    def in_line_comment(self, position: int) -> bool:
+        """Return whether a position is in or at the end of a comment with two slashes."""
+        return any(
+            match.start() < position <= match.end() and match[0].startswith("//")
+            for match in _NO_JSON.finditer(self.text)
+        )
+
     def entries(self, holder: _Node) -> list[_Node]:
         """Return the values of an object or a list, in their order."""
         found: list[_Node] = []
@@ -139,38 +127,34 @@ class _Document:
         return path
 
 
-def insert_entry(text: str | None, entry: JsonEntry | JsonStrings, base: dict[str, Any]) -> str:
+def insert_entry(text: str | None, entry: JsonEntry, base: dict[str, Any]) -> str:
     """Return a text with an entry; a text that already contains it is returned unchanged.
 
-    ``base`` holds the other entries of a file that is created for the entry. Keys that others have
-    added to an older version of the entry are preserved.
+    ``base`` contains the other entries of a file that is created for the entry. Keys that others
+    have added to an older version of the entry are preserved.
 
     Raises:
-        JsonSyntaxError: the text is not valid JSON, or holds something else in the entry's place.
+        JsonSyntaxError: the text is not valid JSON, or has something else in the entry's place.
     """
-    value = entry.content
     if text is None or not text.strip():
-        content = {**_nest(entry.keys, value), **base}
-        written = json.dumps(content, indent=2, ensure_ascii=False)
-        # Without a line end, remove_entry recognises that an empty file was there before.
-        return f"{written}\n" if text is None else f"{text}{written}"
+        created = {**_nest(entry.keys, entry.content), **base}
+        return f"{json.dumps(created, indent=2, ensure_ascii=False)}\n"
     document = _Document(text)
     path = document.path(entry.keys)
     node, depth = path[-1], len(path) - 1
     if depth < len(entry.keys):
         _check_type(text, node, entry.keys[:depth], dict)
-        value = _nest(entry.keys[depth + 1 :], value)
+        value = _nest(entry.keys[depth + 1 :], entry.content)
         return _insert(document, node, value, entry.keys[depth])
     if entry.listed:
         _check_type(text, node, entry.keys, list)
-    if isinstance(entry, JsonStrings):
-        return _insert_strings(document, entry)
     for item in document.entries(node) if entry.listed else [node]:
         if entry.is_ours(item.value):
-            content = {**item.value, **entry.value}
-            if item.value == content:
+            is_object = isinstance(item.value, dict)
+            updated = {**item.value, **entry.value} if is_object else entry.value
+            if item.value == updated:
                 return text
-            written = _serialize(text, content, None, _line_indent(text, item.start))
+            written = _serialize(text, updated, None, _line_indent(text, item.start))
             return text[: item.begin] + written + text[item.end :]
     if not entry.listed:
         name = ".".join(entry.keys)
@@ -178,8 +162,10 @@ def insert_entry(text: str | None, entry: JsonEntry | JsonStrings, base: dict[st
     return _insert(document, node, entry.value, None)
 
 
-def remove_entry(text: str, entry: JsonEntry | JsonStrings, base: dict[str, Any]) -> str | None:
-    """Return a text without an entry, or None if the file was created for the entry.
+def remove_entry(text: str, entry: JsonEntry, base: dict[str, Any]) -> str | None:
+    """Return a text without an entry, and without the objects and lists that are then empty.
+
+    Return None if nothing else remains but ``base``.
 
     Raises:
         JsonSyntaxError: the text is not valid JSON.
@@ -188,47 +174,15 @@ def remove_entry(text: str, entry: JsonEntry | JsonStrings, base: dict[str, Any]
     path = document.path(entry.keys)
     if len(path) <= len(entry.keys):
         return text
-    if isinstance(entry, JsonStrings):
-        place = _run_of(document, path[-1], entry)
-        if place is None:
-            return text
-        for index in range(place + len(entry.value) - 1, place, -1):
-            items = document.entries(path[-1])
-            text = _without_entry(document, items, items[index])
-            document = _Document(text)
-            path = document.path(entry.keys)
-        path.append(document.entries(path[-1])[place])
-    elif entry.listed:
-        path += [item for item in document.entries(path[-1]) if entry.is_ours(item.value)][:1]
-    removed = path.pop()
-    if isinstance(entry, JsonEntry) and not entry.is_ours(removed.value):
+    items = document.entries(path[-1]) if entry.listed else [path.pop()]
+    removed = next((item for item in items if entry.is_ours(item.value)), None)
+    if removed is None:
         return text
-    while path[1:] and len(path[-1].value) == 1 and _made_for(text, path[-1], removed):
+    while len(path) > 1 and len(path[-1].value) == 1:
         removed = path.pop()
-    holder = path[-1]
-    entries = document.entries(holder)
-    result = _without_entry(document, entries, removed)
-    is_first = len(path) == 1 and entries[0] == removed and _made_for(text, holder, removed)
-    if is_first and _Document(result).root.value == base:
-        return None if text[document.root.end :] else text[: document.root.begin]
-    return result
-
-
-def _insert_strings(document: _Document, entry: JsonStrings) -> str:
-    """Return a text with all strings of an entry at the end of their list, which exists."""
-    if _run_of(document, document.path(entry.keys)[-1], entry) is not None:
-        return document.text
-    for string in entry.value:
-        document = _Document(_insert(document, document.path(entry.keys)[-1], string, None))
-    return document.text
-
-
-def _run_of(document: _Document, holder: _Node, entry: JsonStrings) -> int | None:
-    """Return the index in a list at which all strings of an entry follow each other, or None."""
-    values = [item.value for item in document.entries(holder)]
-    count = len(entry.value)
-    places = range(len(values) - count + 1)
-    return next((at for at in places if values[at : at + count] == [*entry.value]), None)
+    rest = _Document(_without_entry(document, document.entries(path[-1]), removed))
+    has_comments = rest.bare != rest.text
+    return None if rest.root.value in ({}, base) and not has_comments else rest.text
 
 
 def _nest(keys: tuple[str, ...], value: Any) -> Any:
@@ -274,24 +228,20 @@ def _without_entry(document: _Document, entries: list[_Node], removed: _Node) ->
     """Return a text without one entry of an object or a list."""
     text, start = document.text, removed.start
     index = entries.index(removed)
-    if len(entries) > 1:
-        start = _end_of_previous_line(text, start)
     comma = document.skip(removed.end)
-    if document.bare[comma] == ",":
+    has_comma = document.bare[comma] == ","
+    if len(entries) > 1:
+        line_end = _end_of_previous_line(text, start)
+        following = text[comma + 1 if has_comma else removed.end :]
+        # Otherwise the rest of this line would become part of the comment.
+        if following.startswith(("\n", "\r\n")) or not document.in_line_comment(line_end):
+            start = line_end
+    if has_comma:
         return text[:start] + text[removed.end : comma] + text[comma + 1 :]
     if not index:
         return text[:start] + text[removed.end :]
     comma = document.skip(entries[index - 1].end)
     return text[:comma] + text[comma + 1 : start] + text[removed.end :]
-
-
-def _made_for(text: str, holder: _Node, first: _Node) -> bool:
-    """Return whether an object or a list was created for its first entry.
-
-    The entry then begins a line of its own.
-    """
-    before = text[holder.begin + 1 : first.start]
-    return "\n" in before and not before.strip()
 
 
 def _serialize(text: str, value: Any, key: str | None, indent: str) -> str:

@@ -1,7 +1,6 @@
 """Insertion and removal of a marked block of lines in a text that others edit too.
 
-These functions are pure. Whether a line ending follows the block shows how the text ended before
-the block was added: with a line ending if it had one, without otherwise.
+These functions are pure. A block is appended after a blank line.
 """
 
 from __future__ import annotations
@@ -26,20 +25,19 @@ def insert_block(text: str | None, block: str, markers: BlockMarkers) -> str:
     Raises:
         UnbalancedMarkers: only one of the markers is present.
     """
-    span = _find_block(text or "", markers)
-    newline = _newline(text or "", span)
+    text = text or ""
+    span = _find_block(text, markers)
+    newline = _newline(text, span)
     inserted = newline.join([markers.begin, *block.strip("\n").split("\n"), markers.end])
-    if text is None:
-        return inserted + newline
     if span is not None:
         return text[: span[0]] + inserted + text[span[1] :]
-    if not text:
-        return inserted
-    return text + newline + (inserted + newline if text.endswith("\n") else newline + inserted)
+    if text and not text.endswith("\n"):
+        text += newline
+    return f"{text}{newline if text else ''}{inserted}{newline}"
 
 
 def remove_block(text: str, markers: BlockMarkers) -> str | None:
-    """Return a text without its block, or None if the file was created for the block.
+    """Return a text without its block, or None if nothing else remains.
 
     Raises:
         UnbalancedMarkers: only one of the markers is present.
@@ -48,13 +46,9 @@ def remove_block(text: str, markers: BlockMarkers) -> str | None:
     if span is None:
         return text
     newline = _newline(text, span)
-    before, after = text[: span[0]], text[span[1] :]
-    if not after:
-        return before.removesuffix(newline * 2)
-    after = after.removeprefix(newline)
-    if not before and not after:
-        return None
-    return before.removesuffix(newline) + after
+    before = text[: span[0]].removesuffix(newline)
+    after = text[span[1] :].removeprefix(newline)
+    return before + after or None
 
 
 def _find_block(text: str, markers: BlockMarkers) -> tuple[int, int] | None:

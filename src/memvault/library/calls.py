@@ -24,7 +24,7 @@ class OpenVault:
 
     def __init__(self, path: str | PathLike[str] | None = None, agent: str | None = None) -> None:
         named = agent or os.environ.get("MEMVAULT_AGENT")
-        self._caller = Caller(named or LOCAL.agent, speaks="tools")
+        self._caller = Caller(named or LOCAL.agent, secrets="asked", message_style="tools")
         self._workspace = Workspace(
             find_vault(os.fspath(path) if path is not None else None), stays=True
         )

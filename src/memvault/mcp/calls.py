@@ -18,8 +18,8 @@ from mcp.shared.exceptions import MCPError
 
 from memvault import sanitize
 from memvault.call import Caller, not_cancelled
-from memvault.errors import TimedOut, UsageError, to_memvault_error
-from memvault.mcp.sdk_types import presented, unknown_tool
+from memvault.errors import TimedOut, UsageError
+from memvault.mcp.sdk_types import unknown_tool
 from memvault.tools.core import available, invoke, messages
 from memvault.tools.core.invoke import FindTool, ToolOutcome
 from memvault.tools.core.registry import Tool
@@ -112,12 +112,11 @@ class PendingCall:
         ending: Callable[[], bool] = not_cancelled,
     ) -> None:
         self._workspace = workspace
+        self._caller = caller._replace(message_style="tools", adds_arguments=True)
         self._state = threading.Lock()
         self._cancelled = threading.Event()
         self._outcome: ToolOutcome | None = None
         self._has_waited = False
-        self.is_presented = False
-        """Whether the result that ``run`` returned has no secrets and local paths any more."""
         self.waits: Callable[[], None] = lambda: None
         """A function that the tool's thread calls when it starts to wait, so others can run."""
         self._call = partial(
@@ -125,10 +124,9 @@ class PendingCall:
             workspace,
             name,
             arguments,
-            caller._replace(secrets="masked", speaks="tools", adds_arguments=True),
+            self._caller,
             lambda: self._cancelled.is_set() or ending(),
             partial(_find_tool, find),
-            presented,
         )
 
     def _begin_to_wait(self) -> bool:
@@ -153,10 +151,9 @@ class PendingCall:
         except MCPError:
             raise
         except Exception as error:
-            return to_memvault_error(error).result()
+            return invoke.failure(self._workspace, self._caller, error).result()
         finally:
             del WAITS.begin
-        self.is_presented = outcome.is_presented
         with self._state:
             if not self._cancelled.is_set():
                 self._outcome = outcome

@@ -45,7 +45,7 @@ class Read(NamedTuple):
         call = PendingCall(workspace, self.caller, self.tool, self.arguments, offer.find)
         found = call.run()
         context = Call(workspace, self.caller, read_only=True)
-        return sdk_types.result(context, found, call.is_presented)
+        return sdk_types.result(context, found)
 
 
 def only_reads(name: str, arguments: Mapping[str, Any]) -> bool:

@@ -1,4 +1,4 @@
-"""Tools, results and errors in the SDK's types, with secrets and local paths removed."""
+"""Tools, results and errors in the SDK's types."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import mcp_types as types
 from mcp.shared.exceptions import MCPError
 
 from memvault.call import Call
-from memvault.errors import MemvaultError, NotFound, to_memvault_error
+from memvault.errors import MemvaultError, NotFound
 from memvault.mcp.profiles import ToolSelection
 from memvault.settings.vault_settings import McpSettings
-from memvault.tools.core import budget, messages, redaction, render
+from memvault.tools.core import budget, invoke, messages, render
 
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -26,15 +26,10 @@ def tools(call: Call, offer: ToolSelection) -> types.ListToolsResult:
     return types.ListToolsResult(tools=[types.Tool.model_validate(entry) for entry in definitions])
 
 
-def result(
-    call: Call, found: Mapping[str, Any], is_presented: bool = False
-) -> types.CallToolResult:
-    """Return a tool's result as structured content and as a short text.
-
-    ``is_presented`` is whether its secrets and local paths are removed already.
-    """
-    found = found if is_presented else presented(call, found)
-    if "error" in found and call.caller.budgeted:
+def result(call: Call, found: Mapping[str, Any]) -> types.CallToolResult:
+    """Return a tool's result as structured content and as a short text."""
+    found = replace_surrogates(found)
+    if "error" in found and call.caller.has_token_budget:
         found = budget.shortened(found, _error_budget(call))
     return types.CallToolResult(
         content=[types.TextContent(text=render.text(found))],
@@ -43,32 +38,12 @@ def result(
     )
 
 
-def presented(call: Call, found: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a result as a client may see it, without secrets, local paths and lone surrogates."""
-    shown: dict[str, Any] = replace_surrogates(redaction.masked(call, _without_paths(call, found)))
-    return shown
-
-
 def _error_budget(call: Call) -> int:
     """Return the budget of a failed result; the default one if the settings cannot be read."""
     try:
         return call.settings.mcp.budget or McpSettings().budget
     except MemvaultError:
         return McpSettings().budget
-
-
-def _without_paths(call: Call, found: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a result whose error and warnings do not reveal paths of this machine."""
-    result = dict(found)
-    if found.get("warnings"):
-        result["warnings"] = [call.hide_paths(entry) for entry in found["warnings"]]
-    error = found.get("error")
-    if isinstance(error, Mapping):
-        result["error"] = {key: call.hide_paths(str(entry)) for key, entry in error.items()}
-    elif error is not None:
-        keys = ("error", "hint")
-        result |= {key: call.hide_paths(str(found[key])) for key in keys if key in found}
-    return result
 
 
 def unknown_tool(error: MemvaultError) -> MCPError:
@@ -92,11 +67,9 @@ def read_request(call: Call, uri: str = "") -> Iterator[None]:
             call.workspace.refresh_settings()
             yield
         except Exception as error:
-            mapped = to_memvault_error(error)
-            missing = isinstance(mapped, NotFound)
-            code = types.INVALID_PARAMS if missing else types.INTERNAL_ERROR
-            failed = messages.render_result(mapped.result(), None, call.caller)
-            content = redaction.masked(call, _without_paths(call, failed))
+            failed = invoke.failure(call.workspace, call.caller, error)
+            code = types.INVALID_PARAMS if isinstance(failed, NotFound) else types.INTERNAL_ERROR
+            content = messages.render_result(failed.result(), None, call.caller)
             data = {**content, **({"uri": uri} if uri else {})}
             raise MCPError(
                 code, replace_surrogates(data["error"]["message"]), replace_surrogates(data)

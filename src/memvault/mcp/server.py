@@ -174,7 +174,7 @@ class McpServer:
 
         def run() -> types.CallToolResult:
             found = call.run()
-            return sdk_types.result(self._call(), found, call.is_presented)
+            return sdk_types.result(self._call(), found)
 
         try:
             with self._reporting_progress(context):

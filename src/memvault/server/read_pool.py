@@ -123,7 +123,9 @@ class _Worker:
 
 
 def _line(read: Read) -> bytes:
-    caller = read.caller._replace(asks=None, prefers=None)  # nobody is asked over the network
+    caller = read.caller._replace(
+        confirm=None, confirm_suggestion=None
+    )  # nobody is asked over the network
     fields = {**read._asdict(), "root": str(read.root), "caller": caller._asdict()}
     return json.dumps(fields).encode() + b"\n"
 

@@ -157,7 +157,7 @@ class TenantServers:
             token.agent,
             may_run_programs=False,
             may_see_paths=False,
-            budgeted=True,
+            has_token_budget=True,
             vaults=tuple(self.vaults_of(token)),
             scope=token.scope,
         )

@@ -322,7 +322,7 @@ def _load(call: Call, mem_id: str, offset: int, length: int) -> LoadedMemory:
 
         text = body[offset:][: min(length or MAX_LENGTH, MAX_LENGTH)]
         length = budget.prefix_length(text, max(1, call.budget - _LOAD_ROOM))
-    if call.caller.masks and (offset or length):
+    if call.caller.mask_secrets and (offset or length):
         end = offset + length if length else len(body)
         offset, end = call.settings.detector.around(body, offset, min(end, len(body)))
         length = max(0, end - offset) if length else 0
@@ -635,11 +635,11 @@ def context(
 
     gathered = gather(call.store, call.address, lambda: call.inbox, lambda: call.engine, task)
     call.notes += gathered.notes
-    limit = (call.budget if call.caller.budgeted else 0) or _DEFAULT_BUDGET
+    limit = (call.budget if call.caller.has_token_budget else 0) or _DEFAULT_BUDGET
     limit = limit if budget is None else budget
 
     block = prompt_block.build(gathered.sections, limit, tokenizer.count_tokens)
-    if call.caller.budgeted:  # the budget is that of the whole result, as JSON
+    if call.caller.has_token_budget:  # the budget is that of the whole result, as JSON
         from memvault.tools.core.budget import count
 
         notes = [note[:_MAX_NOTE] for note in call.all_notes()[:_MAX_NOTES]]
@@ -648,7 +648,7 @@ def context(
         block = prompt_block.build(gathered.sections, room, count)
         block = block._replace(tokens=tokenizer.count_tokens(block.text))
     result = _context_result(block, limit)
-    if call.caller.budgeted:
+    if call.caller.has_token_budget:
         del result["parts"]  # they repeat the block
     shown = sum(len(section.entries) for section in block.kept if section.title == RECALLED)
     count_retrievals(call, (found.memory for found in gathered.recalled[:shown]))

@@ -2,8 +2,7 @@
 
 An agent's program reads ``AGENTS.md`` in the folder in which it is started, an editor ``.vscode``,
 npm ``package.json``. Such a file from a stranger can therefore instruct the user's agents or run
-code. An import leaves these files out, a git sync reports or refuses them, doctor lists them, and
-trust in a tool covers those of the tool's programs.
+code. An import leaves these files out, a git sync reports or refuses them, and doctor lists them.
 
 Not listed are files that a program reads only on request, such as aider's ``CONVENTIONS.md``, and
 files that it reads in a folder of its own, such as OpenClaw's ``SOUL.md`` and ``MEMORY.md``, since
@@ -12,62 +11,10 @@ notes have such names. Git's own files are checked by ``repository.approval``.
 
 from __future__ import annotations
 
-from functools import cache
 from itertools import pairwise
 from typing import Literal
 
 from memvault.vault.file_names import names_folded
-
-_NODE_FILES = ("package.json", "package-lock.json", ".npmrc")
-_PACKAGE_FILES = ("pyproject.toml", "setup.cfg", "setup.py")
-_COMPOSE_FILES = tuple(
-    f"{name}{more}.{end}"
-    for name in ("compose", "docker-compose")
-    for more in ("", ".override")
-    for end in ("yaml", "yml")
-)
-FILES_OF_PROGRAMS: dict[str, tuple[str, ...]] = {
-    "make": ("GNUmakefile", "makefile", "Makefile"),
-    "just": ("justfile", "Justfile", ".justfile", ".env"),
-    "npm": _NODE_FILES,
-    "npx": _NODE_FILES,
-    "pnpm": (*_NODE_FILES, "pnpm-lock.yaml", "pnpm-workspace.yaml", ".pnpmfile.cjs"),
-    "yarn": (*_NODE_FILES, "yarn.lock", ".yarnrc", ".yarnrc.yml"),
-    "cargo": (
-        *("Cargo.toml", "Cargo.lock", "build.rs", ".cargo/config.toml", ".cargo/config"),
-        *("rust-toolchain", "rust-toolchain.toml"),
-    ),
-    "go": ("go.mod", "go.sum", "go.work"),
-    "docker": (*_COMPOSE_FILES, "Dockerfile", ".dockerignore", ".env"),
-    "podman": (*_COMPOSE_FILES, "Containerfile", "Dockerfile", ".dockerignore", ".env"),
-    "rake": ("rakefile", "Rakefile", "rakefile.rb", "Rakefile.rb"),
-    "tox": ("tox.ini", "tox.toml", *_PACKAGE_FILES),
-    "nox": ("noxfile.py",),
-    "pytest": (
-        "pytest.toml",
-        "pytest.ini",
-        ".pytest.ini",
-        "tox.ini",
-        "conftest.py",
-        *_PACKAGE_FILES,
-    ),
-    "uv": ("uv.toml", "uv.lock", ".python-version", ".env", *_PACKAGE_FILES),
-    "poetry": ("poetry.toml", "poetry.lock", *_PACKAGE_FILES),
-    "git": (".git/config", ".git/config.worktree", ".git/hooks", ".gitattributes", ".gitmodules"),
-    "ninja": ("build.ninja",),
-    "pre-commit": (".pre-commit-config.yaml", ".pre-commit-hooks.yaml"),
-    "cmake": ("CMakeLists.txt", "CMakePresets.json", "CMakeUserPresets.json"),
-}
-"""The files that a program reads by default, by the name of the program."""
-FILES_OF_PROGRAMS.update(
-    {
-        "gmake": FILES_OF_PROGRAMS["make"],
-        "docker-compose": FILES_OF_PROGRAMS["docker"],
-        "podman-compose": FILES_OF_PROGRAMS["podman"],
-        "py.test": FILES_OF_PROGRAMS["pytest"],
-        "uvx": FILES_OF_PROGRAMS["uv"],
-    }
-)
 
 Reader = Literal["", "instructions", "settings"]
 """What programs read a file as; empty if no program reads it automatically."""
@@ -106,6 +53,19 @@ _SETTINGS = frozenset(
         *("pom.xml", "build.xml", "meson.build", "sconstruct", "snakefile", "tiltfile"),
         *("composer.json", "mix.exs", "rebar.config", "shard.yml", "dune-project", "flake.nix"),
         *("shell.nix", "default.nix", "devbox.json", "pixi.toml", "pipfile"),
+        # of build tools, test runners and containers
+        *(".dockerignore", ".justfile", ".npmrc", ".pnpmfile.cjs", ".pre-commit-config.yaml"),
+        *(".pre-commit-hooks.yaml", ".pytest.ini", ".yarnrc", ".yarnrc.yml", "build.ninja"),
+        *("build.rs", "cargo.lock", "cargo.toml", "cmakelists.txt", "cmakepresets.json"),
+        *("cmakeuserpresets.json", "compose.override.yaml", "compose.override.yml"),
+        *("compose.yaml", "compose.yml", "conftest.py", "containerfile"),
+        *("docker-compose.override.yaml", "docker-compose.override.yml", "docker-compose.yaml"),
+        *("docker-compose.yml", "dockerfile", "gnumakefile", "go.mod", "go.sum", "go.work"),
+        *("justfile", "makefile", "noxfile.py", "package-lock.json", "package.json"),
+        *("pnpm-lock.yaml", "pnpm-workspace.yaml", "poetry.lock", "poetry.toml"),
+        *("pyproject.toml", "pytest.ini", "pytest.toml", "rakefile", "rakefile.rb"),
+        *("rust-toolchain", "rust-toolchain.toml", "setup.cfg", "setup.py", "tox.ini"),
+        *("tox.toml", "uv.lock", "uv.toml", "yarn.lock"),
         # of Windows' shell
         *("desktop.ini", "autorun.inf"),
     )
@@ -138,12 +98,6 @@ _PATHS = (
 """Pairs of a folder and an entry in it that programs read."""
 
 
-@cache
-def _setting_names() -> frozenset[str]:
-    paths = {path.lower() for files in FILES_OF_PROGRAMS.values() for path in files}
-    return _SETTINGS | {path for path in paths if "/" not in path and not path.startswith(".git")}
-
-
 def read_as(path: str) -> Reader:
     """Return what programs read a file at this path of a folder as.
 
@@ -155,5 +109,5 @@ def read_as(path: str) -> Reader:
     name = names[-1]
     if name in _INSTRUCTIONS or name.endswith(_INSTRUCTION_ENDINGS):
         return "instructions"
-    is_setting = name in _setting_names() or name.endswith(_SETTINGS_ENDINGS)
+    is_setting = name in _SETTINGS or name.endswith(_SETTINGS_ENDINGS)
     return "settings" if is_setting or name.startswith(".aider") else ""

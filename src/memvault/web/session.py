@@ -21,7 +21,7 @@ from memvault.index.protocol import MemoryRecord, latest_first
 from memvault.memories.link_graph import LinkGraph
 from memvault.model import is_example
 from memvault.recall import query_filters
-from memvault.tools.core import invoke, redaction, registry
+from memvault.tools.core import invoke, registry
 from memvault.tools.doctor import vault_review, vault_stats
 from memvault.tools.notes import memory_backlinks, memory_orphans, tag_list
 from memvault.tools.recall import memory_recall
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 ToolResult = TypeVar("ToolResult", bound=Mapping[str, Any])
 Arguments = ParamSpec("Arguments")
-_READER = LOCAL._replace(scope="read", secrets="masked", asks=None, prefers=None)
+_READER = LOCAL._replace(scope="read")
 _MOST = 30
 _MAX_NODES = 20_000
 _MAX_REVIEWED = 200
@@ -116,9 +116,10 @@ class WebSession:
 
         return self.run(work, slow=function in _SLOW_TOOLS)
 
-    def _presented(self, call: Call, result: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return a result with secrets masked, and with public ids for memIds that are secrets."""
-        shown = redaction.masked(call, result)
+    def _presented(
+        self, call: Call, result: Mapping[str, Any], shown: dict[str, Any]
+    ) -> dict[str, Any]:
+        """Return a result with public ids for memIds that are secrets."""
         ids = _mem_ids(result)
         hidden = {name for name in ids if call.settings.detector.masked(name) != name}
         if not hidden:

@@ -87,7 +87,7 @@ class BrowserSession:
         self.root = root
         self.progress: Callable[[str, int, int], None] = silent
         # Textual reads the keys: a tool must not ask on standard input.
-        self._caller = caller._replace(asks=None, prefers=None)
+        self._caller = caller._replace(confirm=None, confirm_suggestion=None)
         self._reader = self._caller._replace(scope="read")  # counts no recalls
         self._finder = self._reader._replace(secrets="shown")
         self._thread = ThreadPoolExecutor(1, "vault")

@@ -41,12 +41,12 @@ def trust(
     these changes, for example by a pull or an edit, the tool is no longer trusted.
     """
     from memvault.vault_tools import trust
-    from memvault.vault_tools.fingerprint import fingerprint_of, interpreters_of
+    from memvault.vault_tools.fingerprint import fingerprint_of
 
     root = options.workspace().root
     tool = _find_tool_file(options, name)
     fingerprint = fingerprint_of(root, tool)
-    summary = _summary(tool, fingerprint, interpreters_of(root, tool))
+    summary = _summary(tool, fingerprint)
     if not yes:
         _ask(tool.definition.name, summary)
     trust.grant(root, tool, fingerprint)
@@ -121,21 +121,17 @@ def _find_tool_file(options: GlobalOptions, name: str) -> ToolFile:
     )
 
 
-def _summary(
-    tool: ToolFile, fingerprint: ToolFingerprint, interpreters: list[str]
-) -> dict[str, Any]:
-    """Return what is shown before the confirmation: command, covered and uncovered files."""
-    summary: dict[str, Any] = {
+def _summary(tool: ToolFile, fingerprint: ToolFingerprint) -> dict[str, Any]:
+    """Return the tool's command, covered and uncovered files, shown before the confirmation."""
+    return {
         "name": tool.definition.name,
         "command": shlex.join(tool.definition.command),
         "covers": [tool.path, *fingerprint.files],
+        "notCovered": [
+            *fingerprint.uncovered,
+            "files and modules that its program reads elsewhere",
+        ],
     }
-    uncovered = [f"what {name} reads besides in the vault's folder" for name in fingerprint.readers]
-    uncovered += [f"modules and files that {name} loads from elsewhere" for name in interpreters]
-    uncovered += [f"{path}, outside of the vault" for path in fingerprint.outside]
-    if fingerprint.folders or uncovered:
-        summary["notCovered"] = [*(f"{path}/" for path in fingerprint.folders), *uncovered]
-    return summary
 
 
 def _ask(name: str, summary: dict[str, Any]) -> None:

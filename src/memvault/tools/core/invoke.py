@@ -97,8 +97,7 @@ class ToolOutcome:
     """A tool's result, and the events in it.
 
     As a context manager it returns the events to their queue on exit, unless ``settle`` was called
-    because the caller has the result. ``is_presented`` is whether ``present`` was applied to all of
-    the result, in the caller's own vault. ``changed`` is a sentence on the changed files.
+    because the caller has the result. ``changed`` is a sentence on the changed files.
     """
 
     def __init__(
@@ -106,13 +105,11 @@ class ToolOutcome:
         result: dict[str, Any],
         delivery: EventDelivery,
         budget: int = 0,
-        is_presented: bool = False,
         changed: str = "",
     ) -> None:
         self.result = result
         self.delivery = delivery
         self.budget = budget
-        self.is_presented = is_presented
         self.changed = changed
 
     def settle(self) -> list[str]:
@@ -130,12 +127,12 @@ Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result", bound=Mapping[str, Any])
 FindTool = Callable[[Workspace, Caller, str], Tool]
 """A function that looks up a tool for a caller; errors are those of ``available.find_tool``."""
-Present = Callable[[Call, Mapping[str, Any]], Mapping[str, Any]]
-"""A function from a call's result to what its caller is shown, which its budget is counted for."""
+Present = Callable[[Call, Mapping[str, Any], dict[str, Any]], dict[str, Any]]
+"""A function from a call's result, and what its caller may see of it, to what the caller gets."""
 
 
-def _unchanged(_: Call, result: Mapping[str, Any]) -> Mapping[str, Any]:
-    return result
+def _unchanged(_: Call, __: Mapping[str, Any], visible: dict[str, Any]) -> dict[str, Any]:
+    return visible
 
 
 class _CallOptions(NamedTuple):
@@ -151,16 +148,23 @@ class _CallOptions(NamedTuple):
     budget: int | None = None
     has_keys: bool = False
 
-    def presenter(self, tool: Tool) -> Present:
-        """Return the function that converts a tool's result to what its caller sees."""
-        if self.present is not _unchanged:
-            return self.present
-        is_masked = not self.is_nested if self.caller.masks else not tool.reveals
-        if not is_masked or self.caller.secrets == "shown":
-            return _unchanged
-        from memvault.tools.core import redaction
+    def masks(self, tool: Tool) -> bool:
+        """Return whether the secrets in a tool's result are masked."""
+        if self.caller.mask_secrets:
+            return not self.is_nested  # the result that contains it is masked
+        return self.caller.secrets == "asked" and not tool.reveals
 
-        return redaction.masked
+    def visible(self, tool: Tool, call: Call, result: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what the caller gets of a result: without secrets and paths it may not see."""
+        shown = dict(result)
+        if not self.caller.may_see_paths:
+            hide = call.hide_paths
+            shown |= {key: [*map(hide, shown[key])] for key in ("warnings",) if key in shown}
+        if self.masks(tool):
+            from memvault.tools.core import redaction
+
+            shown = redaction.masked(call, shown)
+        return self.present(call, result, shown)
 
     @property
     def is_nested(self) -> bool:
@@ -181,7 +185,8 @@ def call(
 
     Warnings are returned under ``warnings``. A tool that waits releases the workspace's lock for
     that time, and stops soon after ``is_cancelled`` returns true and the workspace is notified.
-    ``present`` converts the result; by default it masks the secrets that the caller may not see.
+    Secrets and local paths that the caller may not see are removed from the result and from
+    errors; ``present`` changes what is left.
 
     Raises:
         MemvaultError: If the tool failed; ``error.result()`` is the failed result.
@@ -231,11 +236,21 @@ def _call_masked(
     try:
         return _call(workspace, name, arguments, how)
     except MemvaultError as error:
-        if how.caller.secrets != "shown":
-            from memvault.tools.core import redaction
-
-            redaction.mask_error(error, workspace)
+        failure(workspace, how.caller, error)
         raise
+
+
+def failure(workspace: Workspace, caller: Caller, error: Exception) -> MemvaultError:
+    """Return an error without the secrets and local paths that the caller may not see."""
+    failed = to_memvault_error(error)
+    if not caller.may_see_paths:
+        hide = Call(workspace, caller).hide_paths
+        failed.message, failed.hint = hide(failed.message), hide(failed.hint)
+    if caller.secrets != "shown":
+        from memvault.tools.core import redaction
+
+        redaction.mask_error(failed, workspace)
+    return failed
 
 
 def _call(
@@ -251,7 +266,7 @@ def _call(
         except MemvaultError as error:
             if tool is not None:
                 error.is_flat = tool.flat_failures
-            if how.caller.speaks == "tools":
+            if how.caller.message_style == "tools":
                 from memvault.tools.core import messages
 
                 messages.render_error(error, tool, how.caller)
@@ -277,13 +292,17 @@ def _bind_and_run(
         tool=tool.name,
         read_only=tool.read_only,
         is_cancelled=how.is_cancelled,
-        within=within,
+        saved_search_filters=within,
     )
     if target is None:
         return _run(in_vault(workspace), tool, bound, how, notes)
     try:
         other = workspace.open_other(target.root)
-        return _run(in_vault(other), tool, target.bound, how, notes, target.vault)
+        outcome = _run(in_vault(other), tool, target.bound, how, notes, target.vault)
+        if how.caller.mask_secrets:  # by the rules of the caller's own vault, too
+            own_call = Call(workspace, how.caller, read_only=True)
+            outcome.result = how.visible(tool, own_call, outcome.result)
+        return outcome
     except MemvaultError as error:
         error.details.setdefault("vault", target.vault)
         raise
@@ -322,7 +341,7 @@ def _run(
             f"`--budget` must be at least {_MIN_BUDGET} tokens, not {bound['budget']}",
             "give more, or 0 for no limit",
         )
-    default = call_context.settings.mcp.budget if how.caller.budgeted else 0
+    default = call_context.settings.mcp.budget if how.caller.has_token_budget else 0
     call_context.budget = next((limit for limit in limits if limit is not None), default)
     with call_context.workspace.lock:
         try:
@@ -350,10 +369,10 @@ def _run(
     if vault:
         result["vault"] = vault
     late: list[str] = []
-    presented: tuple[dict[str, Any], bool] = {"success": True, "warnings": warnings}, True
+    shown: dict[str, Any] = {"success": True, "warnings": warnings}
     with _failures_noted(call_context, late):
-        presented = _presented(call_context, tool, bound, result, how)
-    result, is_presented = presented
+        shown = _presented(call_context, tool, bound, result, how)
+    result = shown
     if late:
         from memvault.secrets.detector import BUILTIN
 
@@ -364,15 +383,14 @@ def _run(
     if warnings and how.is_nested:
         result["warnings"] = [*warnings, *result.get("warnings", ())]  # for the outer call
     changed = call_context.change_set.summary(when="")
-    is_presented = is_presented and not vault
-    return ToolOutcome(result, call_context.delivery, call_context.budget, is_presented, changed)
+    return ToolOutcome(result, call_context.delivery, call_context.budget, changed)
 
 
 def _worded(
     result: dict[str, Any], notes: list[str], tool: Tool, caller: Caller
 ) -> tuple[dict[str, Any], list[str]]:
     """Return a result and its notes in the words of the caller."""
-    if caller.speaks != "tools":
+    if caller.message_style != "tools":
         return result, notes
     from memvault.tools.core import messages
 
@@ -420,18 +438,15 @@ def _presented(
     bound: Mapping[str, Any],
     result: dict[str, Any],
     how: _CallOptions,
-) -> tuple[dict[str, Any], bool]:
-    """Return what the caller is shown of a result, and whether ``presenter`` was applied to it."""
+) -> dict[str, Any]:
+    """Return what the caller gets of a result: the part it asks for, within its budget."""
     if result.get("warnings") and tool.reveals and how.caller.secrets == "asked":
         detector = call_context.settings.detector
         result["warnings"] = list(map(detector.masked, result["warnings"]))
-    present = how.presenter(tool)
     try:
         if call_context.budget or any(entry.name in bound for entry in tool.page_parameters):
-            result, is_presented = _page(call_context, tool, bound, result, how, present)
-            if is_presented:
-                return result, True
-        return dict(present(call_context, result)), present is not _unchanged
+            return _page(call_context, tool, bound, result, how)
+        return how.visible(tool, call_context, result)
     except BaseException:
         call_context.delivery.requeue()
         raise
@@ -443,24 +458,21 @@ def _page(
     bound: Mapping[str, Any],
     result: dict[str, Any],
     how: _CallOptions,
-    present: Present,
-) -> tuple[dict[str, Any], bool]:
-    """Return the part of a result that its call asks for and its budget allows.
-
-    The second value is whether that part has been presented.
-    """
+) -> dict[str, Any]:
+    """Return the part of a result that its call asks for and its budget allows."""
     from memvault.tools.core import budget
 
+    visible = partial(how.visible, tool, call_context)
     added = {entry.name for entry in tool.page_parameters}
     keys = tool.pages or ()
     offset = bound.get("offset", 0)
-    is_shown = present is _unchanged and not how.caller.masks
-    around = budget.unmoved if is_shown else call_context.settings.detector.around
+    may_cut = how.present is _unchanged and not how.masks(tool)
+    around = budget.unmoved if may_cut else call_context.settings.detector.around
     if added & {"offset", "length"} & bound.keys():
         result, offset = budget.skip(result, keys, offset, bound.get("length", 0), around)
     # A tool with a budget of its own keeps to it; what comes on top matters to an agent only.
-    if not call_context.budget or not (how.caller.budgeted or "budget" in added):
-        return result, False
+    if not call_context.budget or not (how.caller.has_token_budget or "budget" in added):
+        return visible(result)
     changes_nothing = not call_context.change_set.files
     may_repeat = tool.idempotent or changes_nothing or "confirmRequired" in result
     rest = tool.rest
@@ -469,8 +481,7 @@ def _page(
         at = f"offset {offset}{', limit 1' * has_limit} and " if keys else ""
         rest = f"the same call with {at}budget 0 gives it whole"
     window = budget.Window(keys, offset, tool.newest_last, may_repeat, rest, around)
-    presented = partial(present, call_context)
-    return dict(budget.fit(result, call_context.budget, window, presented)), True
+    return dict(budget.fit(result, call_context.budget, window, visible))
 
 
 def truncate_warnings(notes: list[str]) -> list[str]:
@@ -546,7 +557,7 @@ def call_result(
         try:
             outcome = call_json(workspace, name, arguments, caller)
         except (MemvaultError, OSError) as error:
-            return to_memvault_error(error).result()
+            return failure(workspace, caller, error).result()
         return settled_result(outcome)
 
 

@@ -523,10 +523,10 @@ def choose_type(call: Call, given: str | None) -> TypeChoice:
     except (MemvaultError, OSError, MemoryError):
         return TypeChoice(name)
     meant = types_meant(name, records, [entry.name for entry in call.settings.types])
-    if not meant or call.caller.prefers is None:
+    if not meant or call.caller.confirm_suggestion is None:
         return TypeChoice(name, tuple(meant))
     line = f"There is no memory type {name!r} yet; similar: {', '.join(meant)}"
-    uses_known = call.caller.prefers([line], f"Use {meant[0]}? n keeps {name}")
+    uses_known = call.caller.confirm_suggestion([line], f"Use {meant[0]}? n keeps {name}")
     return TypeChoice(meant[0] if uses_known else name)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,14 +13,14 @@ from memvault.call import Call
 from memvault.errors import MemvaultError, TimedOut, UsageError, Verbatim
 from memvault.tools.core.registry import Tool
 from memvault.vault_tools import trust
-from memvault.vault_tools.definition import ToolDefinition
-from memvault.vault_tools.fingerprint import PYTHON
+from memvault.vault_tools.definition import FOLDER, ToolDefinition
 from memvault.vault_tools.tool_files import ToolFile
 
 GROUP = "registered"
 _MAX_OUTPUT = 1_000_000
 """Maximum number of bytes that a tool may print."""
 _MAX_REASON = 500
+_PYTHON = re.compile(r"(?:python|pypy)[\d.]*(?:\.exe)?", re.IGNORECASE)
 _RESERVED_KEYS = ("success", "warnings", "error")
 
 
@@ -57,7 +58,7 @@ def _run_program(call: Call, tool_file: ToolFile, arguments: Mapping[str, Any]) 
             text,
             definition.timeout,
             _MAX_OUTPUT,
-            call.root,
+            call.root / FOLDER,
             _environment(call),
             call.sleep,
         )
@@ -83,7 +84,7 @@ def _arguments_json(definition: ToolDefinition, given: Mapping[str, Any]) -> str
 
 def _command(program: str, rest: tuple[str, ...]) -> list[str]:
     """Return the command line; Python gets ``-P``, not to import modules next to the script."""
-    return [program, *(["-P"] if PYTHON.fullmatch(Path(program).name) else []), *rest]
+    return [program, *(["-P"] if _PYTHON.fullmatch(Path(program).name) else []), *rest]
 
 
 def _environment(call: Call) -> dict[str, str]:
