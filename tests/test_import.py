@@ -27,7 +27,7 @@ from killing import Killing
 from memvault import clock
 from memvault.errors import MemvaultError
 from memvault.importers import chatgpt, notion
-from memvault.importers.applying import rendered
+from memvault.importers.applying import render_note
 from memvault.importers.archives import open_source
 from memvault.importers.detection import detect_format
 from memvault.importers.formats import FORMATS
@@ -378,7 +378,7 @@ def test_no_damage_to_a_source_is_more_than_an_error_or_a_list(
                 planned = plan(row.read(source), kind, "x", EMPTY_VAULT)
                 for item in row.read(source):
                     if isinstance(item, ImportedNote) and item.key in planned.notes:
-                        rendered(item, kind, f"x/{item.path}", planned.names, BUILTIN)
+                        render_note(item, kind, f"x/{item.path}", planned.names, BUILTIN)
         finally:
             file.write_bytes(whole)
 

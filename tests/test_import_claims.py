@@ -136,7 +136,9 @@ def unaccounted(source: Source, kind: str, items: list[Item]) -> set[str]:
     listed = {item.what for item in items if isinstance(item, SkippedItem)}
     notes = {name for name in NOTES if word_of(name) not in texts}
     others = set(source.visible) - NOTES - formats.find_format(kind).claims(source)
-    ignored = {name for name in others if claims.missed(source, set(source.visible) - {name}) == []}
+    ignored = {
+        name for name in others if claims.missed_files(source, set(source.visible) - {name}) == []
+    }
     return (notes | others - ignored) - listed - copied
 
 

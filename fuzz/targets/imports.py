@@ -28,7 +28,7 @@ if _TESTS not in sys.path:
 
 from import_sources import EMPTY_VAULT  # noqa: E402
 from memvault.importers import formats, reader_process  # noqa: E402
-from memvault.importers.applying import rendered  # noqa: E402
+from memvault.importers.applying import render_note  # noqa: E402
 from memvault.importers.archives import open_source  # noqa: E402
 from memvault.importers.database import MAGIC  # noqa: E402
 from memvault.importers.items import ImportedNote, Item, ItemWarning, SkippedItem, TypeCount  # noqa: E402
@@ -223,7 +223,7 @@ def _check_written(kind: str, form: _Form, files: dict[str, bytes], items: list[
         if isinstance(item, ImportedNote) and item.key in made.notes:
             path = made.notes[item.key].path
             _check_path(path)
-            text = rendered(item, kind, path, made.names, BUILTIN)
+            text = render_note(item, kind, path, made.names, BUILTIN)
             grown += len(text)
             header = document.Document.parse(text).header
             assert header is None or header["imported_from"] == kind

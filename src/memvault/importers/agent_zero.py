@@ -30,7 +30,7 @@ def _index(store: str) -> str:
 def _stores(source: Source) -> list[str]:
     return [
         name
-        for name in source.named("index.pkl")
+        for name in source.with_endings("index.pkl")
         if len(source.names) == 1 or _index(name) in source.name_set
     ]
 
@@ -57,7 +57,7 @@ def read(source: Source) -> Iterator[Item]:
         of_knowledge = 0
         documents = pickles.mappings_with(store, "page_content")
         for number, document in enumerate(documents, 1):
-            metadata = convert.mapping(document, "metadata")
+            metadata = convert.object_at(document, "metadata")
             if any(metadata.get(key) for key in _OF_KNOWLEDGE):
                 of_knowledge += 1
             else:
@@ -69,7 +69,7 @@ def read(source: Source) -> Iterator[Item]:
                         source.counts.converted("memory")
                         source.counts.unused_properties("memory", metadata, _KEYS)
                         # agents may have copies of the same memory
-                        key = convert.free_key(seen, item.key, f"{folder}/{item.key}")
+                        key = convert.unique_key_or(seen, item.key, f"{folder}/{item.key}")
                         item = item._replace(key=key)
                     yield item
         if of_knowledge:

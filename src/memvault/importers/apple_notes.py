@@ -37,7 +37,7 @@ def recognize(source: Source) -> Confidence:
         return Confidence.NO
     named = any(part in _FOLDERS for name in texts for part in name.split("/")[:-1])
     is_copy = named or "Notes" in source.path.name
-    if len(texts) * 2 <= len(source.named(".txt", ".md")):  # folder notes, as in Obsidian
+    if len(texts) * 2 <= len(source.with_endings(".txt", ".md")):  # folder notes, as in Obsidian
         return Confidence.NO
     return Confidence.SURE if is_copy else Confidence.POSSIBLE
 
@@ -45,7 +45,7 @@ def recognize(source: Source) -> Confidence:
 def _texts(source: Source) -> list[str]:
     """Return the texts that have the name of their folder."""
     texts = []
-    for name in source.named(".txt", ".md"):
+    for name in source.with_endings(".txt", ".md"):
         parts = name.split("/")
         if len(parts) > 1 and posixpath.splitext(parts[-1])[0].strip() == parts[-2].strip():
             texts.append(name)
@@ -111,8 +111,8 @@ def _read_details(source: Source, name: str, details: dict[str, dict[str, Any]])
     """Add the header of each note in the copy's table by title; empty for repeated titles."""
     text = source.read(name).decode("utf-8-sig", "replace")
     for row in csv.DictReader(io.StringIO(text), skipinitialspace=True):
-        title = convert.line(row.get("Title"))
-        is_pinned = convert.line(row.get("Pinned")).lower() == "yes"
+        title = convert.one_line(row.get("Title"))
+        is_pinned = convert.one_line(row.get("Pinned")).lower() == "yes"
         header = {
             "created": _time(row.get("Created On")),
             "modified": _time(row.get("Modified On")),
@@ -123,7 +123,7 @@ def _read_details(source: Source, name: str, details: dict[str, dict[str, Any]])
 
 def _time(text: str | None) -> str:
     """Convert a time such as ``11-03-2026 09:15:00`` to ISO 8601; "" if it is not a time."""
-    match = _TIME.fullmatch(convert.line(text))
+    match = _TIME.fullmatch(convert.one_line(text))
     return convert.parsed_time(f"{match[3]}-{match[1]}-{match[2]} {match[4]}") if match else ""
 
 
@@ -148,7 +148,7 @@ def _note(
     title = parts[-2].strip() or "Note"
     folders = [part for part in parts[:-2] if part not in _FOLDERS]
     first = next(filter(str.strip, item.text.splitlines()), "")
-    note_details = details.get(title) or details.get(convert.line(first)) or {}
+    note_details = details.get(title) or details.get(convert.one_line(first)) or {}
     header = {
         **item.header,
         "title": title,

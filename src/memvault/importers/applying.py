@@ -20,7 +20,7 @@ from memvault.importers.items import (
     TypeCount,
     VaultFile,
 )
-from memvault.importers.links import LinkTargets, resolved, rewritten
+from memvault.importers.links import LinkTargets, resolve_links, rewrite_links
 from memvault.importers.planning import ImportPlan, source_hash
 from memvault.importers.state import ID, KIND, VERSION, with_version
 from memvault.lazy_pattern import lazy_pattern
@@ -95,7 +95,9 @@ def _write_note(store: MemoryStore, plan: ImportPlan, note: ImportedNote) -> Non
     if planned is None or planned.status in ("unchanged", "edited"):
         return
     has_new_id = note.key in plan.new_ids
-    data = rendered(note, plan.kind, planned.path, plan.names, store.settings.detector, has_new_id)
+    data = render_note(
+        note, plan.kind, planned.path, plan.names, store.settings.detector, has_new_id
+    )
     if planned.status == "changed":
         store.rewrite(store.read(planned.path), data)
     else:
@@ -116,7 +118,7 @@ def _write_file(store: MemoryStore, plan: ImportPlan, item: Attachment | VaultFi
         store.create(path, data)
 
 
-def rendered(
+def render_note(
     note: ImportedNote,
     kind: str,
     target: str,
@@ -125,8 +127,8 @@ def rendered(
     has_new_id: bool = False,
 ) -> bytes:
     """Return the bytes of a note's file; ``has_new_id`` replaces the id in its header."""
-    text = rewritten(note.text, note.path, target, names)
-    note_header = {key: resolved(value, names) for key, value in note.header.items() if value}
+    text = rewrite_links(note.text, note.path, target, names)
+    note_header = {key: resolve_links(value, names) for key, value in note.header.items() if value}
     if note.masked:
         text = detector.masked(text)
         note_header = {key: _masked(value, detector) for key, value in note_header.items()}

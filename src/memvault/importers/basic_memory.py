@@ -13,7 +13,12 @@ from typing import Any
 
 from memvault.importers import convert, folder, json_source, records
 from memvault.importers.content_counts import ContentCounts
-from memvault.importers.database import SourceDatabase, UnreadableDatabase, open_database, tables
+from memvault.importers.database import (
+    SourceDatabase,
+    UnreadableDatabase,
+    open_database,
+    table_names,
+)
 from memvault.importers.formats import Confidence
 from memvault.importers.items import ImportedNote, Item, SkippedItem
 from memvault.importers.source import Source
@@ -45,7 +50,9 @@ def recognize(source: Source) -> Confidence:
 
 
 def _database(source: Source) -> str:
-    return next((name for name in source.named(".db") if tables(source, name) >= _TABLES), "")
+    return next(
+        (name for name in source.with_endings(".db") if table_names(source, name) >= _TABLES), ""
+    )
 
 
 def _notes(source: Source) -> list[str]:
@@ -86,12 +93,12 @@ def read(source: Source) -> Iterator[Item]:
 
 def _note(item: ImportedNote, counts: ContentCounts, keys: Counter[str]) -> ImportedNote:
     header = Document.parse(item.text.encode("utf-8", "replace")).header or {}
-    permalink = convert.line(convert.text(header.get("permalink")))
+    permalink = convert.one_line(convert.text(header.get("permalink")))
     refs = (permalink,) if permalink else ()
     counts.converted("note")
     for category in _PART.findall(item.text):
         counts.converted("observation" if category else "relation")
-    key = convert.free_key(keys, permalink or item.key, item.key)  # permalinks may repeat
+    key = convert.unique_key_or(keys, permalink or item.key, item.key)  # permalinks may repeat
     return item._replace(key=key, text=_linked(item.text), refs=refs)
 
 
@@ -133,14 +140,14 @@ def _of_database(
 def _observation(row: dict[str, Any]) -> str:
     category = f"[{row['category']}] " if row.get("category") else ""
     context = f" ({row['context']})" if row.get("context") else ""
-    return f"- {category}{convert.line(row.get('content'))}{context}"
+    return f"- {category}{convert.one_line(row.get('content'))}{context}"
 
 
 def _relation(row: dict[str, Any]) -> str:
-    name = convert.line(row.get("title") or row.get("to_name"))
+    name = convert.one_line(row.get("title") or row.get("to_name"))
     context = f" ({row['context']})" if row.get("context") else ""
     ref = row.get("to_id") or convert.label(name)
-    return f"- {convert.line(row.get('relation_type'))} [[import:{ref}|{name}]]{context}"
+    return f"- {convert.one_line(row.get('relation_type'))} [[import:{ref}|{name}]]{context}"
 
 
 def _metadata(text: Any) -> dict[str, Any]:
@@ -159,7 +166,7 @@ def _metadata(text: Any) -> dict[str, Any]:
 
 
 def _entity(row: dict[str, Any], observations: list[str], relations: list[str]) -> ImportedNote:
-    title = convert.line(row.get("title"))
+    title = convert.one_line(row.get("title"))
     path = str(row.get("file_path") or f"{title}.md")
     sections = {"Observations": observations, "Relations": relations}
     body = "\n\n".join(

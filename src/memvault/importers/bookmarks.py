@@ -116,7 +116,7 @@ def _reason_to_skip(address: str) -> str:
     scheme = address.partition(":")[0].strip().lower()
     if scheme in ("http", "https"):
         return ""
-    return f"not a web page: the address starts with {convert.line(scheme[:30])}:"
+    return f"not a web page: the address starts with {convert.one_line(scheme[:30])}:"
 
 
 def _merged(first: Bookmark, other: Bookmark) -> Bookmark:
@@ -205,7 +205,7 @@ def _walk(
         if isinstance(visited, Bookmark):
             yield visited
             return
-        for child in convert.listed(node, "Children" if visit is _safari else "children"):
+        for child in convert.list_at(node, "Children" if visit is _safari else "children"):
             yield from _walk(child, visited.folders, visit, counts, seen, depth + 1)
 
 
@@ -214,8 +214,8 @@ def _safari(
 ) -> Bookmark | _Folder:
     if node.get("WebBookmarkType") == "WebBookmarkTypeLeaf":
         counts.unused_properties("bookmark", node, _SAFARI)
-        title = convert.text(convert.mapping(node, "URIDictionary").get("title"))
-        reading = convert.mapping(node, "ReadingList")
+        title = convert.text(convert.object_at(node, "URIDictionary").get("title"))
+        reading = convert.object_at(node, "ReadingList")
         added = reading.get("DateAdded")
         when = clock.iso(added.replace(tzinfo=UTC)) if isinstance(added, datetime) else ""
         text = convert.text(reading.get("PreviewText"))

@@ -57,7 +57,7 @@ def claims(source: Source) -> Collection[str]:
 def _files(source: Source) -> list[str]:
     return [
         name
-        for name in source.named(".json")
+        for name in source.with_endings(".json")
         if (len(source.names) == 1 or posixpath.basename(name).startswith("conversations"))
         and b'"mapping"' in source.head(name, _HEAD)
     ]
@@ -65,7 +65,9 @@ def _files(source: Source) -> list[str]:
 
 def _assets(source: Source) -> dict[str, str]:
     """Return the ids of files that messages refer to, by name."""
-    matches = ((name, chatgpt_messages.file_id(posixpath.basename(name))) for name in source.names)
+    matches = (
+        (name, chatgpt_messages.file_id_at_start(posixpath.basename(name))) for name in source.names
+    )
     return {name: asset_id for name, asset_id in matches if asset_id}
 
 

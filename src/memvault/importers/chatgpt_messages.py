@@ -9,7 +9,7 @@ from typing import Any
 
 from memvault.importers import convert, json_source, plain_text
 from memvault.importers.chat_text import fenced, message
-from memvault.importers.chats import ChatDocuments, ChatTurn, titled
+from memvault.importers.chats import ChatDocuments, ChatTurn, with_title
 from memvault.importers.content_counts import ContentCounts
 from memvault.lazy_pattern import lazy_pattern
 from memvault.vault import markdown
@@ -31,7 +31,7 @@ _MEMORY = "bio"
 _CODE_TOOLS = ("python", "code_interpreter")
 
 
-def file_id(text: str) -> str:
+def file_id_at_start(text: str) -> str:
     """Return the file id at the start of a text; empty if there is none."""
     match = _FILE_ID.match(text)
     return match[0] if match is not None else ""
@@ -48,11 +48,11 @@ def is_conversation(entry: Any) -> bool:
 
 
 def _role(entry: Mapping[str, Any]) -> str:
-    return convert.text(convert.mapping(entry, "author").get("role"))
+    return convert.text(convert.object_at(entry, "author").get("role"))
 
 
 def _about(entry: Mapping[str, Any]) -> Mapping[str, Any]:
-    return convert.mapping(entry, "metadata")
+    return convert.object_at(entry, "metadata")
 
 
 class MessageCollector:
@@ -72,7 +72,7 @@ class MessageCollector:
 
     def add(self, entry: Mapping[str, Any]) -> None:
         """Convert a message."""
-        role, content = _role(entry), convert.mapping(entry, "content")
+        role, content = _role(entry), convert.object_at(entry, "content")
         kind = str(content.get("content_type"))
         if kind == "user_editable_context":
             self._add_instructions(content, _about(entry))
@@ -152,9 +152,9 @@ class MessageCollector:
             "asset_pointer" not in part and isinstance(part.get("text"), str)
         ):
             return message(convert.text(part.get("text")), is_plain=role == "user")
-        inner = convert.mapping(part, "audio_asset_pointer") or part
+        inner = convert.object_at(part, "audio_asset_pointer") or part
         pointer = convert.text(inner.get("asset_pointer"))
-        asset_id = file_id(pointer.rpartition("/")[2])
+        asset_id = file_id_at_start(pointer.rpartition("/")[2])
         if not asset_id:
             self._counts.omitted(f"part {kind}")
             return ""
@@ -169,10 +169,10 @@ class MessageCollector:
 
     def _attached(self, about: Mapping[str, Any], shown: set[str]) -> Iterator[str]:
         """Yield links to the attached files that are not shown in a message."""
-        for attachment in convert.objects(about, "attachments"):
+        for attachment in convert.objects_at(about, "attachments"):
             asset_id, name = (
-                file_id(str(attachment.get("id"))),
-                convert.line(attachment.get("name")),
+                file_id_at_start(str(attachment.get("id"))),
+                convert.one_line(attachment.get("name")),
             )
             if asset_id in shown or not (asset_id or name):
                 continue
@@ -180,19 +180,19 @@ class MessageCollector:
                 yield f"[[import:{asset_id}|{convert.label(name) or asset_id}]]"
             else:
                 self._counts.omitted("file missing from the export")
-                yield titled(name or asset_id, "", "a file").strip()
+                yield with_title(name or asset_id, "", "a file").strip()
 
     def _of_tool(
         self, entry: Mapping[str, Any], kind: str, content: Mapping[str, Any]
     ) -> Iterator[str]:
         """Yield the visible results of a tool: output of code, and pictures."""
-        name = convert.text(convert.mapping(entry, "author").get("name"))
+        name = convert.text(convert.object_at(entry, "author").get("name"))
         if kind == "execution_output":
             self._counts.converted("output of code")
-            yield titled("", fenced(_plain(content)), "output")
+            yield with_title("", fenced(_plain(content)), "output")
             yield from self._outputs(_about(entry))
         elif kind == "multimodal_text" and isinstance(content.get("parts"), list):
-            for part in convert.objects(content, "parts"):
+            for part in convert.objects_at(content, "parts"):
                 yield self._part(part, "tool", {}, {}, set())
         elif name.startswith(_CANVAS) or name == _MEMORY:
             return  # only a confirmation
@@ -200,7 +200,7 @@ class MessageCollector:
             self._counts.omitted(f"tool result {name or kind}")
 
     def _outputs(self, about: Mapping[str, Any]) -> Iterator[str]:
-        for output in convert.objects(convert.mapping(about, "aggregate_result"), "messages"):
+        for output in convert.objects_at(convert.object_at(about, "aggregate_result"), "messages"):
             if output.get("message_type") == "image":
                 pointer = {"content_type": "image", "asset_pointer": output.get("image_url")}
                 yield self._part(pointer, "tool", {}, {}, set())
@@ -222,7 +222,7 @@ class MessageCollector:
             language = "markdown" if kind == "document" else kind.removeprefix("code/")
             content = convert.text(arguments.get("content"))
             return self.documents.write(name or text[:40], name, language, content)
-        changes = map(self._change, convert.objects(arguments, "updates"))
+        changes = map(self._change, convert.objects_at(arguments, "updates"))
         return "\n\n".join(filter(None, changes))
 
     def _change(self, change: Mapping[str, Any]) -> str:
@@ -238,7 +238,7 @@ class MessageCollector:
         return self.documents.replace(key, old, new, is_every=bool(change.get("multiple")))
 
     def _add_instructions(self, content: Mapping[str, Any], about: Mapping[str, Any]) -> None:
-        user_context = convert.mapping(about, "user_context_message_data")
+        user_context = convert.object_at(about, "user_context_message_data")
         sections = {
             "About the user": user_context.get("about_user_message") or content.get("user_profile"),
             "How to answer": user_context.get("about_model_message")
@@ -253,20 +253,20 @@ class MessageCollector:
 
 def _plain(content: Mapping[str, Any]) -> str:
     """Return the plain text of a message."""
-    texts = [part for part in convert.listed(content, "parts") if isinstance(part, str)]
+    texts = [part for part in convert.list_at(content, "parts") if isinstance(part, str)]
     return "\n".join(texts) or convert.text(content.get("text") or content.get("result"))
 
 
 def _links(about: Mapping[str, Any]) -> dict[str, str]:
     """Return the replacement of each citation mark."""
     links_by_mark: dict[str, str] = {}
-    for reference in convert.objects(about, "content_references"):
+    for reference in convert.objects_at(about, "content_references"):
         if mark := convert.text(reference.get("matched_text")).strip():
             pages = {
-                str(item.get("url")): _page(item) for item in convert.objects(reference, "items")
+                str(item.get("url")): _page(item) for item in convert.objects_at(reference, "items")
             }
             links = ", ".join(filter(None, pages.values()))
-            alt = plain_text.escaped(convert.line(reference.get("alt")), is_line=True)
+            alt = plain_text.escaped(convert.one_line(reference.get("alt")), is_line=True)
             links_by_mark[mark] = f"({links})" if links else alt
     return links_by_mark
 
@@ -295,10 +295,10 @@ def _with_positioned_citations(text: str, about: Mapping[str, Any]) -> str:
     if "【" not in text:
         return text
     edits: dict[int, tuple[int, str]] = {}
-    for citation in convert.objects(about, "citations"):
+    for citation in convert.objects_at(about, "citations"):
         start, end = citation.get("start_ix"), citation.get("end_ix")
         if isinstance(start, int) and isinstance(end, int) and text[start:end].startswith("【"):
-            link = _page(convert.mapping(citation, "metadata"))
+            link = _page(convert.object_at(citation, "metadata"))
             if link and text[start:end].endswith("】"):
                 edits[start] = (end, f"({link})")
     pieces, done = [], 0

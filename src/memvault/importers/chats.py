@@ -52,7 +52,7 @@ class ChatDocuments:
         title, language = title or old_title, language or old_language
         self._documents[key] = (title, language, text)
         self._changed.pop(key, None)
-        return titled(title, fenced(text, language))
+        return with_title(title, fenced(text, language))
 
     def replace(self, key: str, old: str, new: str, is_every: bool = False) -> str:
         """Replace a part of a document; return the new part as markdown."""
@@ -63,7 +63,7 @@ class ChatDocuments:
             self._room -= growth
             self._documents[key] = (title, language, text.replace(old, new, count))
             self._changed[key] = None
-        return titled(title, fenced(new, language), "changed") if new.strip() else ""
+        return with_title(title, fenced(new, language), "changed") if new.strip() else ""
 
     def last_versions(self) -> Iterator[ChatTurn]:
         """Yield the last version of each document that was edited in parts."""
@@ -73,7 +73,7 @@ class ChatDocuments:
             yield ChatTurn(f"{name}, last version", fenced(text, language))
 
 
-def titled(title: str, text: str, about: str = "") -> str:
+def with_title(title: str, text: str, about: str = "") -> str:
     """Return a text below the name of its file or document."""
     name = plain_text.escaped(title, is_line=True)
     head = " ".join(filter(None, (f"**{name}**" if name else "", f"({about})" if about else "")))

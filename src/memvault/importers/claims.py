@@ -27,7 +27,7 @@ _PROGRAM_FOLDERS = frozenset({"node_modules", "__pycache__"})
 _PROGRAM_FILES = frozenset({"package.json", "package-lock.json", "makefile", "dockerfile"})
 
 
-def missed(source: Source, claimed: Collection[str]) -> list[str]:
+def missed_files(source: Source, claimed: Collection[str]) -> list[str]:
     """Return the unclaimed files that a user would miss, notes first."""
     others = [name for name in source.names if name not in claimed]
     missed_names = [name for name in others if _is_missed(source, name)]
@@ -67,5 +67,7 @@ def coverage(source: Source, claimed: Collection[str]) -> tuple[int, int]:
     """
     claimed_notes = sum(map(is_text, claimed))
     claimed_notes = claimed_notes or sum(not _is_of_program(name) for name in claimed)
-    missed_notes = sum(is_text(name) and not is_hidden(name) for name in missed(source, claimed))
+    missed_notes = sum(
+        is_text(name) and not is_hidden(name) for name in missed_files(source, claimed)
+    )
     return claimed_notes, claimed_notes + missed_notes

@@ -14,7 +14,7 @@ from typing import Any
 
 from memvault.importers import convert, json_source, plain_text, records
 from memvault.importers.chat_text import fenced, message
-from memvault.importers.chats import ChatDocuments, ChatTurn, conversation, titled
+from memvault.importers.chats import ChatDocuments, ChatTurn, conversation, with_title
 from memvault.importers.content_counts import ContentCounts
 from memvault.importers.items import ImportedNote, Item, SkippedItem, note_path
 from memvault.importers.source import Source
@@ -69,7 +69,7 @@ def _parts(source: Source) -> tuple[list[str], list[str], list[str]]:
     conversations: list[str] = []
     others: tuple[list[str], list[str]] = ([], [])
     is_alone = len(source.names) == 1
-    for name in source.named(".json"):
+    for name in source.with_endings(".json"):
         parent, file = posixpath.split(name)
         folder = posixpath.basename(parent)
         if ("conversations" in name or is_alone) and b'"chat_messages"' in source.head(name, _HEAD):
@@ -121,7 +121,7 @@ def _conversation(location: str, entry: dict[str, Any], counts: ContentCounts) -
     if summary.strip():
         collector.turns.append(ChatTurn("Summary", message(summary)))
     messages: list[dict[str, Any]] = []
-    for number, chat_message in enumerate(convert.listed(entry, "chat_messages"), 1):
+    for number, chat_message in enumerate(convert.list_at(entry, "chat_messages"), 1):
         if isinstance(chat_message, dict):
             messages.append(chat_message)
         else:
@@ -145,7 +145,7 @@ def _conversation(location: str, entry: dict[str, Any], counts: ContentCounts) -
         tags=["conversation", "claude", *(["starred"] if entry.get("is_starred") else [])],
         source=f"https://claude.ai/chat/{key}" if key else "",
         model=convert.text(entry.get("model")),
-        project=convert.text(convert.mapping(entry, "project").get("name")),
+        project=convert.text(convert.object_at(entry, "project").get("name")),
     )
     if isinstance(note, ImportedNote):
         counts.converted("conversation")
@@ -185,7 +185,7 @@ class _MessageCollector:
         """Convert a message."""
         self._counts.unused_properties("message", entry, _MESSAGE)
         speaker = _SPEAKERS.get(str(entry.get("sender")), "Claude")
-        texts = [self._block(part, speaker) for part in convert.listed(entry, "content")]
+        texts = [self._block(part, speaker) for part in convert.list_at(entry, "content")]
         texts = texts or [self._text(convert.text(entry.get("text")), speaker)]
         texts += self._files(entry)
         time = convert.time_or_text(entry.get("created_at"))
@@ -253,8 +253,8 @@ class _MessageCollector:
     def _citations(self, part: Mapping[str, Any]) -> str:
         """Return the cited pages of a text as a line of links."""
         links: dict[str, str] = {}
-        for citation in convert.objects(part, "citations"):
-            details = {**citation, **convert.mapping(citation, "details")}
+        for citation in convert.objects_at(part, "citations"):
+            details = {**citation, **convert.object_at(citation, "details")}
             if link := convert.web_link(details.get("url"), details.get("title")):
                 links.setdefault(details["url"], link)
         if not links:
@@ -266,15 +266,15 @@ class _MessageCollector:
         """Yield the files of a message: their text, or only their name."""
         names: set[str] = set()
         for key in ("attachments", "files", "files_v2"):
-            for attachment in convert.objects(entry, key):
-                name = convert.line(attachment.get("file_name"))
+            for attachment in convert.objects_at(entry, key):
+                name = convert.one_line(attachment.get("file_name"))
                 text = convert.text(attachment.get("extracted_content"))
                 if text.strip():
                     self._counts.converted("attached text")
-                    yield titled(name or "A file", fenced(text, _ending(name)))
+                    yield with_title(name or "A file", fenced(text, _ending(name)))
                 elif name and name not in names:
                     self._counts.omitted("file missing from the export")
-                    yield titled(name, "", "a file").strip()
+                    yield with_title(name, "", "a file").strip()
                 names.add(name)
 
 
@@ -342,7 +342,7 @@ def _project(
         body = [about, f"## Instructions\n\n{instructions}" if instructions else ""]
         text = "\n\n".join(filter(None, body))
         yield ImportedNote(key, note_path(name, "projects"), text, header)
-    for number, document in enumerate(convert.listed(entry, "docs"), 1):
+    for number, document in enumerate(convert.list_at(entry, "docs"), 1):
         if not isinstance(document, dict) or not isinstance(document.get("content"), str):
             yield SkippedItem(f"{location}, document {number}", "has no text")
         elif document["content"]:
@@ -376,11 +376,11 @@ def _memories(
     key = f"conversations_memory/{account}" if account else "conversations_memory"
     text = entry.get("conversations_memory")
     yield from _memory(location, counts, key, "What Claude remembers", text)
-    for uuid, text in convert.mapping(entry, "project_memories").items():
+    for uuid, text in convert.object_at(entry, "project_memories").items():
         name = projects.get(uuid) or f"project {uuid[:8]}"
         key = f"project_memories/{uuid}"
         yield from _memory(location, counts, key, f"What Claude remembers of {name}", text)
-    for number, memory_file in enumerate(convert.listed(entry, "memory_files"), 1):
+    for number, memory_file in enumerate(convert.list_at(entry, "memory_files"), 1):
         path = (
             convert.text(memory_file.get("path")).strip("/")
             if isinstance(memory_file, dict)

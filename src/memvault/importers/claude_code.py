@@ -29,7 +29,7 @@ _OWN_DATA = ("/subagents/", "/tool-results/", "/sessions-index.json")
 
 
 def _records(source: Source) -> list[str]:
-    names = source.named(".jsonl")
+    names = source.with_endings(".jsonl")
     return [
         name
         for name in names
@@ -39,7 +39,9 @@ def _records(source: Source) -> list[str]:
 
 def claims(source: Source) -> Collection[str]:
     """Return the files of sessions and sub-agents, and files that belong to them."""
-    records = [name for name in source.named(".jsonl") if _is_record(source.head(name, _HEAD))]
+    records = [
+        name for name in source.with_endings(".jsonl") if _is_record(source.head(name, _HEAD))
+    ]
     if set(records).isdisjoint(_records(source)):
         return ()
     own_data = (name for name in source.names if any(part in f"/{name}" for part in _OWN_DATA))
@@ -54,7 +56,7 @@ def _is_record(head: bytes) -> bool:
 def read(source: Source) -> Iterator[Item]:
     """Yield an episode for each session with a prompt."""
     names = _records(source)
-    agents = len(source.named(".jsonl")) - len(names)
+    agents = len(source.with_endings(".jsonl")) - len(names)
     if agents:
         source.counts.omitted("session of a sub-agent", agents)
     threads: dict[str, list[str]] = {}
@@ -65,7 +67,7 @@ def read(source: Source) -> Iterator[Item]:
     for key, files in threads.items():
         record = _Record(key, source.counts)
         for name in sorted(files, key=lambda name: (source.size(name), name)):
-            yield from records.convert_each(json_source.lines(source, name), record.add)
+            yield from records.convert_each(json_source.json_lines(source, name), record.add)
         yield from records.convert_record(files[0], record.episode)
 
 
@@ -75,7 +77,7 @@ def _thread(source: Source, name: str, head: bytes) -> str:
         if message_id := _id_of_message(entry):
             return message_id
     if len(head) == _HEAD:  # the session starts with a long snapshot
-        for line in json_source.lines(source, name):
+        for line in json_source.json_lines(source, name):
             if not isinstance(line, SkippedItem) and (message_id := _id_of_message(line[1])):
                 return message_id
     return name.rpartition("/")[2].removesuffix(".jsonl")
@@ -86,7 +88,7 @@ def _id_of_message(entry: dict[str, Any]) -> str:
     is_message = entry.get("type") in ("user", "assistant")
     if not is_message or entry.get("isMeta") or entry.get("isSidechain"):
         return ""
-    copied = convert.mapping(entry, "forkedFrom").get("messageUuid")
+    copied = convert.object_at(entry, "forkedFrom").get("messageUuid")
     return str(copied or entry.get("uuid") or "")
 
 
@@ -158,7 +160,7 @@ class _Record:
                 session.mark_interrupted()
         else:
             session.add_answer(text_of(content))
-        for part in convert.listed(message, "content"):
+        for part in convert.list_at(message, "content"):
             kind = part.get("type") if isinstance(part, dict) else None
             if kind == "tool_use":
                 session.add_tool_use(

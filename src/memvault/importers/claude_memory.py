@@ -67,11 +67,11 @@ def _is_of_program(name: str) -> bool:
 
 def _memories(source: Source) -> list[str]:
     """Return instructions, auto memory, rules, and files of a folder ``memories``."""
-    names = source.named(*_TEXTS)
+    names = source.with_endings(*_TEXTS)
     if len(source.names) == 1 or _MEMORIES in _folder_names(source):
         return names
     notes: dict[str, list[str]] = {}
-    for name in source.named(".md"):
+    for name in source.with_endings(".md"):
         notes.setdefault(posixpath.dirname(name), []).append(name)
     indexed = {
         folder_name
@@ -118,7 +118,7 @@ def _note(item: ImportedNote, source: Source) -> ImportedNote:
     shown_path = "/".join(part.lstrip("-.") for part in parts)
     own_header = Document.parse(item.text.encode("utf-8", "replace")).header or {}
     header = dict(item.header)
-    kind = own_header.get("type") or convert.mapping(own_header, "metadata").get("type")
+    kind = own_header.get("type") or convert.object_at(own_header, "metadata").get("type")
     header["memory_type"] = _TYPES.get(str(kind), "context")
     file = parts[-1].lower()
     if file in _INSTRUCTIONS or file == "memory.md":

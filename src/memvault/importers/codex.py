@@ -26,7 +26,7 @@ _HEAD = 1 << 17
 
 def recognize(source: Source) -> Confidence:
     """Return ``SURE`` if one of the first files starts with the metadata of a session."""
-    names = source.named(".jsonl")[:_MAX_SNIFFED]
+    names = source.with_endings(".jsonl")[:_MAX_SNIFFED]
     marks = (b'"session_meta"', b'"type":"response_item"')
     return (
         Confidence.SURE
@@ -43,7 +43,7 @@ def claims(source: Source) -> Collection[str]:
 def _records(source: Source) -> list[str]:
     return [
         name
-        for name in source.named(".jsonl", ".jsonl.zst")
+        for name in source.with_endings(".jsonl", ".jsonl.zst")
         if name.rpartition("/")[2].startswith("rollout-") or len(source.names) == 1
     ]
 
@@ -58,7 +58,7 @@ def read(source: Source) -> Iterator[Item]:
         session: Session | None = None
         for name in files:
             rollout = _Rollout(key, source.counts)
-            yield from records.convert_each(json_source.lines(source, name), rollout.add)
+            yield from records.convert_each(json_source.json_lines(source, name), rollout.add)
             session = _joined(session, rollout.session(), source.counts)
         if session is not None:
             yield from records.convert_record(files[0], episode, session, source.counts)
@@ -115,7 +115,7 @@ def _origin(session_id: str, origins: dict[str, str]) -> str:
 
 
 def _is_subagent(payload: dict[str, Any]) -> bool:
-    is_named = "subagent" in convert.mapping(payload, "source")
+    is_named = "subagent" in convert.object_at(payload, "source")
     return is_named or payload.get("thread_source") == "subagent"
 
 
@@ -158,7 +158,7 @@ class _Rollout:
             return
         self._has_metadata = True
         self._session.folder = str(payload.get("cwd") or "")
-        self._session.branch = str(convert.mapping(payload, "git").get("branch") or "")
+        self._session.branch = str(convert.object_at(payload, "git").get("branch") or "")
         self._is_subagent = _is_subagent(payload)
 
     def _add_event(self, payload: dict[str, Any]) -> None:

@@ -66,29 +66,29 @@ def text(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
-def listed(entry: Mapping[str, Any], key: str) -> list[Any]:
+def list_at(entry: Mapping[str, Any], key: str) -> list[Any]:
     """Return the list at a key; empty if there is none."""
     value = entry.get(key)
     return value if isinstance(value, list) else []
 
 
-def objects(entry: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
+def objects_at(entry: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
     """Return the objects in the list at a key."""
-    return [item for item in listed(entry, key) if isinstance(item, dict)]
+    return [item for item in list_at(entry, key) if isinstance(item, dict)]
 
 
-def mapping(entry: Mapping[str, Any], key: str) -> dict[str, Any]:
+def object_at(entry: Mapping[str, Any], key: str) -> dict[str, Any]:
     """Return the object at a key; empty if there is none."""
     value = entry.get(key)
     return value if isinstance(value, dict) else {}
 
 
-def line(value: object) -> str:
+def one_line(value: object) -> str:
     """Return a value as one line of text."""
     return " ".join(str(value or "").split())
 
 
-def body(text: str) -> str:
+def protect_first_line(text: str) -> str:
     """Return a text whose first line cannot be mistaken for front matter."""
     return f"\n{text}" if text.startswith("---") else text
 
@@ -98,19 +98,19 @@ def tag(text: str) -> str:
     return "-".join(text.split())
 
 
-def numbered(key: str, seen: Counter[str]) -> str:
+def unique_key(key: str, seen: Counter[str]) -> str:
     """Return the key of a record, with a number appended if an earlier record has it."""
     seen[key] += 1
     free = key if seen[key] == 1 else f"{key}-{seen[key]}"
-    return free if free == key else numbered(free, seen)
+    return free if free == key else unique_key(free, seen)
 
 
-def free_key(seen: Counter[str], key: str, fallback: str) -> str:
-    """Return the key of a record, or a fallback if an earlier record has it, as ``numbered``."""
-    return numbered(fallback if key in seen else key, seen)
+def unique_key_or(seen: Counter[str], key: str, fallback: str) -> str:
+    """Return the key of a record, or a fallback if an earlier record has it, as ``unique_key``."""
+    return unique_key(fallback if key in seen else key, seen)
 
 
-def ref(name: str) -> str:
+def id_from_name(name: str) -> str:
     """Return a name as an id, without the characters that end a link."""
     return _NOT_IN_REFS.sub("-", name).strip()
 
@@ -120,7 +120,7 @@ def id_link(
 ) -> str:
     """Return a link to an id of the source; in a table cell, its bar is escaped.
 
-    ``match`` is the replaced text; ``ref`` contains none of ``[]|``.
+    ``match`` is the replaced text; ``id_from_name`` contains none of ``[]|``.
     """
     begin = match.string.rfind("\n", 0, match.start()) + 1 if match is not None else 0
     is_cell = match is not None and _CELL.match(match.string, begin) is not None
@@ -134,7 +134,7 @@ def web_link(url: object, title: object) -> str:
     address = text(url)
     if not address.startswith(("http://", "https://")) or set(address) & set(" <>\n"):
         return ""
-    shown = plain_text.escaped(line(title) or address.split("/")[2], is_line=True)
+    shown = plain_text.escaped(one_line(title) or address.split("/")[2], is_line=True)
     return f"[{shown}](<{address}>)"
 
 

@@ -216,7 +216,7 @@ def _connect(path: Path, mode: str) -> sqlite3.Connection:
     return sqlite3.connect(address, uri=True, timeout=_SECONDS_LOCKED)
 
 
-def tables(source: Source, name: str) -> frozenset[str]:
+def table_names(source: Source, name: str) -> frozenset[str]:
     """Return the names of a database's plain tables; empty if it cannot be read."""
     if name not in source.tables:  # cached, since a database in a zip must be unpacked
         source.tables[name] = _tables(source, name)

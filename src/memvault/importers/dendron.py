@@ -38,7 +38,7 @@ def recognize(source: Source) -> Confidence:
     """Return ``SURE`` for ``dendron.yml``, or if most notes have Dendron's header."""
     if any(name.rpartition("/")[2] in ("dendron.yml", ".dendron.ws") for name in source.names):
         return Confidence.SURE
-    heads = [source.head(name) for name in source.named(".md")[:_MAX_SNIFFED]]
+    heads = [source.head(name) for name in source.with_endings(".md")[:_MAX_SNIFFED]]
     dendron_notes = sum(b"\ndesc:" in head and b"\nupdated: 1" in head for head in heads)
     return Confidence.sure_if(dendron_notes and dendron_notes * 2 > len(heads))
 
@@ -55,7 +55,7 @@ def read(source: Source) -> Iterator[Item]:
     assets = sum(not name.lower().endswith(".md") for name in names)
     if assets:
         source.counts.converted("asset", assets)
-    schemas = len(source.named(".schema.yml"))
+    schemas = len(source.with_endings(".schema.yml"))
     if schemas:
         source.counts.omitted("schema", schemas)
 
@@ -73,7 +73,7 @@ class _DendronWorkspace:
         self._keys: Counter[str] = Counter()
         """The keys of notes so far; the root notes of vaults may share an id."""
         self._paths: dict[str, list[str]] = defaultdict(list)
-        for name in source.named(".md"):
+        for name in source.with_endings(".md"):
             self._paths[posixpath.basename(name)[:-3].casefold()].append(name[:-3])
         self._vaults: dict[str, str] = {}
         """The folders of vaults by name."""
@@ -111,7 +111,7 @@ class _DendronWorkspace:
         text = re.sub(r"\Aid: .*\n|(?<=\A---\n)id: .*\n", "", text)
         tag = posixpath.basename(name).removeprefix("tags.")
         tags = {"tags": [tag]} if posixpath.basename(name).startswith("tags.") else {}
-        key = convert.free_key(self._keys, str(header.get("id") or item.key), item.key)
+        key = convert.unique_key_or(self._keys, str(header.get("id") or item.key), item.key)
         return ImportedNote(key, item.path, text, times | tags, (name,))
 
     def _written(self, markup: re.Match[str], beside: str) -> str:

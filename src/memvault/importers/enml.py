@@ -73,7 +73,7 @@ def _day(time: str, zone: str) -> str:
 
 def title_ref(title: str) -> str:
     """Return the link id of a note, derived from its title, since exports contain no ids."""
-    return f"enex-title {' '.join(convert.ref(title).split()).casefold()}"
+    return f"enex-title {' '.join(convert.id_from_name(title).split()).casefold()}"
 
 
 class NoteText:
@@ -129,7 +129,7 @@ class NoteText:
     def _media(self, element: Any) -> str:
         digest = (element.get("hash") or "").strip().lower()
         if digest not in self._files or not _HASH.fullmatch(digest):
-            kind = convert.line(element.get("type")) or "file"
+            kind = convert.one_line(element.get("type")) or "file"
             self.problems.append(f"an embedded file is missing from the export: {kind}")
             return ""
         self._unused.pop(digest, None)

@@ -68,12 +68,12 @@ _NOTE_PARTS = (
 
 def claims(source: Source) -> Collection[str]:
     """Return the names of the exports."""
-    return source.named(".enex")
+    return source.with_endings(".enex")
 
 
 def read(source: Source) -> Iterator[Item]:
     """Yield the notes of each file, preceded by their attachments."""
-    names = source.named(".enex")
+    names = source.with_endings(".enex")
     reader = _EnexReader(source)
     for name in names:
         notebook = posixpath.basename(name)[: -len(".enex")]
@@ -197,7 +197,7 @@ class _EnexReader:
         """Yield the files of a note, then the note."""
         title = " ".join((element.findtext("title") or "Untitled").split())
         created = element.findtext("created")
-        key = convert.numbered(f"{created or ''} {title}".strip(), self._keys)
+        key = convert.unique_key(f"{created or ''} {title}".strip(), self._keys)
         refs: dict[str, str] = {}
         for number, resource in enumerate(element.iter("resource"), 1):
             yield from self._file(resource, f"{location}, file {number}", folders, refs)
@@ -263,7 +263,7 @@ class _EnexReader:
         digest = hashlib.md5(data, usedforsecurity=False).hexdigest()
         suffix = ".jpg" if mime == "image/jpeg" else mimetypes.guess_extension(mime) or ".bin"
         given_name = (resource.findtext("resource-attributes/file-name") or "").replace("\\", "/")
-        base = convert.line(posixpath.basename(given_name)) or f"{digest[:12]}{suffix}"
+        base = convert.one_line(posixpath.basename(given_name)) or f"{digest[:12]}{suffix}"
         refs.setdefault(digest, base)
         path = "/".join([*folders, "files", base])
         if (

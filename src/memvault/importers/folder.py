@@ -23,7 +23,7 @@ _NOTES = (".md", ".markdown")
 
 def recognize(source: Source) -> Confidence:
     """Return ``POSSIBLE`` if there is a markdown file."""
-    return Confidence.POSSIBLE if source.named(*_NOTES) else Confidence.NO
+    return Confidence.POSSIBLE if source.with_endings(*_NOTES) else Confidence.NO
 
 
 def claims(source: Source) -> list[str]:

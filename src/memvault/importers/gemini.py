@@ -34,7 +34,9 @@ def _session_of(source: Source, name: str) -> str:
 
 def claims(source: Source) -> Collection[str]:
     """Return the files of sessions, and the program's other data."""
-    sessions = [name for name in source.named(".json", ".jsonl") if _session_of(source, name)]
+    sessions = [
+        name for name in source.with_endings(".json", ".jsonl") if _session_of(source, name)
+    ]
     return [*sessions, *filter(_is_own, source.names)] if sessions else []
 
 
@@ -71,7 +73,7 @@ def read(source: Source) -> Iterator[Item]:
 def _threads(source: Source) -> dict[str, list[str]]:
     """Return the files of each session by id, and count checkpoints."""
     threads: dict[str, list[str]] = {}
-    for name in source.named(".json", ".jsonl"):
+    for name in source.with_endings(".json", ".jsonl"):
         if name.rpartition("/")[2].startswith("checkpoint") and _is_own(name):
             source.counts.omitted("checkpoint")
         elif key := _session_of(source, name):
@@ -82,7 +84,7 @@ def _threads(source: Source) -> dict[str, list[str]]:
 def _entries(source: Source, name: str) -> Iterator[tuple[str, dict[str, Any]] | SkippedItem]:
     """Yield the data of a session and its messages with their locations."""
     if name.endswith(".jsonl"):
-        yield from json_source.lines(source, name)
+        yield from json_source.json_lines(source, name)
         return
     try:
         whole = json_source.read_object(source, name)
@@ -103,7 +105,7 @@ def _episode(
     session = Session(_PROGRAM, str(about.get("sessionId") or name))
     session.extend_to(about.get("startTime"))
     session.title = str(about.get("summary") or "")
-    session.folder = "".join(map(str, convert.listed(about, "directories")[:1]))
+    session.folder = "".join(map(str, convert.list_at(about, "directories")[:1]))
     for message in messages.values():
         session.extend_to(message.get("timestamp"))
         kind = message.get("type")
@@ -111,7 +113,7 @@ def _episode(
             session.add_prompt(text_of(message.get("displayContent") or message.get("content")))
         elif kind == "gemini":
             session.add_answer(text_of(message.get("content")))
-            _add_tools(session, convert.objects(message, "toolCalls"))
+            _add_tools(session, convert.objects_at(message, "toolCalls"))
         else:
             counts.omitted(f"message {kind}")
             if kind == "error":

@@ -97,7 +97,7 @@ def tree_markdown(root: Any, length: int, custom: Custom = lambda _: None) -> st
     if root is None:
         return ""
     try:
-        text = _joined(_Converter(root, custom).flow(root))
+        text = _join_blocks(_Converter(root, custom).flow(root))
     except RecursionError as error:
         raise ValueError("the HTML is nested too deeply") from error
     if len(text) > max(_MIN_GROWN, _MAX_GROWTH * length):
@@ -195,7 +195,7 @@ class _Converter:
         elif tag == "img":
             line.append(_Piece(_image(element), self._marks, True))
         elif tag in _CODE:
-            for number, text in enumerate(_code_text(element, is_span=True).split("\n")):
+            for number, text in enumerate(_text_of_code(element, is_span=True).split("\n")):
                 line += [_BREAK] if number else []
                 is_code = bool(text.strip())
                 line.append(_Piece(text if is_code else " ", self._marks, is_code, is_code))
@@ -227,7 +227,7 @@ class _Converter:
     def _framed(self, tag: str, blocks: list[str]) -> list[str]:
         """Return the blocks of an element with the markup of its type."""
         if tag in ("blockquote", "aside"):
-            return [_indented(_joined(blocks), "> ", "> ")]
+            return [_indent(_join_blocks(blocks), "> ", "> ")]
         if tag in ("h1", "h2", "h3", "h4", "h5", "h6"):
             text = _CLOSING.sub(r"\\\g<0>", " ".join(" ".join(blocks).split()))
             return [f"{'#' * int(tag[1])} {text}"]
@@ -260,25 +260,25 @@ class _Converter:
         lines = []
         for item in filter(None, items):
             marker = f"{number}. " if element.tag == "ol" else "- "
-            text = _joined(item, is_item=True)
+            text = _join_blocks(item, is_item=True)
             if _TASK.match(text):  # the item has a checkbox
                 text = text[2:]
-            lines.append(_indented(text, marker, " " * len(marker)))
+            lines.append(_indent(text, marker, " " * len(marker)))
             number += 1
-        return [_Items("\n".join(lines))] if lines else []
+        return [_ListBlock("\n".join(lines))] if lines else []
 
     def _definitions(self, element: Any) -> list[str]:
         lines: list[str] = []
         for child in element.iter("dt", "dd"):
-            text = _joined(self.flow(child))
+            text = _join_blocks(self.flow(child))
             if text and child.tag == "dt":
                 lines += ["", f"**{text}**" if "\n" not in text and "**" not in text else text, ""]
             elif text:
-                lines.append(_indented(text, "- ", "  "))
+                lines.append(_indent(text, "- ", "  "))
         return ["\n".join(lines).strip("\n")] if lines else []
 
     def _code(self, element: Any) -> list[str]:
-        text = _code_text(element)
+        text = _text_of_code(element)
         if self._cells:
             return [plain_text.code_span(line) for line in text.split("\n") if line.strip()]
         inner = next(element.iter("code"), element)
@@ -321,7 +321,7 @@ class _Converter:
 
     def _cell(self, cell: Any) -> str:
         self._cells += 1
-        text = _joined(self.flow(cell))
+        text = _join_blocks(self.flow(cell))
         self._cells -= 1
         return "<br>".join(line.strip() for line in text.split("\n") if line.strip()).replace(
             "|", "\\|"
@@ -342,18 +342,18 @@ def _rows(table: Any) -> list[Any]:
     return [row for row in rows if len(row)] if is_whole else []
 
 
-class _Items(str):
+class _ListBlock(str):
     """A list or a task."""
 
     __slots__ = ()
 
 
-def _joined(blocks: Iterable[str], is_item: bool = False) -> str:
+def _join_blocks(blocks: Iterable[str], is_item: bool = False) -> str:
     """Join blocks with blank lines, but without them between tasks and in list items."""
     parts: list[str] = []
     was_task = False
     for block in blocks:
-        is_items, is_task = isinstance(block, _Items), _TASK.match(block) is not None
+        is_items, is_task = isinstance(block, _ListBlock), _TASK.match(block) is not None
         if parts:
             parts.append("\n" if is_items and (is_item or (was_task and is_task)) else "\n\n")
         parts.append(block)
@@ -361,7 +361,7 @@ def _joined(blocks: Iterable[str], is_item: bool = False) -> str:
     return "".join(parts)
 
 
-def _indented(text: str, first: str, rest: str) -> str:
+def _indent(text: str, first: str, rest: str) -> str:
     lines = text.split("\n")
     return "\n".join(
         (first if number == 0 else rest) + line if line else rest.rstrip()
@@ -414,7 +414,7 @@ def _image(element: Any) -> str:
     return f"![{alt}]({target})" if target else alt
 
 
-def _code_text(element: Any, is_span: bool = False) -> str:
+def _text_of_code(element: Any, is_span: bool = False) -> str:
     """Return the text of code, with a line break for each ``br`` and block.
 
     In a code span, line breaks of the HTML become spaces.
@@ -456,8 +456,8 @@ def _paragraphs(pieces: list[_Piece]) -> list[str]:
     groups: list[list[str]] = []
     is_open = False
     for line in lines:
-        text = _line(line)
-        is_task = isinstance(text, _Items)
+        text = _render_line(line)
+        is_task = isinstance(text, _ListBlock)
         if text and is_open and not is_task:
             groups[-1].append(text)
         elif text:
@@ -472,7 +472,7 @@ def _space(match: re.Match[str]) -> str:
     return "\xa0" * count if count > 1 else " "
 
 
-def _line(pieces: list[_Piece]) -> str:
+def _render_line(pieces: list[_Piece]) -> str:
     """Return pieces as one line of markdown."""
     merged: list[_Piece] = []
     is_begun = False
@@ -493,16 +493,16 @@ def _line(pieces: list[_Piece]) -> str:
         del merged[0]
     is_task = bool(merged) and merged[0] in _CHECKBOXES
     markup: list[str] = []
-    shown = _rendered(merged[1:] if is_task else merged, 0, markup)
+    shown = _render(merged[1:] if is_task else merged, 0, markup)
     text = shown.strip()
     indentation = shown[: len(shown) - len(shown.lstrip())].count("\xa0") if text else 0
     whole = "\xa0" * indentation + plain_text.escaped(_HARD_SPACE.sub(" ", text))
     pieces_left = iter(markup)
     whole = re.sub(plain_text.MARKUP, lambda _: next(pieces_left), whole)
-    return _Items(f"- {merged[0].text}{whole}") if is_task else whole
+    return _ListBlock(f"- {merged[0].text}{whole}") if is_task else whole
 
 
-def _rendered(
+def _render(
     pieces: list[_Piece], depth: int, markup: list[str], before: str = "", after: str = ""
 ) -> str:
     """Return pieces as text, with ``plain_text.MARKUP`` for each part added to ``markup``."""
@@ -526,7 +526,7 @@ def _rendered(
             markup.append("\\!")
         if mark is not None:
             is_part = len(group) < len(pieces)
-            parts.append(_marked(group, mark, depth, markup, previous, following, is_part))
+            parts.append(_render_mark(group, mark, depth, markup, previous, following, is_part))
         elif group[0].is_markup:
             text = group[0].text
             markup.append(plain_text.code_span(text) if group[0].is_code else text)
@@ -537,7 +537,7 @@ def _rendered(
     return "".join(parts)
 
 
-def _marked(
+def _render_mark(
     group: list[_Piece],
     mark: tuple[str, str],
     depth: int,
@@ -564,8 +564,8 @@ def _marked(
         group = [*group[:-1], group[-1]._replace(text=group[-1].text.rstrip())]
     begin, end = mark
     if begin in _IN_HTML:
-        first = _edge(group[0], group, depth + 1, begin, whole.strip()[0])
-        last = _edge(group[-1], group, depth + 1, begin, whole.strip()[-1])
+        first = _edge_character(group[0], group, depth + 1, begin, whole.strip()[0])
+        last = _edge_character(group[-1], group, depth + 1, begin, whole.strip()[-1])
         if (
             (not lead and _is_word(before) and not first.isalnum())
             or (not tail and _is_word(after) and not last.isalnum())
@@ -574,14 +574,14 @@ def _marked(
         ):
             begin, end = f"<{_IN_HTML[begin]}>", f"</{_IN_HTML[begin]}>"
     if begin == "[":
-        group = [part for piece in group for part in _in_link(piece)]
+        group = [part for piece in group for part in _escape_label(piece)]
     markup.append(begin)
-    inner = _rendered(group, depth + 1, markup)
+    inner = _render(group, depth + 1, markup)
     markup.append(end)
     return f"{lead}{plain_text.MARKUP}{inner}{plain_text.MARKUP}{tail}"
 
 
-def _edge(piece: _Piece, group: list[_Piece], depth: int, outer: str, sign: str) -> str:
+def _edge_character(piece: _Piece, group: list[_Piece], depth: int, outer: str, sign: str) -> str:
     """Return the character next to a mark, which may belong to an inner mark."""
     inner = piece.marks[depth : depth + 1]
     is_same = bool(inner) and inner[0][0][0] == outer[0]
@@ -595,7 +595,7 @@ def _is_word(sign: str) -> bool:
     return bool(sign) and not sign.isspace() and (sign.isalnum() or sign > "\x7f")
 
 
-def _in_link(piece: _Piece) -> list[_Piece]:
+def _escape_label(piece: _Piece) -> list[_Piece]:
     """Return the pieces of a link's label, with brackets escaped and without autolinks."""
     if piece.is_markup:
         return [piece]

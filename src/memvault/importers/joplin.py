@@ -75,7 +75,7 @@ class _JoplinItem(NamedTuple):
 def recognize(source: Source) -> Confidence:
     """Return ``SURE`` if most markdown files are named by an id, and one has a type."""
     items = _items(source)
-    if not items or len(items) * 2 <= len(source.named(".md")):
+    if not items or len(items) * 2 <= len(source.with_endings(".md")):
         return Confidence.NO
     heads = (source.head(name, _SNIFFED) for name in items[:_MAX_SNIFFED])
     return (
@@ -86,7 +86,7 @@ def recognize(source: Source) -> Confidence:
 
 
 def _items(source: Source) -> list[str]:
-    return [name for name in source.named(".md") if _ITEM.fullmatch(name)]
+    return [name for name in source.with_endings(".md") if _ITEM.fullmatch(name)]
 
 
 def claims(source: Source) -> Collection[str]:
@@ -214,8 +214,8 @@ class _JoplinExport:
         if item.get("is_todo"):
             text = f"{_task(item)}\n\n{text}"
         path = note_path(item.title or "Untitled", *self._folders(item))
-        key = convert.numbered(item_id, self._seen)
-        return ImportedNote(key, path, convert.body(text), header, (item_id,))
+        key = convert.unique_key(item_id, self._seen)
+        return ImportedNote(key, path, convert.protect_first_line(text), header, (item_id,))
 
     def _folders(self, item: _JoplinItem) -> list[str]:
         """Return the titles of an item's notebooks, outermost first."""

@@ -173,7 +173,7 @@ def objects(
         yield SkippedItem(name, "not a JSON array")
 
 
-def lines(
+def json_lines(
     source: Source, name: str, most: int = MAX_FILE
 ) -> Iterator[tuple[str, dict[str, Any]] | SkippedItem]:
     """Yield the object in each line with its location, or why it cannot be read."""

@@ -44,7 +44,7 @@ def claims(source: Source) -> Collection[str]:
     """Return all files in folders with a note, and Takeout's list."""
     looked: dict[str, int] = {}
     folders: set[str] = set()
-    for name in source.named(".json"):
+    for name in source.with_endings(".json"):
         above = posixpath.dirname(name)
         looked[above] = looked.get(above, 0) + 1
         is_unknown = above not in folders and looked[above] <= _MAX_SNIFFED
@@ -78,7 +78,7 @@ def read(source: Source) -> Iterator[Item]:
         attached = list(_attached(source, name, note))
         paths = [path for path in attached if isinstance(path, str)]
         base = posixpath.basename(name)
-        key = convert.free_key(keys, base, name)  # each part of a Takeout may have a folder
+        key = convert.unique_key_or(keys, base, name)  # each part of a Takeout may have a folder
         yield from records.convert_record(name, _note, key, note, paths, source.counts)
         yield from (item for item in attached if isinstance(item, SkippedItem))
         files.update(paths)
@@ -89,7 +89,7 @@ def read(source: Source) -> Iterator[Item]:
 
 def _attached(source: Source, name: str, note: dict[str, Any]) -> Iterator[str | SkippedItem]:
     """Yield the paths of a note's files; Takeout may list ``.jpeg`` for a file ``.jpg``."""
-    for entry in convert.objects(note, "attachments"):
+    for entry in convert.objects_at(note, "attachments"):
         given_path = convert.text(entry.get("filePath"))
         path = posixpath.join(posixpath.dirname(name), given_path)
         stem, suffix = posixpath.splitext(path)
@@ -109,12 +109,12 @@ def _attached(source: Source, name: str, note: dict[str, Any]) -> Iterator[str |
 
 def _note(key: str, note: dict[str, Any], files: list[str], counts: ContentCounts) -> ImportedNote:
     items = [
-        (bool(entry.get("isChecked")), convert.line(entry.get("text")))
-        for entry in convert.objects(note, "listContent")
+        (bool(entry.get("isChecked")), convert.one_line(entry.get("text")))
+        for entry in convert.objects_at(note, "listContent")
     ]
     links = [
-        (convert.line(entry.get("title") or entry["url"]), entry)
-        for entry in convert.objects(note, "annotations")
+        (convert.one_line(entry.get("title") or entry["url"]), entry)
+        for entry in convert.objects_at(note, "annotations")
         if str(entry.get("url", "")).startswith(("http:", "https:"))
     ]
     text = convert.text(note.get("textContent"))
@@ -129,10 +129,11 @@ def _note(key: str, note: dict[str, Any], files: list[str], counts: ContentCount
     named = convert.text(note.get("title")).strip() or _LIST_MARK.sub("", first)
     title = " ".join(named.split())[:_MAX_TITLE]
     tags = [
-        convert.tag(convert.line(label.get("name"))) for label in convert.objects(note, "labels")
+        convert.tag(convert.one_line(label.get("name")))
+        for label in convert.objects_at(note, "labels")
     ]
     tags += [flag for flag in ("pinned", "archived") if note.get(f"is{flag.title()}")]
-    color = convert.line(note.get("color")).lower()
+    color = convert.one_line(note.get("color")).lower()
     created = convert.time_of(note.get("createdTimestampUsec"), 1e-6)
     header = {
         "title": title,
@@ -142,8 +143,8 @@ def _note(key: str, note: dict[str, Any], files: list[str], counts: ContentCount
         "color": "" if color == "default" else color,
         "shared_with": [
             email
-            for sharee in convert.objects(note, "sharees")
-            if (email := convert.line(sharee.get("email"))) and not sharee.get("isOwner")
+            for sharee in convert.objects_at(note, "sharees")
+            if (email := convert.one_line(sharee.get("email"))) and not sharee.get("isOwner")
         ],
     }
     counts.converted("note")
@@ -161,7 +162,7 @@ def _text(text: str, html: str) -> str:
 
 
 def _link(shown: str, entry: dict[str, Any]) -> str:
-    about = plain_text.escaped(convert.line(entry.get("description")), is_line=True)
+    about = plain_text.escaped(convert.one_line(entry.get("description")), is_line=True)
     target = html_markdown.link_target(str(entry["url"]))
     label = plain_text.escaped(shown, is_line=True)
     link = f"<{target}>" if shown == entry["url"] else f"[{label}]({target})"

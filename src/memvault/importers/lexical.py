@@ -86,7 +86,7 @@ class LexicalDocument:
         return inner
 
     def _children(self, node: dict[str, Any]) -> str:
-        return "".join(map(self._node, convert.objects(node, "children")))
+        return "".join(map(self._node, convert.objects_at(node, "children")))
 
     def _plain(self, node: dict[str, Any]) -> str:
         return escape(convert.text(node.get("text")))
@@ -106,11 +106,11 @@ class LexicalDocument:
     def _list(self, node: dict[str, Any]) -> str:
         """Return a list; an item that contains only lists belongs to the previous item."""
         kind, items = node.get("listType"), list[str]()
-        for child in convert.objects(node, "children"):
+        for child in convert.objects_at(node, "children"):
             inner = self._children(child)
             if items and all(
                 grandchild.get("type") == "list"
-                for grandchild in convert.objects(child, "children")
+                for grandchild in convert.objects_at(child, "children")
             ):
                 items[-1] += inner
             else:

@@ -72,7 +72,7 @@ def _bare(path: str) -> str:
     return key.removesuffix(".md")
 
 
-def rewritten(text: str, path: str, target: str, targets: LinkTargets) -> str:
+def rewrite_links(text: str, path: str, target: str, targets: LinkTargets) -> str:
     """Return a note's text with links to the imported items.
 
     ``path`` is the note's path in the source, ``target`` its path in the vault. Links that still
@@ -91,10 +91,10 @@ def rewritten(text: str, path: str, target: str, targets: LinkTargets) -> str:
     return markdown.replace_outside_code(_ID_LINK, lambda match: _by_id(match, targets), text)
 
 
-def resolved(value: Any, targets: LinkTargets) -> Any:
+def resolve_links(value: Any, targets: LinkTargets) -> Any:
     """Return a header value with links to ids replaced by links to the imported items."""
     if isinstance(value, list):
-        return [resolved(entry, targets) for entry in value]
+        return [resolve_links(entry, targets) for entry in value]
     if not isinstance(value, str) or f"[[{SCHEME}" not in value:
         return value
     return _ID_LINK.sub(lambda match: _by_id(match, targets), value)

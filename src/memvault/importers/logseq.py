@@ -17,10 +17,10 @@ from urllib.parse import unquote
 
 from memvault.importers import convert, folder, outlines
 from memvault.importers.claims import is_hidden
-from memvault.importers.database import tables
+from memvault.importers.database import table_names
 from memvault.importers.formats import Confidence
 from memvault.importers.items import ImportedNote, Item, SkippedItem
-from memvault.importers.logseq_text import converted, first_lines, page_properties
+from memvault.importers.logseq_text import convert_page, first_lines_of_blocks, page_properties
 from memvault.importers.outlines import DayFormat, OutlineContext, ReferredBlock
 from memvault.importers.source import Source
 from memvault.lazy_pattern import lazy_pattern
@@ -70,7 +70,7 @@ def _why_unsupported(source: Source, name: str) -> str:
     """Return why a file with Logseq data is not read; empty for other files."""
     lowered = name.lower()
     if lowered.endswith("db.sqlite"):
-        return _DB if "kvs" in tables(source, name) else ""
+        return _DB if "kvs" in table_names(source, name) else ""
     if "/" in name or not lowered.endswith((".edn", ".json", ".transit")):
         return ""
     head = source.head(name)
@@ -83,7 +83,7 @@ def _why_unsupported(source: Source, name: str) -> str:
 def read(source: Source) -> Iterator[Item]:
     """Yield the pages, journals and assets; Logseq's own files are skipped."""
     graph = _LogseqGraph(source)
-    for name in source.named(".md"):
+    for name in source.with_endings(".md"):
         if graph.is_page(name):
             folder.convert_note(source, name, graph.add)
     graph.complete()
@@ -151,7 +151,7 @@ class _LogseqGraph:
 
     def add(self, item: ImportedNote) -> None:
         """Add the names and blocks of a page, in a first pass."""
-        ref = convert.ref(item.key)
+        ref = convert.id_from_name(item.key)
         day = self._journal_day(item.path)
         if day is not None:
             self._days.setdefault(day, ref)
@@ -165,7 +165,7 @@ class _LogseqGraph:
             own_title = properties.get("title", "").casefold()
             if own_title and day is None:
                 self._paths[ref] = own_title
-            for key, text in first_lines(item.text):
+            for key, text in first_lines_of_blocks(item.text):
                 self._blocks[key] = ReferredBlock(ref, text[:_MAX_QUOTED])
 
     def complete(self) -> None:
@@ -197,11 +197,11 @@ class _LogseqGraph:
             text = f"{properties.pop('file')}\n\n{text.lstrip()}"
             properties.pop("file-path", None)
         self._add_properties(properties, header)
-        ref = convert.ref(item.key)
+        ref = convert.id_from_name(item.key)
         to_root = "../" * path.count("/")
         links = (self._blocks, self._link, self._counts)
         context = OutlineContext(ref, *links, to_root, self._assets)
-        body = converted(text, context).lstrip("\n")
+        body = convert_page(text, context).lstrip("\n")
         return ImportedNote(item.key, path, item.text[:start] + body, header, (ref,))
 
     def _add_properties(self, properties: dict[str, str], header: dict[str, object]) -> None:
@@ -240,7 +240,7 @@ class _LogseqGraph:
         if ref is not None and not (self._is_reachable(bare, ref) and not label):
             return f"[[import:{ref}|{convert.label(shown)}]]"
         if "[[" in bare:  # a nested name may be a page
-            return outlines.within(bare, label, self._link)
+            return outlines.link_nested_names(bare, label, self._link)
         return f"[[{bare}|{label}]]" if label and label != bare else f"[[{bare}]]"
 
     def _is_reachable(self, name: str, ref: str) -> bool:

@@ -92,7 +92,7 @@ class _LogseqBlock:
         return -1
 
 
-def first_lines(text: str) -> Iterator[tuple[str, str]]:
+def first_lines_of_blocks(text: str) -> Iterator[tuple[str, str]]:
     """Yield the id and the first line of each block with an id."""
     if "id:: " not in text:
         return
@@ -133,7 +133,7 @@ def page_properties(text: str) -> tuple[dict[str, str], str]:
     return properties, "\n".join(lines[number:])
 
 
-def converted(text: str, context: OutlineContext) -> str:
+def convert_page(text: str, context: OutlineContext) -> str:
     """Convert the text of a page without its properties."""
     lines: list[str] = []
     numbers: dict[int, int] = {}
@@ -424,7 +424,7 @@ def _inline(lines: list[str], context: OutlineContext) -> list[str]:
     has_text = bool(lines)
     lines.clear()
     if "[" in text or "((" in text or "{{" in text or "^^" in text:
-        text = outlines.converted(text, _TOKEN, _LogseqInline(context, False))
+        text = outlines.convert_markup(text, _TOKEN, _LogseqInline(context, False))
     converted_lines = text.split("\n") if has_text else []
     return [
         _CELL_LINK.sub(r"\1\\|", line) if line.startswith("|") else line for line in converted_lines
@@ -442,7 +442,7 @@ class _LogseqInline(OutlineInline):
     def _quoted(self, text: str) -> str:
         if self._is_quoted:
             return text
-        return outlines.converted(_shown(text), _TOKEN, _LogseqInline(self._context, True))
+        return outlines.convert_markup(_shown(text), _TOKEN, _LogseqInline(self._context, True))
 
     def _address(self, match: re.Match[str], label: str, text: str) -> tuple[str, int] | None:
         target_found = _TARGET.match(text, match.end())
@@ -470,7 +470,7 @@ class _LogseqInline(OutlineInline):
             self._context.counts.converted(name)
             return written, end
         self._context.counts.omitted(name if name in ("query", "renderer") else f'macro "{name}"')
-        return outlines.code_of(text[match.start() : end]), end
+        return outlines.as_code(text[match.start() : end]), end
 
     def _of_macro(self, name: str, argument: str) -> str:
         """Return the markdown of a macro; empty if it is not supported."""

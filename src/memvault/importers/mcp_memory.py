@@ -24,7 +24,7 @@ _MARKS = (b'"type":"entity"', b'"type":"relation"')
 def claims(source: Source) -> list[str]:
     """Return the files whose first line is an entity or a relation."""
     graphs = []
-    for name in source.named(".jsonl", ".json"):
+    for name in source.with_endings(".jsonl", ".json"):
         first = source.head(name).partition(b"\n")[0].replace(b" ", b"")
         if any(mark in first for mark in _MARKS):
             graphs.append(name)
@@ -41,7 +41,7 @@ def read(source: Source) -> Iterator[Item]:
         yield SkippedItem(other, "another knowledge graph: import it separately")
     relations = _relations(source, name)
     seen: Counter[str] = Counter()
-    for line in json_source.lines(source, name):
+    for line in json_source.json_lines(source, name):
         if isinstance(line, SkippedItem):
             yield line
             continue
@@ -61,7 +61,7 @@ def read(source: Source) -> Iterator[Item]:
 def _relations(source: Source, name: str) -> dict[str, list[str]]:
     """Return the relations of each entity as list items."""
     relations: dict[str, list[str]] = defaultdict(list)
-    for line in json_source.lines(source, name):
+    for line in json_source.json_lines(source, name):
         entry = {} if isinstance(line, SkippedItem) else line[1]
         if entry.get("type") == "relation":
             begin, end = str(entry.get("from", "")), str(entry.get("to", ""))
@@ -75,7 +75,7 @@ def _note(
 ) -> ImportedNote:
     name = " ".join(entry["name"].split())
     kind = str(entry.get("entityType") or "")
-    texts = convert.listed(entry, "observations")
+    texts = convert.list_at(entry, "observations")
     lines = [
         f"- {text}" if "\n" not in text else "- " + text.replace("\n", "\n  ")
         for text in texts
@@ -92,5 +92,5 @@ def _note(
         parts.append("## Relations\n\n" + "\n".join(relations))
     tags = [convert.tag(kind)] if kind.strip() else []
     header = {"title": name, "tags": tags, "entity_type": kind}
-    key = convert.numbered(name, seen)
+    key = convert.unique_key(name, seen)
     return ImportedNote(key, note_path(name), "\n\n".join(parts), header, (entry["name"],))

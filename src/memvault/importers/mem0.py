@@ -17,7 +17,7 @@ from typing import Any
 from memvault.errors import UsageError
 from memvault.importers import convert, json_source, pickles, records
 from memvault.importers.content_counts import ContentCounts
-from memvault.importers.database import UnreadableDatabase, open_database, tables
+from memvault.importers.database import UnreadableDatabase, open_database, table_names
 from memvault.importers.items import ImportedNote, Item, SkippedItem, note_path
 from memvault.importers.source import Source
 from memvault.memories import create
@@ -42,8 +42,8 @@ def _is_export(source: Source, name: str) -> bool:
 
 def _databases(source: Source) -> list[tuple[str, str]]:
     databases = []
-    for name in source.named(".db", ".sqlite"):
-        names = tables(source, name)
+    for name in source.with_endings(".db", ".sqlite"):
+        names = table_names(source, name)
         if names >= _HISTORY:
             databases.append((name, "history"))
         elif "points" in names:
@@ -65,7 +65,7 @@ def claims(source: Source) -> list[str]:
 
 
 def _exports(source: Source) -> list[str]:
-    return [name for name in source.named(".json") if _is_export(source, name)]
+    return [name for name in source.with_endings(".json") if _is_export(source, name)]
 
 
 def read(source: Source) -> Iterator[Item]:

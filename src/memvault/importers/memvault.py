@@ -53,7 +53,7 @@ def read(source: Source) -> Iterator[Item]:
 
 
 def _read_lines(source: Source, name: str) -> Iterator[Item]:
-    for number, line in enumerate(json_source.lines(source, name, _MAX_LINE)):
+    for number, line in enumerate(json_source.json_lines(source, name, _MAX_LINE)):
         if isinstance(line, SkippedItem):
             yield line
         elif number == 0:

@@ -19,7 +19,7 @@ def _paths(source: Source) -> dict[str, str]:
     """Return the names of files below ``.mnemonics`` by path."""
     is_top = source.path.name == _FOLDER
     names_by_path = {}
-    for name in source.named(".md"):
+    for name in source.with_endings(".md"):
         _, mark, below = f"/{name}".rpartition(f"/{_FOLDER}/")
         path = name if is_top and not mark else below if mark else ""
         if path and "/." not in f"/{path}":

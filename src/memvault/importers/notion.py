@@ -61,9 +61,12 @@ _MAX_TIME = 40
 
 def recognize(source: Source) -> Confidence:
     """Return ``SURE`` if most pages have an ID, or there are parts of an export."""
-    notes = [*source.named(".md", ".csv"), *filter(_is_html_page, source.named(".html"))]
+    notes = [
+        *source.with_endings(".md", ".csv"),
+        *filter(_is_html_page, source.with_endings(".html")),
+    ]
     pages_with_id = sum(_ID.search(_stem(name)) is not None for name in notes)
-    parts = any(_PART.search(name) for name in source.named(".zip"))
+    parts = any(_PART.search(name) for name in source.with_endings(".zip"))
     return Confidence.sure_if(parts or (pages_with_id and pages_with_id * 2 > len(notes)))
 
 

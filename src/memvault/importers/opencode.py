@@ -14,7 +14,12 @@ from typing import Any
 
 from memvault.importers import convert, json_source, records
 from memvault.importers.content_counts import ContentCounts
-from memvault.importers.database import SourceDatabase, UnreadableDatabase, open_database, tables
+from memvault.importers.database import (
+    SourceDatabase,
+    UnreadableDatabase,
+    open_database,
+    table_names,
+)
 from memvault.importers.items import ImportedNote, Item, SkippedItem
 from memvault.importers.sessions import Session, episode
 from memvault.importers.source import Source
@@ -30,25 +35,27 @@ _FINISHED_WITH_ERROR = "error"
 def claims(source: Source) -> Collection[str]:
     """Return the files of the database and of the storage folder."""
     database = _database(source)
-    stored = [name for name in source.named(".json") if "storage/" in f"/{name}"]
+    stored = [name for name in source.with_endings(".json") if "storage/" in f"/{name}"]
     sessions = _sessions(source)
     if sessions and not stored:  # the source is the storage folder itself
         parts = ("session/", "message/", "part/", "session_diff/", "todo/", "project/")
-        stored = [name for name in source.named(".json") if any(part in name for part in parts)]
+        stored = [
+            name for name in source.with_endings(".json") if any(part in name for part in parts)
+        ]
     files = [name for name in source.names if database and name.startswith(database)]
     return [*files, *stored] if database or sessions else []
 
 
 def _database(source: Source) -> str:
-    names = source.named(".db", ".sqlite")
-    return next((name for name in names if tables(source, name) >= _TABLES), "")
+    names = source.with_endings(".db", ".sqlite")
+    return next((name for name in names if table_names(source, name) >= _TABLES), "")
 
 
 def _sessions(source: Source) -> list[str]:
     """Return the files of sessions: ``session/PROJECT/ses_….json``."""
     return [
         name
-        for name in source.named(".json")
+        for name in source.with_endings(".json")
         if "session/" in name and name.rpartition("/")[2].startswith("ses_")
     ]
 
@@ -116,7 +123,7 @@ def _parsed(text: Any) -> dict[str, Any] | None:
 
 def _read_files(source: Source) -> Iterator[Item]:
     below: dict[str, list[str]] = defaultdict(list)
-    for name in source.named(".json"):
+    for name in source.with_endings(".json"):
         below[name.rpartition("/")[0]].append(name)
     for name in _sessions(source):
         yield from records.convert_record(name, _of_files, source, name, below)
@@ -168,7 +175,7 @@ def _episode(
     session.title, session.folder = str(about.get("title") or ""), str(about.get("directory") or "")
     if session.title.startswith(("New session - ", "Child session - ")):
         session.title = ""
-    for time in convert.mapping(about, "time").values():
+    for time in convert.object_at(about, "time").values():
         session.extend_to(time)
     for message in messages:
         parts = list(parts_of(str(message.get("id"))))

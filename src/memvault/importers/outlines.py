@@ -119,7 +119,7 @@ def without_code(text: str) -> str:
     return "".join([*pieces, text[done:]])
 
 
-def brackets(text: str) -> dict[int, int]:
+def bracket_ends(text: str) -> dict[int, int]:
     """Return the end of each balanced ``[[…]]`` and ``{…}`` by its start."""
     ends: dict[int, int] = {}
     if "[[" not in text and "{" not in text:
@@ -134,7 +134,7 @@ def brackets(text: str) -> dict[int, int]:
     return ends
 
 
-def within(name: str, label: str, link: Callable[[str, str], str]) -> str:
+def link_nested_names(name: str, label: str, link: Callable[[str, str], str]) -> str:
     """Return the name of a missing page with links to the pages in it."""
     linked_name = _INNER.sub(lambda match: link(match[1], ""), name)
     return f"{label} ({linked_name})" if label else linked_name
@@ -150,7 +150,7 @@ Convert = Callable[[re.Match[str], str, dict[int, int]], "tuple[str, int] | None
 """Returns the markdown for markup that starts at a match, and the end of the markup."""
 
 
-def converted(
+def convert_markup(
     text: str, token: re.Pattern[str], convert: Convert, plain: Callable[[str], str] = str
 ) -> str:
     """Convert the markup outside of code spans.
@@ -159,7 +159,7 @@ def converted(
     private-use character stands for each converted part.
     """
     masked = without_code(text)
-    ends = brackets(masked)
+    ends = bracket_ends(masked)
     pieces: list[str] = []
     converted_parts: list[str] = []
     done = position = 0
@@ -289,7 +289,7 @@ class OutlineInline(ABC):
         return self._address(match, label, text)
 
 
-def code_of(text: str) -> str:
+def as_code(text: str) -> str:
     """Return unsupported markup as a code span."""
     return plain_text.code_span(" ".join(text.split()))
 

@@ -45,7 +45,7 @@ def claims(source: Source) -> Collection[str]:
 
 def _files(source: Source) -> list[str]:
     exports = []
-    for name in source.named(".json"):
+    for name in source.with_endings(".json"):
         head = source.head(name, 1 << 16).lstrip(b"\xef\xbb\xbf \t\r\n")
         has_blocks = b'"children"' in head and b'"string"' in head
         if head[:1] == b"[" and b'"title"' in head and (has_blocks or b'"edit-time"' in head):
@@ -54,7 +54,7 @@ def _files(source: Source) -> list[str]:
 
 
 def _edn_files(source: Source) -> list[str]:
-    return [name for name in source.named(".edn") if b"datascript" in source.head(name)]
+    return [name for name in source.with_endings(".edn") if b"datascript" in source.head(name)]
 
 
 def read(source: Source) -> Iterator[Item]:
@@ -91,7 +91,7 @@ class _RoamGraph:
 
     def _ref(self, page: dict[str, Any]) -> str:
         key = str(page.get("uid") or " ".join(str(page.get("title")).split()))
-        return convert.ref(f"{self._stem}/{key}")
+        return convert.id_from_name(f"{self._stem}/{key}")
 
     def add(self, page: dict[str, Any]) -> None:
         """Add a page and its blocks, in a first pass."""
@@ -99,14 +99,14 @@ class _RoamGraph:
         self._pages.setdefault(" ".join(str(page.get("title", "")).split()), ref)
         waiting = [page]
         while waiting:
-            for child in convert.objects(waiting.pop(), "children"):
+            for child in convert.objects_at(waiting.pop(), "children"):
                 text = str(child.get("string", ""))[: roam_text.MAX_STORED]
                 self._blocks[str(child.get("uid", ""))] = ReferredBlock(ref, text)
                 waiting.append(child)
 
     def note(self, location: str, page: dict[str, Any]) -> Item:
         """Convert a page to a note."""
-        title = convert.line(convert.text(page.get("title")))
+        title = convert.one_line(convert.text(page.get("title")))
         if not title:
             return SkippedItem(location, "a page without a title")
         ref = self._ref(page)
@@ -140,7 +140,7 @@ class _RoamGraph:
         if day is not None:
             return outlines.day_link(day, shown)
         if "[[" in bare:
-            return outlines.within(bare, label, self._link)
+            return outlines.link_nested_names(bare, label, self._link)
         return f"[[{bare}|{label}]]" if label and label != bare else f"[[{bare}]]"
 
 
@@ -151,7 +151,7 @@ def _folder(day: date | None) -> tuple[str, ...]:
 def _lists(page: dict[str, Any]) -> dict[str, list[str]]:
     """Return the tags and aliases of a page, which are attributes."""
     lists: dict[str, list[str]] = {}
-    for child in convert.objects(page, "children"):
+    for child in convert.objects_at(page, "children"):
         name, value = roam_text.attribute(str(child.get("string", ""))) or ("", "")
         if name in _LISTS:
             names = roam_text.names_in(value)
@@ -191,7 +191,7 @@ class _RoamWriter:
 
     def write(self, node: dict[str, Any], indent: str) -> None:
         """Write the blocks below a page or block."""
-        children = convert.objects(node, "children")
+        children = convert.objects_at(node, "children")
         if not children:
             return
         view, number = _view(node), 0
@@ -202,7 +202,7 @@ class _RoamWriter:
             if (
                 "table" in string
                 and roam_text.macro_name(string) == "table"
-                and convert.objects(child, "children")
+                and convert.objects_at(child, "children")
             ):
                 self._table(child, indent)
                 continue
@@ -234,7 +234,7 @@ class _RoamWriter:
 
     def _table(self, node: dict[str, Any], indent: str) -> None:
         """Write a table, in which a row is a block with the other cells nested below it."""
-        children = convert.objects(node, "children")
+        children = convert.objects_at(node, "children")
         table = plain_text.table(row for child in children for row in self._rows(child, []))
         self._context.counts.converted("table")
         self._paragraph(table, indent)
@@ -244,7 +244,7 @@ class _RoamWriter:
         self._count(node)
         text = roam_text.markdown_of(str(node.get("string", "")), self._context)
         row = [*before, roam_text.cell(text)]
-        children = convert.objects(node, "children")
+        children = convert.objects_at(node, "children")
         for child in children:
             yield from self._rows(child, row)
             row = [""] * len(row)

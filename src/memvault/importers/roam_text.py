@@ -122,7 +122,7 @@ def macro_name(string: str) -> str:
 
 
 def _inline(text: str, context: OutlineContext, is_quoted: bool) -> str:
-    return outlines.converted(text, _TOKEN, _RoamInline(context, is_quoted), _escaped)
+    return outlines.convert_markup(text, _TOKEN, _RoamInline(context, is_quoted), _escaped)
 
 
 def _escaped(text: str) -> str:
@@ -216,7 +216,7 @@ class _RoamInline(OutlineInline):
         if written:
             return written, end
         self._context.counts.omitted(f'component "{name}"' if name else "component")
-        return outlines.code_of(text[match.start() : end]), end
+        return outlines.as_code(text[match.start() : end]), end
 
     def _task(self, name: str, match: re.Match[str], text: str, end: int) -> tuple[str, int]:
         mark = "[x]" if name == "DONE" else "[ ]"

@@ -36,7 +36,9 @@ _USED = frozenset(
 
 
 def _files(source: Source) -> list[str]:
-    names = (name for name in source.named(_NAME) if posixpath.basename(name).lower() == _NAME)
+    names = (
+        name for name in source.with_endings(_NAME) if posixpath.basename(name).lower() == _NAME
+    )
     return [name for name in names if _SIGN in source.head(name)]
 
 
@@ -45,7 +47,7 @@ def claims(source: Source) -> Collection[str]:
     note_files = _files(source)
     folders = {posixpath.dirname(posixpath.dirname(name)) for name in note_files}
     folders |= {posixpath.join(folder, "trash") for folder in folders}
-    copies = (name for name in source.named(".txt") if posixpath.dirname(name) in folders)
+    copies = (name for name in source.with_endings(".txt") if posixpath.dirname(name) in folders)
     return [*note_files, *copies]
 
 
@@ -71,7 +73,7 @@ def _note(
     flags = _texts(entry, "systemTags")
     is_markdown = bool(entry.get("markdown")) or "markdown" in flags
     first = next(filter(str.strip, text.split("\n")), "")
-    title = convert.line(_HEADING.sub("", first, 1) if is_markdown else first)[:_MAX_TITLE]
+    title = convert.one_line(_HEADING.sub("", first, 1) if is_markdown else first)[:_MAX_TITLE]
     tags = [convert.tag(tag) for tag in _texts(entry, "tags")]
     if entry.get("pinned") or "pinned" in flags:
         tags.append("pinned")
@@ -84,14 +86,18 @@ def _note(
     }
     key = convert.text(entry.get("id")) or f"{header['created']} {title}"
     text = replace_outside_code(_LINK, _link, text) if is_markdown else _plain(text)
-    unique_key = convert.numbered(key, seen)
+    unique_key = convert.unique_key(key, seen)
     return ImportedNote(
-        unique_key, note_path(str(header["title"])), convert.body(text), header, (key,)
+        unique_key,
+        note_path(str(header["title"])),
+        convert.protect_first_line(text),
+        header,
+        (key,),
     )
 
 
 def _texts(entry: dict[str, Any], key: str) -> list[str]:
-    return [text for text in convert.listed(entry, key) if isinstance(text, str)]
+    return [text for text in convert.list_at(entry, key) if isinstance(text, str)]
 
 
 def _link(match: re.Match[str]) -> str:

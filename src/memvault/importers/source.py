@@ -137,7 +137,7 @@ class Source:
                 self._heads[name] = asked, data
         return data[:length]
 
-    def named(self, *endings: str) -> list[str]:
+    def with_endings(self, *endings: str) -> list[str]:
         """Return the names with one of these endings, ignoring case."""
         return [name for name in self.names if name.lower().endswith(endings)]
 

@@ -49,7 +49,7 @@ _LATEST = "1970-01-02"
 
 
 def _files(source: Source) -> list[str]:
-    names = source.named(".txt", ".json")
+    names = source.with_endings(".txt", ".json")
     named = [name for name in names if _NAMED in posixpath.basename(name).lower()]
     for name in named or names[:_MAX_SNIFFED]:
         head = source.head(name, _SNIFFED)
@@ -102,9 +102,9 @@ class _Backup:
         if not item_id or entry.get("deleted"):
             return
         if kind in ("Note", "Tag", "File"):
-            self._titles[item_id] = convert.line(content.get("title") or content.get("name"))
+            self._titles[item_id] = convert.one_line(content.get("title") or content.get("name"))
         if kind == "Tag":
-            for reference in convert.objects(content, "references"):
+            for reference in convert.objects_at(content, "references"):
                 other = convert.text(reference.get("uuid"))
                 if reference.get("content_type") == "Tag":
                     self._parents[item_id] = other
@@ -121,7 +121,7 @@ class _Backup:
             counts.converted("tag")
         elif kind == "File":
             counts.omitted("file")
-            title = convert.line(content.get("name")) or location
+            title = convert.one_line(content.get("name")) or location
             yield SkippedItem(title, "backups do not include files: download it in Standard Notes")
         elif kind != "Note":
             counts.omitted(f"item {kind}")
@@ -131,14 +131,14 @@ class _Backup:
             yield from self._note(item_id, entry, content)
 
     def _note(self, item_id: str, entry: dict[str, Any], content: dict[str, Any]) -> Iterator[Item]:
-        title = convert.line(content.get("title")) or "Untitled"
+        title = convert.one_line(content.get("title")) or "Untitled"
         text = convert.text(content.get("text"))
         kind = _type_of(content, text)
         if kind == "authentication":
             yield SkippedItem(title, _AUTHENTICATOR)
             return
         self._source.counts.unused_properties("note", content, _USED)
-        key = convert.numbered(item_id, self._seen)
+        key = convert.unique_key(item_id, self._seen)
         document = LexicalDocument(self._source.counts, key, self._titles)
         if kind == "super":
             root = json_source.parse(text or '{"root": {}}')
@@ -154,7 +154,9 @@ class _Backup:
         linked = f"Linked notes: {', '.join(links)}" if links else ""
         text = "\n\n".join(filter(None, [text, linked]))
         tags = [self._tag(tag) for tag in self._tags_of.get(item_id, ())]
-        program_data = convert.mapping(convert.mapping(content, "appData"), "org.standardnotes.sn")
+        program_data = convert.object_at(
+            convert.object_at(content, "appData"), "org.standardnotes.sn"
+        )
         tags += [flag for flag in _FLAGS if content.get(flag) or program_data.get(flag)]
         tags += ["conflict"] if content.get("conflict_of") else []
         header = {
@@ -165,11 +167,13 @@ class _Backup:
             or _time(entry.get("updated_at")),
         }
         self._source.counts.converted(f"{kind} note")
-        yield ImportedNote(key, note_path(title), convert.body(text), header, (item_id,))
+        yield ImportedNote(
+            key, note_path(title), convert.protect_first_line(text), header, (item_id,)
+        )
 
     def _linked(self, content: dict[str, Any]) -> Iterator[str]:
         """Yield the ids of the notes that a note links to."""
-        for reference in convert.objects(content, "references"):
+        for reference in convert.objects_at(content, "references"):
             other = convert.text(reference.get("uuid"))
             if reference.get("content_type") == "Note" and self._titles.get(other):
                 yield other
@@ -187,7 +191,7 @@ def _parts(entry: dict[str, Any]) -> tuple[str, str, dict[str, Any]]:
     """Return an item's id, type and content."""
     item_id = convert.text(entry.get("uuid"))
     kind = convert.text(entry.get("content_type"))
-    return item_id if _UUID.fullmatch(item_id) else "", kind, convert.mapping(entry, "content")
+    return item_id if _UUID.fullmatch(item_id) else "", kind, convert.object_at(entry, "content")
 
 
 def _time(value: object) -> str:
@@ -228,12 +232,12 @@ def _tasks(text: str) -> str:
     if not text.lstrip().startswith("{"):
         return text
     parts = []
-    for group in convert.objects(json_source.parse(text), "groups"):
+    for group in convert.objects_at(json_source.parse(text), "groups"):
         tasks = "\n".join(
-            convert.task(convert.line(task.get("description")), bool(task.get("completed")))
-            for task in convert.objects(group, "tasks")
+            convert.task(convert.one_line(task.get("description")), bool(task.get("completed")))
+            for task in convert.objects_at(group, "tasks")
         )
-        name = plain_text.escaped(convert.line(group.get("name")), is_line=True)
+        name = plain_text.escaped(convert.one_line(group.get("name")), is_line=True)
         parts += [f"## {name}", tasks]
     return "\n\n".join(filter(None, parts))
 
@@ -241,20 +245,20 @@ def _tasks(text: str) -> str:
 def _tables(text: str) -> str:
     """Convert the sheets of a spreadsheet to tables."""
     parts, cells = [], 0
-    for sheet in convert.objects(json_source.parse(text or "{}"), "sheets"):
+    for sheet in convert.objects_at(json_source.parse(text or "{}"), "sheets"):
         rows = [
             {
-                cell["index"]: plain_text.escaped(convert.line(cell.get("value")), is_line=True)
-                for cell in convert.objects(row, "cells")
+                cell["index"]: plain_text.escaped(convert.one_line(cell.get("value")), is_line=True)
+                for cell in convert.objects_at(row, "cells")
                 if isinstance(cell.get("index"), int) and 0 <= cell["index"] < plain_text.MAX_CELLS
             }
-            for row in convert.objects(sheet, "rows")
+            for row in convert.objects_at(sheet, "rows")
         ]
         width = max((max(row, default=-1) + 1 for row in rows), default=0)
         cells += width * len(rows)
         if cells > plain_text.MAX_CELLS:
             raise ValueError(plain_text.TOO_MANY_CELLS)
         table = plain_text.table([row.get(index, "") for index in range(width)] for row in rows)
-        name = plain_text.escaped(convert.line(sheet.get("name")), is_line=True)
+        name = plain_text.escaped(convert.one_line(sheet.get("name")), is_line=True)
         parts += [f"## {name}" if name else "", table]
     return "\n\n".join(filter(None, parts))

@@ -96,12 +96,12 @@ def _by_composed(names: Iterable[str]) -> dict[str, str]:
 def recognize(source: Source) -> Confidence:
     """Return ``SURE`` if the source is a bundle, or has more bundles than other markdown files."""
     bundles = _folders(source)
-    notes = source.named(".md", ".markdown")
+    notes = source.with_endings(".md", ".markdown")
     if "" in bundles:
         others = [name for name in notes if name not in _TEXTS and not name.startswith("assets/")]
         return Confidence.sure_if(not others and _SIGN in source.head(_INFO))
     loose_notes = max(0, len(notes) - len(bundles))
-    return Confidence.sure_if(len(bundles) + len(source.named(_PACK)) > loose_notes)
+    return Confidence.sure_if(len(bundles) + len(source.with_endings(_PACK)) > loose_notes)
 
 
 def _folders(source: Source) -> dict[str, list[str]]:
@@ -122,7 +122,7 @@ def claims(source: Source) -> Collection[str]:
     folders = _folders(source)
     return [
         *(posixpath.join(folder, name) for folder, names in folders.items() for name in names),
-        *source.named(_PACK),
+        *source.with_endings(_PACK),
         *(name for name in source.names if posixpath.basename(name) in _OF_BEAR and folders),
     ]
 
@@ -140,7 +140,7 @@ def read(source: Source) -> Iterator[Item]:
         titles.setdefault((title or posixpath.basename(bundle.name)).casefold(), bundle.name)
     for bundle in bundles:
         yield from records.convert_record(bundle.name, _items, source, bundle, titles, seen)
-    for name in source.named(_PACK):
+    for name in source.with_endings(_PACK):
         yield from records.convert_record(name, _packed, source, name, titles, seen)
 
 
@@ -152,7 +152,7 @@ def _bare(name: str) -> str:
 
 def _title(text: bytes) -> str:
     heading = _TITLE.match(text.decode("utf-8", "replace"))
-    return convert.line(heading[1]) if heading else ""
+    return convert.one_line(heading[1]) if heading else ""
 
 
 def _packed(
@@ -175,7 +175,7 @@ def _items(
 ) -> Iterator[Item]:
     """Yield the files of a bundle, then its note."""
     info = _info(bundle)
-    bear = convert.mapping(info, _BEAR)
+    bear = convert.object_at(info, _BEAR)
     if bear.get("trashed"):
         source.counts.omitted("note in the trash")
         return
@@ -213,9 +213,9 @@ def _items(
         "source": convert.text(info.get("sourceURL")),
     }
     key = convert.text(bear.get("uniqueIdentifier")) or f"{source.label}/{bundle.name}"
-    key = convert.numbered(key, seen)
-    text = text if has_header else convert.body(text)
-    yield ImportedNote(key, f"{bundle.name}.md", text, header, (convert.ref(bundle.name),))
+    key = convert.unique_key(key, seen)
+    text = text if has_header else convert.protect_first_line(text)
+    yield ImportedNote(key, f"{bundle.name}.md", text, header, (convert.id_from_name(bundle.name),))
 
 
 def _info(bundle: _Bundle) -> dict[str, Any]:
@@ -263,7 +263,9 @@ def _convert_bear(text: str, bundle: _Bundle, titles: dict[str, str]) -> str:
         if name is None:
             return match[0]
         shown = match[2] or (title if not heading else "")
-        return convert.id_link(convert.ref(name) + (f"#{heading}" if heading else ""), shown, match)
+        return convert.id_link(
+            convert.id_from_name(name) + (f"#{heading}" if heading else ""), shown, match
+        )
 
     def file(match: re.Match[str]) -> str:
         path = bundle.actual_name(f"assets/{posixpath.basename(match[1])}")

@@ -36,15 +36,17 @@ def recognize(source: Source) -> Confidence:
     if _TEXT in source.name_set:
         return Confidence.SURE
     documents = len(_documents(source))
-    others = len(source.named(*_NOTES))
+    others = len(source.with_endings(*_NOTES))
     if documents:
         return Confidence.LIKELY if documents > others else Confidence.NO
-    return Confidence.POSSIBLE if source.named(*_ONENOTE) and not others else Confidence.NO
+    return Confidence.POSSIBLE if source.with_endings(*_ONENOTE) and not others else Confidence.NO
 
 
 def _documents(source: Source) -> list[str]:
     """Return the names of the documents, without Word's lock files."""
-    return [name for name in source.named(_DOCX) if not posixpath.basename(name).startswith("~$")]
+    return [
+        name for name in source.with_endings(_DOCX) if not posixpath.basename(name).startswith("~$")
+    ]
 
 
 def claims(source: Source) -> Collection[str]:
@@ -57,7 +59,7 @@ def read(source: Source) -> Iterator[Item]:
     if _TEXT in source.name_set:
         label = source.label
         name = label[: -len(_DOCX)] if label.lower().endswith(_DOCX) else label
-        document = Docx(source.read, source.name_set, convert.ref(name))
+        document = Docx(source.read, source.name_set, convert.id_from_name(name))
         yield from records.convert_record(name, _note, source, f"{name}{_DOCX}", document, _TEXT)
         return
     documents = set(_documents(source))
@@ -76,7 +78,7 @@ def read(source: Source) -> Iterator[Item]:
 
 def _packed(source: Source, name: str) -> Iterator[Item]:
     files = PackedFiles(source, name)
-    document = Docx(files.read, frozenset(files.names), convert.ref(name[: -len(_DOCX)]))
+    document = Docx(files.read, frozenset(files.names), convert.id_from_name(name[: -len(_DOCX)]))
     yield from _note(source, name, document, name)
 
 
@@ -89,7 +91,8 @@ def _note(source: Source, name: str, document: Docx, dated: str) -> Iterator[Ite
     if changed.startswith(_NO_YEAR):
         changed = ""
     header = {
-        "title": convert.line(properties.get("title")) or posixpath.basename(name)[: -len(_DOCX)],
+        "title": convert.one_line(properties.get("title"))
+        or posixpath.basename(name)[: -len(_DOCX)],
         "tags": [tag for tag in map(convert.tag, keywords) if tag],
         "created": convert.parsed_time(properties.get("created")),
         "modified": convert.parsed_time(properties.get("modified")) or changed,
@@ -99,4 +102,4 @@ def _note(source: Source, name: str, document: Docx, dated: str) -> Iterator[Ite
     source.counts.converted("document")
     yield from document.problems
     yield from document.files.values()
-    yield ImportedNote(name, f"{name[: -len(_DOCX)]}.md", convert.body(text), header)
+    yield ImportedNote(name, f"{name[: -len(_DOCX)]}.md", convert.protect_first_line(text), header)

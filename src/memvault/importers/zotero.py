@@ -15,7 +15,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from memvault.importers import convert, folder, html_markdown, outlines, plain_text, records
-from memvault.importers.database import SourceDatabase, UnreadableDatabase, open_database, tables
+from memvault.importers.database import (
+    SourceDatabase,
+    UnreadableDatabase,
+    open_database,
+    table_names,
+)
 from memvault.importers.items import ImportedNote, Item, SkippedItem, note_path
 from memvault.importers.source import Source
 from memvault.lazy_pattern import lazy_pattern
@@ -58,7 +63,9 @@ _NOTE_ADDRESS = lazy_pattern(r"zotero://\S{0,300}?/items/([A-Z0-9]{8})")
 
 
 def _databases(source: Source) -> list[str]:
-    databases = [name for name in source.named(".sqlite") if tables(source, name) >= _TABLES]
+    databases = [
+        name for name in source.with_endings(".sqlite") if table_names(source, name) >= _TABLES
+    ]
     return sorted(databases, key=lambda name: (name.count("/"), name))
 
 
@@ -87,7 +94,7 @@ def _unique(item: Item, location: str, seen: Counter[str]) -> Item:
     if not isinstance(item, ImportedNote):
         return item
     fallback = f"{location}/{item.header.get('library', '')}/{item.key}"
-    return item._replace(key=convert.free_key(seen, item.key, fallback))
+    return item._replace(key=convert.unique_key_or(seen, item.key, fallback))
 
 
 class _ZoteroLibrary:
@@ -135,7 +142,7 @@ class _ZoteroLibrary:
         for row in self._table("itemTypes", ["itemTypeID", "typeName"]):
             self._types[row["itemTypeID"]] = str(row["typeName"])
         for row in self._table("groups", ["libraryID", "name"]):
-            self._groups[row.get("libraryID")] = convert.line(row.get("name"))
+            self._groups[row.get("libraryID")] = convert.one_line(row.get("name"))
         if "creatorTypeID" in self._database.columns.get("itemCreators", ()):
             for row in self._table("creatorTypes", ["creatorTypeID", "creatorType"]):
                 self._roles[row["creatorTypeID"]] = str(row["creatorType"])
@@ -162,7 +169,7 @@ class _ZoteroLibrary:
         if row.get("parentItemID") not in notes:
             if file:
                 owner = row.get("parentItemID") or row["itemID"]
-                self._files.setdefault(owner, []).append(convert.line(file))
+                self._files.setdefault(owner, []).append(convert.one_line(file))
         elif name in self._source.name_set:
             self._pictures[key] = name
 
@@ -223,7 +230,7 @@ class _ZoteroLibrary:
             "isbn": fields.get("ISBN", ""),
             "publication": fields.get("publicationTitle", ""),
             "publisher": fields.get("publisher", ""),
-            "abstract": convert.line(fields.get("abstractNote", "")),
+            "abstract": convert.one_line(fields.get("abstractNote", "")),
             "collections": self._names(_COLLECTIONS, item),
             "files": self._files.get(item, []),
             "item_tags": self._names(_ITEM_TAGS, item),
@@ -237,15 +244,15 @@ class _ZoteroLibrary:
         """Return the tags or collections of an item, if the tables exist."""
         if not set(re.findall(r"(?:FROM|JOIN) (\w+)", query)) <= self._database.columns.keys():
             return []
-        return [convert.line(row[0]) for row in self._database.rows(query, [item]) if row[0]]
+        return [convert.one_line(row[0]) for row in self._database.rows(query, [item]) if row[0]]
 
     def _creators(self, item: Any) -> list[tuple[str, str, str]]:
         """Return the last name, first name and role of each creator of an item."""
         query = _CREATORS.format(", creatorTypeID" if self._roles else "")
         return [
             (
-                convert.line(row["lastName"]),
-                convert.line(row["firstName"]),
+                convert.one_line(row["lastName"]),
+                convert.one_line(row["firstName"]),
                 self._roles.get(row["creatorTypeID"], "") if self._roles else "",
             )
             for row in self._database.rows(query, [item])
@@ -266,7 +273,7 @@ class _ZoteroLibrary:
     def _note(self, row: dict[str, Any]) -> Item:
         text = html_markdown.markdown(str(row.get("note") or ""), self._custom)
         about = self._about(row.get("parentItemID"))
-        title = convert.line(row.get("title") or about.get("work") or "Note")
+        title = convert.one_line(row.get("title") or about.get("work") or "Note")
         citation = _citation(about)
         return ImportedNote(
             str(row.get("key")),
@@ -277,7 +284,7 @@ class _ZoteroLibrary:
         )
 
     def _ref(self, key: str) -> str:
-        return convert.ref(f"{self._place}{key}")
+        return convert.id_from_name(f"{self._place}{key}")
 
     def _custom(self, element: Any) -> str | None:
         """Return an image, or a link to another note; None for other elements."""
@@ -339,7 +346,7 @@ def _paragraphs(row: dict[str, Any], tags: list[str]) -> list[str]:
     color = str(row.get("color") or "").lower()
     page = f" (p. {row['pageLabel']})" if row.get("pageLabel") else ""
     about = page + (f", {_COLORS.get(color, color)}" if color else "")
-    about += f", {convert.line(row['authorName'])}" if row.get("authorName") else ""
+    about += f", {convert.one_line(row['authorName'])}" if row.get("authorName") else ""
     about = " ".join([about, *tags]).rstrip()
     if quoted:
         return [f"> {quoted}{about}", *([comment] if comment else [])]
