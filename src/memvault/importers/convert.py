@@ -106,7 +106,7 @@ def unique_key(key: str, seen: Counter[str]) -> str:
 
 
 def unique_key_or(seen: Counter[str], key: str, fallback: str) -> str:
-    """Return the key of a record, or a fallback if an earlier record has it, as ``unique_key``."""
+    """Return a unique key of a record, based on ``fallback`` if an earlier record has its key."""
     return unique_key(fallback if key in seen else key, seen)
 
 
@@ -120,7 +120,7 @@ def id_link(
 ) -> str:
     """Return a link to an id of the source; in a table cell, its bar is escaped.
 
-    ``match`` is the replaced text; ``id_from_name`` contains none of ``[]|``.
+    ``match`` is the replaced text; ``ref`` contains none of ``[]|``.
     """
     begin = match.string.rfind("\n", 0, match.start()) + 1 if match is not None else 0
     is_cell = match is not None and _CELL.match(match.string, begin) is not None
