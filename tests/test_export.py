@@ -235,7 +235,7 @@ def test_export_follows_no_link_at_its_name(
     named = tmp_path / "fifo" / name
     named.parent.mkdir()
     os.mkfifo(named)
-    assert "is not a regular file" in refused(written(run, named, "--force"), 1)
+    assert "is not a plain file" in refused(written(run, named, "--force"), 1)
 
 
 @pytest.mark.promise("S96")

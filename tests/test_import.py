@@ -156,7 +156,7 @@ def test_unknown_sources_and_kinds_are_refused(run: Run, tmp_path: Path) -> None
     write(empty, "a.md", "a")
     assert "format: 'foldr'" in refused(run("import", str(empty), "--from", "foldr"), 2)
     assert "outside the vault" in refused(run("import", str(empty), "--to", "../x"), 1)
-    assert "would not be found" in refused(run("import", str(empty), "--to", "agents/x"), 2)
+    assert "would not be indexed" in refused(run("import", str(empty), "--to", "agents/x"), 2)
     listed = succeeded(run("import", "--kinds", "--json")).json
     assert [kind["name"] for kind in listed["kinds"]] == [kind.name for kind in FORMATS]
 

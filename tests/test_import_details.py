@@ -247,7 +247,7 @@ def test_entries_of_chatgpt_that_are_none_are_listed(
     got = Imported(run, folder, tmp_path / "conversations.json", "chatgpt")
     assert got.unreadable == {
         ("conversations.json, entry 2", "has no messages"),
-        ("conversations.json, entry 3", "its mapping of messages is not a JSON object"),
+        ("conversations.json, entry 3", "the mapping of messages is not a JSON object"),
         ("conversations.json, entry 4", "has no messages"),
         ("conversations.json, entry 6", "not a JSON object"),
     }

@@ -148,7 +148,7 @@ def test_a_truncated_export_of_evernote_is_imported_up_to_its_end(
     assert "marigold" in got.text("Before.md")
     assert "crocus" in got.text("Cut.md")
     assert {(what, reason.partition(",")[0]) for what, reason in got.unreadable} == {
-        ("E.enex, note 2", "it is cut off")
+        ("E.enex, note 2", "truncated")
     }
 
 

@@ -40,7 +40,7 @@ _INDENT = lazy_pattern(r"[ \t]*")
 _TICKS = lazy_pattern(r"`++")
 _LANGUAGE = lazy_pattern(r"[\w+#.-]{1,30}")
 MAX_CELLS = 200_000
-TOO_MANY_CELLS = "a table has more than {MAX_CELLS:,} cells"
+TOO_MANY_CELLS = f"a table has more than {MAX_CELLS:,} cells"
 
 
 def escaped(text: str, is_line: bool = False) -> str:
