@@ -66,7 +66,7 @@ def test_import_renews_ids_that_the_vault_has(run: Run, folder: Path, tmp_path: 
         write(tmp_path / "n", f"{name}.md", f"---\nid: {mem_id}\n---\n\n{name}\n")
     assert imported(run, tmp_path / "n")["noted"] == [
         {"what": "a.md", "reason": "gets a new id, since own.md has the same"},
-        {"what": "c.md", "reason": "gets a new id: imported/notes/b.md has the same"},
+        {"what": "c.md", "reason": "gets a new id, since imported/notes/b.md has the same"},
     ]
     assert shown(run, "same")["filePath"] == "own.md"
     assert shown(run, "twice")["filePath"] == "imported/notes/b.md"
