@@ -292,7 +292,7 @@ def test_a_deletion_that_fails_half_way_is_undone(folder: Path) -> None:
         delete.delete(store, memories)
     assert (folder / "a.md").read_text() == "Text."
     assert (folder / "b.md").read_text() == "Changed."
-    assert json.dumps([item.path for item in store.history.discarded()]) == "[]"
+    assert json.dumps([item.path for item in store.trash.files()]) == "[]"
 
 
 def test_what_cannot_come_back_does_not_stop_the_rest(folder: Path) -> None:
@@ -315,7 +315,7 @@ def test_what_cannot_come_back_does_not_stop_the_rest(folder: Path) -> None:
     assert failed.value.code == "conflict"
     assert failed.value.details == {"deletedFiles": 1, "files": ["sub/b.md"]}
     assert (folder / "a.md").read_text("utf-8") == "Text."
-    assert [item.path for item in store.history.discarded()] == ["sub/b.md"]
+    assert [item.path for item in store.trash.files()] == ["sub/b.md"]
 
 
 def test_a_preview_that_is_full_says_so(

@@ -27,7 +27,7 @@ from memvault.errors import FailedCall
 from memvault.secrets.detector import BUILTIN, allows, detector_named
 from memvault.secrets.patterns import FORMS, SHORTEST_WORD, SecretPattern, pattern
 from memvault.settings.vault_settings import Settings
-from memvault.store import writer
+from memvault.store import secret_policy
 from memvault.tools.core.registry import Tool
 from test_undo import files
 from tool_calls import WRITING, writing_call
@@ -188,7 +188,9 @@ def test_a_refusal_names_the_arguments_that_hold_a_secret(vault: Vault, folder: 
 def test_a_secret_that_only_the_whole_file_shows_is_named_by_its_kind() -> None:
     """Where no argument holds it alone, the refusal has the kind and no line."""
     value, said = made("AWS secret key")
-    refusal = writer.SecretRejected(writer.added_secrets(b"", said.encode(), Settings()), BUILTIN)
+    refusal = secret_policy.SecretRejected(
+        secret_policy.added_secrets(b"", said.encode(), Settings()), BUILTIN
+    )
     refusal.add_context(
         FailedCall({"metadata": {"aws_secret_access_key": value}, "title": None}, "")
     )

@@ -23,8 +23,8 @@ from conftest import index_of, titles, write
 from memvault import Vault
 from memvault.errors import Conflict, NotFound, StorageError
 from memvault.files import atomic
+from memvault.index.local.folder_diff import diff_folder
 from memvault.index.local.manifest import IndexedFile
-from memvault.index.local.refresh import diff_folder
 from memvault.memories.link_graph import LinkGraph
 from memvault.memories.rename import plan_rename
 from memvault.model import FileState
@@ -264,8 +264,8 @@ def test_history_is_bounded(vault: Vault) -> None:
     """A memory that changes every minute does not fill the disk, and the newest past is kept."""
     store = vault._workspace.store
     for number in range(55):
-        made = store.history.save("an-id", f"{number}".encode())
-        store.history.trim("an-id", made)  # as a change does once it is made
+        with store.history.saved("an-id", f"{number}".encode()):
+            pass
     kept = store.history.revisions("an-id")
     assert len(kept) == 50
     assert store.history.read("an-id", kept[-1]) == b"54"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Self
 
 FALLBACK_TYPE = "context"
 EPISODE, FACT, PROCEDURE = "episode", "fact", "procedure"
@@ -60,6 +60,11 @@ class FileState(NamedTuple):
     mtime: int
     ctime: int
     inode: int
+
+    @classmethod
+    def of(cls, path: str, data: bytes) -> Self:
+        """Return the state of a file that is known by its bytes only."""
+        return cls(path, len(data), 0, 0, 0)
 
 
 class CommitTimes(NamedTuple):

@@ -148,7 +148,7 @@ class AgentFileStore:
             if entry.old is not None:
                 name, _, old, text, *_ = entry.old
                 before, header = self._encode(name, old, text), {**old, **header}
-            self._store.changes.check(before, self._encode(entry.name, header, entry.text))
+            self._store.changes.policy.check(before, self._encode(entry.name, header, entry.text))
         for entry in entries:
             rewritten = entry.old is not None and self._rewrite(entry.old, entry)
             paths.append(entry.old.path if entry.old and rewritten else self._create(entry))

@@ -247,7 +247,7 @@ def _restorable(root: Path, typed: str) -> Iterable[CompletionItem]:
 
 def _changes(root: Path, _: str) -> Iterable[CompletionItem]:
     """Yield the changes that are not undone yet, newest first."""
-    from memvault.store.change_set import Journal
+    from memvault.store.journal import Journal
 
     for change in islice(Journal(root).changes(), _MAX_CANDIDATES):
         if not change.reverted_by:

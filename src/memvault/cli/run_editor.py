@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from memvault.call import Call
     from memvault.files import atomic
     from memvault.model import Memory
-    from memvault.store.change_set import JournalEntry
+    from memvault.store.journal import JournalEntry
     from memvault.tools.core.registry import Tool
 
 _EDITORS = ("sensible-editor", "nano", "vim", "vi", "notepad")

@@ -32,7 +32,7 @@ from memvault.model import Memory
 from memvault.recall.filters import Filters
 from memvault.recall.recall_engine import RecallEngine
 from memvault.store.memory_store import MemoryStore
-from memvault.store.writer import SecretRejected
+from memvault.store.secret_policy import SecretRejected
 from memvault.vault.paths import private_folder
 
 SOURCE = "consolidation"

@@ -386,7 +386,7 @@ def _parse_memory(vault: VaultInspection, memory: InspectedMemory) -> Memory | N
         data = plain_files.read(vault.call.root / memory.path)
     except OSError:
         return None
-    return vault.call.store.parse(data, FileState(memory.path, len(data), 0, 0, 0))
+    return vault.call.store.parse(data, FileState.of(memory.path, data))
 
 
 @check(

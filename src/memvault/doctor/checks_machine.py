@@ -17,7 +17,7 @@ from memvault.recall.filters import Filters
 from memvault.repository import program
 from memvault.repository.approved import approved_repository
 from memvault.repository.location import find, has_stale_lock
-from memvault.store.change_set import MOVE_INTENT
+from memvault.store.moves import MOVE_INTENT
 from memvault.vault import document, paths
 from memvault.vault.paths import private_folder
 
@@ -104,12 +104,16 @@ def unreadable_journal(vault: VaultInspection) -> Iterator[Finding]:
     fix="deletes them for good, only if named",
 )
 def expired_history(vault: VaultInspection) -> Iterator[Finding]:
-    if count := vault.call.store.history.overdue().files:
-        fix = Fix(
-            "delete them for good", lambda call: call.store.history.prune(), irreversible=True
-        )
+    store = vault.call.store
+    if count := len(store.history.expired()) + len(store.trash.expired()):
+        fix = Fix("delete them for good", _prune_history, irreversible=True)
         message = f"{count} revisions and trashed files are past the limits of [history]"
         yield Finding(".memvault", message, fix)
+
+
+def _prune_history(call: Call) -> None:
+    call.store.history.prune()
+    call.store.trash.prune()
 
 
 @check("revision-damaged", "warning", "A revision that cannot be read, or is not as it was kept")
@@ -136,14 +140,17 @@ def linked_revisions(vault: VaultInspection) -> Iterator[Finding]:
 
 
 def _linked_revisions(call: Call, files: list[str]) -> list[Path]:
-    return list(call.store.history.linked(call.root / path for path in files))
+    paths = [call.root / path for path in files]
+    return [*call.store.history.linked(paths), *call.store.trash.linked(paths)]
 
 
 def _separate_revisions(call: Call, files: list[str]) -> None:
     with call.store.lock():
-        for path in _linked_revisions(call, files):
-            with atomic.map_os_errors(path), contextlib.suppress(FileNotFoundError):
-                call.store.history.separate(path)
+        paths = [call.root / path for path in files]
+        for store in (call.store.history, call.store.trash):
+            for path in list(store.linked(paths)):
+                with atomic.map_os_errors(path), contextlib.suppress(FileNotFoundError):
+                    store.separate(path)
 
 
 @check("index-wrong", "error", "An index that says other than the files", fix="makes it anew")

@@ -21,7 +21,7 @@ from memvault.files import plain_files
 from memvault.index.protocol import MemoryRecord, View, latest_first
 from memvault.memories.link_graph import LinkGraph
 from memvault.settings.exclusions import FOLDER_MARKERS, Exclusions, Levels
-from memvault.store import writer
+from memvault.store import secret_policy
 from memvault.vault import document, paths
 from memvault.vault.front_matter import repeated_keys, split_front_matter
 from memvault.vault.header_yaml import MAX_HEADER, canonical_key
@@ -146,7 +146,7 @@ class VaultInspection:
 
         def read_index(view: View) -> tuple[list[MemoryRecord], LinkGraph]:
             by_key = {record.key: record for record in view.records()}
-            return latest_first(by_key.values()), LinkGraph(call.index.links(view), by_key.get)
+            return latest_first(by_key.values()), LinkGraph(view.links(), by_key.get)
 
         records, self.links = call.engine.on_view(read_index)
         self.tree: Mapping[EntryKind, list[str]] = walk_tree(call.root, call.settings.exclusions)
@@ -200,7 +200,7 @@ def _inspect_file(call: Call, path: str, is_memory: bool = False) -> InspectedFi
     file = InspectedFile(path, document.etag(data), mtime)
     encoding = call.settings.encoding
     if call.settings.secrets.on_write != "off":
-        file = file._replace(secrets=writer.in_file(path, data, call.settings))
+        file = file._replace(secrets=secret_policy.in_file(path, data, call.settings))
     if data[:2] in _UTF16 or b"<<<<<<< " in data:
         text = document.decode(data, encoding).text
         file = file._replace(conflict_markers=has_conflict_markers(text))

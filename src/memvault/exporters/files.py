@@ -61,7 +61,7 @@ class ExportedFiles:
         """Return the memory in a file; None if the file is not a memory."""
         if not file.is_memory:
             return None
-        state = state_of(self._store.root, file.path) or FileState(file.path, len(data), 0, 0, 0)
+        state = state_of(self._store.root, file.path) or FileState.of(file.path, data)
         return self._store.parse(data, state)
 
     def _list(self) -> list[ExportedFile]:

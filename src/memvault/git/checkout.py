@@ -299,7 +299,7 @@ def _write(
 
 
 def _parsed(store: MemoryStore, path: str, data: bytes) -> Memory:
-    return store.parse(data, FileState(path, len(data), 0, 0, 0))
+    return store.parse(data, FileState.of(path, data))
 
 
 class _AlreadyWritten(Exception):
@@ -319,11 +319,14 @@ def _write_one(
         if before is None:
             assert after is not None
             atomic.create(file, after, like)
-        elif after is None:
-            _save_unchanged(store, path, before, after)
-            file.unlink()
-        else:
-            atomic.replace(file, after, partial(_save_unchanged, store, path, before, after))
+            return
+        with contextlib.ExitStack() as saving:
+            keep_revision = partial(_keep_revision, saving, store, path, before, after)
+            if after is None:
+                keep_revision()
+                file.unlink()
+            else:
+                atomic.replace(file, after, keep_revision)
     except FileExistsError as error:
         if plain_files.read(file) != after:
             raise ConcurrentEdit(path) from error
@@ -335,22 +338,22 @@ def _write_one(
             raise error from None
 
 
-def _save_unchanged(store: MemoryStore, path: str, before: bytes, after: bytes | None) -> None:
-    """Save a file's revision as a hard link, and check that the content is still ``before``.
+def _keep_revision(
+    saving: contextlib.ExitStack,
+    store: MemoryStore,
+    path: str,
+    before: bytes,
+    after: bytes | None,
+) -> None:
+    """Keep a file as a revision until ``saving`` ends, and check that it still is ``before``.
 
     Raises:
         _AlreadyWritten: the file has the new content.
         ConcurrentEdit: the file was changed during the sync.
     """
     memory = _parsed(store, path, before)
-    revision = ""
     with contextlib.suppress(MemvaultError):
-        revision = store.history.save(memory.mem_id, before, store.root / path)
+        saving.enter_context(store.history.saved(memory.mem_id, before, store.root / path))
     now = plain_files.read(store.root / path)
-    if now == before:
-        return
-    if revision:
-        store.history.delete(memory.mem_id, revision)
-    if now == after:
-        raise _AlreadyWritten
-    raise ConcurrentEdit(path)
+    if now != before:
+        raise _AlreadyWritten if now == after else ConcurrentEdit(path)

@@ -33,7 +33,7 @@ from memvault.repository.program import (
 )
 from memvault.sanitize import replace_surrogates
 from memvault.settings.exclusions import Exclusions
-from memvault.store import writer
+from memvault.store import secret_policy
 from memvault.vault import paths
 from memvault.vault.document import decode
 from memvault.vault.markdown import has_conflict_markers
@@ -141,14 +141,16 @@ def _note_problems(call: Call, git: Git, tree: str) -> None:
             )
         on_write = call.settings.secrets.on_write
         before = data.get(old.name, b"") if old else b""
-        secrets = writer.added_secrets(before, after, call.settings) if on_write != "off" else []
+        secrets = (
+            secret_policy.added_secrets(before, after, call.settings) if on_write != "off" else []
+        )
         if secrets and on_write == "refuse":
             raise Refused(
                 f"{replace_surrogates(path)} contains a secret, and memvault.toml refuses secrets",
                 "take it out of the file; nothing was committed, pulled or pushed",
             )
         if secrets:
-            call.notes.append(writer.warning(replace_surrogates(path), secrets))
+            call.notes.append(secret_policy.warning(replace_surrogates(path), secrets))
 
 
 def _remote(repository: Repository, branch: str) -> RemoteBranch:

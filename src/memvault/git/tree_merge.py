@@ -309,7 +309,7 @@ def _own_id(data: bytes) -> str:
 
 
 def _memory(path: str, data: bytes) -> Memory:
-    return document.read_memory(data, FileState(path, len(data), 0, 0, 0), frozenset())
+    return document.read_memory(data, FileState.of(path, data), frozenset())
 
 
 def _titled(memory: Memory, path: str) -> dict[str, str]:

@@ -11,7 +11,7 @@ from memvault import clock
 from memvault.call import Call
 from memvault.errors import Ambiguous, NotFound
 from memvault.model import Memory
-from memvault.store.change_set import FileChange, JournalEntry
+from memvault.store.journal import FileChange, JournalEntry
 from memvault.vault import document
 
 if TYPE_CHECKING:

@@ -19,9 +19,12 @@ from memvault.agents.address import locks_for_paths
 from memvault.call import Call
 from memvault.errors import Ambiguous, Conflict, MemvaultError, NotFound, Refused
 from memvault.files import plain_files
-from memvault.store.change_set import FileChange, FileRef, JournalEntry
+from memvault.store.change_set import FileRef
+from memvault.store.journal import FileChange, JournalEntry
 from memvault.store.memory_store import MemoryStore
-from memvault.store.revisions import TrashedFile
+from memvault.store.moves import is_respelled
+from memvault.store.trash import TrashedFile
+from memvault.store.writer import VaultWriter
 from memvault.vault import paths
 from memvault.vault.document import etag
 from memvault.vault.file_names import normalize_title
@@ -134,7 +137,7 @@ def undo(call: Call, change: JournalEntry, keeps_changed: bool = False) -> Undon
         NotFound: the earlier bytes are no longer kept.
         Refused: a path in the change is not a file of the vault.
     """
-    call.change_set.reverts = change.change_id
+    writer = call.store.reverting(change.change_id)
     with contextlib.ExitStack() as locks:
         for lock in locks_for_paths(call.root, [entry.path for entry in change.files]):
             locks.enter_context(lock)
@@ -155,10 +158,10 @@ def undo(call: Call, change: JournalEntry, keeps_changed: bool = False) -> Undon
         by_path = {step.path: step for step in steps}
         for step in steps:
             other = by_path.get(step.respelled)
-            if other is None or not call.store.changes.is_respelled(step.path, other.path):
-                _apply(call.store, step, step.subject.mem_id in restored_ids)
+            if other is None or not is_respelled(call.root, step.path, other.path):
+                _apply(call.store, writer, step, step.subject.mem_id in restored_ids)
             elif step.kept and not step.left:
-                _respell(call.store, other, step)
+                _respell(call.store, writer, other, step)
     if change.tool == _IMPORT:
         _remove_empty_folders(call, steps)
     return Undone(call.change_set.files, kept)
@@ -335,7 +338,7 @@ def _etag_of(store: MemoryStore, path: str, respelled: str) -> str:
     paths.require_plain_folders(store.root, pure.parent.as_posix())
     try:
         folder = (store.root / path).parent
-        is_one = respelled and store.changes.is_respelled(path, respelled)
+        is_one = respelled and is_respelled(store.root, path, respelled)
         if is_one and pure.name not in os.listdir(folder):
             return ""
         return etag(plain_files.read(store.root / path))
@@ -350,9 +353,8 @@ def _find_trashed(store: MemoryStore, step: RevertStep) -> TrashedFile | None:
 
     It is in the folder where the change put it or, if it was trashed again since, in another one.
     """
-    history = store.history
-    item = _first_with_bytes(history.discarded_in(step.kept), step)
-    return item or _first_with_bytes(history.discarded(), step)
+    item = _first_with_bytes(store.trash.files_in(step.kept), step)
+    return item or _first_with_bytes(store.trash.files(), step)
 
 
 def _first_with_bytes(items: Iterable[TrashedFile], step: RevertStep) -> TrashedFile | None:
@@ -365,34 +367,34 @@ def _first_with_bytes(items: Iterable[TrashedFile], step: RevertStep) -> Trashed
     return None
 
 
-def _respell(store: MemoryStore, old: RevertStep, new: RevertStep) -> None:
+def _respell(store: MemoryStore, writer: VaultWriter, old: RevertStep, new: RevertStep) -> None:
     """Restore a file whose name differs from its present one only in case."""
     try:
         earlier = store.history.read(new.subject.mem_id, new.kept)
         now = plain_files.read(store.root / old.path)
         times = store.history.times(new.subject.mem_id, new.kept)
-        store.changes.move(old.path, [new.path], now, earlier, new.subject, times)
+        writer.move(old.path, [new.path], now, earlier, new.subject, times)
     except (FileNotFoundError, NotFound) as error:
         raise Conflict(f"{old.path} was changed in the meantime", "try again") from error
 
 
-def _apply(store: MemoryStore, step: RevertStep, moves: bool) -> None:
+def _apply(store: MemoryStore, writer: VaultWriter, step: RevertStep, moves: bool) -> None:
     """Apply a step.
 
     ``moves`` is whether another step restores the same memory at its old path; the file at the new
     path is then removed instead of moved to the trash.
     """
-    changes, path = store.changes, step.path
+    path = step.path
     try:
         if step.trashed:
             item = _find_trashed(store, step)
             assert item is not None
-            changes.restore(item, [path], step.subject)
+            writer.restore(item, [path], step.subject)
         elif not step.kept:
             if paths.is_memory_path(path) and not moves:
-                changes.discard(path, step.subject)
+                writer.discard(path, step.subject)
             else:
-                changes.remove(path, step.subject)
+                writer.remove(path, step.subject)
         else:
             earlier = store.history.read(step.subject.mem_id, step.kept)
             if step.left:
@@ -400,9 +402,9 @@ def _apply(store: MemoryStore, step: RevertStep, moves: bool) -> None:
                 if etag(now) != step.left:
                     raise Conflict(f"{path} was changed in the meantime", "try again")
                 times = store.history.times(step.subject.mem_id, step.kept)
-                changes.replace(path, now, earlier, step.subject, times)
+                writer.replace(path, now, earlier, step.subject, times)
             else:
                 like = store.history.attributes(step.subject.mem_id, step.kept)
-                changes.create([path], earlier, step.subject, like)
+                writer.create([path], earlier, step.subject, like)
     except (FileNotFoundError, FileExistsError) as error:
         raise Conflict(f"{path} was changed in the meantime", "try again") from error

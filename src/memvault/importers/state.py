@@ -57,7 +57,7 @@ class VaultFiles:
 
     def type_of(self, path: str, data: bytes) -> str:
         """Return the memory type of a file with these bytes at a path."""
-        return self._store.parse(data, FileState(path, len(data), 0, 0, 0)).memory_type
+        return self._store.parse(data, FileState.of(path, data)).memory_type
 
     def is_memory(self, path: str) -> bool:
         """Return whether a file at a path is a memory."""

@@ -23,7 +23,7 @@ def status(call: Call) -> VaultStatus:
     records = call.engine.list_records(Filters())
     settings = call.settings
     folder, index = call.index.folder, call.index.status()
-    call.notes += call.index.notes()
+    call.notes += index.notes
     if index.unwritable:
         reason = call.hide_paths(index.unwritable)
         call.notes.append(f"the index cannot be written, so recall is slower: {reason}")
@@ -46,7 +46,7 @@ def status(call: Call) -> VaultStatus:
             "history": _size(call.root / ".memvault" / "history"),
             "trash": _size(call.root / ".memvault" / "trash"),
         },
-        "trash": len(call.store.history.discarded()),
+        "trash": len(call.store.trash.files()),
         "settings": {
             key: {"value": value, "from": SETTINGS_FILE if name in settings.explicit else "default"}
             for key, name, value in (
@@ -75,7 +75,7 @@ def _waiting_events(call: Call) -> WaitingEvents:
 
     result: WaitingEvents = {"waiting": 0}
     try:
-        events = Inbox(call.root, call.address, only_reads=True).waiting()
+        events = Inbox(call.root, call.address, only_reads=True).waiting().events
         result["waiting"] = len(events)
         if events:
             result["since"] = min(event.timestamp for event in events)

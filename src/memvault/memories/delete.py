@@ -13,7 +13,7 @@ from memvault.recall.filters import Filters
 from memvault.recall.recall_engine import RecallEngine
 from memvault.store.change_set import FileRef
 from memvault.store.memory_store import MemoryStore
-from memvault.store.revisions import TrashedFile
+from memvault.store.trash import TrashedFile
 
 if TYPE_CHECKING:
     from memvault.index.protocol import MemoryRecord

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from memvault import clock
-from memvault.errors import NotFound, StorageError
+from memvault.errors import NotFound, StorageError, suggestion
 from memvault.files import plain_files
 from memvault.lazy_pattern import lazy_pattern
 from memvault.memories.create import is_key, is_reserved
@@ -74,10 +74,7 @@ def filled(
     if name not in known and not ("/" in name and (root / path).is_file()):
         if not is_named:
             return RenderedTemplate("", "", [], {})
-        from difflib import get_close_matches
-
-        near = get_close_matches(name, known, n=1)
-        hint = f"did you mean {near[0]}?" if near else f"the templates are {', '.join(known)}"
+        hint = suggestion(name, known, f"the templates are {', '.join(known)}")
         raise NotFound(
             f"There is no template {name!r}",
             hint if known else f"a template is a file in the folder {FOLDER}",
@@ -86,7 +83,7 @@ def filled(
         data = plain_files.read(root / path)
     except OSError as error:
         raise StorageError(f"{path} cannot be read: {error.strerror}") from error
-    memory = document.read_memory(data, FileState(path, len(data), 0, 0, 0), frozenset())
+    memory = document.read_memory(data, FileState.of(path, data), frozenset())
     now = moment or clock.now().astimezone()
     kind = memory.metadata.get("memory_type", memory.metadata.get("type"))
     return RenderedTemplate(

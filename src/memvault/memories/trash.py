@@ -14,7 +14,7 @@ from memvault.recall.recall_engine import RecallEngine
 from memvault.recall.resolve import match_name
 from memvault.store.change_set import FileRef
 from memvault.store.memory_store import MemoryStore
-from memvault.store.revisions import TrashedFile
+from memvault.store.trash import TrashedFile
 
 
 class TrashedMemory(NamedTuple):
@@ -32,10 +32,10 @@ class TrashedMemory(NamedTuple):
 def trash(store: MemoryStore) -> list[TrashedMemory]:
     """Return the memories in the trash that the caller may see, newest first."""
     found = []
-    for item in filter(lambda item: store.change_set.can_see(item.path), store.history.discarded()):
+    for item in filter(lambda item: store.change_set.can_see(item.path), store.trash.files()):
         with contextlib.suppress(OSError):
             data = plain_files.read(item.file)
-            memory = store.parse(data, FileState(item.path, len(data), 0, 0, 0))
+            memory = store.parse(data, FileState.of(item.path, data))
             moment = clock.parse(item.when)
             when = clock.iso(moment) if moment else item.when
             identity = (item.path, memory.mem_id, memory.title)

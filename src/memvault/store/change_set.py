@@ -3,161 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import json
-import os
-import re
-from collections.abc import Callable, Iterator
-from datetime import timedelta
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, get_args
+from typing import NamedTuple
 
 from memvault import clock
 from memvault.errors import Conflict, NotFound
-from memvault.files import atomic, plain_files
-from memvault.lazy_pattern import lazy_pattern
+from memvault.store.journal import FileChange
 from memvault.vault.document import etag
-from memvault.vault.paths import belongs_to_other_agent, derived_id, existing_private
-
-MOVE_INTENT = ".memvault/moving.json"
-"""The file that records the move of a memory until it is complete."""
-_SEGMENT_BYTES = 1024 * 1024
-"""Size in bytes at which a new segment is started; the lines of one call stay in one segment, which
-may therefore grow larger."""
-_SEGMENT_NAME = lazy_pattern(r"([1-9]\d{0,8})\.jsonl", re.ASCII)
-_LAST_SEGMENT = 999_999_999
-_MAX_TITLE = 200
-
-
-class Journal:
-    """The journal of one vault: a log of changes in JSON lines, split into numbered segments.
-
-    ``sees`` takes a path relative to the vault. A change is yielded to readers only if ``sees`` is
-    true for every file that it names.
-    """
-
-    def __init__(self, root: Path, sees: Callable[[str], bool] = lambda _: True) -> None:
-        self._root = root
-        self._folder = root / ".memvault" / "journal"
-        self._sees = sees
-
-    def current_segment(self) -> Path:
-        """Return the segment that a call appends to: the last one, or a new one if that is full."""
-        last = next(self._segments(), None)
-        if last is None:
-            return self._folder / "1.jsonl"
-        number = int(last.stem)
-        with contextlib.suppress(OSError):
-            if last.stat().st_size >= _SEGMENT_BYTES and number < _LAST_SEGMENT:
-                return self._folder / f"{number + 1}.jsonl"
-        return last
-
-    def add(self, part: Path, change: JournalEntry) -> None:
-        """Append one line to a segment for each file that a change names.
-
-        Raises:
-            StorageError: the lines cannot be written.
-        """
-        head = {"id": change.change_id, "when": change.when}
-        head |= {"tool": change.tool, "agent": change.agent}
-        if change.reverts:
-            head["undoes"] = change.reverts
-        for entry in change.files:
-            shortened = entry._replace(title=entry.title[:_MAX_TITLE])
-            line = json.dumps({**head, **shortened._asdict()})
-            atomic.append_line(part, line.encode("utf-8", "replace"))
-
-    def changes(self) -> Iterator[JournalEntry]:
-        """Yield every visible change, newest first, with the id of the change that undid it."""
-        reverted: dict[str, str] = {}
-        for segment in self._segments():
-            for change in reversed(_read_segment(segment)):
-                annotated = change._replace(reverted_by=reverted.get(change.change_id, ""))
-                if annotated.reverts and not annotated.reverted_by:
-                    reverted[annotated.reverts] = annotated.change_id
-                if all(self._sees(entry.path) for entry in annotated.files):
-                    yield annotated
-
-    def damaged_lines(self) -> Iterator[tuple[str, int]]:
-        """Yield the name of each segment with unreadable lines, and their number.
-
-        A segment that cannot be read at all counts as one line.
-        """
-        for segment in self._segments():
-            try:
-                data = plain_files.read(segment)
-            except OSError:
-                yield segment.name, 1
-                continue
-            broken = sum(_parse_line(line) is None for line in data.splitlines() if line.strip())
-            if broken:
-                yield segment.name, broken
-
-    def prune(self, days: int, most: int) -> None:
-        """Delete segments last written over ``days`` ago, and the oldest beyond ``most`` bytes.
-
-        The newest segment is always kept.
-        """
-        oldest = clock.now() - timedelta(days=days)
-        total_bytes = 0
-        for segment in list(self._segments())[1:]:
-            with contextlib.suppress(OSError):
-                status = segment.stat()
-                total_bytes += status.st_size
-                if total_bytes > most or status.st_mtime < oldest.timestamp():
-                    segment.unlink()
-
-    def _segments(self) -> Iterator[Path]:
-        """Yield the paths of the journal's segments, newest first; none if the folder is a link."""
-        folder, names = existing_private(self._root, "journal"), []
-        with contextlib.suppress(OSError):
-            names = os.listdir(folder) if folder else []
-        numbers = (int(match[1]) for name in names if (match := _SEGMENT_NAME.fullmatch(name)))
-        for number in sorted(numbers, reverse=True):
-            yield self._folder / f"{number}.jsonl"
-
-
-def _read_segment(part: Path) -> list[JournalEntry]:
-    """Return the changes in a segment, oldest first, with the lines of one change merged."""
-    try:
-        data = plain_files.read(part)
-    except OSError:
-        return []
-    entries: dict[str, JournalEntry] = {}
-    files: dict[str, list[FileChange]] = {}
-    for line in data.splitlines():
-        entry = _parse_line(line)
-        if entry is not None:
-            entries.setdefault(entry.change_id, entry)
-            files.setdefault(entry.change_id, []).extend(entry.files)
-    return [change._replace(files=tuple(files[name])) for name, change in entries.items()]
-
-
-def _parse_line(line: bytes) -> JournalEntry | None:
-    """Return the change to one file that a line records, or None if the line is invalid."""
-    with contextlib.suppress(ValueError, TypeError, KeyError, RecursionError):
-        return _parse_entry(json.loads(line))
-    return None
-
-
-def _parse_entry(line: dict[str, Any]) -> JournalEntry:
-    texts = {key: line[key] for key in ("id", "when", "tool", "agent", "undoes") if key in line}
-    file_change = FileChange(**{key: line[key] for key in FileChange._fields})
-    if not all(isinstance(value, str) for value in (*texts.values(), *file_change)):
-        raise TypeError("not a text")
-    if file_change.kind not in KINDS or not texts["id"] or clock.parse(texts["when"]) is None:
-        raise ValueError("not as it is written")
-    return JournalEntry(
-        texts["id"],
-        texts["when"],
-        texts["tool"],
-        texts["agent"],
-        (file_change,),
-        texts.get("undoes", ""),
-    )
-
-
-Kind = Literal["created", "changed", "removed", "forgotten", "restored"]
-KINDS: frozenset[str] = frozenset(get_args(Kind))
+from memvault.vault.paths import belongs_to_other_agent, derived_id
 
 FILE_MISSING_HINT = "`memvault list` shows what is there, `memvault trash list` what was forgotten"
 """The hint of an error about a file that is missing."""
@@ -180,43 +34,6 @@ def changed_meanwhile(path: str, data: bytes, seen: str) -> Conflict:
     )
 
 
-class FileChange(NamedTuple):
-    """A change that a call made to one file.
-
-    ``before`` names the place of the previous bytes: a revision, or a folder of the trash if the
-    file was forgotten or restored; empty if it was created. ``after`` is the etag of the file after
-    the change, in the trash if it was forgotten; empty if it was removed.
-    """
-
-    kind: Kind
-    path: str
-    mem_id: str
-    title: str
-    before: str
-    after: str
-
-    @property
-    def left(self) -> str:
-        """The etag of the file that the change left at its path; empty if it left none."""
-        return "" if self.kind in ("removed", "forgotten") else self.after
-
-
-class JournalEntry(NamedTuple):
-    """The changes of one call, as recorded in the journal.
-
-    ``reverts`` is the id of the change that this one undid, ``reverted_by`` the id of the change
-    that undid this one; both are empty if there is none.
-    """
-
-    change_id: str
-    when: str
-    tool: str
-    agent: str
-    files: tuple[FileChange, ...]
-    reverts: str = ""
-    reverted_by: str = ""
-
-
 class FileRef(NamedTuple):
     """The id that a file's revisions are stored under, and the title shown to people.
 
@@ -235,23 +52,20 @@ class FileRef(NamedTuple):
 class ChangeSet:
     """The file changes of one call: its tool and agent, and the files changed so far.
 
-    ``undoes`` is the id of the change that this call undoes. ``warnings`` report secrets, and
-    changes that could not be journaled; then ``is_recorded`` is false. If ``sees_all`` is false,
-    files that belong to other agents are treated as missing.
+    ``warnings`` report secrets, and changes that could not be journaled; then ``is_recorded`` is
+    false. ``journal_segment`` is the segment for all of them. If ``sees_all`` is false, files that
+    belong to other agents are treated as missing.
     """
 
-    def __init__(
-        self, tool: str = "", agent: str = "", undoes: str = "", sees_all: bool = True
-    ) -> None:
+    def __init__(self, tool: str = "", agent: str = "", sees_all: bool = True) -> None:
         self.tool = tool
         self.agent = agent
-        self.reverts = undoes
         self.sees_all = sees_all
         self.change_id = clock.random_id(8)
         self.files: list[FileChange] = []
         self.warnings: list[str] = []
         self.is_recorded = True
-        self.part: Path | None = None
+        self.journal_segment: Path | None = None
 
     def can_see(self, path: str) -> bool:
         """Return whether this call may see a file of the vault."""

@@ -16,12 +16,12 @@ from memvault.model import CommitTimes, FileState, Memory
 from memvault.settings.vault_settings import Settings
 from memvault.store.change_set import (
     FILE_MISSING_HINT,
-    MOVE_INTENT,
     ChangeSet,
     FileRef,
     changed_meanwhile,
     missing_as_not_found,
 )
+from memvault.store.moves import MOVE_INTENT
 from memvault.vault import document, paths
 from memvault.vault.markdown import first_heading
 from memvault.vault.paths import private_folder
@@ -29,7 +29,8 @@ from memvault.vault.reader import Scan, listed, scan, state_of
 
 if TYPE_CHECKING:
     from memvault.repository.dates import CommitDates
-    from memvault.store.revisions import Revisions, TrashedFile
+    from memvault.store.revisions import Revisions
+    from memvault.store.trash import Trash, TrashedFile
     from memvault.store.writer import VaultWriter
     from memvault.vault.folder_watch import FolderWatch
 
@@ -98,17 +99,33 @@ class MemoryStore:
 
     @cached_property
     def history(self) -> Revisions:
-        """The revisions and the trash of the vault."""
+        """The revisions of the vault."""
         from memvault.store.revisions import Revisions
 
         return Revisions(self.root, self.settings.history)
 
     @cached_property
+    def trash(self) -> Trash:
+        """The trash of the vault."""
+        from memvault.store.trash import Trash
+
+        return Trash(self.root, self.settings.history)
+
+    @cached_property
     def changes(self) -> VaultWriter:
         """The writer for any file of the vault, which records each change in the journal."""
+        return self._writer()
+
+    def reverting(self, change_id: str) -> VaultWriter:
+        """Return a writer that undoes a change: its bytes are not checked for secrets."""
+        return self._writer(change_id)
+
+    def _writer(self, reverts: str = "") -> VaultWriter:
         from memvault.store.writer import VaultWriter
 
-        return VaultWriter(self.root, self.history, self.change_set, self.settings)
+        return VaultWriter(
+            self.root, self.history, self.trash, self.change_set, self.settings, reverts
+        )
 
     def with_change_set(self, change_set: ChangeSet) -> MemoryStore:
         """Return a store of the same memories whose changes belong to another call's change set."""
@@ -225,7 +242,7 @@ class MemoryStore:
         self._check_path(path)
         subject = FileRef.at(path, PurePosixPath(path).name)
         if paths.is_memory_path(path):
-            memory = self.parse(data, FileState(path, len(data), 0, 0, 0))
+            memory = self.parse(data, FileState.of(path, data))
             subject = FileRef(memory.mem_id, memory.title)
         self.changes.create([path], data, subject)
 
@@ -368,7 +385,7 @@ class MemoryStore:
 
     def _written_memory(self, path: str, data: bytes) -> Memory:
         """Return the memory just written, even if its file has been deleted since."""
-        return self.parse(data, state_of(self.root, path) or FileState(path, len(data), 0, 0, 0))
+        return self.parse(data, state_of(self.root, path) or FileState.of(path, data))
 
     def complete_interrupted_move(self, seconds: float = 1.0) -> None:
         """Delete the old file of a move that was killed before doing so; its bytes are a revision.

@@ -1,4 +1,4 @@
-"""Writing files of a vault, with their previous bytes kept and each change in the journal.
+"""Write a vault's files, keeping their previous bytes and journaling each change.
 
 Tools change files only through this module. Each change keeps the previous bytes, as a revision or
 in the trash, and is then recorded in the journal. The file matters more: if the journal cannot be
@@ -8,163 +8,23 @@ written, the change is kept and a warning reports it.
 from __future__ import annotations
 
 import contextlib
-import json
-import os
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable
 from functools import cached_property, partial
-from pathlib import Path, PurePosixPath
-from typing import Any, NamedTuple
+from pathlib import Path
 
 from memvault import clock
-from memvault.errors import Conflict, FailedCall, MemvaultError, Refused
+from memvault.errors import MemvaultError
 from memvault.files import atomic, plain_files
-from memvault.lazy_pattern import lazy_pattern
-from memvault.model import FileState, Memory
-from memvault.secrets.detector import MASK, Secret, SecretDetector, allows, mask
 from memvault.settings.vault_settings import Settings
-from memvault.store.change_set import (
-    MOVE_INTENT,
-    ChangeSet,
-    FileChange,
-    FileRef,
-    Journal,
-    JournalEntry,
-    Kind,
-    changed_meanwhile,
-    missing_as_not_found,
-)
-from memvault.store.revisions import Revisions, TrashedFile
-from memvault.vault import document
+from memvault.store.change_set import ChangeSet, FileRef, changed_meanwhile, missing_as_not_found
+from memvault.store.journal import FileChange, Journal, JournalEntry, Kind
+from memvault.store.moves import FileMove, complete_move
+from memvault.store.revisions import Revisions
+from memvault.store.secret_policy import CheckedBytes, SecretPolicy, warning
+from memvault.store.trash import Trash, TrashedFile
 from memvault.vault.document import etag
-from memvault.vault.file_names import normalize_title
-from memvault.vault.paths import derived_id, is_memory_path, private_folder, require_plain_folders
-
-_MAX_PLACES = 5
-_REFUSED_MESSAGE = "A secret is not written, as memvault.toml says: "
-_PLAIN_KEY = lazy_pattern(r"\w{1,19}")
-"""A key that may be shown in a message: too short to be a secret itself."""
-
-
-class SecretRejected(Refused):
-    """An error for a text with a secret, in a vault whose settings refuse secrets.
-
-    It names no lines, as no file exists yet.
-    """
-
-    def __init__(self, secrets: Sequence[Secret], detector: SecretDetector) -> None:
-        super().__init__(
-            _REFUSED_MESSAGE + _join_places([one.kind for one in secrets]),
-            "say where it is kept instead; in a text, gitleaks:allow on its line says that it is "
-            "fine",
-        )
-        self._detector = detector
-
-    def add_context(self, failed: FailedCall) -> None:
-        """Name in the message the arguments that hold a secret, if any does by itself."""
-        places = [
-            f"{one.kind} in {f'line {one.line} of ' if chr(10) in text.strip() else ''}{name}"
-            for name, text in _strings_in("", failed.arguments)
-            for one in self._detector.find(text)
-        ]
-        if places:
-            self.message = _REFUSED_MESSAGE + _join_places(places)
-
-
-def added_secrets(before: bytes, after: bytes, settings: Settings) -> list[Secret]:
-    """Return the secrets that a file's new bytes add, unless its header allows them.
-
-    ``before`` is empty for a new file.
-    """
-    secrets = settings.detector.find(document.decode(after, settings.encoding).text)
-    if not secrets or _allows_secrets(after, settings.encoding):
-        return []
-    known = settings.detector.values(document.decode(before, settings.encoding).text)
-    return [one for one in secrets if not one.is_in(known)]
-
-
-def in_file(path: str, data: bytes, settings: Settings) -> str:
-    """Describe the secrets in a file or its name; empty if its header allows them."""
-    text = document.decode(data, settings.encoding).text
-    secrets = settings.detector.find(f"{path}\n{text}")
-    if not secrets or _allows_secrets(data, settings.encoding):
-        return ""
-    lines = ((one.kind, one.line - 1) for one in secrets)
-    return _join_places(
-        [f"{kind} in {f'line {line}' if line else 'its name'}" for kind, line in lines]
-    )
-
-
-def _allows_secrets(data: bytes, encoding: str) -> bool:
-    """Return whether a file's header allows its secrets."""
-    return allows(document.Document.parse(data, encoding=encoding).header or {})
-
-
-def check_masks(before: bytes, after: bytes, settings: Settings) -> Refused | None:
-    """Return the error for a write that replaces a secret in the file by its mask.
-
-    A caller who read a text with masks and writes all of it back would destroy the secret.
-    ``before`` is empty for a new file.
-    """
-    detector = settings.detector
-    text = document.decode(after, settings.encoding).text
-    if MASK not in text:
-        return None
-    old = document.decode(before, settings.encoding).text
-    remaining = detector.values(text)
-    lost_kinds = {kind for value, kind in detector.values(old).items() if value not in remaining}
-    for masked in map(mask, sorted(lost_kinds)):
-        if text.count(masked) > old.count(masked):
-            return Refused(
-                f"The text has {masked} where the file has the secret itself, which would be lost",
-                "add to the text with compound, or let its owner edit the file",
-            )
-    return None
-
-
-def _strings_in(name: str, value: Any) -> Iterator[tuple[str, str]]:
-    """Yield each string in a value, including keys, with the name of the argument it is in."""
-    if isinstance(value, str):
-        yield name, value
-    elif isinstance(value, Mapping):
-        for key, entry in value.items():
-            yield name, str(key)
-            inner = f"{name}.{key}" if name else str(key)
-            yield from _strings_in(inner if _PLAIN_KEY.fullmatch(str(key)) else name, entry)
-    elif isinstance(value, list | tuple):
-        for position, entry in enumerate(value):
-            yield from _strings_in(f"{name}[{position}]", entry)
-
-
-def warning(path: str, secrets: Sequence[Secret]) -> str:
-    """Return the warning about secrets that were written."""
-    return (
-        f"{path} holds a secret now: {_describe_secrets(secrets)}; keep it elsewhere, and revoke "
-        "it if others can read the vault or its history; secrets: allowed in the header says that "
-        "it is fine"
-    )
-
-
-def _describe_secrets(secrets: Sequence[Secret]) -> str:
-    """Describe secrets by kind and line, without their values."""
-    return _join_places([f"{one.kind} in line {one.line}" for one in secrets])
-
-
-def _join_places(places: Sequence[str]) -> str:
-    """Join the first few distinct places, and count the rest."""
-    named = list(dict.fromkeys(places))
-    more = f", and {len(named) - _MAX_PLACES} more" if len(named) > _MAX_PLACES else ""
-    return ", ".join(named[:_MAX_PLACES]) + more
-
-
-class MoveIntent(NamedTuple):
-    """A move of one file as recorded in ``MOVE_INTENT``: its old and new path and etag."""
-
-    source: str
-    before: str
-    target: str
-    after: str
-
+from memvault.vault.paths import derived_id, private_folder
 
 _DAY = 24 * 3_600.0
 _MAX_JOURNAL_BYTES = 16 * 1024 * 1024
@@ -175,43 +35,32 @@ class VaultWriter:
     """A writer of one vault's files for one change set; paths are relative to the vault."""
 
     def __init__(
-        self, root: Path, history: Revisions, change_set: ChangeSet, settings: Settings
+        self,
+        root: Path,
+        history: Revisions,
+        trash: Trash,
+        change_set: ChangeSet,
+        settings: Settings,
+        reverts: str = "",
     ) -> None:
+        """Create a writer.
+
+        ``reverts`` is the id of the change that it undoes, if any: the files then get bytes that
+        they had before, which are not checked for secrets.
+        """
         self.root = root
         self.detector = settings.detector
+        self.policy = SecretPolicy(settings, restores=bool(reverts))
         self._settings = settings
         self._history = history
+        self._trash = trash
         self._change_set = change_set
+        self._reverts = reverts
 
     @cached_property
     def journal(self) -> Journal:
         """The journal, limited to the changes that the call may see."""
         return Journal(self.root, self._change_set.can_see)
-
-    def check(self, before: bytes, after: bytes) -> list[Secret]:
-        """Return the secrets that a file is about to get, for ``warn_secrets`` after the write.
-
-        Raises:
-            Refused: the file would be too large to be read, the bytes add secrets and the settings
-                refuse them, or a mask would replace a secret.
-        """
-        plain_files.check_size(after)
-        if self._change_set.reverts:  # what undo restores was in the file before
-            return []
-        lost = check_masks(before, after, self._settings)
-        if lost is not None:
-            raise lost
-        if self._settings.secrets.on_write == "off":
-            return []
-        secrets = added_secrets(before, after, self._settings)
-        if secrets and self._settings.secrets.on_write == "refuse":
-            raise SecretRejected(secrets, self.detector)
-        return secrets
-
-    def warn_secrets(self, path: str, secrets: list[Secret]) -> None:
-        """Add a warning about secrets that a file now has."""
-        if secrets:
-            self._change_set.warnings.append(warning(path, secrets))
 
     def create(
         self,
@@ -222,15 +71,18 @@ class VaultWriter:
     ) -> str:
         """Write a new file under the first free name, and return its path.
 
-        ``like`` are the attributes of the file that it continues. Raises as
-        ``atomic.create_one_of`` and ``check`` do.
+        ``like`` are the attributes of the file that it continues.
+
+        Raises:
+            FileExistsError: all names are taken.
+            Refused: the bytes are too many or contain secrets, as for ``SecretPolicy.check``.
+            StorageError: the file cannot be written.
         """
-        secrets = self.check(b"", data)
+        checked = self.policy.check(b"", data)
         created = atomic.create_one_of((self.root / path for path in paths), data, like)
         path = created.relative_to(self.root).as_posix()
         named = subject if subject.mem_id else subject._replace(mem_id=derived_id(path))
-        self._record("created", path, named, "", etag(data))
-        self.warn_secrets(path, secrets)
+        self._record_bytes("created", path, named, "", checked)
         return path
 
     def replace(
@@ -251,13 +103,12 @@ class VaultWriter:
         Raises:
             Conflict: the file's bytes differ from ``before``.
             NotFound: the file is missing.
-            Refused: the new bytes are too many or hold secrets, as for ``check``.
+            Refused: the new bytes are too many or contain secrets, as for ``SecretPolicy.check``.
             StorageError: the file cannot be written; the old file is unchanged.
         """
-        secrets = self.check(before, after)
+        checked = self.policy.check(before, after)
         revision = self.replace_unrecorded(path, before, after, subject.mem_id, times)
-        self._record("changed", path, subject, revision, etag(after))
-        self.warn_secrets(path, secrets)
+        self._record_bytes("changed", path, subject, revision, checked)
         return revision
 
     def replace_unrecorded(
@@ -270,20 +121,16 @@ class VaultWriter:
     ) -> str:
         """Replace a file's bytes as ``replace`` does, without recording the change for undo."""
         file = self.root / path
-        saved: list[str] = []
+        with contextlib.ExitStack() as saving:
+            saved: list[str] = []
 
-        def save_and_check() -> None:
-            saved.append(self._history.save(mem_id, before, file))
-            self._require_unchanged(path, before)
+            def save_and_check() -> None:
+                saved.append(saving.enter_context(self._history.saved(mem_id, before, file)))
+                self._require_unchanged(path, before)
 
-        try:
             with missing_as_not_found(path):
                 atomic.replace(file, after, save_and_check, times)
-        except BaseException:
-            for revision in saved:
-                self._history.delete(mem_id, revision)
-            raise
-        return saved[0]
+            return saved[0]
 
     def _require_unchanged(self, path: str, before: bytes) -> None:
         """Raise ``Conflict`` if a file's bytes are no longer ``before``."""
@@ -300,14 +147,9 @@ class VaultWriter:
         file = self.root / path
         with atomic.map_os_errors(path), contextlib.suppress(FileNotFoundError):
             data = plain_files.read(file)
-            revision = self._history.save(subject.mem_id, data, file)
-            try:
+            with self._history.saved(subject.mem_id, data, file) as revision:
                 self._require_unchanged(path, data)
                 file.unlink()
-            except BaseException:
-                if os.path.lexists(file):
-                    self._history.delete(subject.mem_id, revision)
-                raise
             self._record("removed", path, subject, revision, "")
             return True
         return False
@@ -328,17 +170,22 @@ class VaultWriter:
         Raises:
             StorageError: the revision cannot be written.
         """
-        revision = self._history.save(subject.mem_id, before, like=like)
+        with self._history.saved(subject.mem_id, before, like=like) as revision:
+            pass
         if after is None:
             self._record("removed", path, subject, revision, "")
-            return
-        self._record("changed", path, subject, revision, etag(after))
-        if self._settings.secrets.on_write != "off":
-            self.warn_secrets(path, added_secrets(before, after, self._settings))
+        else:
+            checked = self.policy.inspect(before, after)
+            self._record_bytes("changed", path, subject, revision, checked)
 
     def discard(self, path: str, subject: FileRef) -> TrashedFile:
-        """Move a file to the trash; raises as ``Revisions.discard`` does."""
-        item = self._history.discard(self.root, path)
+        """Move a file to the trash.
+
+        Raises:
+            FileNotFoundError: the file is missing.
+            StorageError: the file cannot be moved.
+        """
+        item = self._trash.discard(path)
         after = ""
         with contextlib.suppress(OSError):
             after = etag(plain_files.read(item.file))
@@ -353,7 +200,7 @@ class VaultWriter:
             StorageError: the file cannot be moved.
         """
         data = plain_files.read(item.file)
-        path = self._history.put_back(self.root, item, paths)
+        path = self._trash.put_back(item, paths)
         self._record("restored", path, subject, item.folder, etag(data))
         return path
 
@@ -375,73 +222,21 @@ class VaultWriter:
         Raises:
             Conflict: no path is free, or the old file has changed.
             NotFound: the old file is missing.
-            Refused: the new bytes are too many or hold secrets, as for ``check``.
+            Refused: the new bytes are too many or contain secrets, as for ``SecretPolicy.check``.
             StorageError: a file cannot be written; the old file is unchanged.
         """
-        secrets = self.check(before, after)
-        with missing_as_not_found(source), atomic.map_os_errors(source):
-            revision = self._history.save(subject.mem_id, before, self.root / source)
-        try:
-            target = self._move(source, targets, before, after, times)
-        except BaseException:
-            self._history.delete(subject.mem_id, revision)
-            raise
-        finally:
-            self.complete_move()
-        self._record("created", target, subject, "", etag(after))
-        self._record("removed", source, subject, revision, "")
-        self.warn_secrets(target, secrets)
-        return target, revision
-
-    def _move(
-        self,
-        source: str,
-        targets: Iterable[str],
-        before: bytes,
-        after: bytes,
-        times: tuple[int, int] | None,
-    ) -> str:
-        old = self.root / source
-        require_unchanged = partial(self._require_unchanged, source, before)
-        with missing_as_not_found(source), atomic.map_os_errors(source):
-            attributes = atomic.Attributes.of(old)._replace(times=times)
-        for target in targets:
-            if self.is_respelled(source, target):
-                with missing_as_not_found(source), atomic.map_os_errors(source):
-                    old.rename(self.root / target)
-                    try:
-                        atomic.replace(self.root / target, after, require_unchanged, times)
-                    except BaseException:
-                        (self.root / target).rename(old)
-                        raise
-                return target
-            intent = MoveIntent(source, etag(before), target, etag(after))
-            atomic.write(self.root / MOVE_INTENT, json.dumps(intent._asdict()).encode())
-            with contextlib.suppress(FileExistsError):
-                atomic.create(self.root / target, after, attributes)
-                break
-        else:
-            raise Conflict(f"{target} is there already", "choose another name")
-        try:
+        checked = self.policy.check(before, after)
+        check_unchanged = partial(self._require_unchanged, source, before)
+        move = FileMove(self.root, source, before, after, check_unchanged)
+        with contextlib.ExitStack() as cleanup:
             with missing_as_not_found(source), atomic.map_os_errors(source):
-                require_unchanged()
-                old.unlink(missing_ok=True)
-        except MemvaultError:
-            (self.root / target).unlink(missing_ok=True)
-            raise
-        return target
-
-    def is_respelled(self, path: str, other: str) -> bool:
-        """Return whether two paths are one name in a folder that ignores case or composition."""
-        one, two = (PurePosixPath(name) for name in (path, other))
-        keys = {normalize_title(name.name) for name in (one, two)}
-        if one == two or one.parent != two.parent or len(keys) > 1:
-            return False
-        with contextlib.suppress(OSError):
-            names = os.listdir((self.root / one).parent)
-            is_same = (self.root / one).samefile(self.root / two)
-            return is_same and not {one.name, two.name}.issubset(names)
-        return False
+                saved = self._history.saved(subject.mem_id, before, self.root / source)
+                cleanup.callback(self.complete_move)  # after a failed move's revision is deleted
+                revision = cleanup.enter_context(saved)
+            target = move.run(targets, times)
+        self._record_bytes("created", target, subject, "", checked)
+        self._record("removed", source, subject, revision, "")
+        return target, revision
 
     def complete_move(self) -> None:
         """Delete the old file of a move that wrote the new one, under the vault lock.
@@ -449,57 +244,34 @@ class VaultWriter:
         Raises:
             StorageError: the old file cannot be deleted.
         """
-        old = self._interrupted_move()
-        if old is not None:
-            with atomic.map_os_errors(old):
-                (self.root / old).unlink(missing_ok=True)
-        with contextlib.suppress(OSError):
-            (self.root / MOVE_INTENT).unlink(missing_ok=True)
+        complete_move(self.root, self._history, self._settings.encoding)
 
-    def _interrupted_move(self) -> str | None:
-        """Return the old path of a move if both files are as recorded, and the old bytes kept."""
-        with contextlib.suppress(OSError, ValueError, TypeError, MemvaultError):
-            move = MoveIntent(**plain_files.read_json(self.root / MOVE_INTENT))
-            if move.source == move.target or self.is_respelled(move.source, move.target):
-                return None
-            if self._holds(move.target, move.after):
-                old = self._holds(move.source, move.before)
-                revisions = self._history.revisions(old.mem_id) if old else []
-                if any(name.endswith(move.before) for name in revisions):
-                    return move.source
-        return None
-
-    def _holds(self, path: str, tag: str) -> Memory | None:
-        """Return the memory at a path of the vault if its bytes have an etag."""
-        if PurePosixPath(path).is_absolute() or not is_memory_path(path):
-            return None
-        require_plain_folders(self.root, PurePosixPath(path).parent.as_posix())
-        data = plain_files.read(self.root / path)
-        state = FileState(path, len(data), 0, 0, 0)
-        if etag(data) != tag:
-            return None
-        return document.read_memory(data, state, frozenset(), self._settings.encoding)
+    def _record_bytes(
+        self, kind: Kind, path: str, subject: FileRef, backup: str, checked: CheckedBytes
+    ) -> None:
+        """Record a change that wrote bytes, and warn of the secrets in them."""
+        self._record(kind, path, subject, backup, etag(checked.data))
+        if checked.secrets:
+            self._change_set.warnings.append(warning(path, checked.secrets))
 
     def _record(self, kind: Kind, path: str, subject: FileRef, before: str, after: str) -> None:
         change_set = self._change_set
-        title = self.detector.masked(subject.title)
+        title = self._settings.detector.masked(subject.title)
         file_change = FileChange(kind, path, subject.mem_id, title, before, after)
         change_set.files.append(file_change)
-        if kind in ("changed", "removed"):
-            self._history.trim(subject.mem_id, before)
         change = JournalEntry(
             change_set.change_id,
             clock.iso(),
             change_set.tool,
             change_set.agent,
             (file_change,),
-            change_set.reverts,
+            self._reverts,
         )
         try:
             private_folder(self.root)
-            if change_set.part is None:
-                change_set.part = self.journal.current_segment()
-            self.journal.add(change_set.part, change)
+            if change_set.journal_segment is None:
+                change_set.journal_segment = self.journal.current_segment()
+            self.journal.add(change_set.journal_segment, change)
         except MemvaultError as error:
             change_set.is_recorded = False
             change_set.warnings.append(
@@ -515,4 +287,5 @@ class VaultWriter:
             if not marker.exists() or not 0 <= time.time() - marker.stat().st_mtime <= _DAY:
                 atomic.write(marker, b"", durable=False)
                 self._history.prune()
+                self._trash.prune()
                 self.journal.prune(self._history.limits.days, _MAX_JOURNAL_BYTES)

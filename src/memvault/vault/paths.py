@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import stat
 import unicodedata
 from collections.abc import Callable, Iterator
 from itertools import count
@@ -197,12 +198,16 @@ def require_plain_folders(root: Path, folder: str) -> None:
     path = root
     for part in PurePosixPath(folder).parts:
         path /= part
-        if path.is_symlink():
+        try:
+            mode = path.lstat().st_mode
+        except (FileNotFoundError, NotADirectoryError, ValueError):
+            return  # nothing there yet, or a name that no file can have
+        if stat.S_ISLNK(mode):
             raise Refused(
                 f"{path} is a link, and memvault does not follow links here",
                 "make it a plain folder",
             )
-        if path.exists() and not path.is_dir():
+        if not stat.S_ISDIR(mode):
             raise Refused(f"{path} is a file where a folder should be", "rename that file")
 
 
@@ -236,6 +241,14 @@ def existing_private(root: Path, name: str = "") -> Path | None:
         require_plain_folders(root, f".memvault/{name}")
         return root / ".memvault" / name
     return None
+
+
+def list_private(root: Path, name: str) -> list[str]:
+    """Return the sorted names in a folder of ``.memvault``; none if it is missing or a link."""
+    folder = existing_private(root, name)
+    with contextlib.suppress(OSError):
+        return sorted(os.listdir(folder)) if folder else []
+    return []
 
 
 def _exclude_from_git(root: Path) -> None:

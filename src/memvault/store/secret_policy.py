@@ -1,0 +1,171 @@
+"""Check the bytes of a vault's files before they are written: secrets, lost masks and size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from memvault.errors import FailedCall, Refused
+from memvault.files import plain_files
+from memvault.lazy_pattern import lazy_pattern
+from memvault.secrets.detector import MASK, Secret, SecretDetector, allows, mask
+from memvault.settings.vault_settings import Settings
+from memvault.vault import document
+
+_MAX_PLACES = 5
+_REFUSED_MESSAGE = "A secret is not written, as memvault.toml says: "
+_PLAIN_KEY = lazy_pattern(r"\w{1,19}")
+"""A key that may be shown in a message: too short to be a secret itself."""
+
+
+class CheckedBytes(NamedTuple):
+    """Bytes that ``SecretPolicy`` allows to be written, and the secrets that they add."""
+
+    data: bytes
+    secrets: Sequence[Secret] = ()
+
+
+class SecretPolicy:
+    """The rules for new bytes of a vault's files.
+
+    With ``restores``, a file gets bytes that it had before, which may contain secrets and masks.
+    """
+
+    def __init__(self, settings: Settings, restores: bool = False) -> None:
+        self._settings = settings
+        self._restores = restores
+
+    def check(self, before: bytes, after: bytes) -> CheckedBytes:
+        """Check the new bytes of a file; ``before`` is empty for a new file.
+
+        Raises:
+            Refused: there are too many bytes, a mask would replace a secret, or the settings refuse
+                the secrets that the bytes add.
+        """
+        plain_files.check_size(after)
+        if self._restores:
+            return CheckedBytes(after)
+        lost = check_masks(before, after, self._settings)
+        if lost is not None:
+            raise lost
+        checked = self.inspect(before, after)
+        if checked.secrets and self._settings.secrets.on_write == "refuse":
+            raise SecretRejected(checked.secrets, self._settings.detector)
+        return checked
+
+    def inspect(self, before: bytes, after: bytes) -> CheckedBytes:
+        """Find the secrets that bytes add which are written already, and refuse nothing."""
+        if self._settings.secrets.on_write == "off":
+            return CheckedBytes(after)
+        return CheckedBytes(after, added_secrets(before, after, self._settings))
+
+
+class SecretRejected(Refused):
+    """A text contains a secret, and the vault's settings refuse secrets.
+
+    The message has no line numbers, since no file exists yet.
+    """
+
+    def __init__(self, secrets: Sequence[Secret], detector: SecretDetector) -> None:
+        super().__init__(
+            _REFUSED_MESSAGE + _join_places([one.kind for one in secrets]),
+            "say where it is kept instead; in a text, gitleaks:allow on its line says that it is "
+            "fine",
+        )
+        self._detector = detector
+
+    def add_context(self, failed: FailedCall) -> None:
+        """Name in the message the arguments that hold a secret, if any does by itself."""
+        places = [
+            f"{one.kind} in {f'line {one.line} of ' if chr(10) in text.strip() else ''}{name}"
+            for name, text in _strings_in("", failed.arguments)
+            for one in self._detector.find(text)
+        ]
+        if places:
+            self.message = _REFUSED_MESSAGE + _join_places(places)
+
+
+def added_secrets(before: bytes, after: bytes, settings: Settings) -> list[Secret]:
+    """Return the secrets that a file's new bytes add, unless its header allows them.
+
+    ``before`` is empty for a new file.
+    """
+    secrets = settings.detector.find(document.decode(after, settings.encoding).text)
+    if not secrets or _allows_secrets(after, settings.encoding):
+        return []
+    known = settings.detector.values(document.decode(before, settings.encoding).text)
+    return [one for one in secrets if not one.is_in(known)]
+
+
+def in_file(path: str, data: bytes, settings: Settings) -> str:
+    """Describe the secrets in a file or its name; empty if its header allows them."""
+    text = document.decode(data, settings.encoding).text
+    secrets = settings.detector.find(f"{path}\n{text}")
+    if not secrets or _allows_secrets(data, settings.encoding):
+        return ""
+    lines = ((one.kind, one.line - 1) for one in secrets)
+    return _join_places(
+        [f"{kind} in {f'line {line}' if line else 'its name'}" for kind, line in lines]
+    )
+
+
+def _allows_secrets(data: bytes, encoding: str) -> bool:
+    """Return whether a file's header allows its secrets."""
+    return allows(document.Document.parse(data, encoding=encoding).header or {})
+
+
+def check_masks(before: bytes, after: bytes, settings: Settings) -> Refused | None:
+    """Return the error for a write that replaces a secret in the file by its mask.
+
+    A caller who read a text with masks and writes all of it back would destroy the secret.
+    ``before`` is empty for a new file.
+    """
+    detector = settings.detector
+    text = document.decode(after, settings.encoding).text
+    if MASK not in text:
+        return None
+    old = document.decode(before, settings.encoding).text
+    remaining = detector.values(text)
+    lost_kinds = {kind for value, kind in detector.values(old).items() if value not in remaining}
+    for masked in map(mask, sorted(lost_kinds)):
+        if text.count(masked) > old.count(masked):
+            return Refused(
+                f"The text has {masked} where the file has the secret itself, which would be lost",
+                "add to the text with compound, or let its owner edit the file",
+            )
+    return None
+
+
+def _strings_in(name: str, value: Any) -> Iterator[tuple[str, str]]:
+    """Yield each string in a value, including keys, with the name of the argument it is in."""
+    if isinstance(value, str):
+        yield name, value
+    elif isinstance(value, Mapping):
+        for key, entry in value.items():
+            yield name, str(key)
+            inner = f"{name}.{key}" if name else str(key)
+            yield from _strings_in(inner if _PLAIN_KEY.fullmatch(str(key)) else name, entry)
+    elif isinstance(value, list | tuple):
+        for position, entry in enumerate(value):
+            yield from _strings_in(f"{name}[{position}]", entry)
+
+
+def warning(path: str, secrets: Sequence[Secret]) -> str:
+    """Return the warning about secrets that were written."""
+    return (
+        f"{path} holds a secret now: {_describe_secrets(secrets)}; keep it elsewhere, and revoke "
+        "it if others can read the vault or its history; secrets: allowed in the header says that "
+        "it is fine"
+    )
+
+
+def _describe_secrets(secrets: Sequence[Secret]) -> str:
+    """Describe secrets by kind and line, without their values."""
+    return _join_places([f"{one.kind} in line {one.line}" for one in secrets])
+
+
+def _join_places(places: Sequence[str]) -> str:
+    """Join the first few distinct places, and count the rest."""
+    named = list(dict.fromkeys(places))
+    more = f", and {len(named) - _MAX_PLACES} more" if len(named) > _MAX_PLACES else ""
+    return ", ".join(named[:_MAX_PLACES]) + more
