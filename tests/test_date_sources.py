@@ -31,7 +31,7 @@ from memvault.repository.approved import approved_repository
 from memvault.repository.commits import read_commits
 from memvault.repository.dates import CommitDates
 from memvault.repository.location import find
-from memvault.vault.document import read_memory
+from memvault.vault.memory_file import read_memory
 from memvault.workspace import Workspace
 
 OLD, NEW = "2024-02-03T04:05:06.000Z", "2025-06-07T08:09:10.000Z"

@@ -25,7 +25,7 @@ from memvault.settings import vaults
 from memvault.tools.core import available, invoke
 from memvault.tools.core.invoke import call_result
 from memvault.tools.core.registry import Tool, all_tools
-from memvault.vault import paths
+from memvault.vault import naming
 from memvault.vault.document import encode_new
 from memvault.workspace import Workspace
 from tool_calls import normal, soon
@@ -34,7 +34,7 @@ VALUE = "agents/bob/memories/k.md"
 HIDDEN = [
     "agents/bob/goals/g.md",
     VALUE,
-    paths.derived_id(VALUE),
+    naming.derived_id(VALUE),
     "secret:hidden-7k2m9q",
     "hidden-7k2m9q",
     "../secret/fact/hidden.md",

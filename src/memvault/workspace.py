@@ -82,9 +82,9 @@ class Workspace:
         self._settings_state = self._current_settings_state()
         settings = vault_settings.load_settings(self.root)
         if settings.secrets.detector == "kingfisher":
-            from memvault.secrets import detector
+            from memvault.secrets import kingfisher
 
-            if not detector.is_installed():
+            if not kingfisher.is_installed():
                 return settings.replace(warnings=(*settings.warnings, _NO_KINGFISHER))
         return settings
 

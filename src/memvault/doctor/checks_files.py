@@ -19,7 +19,7 @@ from memvault.model import FileState, Memory
 from memvault.sanitize import replace_surrogates
 from memvault.vault import header_dates
 from memvault.vault.file_names import normalize_title
-from memvault.vault.paths import derived_id, id_from_name, normal_type, slug
+from memvault.vault.naming import derived_id, id_from_name, normal_type, slug
 
 _MAX_CLOCK_SKEW = timedelta(days=1)
 _MAX_SHOWN_KEYS = 5

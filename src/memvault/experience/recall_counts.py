@@ -13,7 +13,7 @@ from memvault import clock
 from memvault.files import atomic, plain_files
 from memvault.files.lock import FileLock
 from memvault.files.plain_files import STATE
-from memvault.vault.paths import existing_private, private_folder
+from memvault.vault.private_folder import existing_private, private_folder
 
 _COUNTS_FILE = "access.json"
 _RECENT_FILE = "access.jsonl"

@@ -25,7 +25,7 @@ from memvault.repository.program import QUIET_INSIDE, GitError, Repository, null
 from memvault.sanitize import replace_surrogates
 from memvault.store.memory_store import MemoryStore
 from memvault.vault import program_files
-from memvault.vault.file_names import referenced_names
+from memvault.vault.header_links import referenced_names
 from memvault.vault.paths import require_plain_folders
 
 _UNFINISHED = "refs/worktree/memvault-sync"

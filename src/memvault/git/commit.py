@@ -10,7 +10,7 @@ from typing import TypeVar
 from memvault.call import Call
 from memvault.errors import MemvaultError
 from memvault.files.lock import FileLock
-from memvault.repository import program
+from memvault.repository import submodules
 from memvault.repository.approved import NotAllowed, approved_repository
 from memvault.repository.location import find
 from memvault.repository.program import (
@@ -21,7 +21,7 @@ from memvault.repository.program import (
     null_separated,
     require_idle_branch,
 )
-from memvault.vault.paths import private_folder
+from memvault.vault.private_folder import private_folder
 
 Result = TypeVar("Result")
 
@@ -133,7 +133,7 @@ def _add_all(git: Git) -> None:
     private = git.run("ls-files", "-z", "--", ".memvault")
     git.run("update-index", "--force-remove", "-z", "--stdin", data=deleted + private)
     changed = git.run("diff-files", QUIET_INSIDE, "--name-only", "-z")
-    new = _named(program.new_files(git))
+    new = _named(submodules.new_files(git))
     git.run("update-index", "--add", "--remove", "-z", "--stdin", data=changed + new)
 
 

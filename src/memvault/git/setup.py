@@ -5,34 +5,22 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from memvault import process
 from memvault.call import Call
 from memvault.errors import MemvaultError, Refused, UsageError
 from memvault.files import atomic, plain_files
-from memvault.git.tree_merge import LINK
-from memvault.repository import approval, program
-from memvault.repository.approved import NotAllowed, approved_repository
+from memvault.repository import approval
+from memvault.repository.approved import NotAllowed
 from memvault.repository.location import NoRepository, RepositoryLocation, find
 from memvault.repository.program import (
     LARGER,
-    QUIET_INSIDE,
     Git,
     Repository,
     at,
-    resume_hint,
-    without_credentials,
 )
-from memvault.sanitize import replace_surrogates
-from memvault.vault.file_names import referenced_names
-
-if TYPE_CHECKING:
-    from memvault.index.protocol import MemoryRecord
-    from memvault.results import RepositoryStatus
-
 
 _IGNORED = ".gitignore", (".memvault/", ".*.tmp")
 _ATTRIBUTES = ".gitattributes", ("*.md -text merge=memvault",)
@@ -151,104 +139,3 @@ def _add_lines(call: Call, name: str, lines: tuple[str, ...]) -> bool:
         after = before + gap + "".join(f"{line}\n" for line in missing).encode()
         atomic.replace_unchanged(file, before, after)
     return bool(missing)
-
-
-class ConflictPair(NamedTuple):
-    """The two files of a memory whose text both sides of a sync changed."""
-
-    path: str
-    other: str
-
-
-def pairs(memories: Iterable[MemoryRecord]) -> list[ConflictPair]:
-    """Return the memories that exist as two files, each pair once with the shorter path first."""
-    known = sorted(memories, key=lambda memory: memory.path)
-    paths: dict[str, str] = {}
-    for memory in known:
-        paths.setdefault(memory.mem_id, memory.path)
-    found = {
-        (memory.path, paths[link])
-        for memory in known
-        for link in referenced_names(memory.metadata, LINK)
-        if link in paths and paths[link] != memory.path
-    }
-    return sorted(
-        {ConflictPair(*sorted(pair, key=lambda path: (len(path), path))) for pair in found}
-    )
-
-
-def status(call: Call) -> RepositoryStatus:
-    """Return the state of the vault's repository, pending changes, and the next commands.
-
-    Without approval, return only what can be read without running git.
-    """
-    from memvault.recall.filters import Filters
-
-    Git(call.root)  # raises if git is not installed
-    place = find(call.root)
-    twice = pairs(call.engine.list_records(Filters()))
-    shown = {
-        "autocommit": call.settings.git.autocommit,
-        "keptTwice": [{"filePath": pair.path, "copyPath": pair.other} for pair in twice],
-    }
-    if place is None:
-        return cast(
-            "RepositoryStatus", {"repository": False, "todo": ["`memvault git init`"], **shown}
-        )
-    if place.prefix_of(call.root):
-        call.notes.append(LARGER)
-    try:
-        found = approved_repository(call.root, place)
-    except NotAllowed as error:
-        if error.was_allowed:
-            call.notes.append(f"{error.message}: `memvault git init`")
-        return cast("RepositoryStatus", {"repository": True, **_without_git(call, place), **shown})
-    return cast("RepositoryStatus", {"repository": True, **_about(call, found), **shown})
-
-
-def _without_git(call: Call, place: RepositoryLocation) -> Mapping[str, Any]:
-    known = approval.remotes(place)
-    remote = "origin" if "origin" in known else next(iter(known), "")
-    about: dict[str, Any] = {
-        "branch": replace_surrogates(place.branch),
-        "remote": replace_surrogates(remote),
-    }
-    if remote and call.caller.may_see_paths:
-        about["url"] = replace_surrogates(without_credentials(known[remote]))
-    if place.under_way:
-        about["underWay"] = place.under_way
-    return {**about, "driver": False, "todo": ["`memvault git init`"]}
-
-
-def _about(call: Call, found: Repository) -> Mapping[str, Any]:
-    git = found.git
-    branch = found.branch
-    name = git.config(f"branch.{branch}.remote") if branch else ""
-    remotes = git.line("remote").split("\n")
-    remote = name or ("origin" if "origin" in remotes else next(iter(remotes), ""))
-    about: dict[str, Any] = {"branch": branch, "remote": remote}
-    if remote and call.caller.may_see_paths:
-        about["url"] = without_credentials(git.config(f"remote.{remote}.url"))
-    others = git.commit_id(f"refs/remotes/{remote}/{branch}") if remote else ""
-    head = git.commit_id("HEAD")
-    if others and head:
-        counted = git.line("rev-list", "--left-right", "--count", f"{head}...{others}")
-        about["ahead"], about["behind"] = map(int, counted.split())
-    listed = git.run(
-        "status", "--porcelain", "-z", "--no-renames", "--untracked-files=all", QUIET_INSIDE,
-        "--", ".",
-    )  # fmt: skip
-    about["changed"] = sum(part[2:3] == b" " for part in listed.split(b"\0"))
-    apart = [] if found.prefix else program.repositories(found)
-    if apart:
-        about["notSynced"] = list(map(replace_surrogates, apart))
-    about["driver"] = is_registered(found)
-    todo = [] if about["driver"] else ["`memvault git init`"]
-    if found.under_way:
-        about["underWay"] = found.under_way
-        todo.insert(0, resume_hint(found))
-    elif not branch:
-        todo.append("`git switch BRANCH`")
-    if not remote:
-        todo.append("`git remote add origin URL`")
-    return {**about, **({"todo": todo} if todo else {})}

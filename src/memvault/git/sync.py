@@ -23,7 +23,7 @@ from memvault.git.objects import (
     smaller_blobs,
 )
 from memvault.git.tree_merge import TreeMerge
-from memvault.repository import program
+from memvault.repository import submodules
 from memvault.repository.program import (
     LARGER,
     NETWORK_SECONDS,
@@ -35,7 +35,7 @@ from memvault.sanitize import replace_surrogates
 from memvault.settings.exclusions import Exclusions
 from memvault.store import secret_policy
 from memvault.vault import paths
-from memvault.vault.document import decode
+from memvault.vault.decoding import decode
 from memvault.vault.markdown import has_conflict_markers
 
 if TYPE_CHECKING:
@@ -109,10 +109,10 @@ def sync(call: Call, agree: setup.Agree | None = None) -> SyncedVault:
                 continue
             if new == others or _pushed(found, remote, new):
                 done["pushed"] = _count(found.git, others, new)
-                if nested := [*map(replace_surrogates, program.repositories(found))]:
+                if nested := [*map(replace_surrogates, submodules.repositories(found))]:
                     done["notSynced"] = nested
                     message = "is a git repository of its own, so it is not synced"
-                    call.notes += [f"{path} {message}: {program.HINT}" for path in nested]
+                    call.notes += [f"{path} {message}: {submodules.HINT}" for path in nested]
                 return cast("SyncedVault", done)
     message = f"The vault or its remote changed during each of {_TRIES} attempts"
     raise Conflict(message, "run `memvault git sync` again")

@@ -24,7 +24,7 @@ from memvault.importers.items import (
 from memvault.importers.links import LinkTargets
 from memvault.importers.state import VaultState
 from memvault.model import FALLBACK_TYPE
-from memvault.vault import document, paths, program_files
+from memvault.vault import decoding, document, naming, paths, program_files
 from memvault.vault.document import etag
 from memvault.vault.file_names import name_key, names_folded
 
@@ -307,7 +307,7 @@ def _place_file(made: ImportPlan, item: VaultFile, path: str, state: VaultState)
     made.notes[item.path] = PlannedNote(path, status)
     if status == "new":
         made.types[state.type_of(path, data)] += 1
-        if owner := _owner_of_id(made, document.decode(data).text, path, state):
+        if owner := _owner_of_id(made, decoding.decode(data).text, path, state):
             made.warnings.append(
                 ItemWarning(item.path, f"has the id of {owner}: change one of them")
             )
@@ -342,4 +342,4 @@ def _safe_name(stem: str, suffix: str = "") -> str:
     stem = stem.strip(" .-") or "memory"
     stem = stem.encode("utf-8", "replace")[:_MAX_NAME].decode("utf-8", "ignore").rstrip()
     suffix = "".join(char for char in suffix[:20] if char.isalnum() or char == ".")
-    return f"{stem}-memory{suffix}" if paths.is_reserved(stem) else f"{stem}{suffix}"
+    return f"{stem}-memory{suffix}" if naming.is_reserved(stem) else f"{stem}{suffix}"

@@ -30,7 +30,7 @@ from memvault.files.user_folders import (
     only_user_can_write,
     user_folder,
 )
-from memvault.vault import paths
+from memvault.vault import naming
 
 _INDEXES = "indexes"
 _VAULT = "vault"
@@ -118,7 +118,7 @@ def is_unused(folder: Path) -> bool:
 def folder_name(root: Path) -> str:
     """Return the name of the folder of a vault's index; ``root`` must be a real path."""
     digest = hashlib.blake2b(os.fsencode(root), digest_size=12).hexdigest()
-    return f"{paths.slug(root.name, 40)}-{digest}"
+    return f"{naming.slug(root.name, 40)}-{digest}"
 
 
 def _bases() -> Iterator[Path]:

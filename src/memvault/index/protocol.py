@@ -20,7 +20,7 @@ from memvault.model import DateSource, Memory, Passage, aliases_of
 if TYPE_CHECKING:
     from array import array
 
-    from memvault.vault.file_names import DateRange
+    from memvault.vault.date_ranges import DateRange
     from memvault.vault.folder_watch import FolderWatch
 
 

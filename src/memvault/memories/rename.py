@@ -23,15 +23,10 @@ from memvault.memories.link_graph import LinkGraph, ResolvedLink, keys_of
 from memvault.model import Memory
 from memvault.store.change_set import missing_as_not_found
 from memvault.store.memory_store import MemoryStore
-from memvault.vault import document, paths
-from memvault.vault.file_names import (
-    LINK_KEYS,
-    ends,
-    is_wikilink,
-    name_key,
-    referenced_names,
-    retitled,
-)
+from memvault.vault import document, naming, paths
+from memvault.vault.aliases import retitled
+from memvault.vault.file_names import ends, name_key
+from memvault.vault.header_links import LINK_KEYS, is_wikilink, referenced_names
 from memvault.vault.markdown import first_heading, headings
 from memvault.vault.markdown_inline import (
     Link,
@@ -150,9 +145,9 @@ def _new_path(store: MemoryStore, memory: Memory, title: str, place: str) -> str
     if title != memory.title:
         shown = masked(title)
         if stem == memory.title and shown == title:
-            stem = paths.file_name(title)
-        elif stem == memory.title or paths.slug(memory.title) == stem:
-            stem = paths.slug(shown)
+            stem = naming.file_name(title)
+        elif stem == memory.title or naming.slug(memory.title) == stem:
+            stem = naming.slug(shown)
     if not place.strip():
         return str(old.with_name(f"{stem}{old.suffix}"))
     is_file = place.lower().endswith(".md") and not place.endswith("/")
@@ -168,7 +163,7 @@ def _new_path(store: MemoryStore, memory: Memory, title: str, place: str) -> str
     if not paths.is_memory_path(path):
         raise UsageError(
             f"{path} cannot be a memory's path",
-            f"leave out hidden folders and {', '.join(sorted(paths.RESERVED))}",
+            f"leave out hidden folders and {', '.join(sorted(naming.RESERVED))}",
         )
     return path
 

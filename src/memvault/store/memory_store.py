@@ -22,9 +22,9 @@ from memvault.store.change_set import (
     missing_as_not_found,
 )
 from memvault.store.moves import MOVE_INTENT
-from memvault.vault import document, paths
+from memvault.vault import aliases, document, memory_file, naming, paths
 from memvault.vault.markdown import first_heading
-from memvault.vault.paths import private_folder
+from memvault.vault.private_folder import private_folder
 from memvault.vault.reader import Scan, listed, scan, state_of
 
 if TYPE_CHECKING:
@@ -188,7 +188,7 @@ class MemoryStore:
 
     def parse(self, data: bytes, state: FileState) -> Memory:
         """Parse a memory from bytes already read."""
-        return document.read_memory(
+        return memory_file.read_memory(
             data, state, self.known_types, self.settings.encoding, self._commit_times
         )
 
@@ -199,16 +199,14 @@ class MemoryStore:
         written to the header. It also becomes an alias if Obsidian would not find the memory by its
         file name.
         """
-        from memvault.vault import file_names
-
-        stem = paths.slug(self.settings.detector.masked(title))
+        stem = naming.slug(self.settings.detector.masked(title))
         heading = first_heading(body)
         private_folder(self.root)
         path = f"{memory_type}/{stem}.md"
 
         def encode(name: str) -> bytes:
             title_keys: dict[str, Any] = {} if title == (heading or name) else {"title": title}
-            title_keys |= file_names.of_new(title, name, header.get("aliases"))
+            title_keys |= aliases.of_new(title, name, header.get("aliases"))
             rest = {key: value for key, value in header.items() if key not in ("id", "aliases")}
             return document.encode_new({"id": header["id"], **title_keys, **rest}, body)
 
@@ -267,9 +265,7 @@ class MemoryStore:
         """
         named = dict(changes)
         if "title" in named and "aliases" not in named:
-            from memvault.vault import file_names
-
-            named |= file_names.retitled(memory, str(named["title"]))
+            named |= aliases.retitled(memory, str(named["title"]))
         path = self._path_for_type(memory, memory_type)
         if path != memory.path:
             if "id" not in memory.metadata:
@@ -321,9 +317,7 @@ class MemoryStore:
         id_header = {} if "id" in memory.metadata else {"id": memory.mem_id}
         named = {**id_header, **(changes or {})}
         if "title" in named and "aliases" not in named:
-            from memvault.vault import file_names
-
-            named |= file_names.retitled(memory._replace(path=path), str(named["title"]))
+            named |= aliases.retitled(memory._replace(path=path), str(named["title"]))
         edited = partial(self._edit_bytes, memory, named, body)
         self._check_path(path)
         return self._replace_file(memory, edited, [path], times=self.times_of(memory.path))

@@ -24,7 +24,8 @@ from memvault.store.revisions import Revisions
 from memvault.store.secret_policy import CheckedBytes, SecretPolicy, warning
 from memvault.store.trash import Trash, TrashedFile
 from memvault.vault.document import etag
-from memvault.vault.paths import derived_id, private_folder
+from memvault.vault.naming import derived_id
+from memvault.vault.private_folder import private_folder
 
 _DAY = 24 * 3_600.0
 _MAX_JOURNAL_BYTES = 16 * 1024 * 1024

@@ -95,7 +95,7 @@ def git_status(call: Call) -> RepositoryStatus:
 
     Git itself is not run until a person on this machine has allowed it with git init or git sync.
     """
-    from memvault.git.setup import status
+    from memvault.git.status import status
 
     return status(call)
 

@@ -239,7 +239,7 @@ def _backlink_item(call: Call, view: View, source: MemoryRecord, link: StoredLin
         StaleView: the memory has changed since the view was made.
     """
     from memvault.recall.answer import memory_reference
-    from memvault.vault import document
+    from memvault.vault import decoding
 
     reference = memory_reference(source)
     if link.key:
@@ -248,7 +248,7 @@ def _backlink_item(call: Call, view: View, source: MemoryRecord, link: StoredLin
     if memory is None:
         return {**reference}
     data, _ = call.store.read_bytes(memory.path)
-    text = document.decode(data, call.settings.encoding).text
+    text = decoding.decode(data, call.settings.encoding).text
     above = text.count("\n", 0, max(0, len(text) - len(memory.body)))
     line = memory.body.split("\n", link.line + 1)[link.line].strip()
     shown = line if len(line) <= 200 else f"{line[:200]}…"

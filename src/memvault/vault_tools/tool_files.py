@@ -15,7 +15,7 @@ from memvault.sanitize import replace_surrogates
 from memvault.store.change_set import FileRef
 from memvault.store.memory_store import MemoryStore
 from memvault.vault import document, paths
-from memvault.vault.reader import read_header_files
+from memvault.vault.header_files import read_header_files
 from memvault.vault_tools.definition import FOLDER, TIMEOUT, ToolDefinition, tool_definition
 
 

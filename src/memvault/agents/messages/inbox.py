@@ -18,7 +18,7 @@ from memvault.agents.address import Address, agent_lock
 from memvault.agents.messages import message_files
 from memvault.errors import Unwritable, UsageError
 from memvault.files import atomic
-from memvault.vault import paths
+from memvault.vault import naming
 
 if TYPE_CHECKING:
     from memvault.store.writer import VaultWriter
@@ -89,7 +89,7 @@ class Inbox:
         """
         name = event_id or message_files.new_id()
         if event_id:
-            if not paths.is_mem_id(event_id):
+            if not naming.is_mem_id(event_id):
                 raise UsageError(f"{event_id!r} cannot be an event's id", "use letters and digits")
             if self._leases.hold(event_id):
                 return event_id
@@ -153,7 +153,7 @@ class Inbox:
         Raises:
             UsageError: the id is invalid.
         """
-        if not paths.is_mem_id(event_id):
+        if not naming.is_mem_id(event_id):
             raise UsageError(f"{event_id[:100]!r} is no event's id", "inbox list names the events")
         self._taken_names = reserved_names(self._root)
         folders = [message_files.inside(self._root, self.folder)]

@@ -22,7 +22,7 @@ from memvault.errors import MemvaultError, NotFound, Refused, UsageError
 from memvault.files import atomic, plain_files
 from memvault.files.plain_files import STATE
 from memvault.lazy_pattern import lazy_pattern
-from memvault.vault import paths
+from memvault.vault import naming
 from memvault.vault.file_names import normalize
 
 if TYPE_CHECKING:
@@ -212,7 +212,7 @@ class Spaces:
             raise UsageError(
                 f"{given!r} cannot be the name of a space", "use letters, digits and hyphens"
             )
-        space_id = paths.slug(stripped, _MAX_ID)
+        space_id = naming.slug(stripped, _MAX_ID)
         digest = hashlib.blake2b(_normalized_name(stripped).encode(), digest_size=4).hexdigest()
         other = f"{space_id}-{digest}"
         if self._exists(other):
@@ -222,7 +222,7 @@ class Spaces:
 
     def _exists(self, space_id: str) -> bool:
         """Return whether a space of that id exists; raises as ``message_files.inside`` does."""
-        return paths.is_mem_id(f"{space_id}-") and self._folder(space_id).is_dir()
+        return naming.is_mem_id(f"{space_id}-") and self._folder(space_id).is_dir()
 
     def _folder(self, *parts: str) -> Path:
         return message_files.inside(self._root, self._root.joinpath("spaces", *parts))

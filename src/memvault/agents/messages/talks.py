@@ -18,7 +18,7 @@ from memvault.errors import NotFound, Refused
 from memvault.files import atomic, plain_files
 from memvault.files.lock import FileLock
 from memvault.files.plain_files import STATE
-from memvault.vault.paths import private_folder
+from memvault.vault.private_folder import private_folder
 
 if TYPE_CHECKING:
     from memvault.store.writer import VaultWriter

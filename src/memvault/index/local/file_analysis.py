@@ -24,7 +24,8 @@ from memvault.index.text.sentence_blocks import (
 )
 from memvault.model import FileState, Memory
 from memvault.store.memory_store import MemoryStore
-from memvault.vault.file_names import header_links, link_keys
+from memvault.vault.file_names import link_keys
+from memvault.vault.header_links import header_links
 from memvault.vault.markdown import links
 
 if TYPE_CHECKING:

@@ -24,14 +24,9 @@ from memvault.index.local.sqlite_file import Database
 from memvault.index.protocol import IndexCorrupted, LinkEntry, MemoryRecord, StoredLink
 from memvault.index.text.sentence_blocks import EncodedBlock, tokens_of
 from memvault.model import FileState, Passage
-from memvault.vault.file_names import (
-    SUPERSEDES,
-    DateRange,
-    declared_dates,
-    name_key,
-    normalize_title,
-    referenced_names,
-)
+from memvault.vault.date_ranges import DateRange, declared_dates
+from memvault.vault.file_names import name_key, normalize_title
+from memvault.vault.header_links import SUPERSEDES, referenced_names
 
 
 class IndexCommit(NamedTuple):

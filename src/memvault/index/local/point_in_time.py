@@ -17,7 +17,7 @@ from memvault.index.local.snapshot import Snapshot
 from memvault.index.protocol import MemoryRecord
 from memvault.model import FileState, Memory
 from memvault.store.memory_store import MemoryStore
-from memvault.vault.file_names import dates_in_path
+from memvault.vault.date_ranges import dates_in_path
 
 _MAX_EMBEDDED = 500
 """The maximum number of old texts that are embedded; all are in the keyword search."""

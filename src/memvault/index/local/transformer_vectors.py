@@ -43,7 +43,7 @@ from memvault.index.local.soft_match import max_per_memory
 from memvault.index.vectors.nearest import ScoredPassages
 from memvault.index.vectors.vector_file import FORMAT, VectorCard, VectorFile, hashes_of
 from memvault.store.memory_store import MemoryStore
-from memvault.vault import paths
+from memvault.vault import naming
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -394,7 +394,7 @@ class TransformerVectors:
         card = card_of(name)
         key = name if card is None else f"{name} {card.version} {FORMAT}"
         digest = hashlib.blake2b(key.encode("utf-8", "surrogatepass"), digest_size=4).hexdigest()
-        return self.folder / f"{paths.slug(name, 40)}-{digest}"
+        return self.folder / f"{naming.slug(name, 40)}-{digest}"
 
     def missing(self, uids: Integers, hashes: Hashes, beginning: int) -> tuple[set[int], set[int]]:
         """Return the memories without a vector of one of their first passages, and of a later one.

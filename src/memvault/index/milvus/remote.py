@@ -30,7 +30,8 @@ from memvault.index.milvus.text_rows import StoredText, StoredTexts
 from memvault.index.protocol import IndexCorrupted, StaleView, View, WaitPolicy
 from memvault.model import FileState, Memory
 from memvault.store.change_set import FILE_MISSING_HINT
-from memvault.vault.document import etag, read_memory
+from memvault.vault.document import etag
+from memvault.vault.memory_file import read_memory
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -28,9 +28,9 @@ from memvault.index.protocol import MemoryRecord
 from memvault.model import FileState
 from memvault.settings.vault_settings import LANGUAGES
 from memvault.store.memory_store import MemoryStore
-from memvault.vault import paths
+from memvault.vault import naming, paths
 from memvault.vault.document import etag as etag_of
-from memvault.vault.file_names import SUPERSEDES, referenced_names
+from memvault.vault.header_links import SUPERSEDES, referenced_names
 
 _MAX_PIECE_BYTES = 60_000
 """Bytes of a record or of a file in one row."""
@@ -251,7 +251,7 @@ def _is_valid(record: MemoryRecord) -> bool:
         all(isinstance(getattr(record, name), types.get(name, str)) for name in RECORD_FIELDS)
         and all(isinstance(tag, str) for tag in record.tags)
         and paths.is_memory_path(record.path)
-        and paths.is_mem_id(record.mem_id)
+        and naming.is_mem_id(record.mem_id)
         and record.language in ("", *LANGUAGES)
     )
 
