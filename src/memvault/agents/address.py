@@ -11,7 +11,7 @@ from typing import NamedTuple
 from memvault.errors import UsageError
 from memvault.files.lock import FileLock
 from memvault.sanitize import shorten
-from memvault.vault.file_names import normalize
+from memvault.vault.names import normalize
 from memvault.vault.naming import is_reserved
 from memvault.vault.private_folder import private_folder
 

@@ -18,7 +18,7 @@ from memvault.files import plain_files, walk
 from memvault.model import FileState, Memory
 from memvault.sanitize import replace_surrogates
 from memvault.vault import header_dates
-from memvault.vault.file_names import normalize_title
+from memvault.vault.names import normalize_title
 from memvault.vault.naming import derived_id, id_from_name, normal_type, slug
 
 _MAX_CLOCK_SKEW = timedelta(days=1)

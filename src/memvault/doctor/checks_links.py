@@ -15,10 +15,10 @@ from memvault.git.tree_merge import LINK
 from memvault.index.protocol import LinkEntry, StoredLink
 from memvault.sanitize import replace_surrogates
 from memvault.vault import document
-from memvault.vault.file_names import ends, name_key, name_keys
 from memvault.vault.header_links import SUPERSEDED_BY, SUPERSEDES, referenced_names
 from memvault.vault.markdown import links
 from memvault.vault.markdown_inline import Link, path_beside
+from memvault.vault.names import ends, name_key, name_keys
 
 _MAX_LINKS_SHOWN = 5
 _SECOND_COPY = re.compile(r"(.+)_[2-9]")

@@ -14,7 +14,7 @@ from memvault.files.walk import walk
 from memvault.model import FileState, Memory
 from memvault.store.memory_store import MemoryStore
 from memvault.vault import markdown, markdown_inline, paths
-from memvault.vault.reader import state_of
+from memvault.vault.scan import state_of
 
 
 class ExportedFile(NamedTuple):

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from memvault.errors import Refused
 from memvault.repository.program import Git, null_separated
 from memvault.sanitize import replace_surrogates
-from memvault.vault.file_names import folded, names_folded
+from memvault.vault.names import folded, names_folded
 
 _SHORT = re.compile(r"(?:git|memvau)~[0-9]+")
 """Short names (8.3) that Windows gives .git and .memvault."""

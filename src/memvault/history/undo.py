@@ -27,7 +27,7 @@ from memvault.store.trash import TrashedFile
 from memvault.store.writer import VaultWriter
 from memvault.vault import paths
 from memvault.vault.document import etag
-from memvault.vault.file_names import normalize_title
+from memvault.vault.names import normalize_title
 
 _GONE = ("removed", "forgotten")
 _NEW = ("created", "restored")

@@ -28,8 +28,8 @@ from memvault.secrets.detector import SecretDetector
 from memvault.store.memory_store import MemoryStore
 from memvault.vault import document, header_dates, memory_file, naming
 from memvault.vault.document import Document
-from memvault.vault.file_names import normalize_title
 from memvault.vault.front_matter import split_front_matter
+from memvault.vault.names import normalize_title
 
 _KEY = lazy_pattern(r"^[^\s:#-][^:\n]*+:(?=\s|\Z)", re.MULTILINE)
 """Matches the line of a key in a header."""

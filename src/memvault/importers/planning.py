@@ -26,7 +26,7 @@ from memvault.importers.state import VaultState
 from memvault.model import FALLBACK_TYPE
 from memvault.vault import decoding, document, naming, paths, program_files
 from memvault.vault.document import etag
-from memvault.vault.file_names import name_key, names_folded
+from memvault.vault.names import name_key, names_folded
 
 Status = Literal["new", "changed", "edited", "unchanged"]
 """Of a note: not in the vault; changed in the source; changed in both; as it was imported."""

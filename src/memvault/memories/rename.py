@@ -25,7 +25,6 @@ from memvault.store.change_set import missing_as_not_found
 from memvault.store.memory_store import MemoryStore
 from memvault.vault import document, naming, paths
 from memvault.vault.aliases import retitled
-from memvault.vault.file_names import ends, name_key
 from memvault.vault.header_links import LINK_KEYS, is_wikilink, referenced_names
 from memvault.vault.markdown import first_heading, headings
 from memvault.vault.markdown_inline import (
@@ -35,6 +34,7 @@ from memvault.vault.markdown_inline import (
     replaced,
     written_target,
 )
+from memvault.vault.names import ends, name_key
 
 _NOT_IN_LINKS = frozenset("[]|#^\n")
 

@@ -24,7 +24,7 @@ from memvault.recall.filters import Filters, tagged
 from memvault.recall.query import Query
 from memvault.recall.weights import constants
 from memvault.vault.date_ranges import DateRange
-from memvault.vault.file_names import tag_key
+from memvault.vault.names import tag_key
 
 
 def fuse(

@@ -16,13 +16,13 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
+from memvault import grants
 from memvault.errors import MemvaultError, Refused
 from memvault.files import plain_files
 from memvault.files.user_folders import expand_home
 from memvault.repository.location import GRANT, RepositoryLocation
 from memvault.sanitize import replace_surrogates
-from memvault.settings import grants
-from memvault.vault.file_names import folded
+from memvault.vault.names import folded
 
 _HEADER = re.compile(r'\[([A-Za-z][A-Za-z0-9-]*)(?: "([^"\\\x00-\x1f\x7f]*)")?\]')
 _SETTING = re.compile(r"[ \t]*([A-Za-z][A-Za-z0-9-]*)(?:[ \t]*=((?: |[^\s\"\\#;\x00-\x1f\x7f])*))?")

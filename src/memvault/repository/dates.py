@@ -14,11 +14,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from memvault import grants
 from memvault.errors import MemvaultError, TimedOut
 from memvault.files import plain_files
 from memvault.model import CommitTimes, FileCommits
 from memvault.repository.location import GRANT, RepositoryLocation, find
-from memvault.settings import grants
 
 if TYPE_CHECKING:
     from memvault.repository.commit_cache import CacheState, CommitCache

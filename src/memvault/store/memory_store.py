@@ -25,7 +25,7 @@ from memvault.store.moves import MOVE_INTENT
 from memvault.vault import aliases, document, memory_file, naming, paths
 from memvault.vault.markdown import first_heading
 from memvault.vault.private_folder import private_folder
-from memvault.vault.reader import Scan, listed, scan, state_of
+from memvault.vault.scan import Scan, listed, scan, state_of
 
 if TYPE_CHECKING:
     from memvault.repository.dates import CommitDates

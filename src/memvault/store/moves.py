@@ -19,7 +19,7 @@ from memvault.store.change_set import missing_as_not_found
 from memvault.store.revisions import Revisions
 from memvault.vault import memory_file
 from memvault.vault.document import etag
-from memvault.vault.file_names import normalize_title
+from memvault.vault.names import normalize_title
 from memvault.vault.paths import is_memory_path, require_plain_folders
 
 MOVE_INTENT = ".memvault/moving.json"

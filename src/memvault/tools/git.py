@@ -109,7 +109,7 @@ def _require_confirmation(
         Conflict: If something else was confirmed.
         Refused: If nothing was confirmed.
     """
-    from memvault.settings import grants
+    from memvault import grants
 
     items = [*asked.covered, grants.machine_secret()]  # the token is not to be known beforehand
     if token := token_to_confirm(confirm, items, "what git would run here now"):

@@ -346,12 +346,12 @@ def tag_remove(
 ) -> TaggedMemory:
     """Remove tags from a memory; a tag in its text loses the # and stays as a word."""
     from memvault.memories import tagging
-    from memvault.vault import file_names
+    from memvault.vault import names
 
     memory = call.resolve(name)
     present_tags = tagging.present(tags, memory)
-    known = set(map(file_names.tag_key, memory.tags))
-    missing = [tag for tag in present_tags if file_names.tag_key(tag) not in known]
+    known = set(map(names.tag_key, memory.tags))
+    missing = [tag for tag in present_tags if names.tag_key(tag) not in known]
     result = _tag_result(tagging.remove(call.store, memory, present_tags))
     return {**result, **without_none(missing=missing or None)}
 

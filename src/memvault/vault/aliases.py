@@ -6,7 +6,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from memvault.model import Memory
-from memvault.vault.file_names import normalize_title
+from memvault.vault.names import normalize_title
 
 
 def of_new(title: str, stem: str, given: Any) -> dict[str, list[Any]]:

@@ -15,8 +15,8 @@ from memvault.vault import header_dates, naming
 from memvault.vault.date_ranges import dates_in_path
 from memvault.vault.decoding import AUTO
 from memvault.vault.document import Document, etag
-from memvault.vault.file_names import normalize, tag_key
 from memvault.vault.markdown import first_heading, tags
+from memvault.vault.names import normalize, tag_key
 
 CommitTimesOf = Callable[[str, bytes], CommitTimes]
 """Returns the times that git has for a path in the vault whose file has these bytes."""

@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 from memvault import clock
 from memvault.errors import UsageError
 from memvault.lazy_pattern import lazy_pattern
-from memvault.vault.file_names import normalize
+from memvault.vault.names import normalize
 
 RESERVED = frozenset({"agents", "spaces", "tools", "templates"})
 _WINDOWS = frozenset(

@@ -23,7 +23,7 @@ from memvault.files import atomic, plain_files
 from memvault.files.plain_files import STATE
 from memvault.lazy_pattern import lazy_pattern
 from memvault.vault import naming
-from memvault.vault.file_names import normalize
+from memvault.vault.names import normalize
 
 if TYPE_CHECKING:
     from memvault.store.writer import VaultWriter

@@ -29,7 +29,7 @@ from memvault.index.text import analyzer, passages, sentence_blocks
 from memvault.lazy_pattern import lazy_pattern
 from memvault.settings.vault_settings import Settings
 from memvault.vault.decoding import AUTO
-from memvault.vault.reader import Scan
+from memvault.vault.scan import Scan
 
 Value = TypeVar("Value")
 

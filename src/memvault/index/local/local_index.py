@@ -49,7 +49,7 @@ from memvault.index.protocol import (
     WaitPolicy,
 )
 from memvault.store.memory_store import MemoryStore
-from memvault.vault.reader import state_of
+from memvault.vault.scan import state_of
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -25,8 +25,8 @@ from memvault.index.protocol import IndexCorrupted, LinkEntry, MemoryRecord, Sto
 from memvault.index.text.sentence_blocks import EncodedBlock, tokens_of
 from memvault.model import FileState, Passage
 from memvault.vault.date_ranges import DateRange, declared_dates
-from memvault.vault.file_names import name_key, normalize_title
 from memvault.vault.header_links import SUPERSEDES, referenced_names
+from memvault.vault.names import name_key, normalize_title
 
 
 class IndexCommit(NamedTuple):

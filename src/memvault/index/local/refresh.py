@@ -40,7 +40,7 @@ from memvault.index.text.sentence_blocks import (
 )
 from memvault.model import FileState, Memory
 from memvault.store.memory_store import MemoryStore
-from memvault.vault.reader import TIMESTAMP_GRANULARITY
+from memvault.vault.scan import TIMESTAMP_GRANULARITY
 
 if TYPE_CHECKING:
     from memvault.index.embedding.static import StaticEmbedder

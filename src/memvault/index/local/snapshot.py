@@ -43,9 +43,9 @@ from memvault.store.memory_store import MemoryReader
 from memvault.vault.date_ranges import DateRange
 from memvault.vault.decoding import decode
 from memvault.vault.document import etag
-from memvault.vault.file_names import name_key
 from memvault.vault.front_matter import split_front_matter
 from memvault.vault.header_links import SUPERSEDES, referenced_names
+from memvault.vault.names import name_key
 
 if TYPE_CHECKING:
     from memvault.index.local.vector_search import VectorSearch

@@ -10,6 +10,7 @@ import os
 from importlib.util import find_spec
 from pathlib import Path
 
+from memvault import grants
 from memvault.errors import INSTALL, MemvaultError, Refused, UsageError
 from memvault.files.user_folders import expand_home
 from memvault.index.folder import IndexFolder
@@ -17,7 +18,6 @@ from memvault.index.local.backend import Progress
 from memvault.index.milvus.client import TOKEN, EngineAddress, EngineClient
 from memvault.index.milvus.published import PublishedIndex
 from memvault.index.milvus.remote import RemoteIndex, RemoteReader
-from memvault.settings import grants
 from memvault.settings.vault_settings import EngineSettings, Settings
 from memvault.store.memory_store import MemoryStore
 

@@ -18,7 +18,7 @@ from memvault.errors import MemvaultError
 from memvault.model import FileState, Memory
 from memvault.secrets.detector import BUILTIN, SecretDetector, allows
 from memvault.store.memory_store import MemoryStore
-from memvault.vault.reader import is_settled, state_of
+from memvault.vault.scan import is_settled, state_of
 from memvault.workspace import Workspace
 
 _ID_KEYS = ("memId", "id")
