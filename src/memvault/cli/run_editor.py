@@ -264,7 +264,7 @@ def _record_edit(
                 if last is not None and change.change_id == last.change_id:
                     break
                 entries = [entry for entry in change.files if entry.path == memory.path]
-                if entries and entries[-1].left == tag:
+                if entries and entries[-1].etag_after == tag:
                     return before if after is None else after
                 if entries:
                     call.notes.append(

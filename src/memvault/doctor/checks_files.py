@@ -31,7 +31,7 @@ def unreadable_files(vault: VaultInspection) -> Iterator[Finding]:
     for path in vault.tree["unreadable"]:
         yield Finding(path, "The folder cannot be listed by this user")
     for path in vault.tree["too deep"]:
-        yield Finding(walk.named(path), f"The folder is {walk.TOO_DEEP}")
+        yield Finding(walk.shown_path(path), f"The folder is {walk.TOO_DEEP}")
     for file in vault.files:
         if file.trouble not in ("", "large"):
             yield Finding(file.path, f"The file cannot be read: {file.trouble}")

@@ -200,7 +200,7 @@ def _inspect_file(call: Call, path: str, is_memory: bool = False) -> InspectedFi
     file = InspectedFile(path, document.etag(data), mtime)
     encoding = call.settings.encoding
     if call.settings.secrets.on_write != "off":
-        file = file._replace(secrets=secret_policy.in_file(path, data, call.settings))
+        file = file._replace(secrets=secret_policy.secrets_in_file(path, data, call.settings))
     if data[:2] in _UTF16 or b"<<<<<<< " in data:
         text = decoding.decode(data, encoding).text
         file = file._replace(conflict_markers=has_conflict_markers(text))

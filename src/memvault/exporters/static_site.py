@@ -222,6 +222,6 @@ def _page_paths(records: Iterable[MemoryRecord], detector: SecretDetector) -> di
 
 def _listed(target: TargetFolder) -> set[str]:
     """Return the memories' pages and the attachments in the list of an earlier export."""
-    found = os.fsdecode(target.own_file(LIST, plain_files.MEMORY) or b"").splitlines()
+    found = os.fsdecode(target.own_file(LIST, plain_files.MAX_MEMORY_BYTES) or b"").splitlines()
     below = (path for path in found if path.startswith(("notes/", "files/")))
     return {path for path in below if ".." not in path.split("/")}

@@ -19,7 +19,7 @@ class ConflictPair(NamedTuple):
     other: str
 
 
-def pairs(memories: Iterable[MemoryRecord]) -> list[ConflictPair]:
+def conflict_pairs(memories: Iterable[MemoryRecord]) -> list[ConflictPair]:
     """Return the memories that exist as two files, each pair once with the shorter path first."""
     known = sorted(memories, key=lambda memory: memory.path)
     paths: dict[str, str] = {}

@@ -44,7 +44,7 @@ class FileVersion(NamedTuple):
         return own if isinstance(own, str) and naming.is_mem_id(own) else ""
 
 
-def version(data: bytes) -> FileVersion | None:
+def parse_version(data: bytes) -> FileVersion | None:
     """Parse one version of a file; return None if it is binary or its header is invalid."""
     spelling = decode(data)
     if spelling.encoding == "binary":
@@ -72,7 +72,7 @@ class MemoryMerger:
             return MergedFile(ours, [])
         if ours == base:
             return MergedFile(theirs, [])
-        old, here, there = (version(data) for data in (base or b"", ours, theirs))
+        old, here, there = (parse_version(data) for data in (base or b"", ours, theirs))
         if old is None or here is None or there is None:
             return None
         body = self.body(old.parts.body, here.parts.body, there.parts.body)

@@ -14,12 +14,12 @@ from memvault.errors import MemvaultError, Refused, UsageError
 from memvault.files import atomic, plain_files
 from memvault.repository import approval
 from memvault.repository.approved import NotAllowed
-from memvault.repository.location import NoRepository, RepositoryLocation, find
+from memvault.repository.location import NoRepository, RepositoryLocation, find_repository
 from memvault.repository.program import (
     LARGER,
     Git,
     Repository,
-    at,
+    open_repository,
 )
 
 _IGNORED = ".gitignore", (".memvault/", ".*.tmp")
@@ -28,11 +28,11 @@ _DRIVER = "merge.memvault.driver"
 _ARGUMENTS = "git merge-file %O %A %B %L %P"
 
 
-Agree = Callable[[NotAllowed], None]
+ConfirmApproval = Callable[[NotAllowed], None]
 """Asks the user to approve; raises if the user refuses."""
 
 
-def require_repository(call: Call, agree: Agree | None = None) -> Repository:
+def require_repository(call: Call, agree: ConfirmApproval | None = None) -> Repository:
     """Return the vault's repository, after asking ``agree`` to approve what is new in it.
 
     Raises:
@@ -40,26 +40,26 @@ def require_repository(call: Call, agree: Agree | None = None) -> Repository:
         Refused: the vault is in no repository, or git is not installed.
     """
     Git(call.root)  # raises if git is not installed
-    found = find(call.root)
+    found = find_repository(call.root)
     if found is None:
         raise Refused("The vault is in no git repository", "`memvault git init` makes one")
     _allow(call, found, agree)
-    return at(call.root, found)
+    return open_repository(call.root, found)
 
 
-def begin(call: Call, agree: Agree | None = None) -> tuple[Repository, bool]:
+def init_repository(call: Call, agree: ConfirmApproval | None = None) -> tuple[Repository, bool]:
     """Return the vault's repository, created if it was missing, and whether it was created.
 
     Raises:
         Refused: the caller may not run programs, or git is not installed.
     """
     git = Git(call.root, {})
-    on_new: Agree | None = _agreed
+    on_new: ConfirmApproval | None = _agreed
     try:
-        place = find(call.root)
+        place = find_repository(call.root)
         if place is not None:
             _allow(call, place, agree)
-            found = at(call.root, place)
+            found = open_repository(call.root, place)
             if found.prefix:
                 call.notes.append(LARGER)
             return found, False
@@ -81,26 +81,26 @@ def _agreed(_: NotAllowed) -> None:
     """Approve a repository that git has just created from the user's own settings."""
 
 
-def _allow(call: Call, place: RepositoryLocation, agree: Agree | None) -> None:
+def _allow(call: Call, place: RepositoryLocation, agree: ConfirmApproval | None) -> None:
     """Store the approval of a repository, after asking ``agree`` about what is new in it.
 
     Raises:
         NotAllowed: it was refused, or the caller may not approve.
     """
-    before, now = approval.allowed(call.root, place), approval.parts(place)
-    if before is not None and approval.is_within(now, before):
+    before, now = approval.approved_items(call.root, place), approval.items_to_approve(place)
+    if before is not None and approval.is_approved(now, before):
         return
     if not call.caller.may_run_programs or (now and agree is None):
         raise NotAllowed(now, before)
     if now and agree is not None:
         agree(NotAllowed(now, before))
     try:
-        approval.allow(call.root, place, now)
+        approval.store_approval(call.root, place, now)
     except MemvaultError as error:
         call.notes.append(f"that you allowed git here cannot be kept: {error.message}")
 
 
-def prepare(call: Call, repository: Repository) -> list[str]:
+def write_git_files(call: Call, repository: Repository) -> list[str]:
     """Write missing lines and settings of a repository; return the names of changed files."""
     changed = [name for name, lines in (_IGNORED, _ATTRIBUTES) if _add_lines(call, name, lines)]
     if not is_registered(repository):
@@ -131,7 +131,7 @@ def _add_lines(call: Call, name: str, lines: tuple[str, ...]) -> bool:
     if not os.path.lexists(file):
         atomic.create(file, "".join(f"{line}\n" for line in lines).encode())
         return True
-    before = plain_files.read(file, plain_files.SETTING)
+    before = plain_files.read(file, plain_files.MAX_SETTING_BYTES)
     have = {line.strip() for line in before.decode("utf-8", "replace").splitlines()}
     missing = [line for line in lines if line not in have]
     if missing:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 from memvault.call import Call
 from memvault.repository import approval, submodules
 from memvault.repository.approved import NotAllowed, approved_repository
-from memvault.repository.location import RepositoryLocation, find
+from memvault.repository.location import RepositoryLocation, find_repository
 from memvault.repository.program import (
     LARGER,
     QUIET_INSIDE,
@@ -21,11 +21,11 @@ from memvault.sanitize import replace_surrogates
 
 if TYPE_CHECKING:
     from memvault.results import RepositoryStatus
-from memvault.git.conflict_pairs import pairs
+from memvault.git.conflict_pairs import conflict_pairs
 from memvault.git.setup import is_registered
 
 
-def status(call: Call) -> RepositoryStatus:
+def repository_status(call: Call) -> RepositoryStatus:
     """Return the state of the vault's repository, pending changes, and the next commands.
 
     Without approval, return only what can be read without running git.
@@ -33,8 +33,8 @@ def status(call: Call) -> RepositoryStatus:
     from memvault.recall.filters import Filters
 
     Git(call.root)  # raises if git is not installed
-    place = find(call.root)
-    twice = pairs(call.engine.list_records(Filters()))
+    place = find_repository(call.root)
+    twice = conflict_pairs(call.engine.list_records(Filters()))
     shown = {
         "autocommit": call.settings.git.autocommit,
         "keptTwice": [{"filePath": pair.path, "copyPath": pair.other} for pair in twice],
@@ -55,7 +55,7 @@ def status(call: Call) -> RepositoryStatus:
 
 
 def _without_git(call: Call, place: RepositoryLocation) -> Mapping[str, Any]:
-    known = approval.remotes(place)
+    known = approval.remote_urls(place)
     remote = "origin" if "origin" in known else next(iter(known), "")
     about: dict[str, Any] = {
         "branch": replace_surrogates(place.branch),
@@ -63,8 +63,8 @@ def _without_git(call: Call, place: RepositoryLocation) -> Mapping[str, Any]:
     }
     if remote and call.caller.may_see_paths:
         about["url"] = replace_surrogates(without_credentials(known[remote]))
-    if place.under_way:
-        about["underWay"] = place.under_way
+    if place.operation_in_progress:
+        about["underWay"] = place.operation_in_progress
     return {**about, "driver": False, "todo": ["`memvault git init`"]}
 
 
@@ -92,8 +92,8 @@ def _about(call: Call, found: Repository) -> Mapping[str, Any]:
         about["notSynced"] = list(map(replace_surrogates, apart))
     about["driver"] = is_registered(found)
     todo = [] if about["driver"] else ["`memvault git init`"]
-    if found.under_way:
-        about["underWay"] = found.under_way
+    if found.operation_in_progress:
+        about["underWay"] = found.operation_in_progress
         todo.insert(0, resume_hint(found))
     elif not branch:
         todo.append("`git switch BRANCH`")

@@ -16,7 +16,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 from memvault.errors import MemvaultError
-from memvault.git.merge import MemoryMerger, version
+from memvault.git.merge import MemoryMerger, parse_version
 from memvault.git.objects import (
     TreeEntry,
     differences,
@@ -304,7 +304,7 @@ def _folders(path: str) -> list[str]:
 
 
 def _own_id(data: bytes) -> str:
-    read = version(data)
+    read = parse_version(data)
     return read.own_id if read else ""
 
 

@@ -24,7 +24,7 @@ from memvault.model import Memory
 from memvault.store.change_set import missing_as_not_found
 from memvault.store.memory_store import MemoryStore
 from memvault.vault import document, naming, paths
-from memvault.vault.aliases import retitled
+from memvault.vault.aliases import aliases_after_rename
 from memvault.vault.header_links import LINK_KEYS, is_wikilink, referenced_names
 from memvault.vault.markdown import first_heading, headings
 from memvault.vault.markdown_inline import (
@@ -34,7 +34,7 @@ from memvault.vault.markdown_inline import (
     replaced,
     written_target,
 )
-from memvault.vault.names import ends, name_key
+from memvault.vault.names import name_key, path_suffixes
 
 _NOT_IN_LINKS = frozenset("[]|#^\n")
 
@@ -232,7 +232,9 @@ def _aliases(renaming: RenamePlan) -> dict[str, Any]:
     if renaming.title == memory.title:
         return {}
     given = {key: memory.metadata[key] for key in ("aliases",) if key in memory.metadata}
-    return given | retitled(memory._replace(path=renaming.path), renaming.title, keep_old=True)
+    return given | aliases_after_rename(
+        memory._replace(path=renaming.path), renaming.title, keep_old=True
+    )
 
 
 def _new_target(
@@ -285,7 +287,9 @@ def _renamed_reference(name: str, renaming: RenamePlan, after: LinkGraph) -> str
     if after.files[name_key(file)] > 1:
         file = path
     stem = PurePosixPath(memory.path).stem
-    if key == name_key(memory.path) or ("/" in key and key in map(name_key, ends(memory.path))):
+    if key == name_key(memory.path) or (
+        "/" in key and key in map(name_key, path_suffixes(memory.path))
+    ):
         return f"{path}{suffix}"
     if key == name_key(stem):
         return f"{file}{suffix}" if name_key(file) != key else name

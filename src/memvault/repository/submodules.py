@@ -19,7 +19,7 @@ HINT = "sync it by itself, or move its .git away"
 def submodules(root: Path) -> frozenset[str]:
     """Return the folders that ``.gitmodules`` names, which are nested on purpose."""
     with contextlib.suppress(OSError):
-        data = plain_files.read(root / ".gitmodules", plain_files.SETTING)
+        data = plain_files.read(root / ".gitmodules", plain_files.MAX_SETTING_BYTES)
         found = _MODULE.findall(data.decode("utf-8", "replace"))
         return frozenset(path.rstrip() for path in found)
     return frozenset()

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from memvault.errors import MemvaultError
 from memvault.lazy_pattern import lazy_pattern
 from memvault.secrets import plain_copy
-from memvault.secrets.kingfisher import is_installed, spans
+from memvault.secrets.kingfisher import find_spans, is_installed
 from memvault.secrets.patterns import (
     FORMS,
     MASK,
@@ -214,7 +214,7 @@ masked = BUILTIN.masked
 @lru_cache(None)
 def detector_named(name: str) -> SecretDetector:
     """Return the detector that a vault's settings name: ``kingfisher`` if it is installed."""
-    return SecretDetector(spans) if name == "kingfisher" and is_installed() else BUILTIN
+    return SecretDetector(find_spans) if name == "kingfisher" and is_installed() else BUILTIN
 
 
 def _piece_spans(text: str, pieces: Mapping[str, str]) -> Iterator[tuple[int, int, str]]:

@@ -21,7 +21,7 @@ def is_installed() -> bool:
     return find_spec("kingfisher_sdk") is not None
 
 
-def spans(text: str) -> list[tuple[int, int, str]]:
+def find_spans(text: str) -> list[tuple[int, int, str]]:
     """Return the position and kind of each secret that kingfisher finds."""
     if not any(_has_digit(match[0]) for match in _LONG_WORD.finditer(text)):
         return []

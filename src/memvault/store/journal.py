@@ -172,7 +172,7 @@ class FileChange(NamedTuple):
     after: str
 
     @property
-    def left(self) -> str:
+    def etag_after(self) -> str:
         """The etag of the file that the change left at its path; empty if it left none."""
         return "" if self.kind in ("removed", "forgotten") else self.after
 

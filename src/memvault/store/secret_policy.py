@@ -98,7 +98,7 @@ def added_secrets(before: bytes, after: bytes, settings: Settings) -> list[Secre
     return [one for one in secrets if not one.is_in(known)]
 
 
-def in_file(path: str, data: bytes, settings: Settings) -> str:
+def secrets_in_file(path: str, data: bytes, settings: Settings) -> str:
     """Describe the secrets in a file or its name; empty if its header allows them."""
     text = decoding.decode(data, settings.encoding).text
     secrets = settings.detector.find(f"{path}\n{text}")
@@ -151,7 +151,7 @@ def _strings_in(name: str, value: Any) -> Iterator[tuple[str, str]]:
             yield from _strings_in(f"{name}[{position}]", entry)
 
 
-def warning(path: str, secrets: Sequence[Secret]) -> str:
+def secret_warning(path: str, secrets: Sequence[Secret]) -> str:
     """Return the warning about secrets that were written."""
     return (
         f"{path} holds a secret now: {_describe_secrets(secrets)}; keep it elsewhere, and revoke "

@@ -9,7 +9,7 @@ from memvault.model import Memory
 from memvault.vault.names import normalize_title
 
 
-def of_new(title: str, stem: str, given: Any) -> dict[str, list[Any]]:
+def aliases_for_new(title: str, stem: str, given: Any) -> dict[str, list[Any]]:
     """Return the aliases of a new memory's header: the given ones, and the title if needed."""
     others = given if isinstance(given, list) else [given] if given else []
     if _needs_alias(title, stem):
@@ -17,7 +17,9 @@ def of_new(title: str, stem: str, given: Any) -> dict[str, list[Any]]:
     return {"aliases": others} if others else {}
 
 
-def retitled(memory: Memory, title: str, keep_old: bool = False) -> dict[str, list[Any]]:
+def aliases_after_rename(
+    memory: Memory, title: str, keep_old: bool = False
+) -> dict[str, list[Any]]:
     """Return the changes to a memory's header that follow from a new title.
 
     An alias equal to the old title is replaced by the new title; other aliases are kept. With

@@ -23,7 +23,7 @@ class HeaderFile(NamedTuple):
 
 
 def read_header_file(
-    root: Path, path: str, max_bytes: int = plain_files.MEMORY, ours: bool = False
+    root: Path, path: str, max_bytes: int = plain_files.MAX_MEMORY_BYTES, ours: bool = False
 ) -> HeaderFile:
     """Read a markdown file; a link is not followed. ``ours`` is that of ``Document.parse``.
 
@@ -43,7 +43,7 @@ def read_header_files(
     root: Path,
     folder: str,
     skipped: Callable[[str, str], object],
-    max_bytes: int = plain_files.MEMORY,
+    max_bytes: int = plain_files.MAX_MEMORY_BYTES,
     ours: bool = False,
 ) -> Iterator[HeaderFile]:
     """Yield the markdown files in a folder of the vault, sorted by name; none if it is missing.

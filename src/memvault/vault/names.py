@@ -112,10 +112,10 @@ def name_keys(path: str, mem_id: str, title: str, aliases: Iterable[str]) -> lis
 def link_keys(path: str, mem_id: str, title: str, aliases: Iterable[str]) -> list[str]:
     """Return every name that a link may use for a memory: also each end of its path."""
     names = name_keys(path, mem_id, title, aliases)
-    return list(dict.fromkeys([*names, *map(name_key, ends(path))]))
+    return list(dict.fromkeys([*names, *map(name_key, path_suffixes(path))]))
 
 
-def ends(path: str) -> Iterable[str]:
+def path_suffixes(path: str) -> Iterable[str]:
     """Yield what remains of a path after removing each of its leading folders, as Obsidian does."""
     parts = path.split("/")
     return ("/".join(parts[start:]) for start in range(1, len(parts)))

@@ -60,6 +60,6 @@ def _exclude_from_git(root: Path) -> None:
     exclude = root / ".git" / "info" / "exclude"
     with contextlib.suppress(MemvaultError, OSError):
         require_plain_folders(root, ".git/info")
-        data = plain_files.read(exclude, plain_files.SETTING)
+        data = plain_files.read(exclude, plain_files.MAX_SETTING_BYTES)
         if b".*.tmp" not in data.splitlines():
             atomic.replace_unchanged(exclude, data, data.rstrip(b"\n") + b"\n.*.tmp\n")

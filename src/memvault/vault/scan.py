@@ -200,12 +200,12 @@ def _entries(folder: Path) -> Iterator[Iterator[os.DirEntry[str]]]:
         os.close(descriptor)
 
 
-def listed(root: Path, path: str, exclusions: Exclusions) -> bool:
+def is_listed(root: Path, path: str, exclusions: Exclusions) -> bool:
     """Return whether ``scan`` lists a memory's file under exactly this path.
 
     Each folder of the path is listed, since a file system may accept a name in another spelling.
     """
-    if state_of(root, path) is None or not paths.is_memory_path(path):
+    if file_state(root, path) is None or not paths.is_memory_path(path):
         return False
     folder = ""
     for part in path.split("/"):
@@ -220,7 +220,7 @@ def listed(root: Path, path: str, exclusions: Exclusions) -> bool:
     return not exclusions.covers(path)
 
 
-def state_of(root: Path, path: str) -> FileState | None:
+def file_state(root: Path, path: str) -> FileState | None:
     """Return one file's state, or None if there is no regular file at that path."""
     import stat
 

@@ -20,7 +20,7 @@ from memvault.agents.messages.inbox import Inbox
 from memvault.agents.messages.service_names import SPACE_MESSAGE
 from memvault.errors import MemvaultError, NotFound, Refused, UsageError
 from memvault.files import atomic, plain_files
-from memvault.files.plain_files import STATE
+from memvault.files.plain_files import MAX_STATE_BYTES
 from memvault.lazy_pattern import lazy_pattern
 from memvault.vault import naming
 from memvault.vault.names import normalize
@@ -87,7 +87,7 @@ class Spaces:
             Refused: it has not entered any.
         """
         try:
-            space_id = plain_files.read(self._entered_file, STATE).decode().strip()
+            space_id = plain_files.read(self._entered_file, MAX_STATE_BYTES).decode().strip()
         except (OSError, UnicodeDecodeError):
             space_id = ""
         if not space_id or not self._exists(space_id):

@@ -49,7 +49,7 @@ from memvault.index.protocol import (
     WaitPolicy,
 )
 from memvault.store.memory_store import MemoryStore
-from memvault.vault.scan import state_of
+from memvault.vault.scan import file_state
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -450,7 +450,7 @@ class LocalIndex:
         from memvault.index.local.file_analysis import read_file
         from memvault.index.text.sentence_blocks import leading_part, passage_texts
 
-        state = state_of(self._store.root, path)
+        state = file_state(self._store.root, path)
         read = read_file(self._store, state) if state is not None else None
         if read is None:
             return [path]

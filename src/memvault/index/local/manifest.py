@@ -19,7 +19,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from memvault.files.plain_files import FileStamp, state_of
+from memvault.files.plain_files import FileStamp, stamp_of
 from memvault.index.local.sqlite_file import Database
 from memvault.index.protocol import IndexCorrupted, LinkEntry, MemoryRecord, StoredLink
 from memvault.index.text.sentence_blocks import EncodedBlock, tokens_of
@@ -39,7 +39,7 @@ class IndexCommit(NamedTuple):
     def holds(self, keyword: Path) -> bool:
         """Return whether the committed files of the keyword index in a folder are unchanged."""
         return all(
-            state_of(os.path.join(keyword, name)) == state for name, state in self.files.items()
+            stamp_of(os.path.join(keyword, name)) == state for name, state in self.files.items()
         )
 
 

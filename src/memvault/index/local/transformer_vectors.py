@@ -23,7 +23,7 @@ import numpy as np
 
 from memvault.errors import EmbedderError, MemvaultError, StorageError, UsageError
 from memvault.files.lock import FileLock
-from memvault.files.user_folders import whose_vault
+from memvault.files.user_folders import ownership_problem
 from memvault.index.embedding import calibrate, model_settings
 from memvault.index.embedding.arrays import (
     Codes,
@@ -295,7 +295,7 @@ class TransformerVectors:
 
     def _is_own(self) -> bool:
         try:
-            return not whose_vault(self._store.root)
+            return not ownership_problem(self._store.root)
         except OSError:
             return False
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from memvault import clock
 from memvault.errors import NotFound, Refused, StorageError
 from memvault.files import atomic
-from memvault.files.plain_files import SETTING, read
+from memvault.files.plain_files import MAX_SETTING_BYTES, read
 from memvault.index.folder import IndexFolder
 from memvault.index.local.backend import Progress
 from memvault.index.local.index_files import IndexFiles
@@ -207,7 +207,7 @@ class RemoteReader:
 
     def _followed_state(self) -> str:
         try:
-            return read(self.files.folder / _STATE_FILE, SETTING).decode()
+            return read(self.files.folder / _STATE_FILE, MAX_SETTING_BYTES).decode()
         except (OSError, UnicodeDecodeError):
             return ""
 

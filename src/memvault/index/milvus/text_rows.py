@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from memvault.errors import MemvaultError
 from memvault.files import atomic
-from memvault.files.plain_files import SETTING, read
+from memvault.files.plain_files import MAX_SETTING_BYTES, read
 from memvault.index.local.backend import Progress
 from memvault.index.local.manifest import Manifest, columns_of
 from memvault.index.local.manifest import ManifestRow as Kept
@@ -276,7 +276,7 @@ def bytes_of(text: str, is_text: bool) -> bytes:
 
 def _read_state(folder: Path) -> UploadState:
     try:
-        state = json.loads(read(folder / _STATE_FILE, SETTING))
+        state = json.loads(read(folder / _STATE_FILE, MAX_SETTING_BYTES))
         return UploadState(str(state["generation"]), int(state["last"]), int(state["counted"]))
     except (OSError, ValueError, KeyError, TypeError):
         return UploadState()
