@@ -23,7 +23,7 @@ what to do next.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 __all__ = [
@@ -41,6 +41,8 @@ __all__ = [
     "UsageError",
     "VaultNotFound",
     "VaultUnreadable",
+    "closest",
+    "suggestion",
     "to_memvault_error",
 ]
 
@@ -52,6 +54,19 @@ class Verbatim(str):
     """
 
     __slots__ = ()
+
+
+def closest(name: str, names: Iterable[str], cutoff: float = 0.6) -> str:
+    """Return the name that is closest in spelling to an unknown one; empty if none is close."""
+    from difflib import get_close_matches
+
+    return next(iter(get_close_matches(name, list(names), n=1, cutoff=cutoff)), "")
+
+
+def suggestion(name: str, names: Iterable[str], otherwise: str) -> str:
+    """Return the hint for an unknown name: the closest known one, or another hint."""
+    match = closest(name, names)
+    return f"did you mean {match}?" if match else otherwise
 
 
 class FailedCall(NamedTuple):

@@ -9,7 +9,14 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from memvault.errors import Conflict, NotFound, StorageError, UsageError, VaultUnreadable
+from memvault.errors import (
+    Conflict,
+    NotFound,
+    StorageError,
+    UsageError,
+    VaultUnreadable,
+    suggestion,
+)
 from memvault.files import atomic
 from memvault.files.lock import FileLock
 from memvault.files.user_folders import SETTINGS_FILE, expand_home
@@ -215,9 +222,6 @@ def _require(what: str, value: str, usage: str) -> None:
 def _check_known(names: Sequence[str], known: Sequence[str] | Mapping[str, str]) -> None:
     for name in names:
         if name not in known:
-            from difflib import get_close_matches
-
-            near = get_close_matches(name, known, n=1)
-            hint = f"did you mean {near[0]}?" if near else "`memvault vaults list` names them"
+            hint = suggestion(name, known, "`memvault vaults list` names them")
             hint = hint if known else f"`memvault vaults add {name} DIR` names one"
             raise NotFound(f"There is no vault named {name!r}", hint)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
-from memvault.errors import UsageError
+from memvault.errors import UsageError, closest
 from memvault.files.lock import FileLock
 from memvault.sanitize import shorten
 from memvault.vault.names import normalize
@@ -70,14 +70,11 @@ def address(text: str) -> Address:
 
 def alike(root: Path, wanted: Address) -> str:
     """Return the vault's agent with a name close to that of an unknown one; empty if none."""
-    from difflib import get_close_matches
-
     names = known(root)
     if wanted.agent in (USER, *names):
         return ""
     folded = {name.casefold(): name for name in names}
-    matches = get_close_matches(wanted.agent.casefold(), list(folded), n=1, cutoff=0.8)
-    return folded[matches[0]] if matches else ""
+    return folded.get(closest(wanted.agent.casefold(), folded, cutoff=0.8), "")
 
 
 def known(root: Path) -> list[str]:

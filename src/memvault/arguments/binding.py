@@ -20,7 +20,7 @@ from memvault.arguments.parameters import (
     normal_key,
     parse_json,
 )
-from memvault.errors import UsageError
+from memvault.errors import UsageError, closest, suggestion
 from memvault.lazy_pattern import lazy_pattern
 
 _NUMBER = lazy_pattern(r"\s*-?\d{1,15}(\.\d{1,15})?\s*", re.ASCII)
@@ -352,10 +352,8 @@ def _nearest(key: str, known: Mapping[str, Parameter]) -> str:
     options = {normal_key(entry.flag.strip("-")): entry.key for entry in known.values()}
     is_long = len(key) >= _MIN_PREFIX
     by_prefix = [entry.key for name, entry in known.items() if is_long and name.startswith(key)]
-    from difflib import get_close_matches
-
-    close = get_close_matches(key, list(known), n=1, cutoff=_MIN_SIMILARITY)
-    by_spelling = [known[name].key for name in close]
+    match = known.get(closest(key, known, cutoff=_MIN_SIMILARITY))
+    by_spelling = [match.key] if match else []
     return next(iter([*filter(None, [options.get(key)]), *by_prefix, *by_spelling]), "")
 
 
@@ -452,13 +450,10 @@ def _match_choice(parameter: Parameter, value: Any) -> Any:
     coerced = coerce(parameter, value)
     if coerced is not NO_MATCH:
         return coerced
-    from difflib import get_close_matches
-
     names = [str(choice) for choice in parameter.choices]
-    close = get_close_matches(str(value).lower(), names, n=1)
     raise UsageError(
         f"`{parameter.shell_name}` must be one of {', '.join(names)}, not {_shorten(value)}",
-        f"did you mean {close[0]}?" if close else parameter.arg.help,
+        suggestion(str(value).lower(), names, parameter.arg.help),
     )
 
 

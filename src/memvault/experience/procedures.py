@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any, NamedTuple
 
-from memvault.errors import Conflict, NotFound
+from memvault.errors import Conflict, NotFound, suggestion
 from memvault.experience import provenance, search
 from memvault.experience.episodes import number
 from memvault.experience.skill_tree import checked_id, found_id, key
@@ -158,15 +158,9 @@ def record_outcome(store: MemoryStore, engine: RecallEngine, name: str, success:
 
     with held(store, engine) as paths:
         if title not in paths:
-            from difflib import get_close_matches
-
-            near = get_close_matches(title, paths, n=1)
-            raise NotFound(
-                f"There is no procedure {title!r}",
-                f"did you mean {near[0]!r}?"
-                if near
-                else "`memvault list --type procedure` shows them",
-            )
+            known = [repr(path) for path in paths]
+            hint = suggestion(repr(title), known, "`memvault list --type procedure` shows them")
+            raise NotFound(f"There is no procedure {title!r}", hint)
         return procedure_of(edit.retry_on_conflict(store, store.read(paths[title]), count).memory)
 
 

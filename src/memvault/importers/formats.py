@@ -7,7 +7,7 @@ from enum import IntEnum
 from importlib import import_module
 from typing import Any, NamedTuple
 
-from memvault.errors import MemvaultError, UsageError
+from memvault.errors import MemvaultError, UsageError, suggestion
 from memvault.importers import claims, records
 from memvault.importers.items import (
     UNCLAIMED,
@@ -191,11 +191,8 @@ def find_format(name: str) -> ImportFormat:
     Raises:
         UsageError: there is none; the hint suggests a similar one.
     """
-    from difflib import get_close_matches
-
     by_name = {entry.name: entry for entry in FORMATS}
     if name.strip().lower() in by_name:
         return by_name[name.strip().lower()]
-    similar = get_close_matches(name.lower(), by_name, n=1)
-    hint = f"did you mean {similar[0]}?" if similar else LIST_HINT
+    hint = suggestion(name.lower(), by_name, LIST_HINT)
     raise UsageError(f"Unknown import format: {name!r}", hint)

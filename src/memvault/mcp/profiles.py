@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping
-from difflib import get_close_matches
 from functools import cache
 from typing import Any, NamedTuple
 
 from memvault.arguments.parameters import LARGEST, normal_name
 from memvault.call import Caller
 from memvault.command_table import GROUPS, TOOLS
-from memvault.errors import UsageError
+from memvault.errors import UsageError, suggestion
 from memvault.files.user_folders import SETTINGS_FILE
 from memvault.settings import user_settings
 from memvault.settings.vault_settings import Settings
@@ -85,8 +84,7 @@ def _tool_name(word: str) -> str:
     if tool is not None:
         return tool.name
     names = [*profiles(), *(command.tool for command in TOOLS)]
-    matches = get_close_matches(normal_name(word), names, n=1)
-    hint = f"did you mean {matches[0]}?" if matches else "`memvault mcp --list-profiles` names them"
+    hint = suggestion(normal_name(word), names, "`memvault mcp --list-profiles` names them")
     raise UsageError(f"There is no profile or tool {word!r}", hint)
 
 

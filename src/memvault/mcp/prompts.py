@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from difflib import get_close_matches
 from typing import NamedTuple
 
 import mcp_types as types
 from mcp.shared.exceptions import MCPError
+
+from memvault.errors import closest
 
 
 class PromptField(NamedTuple):
@@ -120,7 +121,7 @@ def get(name: str, arguments: Mapping[str, str]) -> types.GetPromptResult:
     known = [part.name for part in prompt.arguments]
     missing = [part.name for part in prompt.arguments if part.required and part.name not in given]
     unknown = [  # a program may add arguments of its own, which are ignored
-        key for key in given if key not in known and get_close_matches(key, known)
+        key for key in given if key not in known and closest(key, known)
     ]
     if missing or unknown:
         what = f"needs {missing[0]}" if missing else f"takes no {unknown[0]!r}"

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from memvault import clock
-from memvault.errors import NotFound, StorageError
+from memvault.errors import NotFound, StorageError, suggestion
 from memvault.files import plain_files
 from memvault.lazy_pattern import lazy_pattern
 from memvault.memories.create import is_key, is_reserved
@@ -74,10 +74,7 @@ def filled(
     if name not in known and not ("/" in name and (root / path).is_file()):
         if not is_named:
             return RenderedTemplate("", "", [], {})
-        from difflib import get_close_matches
-
-        near = get_close_matches(name, known, n=1)
-        hint = f"did you mean {near[0]}?" if near else f"the templates are {', '.join(known)}"
+        hint = suggestion(name, known, f"the templates are {', '.join(known)}")
         raise NotFound(
             f"There is no template {name!r}",
             hint if known else f"a template is a file in the folder {FOLDER}",

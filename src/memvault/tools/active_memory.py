@@ -8,9 +8,19 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 from memvault.arguments.parameters import Arg
 from memvault.call import Call
 from memvault.errors import UsageError
+from memvault.tools.core.filter_arguments import filters, tags_in, warn_unknown_filters
 from memvault.tools.core.registry import ToolGroup
 from memvault.tools.core.render import Result, Template
-from memvault.tools.core.results import (
+from memvault.tools.core.result_parts import (
+    as_of_field,
+    collect_hits,
+    list_result,
+    paginate,
+    relevant,
+    with_notice,
+    without_none,
+)
+from memvault.tools.core.shared_args import (
     CONTENT_ALIASES,
     LIMIT_ALIASES,
     LISTED,
@@ -23,19 +33,9 @@ from memvault.tools.core.results import (
     NewTags,
     Offset,
     TypeName,
-    as_of_field,
-    choose_type,
-    collect_hits,
-    count_retrievals,
-    filters,
-    list_result,
-    paginate,
-    relevant,
-    tags_in,
-    warn_unknown_filters,
-    with_notice,
-    without_none,
 )
+from memvault.tools.core.type_choice import choose_type
+from memvault.tools.core.vault_choice import count_retrievals
 
 if TYPE_CHECKING:
     from memvault.agents.active_memory import ActiveMemory, ActiveSet

@@ -10,7 +10,7 @@ from memvault.call import Call
 from memvault.errors import Refused
 from memvault.tools.core.registry import ToolGroup
 from memvault.tools.core.render import Result, Template
-from memvault.tools.core.results import without_none
+from memvault.tools.core.result_parts import without_none
 
 if TYPE_CHECKING:
     from memvault.consolidation.extractor import ExtractorOutput

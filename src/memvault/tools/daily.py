@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from memvault.arguments.parameters import Arg
 from memvault.call import Call
 from memvault.errors import NotFound, UsageError
+from memvault.tools.core.filter_arguments import filters, parse_date_argument, warn_unknown_filters
 from memvault.tools.core.registry import ToolGroup
-from memvault.tools.core.results import (
+from memvault.tools.core.result_parts import item, paginate, without_none
+from memvault.tools.core.shared_args import (
     CONTENT_ALIASES,
     LISTED,
     MEMORY_ALIASES,
@@ -23,12 +25,6 @@ from memvault.tools.core.results import (
     TagFilter,
     TypeName,
     Until,
-    filters,
-    item,
-    paginate,
-    parse_date_argument,
-    warn_unknown_filters,
-    without_none,
 )
 
 if TYPE_CHECKING:

@@ -10,7 +10,8 @@ from memvault.call import Call
 from memvault.results.vault import ReviewKind
 from memvault.tools.core.registry import ToolGroup
 from memvault.tools.core.render import Result, Template
-from memvault.tools.core.results import LISTED, Limit, Offset, page_info
+from memvault.tools.core.result_parts import page_info
+from memvault.tools.core.shared_args import LISTED, Limit, Offset
 
 if TYPE_CHECKING:
     from memvault.results import CheckedVault, ReviewedVault, VaultStatistics

@@ -12,15 +12,9 @@ from memvault.call import Call
 from memvault.errors import UsageError
 from memvault.model import LEAST_IMPORTANCE
 from memvault.tools.core.registry import ToolGroup
-from memvault.tools.core.results import (
-    QUERY_ALIASES,
-    Limit,
-    Offset,
-    collect_hits,
-    count_accesses,
-    list_result,
-    paginate,
-)
+from memvault.tools.core.result_parts import collect_hits, list_result, paginate
+from memvault.tools.core.shared_args import QUERY_ALIASES, Limit, Offset
+from memvault.tools.core.vault_choice import count_accesses
 
 if TYPE_CHECKING:
     from collections.abc import Callable

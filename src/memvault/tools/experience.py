@@ -9,17 +9,10 @@ from memvault.call import Call
 from memvault.errors import UsageError
 from memvault.model import CATEGORY, LEAST_IMPORTANCE, RATE, SOURCE
 from memvault.tools.core.registry import ToolGroup
-from memvault.tools.core.results import (
-    CONTENT_ALIASES,
-    MEMORY_ALIASES,
-    QUERY_ALIASES,
-    Limit,
-    collect_hits,
-    count_accesses,
-    fields,
-    list_result,
-    similar_memories,
-)
+from memvault.tools.core.result_parts import collect_hits, fields, list_result
+from memvault.tools.core.shared_args import CONTENT_ALIASES, MEMORY_ALIASES, QUERY_ALIASES, Limit
+from memvault.tools.core.similar import similar_memories
+from memvault.tools.core.vault_choice import count_accesses
 
 if TYPE_CHECKING:
     from memvault.results import (

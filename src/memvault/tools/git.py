@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from memvault.call import Call
 from memvault.errors import Refused
 from memvault.tools.core.registry import ToolGroup
-from memvault.tools.core.results import Confirm, token_to_confirm
+from memvault.tools.core.shared_args import Confirm, token_to_confirm
 
 if TYPE_CHECKING:
     from memvault.repository.approved import NotAllowed

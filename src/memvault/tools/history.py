@@ -9,18 +9,16 @@ from memvault.call import Call
 from memvault.errors import UsageError
 from memvault.tools.core.registry import ToolGroup
 from memvault.tools.core.render import Result, Template, shortened
-from memvault.tools.core.results import (
+from memvault.tools.core.result_parts import paginate, trashed, without_none
+from memvault.tools.core.shared_args import (
     LIMIT_ALIASES,
     LISTED,
     MEMORY_ALIASES,
     Confirm,
     Limit,
     Offset,
-    paginate,
     require_text,
     token_to_confirm,
-    trashed,
-    without_none,
 )
 
 if TYPE_CHECKING:

@@ -9,16 +9,15 @@ from memvault.call import Call
 from memvault.errors import UsageError
 from memvault.tools.core.registry import ToolGroup
 from memvault.tools.core.render import Result, Template
-from memvault.tools.core.results import (
+from memvault.tools.core.result_parts import paginate, without_none
+from memvault.tools.core.shared_args import (
     LISTED,
     TAG_ALIASES,
     Confirm,
     Limit,
     MemoryRef,
     Offset,
-    paginate,
     token_to_confirm,
-    without_none,
 )
 
 if TYPE_CHECKING:

@@ -10,9 +10,26 @@ from memvault.arguments.parameters import Arg
 from memvault.call import Call
 from memvault.errors import UsageError
 from memvault.model import FALLBACK_TYPE
+from memvault.tools.core.filter_arguments import (
+    filters,
+    parse_date_argument,
+    tags_in,
+    warn_unknown_filters,
+)
+from memvault.tools.core.recall_budget import RenderedMemory, ResultBudget
 from memvault.tools.core.registry import ToolGroup
 from memvault.tools.core.render import Template
-from memvault.tools.core.results import (
+from memvault.tools.core.result_parts import (
+    as_of_field,
+    collect_hits,
+    item,
+    list_result,
+    paginate,
+    relevant,
+    with_notice,
+    without_none,
+)
+from memvault.tools.core.shared_args import (
     CONTENT_ALIASES,
     LIMIT_ALIASES,
     LISTED,
@@ -26,27 +43,11 @@ from memvault.tools.core.results import (
     Expression,
     NewTags,
     Offset,
-    RenderedMemory,
-    ResultBudget,
     Since,
     TagFilter,
     TypeName,
     Until,
-    as_of_field,
-    choose_type,
-    collect_hits,
-    filters,
-    item,
-    list_result,
-    paginate,
-    parse_date_argument,
-    relevant,
-    similar_memories,
-    tags_in,
     token_to_confirm,
-    warn_unknown_filters,
-    with_notice,
-    without_none,
 )
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ if TYPE_CHECKING:
         RecalledMemory,
         RememberedMemory,
     )
-    from memvault.tools.core.results import VaultSelection
+    from memvault.tools.core.vault_choice import VaultSelection
 
 group = ToolGroup("historian", "Remember and recall", place=10)
 
@@ -223,7 +224,7 @@ def memory_recall(
     from memvault.recall import query_filters
     from memvault.recall.answer import RecallRequest
     from memvault.recall.filters import Filters
-    from memvault.tools.core.results import VaultSelection
+    from memvault.tools.core.vault_choice import VaultSelection
 
     if rerank and (is_all or mode == "tag"):
         raise UsageError(
@@ -418,6 +419,8 @@ def memory_remember(
     """
     from memvault.memories import create
     from memvault.recall.answer import memory_reference
+    from memvault.tools.core.similar import similar_memories
+    from memvault.tools.core.type_choice import choose_type
 
     name = create.clean_title(title)
     header = without_none(
@@ -534,6 +537,7 @@ def memory_compound(
     """
     from memvault.memories import edit
     from memvault.memories.target import find_target
+    from memvault.tools.core.type_choice import choose_type
 
     edit_mode = "section" if section else mode
     target = find_target(call.engine, query, call.notes)

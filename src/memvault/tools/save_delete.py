@@ -12,7 +12,7 @@ from memvault.arguments.parameters import Arg, CommandLineForm
 from memvault.call import Call
 from memvault.errors import UsageError
 from memvault.tools.core.registry import ToolGroup
-from memvault.tools.core.results import CONTENT_ALIASES
+from memvault.tools.core.shared_args import CONTENT_ALIASES
 
 if TYPE_CHECKING:
     from memvault.results import DeletedMemories, SavedText

@@ -8,7 +8,9 @@ from memvault.arguments.parameters import Arg
 from memvault.call import Call
 from memvault.errors import NotFound, UsageError
 from memvault.tools.core.registry import ToolGroup
-from memvault.tools.core.results import LISTED, Limit, Offset, count_accesses, fields, paginate
+from memvault.tools.core.result_parts import fields, paginate
+from memvault.tools.core.shared_args import LISTED, Limit, Offset
+from memvault.tools.core.vault_choice import count_accesses
 
 if TYPE_CHECKING:
     from memvault.experience.procedures import Procedure

@@ -8,15 +8,8 @@ from memvault.arguments.parameters import Arg, CommandLineForm
 from memvault.call import Call
 from memvault.errors import UsageError
 from memvault.tools.core.registry import ToolGroup
-from memvault.tools.core.results import (
-    CONTENT_ALIASES,
-    LISTED,
-    Limit,
-    Offset,
-    fields,
-    paginate,
-    without_none,
-)
+from memvault.tools.core.result_parts import fields, paginate, without_none
+from memvault.tools.core.shared_args import CONTENT_ALIASES, LISTED, Limit, Offset
 
 if TYPE_CHECKING:
     from collections.abc import Callable

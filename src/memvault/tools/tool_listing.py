@@ -9,7 +9,8 @@ from memvault.arguments.parameters import Arg, CommandLineForm, normal_name
 from memvault.call import Call
 from memvault.errors import MemvaultError, to_memvault_error
 from memvault.tools.core.registry import Tool, ToolGroup, command_line_form
-from memvault.tools.core.results import Offset, paginate, without_none
+from memvault.tools.core.result_parts import paginate, without_none
+from memvault.tools.core.shared_args import Offset
 from memvault.vault_tools.definition import (
     ToolCommand,
     ToolDescription,

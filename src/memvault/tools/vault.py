@@ -9,9 +9,18 @@ from memvault.arguments.parameters import Arg
 from memvault.call import Call
 from memvault.errors import Refused, UsageError
 from memvault.model import is_example
+from memvault.tools.core.filter_arguments import filters, warn_unknown_filters
 from memvault.tools.core.registry import ToolGroup
 from memvault.tools.core.render import Result, Template
-from memvault.tools.core.results import (
+from memvault.tools.core.result_parts import (
+    as_of_field,
+    item,
+    page_info,
+    paginate,
+    trashed,
+    without_none,
+)
+from memvault.tools.core.shared_args import (
     LISTED,
     MEMORY_ALIASES,
     Expression,
@@ -23,17 +32,9 @@ from memvault.tools.core.results import (
     TagFilter,
     TypeName,
     Until,
-    as_of_field,
-    count_retrievals,
-    filters,
-    item,
-    page_info,
-    paginate,
     require_text,
-    trashed,
-    warn_unknown_filters,
-    without_none,
 )
+from memvault.tools.core.vault_choice import count_retrievals
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -135,7 +136,7 @@ def memory_show(
     result: dict[Any, Any] = {
         **_item(memory),
         **call.engine.validities([memory])[0].marks(),
-        **as_of_field(call.workspace.search_index.published_at),
+        **as_of_field(call.engine.published_at),
         "etag": memory.etag,
     }
     if section is not None or around is not None:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 from memvault.arguments.parameters import Arg
 from memvault.call import Call
 from memvault.tools.core.registry import ToolGroup
-from memvault.tools.core.results import MESSAGE_ALIASES, without_none
+from memvault.tools.core.result_parts import without_none
+from memvault.tools.core.shared_args import MESSAGE_ALIASES
 
 if TYPE_CHECKING:
     from memvault.results import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from memvault.errors import Ambiguous, NotFound, UsageError
+from memvault.errors import Ambiguous, NotFound, UsageError, closest
 from memvault.vault.markdown import headings
 
 _MAX_LISTED = 20
@@ -134,9 +134,6 @@ def _hint(wanted: str, known: Sequence[MarkdownSection]) -> str:
     if not known:
         return "the memory has no headings; without section it is shown whole"
     by_name = {_normalize(section.path): section.path for section in known}
-    from difflib import get_close_matches
-
-    similar = get_close_matches(_normalize(wanted), list(by_name), n=1)
-    suggestion = by_name[similar[0]] if similar else ""
+    suggestion = by_name.get(closest(_normalize(wanted), by_name), "")
     listed = ", ".join(list(by_name.values())[:_MAX_LISTED]) + " …" * (len(by_name) > _MAX_LISTED)
     return f"did you mean {suggestion}? " * bool(suggestion) + f"its sections are {listed}"

@@ -9,7 +9,7 @@ from memvault.cli import run_command
 from memvault.cli.browse import start
 from memvault.cli.options import GlobalOptions
 from memvault.cli.registry import command
-from memvault.tools.core.results import QUERY_FILTERS
+from memvault.tools.core.shared_args import QUERY_FILTERS
 
 
 @command(

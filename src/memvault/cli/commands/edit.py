@@ -126,7 +126,7 @@ def new(
     """
     from memvault.memories import create, templates
     from memvault.tools.core import invoke, registry
-    from memvault.tools.core.results import choose_type
+    from memvault.tools.core.type_choice import choose_type
     from memvault.tools.recall import memory_remember
 
     with open_call(options) as (call, _), contextlib.ExitStack() as drafts:

@@ -16,7 +16,7 @@ from memvault.cli.shutdown import Exit
 from memvault.errors import INSTALL, MemvaultError, UsageError
 from memvault.settings import locate
 from memvault.settings.vault_settings import load_settings
-from memvault.tools.core.results import list_result
+from memvault.tools.core.result_parts import list_result
 
 TokenName = Annotated[str, Arg("The token's name", positional=True)]
 

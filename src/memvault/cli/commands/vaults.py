@@ -18,7 +18,7 @@ from memvault.cli.options import GlobalOptions
 from memvault.cli.registry import command
 from memvault.errors import UsageError
 from memvault.tools.core.render import Template
-from memvault.tools.core.results import list_result
+from memvault.tools.core.result_parts import list_result
 
 Name = Annotated[str, Arg("The vault's name", positional=True)]
 

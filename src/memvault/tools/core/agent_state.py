@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from memvault.tools.core.results import without_none
+from memvault.tools.core.result_parts import without_none
 
 if TYPE_CHECKING:
     from memvault.call import Call

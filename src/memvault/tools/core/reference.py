@@ -13,7 +13,7 @@ from memvault.arguments.result_schema import result_schema
 from memvault.command_table import Command
 from memvault.tools.core import messages, registry
 from memvault.tools.core.registry import Tool
-from memvault.tools.core.results import without_none
+from memvault.tools.core.result_parts import without_none
 
 if TYPE_CHECKING:
     from memvault.results import ToolEntry

@@ -70,7 +70,7 @@ def _expanded(
     added: str,
 ) -> ExpandedArguments:
     """Return the arguments with a search and the filters that were ``added`` to its name."""
-    from memvault.tools.core.results import filters
+    from memvault.tools.core.filter_arguments import filters
 
     keys = {entry.key for entry in tool.parameters}
     words, within = search.get("query", ""), None

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from difflib import get_close_matches
 
 from memvault.arguments.parameters import normal_name
 from memvault.command_table import TOOLS
+from memvault.errors import closest
 
 SYNONYMS = {
     ("remember", "set", "store", "register"): "add create insert new note put save write",
@@ -41,8 +41,7 @@ def suggest_command(name: str, names: Collection[str]) -> str | None:
         available = [command for command in canonical if command in names]
         if available and name.lower() in words.split():
             return available[0]
-    matches = get_close_matches(name.lower(), list(names), n=1, cutoff=_MIN_SIMILARITY)
-    return matches[0] if matches else None
+    return closest(name.lower(), names, _MIN_SIMILARITY) or None
 
 
 def suggest_tools(name: str, names: Collection[str]) -> list[str]:
@@ -66,7 +65,7 @@ def suggest_tools(name: str, names: Collection[str]) -> list[str]:
             matches = (of_words(words - {word} | {*choice.split()}) for choice in canonical)
             found += next(filter(None, matches), [])
     if not found:
-        found = get_close_matches(normal_name(name), list(names), n=1, cutoff=_MIN_SIMILARITY)
+        found = [*filter(None, [closest(normal_name(name), names, _MIN_SIMILARITY)])]
     return list(dict.fromkeys(found))[:_MAX_TOOLS]
 
 

@@ -1,0 +1,120 @@
+"""Memories of a result within a budget: in full, as one line each, or left out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+from memvault.call import Call
+from memvault.model import Memory
+
+if TYPE_CHECKING:
+    from memvault.results import (
+        RecalledEntry,
+        RecalledMemories,
+        RecalledMemory,
+    )
+    from memvault.settings.vault_settings import Settings
+
+
+_COMMON_FIELDS = {"memories": [], "brief": [], "count": 10, "more": 10, "next": 10}
+"""The other keys of a recall result, whose tokens count in the budget."""
+_MARK_LABELS = {
+    "supersededBy": "replaced by",
+    "newer": "newer:",
+    "expired": "ended",
+    "notYet": "begins",
+    "asOf": "as of",
+}
+
+
+class RenderedMemory(NamedTuple):
+    """A memory as a full entry of a result, and the data for its one-line form."""
+
+    memory: Memory
+    whole: RecalledMemory
+    best: str
+    marks: Mapping[str, Any]
+    settings: Settings
+    strength: str = ""
+    vault: str = ""
+
+    @property
+    def line(self) -> str:
+        """The memory as one line."""
+        from memvault.recall.one_line import one_line
+
+        marks = [f"{_MARK_LABELS[key]} {value}" for key, value in self.marks.items()]
+        weak = [self.strength] * (self.strength == "weak")
+        return one_line(self.memory, self.best, self.settings.detector, weak + marks, self.vault)
+
+
+class ResultBudget(NamedTuple):
+    """The size limits of a result: whether as lines only, and the budget in tokens (0 for none)."""
+
+    brief: bool
+    budget: int
+
+    @classmethod
+    def of(cls, call: Call, brief: bool, budget: int | None) -> ResultBudget:
+        """Create it from a tool's arguments; without a budget, that of the call applies."""
+        return cls(brief, call.budget if budget is None else budget)
+
+    @property
+    def has_lines(self) -> bool:
+        """Whether the result may contain memories as lines."""
+        return self.brief or self.budget > 0
+
+    def result(
+        self,
+        about: Mapping[str, Any],
+        found: Sequence[RenderedMemory],
+        offset: int,
+        others: Sequence[RecalledEntry] | None = None,
+    ) -> RecalledMemories:
+        """Build a result from ``about`` and the memories found, which are ordered best first.
+
+        ``others``, if requested, count in the budget, and are shortened to half of it.
+        """
+        extra: dict[str, Any] = {} if others is None else {"others": others}
+        if others and self.budget:
+            from memvault.tools.core import budget
+
+            extra = budget.shortened(extra, self.budget // 2)
+        whole, lines = (0, [entry.line for entry in found]) if self.brief else (len(found), [])
+        if self.budget:
+            whole, lines = self._fitting({**about, **extra}, found)
+        shown = whole + len(lines)
+        more = len(found) - shown
+        result = {
+            **about,
+            "memories": [entry.whole for entry in found[:whole]],
+            **({"brief": lines} if lines else {}),
+            "count": shown,
+            **({"more": more, "next": offset + shown} if more else {}),
+            **extra,
+        }
+        return cast("RecalledMemories", result)
+
+    def _fitting(
+        self, about: Mapping[str, Any], found: Sequence[RenderedMemory]
+    ) -> tuple[int, list[str]]:
+        """Return how many memories fit in full, and the lines of those after them."""
+        from memvault import sanitize
+        from memvault.index.embedding import tokenizer
+        from memvault.recall.one_line import split_budget
+        from memvault.tools.core.budget import MAX_CHARACTERS
+
+        def cost(value: Any) -> int:
+            text = f"{sanitize.safe_json(value)},"
+            if len(text) > self.budget * MAX_CHARACTERS:  # not worth counting
+                return self.budget + 1
+            return tokenizer.count_tokens(text)
+
+        remaining = self.budget - cost({"success": True, **about, **_COMMON_FIELDS})
+        costs = [] if self.brief else [cost(entry.whole) for entry in found]
+        if costs and sum(costs) <= remaining:
+            return len(found), []
+        lines = [entry.line for entry in found]
+        whole, shown = split_budget(remaining, costs, [cost(entry) for entry in lines])
+        return whole, lines[whole:shown]

@@ -1,0 +1,111 @@
+"""Parts of results that several tools share: entries, pages, lists and messages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from memvault.arguments.parameters import to_camel
+from memvault.call import Call
+from memvault.model import Memory
+
+if TYPE_CHECKING:
+    from memvault.index.protocol import MemoryRecord
+    from memvault.memories.trash import TrashedMemory
+    from memvault.recall.answer import RecallAnswer, RecallResult
+    from memvault.results import (
+        AsOfMark,
+        MemoryDescription,
+        PageInfo,
+        TrashEntry,
+    )
+
+
+_Entry = TypeVar("_Entry")
+
+
+def item(memory: Memory | MemoryRecord) -> MemoryDescription:
+    """Return the fields of a memory that all listings include."""
+    return {
+        "memId": memory.mem_id,
+        "title": memory.title,
+        "filePath": memory.path,
+        "memoryType": memory.memory_type,
+        "tags": list(memory.tags),
+        "created": memory.created,
+        "modified": memory.modified,
+    }
+
+
+def trashed(entry: TrashedMemory) -> TrashEntry:
+    """Return the fields of a memory in the trash that all listings include."""
+    return {
+        "memId": entry.mem_id,
+        "title": entry.title,
+        "filePath": entry.path,
+        "discarded": entry.when,
+    }
+
+
+def list_result(key: str, found: Sequence[Any], nothing: str, **more: Any) -> dict[Any, Any]:
+    """Return a list as a result, with the message ``nothing`` if it is empty."""
+    return {key: found, **more, **({} if found else {"message": nothing})}
+
+
+def paginate(
+    found: Sequence[_Entry], limit: int, offset: int, nothing: str = ""
+) -> tuple[Sequence[_Entry], PageInfo]:
+    """Return one page of a listing, and the page information for its result."""
+    page = found[offset : offset + limit]
+    return page, page_info(len(found), offset, len(page), nothing)
+
+
+def page_info(total: int, offset: int, shown: int, nothing: str = "") -> PageInfo:
+    """Return the total of a listing, the offset of the next page, and a message if empty."""
+    if not shown and total and offset >= total:
+        nothing = f"There are {total:,}; none comes after them"
+    end = offset + shown
+    info: PageInfo = {"total": total}
+    if shown and end < total:
+        info["next"] = end
+    if nothing and not shown:
+        info["message"] = nothing
+    return info
+
+
+def collect_hits(call: Call, answer: RecallAnswer) -> list[RecallResult]:
+    """Return the results of a search, and add its notes to the call's."""
+    call.notes += answer.notes
+    return answer.found
+
+
+def fields(entry: object, *names: str) -> dict[Any, Any]:
+    """Return attributes of an object under their names in camelCase, as a part of a result."""
+    return {to_camel(name): getattr(entry, name) for name in names}
+
+
+def without_none(**values: Any) -> dict[Any, Any]:
+    """Return the values that are not None, as they may be missing in a result."""
+    return {key: value for key, value in values.items() if value is not None}
+
+
+_NOTICES = {
+    "none": "Probably no memory answers this. Closest results:",
+    "weak": "No good match. Closest results:",
+}
+
+
+def with_notice(found: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a result with a line that warns if none of its memories is a good match."""
+    shown = found.get("memories") or found.get("results")
+    return {**found, "notice": _NOTICES.get(found.get("best", "")) if shown else None}
+
+
+def relevant(found: Iterable[RecallResult]) -> list[RecallResult]:
+    """Return the results that count as retrievals: those that may answer the query."""
+    return [entry for entry in found if entry.is_relevant]
+
+
+def as_of_field(sent: str) -> AsOfMark:
+    """Return the time as of which a memory is known, if another machine sent it."""
+    return {"asOf": sent} if sent else {}

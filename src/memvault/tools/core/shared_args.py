@@ -1,0 +1,117 @@
+"""Arguments that several tools share: their annotations and checks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Annotated
+
+from memvault.arguments.binding import FLAGS
+from memvault.arguments.parameters import Arg
+from memvault.errors import Conflict, UsageError
+
+Confirm = Annotated[
+    bool | str | None,
+    Arg(
+        "true, or the token that the preview returned",
+        aliases=("confirmed", "confirmation", "confirmToken", "token"),
+    ),
+]
+
+
+def token_to_confirm(confirm: bool | str | None, items: Iterable[str], what: str) -> str:
+    """Return the token that confirms an action on some items, or "" if it is confirmed already.
+
+    ``items`` are texts that identify them; they should include the items' state, so that the
+    token changes with it. ``what`` describes them. With a token, the caller returns a preview.
+
+    Raises:
+        Conflict: If the given token is another one.
+    """
+    import hashlib
+
+    shown = "\n".join(sorted(items)).encode("utf-8", "surrogatepass")
+    token = hashlib.blake2b(shown, digest_size=6).hexdigest()
+    answer = "" if confirm is None else str(confirm).strip().lower()
+    if not FLAGS.get(answer, answer):
+        return token
+    if answer != token and answer not in FLAGS:
+        raise Conflict(
+            f"The confirmation does not match {what}",
+            "look at the preview again and confirm with its token",
+        )
+    return ""
+
+
+MEMORY_NAMES = "memory id or its beginning, path, or exact title"
+MEMORY_HELP = f"M{MEMORY_NAMES[1:]}"
+TYPE_HELP = "Such as design-decision (see `memvault types`)"
+MEMORY_ALIASES = ("memId", "id", "memoryId", "filePath", "path", "title", "name")
+TYPE_ALIASES = ("type", "kind", "category")
+TAG_ALIASES = ("tag", "labels")
+CONTENT_ALIASES = ("content", "text", "value", "body")
+QUERY_ALIASES = ("q", "question", "search", "text")
+LIMIT_ALIASES = ("limit", "topK", "maxResults", "numResults", "max", "n", "k", "count")
+THRESHOLD_ALIASES = ("similarity", "minScore", "score")
+MESSAGE_ALIASES = ("text", "content")
+MemoryRef = Annotated[
+    str,
+    Arg(
+        MEMORY_HELP,
+        key="memId",
+        positional=True,
+        names="memory",
+        aliases=(*MEMORY_ALIASES, "query"),
+    ),
+]
+TypeName = Annotated[str | None, Arg(TYPE_HELP, flag="--type", names="type", aliases=TYPE_ALIASES)]
+NewTags = Annotated[list[str] | None, Arg("Tags of the memory", names="tag", aliases=TAG_ALIASES)]
+TagFilter = Annotated[
+    list[str] | None, Arg("Tags that a memory must all have", names="tag", aliases=TAG_ALIASES)
+]
+Expression = Annotated[
+    str | None,
+    Arg(
+        "Condition on the front matter, such as area == 'main' and 'db' in tags",
+        key="filter",
+        aliases=("where", "condition", "expression"),
+    ),
+]
+QUERY_FILTERS = "filters: tag: type: in:FOLDER since: until: -WORD"
+QueryLine = Annotated[
+    str,
+    Arg(
+        f"Words that must all occur; {QUERY_FILTERS}",
+        positional=True,
+        join_words=True,
+        names="query",
+        aliases=QUERY_ALIASES,
+    ),
+]
+Since = Annotated[
+    str | None,
+    Arg(
+        "Changed since a date, an age such as 7d, or words such as 'last week'",
+        aliases=("from", "startDate"),
+    ),
+]
+Until = Annotated[
+    str | None, Arg("Changed until then, in the same formats", aliases=("to", "endDate"))
+]
+LISTED = 50
+"""Default limit of listings."""
+Limit = Annotated[int, Arg("How many at most", minimum=1, aliases=LIMIT_ALIASES)]
+Offset = Annotated[
+    int,
+    Arg("Entries to skip: next of the previous result", minimum=0, aliases=("skip", "start")),
+]
+
+
+def require_text(text: str | None, name: str, hint: str) -> str:
+    """Return an optional text without surrounding whitespace, or an empty text if it is None.
+
+    Raises:
+        UsageError: If it was given but is empty, for example from an unset shell variable.
+    """
+    if text is not None and not text.strip():
+        raise UsageError(f"{name} is empty", hint)
+    return (text or "").strip()

@@ -1,0 +1,47 @@
+"""Memories that are similar to a text that was just written."""
+
+from __future__ import annotations
+
+from memvault.call import Call
+from memvault.model import Memory
+
+_MAX_SIMILAR = 3
+_MAX_SIMILAR_TEXT = 400
+"""Characters of a text by which similar memories are found; more take the transformer longer."""
+
+
+def similar_memories(
+    call: Call, text: str, own_path: str, memory_type: str = ""
+) -> list[tuple[Memory, float]]:
+    """Return the memories most similar to a text that was just written, with similarities in 0..1.
+
+    Weak results, those not current, and the memory of ``own_path`` are left out. Whatever fails
+    becomes a note, since a caller that sees an error would write the text again.
+    """
+    from memvault.errors import TimedOut, to_memvault_error
+    from memvault.index.protocol import NO_WAIT
+    from memvault.recall.answer import RecallRequest
+    from memvault.recall.filters import Filters
+
+    for mode in ("vector", "keyword"):
+        try:
+            request = RecallRequest(
+                text[:_MAX_SIMILAR_TEXT],
+                mode,
+                _MAX_SIMILAR + 1,
+                Filters(memory_type=memory_type),
+                only_current=True,
+                strict=True,
+                patience=NO_WAIT,
+            )
+            return [
+                (found.memory, round(found.similarity if mode == "vector" else found.coverage, 4))
+                for found in call.engine.search(request).found
+                if found.memory.path != own_path
+            ][:_MAX_SIMILAR]
+        except Exception as error:  # such as a cache that is deleted, or no memory
+            reason = to_memvault_error(error).message
+            call.notes.append(f"similar memories were not looked for: {reason}")
+            if isinstance(error, TimedOut):
+                break
+    return []

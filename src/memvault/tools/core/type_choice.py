@@ -1,0 +1,57 @@
+"""The type of a memory to write, with a question about a similar known type."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from memvault.call import Call
+from memvault.errors import MemvaultError
+
+
+class TypeChoice(NamedTuple):
+    """The type of a memory to write, empty for the default, and known types perhaps meant."""
+
+    name: str
+    meant: tuple[str, ...] = ()
+
+    def warn(self, call: Call, mem_id: str) -> None:
+        """Add a note that suggests the known types for the memory that was written."""
+        if self.meant:
+            call.notes.append(
+                f"there was no memory type {self.name!r}; if you mean {' or '.join(self.meant)}, "
+                f'`memvault compound {mem_id} "" --type {self.meant[0]}` changes it'
+            )
+
+
+def choose_type(call: Call, given: str | None) -> TypeChoice:
+    """Return the type for a memory, after asking the person at the terminal about a close one.
+
+    Only a type that is neither built in nor declared is compared with those that memories or
+    templates of the vault have; if they cannot be read at once, it is taken as it is.
+
+    Raises:
+        UsageError: If it cannot be the name of a type.
+    """
+    from memvault.vault import naming
+
+    name = naming.normal_type(given) if given and given.strip() else ""
+    if not name or name in call.store.known_types:
+        return TypeChoice(name)
+    from memvault.index.protocol import NO_WAIT
+    from memvault.memories import templates
+    from memvault.recall.filters import Filters, types_meant
+    from memvault.recall.recall_engine import RecallEngine
+
+    if name in templates.names(call.root):
+        return TypeChoice(name)
+    try:
+        engine = RecallEngine(call.reader, call.workspace.search_index, NO_WAIT)
+        records = engine.list_records(Filters())
+    except (MemvaultError, OSError, MemoryError):
+        return TypeChoice(name)
+    meant = types_meant(name, records, [entry.name for entry in call.settings.types])
+    if not meant or call.caller.confirm_suggestion is None:
+        return TypeChoice(name, tuple(meant))
+    line = f"There is no memory type {name!r} yet; similar: {', '.join(meant)}"
+    uses_known = call.caller.confirm_suggestion([line], f"Use {meant[0]}? n keeps {name}")
+    return TypeChoice(meant[0] if uses_known else name)

@@ -1,0 +1,89 @@
+"""The vaults that a call searches, and the counts of retrievals in them."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from memvault.call import Call
+from memvault.errors import MemvaultError
+from memvault.model import EPISODE, FACT, PROCEDURE, Memory
+
+if TYPE_CHECKING:
+    from memvault.index.protocol import MemoryRecord
+    from memvault.recall.answer import RecallResult
+    from memvault.recall.recall_engine import RecallEngine
+
+
+class VaultSelection:
+    """The vaults that a call searches, and their engine; no ``vaults`` means the call's own."""
+
+    def __init__(self, call: Call, vaults: Mapping[str, Path]) -> None:
+        self._call = call
+        self._vaults = vaults
+        self.engine: RecallEngine = call.federated_engine(vaults) if vaults else call.engine
+
+    @classmethod
+    def of(cls, call: Call, names: Sequence[str]) -> VaultSelection:
+        """Create it from a tool's argument.
+
+        Raises:
+            VaultNotFound: If no reachable vault has one of the names.
+        """
+        return cls(call, call.vaults(names))
+
+    def read(self, record: MemoryRecord) -> Memory | None:
+        """Read the current file of a listed memory; None if it cannot be read any more."""
+        root = self._vaults.get(record.vault)
+        call = self._call.workspace.open_other(root) if root is not None else self._call
+        try:
+            return call.reader.read(record.path)
+        except MemvaultError:  # removed since the listing
+            return None
+
+    def count(self, found: Iterable[RecallResult]) -> None:
+        """Count the retrieval of these results, each in its own vault."""
+        by_vault: dict[str, list[Memory]] = {}
+        for entry in found:
+            by_vault.setdefault(entry.vault, []).append(entry.memory)
+        for vault, memories in by_vault.items():
+            count_retrievals(self._call, memories, self._vaults.get(vault))
+
+
+_COUNT_TIMEOUT = 1.0
+"""Maximum number of seconds that counting may delay a result."""
+
+
+def count_accesses(call: Call, mem_ids: list[str]) -> dict[str, int]:
+    """Count a recall of these memories; return the counts of all memories.
+
+    If the counts cannot be written, a note is added and the recall still succeeds.
+    """
+    from memvault.experience import recall_counts
+
+    try:
+        if call.caller.scope != "read":  # a read-only caller changes no file
+            recall_counts.count(call.root, mem_ids)
+    except MemvaultError as error:
+        call.notes.append(f"the access was not counted: {error.message}")
+    return recall_counts.counts(call.root)
+
+
+def count_retrievals(call: Call, memories: Iterable[Memory], root: Path | None = None) -> None:
+    """Count the retrieval of these memories, for the types whose recalls are tracked.
+
+    ``root`` is the root of their vault if it is not the call's. The count is a side
+    effect, so failures are ignored silently, and a read-only caller counts nothing.
+    """
+    if call.caller.scope == "read":
+        return
+    kinds = (EPISODE, FACT, PROCEDURE)
+    mem_ids = [memory.mem_id for memory in memories if memory.memory_type in kinds]
+    if not mem_ids:
+        return
+    from memvault.experience import recall_counts
+
+    with contextlib.suppress(MemvaultError):
+        recall_counts.count(root or call.root, mem_ids, seconds=_COUNT_TIMEOUT)
