@@ -105,7 +105,7 @@ def _counts(entries: Sequence[Mapping[str, Any]]) -> str:
 
 def _left_out(entries: Sequence[Mapping[str, str]]) -> list[str]:
     """Return a line for each instruction file, and one line for all agent files."""
-    from memvault.vault.file_names import names_folded
+    from memvault.vault.names import names_folded
 
     of_agents, lines = [], []
     for one in entries:
