@@ -256,13 +256,15 @@ def test_a_worker_that_is_killed_loses_no_call(team: Path, run: Run, tmp_path: P
 
         with ThreadPoolExecutor(3) as pool:
             asked_here, asking = 0, [pool.submit(keep_asking) for _ in range(3)]
-            for _ in range(3):
-                before = set(_readers(server.process.pid))
-                os.kill(min(before), signal.SIGKILL)
-                _call(server, given, "memory_recall", query="who likes rum")
-                until(lambda before=before: set(_readers(server.process.pid)) - before)  # type: ignore[misc]
-                asked_here += 1
-            ended.set()
+            try:
+                for _ in range(3):
+                    before = set(_readers(server.process.pid))
+                    os.kill(min(before), signal.SIGKILL)
+                    _call(server, given, "memory_recall", query="who likes rum")
+                    until(lambda before=before: set(_readers(server.process.pid)) - before)  # type: ignore[misc]
+                    asked_here += 1
+            finally:  # or the others would ask for ever
+                ended.set()
             asked = asked_here + sum(task.result() for task in asking)
         assert len(_readers(server.process.pid)) == 2
         code, said = server.end()
