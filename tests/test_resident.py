@@ -67,7 +67,9 @@ class Watching:
 
     def answered(self) -> int:
         """Return how many commands it has run."""
-        return int(self.status()["commands"])
+        status: dict[str, Any] = {}
+        until(lambda: "commands" in (status.update(self.status()) or status))  # it may be busy
+        return int(status["commands"])
 
 
 @pytest.fixture
