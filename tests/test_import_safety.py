@@ -172,7 +172,7 @@ def test_an_import_that_fails_half_way_says_how_to_go_on(
     run("list")
     done = limited(folder, 200, "import", str(tmp_path / "notes"), "--yes")
     assert done.returncode == 1
-    assert "Stopped: imported/notes/a.md was changed before that; memvault undo" in done.stderr
+    assert "Stopped: imported/notes/a.md was changed before that; `memvault undo" in done.stderr
     assert import_all(run, tmp_path / "notes").json["new"] == 1
 
 
@@ -213,8 +213,8 @@ def test_another_vault_brings_no_instructions(
         made = tmp_path / "other.zip"
     before = set(notes_in(folder))
     shown = succeeded(run("import", str(made))).out
-    assert "AGENTS.md: programs read it as instructions; use --with-instructions" in shown
-    assert "opencode.json: programs read it as settings; use --with-instructions" in shown
+    assert "AGENTS.md: programs read it as instructions; use `--with-instructions`" in shown
+    assert "opencode.json: programs read it as settings; use `--with-instructions`" in shown
     found = import_all(run, made).json
     assert sorted(one["what"] for one in found["leftOut"]) == sorted(names)
     assert set(notes_in(folder)) - before == {"fact/a.md"}
@@ -242,7 +242,7 @@ def test_agent_files_are_not_imported_by_default(run: Run, folder: Path, tmp_pat
     names = ("agents/main/inbox/1.md", "spaces/all/1.md", "Agents/main/goals.md", "agents /a/b.md")
     made = exported(tmp_path, *names)
     shown = succeeded(run("import", str(made))).out
-    assert "agents/main/inbox/1.md and 3 more: agent state or messages; use --agents" in shown
+    assert "agents/main/inbox/1.md and 3 more: agent state or messages; use `--agents`" in shown
     found = import_all(run, made).json
     assert [one["what"] for one in found["leftOut"]] == list(names)
     notes = write(tmp_path, "notes/agents/main/inbox/1.md", message).parents[3]
