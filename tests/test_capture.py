@@ -301,7 +301,7 @@ def test_a_thought_comes_from_a_pipe_or_the_clipboard(
         write(tmp_path, "bin/xsel", "#!/bin/sh\nprintf 'copied words'\n").chmod(0o755)
         monkeypatch.setenv("PATH", f"{tmp_path}/bin")
         assert "copied-words" in succeeded(run("capture", "--clip")).out
-    assert "`--clip` names another" in refused(run("capture", "x", "--clip"), 2)
+    assert "`--clip` cannot be combined" in refused(run("capture", "x", "--clip"), 2)
     assert "there is no TEXT" in refused(run("capture"), 2)
 
 

@@ -137,7 +137,7 @@ def test_trust_covers_tools_and_files_of_a_command(
         with open_vault(root) as vault:
             assert vault.call("t")["error"]["code"] == "refused"
         done = run("tools", "trust", "t", "--yes", cwd=root)
-        assert f"as long as {covered} stays" in done.out
+        assert f"until {covered} changes" in done.out
         assert "other.md" not in done.out
         with open_vault(root) as vault:
             assert "changed since it was trusted" not in str(vault.call("t"))
