@@ -79,7 +79,7 @@ def vault_doctor(
     pages=("items",),
     read_only=True,
     examples=("memvault review", "memvault review --kind conflict", "memvault review --json"),
-    view="""*items | Nothing needs a person
+    view="""*items | Nothing to review
         {kind}  {title}  {filePath}  {other[filePath]}
            {reason}
            `--fix` would {fix}""",
