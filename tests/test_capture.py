@@ -302,7 +302,7 @@ def test_a_thought_comes_from_a_pipe_or_the_clipboard(
         monkeypatch.setenv("PATH", f"{tmp_path}/bin")
         assert "copied-words" in succeeded(run("capture", "--clip")).out
     assert "`--clip` cannot be combined" in refused(run("capture", "x", "--clip"), 2)
-    assert "there is no TEXT" in refused(run("capture"), 2)
+    assert "TEXT is missing" in refused(run("capture"), 2)
 
 
 NOTE = """---

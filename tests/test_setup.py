@@ -104,7 +104,7 @@ def test_it_is_added_once_and_taken_back(
     assert tree(project) == before
     done = succeeded(setup(name))
     assert "Next: " in done.out
-    assert done.out.partition("\nSet ")[0] == shown.out.partition("\nNo changes")[0]
+    assert done.out.partition("\nSet ")[0] == shown.out.partition("\nNothing was written")[0]
     after = tree(project)
     assert after != before
     assert succeeded(setup(name)).out == "Nothing to change\n"
@@ -503,7 +503,7 @@ def test_a_person_is_asked_first(project: Path) -> None:
     assert tree(project) == {}
     code, shown = at_terminal(project, "setup", "codex", answer="y\n")
     assert code == 0
-    assert "Set Codex up: 4 files" in shown
+    assert "Set up Codex (4 files)" in shown
     assert len(tree(project)) == 4
 
 
