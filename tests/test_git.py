@@ -200,7 +200,7 @@ def test_a_commit_that_fails_is_a_note(folder: Path, repository: Path, vault: Va
     assert "No branch" in commit(repository, ["a.md"], "m")
     git(repository, "switch", "--quiet", "-")
     (repository / ".git" / "MERGE_HEAD").write_text(git(repository, "rev-parse", "HEAD"))
-    assert "merge is under way" in commit(repository, ["a.md"], "m")
+    assert "merge is in progress" in commit(repository, ["a.md"], "m")
     (repository / ".git" / "MERGE_HEAD").unlink()
     assert commit(repository, ["a.md"], "m") == ""
     assert "memvault git init" in commit(folder.parent, ["a.md"], "m")
@@ -235,14 +235,14 @@ def test_missing_git_is_reported(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_
     """Where there is no git program, the commands say so."""
     monkeypatch.setenv("PATH", str(tmp_path))
     for command in ("init", "sync", "status"):
-        assert "There is no git program" in refused(run("git", command), 1)
+        assert "git is not installed" in refused(run("git", command), 1)
 
 
 def test_a_git_folder_that_is_no_repository(folder: Path, run: Run) -> None:
     """A .git that leads nowhere, or that git cannot mend, is named; init ends what was begun."""
     write(folder, ".git", "gitdir: /nowhere/at/all\n")
     for command in ("init", "sync", "status"):
-        assert ".git is no git repository" in refused(run("git", command), 1)
+        assert ".git is not a git repository" in refused(run("git", command), 1)
     (folder / ".git").unlink()
     (folder / ".git/HEAD").mkdir(parents=True)
     assert "no git repository" in refused(run("git", "init"), 1)

@@ -561,7 +561,7 @@ def test_undo_of_an_import_names_all_edited_notes(folder: Path, run: Run, tmp_pa
     told = run("undo")
     assert told.code == 1
     assert "7 files have changed since" in told.err
-    assert "--keep-changed` takes the rest back" in told.err
+    assert "--keep-changed` reverts the rest" in told.err
     names = [path.relative_to(folder).as_posix() for path in notes[:7]]
     for name in names:
         assert name in told.err

@@ -467,7 +467,7 @@ class MemoryStore:
         except FileNotFoundError as error:
             raise NotFound(
                 f"{item.path} is no longer in the trash",
-                "`memvault trash list` names what is there",
+                "`memvault trash list` shows what is",
             ) from error
 
     def lock(self, seconds: float = 30.0) -> FileLock:
