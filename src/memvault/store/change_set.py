@@ -5,14 +5,16 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from memvault import clock
 from memvault.errors import Conflict, NotFound
-from memvault.store.journal import FileChange
 from memvault.vault.document import etag
 from memvault.vault.naming import derived_id
 from memvault.vault.paths import belongs_to_other_agent
+
+if TYPE_CHECKING:
+    from memvault.store.journal import FileChange
 
 FILE_MISSING_HINT = "`memvault list` shows the files, `memvault trash list` the forgotten ones"
 """The hint of an error about a file that is missing."""

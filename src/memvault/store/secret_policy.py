@@ -70,7 +70,7 @@ class SecretRejected(Refused):
     def __init__(self, secrets: Sequence[Secret], detector: SecretDetector) -> None:
         super().__init__(
             _REFUSED_MESSAGE + _join_places([one.kind for one in secrets]),
-            "write where it is stored instead; to allow it in a text, add gitleaks:allow to its line",
+            "write where it is stored; to allow it in a text, add gitleaks:allow to its line",
         )
         self._detector = detector
 
@@ -153,8 +153,8 @@ def _strings_in(name: str, value: Any) -> Iterator[tuple[str, str]]:
 def secret_warning(path: str, secrets: Sequence[Secret]) -> str:
     """Return the warning about secrets that were written."""
     return (
-        f"{path} now contains a secret: {_describe_secrets(secrets)}; store it elsewhere and revoke "
-        "it if others can read the vault or its history; to allow it, set secrets: allowed in the "
+        f"{path} now contains a secret: {_describe_secrets(secrets)}; store it elsewhere and "
+        "revoke it if others can read the vault or its history; to allow it, set secrets: allowed in the "
         "header"
     )
 
