@@ -64,8 +64,8 @@ def test_init_adds_only_the_lines_that_are_missing(folder: Path, vault: Vault) -
 
 def test_status_says_what_is_to_be_done(tmp_path: Path, vault: Vault, run: Run) -> None:
     """Status reports a missing repository, a missing merge driver, and a waiting merge."""
-    assert vault.call("git_status")["todo"] == ["git_init"]
-    assert "to do: memvault git init" in run("git", "status").out
+    assert vault.call("git_status")["todo"] == ["`git_init`"]
+    assert "to do: `memvault git init`" in run("git", "status").out
     for one, two in cloned(tmp_path):
         two.sync()
         one.remember("Wombats", "They dig.")
@@ -192,7 +192,7 @@ def test_a_commit_that_fails_is_a_note(folder: Path, repository: Path, vault: Va
     assert "index.lock" in commit(repository, ["a.md"], "m")
     (repository / ".git" / "index.lock").unlink()
     file = hook(repository, "pre-commit", "echo 'no secrets please' >&2; exit 1")
-    assert "hooks/pre-commit: memvault git init" in commit(repository, ["a.md"], "m")
+    assert "hooks/pre-commit: `memvault git init`" in commit(repository, ["a.md"], "m")
     assert vault.call("git_init", confirm=True)["success"]
     assert "no secrets please" in commit(repository, ["a.md"], "m")
     file.unlink()

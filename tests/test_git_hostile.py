@@ -129,7 +129,7 @@ def test_status_runs_nothing_of_a_foreign_repository(folder: Path, ran: Path, ki
     with pytest.raises(Refused, match="not approved on this machine") as refused:
         sync(Call(workspace, CLIENT))
     workspace.close()
-    assert "memvault git init" in render(refused.value.hint, None, CLIENT)
+    assert "`git_init`" in render(refused.value.hint, None, CLIENT)
     assert not ran.exists()
 
 
