@@ -150,7 +150,7 @@ def test_another_agents_change_is_not_undone_by_chance(run: Run) -> None:
     refused = run("undo")
     assert refused.code == 1, refused.err
     assert "by coder" in refused.err
-    given = refused.err.split("memvault undo ")[1].split()[0].rstrip("`")
+    given = refused.err.split("memvault undo ")[1].split("`")[0]
     assert run("undo", given).code == 0
 
 
@@ -178,7 +178,7 @@ def test_a_call_that_fails_half_way_says_what_it_wrote(vault: Vault, folder: Pat
     assert failed["error"]["code"] == "storage"
     assert "nothing was changed" not in hint
     assert "agents/main/plans/report.md was changed" in hint
-    given = hint.split("memory_undo ")[1].split()[0]
+    given = hint.split("memory_undo change=")[1].split("`")[0]
     assert vault.call("memory_undo", change=given)["success"]
     assert files(folder) == before
 
@@ -435,16 +435,16 @@ def test_a_taken_path_stops_the_undo_of_a_forget(run: Run, vault: Vault, folder:
     change = vault.call("memory_log")["changes"][0]["changeId"]
     write(folder, made["filePath"], "# Mine\n")
     ran = run("undo")
-    assert "has been taken" in refused(ran, 1)
+    assert "is taken" in refused(ran, 1)
     assert f"memvault restore {made['memId']}" in ran.err
     restored = vault.call("memory_restore", memId=made["memId"])
     assert restored["filePath"] != made["filePath"]
     ran = run("undo", change)
-    assert "has been taken" in refused(ran, 1)
+    assert "is taken" in refused(ran, 1)
     assert (folder / made["filePath"]).read_text() == "# Mine\n"
     again, forget, _ = vault.call("memory_undo", list=True)["changes"]
     assert "obstacle" not in again
-    assert "has been taken" in forget["obstacle"]
+    assert "is taken" in forget["obstacle"]
 
 
 def test_a_file_that_was_moved_is_not_called_changed(run: Run, vault: Vault, folder: Path) -> None:
@@ -471,7 +471,7 @@ def test_what_another_tool_did_later_is_to_be_undone_first(run: Run, vault: Vaul
     for _ in range(2):
         ran = run("undo", first)
         assert refused(ran, 1)
-        later = ran.err.split("memvault undo ")[1].split()[0].rstrip("`")
+        later = ran.err.split("memvault undo ")[1].split("`")[0]
         assert run("undo", later).code == 0
     assert run("undo", first).code == 0
 
@@ -561,7 +561,7 @@ def test_undo_of_an_import_names_all_edited_notes(folder: Path, run: Run, tmp_pa
     told = run("undo")
     assert told.code == 1
     assert "7 files have changed since" in told.err
-    assert "--keep-changed` reverts the rest" in told.err
+    assert "--keep-changed` takes the rest back" in told.err
     names = [path.relative_to(folder).as_posix() for path in notes[:7]]
     for name in names:
         assert name in told.err
