@@ -215,7 +215,7 @@ def test_compound_without_a_text_opens_the_editor(
 
 def test_a_path_that_leads_out_is_refused(run: Run, folder: Path) -> None:
     """A vault of someone else cannot make a note outside of it, or in a hidden folder."""
-    for path, said in (("../{{date}}.md", "lies outside"), (".git/{{date}}.md", "is no memory")):
+    for path, said in (("../{{date}}.md", "is outside"), (".git/{{date}}.md", "is no memory")):
         write(folder, "memvault.toml", f'version = 1\n[daily]\npath = "{path}"\n')
         ran = run("today", "x")
         assert ran.code in (1, 2)
