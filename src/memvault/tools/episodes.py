@@ -1,4 +1,4 @@
-"""Tools for episodes, the experiences of an agent: store them and recall similar ones."""
+"""Tools that store an agent's experiences as episodes, and recall similar ones."""
 
 from __future__ import annotations
 
@@ -84,12 +84,12 @@ def store_episode(
     actions: Annotated[
         list[str] | None,
         Arg(
-            "What the agent did, in order",
+            "The agent's actions, in order",
             flag="--action",
             alias="--actions",
             aliases=("action",),
             keep_commas=True,
-            cli=CommandLineForm("One thing the agent did; repeatable"),
+            cli=CommandLineForm("An action of the agent; repeatable"),
         ),
     ] = None,
     outcomes: Annotated[
@@ -108,24 +108,24 @@ def store_episode(
     skills_used: Annotated[
         list[str] | None,
         Arg(
-            "Ids of the skills that were used, such as combat.melee.swords",
+            "Ids of the skills used, such as combat.melee.swords",
             flag="--skill",
             alias="--skills-used",
             aliases=("skills", "skill"),
-            cli=CommandLineForm("Id of a skill that was used; repeatable"),
+            cli=CommandLineForm("Id of a skill used; repeatable"),
         ),
     ] = None,
     reflection: Annotated[
         str, Arg("The agent's reflection on it; it may contain headings", text=True)
     ] = "",
     importance: Annotated[
-        float, Arg("How much it matters, from 0 to 1", minimum=0, maximum=1)
+        float, Arg("Importance, from 0 to 1", minimum=0, maximum=1)
     ] = model.IMPORTANCE,
 ) -> StoredEpisode:
-    """Store an episode: the situation, what was done, and the outcome.
+    """Store an episode: the situation, the actions and the outcomes.
 
-    The episode succeeded if it has outcomes, and fewer than 30 % of them have the
-    type action_error.
+    The episode succeeded if it has outcomes, of which fewer than 30 % have the type
+    action_error.
     """
     from memvault.experience import episodes
 
@@ -175,10 +175,10 @@ def recall_similar_experience(
         float, Arg("Minimum importance", minimum=0, maximum=1)
     ] = LEAST_IMPORTANCE,
 ) -> RecalledEpisodes:
-    """Recall episodes similar to a situation, the best first.
+    """Recall episodes similar to a situation, best match first.
 
-    distance is 0 for the same meaning and 1 for nothing in common. Weak matches, in the
-    sense of recall, and archived episodes are left out; plain recall finds both.
+    distance is 0 for the same meaning and 1 for nothing in common. Weak matches and
+    archived episodes are omitted; `memvault recall` finds both.
     """
     from memvault.experience import episodes, search
 
@@ -193,7 +193,7 @@ def recall_similar_experience(
         }
         for entry in results
     ]
-    nothing = "No episode is like this; a lower importance or `memvault recall` may help"
+    nothing = "No similar episode; try a lower importance or `memvault recall`"
     return cast("RecalledEpisodes", list_result("episodes", items, nothing))
 
 
@@ -206,11 +206,11 @@ def recall_similar_experience(
 )
 def get_recent_episodes(
     call: Call,
-    days: Annotated[int, Arg("How many days back", minimum=0, maximum=_MAX_DAYS)] = 7,
+    days: Annotated[int, Arg("Number of days", minimum=0, maximum=_MAX_DAYS)] = 7,
     limit: Limit = 10,
     offset: Offset = 0,
 ) -> EpisodeListing:
-    """List the episodes of the last days, newest first; archived ones are left out."""
+    """List the episodes of the last days, newest first, without archived ones."""
     from datetime import timedelta
 
     from memvault import clock
@@ -239,7 +239,7 @@ def get_episodes_with_skill(
     limit: Limit = 5,
     offset: Offset = 0,
 ) -> EpisodeListing:
-    """List the episodes in which a skill was used, newest first; archived ones are left out."""
+    """List the episodes in which a skill was used, newest first, without archived ones."""
     from memvault.experience import skill_tree
     from memvault.experience.episodes import texts
 

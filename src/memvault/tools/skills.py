@@ -1,4 +1,4 @@
-"""Tools for skills: browse procedures by their dotted skill ids, and use one."""
+"""Tools that list procedures by their dotted skill ids, and use one."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ group = ToolGroup("skills", "Skills", place=60)
 def list_skill_categories(call: Call, limit: Limit = LISTED, offset: Offset = 0) -> SkillCategories:
     """List the categories of skills, the first parts of their ids, with the number of skills.
 
-    A skill is a procedure that has a skill id; archived ones are left out.
+    A skill is a procedure that has a skill id; archived ones are not listed.
     """
     from memvault.experience import skill_tree
 
@@ -62,7 +62,7 @@ def list_subcategories(
     limit: Limit = LISTED,
     offset: Offset = 0,
 ) -> SkillSubcategories:
-    """List the subcategories of a category, the first two parts of the ids of its skills."""
+    """List the subcategories of a category: the first two parts of its skills' ids."""
     from memvault.experience import skill_tree
 
     named = [entry.skill_id for entry in _skilled_procedures(call)]
@@ -71,7 +71,9 @@ def list_subcategories(
         {"subcategoryId": branch, "skills": count}
         for branch, count in skill_tree.branches(within, 2).items()
     ]
-    more = f"skills list {category_id} shows its skills" if within else "it has no skills"
+    more = (
+        f"`memvault skills list {category_id}` lists its skills" if within else "it has no skills"
+    )
     nothing = f"The category {category_id!r} has no subcategories; {more}"
     shown, paging = paginate(found, limit, offset, nothing)
     return {"subcategories": list(shown), **paging}
@@ -113,7 +115,7 @@ def list_skills(
 @group.tool(
     "skills use",
     pages=(),
-    rest="memory_show with the procedureId gives it whole",
+    rest="memory_show with the procedureId returns it in full",
     examples=(
         'memvault skills use ops.deploy.roll "roll out version 2"',
         'memvault skills use ops.deploy.roll "at night" --difficulty-modifier 0.2',

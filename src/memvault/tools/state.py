@@ -1,4 +1,4 @@
-"""Tools for the state that an agent keeps between conversations: key-values, goals, plans."""
+"""Tools for an agent's state between conversations: key-values, goals and plans."""
 
 from __future__ import annotations
 
@@ -32,40 +32,36 @@ group = ToolGroup("state", "Key-values, goals and plans of an agent", place=40)
 class KeyValue(TypedDict):
     """A key and its value."""
 
-    key: Annotated[str, Arg("One line that names the value", aliases=("name", "id"))]
+    key: Annotated[str, Arg("A key, one line", aliases=("name", "id"))]
     value: Annotated[str, Arg("Any text", text=True, aliases=CONTENT_ALIASES)]
 
 
 class GoalItem(TypedDict):
     """A goal."""
 
-    id: Annotated[
-        str, Arg("One line that names the goal", positional=True, aliases=("goalId", "name"))
-    ]
+    id: Annotated[str, Arg("A goal id, one line", positional=True, aliases=("goalId", "name"))]
     description: NotRequired[
         Annotated[
             str,
             Arg(
-                "What is to be achieved; if missing, an existing goal keeps its description",
+                "The goal's description; omit it to keep the existing one",
                 positional=True,
                 text=True,
                 aliases=("goal", *CONTENT_ALIASES),
             ),
         ]
     ]
-    status: NotRequired[Annotated[str, Arg("One word; a new goal is active")]]
+    status: NotRequired[Annotated[str, Arg("One word; active by default")]]
 
 
 class PlanItem(TypedDict):
     """A plan, with exactly one of its three schedules."""
 
-    name: Annotated[
-        str, Arg("One line that names the plan", positional=True, aliases=("title", "id"))
-    ]
+    name: Annotated[str, Arg("The plan's name, one line", positional=True, aliases=("title", "id"))]
     instruction: Annotated[
         str,
         Arg(
-            "What is to be done when it is due",
+            "What to do when it is due",
             positional=True,
             text=True,
             aliases=("prompt", "task", "description", *CONTENT_ALIASES),
@@ -75,7 +71,7 @@ class PlanItem(TypedDict):
         Annotated[
             str,
             Arg(
-                "Whenever this cron expression of five fields matches, such as 0 9 * * *",
+                "A cron expression of five fields, such as 0 9 * * *",
                 cli=CommandLineForm("A cron expression of five fields, such as '0 9 * * *'"),
             ),
         ]
@@ -84,7 +80,7 @@ class PlanItem(TypedDict):
         Annotated[
             str,
             Arg(
-                "Once, after a delay such as 2 hours or 1 day",
+                "Once, after a delay, such as 2 hours or 1 day",
                 cli=CommandLineForm("A delay, such as '2 hours'"),
                 aliases=("delay", "after"),
             ),
@@ -130,7 +126,7 @@ def _delete(
         'memvault memories set deadline="28 February"',
         "memvault memories set tone=friendly plan=@notes.txt",
     ),
-    view="Kept {count}",
+    view="Set {count}",
 )
 def set_memories(
     call: Call,
@@ -146,8 +142,8 @@ def set_memories(
 ) -> SetEntries:
     """Set values by key; an existing key gets the new value.
 
-    Each agent has its own keys. Each value is a file, which may be edited by hand; old values
-    stay in the history.
+    Each agent has its own keys. Each value is a file that you may edit; old values stay in the
+    history.
     """
     from memvault.agents import values
 
@@ -172,7 +168,7 @@ def get_memories(
         Arg("The keys; all by default", key="keys", positional=True, aliases=("key",)),
     ] = None,
     limit: Annotated[
-        int | None, Arg("How many at most; all if keys are given", minimum=1, default=LISTED)
+        int | None, Arg("Maximum number; all if keys are given", minimum=1, default=LISTED)
     ] = None,
     offset: Offset = 0,
 ) -> StoredValues:
@@ -213,14 +209,14 @@ def delete_memories(
         'memvault goals set report "Hand in the report"',
         "memvault goals set report --status completed",
     ),
-    view="Kept {count}",
+    view="Set {count}",
 )
 def set_goals(
     call: Call, goals: Annotated[list[GoalItem], Arg("Goals with their ids", flatten=True)]
 ) -> SetEntries:
     """Set goals by id; an existing goal is changed.
 
-    The agent pursues the goals with the status active; any other word, such as
+    The agent pursues goals whose status is active; any other word, such as
     completed, makes a goal inactive.
     """
     from memvault.agents.goals import Goal
@@ -270,7 +266,7 @@ def get_goals(
 def delete_goals(
     call: Call,
     goal_ids: Annotated[
-        list[str], Arg("Ids of goals", positional=True, aliases=("ids", "id", "goalId", "goals"))
+        list[str], Arg("The goals' ids", positional=True, aliases=("ids", "id", "goalId", "goals"))
     ],
 ) -> DeletedEntries:
     """Delete goals by their ids; they stay in the history."""
@@ -301,9 +297,9 @@ def set_plans(
 ) -> SetPlans:
     """Set plans by name; an existing plan is changed.
 
-    A plan that is due becomes one event in the agent's inbox, exactly once, even with
-    several processes. A cron schedule that was missed several times runs once. Cron
-    expressions use the time zone set in memvault.toml, else UTC.
+    A due plan becomes exactly one event in the agent's inbox, even with several
+    processes. A cron schedule that was missed several times runs once. Cron expressions use
+    the time zone set in memvault.toml, else UTC.
     """
     from memvault.agents.plans.schedule import only_schedule
     from memvault.agents.plans.status import PlanRequest
@@ -356,7 +352,7 @@ def get_plans(
     limit: Limit = LISTED,
     offset: Offset = 0,
 ) -> StoredPlans:
-    """Get the plans, the next due first."""
+    """Get the plans, next due first."""
     statuses, notes = call.plans.statuses()
     call.notes += notes
     found = [status_entry for status_entry in statuses if status in (None, status_entry.status)]

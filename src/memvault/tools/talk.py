@@ -1,4 +1,4 @@
-"""Tools for messages: talk, reply, wait, the inbox, and spaces, the shared channels of agents."""
+"""Tools for messages: talk, reply, wait, inbox, and spaces, which are shared channels."""
 
 from __future__ import annotations
 
@@ -10,7 +10,14 @@ from memvault.errors import UsageError
 from memvault.tools.core.registry import ToolGroup
 from memvault.tools.core.render import Result, Template
 from memvault.tools.core.result_parts import page_info, paginate, without_none
-from memvault.tools.core.shared_args import LIMIT_ALIASES, LISTED, MESSAGE_ALIASES, Limit, Offset
+from memvault.tools.core.shared_args import (
+    LIMIT_ALIASES,
+    LISTED,
+    MESSAGE_ARG,
+    Limit,
+    MessageText,
+    Offset,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,9 +47,6 @@ if TYPE_CHECKING:
 
 group = ToolGroup("talk", "Spaces, talk and wait", place=70)
 
-MessageText = Annotated[
-    str, Arg("What to say", positional=True, text=True, aliases=MESSAGE_ALIASES)
-]
 _SEVERITIES = {
     "trace": "debug",
     "verbose": "debug",
@@ -66,7 +70,7 @@ class EventSpec(TypedDict):
 
     event_type: Annotated[
         Literal["User", "Agent", "Time", "Hook"],
-        Arg("What kind of event to wait for", aliases=("type", "kind", "event")),
+        Arg("Kind of event", aliases=("type", "kind", "event")),
     ]
     parameter: NotRequired[
         Annotated[
@@ -82,7 +86,7 @@ class EventSpec(TypedDict):
         Annotated[
             int,
             Arg(
-                "Only the answer to this talk: a reply to it, or else their next message after it; "
+                "Only the answer to this talk: a reply to it, or their next message after it; "
                 "0 for any",
                 minimum=0,
                 maximum=2**53,
@@ -135,7 +139,7 @@ def talk_user(
 ) -> SentTalk:
     """Send a message to the user, without waiting for an answer.
 
-    It goes to the inbox of the agent user, to whom `memvault inbox peek` shows it.
+    It goes to the inbox of the agent user; `memvault inbox peek` shows it there.
     """
     if user.strip():
         raise UsageError(f"There is one user, not {user!r}", "omit `--user`")
@@ -175,7 +179,7 @@ def talk_agent(
         to = call.address.of_brain(str(to))
     similar = alike(call.root, to)
     if similar:
-        call.notes.append(f"no agent {to} was here before; is {similar} meant?")
+        call.notes.append(f"there was no agent {to} before; did you mean {similar}?")
     return _send(call, to, message)
 
 
@@ -213,7 +217,7 @@ def talk_log(
     call: Call,
     severity: Annotated[
         Literal["debug", "info", "warning", "error", "critical"],
-        Arg("How severe it is", positional=True, aliases=("level",), synonyms=_SEVERITIES),
+        Arg("Severity", positional=True, aliases=("level",), synonyms=_SEVERITIES),
     ],
     message: MessageText,
 ) -> SentTalk:
@@ -233,11 +237,11 @@ def reply(
     call: Call,
     talk_id: Annotated[
         int,
-        Arg("The talk that is answered", positional=True, minimum=1, aliases=("id", "inReplyTo")),
+        Arg("The talk to answer", positional=True, minimum=1, aliases=("id", "inReplyTo")),
     ],
     message: MessageText,
 ) -> SentTalk:
-    """Answer a talk: its sender gets the message, with a reference to the talk id.
+    """Answer a talk; its sender gets the message with a reference to the talk id.
 
     The result has the answer's own talk id.
     """
@@ -270,7 +274,7 @@ def _parse_event(word: str) -> dict[str, Any]:
     "wait for",
     takes_long=True,
     pages=(),
-    rest="list_inbox with its eventId and budget 0 gives it whole",
+    rest="list_inbox with its eventId and budget 0 returns it in full",
     destructive=True,
     examples=("memvault wait for time:1", "memvault wait for user --timeout 600"),
     view=_EVENTS,
@@ -296,14 +300,14 @@ def wait_for(
     """Wait for the first of several events, remove it from the inbox, and return it.
 
     An Agent or User event is a message from them. With a talk id, it is the answer to that talk:
-    a reply to it, or else the next message that they sent after it and that is no reply.
-    You must have talked to them before. A Hook event is delivered by `memvault inbox push NAME`.
-    An event that is already in the inbox ends the wait at once.
+    a reply to it, or the next message after it that is not a reply to another. You must have
+    talked to them before. A Hook event is delivered by `memvault inbox push NAME`. An event that
+    is already in the inbox ends the wait immediately.
     """
     from memvault.agents.messages import service_names, waiting
 
     if not events:
-        raise UsageError("There is nothing to wait for", "name an event, such as agent:NAME")
+        raise UsageError("There is nothing to wait for", "give an event, such as agent:NAME")
     patterns = [
         waiting.EventPattern(
             entry["event_type"], _parameter(entry), entry.get("talk_id") or 0
@@ -345,7 +349,7 @@ def _parameter(entry: EventSpec) -> str:
 @group.tool(
     "inbox peek",
     pages=(),
-    rest="list_inbox with its eventId and budget 0 gives it whole",
+    rest="list_inbox with its eventId and budget 0 returns it in full",
     destructive=True,
     examples=("memvault inbox peek", "memvault inbox peek --count 5 --filter plan"),
     view=_EVENTS,
@@ -359,10 +363,10 @@ def peek_inbox(
         Arg("Only events of this type", key="filter", aliases=("type", "kind", "eventType")),
     ] = None,
 ) -> InboxEvents:
-    """Take the oldest events out of the agent's inbox.
+    """Remove the oldest events from the agent's inbox and return them.
 
-    Each event is delivered to exactly one caller; only if that is killed during delivery may it
-    be delivered again. remaining is the number of events left, of all types.
+    Each event is delivered to exactly one caller, or again if that caller is killed during
+    delivery. remaining is the number of events of all types that are left.
     """
     _check_room(call.budget)
     popped = call.inbox.pop_if_possible(count, kind, _fitting(call.budget))
@@ -416,7 +420,7 @@ def _fitting(limit: int) -> Callable[[Event], bool]:
 def list_inbox(
     call: Call,
     event_id: Annotated[
-        str | None, Arg("Only this event, which may have been taken out lately", key="eventId")
+        str | None, Arg("Only this event, even if it was recently removed", key="eventId")
     ] = None,
     limit: Limit = LISTED,
     offset: Offset = 0,
@@ -444,7 +448,7 @@ def list_agents(call: Call, limit: Limit = LISTED, offset: Offset = 0) -> AgentL
     """List the vault's agents and brains, with counts of their entries and the last change."""
     from memvault.agents.overview import entries
 
-    nothing = "No agent keeps anything here yet"
+    nothing = "No agent has stored anything yet"
     shown, paging = paginate(entries(call.root), limit, offset, nothing)
     agents: list[AgentEntry] = [
         {"agent": str(entry.address), **without_none(**entry.counts, changed=entry.changed)}
@@ -465,11 +469,9 @@ def list_agents(call: Call, limit: Limit = LISTED, offset: Offset = 0) -> AgentL
 def push_service(
     call: Call,
     name: Annotated[str, Arg("The hook's name", positional=True)],
-    message: Annotated[
-        str, Arg("The message of the event", positional=True, text=True, aliases=MESSAGE_ALIASES)
-    ] = "",
+    message: Annotated[str, MESSAGE_ARG._replace(help="The message of the event")] = "",
 ) -> PushedEvent:
-    """Put an event into the agent's own inbox, for example from a git hook or a CI job.
+    """Add an event to the agent's own inbox, for example from a git hook or a CI job.
 
     It ends a `memvault wait for hook:NAME`.
     """
@@ -508,7 +510,7 @@ def _event_item(event: Event) -> InboxEvent:
     }
 
 
-_LIMIT_HELP = "How many messages at most"
+_LIMIT_HELP = "Maximum number of messages"
 _SPACE_ALIASES = ("space", "id", "name", "spaceName")
 
 
@@ -517,7 +519,7 @@ _SPACE_ALIASES = ("space", "id", "name", "spaceName")
     pages=("history",),
     newest_last=True,
     idempotent=True,
-    rest="read_messages with limit 1 and budget 0 gives it whole",
+    rest="read_messages with limit 1 and budget 0 returns it in full",
     examples=("memvault space enter team", "memvault space enter team --limit 5"),
     view="""{spaceName}  {spaceId}
         *history
@@ -541,7 +543,7 @@ def enter_space(
     ],
     limit: Annotated[int, Arg(_LIMIT_HELP, minimum=0, aliases=LIMIT_ALIASES)] = LISTED,
 ) -> EnteredSpace:
-    """Enter a space: become a member, read its last messages, and send to it from now on.
+    """Enter a space: join it, read its last messages, and make it the target of new ones.
 
     A space that does not exist is created, with no history.
     """
@@ -599,7 +601,7 @@ def read_messages(
     limit: Annotated[int, Arg(_LIMIT_HELP, minimum=0, aliases=LIMIT_ALIASES)] = LISTED,
     offset: Annotated[int, Arg("Skip this many of the newest messages", minimum=0)] = 0,
 ) -> SpaceMessages:
-    """Read a space's messages, the newest last."""
+    """Read a space's messages, newest last."""
     spaces = _spaces(call)
     found = spaces.find(space) if space and space.strip() else spaces.entered()
     messages, total = spaces.messages(found, limit, offset)

@@ -19,7 +19,7 @@ def browse(
     options: GlobalOptions,
     query: Annotated[
         str,
-        Arg(f"What to look for; {QUERY_FILTERS}",
+        Arg(f"Search query; {QUERY_FILTERS}",
             positional=True, join_words=True, names="query"),
     ] = "",
 ) -> None:  # fmt: skip

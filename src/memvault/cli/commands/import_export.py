@@ -326,9 +326,7 @@ def export(
         chosen = filters(memory_type, tags, since, until, expression)
         records = None if chosen == Filters() else call.engine.list_records(chosen)
         if records is not None and not records:
-            raise NotFound(
-                "There are no memories that pass the filters", "`memvault list` shows all"
-            )
+            raise NotFound("No memory matches the filters", "`memvault list` shows all")
         chosen_paths = None if records is None else [record.path for record in records]
         files = ExportedFiles(call.store, chosen_paths)
         place = Path(target).expanduser().absolute()

@@ -116,7 +116,7 @@ def skip(
         end = min(len(value), offset + length) if length else len(value)
         offset, end = around(value, offset, end)
         part = value[offset:end]
-        past = {"message": f"It has {len(value):,} characters; none comes after them"}
+        past = {"message": f"It has only {len(value):,} characters"}
         return {
             **result,
             present[0]: part,
@@ -129,7 +129,7 @@ def skip(
     for key in present:
         parts[key] = result[key][left:]
         left = max(0, left - len(result[key]))
-    past = {"message": f"There are {total:,}; none comes after them"}
+    past = {"message": f"There are only {total:,}"}
     return {**result, **parts, "total": total, **(past if offset >= total > 0 else {})}, offset
 
 
@@ -157,7 +157,7 @@ def _cut_text(
     """Cut the text under a key, whose offset counts in the text before it is presented."""
     text, total = result[key], result.get("totalLength", window.offset + len(result[key]))
     others = present({**result, key: ""})
-    others = shortened(others, budget // 2, "budget 0 gives all")
+    others = shortened(others, budget // 2, "budget 0 returns the full result")
     room = budget - count({**others, "next": _LARGE, "totalLength": total})
     while True:
         _, end = window.around(text, 0, prefix_length(text, max(1, room)))

@@ -479,7 +479,7 @@ def _page(
     if not rest and may_repeat and tool.pages is not None:
         has_limit = any(entry.name == "limit" for entry in tool.parameters)
         at = f"offset {offset}{', limit 1' * has_limit} and " if keys else ""
-        rest = f"the same call with {at}budget 0 gives it whole"
+        rest = f"the same call with {at}budget 0 returns the full result"
     window = budget.Window(keys, offset, tool.newest_last, may_repeat, rest, around)
     return dict(budget.fit(result, call_context.budget, window, visible))
 
