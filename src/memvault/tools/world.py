@@ -8,6 +8,7 @@ from memvault.arguments.parameters import Arg
 from memvault.call import Call
 from memvault.tools.core.registry import ToolGroup
 from memvault.tools.core.result_parts import without_none
+from memvault.tools.core.shared_args import MessageText
 
 if TYPE_CHECKING:
     from memvault.results import (
