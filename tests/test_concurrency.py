@@ -513,7 +513,7 @@ def test_incomplete_take_is_reported(folder: Path) -> None:
     blocking = write(folder, f"{PRIVATE}/popped", "")
     notes = outcome.settle()
     assert len(notes) == 1
-    assert "may come a second time" in notes[0]
+    assert "may be delivered again" in notes[0]
     blocking.unlink()
     assert invoke.call_result(workspace, "peek_inbox", {})["events"] == taken
     assert invoke.call_result(workspace, "peek_inbox", {})["events"] == []

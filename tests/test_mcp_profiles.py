@@ -140,7 +140,7 @@ async def test_unknown_profile_is_reported(client: Client, folder: Path, run: Ru
     """A misspelled profile is an error at start, and in memvault.toml until it is corrected."""
     assert "profile or tool 'historien'" in refused(run("mcp", "--tools", "core,historien"), 2)
     assert "did you mean historian?" in run("mcp", "--tools", "core,historien").err
-    assert "No tools are named" in refused(run("mcp", "--tools", ","), 2)
+    assert "No tools are given" in refused(run("mcp", "--tools", ","), 2)
     write(folder, "memvault.toml", 'version = 1\n[mcp]\ntools = "braim"\n')
     with pytest.raises(MCPError, match="'braim'") as raised:
         await client.list_tools()
@@ -263,7 +263,7 @@ async def test_a_prompt_that_cannot_be_written_is_refused(client: Client, folder
     wrong: list[tuple[str, dict[str, str], str]] = [
         ("sing", {}, "There is no prompt 'sing'"),
         ("recall-first", {}, "needs task"),
-        ("recall-first", {"task": "x", "tags": "y"}, "takes no 'tags'"),
+        ("recall-first", {"task": "x", "tags": "y"}, "has no argument 'tags'"),
     ]
     for name, arguments, message in wrong:
         with pytest.raises(MCPError, match=message) as raised:

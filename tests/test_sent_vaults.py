@@ -288,7 +288,7 @@ def test_writing_is_refused_with_who_holds_the_vault(
         ["index", "push"],
         ["index", "drop"],
     ):
-        assert "alice-laptop holds this vault" in refused(there("--vault", team, *words), 1), words
+        assert "files, which are on alice-laptop" in refused(there("--vault", team, *words), 1), words
     assert "alice-laptop" in refused(there("forget", "team:disk"), 1)
     assert succeeded(run("index", "status", "--json")).json["documents"] == 2
 

@@ -267,7 +267,7 @@ def test_a_worker_that_is_killed_loses_no_call(team: Path, run: Run, tmp_path: P
         assert len(_readers(server.process.pid)) == 2
         code, said = server.end()
     assert (code, "Traceback" in said) == (0, False), said
-    assert said.count("note: a process that reads has ended") == 3
+    assert said.count("note: a read process ended") == 3
     lines = [json.loads(line) for line in audit.read_text("utf-8").splitlines()]
     assert [line["outcome"] for line in lines] == ["ok"] * asked
 

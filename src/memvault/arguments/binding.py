@@ -155,44 +155,44 @@ def _one_object(parameter: Parameter, value: Any) -> Any:
 
 
 LENIENCIES = (
-    Leniency("`null` for an argument that may be left out", "that it is left out", _absent),
+    Leniency("`null` for an optional argument", "absent", _absent),
     Leniency(
-        "a choice in another case, as `Keyword`, or by another usual name, as `warn`",
+        "a choice in another case, such as `Keyword`, or under another common name, such as `warn`",
         "the choice, `keyword` or `warning`",
         _choice,
     ),
-    Leniency('a number written as a text, as `"3"` or `"0.5"`', "the number", _number),
+    Leniency('a number as a string, such as `"3"` or `"0.5"`', "the number", _number),
     Leniency(
         '`"true"`, `"t"`, `"yes"`, `"y"`, `"on"` or `1` in any case for true, '
         '`"false"`, `"f"`, `"no"`, `"n"`, `"off"` or `0` for false',
         "true or false",
         _flag,
     ),
-    Leniency("a whole number for a text, as `5432`", 'the text, `"5432"`', _text),
+    Leniency("an integer for a string, such as `5432`", 'the string `"5432"`', _text),
     Leniency(
-        'a list or an object written as a text of JSON, as `"[\\"a\\", \\"b\\"]"`, '
+        'a list or an object as a JSON string, such as `"[\\"a\\", \\"b\\"]"`, '
         "also in a fenced code block",
         "the list or the object",
         _as_json,
     ),
     Leniency(
-        "a text in the form of the command line for an object of a list, as `agent:bob`, "
+        "a string in command-line form for an object of a list, such as `agent:bob`, "
         "`failed:no disk` or `port=5432`",
         "the object",
         _as_command,
     ),
     Leniency(
-        "one text for a list of texts",
-        'a list of it; `"a,b"` is two where no entry can hold a comma, as in tags; '
+        "one string for a list of strings",
+        'a list of it; `"a,b"` is two entries if none can contain a comma, as in tags; '
         'the tags `"#a #b"` are two as well, `"a b"` is one',
         _one_text,
     ),
     Leniency(
-        'an object of keys and their values for a list of them, as `{"port": "5432"}`',
+        'an object of keys and values for a list of them, such as `{"port": "5432"}`',
         'the list, `[{"key": "port", "value": "5432"}]`',
         _pairs,
     ),
-    Leniency("a list of texts for a markdown text", "the text, a list with these entries", _lines),
+    Leniency("a list of strings for a markdown text", "a markdown list of them", _lines),
     Leniency("one object for a list of objects", "a list of it", _one_object),
 )
 """All leniencies in the order of use; they apply only to values that the schema does not allow."""
@@ -418,7 +418,7 @@ def check_type(parameter: Parameter, value: Any) -> Any:
             raise UsageError(
                 f"`{parameter.shell_name}` has {len(value):,} entries; "
                 f"the maximum is {MOST_ENTRIES:,}",
-                "divide it among several calls",
+                "split it into several calls",
             )
         fits = all(isinstance(entry, dict if parameter.items else str) for entry in value)
     if not fits:
@@ -507,7 +507,9 @@ def read_stream(stream: BinaryIO, name: str) -> bytes:
     """
     data = stream.read(MOST_BYTES + 1)
     if len(data) > MOST_BYTES:
-        raise UsageError(f"{name} is larger than {MOST_BYTES >> 20} MB", "give a shorter text")
+        raise UsageError(
+            f"{name} is larger than {MOST_BYTES >> 20} MB", "split it into smaller files"
+        )
     return data
 
 

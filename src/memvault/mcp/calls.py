@@ -80,7 +80,7 @@ class ProgressTracker:
         self._offset += 1
         latest = self._latest
         total = None if latest.total is None else latest.total + 1
-        self._latest = ProgressUpdate(latest.progress + 1, total, f"At work for {seconds} s")
+        self._latest = ProgressUpdate(latest.progress + 1, total, f"Working for {seconds} s")
 
 
 CURRENT: ContextVar[ProgressTracker | None] = ContextVar("steps", default=None)

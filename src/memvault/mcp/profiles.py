@@ -75,7 +75,7 @@ def parse_selection(text: str) -> dict[str, tuple[str, ...]]:
         else:
             selection[_tool_name(word)] = ()
     if not selection:
-        raise UsageError("No tools are named", "`memvault mcp --list-profiles` names the profiles")
+        raise UsageError("No tools are given", "`memvault mcp --list-profiles` lists the profiles")
     return selection
 
 
@@ -84,7 +84,7 @@ def _tool_name(word: str) -> str:
     if tool is not None:
         return tool.name
     names = [*profiles(), *(command.tool for command in TOOLS)]
-    hint = suggestion(normal_name(word), names, "`memvault mcp --list-profiles` names them")
+    hint = suggestion(normal_name(word), names, "`memvault mcp --list-profiles` lists them")
     raise UsageError(f"There is no profile or tool {word!r}", hint)
 
 
@@ -150,7 +150,7 @@ class ToolSelection:
             return tool
         words = f"{self.words(workspace.settings)},{smallest_profile(tool.name)}"
         raise UsageError(
-            f"The tool {tool.name} is not offered here",
+            f"The tool {tool.name} is not offered by this server",
             f"`memvault mcp --tools {words}` offers it",
         )
 

@@ -200,7 +200,7 @@ async def in_thread(
         nonlocal started
         with start_lock:
             if dropped:
-                raise RuntimeError("nobody waits for this")
+                raise RuntimeError("the caller has gone")
             started = True
         begun = time.thread_time()
         try:

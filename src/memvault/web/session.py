@@ -179,10 +179,10 @@ class WebSession:
                 raise NotFound("There is no such file", "")
             data = plain_files.read(self.root / inside)
         except (OSError, MemvaultError) as error:
-            raise NotFound("There is no such file", "the memory may be older than it") from error
+            raise NotFound("There is no such file", "the link may be outdated") from error
         detector = self.run(lambda: self.workspace.settings.detector)
         if detector.masked(inside) != inside:
-            raise NotFound("There is no such file", "its name holds a secret")
+            raise NotFound("There is no such file", "its name contains a secret")
         return masked_attachment(inside, data, detector.masked)
 
     def review(self) -> ReviewedVault:

@@ -76,8 +76,8 @@ def find_tool(workspace: Workspace, caller: Caller, name: str) -> Tool:
             )
         if builtin.group == WORLD and not workspace.settings.world.enabled:
             raise Refused(
-                f"The tool {builtin.name} is switched off in this vault",
-                "write [world] and below it enabled = true into memvault.toml",
+                f"{builtin.name} is disabled",
+                "set enabled = true under [world] in memvault.toml",
             )
         return builtin
     from memvault.tools.core import vault_tools

@@ -53,8 +53,8 @@ def resolve_vault(
     if len({known[vault] for vault, _ in parts.values()}) > 1:
         is_here = any(vault == locate.THIS for vault, _ in parts.values())
         raise UsageError(
-            f"These are memories of several vaults: {', '.join(vaults)}{' and this one' * is_here}",
-            "name those of one vault at a time",
+            f"These memories are in several vaults: {', '.join(vaults)}{' and this one' * is_here}",
+            "use memories of one vault at a time",
         )
     vault = vaults[0]
     arguments = {
@@ -339,7 +339,7 @@ def _run(
     if "budget" in added and 0 < bound.get("budget", 0) < _MIN_BUDGET:
         raise UsageError(
             f"`--budget` must be at least {_MIN_BUDGET} tokens, not {bound['budget']}",
-            "give more, or 0 for no limit",
+            "give a larger one, or 0 for no limit",
         )
     default = call_context.settings.mcp.budget if how.caller.has_token_budget else 0
     call_context.budget = next((limit for limit in limits if limit is not None), default)
@@ -429,7 +429,9 @@ def _failures_noted(call_context: Call, notes: list[str]) -> Iterator[None]:
     except Exception as error:
         if not call_context.change_set.files:
             raise
-        notes.append(f"the change was made, but then: {to_memvault_error(error).message}")
+        notes.append(
+            f"the change was made, but then this failed: {to_memvault_error(error).message}"
+        )
 
 
 def _presented(
@@ -479,7 +481,7 @@ def _page(
     if not rest and may_repeat and tool.pages is not None:
         has_limit = any(entry.name == "limit" for entry in tool.parameters)
         at = f"offset {offset}{', limit 1' * has_limit} and " if keys else ""
-        rest = f"the same call with {at}budget 0 returns the full result"
+        rest = f"repeat the call with {at}budget 0 for the full result"
     window = budget.Window(keys, offset, tool.newest_last, may_repeat, rest, around)
     return dict(budget.fit(result, call_context.budget, window, visible))
 
@@ -487,7 +489,7 @@ def _page(
 def truncate_warnings(notes: list[str]) -> list[str]:
     """Truncate the warnings, of which a vault may cause thousands, and count the rest."""
     more = len(notes) - _MAX_WARNINGS
-    return [*notes[:_MAX_WARNINGS], f"{more:,} more warnings are left out"] if more > 0 else notes
+    return [*notes[:_MAX_WARNINGS], f"{more:,} more warnings were omitted"] if more > 0 else notes
 
 
 def autocommit(call_context: Call) -> None:
@@ -538,8 +540,8 @@ def require_local_files(call_context: Call, name: str) -> None:
     holder = call_context.settings.index.sent
     if holder:
         raise Refused(
-            f"{holder} holds this vault, and {name} needs its files",
-            "run it there; here the vault can be recalled, listed and shown",
+            f"{name} needs the vault's files, which are on {holder}",
+            "run it there; on this machine you can only recall, list and show",
         )
 
 

@@ -116,14 +116,14 @@ def _leniencies() -> list[str]:
     """Return the section on lenient argument parsing, from the table that the parser uses."""
     rows = [f"| {entry.taken} | {entry.meaning} |" for entry in LENIENCIES]
     return [
-        "## What is taken beyond the schemas",
+        "## Accepted beyond the schemas",
         "",
-        "Keys may be written in any case, with or without `_` and `-`. An argument is also taken",
-        "by the other names that its row lists, unless the tool has an argument of that name.",
-        "Values that a schema does not allow are taken where they mean one thing only, inside",
-        "objects too:",
+        "Keys may be written in any case, with or without `_` and `-`. An argument is also",
+        "accepted under the other names in its row, unless the tool has an argument of that name.",
+        "Values that a schema does not allow are accepted if they are unambiguous, inside objects",
+        "too:",
         "",
-        "| taken | as |",
+        "| accepted | as |",
         "|---|---|",
         *rows,
         "",

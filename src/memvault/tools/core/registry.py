@@ -381,7 +381,7 @@ def unknown(name: str, names: list[str]) -> UsageError:
     name = name[:_MAX_NAME]
     hint = f"did you mean {' or '.join(suggest_tools(name, names))}?"
     if hint == "did you mean ?":
-        hint = "`memvault tools list` names them"
+        hint = "`memvault tools list` lists them"
     return UsageError(f"There is no tool {name!r}", hint)
 
 

@@ -81,7 +81,9 @@ def _expanded(
         words, within = line.words, line.filters
     if not words and not keys >= SEARCH_KEYS:
         name = bound[parameter.name]
-        raise UsageError(f"{name} has filters but no words", f"`memvault recall {name}` lists them")
+        raise UsageError(
+            f"{name} has filters but no search words", f"`memvault recall {name}` lists them"
+        )
     own = {key: entry for key, entry in search.items() if key in keys - {"query"}}
     saved = tool.bind({**own, parameter.key: words})
     given = {name: entry for name, entry in bound.items() if name != parameter.name}
