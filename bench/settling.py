@@ -47,8 +47,8 @@ class Settled(NamedTuple):
 
 def embed_until(index: LocalIndex, waiting: int) -> None:
     """Embed memories until at most ``waiting`` lack transformer vectors."""
-    if index.pending_transformer() > waiting:
-        index.embed_deep(lambda: index.pending_transformer() > waiting)
+    if index.schedule.pending_transformer() > waiting:
+        index.schedule.embed_missing(lambda: index.schedule.pending_transformer() > waiting)
 
 
 def first_answers(
@@ -76,7 +76,7 @@ def settle(judged: JudgedSet, work: Path, stages: Sequence[int]) -> Settled:
         index = workspace.index
         assert isinstance(index, LocalIndex)
         index.refresh(True, COMPLETE)
-        folder = index.deep.folder
+        folder = index.transformer.folder
         assert folder is not None
         folder.mkdir(exist_ok=True)
         with FileLock(

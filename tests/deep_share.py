@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from memvault.files.lock import FileLock
-from memvault.index.local import background_embedding, transformer_vectors
+from memvault.index.local import background_embedding, transformer_writer
 from memvault.index.local.local_index import LocalIndex
 from memvault.index.protocol import COMPLETE
 from memvault.workspace import Workspace
@@ -28,13 +28,13 @@ def stopped_at(root: Path, share: float) -> Iterator[None]:
     view = index.refresh(True, COMPLETE)
     count = sum(1 for _ in view.records())
     wanted = count * (1 - share)
-    assert index.deep.folder is not None
+    assert index.transformer.folder is not None
     with FileLock(
-        index.deep.folder / background_embedding.BACKGROUND_LOCK
+        index.transformer.folder / background_embedding.BACKGROUND_LOCK
     ):  # no other process begins
-        if index.pending_transformer() > wanted and index.deep.mode != "off":
+        if index.schedule.pending_transformer() > wanted and index.transformer.mode != "off":
             if count < _FEW:
-                transformer_vectors._BATCH = 1
-            index.embed_deep(lambda: index.pending_transformer() > wanted)
+                transformer_writer._BATCH = 1
+            index.schedule.embed_missing(lambda: index.schedule.pending_transformer() > wanted)
         workspace.close()
         yield

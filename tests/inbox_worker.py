@@ -81,7 +81,7 @@ def rounds(root: Path, number: int) -> None:
             ended.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
         told = [int(line.split()[1]) for line in said[0] if line.startswith("delivered")]
         delivered = max([delivered, *(last + 1 for last in told)])
-        leases = [path for path in root.glob(".memvault/agents/main/claims/*") if path.is_dir()]
+        leases = [path for path in root.glob(".memvault/agents/main/leases/*") if path.is_dir()]
         left = sum(1 for lease in leases if any(lease.iterdir()))
         each = {"taken": said[1], "delivered": delivered, "left": left, "ended": ended}
         say(json.dumps(each))

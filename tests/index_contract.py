@@ -45,7 +45,7 @@ def note(name: str, title: str, body: str, more: str = "") -> str:
 class IndexContract:
     """The promises of ``index.protocol``; ``opened`` says which index they are asked of."""
 
-    def opened(self, root: Path) -> AbstractContextManager[SearchIndex]:
+    def opened(self, root: Path) -> AbstractContextManager[SearchIndex[Any]]:
         """Open the index of a vault."""
         raise NotImplementedError(root)
 
@@ -56,9 +56,10 @@ class IndexContract:
             write(folder, path, note(name, title, body))
         return folder
 
-    def seen(self, index: SearchIndex, vectors: bool = True) -> View:
+    def seen(self, index: SearchIndex[Any], vectors: bool = True) -> View:
         """Look at everything."""
-        return index.refresh(vectors, COMPLETE)
+        view: View = index.refresh(vectors, COMPLETE)
+        return view
 
     def found(self, view: View, query: str, **more: Any) -> list[str]:
         """Return the memIds of what is found by a query's words, best first."""
@@ -278,7 +279,7 @@ class IndexContract:
             view = self.seen(index)
             assert self.found(view, "nginx tea retries port") == first
             assert view.missing == 0
-            assert index.notes() == []
+            assert not view.notes
 
     def test_an_empty_vault_has_nothing(self, folder: Path) -> None:
         """Where there are no memories, every question has an empty answer."""

@@ -444,7 +444,7 @@ def test_the_same_event_goes_back_once(folder: Path, inbox: Inbox) -> None:
     write(folder, "agents/main/inbox/ci.md", "fine")
     lease.requeue()
     assert letters(inbox.folder) == {"ci.md": "fine"}
-    assert not list((folder / PRIVATE / "claims").iterdir())
+    assert not list((folder / PRIVATE / "leases").iterdir())
 
 
 def test_a_very_long_name_goes_back_too(folder: Path, inbox: Inbox) -> None:
@@ -461,11 +461,11 @@ def test_only_events_are_taken_out_of_a_lease(folder: Path, inbox: Inbox) -> Non
     """What somebody else put into a lease or beside it stays where it is."""
     inbox.deliver("service", {"name": "x"})
     lease = taken(inbox)
-    own = next(path for path in (folder / PRIVATE / "claims").iterdir() if path.is_dir())
-    strange = [own / "thesis.tex", write(folder, f"{PRIVATE}/claims/docs/a.md", "a")]
+    own = next(path for path in (folder / PRIVATE / "leases").iterdir() if path.is_dir())
+    strange = [own / "thesis.tex", write(folder, f"{PRIVATE}/leases/docs/a.md", "a")]
     strange[0].write_text("x")
     lease.requeue()
-    assert len(inbox.peek()) == 1
+    assert len(inbox.peek().events) == 1
     assert all(path.exists() for path in strange)
 
 
@@ -476,7 +476,7 @@ def test_events_go_back_under_the_readers_lock(folder: Path, inbox: Inbox) -> No
     with agent_lock(folder, Address("main")):
         lease.requeue()
         assert letters(inbox.folder) == {}
-    assert [event.data["name"] for event in inbox.peek()] == ["x"]
+    assert [event.data["name"] for event in inbox.peek().events] == ["x"]
 
 
 def test_a_taking_that_finds_nothing_leaves_nothing(folder: Path, inbox: Inbox) -> None:
@@ -489,10 +489,10 @@ def test_a_taking_that_finds_nothing_leaves_nothing(folder: Path, inbox: Inbox) 
 
     popped = inbox.pop(fits=vanishes)
     assert (popped.events, popped.remaining, popped.lease) == ([], 0, None)
-    assert not list((folder / PRIVATE / "claims").iterdir())
+    assert not list((folder / PRIVATE / "leases").iterdir())
 
 
-@pytest.mark.parametrize("name", ["claims", "popped"])
+@pytest.mark.parametrize("name", ["leases", "popped"])
 def test_nothing_is_taken_that_could_not_be_kept(vault: Vault, folder: Path, name: str) -> None:
     """A file in the place of a folder that taking needs is named, and the event stays."""
     vault.call("push_service", name="x")

@@ -24,7 +24,7 @@ from conftest import (
 from git_clones import git, without_identity
 from memvault import open_vault
 from memvault.index.folder import find_folder
-from memvault.index.local import refresh
+from memvault.index.local import index_writer
 from memvault.index.protocol import COMPLETE, MemoryRecord
 from memvault.model import FileCommits, FileState
 from memvault.repository.approved import approved_repository
@@ -506,7 +506,7 @@ def test_index_built_by_several_processes_has_commit_dates(
     repository: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A first index made by several processes has the dates of git."""
-    monkeypatch.setattr(refresh, "_MANY_FILES", 1)
+    monkeypatch.setattr(index_writer, "_MANY_FILES", 1)
     monkeypatch.setattr("memvault.index.local.analysis_pool._processors", lambda: 2)
     allow(repository.root)
     assert dates(repository.root) == WANTED

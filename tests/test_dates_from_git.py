@@ -318,14 +318,14 @@ def test_no_answer_waits_for_a_slow_git(repository: Repository, slow_git: Path) 
     runs.unlink(missing_ok=True)
     with closing(Workspace(root)) as workspace:
         began = time.monotonic()
-        workspace.index.refresh(False, EARLY)
+        view = workspace.index.refresh(False, EARLY)
         assert time.monotonic() - began < 10
-        assert any("git is slow" in note for note in workspace.index.notes())
+        assert any("git is slow" in note for note in view.notes)
         began = time.monotonic()
         workspace.index.refresh(False, EARLY)
         assert time.monotonic() - began < 1
         assert runs.read_text().count("\n") == 1
         slow_git.unlink()
         workspace.finish_indexing()
-        assert not workspace.index.notes()
+        assert not workspace.index.refresh(False, EARLY).notes
     assert dates(root) == WANTED

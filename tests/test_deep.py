@@ -42,12 +42,13 @@ from memvault.index.embedding.embedder import BUILTIN
 from memvault.index.embedding.token_vectors import TOKENS_PER_VECTOR, TextVectors, pool
 from memvault.index.embedding.tokenizer import open_tokenizer
 from memvault.index.embedding.transformer import BuiltinTransformer
-from memvault.index.local import background_embedding, transformer_vectors
+from memvault.index.local import background_embedding, transformer_writer
 from memvault.index.local.index_files import INDEX
 from memvault.index.local.local_index import LocalIndex
-from memvault.index.local.transformer_vectors import TransformerVectorFile, TransformerVectors
+from memvault.index.local.transformer_model import TransformerModel
 from memvault.index.protocol import COMPLETE
 from memvault.index.vectors.nearest import ScoredPassages, nearest
+from memvault.index.vectors.transformer_vector_file import TransformerVectorFile
 from memvault.index.vectors.vector_file import UnitRows, VectorCard, VectorFile
 from memvault.settings.vault_settings import EmbedderSettings, Settings
 from memvault.store.memory_store import MemoryStore
@@ -502,7 +503,7 @@ def test_a_foreign_vault_keeps_no_reader(folder: Path, monkeypatch: pytest.Monke
     """What another user's vault wants made at once follows behind; one's own may want it."""
     monkeypatch.delenv("MEMVAULT_DEEP")
     settings = Settings(embedder=EmbedderSettings(deep="now"))
-    side = TransformerVectors(MemoryStore(folder, settings), index_of(folder))
+    side = TransformerModel(MemoryStore(folder, settings), index_of(folder))
     modes = [side.mode]
     os.chown(folder / "memvault.toml", 65_534, 65_534)
     modes.append(side.mode)
@@ -622,7 +623,7 @@ def test_embedding_starts_with_the_last_changed_memory(
 ) -> None:
     """A note that is edited while others lack transformer vectors is embedded next."""
     monkeypatch.setenv("MEMVAULT_DEEP", "auto")
-    monkeypatch.setattr(transformer_vectors, "_BATCH", 8)
+    monkeypatch.setattr(transformer_writer, "_BATCH", 8)
     _filled(folder, 200)
     for number in range(200):
         os.utime(folder / "n" / f"{number}.md", (10**9 + number, 10**9 + number))
@@ -634,7 +635,7 @@ def test_embedding_starts_with_the_last_changed_memory(
     steps: list[set[str]] = []
 
     def lacking() -> set[str]:
-        return {part.path for part in index._parts_to_embed(frozenset())}
+        return {part.path for part in index.schedule._pending_parts(frozenset())}
 
     def go_on() -> bool:
         steps.append(lacking())
@@ -643,10 +644,10 @@ def test_embedding_starts_with_the_last_changed_memory(
             index.refresh(True, COMPLETE)
         return len(steps) < 8
 
-    assert index.deep.folder is not None
-    index.deep.folder.mkdir()
-    with FileLock(index.deep.folder / background_embedding.BACKGROUND_LOCK):
-        index.embed_deep(go_on)
+    assert index.transformer.folder is not None
+    index.transformer.folder.mkdir()
+    with FileLock(index.transformer.folder / background_embedding.BACKGROUND_LOCK):
+        index.schedule.embed_missing(go_on)
     assert "n/1.md" in steps[1]
     assert "n/1.md" not in lacking()
     assert len(lacking()) > 100
@@ -669,7 +670,7 @@ def test_first_answers_hold_still_while_vectors_follow(
 ) -> None:
     """With half of the vectors a first answer is that without any, or that with all of them."""
     monkeypatch.setenv("MEMVAULT_DEEP", "auto")
-    monkeypatch.setattr(transformer_vectors, "_BATCH", 1)
+    monkeypatch.setattr(transformer_writer, "_BATCH", 1)
     corpus = Path(__file__).parents[1] / "bench" / "everyday" / "everyday-ops"
     documents = list(map(json.loads, (corpus / "corpus.jsonl").read_text("utf-8").splitlines()))
     queries = list(map(json.loads, (corpus / "queries.jsonl").read_text("utf-8").splitlines()))
@@ -678,15 +679,17 @@ def test_first_answers_hold_still_while_vectors_follow(
     index = Workspace(folder).index
     assert isinstance(index, LocalIndex)
     index.refresh(True, COMPLETE)
-    assert index.deep.folder is not None
-    index.deep.folder.mkdir()
+    assert index.transformer.folder is not None
+    index.transformer.folder.mkdir()
     firsts = []
     with (
-        FileLock(index.deep.folder / background_embedding.BACKGROUND_LOCK),
+        FileLock(index.transformer.folder / background_embedding.BACKGROUND_LOCK),
         open_vault(folder) as vault,
     ):
         for most in (30, 15, -1):
-            index.embed_deep(partial(lambda most: index.pending_transformer() > most, most))
+            index.schedule.embed_missing(
+                partial(lambda most: index.schedule.pending_transformer() > most, most)
+            )
             found = [vault.call("memory_recall", query=entry["text"]) for entry in queries[:20]]
             firsts.append([titles(answer)[0] for answer in found])
     without, half, complete = firsts

@@ -20,7 +20,7 @@ from memvault.doctor.inspection import VaultInspection
 from memvault.errors import Conflict
 from memvault.files.lock import FileLock
 from memvault.index.local.index_files import INDEX
-from memvault.index.local.transformer_vectors import TransformerVectors
+from memvault.index.local.transformer_model import TransformerModel
 from memvault.vault.markdown import has_conflict_markers
 from wrong_vaults import FAULTS, HEADER, MARKS, Fault, examined, files, named, told
 
@@ -253,7 +253,7 @@ def test_missing_or_old_deep_vectors_are_reported(
     monkeypatch.setenv("MEMVAULT_DEEP", "now")
     assert vault.call("memory_recall", query="bees")["success"]
     assert examined(vault)["findings"] == []
-    deep = TransformerVectors(vault._workspace.store, index_of(folder)).folder
+    deep = TransformerModel(vault._workspace.store, index_of(folder)).folder
     assert deep is not None
     write(deep, "former-0badcafe/card.json", "{}")
     assert told(examined(vault)) == {("vectors-old", "")}

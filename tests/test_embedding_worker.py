@@ -68,9 +68,9 @@ def test_rebuild_while_vectors_are_computed_leaves_none_out(
         assert isinstance(index, LocalIndex)
         index.refresh(True, COMPLETE)
         (index_of(folder) / "deep").mkdir(exist_ok=True)
-        index.embed_deep(rebuild)
+        index.schedule.embed_missing(rebuild)
         assert rebuilt
-        assert index.pending_transformer() == 0
+        assert index.schedule.pending_transformer() == 0
 
 
 def test_processes_of_several_vaults_compute_in_turn(folder: Path, run: Run, auto: None) -> None:

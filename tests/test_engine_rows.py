@@ -11,7 +11,12 @@ from hypothesis import strategies as st
 from conftest import only_with
 from memvault.errors import MemvaultError
 from memvault.index.milvus import keyword_rows, text_rows
-from memvault.index.milvus.client import EngineAddress, EngineRefused, EngineUnavailable, map_error
+from memvault.index.milvus.engine_errors import (
+    EngineAddress,
+    EngineRefused,
+    EngineUnavailable,
+    map_error,
+)
 from memvault.index.milvus.publication import Publication
 
 pytestmark = only_with("pymilvus", extra="milvus")
@@ -48,9 +53,9 @@ RECORD = {
 )
 def test_what_others_write_in_an_engine_is_no_bug(record: str) -> None:
     """A record that could be no memory's is left out; what could be one is read."""
-    assert text_rows.kept_of(1, record) is None
+    assert text_rows.parse_row(1, record) is None
     whole = {"record": RECORD, "lengths": {"body": 3}, "times": [0, 0], "is_text": True}
-    found = text_rows.kept_of(1, json.dumps(whole))
+    found = text_rows.parse_row(1, json.dumps(whole))
     assert found is not None
     assert found.record.title == "Tea"
 
@@ -104,7 +109,7 @@ def test_a_card_is_read_whatever_it_says(told: object) -> None:
     card = Publication.from_json(told)
     for value, default in zip(card, Publication("", "", ""), strict=True):
         assert type(value) is type(default)
-    assert min(card.documents, card.memories, card.removed, *card.gone, 0) == 0
+    assert min(card.documents, card.memories, card.removed, *card.recently_removed, 0) == 0
     assert Publication.from_json(card.to_json()) == card
     assert Publication.from_json(json.loads(json.dumps(card.to_json()))) == card
 
@@ -116,5 +121,5 @@ def test_a_record_is_read_whatever_it_says(told: dict[str, object]) -> None:
     for name, value in told.items():
         record = {**RECORD, "metadata": {"supersedes": value}, name: value}
         text = json.dumps({"record": record, "lengths": {"body": value}, "times": [value, 0]})
-        text_rows.kept_of(1, text)
-        text_rows.kept_of(1 << 70, text)
+        text_rows.parse_row(1, text)
+        text_rows.parse_row(1 << 70, text)

@@ -18,7 +18,8 @@ from conftest import Ran, Run, only_with, refused, sampled, soak_only, succeeded
 from engine_server import LOADED, Server, served
 from launcher import Process
 from memvault.index.milvus import keyword_rows
-from memvault.index.milvus.client import EngineAddress, EngineClient
+from memvault.index.milvus.client import EngineClient
+from memvault.index.milvus.engine_errors import EngineAddress
 
 if TYPE_CHECKING:
     from mcp import Client
@@ -173,7 +174,7 @@ def test_an_engine_that_hangs_is_away(tmp_path: Path, server: Server) -> None:
     succeeded(machine.run("remember", "Tea", "Green tea at four."))
     succeeded(machine.run("index", "push"))
     server.process.send_signal(signal.SIGSTOP)
-    assert "does not answer" in refused(machine.run("recall", "tea"), 1)
+    assert "did not answer" in refused(machine.run("recall", "tea"), 1)
     succeeded(machine.run("remember", "Disk", "The disk of db1 is full."))
     server.process.send_signal(signal.SIGCONT)
     assert "db1" in succeeded(machine.run("recall", "disk")).out
@@ -190,7 +191,7 @@ def test_an_engine_that_goes_within_an_answer(tmp_path: Path, server: Server) ->
         succeeded(machine.run("index", "push"))
         succeeded(machine.run("recall", "tea"))
     server.be_deaf_to("Search")
-    assert "does not answer" in refused(alone.run("recall", "tea"), 1)
+    assert "did not answer" in refused(alone.run("recall", "tea"), 1)
     found = succeeded(backed.run("recall", "tea", "--json"))
     assert [entry["title"] for entry in found.json["memories"]] == ["Tea"]
     assert "this machine's own index answered" in found.out + found.err
@@ -207,7 +208,7 @@ def test_an_engine_that_does_a_part_alone_is_away(
     succeeded(machine.run("index", "push"))
     write(machine.vault, "fact/rum.md", "Brown rum at five.\n")
     server.be_deaf_to(*calls.split())
-    assert "does not answer within 1 s" in refused(ended(machine.started("recall", "tea"), 30), 1)
+    assert "did not answer within 1 s" in refused(ended(machine.started("recall", "tea"), 30), 1)
     server.be_deaf_to()
     succeeded(machine.run("index", "push"))
     assert "Green tea" in succeeded(machine.run("recall", "tea", "-n", "1")).out
@@ -223,7 +224,7 @@ def test_an_engine_that_is_slow_has_its_seconds_for_all_calls(
     succeeded(machine.run("index", "push"))
     server.be_slow(0.4)
     ran = machine.run("recall", "green tea in the garden at four")
-    assert "does not answer within 1 s" in refused(ran, 1)
+    assert "did not answer within 1 s" in refused(ran, 1)
     assert "patience" in ran.err
     settings = machine.vault / "memvault.toml"
     settings.write_text(settings.read_text("utf-8").replace("patience = 1", "patience = 60"))
@@ -247,7 +248,7 @@ def test_an_engine_that_goes_costs_a_note_among_several(tmp_path: Path, server: 
     server.be_deaf_to("Search")
     told = succeeded(machine.run(*every))
     assert {entry["vault"] for entry in told.json["memories"]} == {"home"}
-    assert "the vault work was not asked: The engine" in told.out + told.err
+    assert "the vault work was not searched: The engine" in told.out + told.err
 
 
 def test_the_token_comes_from_the_environment_alone(
@@ -256,13 +257,13 @@ def test_the_token_comes_from_the_environment_alone(
     """With the token the engine answers; without it, or with another, the error says so."""
     with served(tmp_path / "engine", "sesame") as server:
         write(folder, "memvault.toml", SETTINGS.format(server.uri))
-        assert "wants a token" in refused(run("index", "push"), 1)
+        assert "requires a token" in refused(run("index", "push"), 1)
         succeeded(run("remember", "Tea", "Green tea at four."))
         assert "Green tea" in succeeded(run("recall", "tea")).out  # of this machine's own index
         monkeypatch.setenv("MEMVAULT_MILVUS_TOKEN", "sesame")
         succeeded(run("index", "push", "--to", server.uri))
         monkeypatch.setenv("MEMVAULT_MILVUS_TOKEN", "another")
-        assert "refuses the token" in refused(run("recall", "tea"), 1)
+        assert "refused the token" in refused(run("recall", "tea"), 1)
         monkeypatch.setenv("MEMVAULT_MILVUS_TOKEN", "sesame")
         assert "Green tea" in succeeded(run("recall", "tea")).out
 
@@ -273,10 +274,10 @@ def test_what_a_push_that_was_cut_off_left_is_never_found(tmp_path: Path, server
     write(machine.vault, "fact/a.md", "The first.\n")
     succeeded(machine.run("index", "push"))
     engine = EngineClient(EngineAddress(server.uri, "memvault", ""))
-    ((vault, card),) = engine.cards().items()
+    ((vault, card),) = engine.publications().items()
     row = {"vault": vault, "generation": card.words, "uid": 2, "block": 3, "lengths": {"body": 1}}
     text = " ".join(keyword_rows.encode_document({"body": Counter({"wombat": 1})}))
-    engine.put("words", [{"id": "left", "text": text, **row}], lambda _: None)
+    engine.upsert("words", [{"id": "left", "text": text, **row}], lambda _: None)
     engine.close()
     write(machine.vault, "fact/b.md", "The second.\n")
     found = succeeded(machine.run("recall", "wombat", "--mode", "keyword", "--json")).json

@@ -54,6 +54,7 @@ class Agent:
         """Let time pass, take every event out; return plans' names and moments."""
         self.now = START + after if after is not None else self.now
         popped = self.inbox.pop(1_000)
+        self.notes = popped.notes
         if popped.lease is not None:
             popped.lease.acknowledge()
         new = [(event.data["planName"], event.data["scheduledFor"]) for event in popped.events]
@@ -250,7 +251,7 @@ def test_a_plan_that_cannot_be_written_runs_once(
         write_protect(agent.root / stand.plan.entry.path)
     assert len(agent.look(hours(1))) == 2
     assert agent.look(hours(2)) == []
-    once = [problem for problem in agent.inbox.warnings if "does not say completed" in problem]
+    once = [problem for problem in agent.notes if "does not say completed" in problem]
     assert len(once) == (0 if "completed" in agent.stands()["Once"].plan.status else 1)
 
 
@@ -271,7 +272,7 @@ def test_plans_that_cannot_be_read_keep_no_event_back(agent: Agent) -> None:
     agent.inbox.deliver("plan", {"planName": "p", "scheduledFor": "s"})
     write(agent.root, "agents/main/plans", "a file")
     assert agent.look() == [("p", "s")]
-    assert "no plan runs" in agent.inbox.warnings[0]
+    assert "no plan runs" in agent.notes[0]
     assert agent.next_due() is None
 
 
@@ -406,7 +407,7 @@ from datetime import datetime, timedelta, UTC
 from pathlib import Path
 from memvault.settings.vault_settings import Settings
 from memvault.store.memory_store import MemoryStore
-from memvault.agents.plans import plans
+from memvault.agents.plans import agent_plans, planned_inbox
 from memvault.agents.address import Address
 
 def work(root, rounds=1000):
@@ -414,8 +415,8 @@ def work(root, rounds=1000):
     counter, done = root / "counter", 0
     store = MemoryStore(root, Settings())
     start = datetime(2026, 2, 18, 8, 30, 5, tzinfo=UTC)
-    inbox = plans.PlannedInbox(
-        plans.AgentPlans(store, Address("main"), UTC, lambda: start + timedelta(minutes=done))
+    inbox = planned_inbox.PlannedInbox(
+        agent_plans.AgentPlans(store, Address("main"), UTC, lambda: start + timedelta(minutes=done))
     )
     while done < rounds:
         done = counter.stat().st_size + 1

@@ -19,7 +19,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from conftest import examples
 from memvault import Vault, open_vault
 from memvault.files import inotify
-from memvault.index.local import refresh
+from memvault.index.local import folder_diff
 from memvault.settings.exclusions import Exclusions
 from memvault.vault import folder_watch, reader
 from memvault.vault.folder_watch import FolderWatch
@@ -70,11 +70,11 @@ class WatchedAgainstScanned(RuleBasedStateMachine):
         self.vault = open_vault(self.root)
         self.number = 0
         self.ignored: tuple[str, ...] = ()
-        self.granularity = vars(refresh)["TIMESTAMP_GRANULARITY"]
-        vars(refresh)["TIMESTAMP_GRANULARITY"] = 0
+        self.granularity = vars(folder_diff)["TIMESTAMP_GRANULARITY"]
+        vars(folder_diff)["TIMESTAMP_GRANULARITY"] = 0
 
     def teardown(self) -> None:
-        vars(refresh)["TIMESTAMP_GRANULARITY"] = self.granularity
+        vars(folder_diff)["TIMESTAMP_GRANULARITY"] = self.granularity
         self.vault.close()
         shutil.rmtree(self.place)
 

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -247,6 +247,11 @@ def test_recall_finds_a_file_that_keeps_growing(folder: Path, vault: Vault) -> N
             writer.kill()
 
 
+def no_scores(query: str, texts: Sequence[str]) -> list[float]:
+    """Fail, since no test reranks."""
+    raise AssertionError(query, texts)
+
+
 def test_recall_shows_a_file_that_changed_during_the_search_as_it_is(folder: Path) -> None:
     """If accepted, a file that changed since the refresh has its new title, text and snippet."""
     write(folder, "log.md", "# Old title\n\nThe boiler was checked.\n")
@@ -254,13 +259,13 @@ def test_recall_shows_a_file_that_changed_during_the_search_as_it_is(folder: Pat
         view = workspace.index.refresh(True, COMPLETE)
         write(folder, "log.md", "# New title\n\nA preface.\n\nThe boiler was replaced.\n")
         search = Search(view, RecallRequest("boiler"), workspace.settings.ranking, True)
-        (found,) = search.results(workspace.index.rerank_scores)
+        (found,) = search.results(no_scores)
         assert (found.memory.title, found.snippet) == ("New title", "The boiler was replaced.")
         assert found.line_number == 5
         assert not search.stale
         (folder / "log.md").unlink()
         search = Search(view, RecallRequest("boiler"), workspace.settings.ranking, True)
-        assert (search.results(workspace.index.rerank_scores), len(search.stale)) == ([], 1)
+        assert (search.results(no_scores), len(search.stale)) == ([], 1)
 
 
 def test_meaning_is_as_fresh_as_words(folder: Path, vault: Vault) -> None:

@@ -17,7 +17,7 @@ from pattern_source import BOUNDS, METHODS, Used, patterns
 from patterns import TooSlow, limited, tried
 from targets import CORPUS, NAMES, Target, target
 
-SLOW = ("worded_dates", "plans", "letters", "door", "gateway", "messages", "pages")
+SLOW = ("worded_dates", "plans", "inbox_files", "door", "gateway", "messages", "pages")
 NEED_MCP = ("gateway", "messages", "pages")
 """Targets of what needs the MCP SDK."""
 FIRST = {
@@ -29,7 +29,7 @@ FIRST = {
     "pages": st.sampled_from(["/?q=", "/m/", "GET / HTTP/1.1\r\nHost: localhost:8421\r"]),
 }
 """First lines of targets whose bytes begin with one."""
-FRAMED = ("headers", "letters", "plans", "tool_files")
+FRAMED = ("headers", "inbox_files", "plans", "tool_files")
 """Targets of files with a header."""
 
 

@@ -117,11 +117,11 @@ def test_a_link_with_a_new_name_is_a_name_taken(folder: Path, vault: Vault, targ
 _TAKING = "20200101T000000.000000Z-0"
 _FILES = (
     "lock talk-id talk.lock agents/main/lock agents/main/log.jsonl agents/main/space "
-    f"agents/main/talks.json agents/main/active.json agents/main/claims/{_TAKING}.lock"
+    f"agents/main/talks.json agents/main/active.json agents/main/leases/{_TAKING}.lock"
 ).split()
 _FOLDERS = (
     "index history trash agents agents/main agents/main/claims agents/main/popped "
-    f"agents/main/claims/docs agents/main/claims/{_TAKING} agents/main/popped/{_TAKING}"
+    f"agents/main/leases/docs agents/main/leases/{_TAKING} agents/main/popped/{_TAKING}"
 ).split()
 
 
@@ -481,7 +481,7 @@ _STATES = (
         b"",
         b"9" * 6_000,
         b'{"plans": 5, "pieces": 5, "sent": 5}',
-        b'{"plans": {"a": {"next": 9e999}}, "heard": [[1]], "m1": {"count": 9e999}}',
+        b'{"plans": {"a": {"next": 9e999}}, "received": [[1]], "m1": {"count": 9e999}}',
     ],
     ids=range(9),
 )

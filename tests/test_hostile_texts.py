@@ -21,7 +21,8 @@ from memvault import Vault
 from memvault.consolidation.proposals import steps_of
 from memvault.consolidation.rules import repeated
 from memvault.errors import Ambiguous, NotFound
-from memvault.index.local.file_analysis import header_problem, split_files
+from memvault.index.local.file_analysis import header_problem
+from memvault.index.local.folder_diff import split_files
 from memvault.index.text.analyzer import analyser, query_analyser
 from memvault.model import FileState
 from memvault.recall.query import parse

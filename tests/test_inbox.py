@@ -86,7 +86,7 @@ class MailboxAgainstAList(RuleBasedStateMachine):
 
     @invariant()
     def the_same(self) -> None:
-        assert self.seen(self.inbox.peek()) == self.list
+        assert self.seen(self.inbox.peek().events) == self.list
 
 
 TestMailbox = MailboxAgainstAList.TestCase
@@ -156,7 +156,7 @@ def test_nothing_is_lost_or_doubled_by_kill(folder: Path) -> None:
     sure += given_out(worker("take", folder, 50).communicate(timeout=60)[0].splitlines())[0]
     for event in map(str, range(rounds[-1]["delivered"])):
         assert sure.count(event) == 1 or (sure.count(event) == 0 and event in doubtful), event
-    assert not list((folder / ".memvault/agents/main/claims").iterdir())
+    assert not list((folder / ".memvault/agents/main/leases").iterdir())
 
 
 def test_a_call_that_looked_into_its_inbox_is_freed_at_once(folder: Path) -> None:
@@ -248,7 +248,7 @@ def test_an_event_is_delivered_once_under_its_id(folder: Path) -> None:
     inbox.deliver("plan", {"instruction": "x"}, event_id="plan-1")
     popped.lease.acknowledge()
     inbox.deliver("plan", {"instruction": "x"}, event_id="plan-1")
-    assert inbox.peek() == []
+    assert inbox.peek().events == []
 
 
 def test_what_a_killed_writer_left_goes_away(folder: Path) -> None:
@@ -260,7 +260,7 @@ def test_what_a_killed_writer_left_goes_away(folder: Path) -> None:
         path.write_text("half")
     hour = time.time() - 3_700
     os.utime(old, (hour, hour))
-    assert len(inbox.peek()) == 1
+    assert len(inbox.peek().events) == 1
     assert not old.exists()
     assert new.exists()
 

@@ -17,8 +17,9 @@ from engine_server import LOADED as LOADED  # what commands begin with, see conf
 from index_contract import NOTES, IndexContract, note
 from memvault.index.folder import prepare_folder
 from memvault.index.milvus import access, keyword_rows
-from memvault.index.milvus.client import EngineAddress, EngineClient, EngineUnavailable
-from memvault.index.milvus.published import PublishedIndex
+from memvault.index.milvus.client import EngineClient
+from memvault.index.milvus.engine_errors import EngineAddress, EngineUnavailable
+from memvault.index.milvus.published import Publisher, PublishingBackend
 from memvault.index.protocol import Index, KeywordQuery
 from memvault.index.text.analyzer import query_analyser
 from memvault.settings.vault_settings import load_settings
@@ -28,13 +29,12 @@ from milvus_script import elsewhere
 pytestmark = [only_with("pymilvus", "milvus_lite", extra="milvus"), sampled_tests(2)]
 
 
-def shared(root: Path, file: Path, fallback: bool = False, holder: str = "here") -> PublishedIndex:
-    """Return the index of a vault in a file of milvus-lite's."""
+def publisher_of(root: Path, file: Path) -> Publisher:
+    """Return the publisher of a vault to a file of milvus-lite's."""
     engine = EngineClient(EngineAddress(str(file), "test", "", 30.0))
     store = MemoryStore(root, load_settings(root))
-    return PublishedIndex(
-        store, prepare_folder(root), lambda *_: None, engine, "v1", holder, fallback
-    )
+    backend = PublishingBackend(store, engine, "v1", "here", lambda *_: None)
+    return Publisher(store, prepare_folder(root), lambda *_: None, backend)
 
 
 class TestMilvusIndex(IndexContract):
@@ -43,14 +43,14 @@ class TestMilvusIndex(IndexContract):
     @contextmanager
     def opened(self, root: Path) -> Iterator[Index]:
         """Open the index of a vault."""
-        index = shared(root, root.parent / "engine.db")
+        index = publisher_of(root, root.parent / "engine.db").index
         try:
             yield index
         finally:
             index.close()
 
     @pytest.mark.promise("R48")
-    @pytest.mark.parametrize("lost", ["delete passages", "put words", "put memories"])
+    @pytest.mark.parametrize("lost", ["delete passages", "upsert words", "upsert memories"])
     def test_a_lost_request_sends_nothing_anew(
         self, notes: Path, monkeypatch: pytest.MonkeyPatch, lost: str
     ) -> None:
@@ -62,7 +62,7 @@ class TestMilvusIndex(IndexContract):
                 if f"{name} {kind}" == lost and not gone:
                     gone.append(lost)
                     raise EngineUnavailable("gone")
-                if f"{name} {kind}" == "put words":
+                if f"{name} {kind}" == "upsert words":
                     sent.extend(row["uid"] for row in more[0])
                 own(self, kind, *more)
 
@@ -73,7 +73,7 @@ class TestMilvusIndex(IndexContract):
         write(notes, "fact/tea.md", note("tea", "Tea", "Black tea at five."))
         write(notes, "fact/new.md", note("new", "New", "Something new."))
         with monkeypatch.context() as patch:
-            for name in ("put", "delete"):
+            for name in ("upsert", "delete"):
                 patch.setattr(EngineClient, name, losing(name, getattr(EngineClient, name)))
             with self.opened(notes) as index:
                 with pytest.raises(EngineUnavailable):
@@ -128,7 +128,7 @@ def test_nothing_is_sent_unasked(folder: Path, tmp_path: Path, run: Run) -> None
     write(folder, "memvault.toml", SETTINGS.format(file) + PATIENT)
     write(folder, "a.md", "Green tea.\n")
     ran = succeeded(run("recall", "tea"))
-    assert "is asked once `memvault index push` has been run" in ran.err
+    assert "is contacted after `memvault index push`" in ran.err
     assert "Green tea" in ran.out
     assert not file.exists()
     assert "index push" in succeeded(run("index", "status")).out
@@ -150,10 +150,10 @@ def test_an_engine_that_is_away_stops_no_writing(sent: Path, tmp_path: Path, run
     moved(sent, "http://127.0.0.1:1")
     settings = (sent / "memvault.toml").read_text("utf-8").replace(PATIENT, "patience = 1\n")
     write(sent, "memvault.toml", settings)
-    assert "asked once `memvault index push`" in run("recall", "tea").err
+    assert "contacted after `memvault index push`" in run("recall", "tea").err
     refused(run("index", "push"), 1)
     access.grant(sent.resolve(), load_settings(sent).index, "me")  # as if it had answered once
-    assert "does not answer" in refused(run("recall", "tea"), 1)
+    assert "did not answer" in refused(run("recall", "tea"), 1)
     assert "were not looked for" in succeeded(run("remember", "Rum", "Brown rum.")).err
     write(sent, "memvault.toml", settings.replace("[index]", "[index]\nfallback = true"))
     ran = succeeded(run("recall", "rum", "-n", "1"))
@@ -174,7 +174,7 @@ def test_one_machine_sends_a_vault(
     monkeypatch.setenv("MEMVAULT_STATE", str(tmp_path / "other-machine"))
     monkeypatch.setenv("MEMVAULT_CACHE", str(tmp_path / "other-cache"))
     said = refused(run("index", "push"), 1)
-    assert "by one machine alone" in said
+    assert "only one machine may publish it" in said
     succeeded(run("recall", "tea"))  # of this machine's own index: nothing was allowed
     assert "Nothing was dropped" in succeeded(run("index", "drop")).out
     with monkeypatch.context() as first:
@@ -228,13 +228,13 @@ def test_a_push_sends_what_the_engine_lost(sent: Path, run: Run, kind: str) -> N
 @soak_only
 def test_a_drop_says_what_was_there(sent: Path, run: Run) -> None:
     """Where the engine holds nothing of a vault, or is no file yet, nothing is made or dropped."""
-    assert "Dropped what this vault had" in succeeded(run("index", "drop")).out
-    assert "does not send this vault" in succeeded(run("index", "drop")).out
+    assert "Dropped the rows of this vault" in succeeded(run("index", "drop")).out
+    assert "does not publish this vault" in succeeded(run("index", "drop")).out
     succeeded(run("index", "push"))
     elsewhere(sent.parent / "engine.db", "client.drop_collection('memvault_memories')")
-    assert "holds nothing of this vault" in succeeded(run("index", "drop")).out
+    assert "has no rows of this vault" in succeeded(run("index", "drop")).out
     moved(sent, str(sent.parent / "none.db"))
-    assert "does not send this vault" in succeeded(run("index", "drop")).out
+    assert "does not publish this vault" in succeeded(run("index", "drop")).out
     assert "There is no file" in refused(run("vaults", "add", "x", str(sent.parent / "none.db")), 1)
     assert not (sent.parent / "none.db").exists()
 
@@ -255,7 +255,7 @@ def test_an_address_that_cannot_be_one_is_refused(folder: Path, run: Run, addres
 def test_invalid_token_is_reported(sent: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """Marks that no request can carry are named by the variable that holds them."""
     monkeypatch.setenv("MEMVAULT_MILVUS_TOKEN", "caf\u00e9")
-    assert "MEMVAULT_MILVUS_TOKEN is no token" in refused(run("index", "push"), 2)
+    assert "MEMVAULT_MILVUS_TOKEN is not a valid token" in refused(run("index", "push"), 2)
 
 
 @soak_only
@@ -305,16 +305,18 @@ def test_a_vault_is_taken_out(sent: Path, run: Run) -> None:
     succeeded(run("index", "drop"))
     ran = succeeded(run("recall", "tea", "-n", "1"))
     assert "Green tea" in ran.out
-    assert "is asked once `memvault index push` has been run" in ran.err
+    assert "is contacted after `memvault index push`" in ran.err
 
 
-def test_another_programs_collection_is_left_alone(folder: Path, tmp_path: Path, run: Run) -> None:
-    """A collection that is not as this version makes it is named, with how to rebuild it."""
+def test_collection_with_another_schema_is_left_alone(
+    folder: Path, tmp_path: Path, run: Run
+) -> None:
+    """A collection with another schema is reported, with how to create it again."""
     file = tmp_path / "engine.db"
     elsewhere(file, "client.create_collection('memvault_words', dimension=8)")
     write(folder, "memvault.toml", SETTINGS.format(file) + PATIENT)
     said = refused(run("index", "push"), 1)
-    assert "is not as this version makes it" in said
+    assert "has another schema than this version" in said
 
 
 @soak_only
@@ -338,7 +340,7 @@ def test_without_an_engine_there_is_nothing_to_send(folder: Path, run: Run) -> N
     """Where the settings name no engine, the commands say what to write."""
     write(folder, "a.md", "x\n")
     for command in ("push", "status", "drop"):
-        assert "The settings name no engine" in refused(run("index", command), 2)
+        assert "The settings have no engine" in refused(run("index", command), 2)
 
 
 LONG = st.text(min_size=1, max_size=4).map(lambda text: text * 60)

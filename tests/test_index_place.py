@@ -373,7 +373,7 @@ class TestFederatedIndex(IndexContract):
     """The contract, asked of a vault together with an empty one."""
 
     @contextmanager
-    def opened(self, root: Path) -> Iterator[SearchIndex]:
+    def opened(self, root: Path) -> Iterator[SearchIndex[Any]]:
         """Open the local indexes of a vault and of an empty one."""
         empty = root.parent / "empty"
         write(empty, "memvault.toml", "version = 1\n")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,8 +15,9 @@ from memvault import clock
 from memvault.errors import Refused
 from memvault.index.folder import prepare_folder
 from memvault.index.local.snapshot import Snapshot
-from memvault.index.milvus.client import EngineAddress, EngineClient
-from memvault.index.milvus.published import PublishedIndex
+from memvault.index.milvus.client import EngineClient
+from memvault.index.milvus.engine_errors import EngineAddress
+from memvault.index.milvus.published import Publisher, PublishingBackend
 from memvault.index.milvus.remote import RemoteIndex, RemoteReader
 from memvault.index.protocol import SearchIndex, StaleView, WaitPolicy
 from memvault.settings.vault_settings import load_settings
@@ -27,7 +29,7 @@ pytestmark = [only_with("pymilvus", "milvus_lite", extra="milvus"), sampled_test
 class Follower(RemoteIndex):
     """The index of who follows a vault; before each look, its owner has sent all."""
 
-    owner: PublishedIndex
+    owner: Publisher
 
     def refresh(self, vectors: bool, patience: WaitPolicy) -> Snapshot:
         """Publish, then read what was published."""
@@ -65,7 +67,7 @@ class TestSentIndex(IndexContract):
                 assert index.reader.read_bytes(record.path)[0]
             write(notes, "a.md", note("first", "First", "This was made first, and sorts so."))
             (notes / "fact/tea.md").unlink()
-            index.owner.rebuild()
+            index.owner.index.rebuild()
             view = self.seen(index, vectors=False)
             for record in view.records():
                 memory = view.text(record.key)
@@ -73,23 +75,18 @@ class TestSentIndex(IndexContract):
                 assert memory.title == record.title
 
     @contextmanager
-    def opened(self, root: Path) -> Iterator[SearchIndex]:
+    def opened(self, root: Path) -> Iterator[SearchIndex[Any]]:
         """Open a vault as another machine sees it."""
         settings = load_settings(root)
         settings = settings.replace(index=settings.index.replace(vault="v1"))
         where = EngineAddress(str(root.parent / "engine.db"), "test", "", 30.0)
-        owner = PublishedIndex(
-            MemoryStore(root, settings),
-            prepare_folder(root),
-            lambda *_: None,
-            EngineClient(where),
-            "v1",
-            "here",
-        )
+        store = MemoryStore(root, settings)
+        backend = PublishingBackend(store, EngineClient(where), "v1", "here", lambda *_: None)
+        owner = Publisher(store, prepare_folder(root), lambda *_: None, backend)
         other = root.parent / "elsewhere"
         other.mkdir(exist_ok=True)
         place = prepare_folder(other)
-        reader = RemoteReader(other, settings, place, lambda *_: None, owner.engine)
+        reader = RemoteReader(other, settings, place, lambda *_: None, backend.engine)
         index = Follower(reader, place)
         index.owner = owner
         try:

@@ -25,7 +25,7 @@ from tool_calls import CHANGING, WRITING_BY_ITSELF, soon
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at files in /proc")
 
 REVISION = re.compile("TIME[0-9a-f]{10}")
-CLAIMED = re.compile(r"\.memvault/(agents/\w+)/claims/[^/]+/")
+LEASED = re.compile(r"\.memvault/(agents/\w+)/leases/[^/]+/")
 FAULTS = (KILL, *ERRORS)
 STATED = {kind.code: kind.exit_code for kind in vars(errors).values() if hasattr(kind, "exit_code")}
 OLD = time.time() - 7_200
@@ -47,7 +47,7 @@ class Contents(NamedTuple):
 
     def returning(self) -> Contents:
         """Return the files with those in their place that the next look at the inbox puts back."""
-        back = {CLAIMED.sub(r"\1/inbox/", name): data for name, data in self.private.items()}
+        back = {LEASED.sub(r"\1/inbox/", name): data for name, data in self.private.items()}
         return Contents(self.vault | {n: d for n, d in back.items() if "/inbox/" in n}, {})
 
     def names(self) -> set[str]:

@@ -150,7 +150,7 @@ def test_a_vault_that_is_missing_costs_a_note(work: Vault, places: dict[str, Pat
     (places["home"] / "memvault.toml").unlink()
     result = called(work, "memory_recall", query="deploys", vaults=["all"])
     assert result["memories"][0]["vault"] == "work"
-    assert any("home was not asked" in note for note in result["warnings"])
+    assert any("home was not searched" in note for note in result["warnings"])
 
 
 @pytest.mark.promise("R50")

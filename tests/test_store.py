@@ -23,8 +23,8 @@ from conftest import index_of, titles, write
 from memvault import Vault
 from memvault.errors import Conflict, NotFound, StorageError
 from memvault.files import atomic
+from memvault.index.local.folder_diff import diff_folder
 from memvault.index.local.manifest import IndexedFile
-from memvault.index.local.refresh import diff_folder
 from memvault.memories.link_graph import LinkGraph
 from memvault.memories.rename import plan_rename
 from memvault.model import FileState

@@ -375,7 +375,7 @@ def test_a_wait_says_what_is_wrong_with_it(run: Run) -> None:
     refused(run("wait", "for", "hook:x", "--timeout", "0.1"), 4)
     run("inbox", "push", "y")
     late = run("wait", "for", "hook:x", "--timeout", "0")
-    assert (late.code, "1 in the inbox, for memvault inbox peek" in late.err) == (4, True)
+    assert (late.code, "1 in the inbox, for `memvault inbox peek`" in late.err) == (4, True)
 
 
 def test_a_plan_fires_when_it_is_due_while_somebody_waits(folder: Path, call: Call) -> None:
@@ -388,6 +388,6 @@ def test_a_plan_fires_when_it_is_due_while_somebody_waits(folder: Path, call: Ca
     event = next(inbox.glob("*.md"))
     call.inbox.deliver("service", {"name": "x"})
     waits.ended()
-    (found,) = call.inbox.peek()
+    (found,) = call.inbox.peek().events
     due = datetime.fromisoformat(found.data["scheduledFor"]).timestamp()
     assert event.stat().st_mtime - due < 3.5  # without the plan it would have slept for 5 s

@@ -446,7 +446,7 @@ def written(sets: Mapping[str, Sequence[Asked]], model: str) -> dict[str, Any]:
 
 
 def token_line(sets: Mapping[str, Sequence[Asked]]) -> str:
-    """Return the line from calibrated cosines to token matches, for ``index.federated``."""
+    """Return the line from calibrated cosines to token matches, for ``recall.features``."""
     rows = np.concatenate([own.evidence for asked in sets.values() for own in asked])
     places = [EVIDENCE.index(name) for name in ("transformer_absolute", "tokens_absolute")]
     cosine, match = rows[:, places].T

@@ -24,7 +24,7 @@ MODULES = (
     "worded_dates",
     "arguments",
     "door",
-    "letters",
+    "inbox_files",
     "plans",
     "tool_files",
     "requests",

@@ -9,7 +9,7 @@ import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from memvault import clock
 from memvault.errors import MemvaultError, Refused, TimedOut
@@ -199,14 +199,18 @@ class Call:
         if self.read_only and self.caller.reads_early:
             patience = EARLY
         return RecallEngine(
-            self.reader, self.workspace.search_index, patience, self.saved_search_filters
+            self.reader,
+            self.workspace.search_index,
+            patience,
+            self.saved_search_filters,
+            self.workspace.rerank_scores,
         )
 
     def link_graph(self, view: View) -> LinkGraph:
         """Return the links of the vault as of a view of its index."""
         from memvault.memories.link_graph import LinkGraph
 
-        return LinkGraph(self.index.links(view), view.record)
+        return LinkGraph(view.links(), view.record)
 
     def resolve(
         self, name: str, writes: bool | None = None, whole: bool = False, suggests: bool = True
@@ -252,11 +256,13 @@ class Call:
         from memvault.index.protocol import BEST_EFFORT
         from memvault.recall.recall_engine import RecallEngine
 
-        def opened(root: Path) -> SearchIndex:
+        def opened(root: Path) -> SearchIndex[Any]:
             return self.workspace.open_other(root).search_index
 
         index = FederatedIndex({name: partial(opened, root) for name, root in vaults.items()})
-        return RecallEngine(self.reader, index, BEST_EFFORT)
+        return RecallEngine(
+            self.reader, index, BEST_EFFORT, rerank_scores=self.workspace.rerank_scores
+        )
 
     def all_notes(self) -> list[str]:
         """Return the notes, with warnings about changes first and the snapshot's notes last."""

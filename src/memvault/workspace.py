@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from memvault.errors import INSTALL
 from memvault.files.plain_files import FileStamp, state_of
@@ -16,6 +16,7 @@ from memvault.settings import locate, vault_settings
 from memvault.settings.exclusions import sources_state
 
 if TYPE_CHECKING:
+    from memvault.index.embedding.fastembed_models import CrossEncoder
     from memvault.index.milvus.remote import RemoteIndex
     from memvault.index.protocol import Index, SearchIndex
     from memvault.repository.dates import CommitDates
@@ -130,7 +131,7 @@ class Workspace:
         return self._remote.reader if self.settings.index.sent else self.store
 
     @property
-    def search_index(self) -> SearchIndex:
+    def search_index(self) -> SearchIndex[Any]:
         """The index of local or remote memories; errors as for ``access.open_remote``."""
         return self._remote if self.settings.index.sent else self.index
 
@@ -152,6 +153,20 @@ class Workspace:
             index.watch_folder()
         return index
 
+    def rerank_scores(self, query: str, texts: Sequence[str]) -> list[float]:
+        """Return how well each text fits a query by the vault's cross-encoder, in 0..1.
+
+        Raises:
+            EmbedderError: there is no cross-encoder on this machine.
+        """
+        return self._reranker.scores(query, texts)
+
+    @cached_property
+    def _reranker(self) -> CrossEncoder:
+        from memvault.index.embedding.fastembed_models import open_reranker
+
+        return open_reranker(self.settings, self.root)
+
     def _report(self, what: str, done: int, total: int) -> None:
         self.progress(what, done, total)
 
@@ -160,7 +175,7 @@ class Workspace:
         from memvault.index.protocol import FINISHING
 
         index = self.__dict__.get("index")
-        if index is not None and index.local.is_unfinished:
+        if index is not None and index.is_unfinished:
             index.refresh(True, FINISHING)
 
     def open_other(self, root: Path) -> Workspace:
@@ -197,3 +212,4 @@ class Workspace:
         for other in self._other_vaults.values():
             other.close()
         self._other_vaults.clear()
+        self.__dict__.pop("_reranker", None)  # releases the model

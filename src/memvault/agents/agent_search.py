@@ -112,14 +112,15 @@ class AgentSearch(NamedTuple):
                 yield AgentItem("space message", name, message.content, path, message.timestamp)
         inbox = Inbox(root, self.address)
         folder = inbox.folder.relative_to(root).as_posix()
-        for event in inbox.waiting():
+        events, notes, *_ = inbox.waiting()
+        self.notes.extend(notes)
+        for event in events:
             if event.kind == SPACE_MESSAGE and event.data.get("messageId") in seen_ids:
                 continue
             text = next((event.data[key] for key in _TEXTS if event.data.get(key)), "")
             path = f"{folder}/{event.event_id}.md"
             name = sender_label(event.kind, event.data)
             yield AgentItem("inbox event", name, str(text), path, event.timestamp)
-        self.notes.extend(inbox.warnings)
 
 
 _SOURCES: Mapping[str, Callable[[AgentSearch], Iterator[AgentItem]]] = {

@@ -69,8 +69,8 @@ def gather(
         return list(found)
 
     def peek() -> tuple[list[Event], list[str]]:
-        box = inbox()
-        return box.peek(), box.warnings
+        batch = inbox().peek()
+        return batch.events, batch.notes
 
     events = read("the inbox could not be read", peek)
     values = read("the memories could not be read", lambda: all_values(store, address))

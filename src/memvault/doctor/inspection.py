@@ -146,7 +146,7 @@ class VaultInspection:
 
         def read_index(view: View) -> tuple[list[MemoryRecord], LinkGraph]:
             by_key = {record.key: record for record in view.records()}
-            return latest_first(by_key.values()), LinkGraph(call.index.links(view), by_key.get)
+            return latest_first(by_key.values()), LinkGraph(view.links(), by_key.get)
 
         records, self.links = call.engine.on_view(read_index)
         self.tree: Mapping[EntryKind, list[str]] = walk_tree(call.root, call.settings.exclusions)

@@ -7,10 +7,10 @@ transformer vectors in the background; the latter are stored by the content that
 that they outlive the index (``local.static_vectors``, ``local.transformer_vectors``;
 ``vectors.nearest`` combines them).
 
-Refresh: a scan lists the folder without opening a file, and ``local.refresh`` compares size, times
-and inode with the manifest. A file edited less than a second before the previous scan is doubtful:
-a second edit could have left the same times, so its bytes are compared. If the bytes are the same,
-a memory keeps its uid, terms and vectors.
+Refresh: a scan lists the folder without opening a file, and ``local.folder_diff`` compares size,
+times and inode with the manifest. A file edited less than a second before the previous scan is
+doubtful: a second edit could have left the same times, so its bytes are compared. If the bytes are
+the same, a memory keeps its uid, terms and vectors.
 
 Commit: first the keyword index, beside that of the last commit, then the manifest, which includes
 the states of the keyword index's files, then the vectors, whose card names their files. An index

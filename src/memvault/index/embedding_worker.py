@@ -59,8 +59,8 @@ def main(root: Path, folder: Path) -> None:
     settings = state_of(root / SETTINGS_FILE)
     index = open_index(
         MemoryStore(root, load_settings(root)), IndexFolder(folder.parent), lambda *_: None
-    ).local
-    model = index.deep.choice.name
+    )
+    model = index.transformer.choice.name
 
     def should_continue() -> bool:
         return (
@@ -73,7 +73,7 @@ def main(root: Path, folder: Path) -> None:
 
     try:
         background_embedding.began(folder)
-        index.embed_deep(should_continue)
+        index.schedule.embed_missing(should_continue)
     except (Exception, MemoryError) as error:
         message = error.message if isinstance(error, MemvaultError) else type(error).__name__
         if lock.is_valid:

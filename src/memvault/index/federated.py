@@ -13,13 +13,14 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from datetime import datetime
 from functools import cached_property, partial
 from itertools import chain
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from memvault.errors import MemvaultError
 from memvault.index.protocol import (
     KeywordAnswer,
     KeywordHit,
     KeywordQuery,
+    LinkEntry,
     MatchLocation,
     MemoryRecord,
     SearchIndex,
@@ -36,29 +37,27 @@ from memvault.model import Memory, Passage
 from memvault.vault.file_names import DateRange
 
 _ANY_LANGUAGE = "none"
-_TOKEN_SLOPE, _TOKEN_OFFSET = 2.96, -2.02
-"""The line from token matches of the multilingual model to those of the model of English.
-
-For everyday-home, -ops, -research and -languages, ``fit_ranking.py`` prints that token matches are
-0.086 + 0.396 times the calibrated cosine with the model of English, and 0.713 + 0.134 times with
-the multilingual one. Both are put on the former line.
-"""
 
 
 class VaultView(NamedTuple):
     """A vault that is searched: its name, its index, and a view of it with the vault's own keys."""
 
     name: str
-    source: SearchIndex
+    source: SearchIndex[Any]
     view: View
 
 
 class FederatedView:
-    """A view of several vaults."""
+    """A view of several vaults.
 
-    def __init__(self, vaults: Sequence[VaultView]) -> None:
+    ``errors`` has the vaults that could not be read, by name.
+    """
+
+    published_at = ""
+
+    def __init__(self, vaults: Sequence[VaultView], errors: Mapping[str, MemvaultError]) -> None:
         self.vaults = vaults
-        self._rescaled_places: Set[int] = frozenset()
+        self.errors = errors
 
     def _key(self, place: int, key: int) -> int:
         """Return the key of a memory of the vault at a position."""
@@ -77,6 +76,17 @@ class FederatedView:
     def missing(self) -> int:
         """The number of memories left out."""
         return sum(vault.view.missing for vault in self.vaults)
+
+    @property
+    def notes(self) -> list[str]:
+        """Notes about vaults that were not searched, and those of the views."""
+        failed = [
+            f"the vault {name} was not searched: {error.message}"
+            for name, error in self.errors.items()
+        ]
+        return failed + [
+            f"{vault.name}: {note}" for vault in self.vaults for note in vault.view.notes
+        ]
 
     def keyword(self, query: KeywordQuery) -> KeywordAnswer:
         """Return the best memories for a query's words, scored as if they were in one vault."""
@@ -127,12 +137,6 @@ class FederatedView:
         share = min(
             (answer.transformer_weight for answer in answers if answer.has_vectors), default=0.0
         )
-        models = {answer.is_multilingual for answer in answers if answer.has_vectors}
-        self._rescaled_places = frozenset(
-            place
-            for place, answer in enumerate(answers)
-            if answer.is_multilingual and len(models) > 1
-        )
         hits = [
             hit._replace(key=self._key(place, hit.key))
             for place, answer in enumerate(answers)
@@ -167,7 +171,12 @@ class FederatedView:
             sum(one.memories for one in answers),
             *static,
             *transformer,
-            is_multilingual=any(models) and share > 0,
+            is_multilingual=share > 0 and any(answer.is_multilingual for answer in answers),
+            notes=tuple(
+                f"{vault.name}: {note}"
+                for vault, answer in zip(self.vaults, answers, strict=True)
+                for note in answer.notes
+            ),
         )
 
     def _nearest_in(self, place: int, query: VectorQuery) -> VectorAnswer:
@@ -179,11 +188,7 @@ class FederatedView:
         return self.vaults[place].view.nearest(own)
 
     def token_matches(self, text: str, passages: Mapping[int, Sequence[int]]) -> dict[int, float]:
-        """Return how well a query's tokens match memories; empty if a vault has no tokens.
-
-        Matches of different models are put on the scale of the model of English. May be called only
-        after ``nearest``.
-        """
+        """Return how well a query's tokens match memories; empty if a vault has no tokens."""
         matches: dict[int, float] = {}
         for place, vault in enumerate(self.vaults):
             keys = self._own_keys(place, passages)
@@ -191,8 +196,6 @@ class FederatedView:
             found = vault.view.token_matches(text, own) if own else {}
             if own and not found:
                 return {}
-            if place in self._rescaled_places:
-                found = {own_key: _rescaled(match) for own_key, match in found.items()}
             matches |= {keys[own_key]: match for own_key, match in found.items()}
         return matches
 
@@ -256,6 +259,14 @@ class FederatedView:
         """Return a page of the records, last modified first, and the number of all."""
         return latest_of(self.records(), limit, offset)
 
+    def links(self) -> dict[int, LinkEntry]:
+        """Return the names and links of each memory, by key, as far as the files are here."""
+        return {
+            self._key(place, own_key): entry
+            for place, vault in enumerate(self.vaults)
+            for own_key, entry in vault.view.links().items()
+        }
+
     def find_by_name(self, name: str, vault: str = "") -> list[MemoryRecord]:
         """Return the memories that a name may refer to."""
         return list(self._records(vault, lambda view: view.find_by_name(name)))
@@ -285,78 +296,74 @@ class FederatedIndex:
     ``vaults`` maps the name of each vault to a function that opens its index.
     """
 
-    published_at = ""
-
-    def __init__(self, vaults: Mapping[str, Callable[[], SearchIndex]]) -> None:
+    def __init__(self, vaults: Mapping[str, Callable[[], SearchIndex[Any]]]) -> None:
         self._vaults = vaults
-        self._failed: dict[str, MemvaultError] = {}
-        self._open: list[VaultView] = []
 
-    @cached_property
-    def _indexes(self) -> list[tuple[str, SearchIndex]]:
-        indexes = []
-        for name, opened in self._vaults.items():
-            try:
-                indexes.append((name, opened()))
-            except MemvaultError as error:
-                self._failed[name] = error
-        return indexes
-
-    def refresh(self, vectors: bool, patience: WaitPolicy) -> FederatedView:
+    def refresh(self, vectors: bool, wait_policy: WaitPolicy) -> FederatedView:
         """Refresh the index of each vault.
 
         Raises:
             MemvaultError: no vault can be read; the error is that of the first.
         """
-        return self._combine(
-            (name, index, partial(index.refresh, vectors, patience))
-            for name, index in self._indexes
+        indexes, errors = self._opened
+        return _combine(
+            (
+                (name, index, partial(index.refresh, vectors, wait_policy))
+                for name, index in indexes
+            ),
+            errors,
         )
 
-    def with_vectors(self, view: View, patience: WaitPolicy) -> FederatedView:
-        """Return the same view with vectors; errors as for ``refresh``."""
-        assert isinstance(view, FederatedView)
-        return self._combine(
-            (name, index, partial(index.with_vectors, own, patience))
-            for name, index, own in view.vaults
+    def with_vectors(self, view: FederatedView, wait_policy: WaitPolicy) -> FederatedView:
+        """Return the same view with vectors."""
+        return _combine(
+            (
+                (name, index, partial(index.with_vectors, vault_view, wait_policy))
+                for name, index, vault_view in view.vaults
+            ),
+            view.errors,
         )
 
-    def at(self, view: View, moment: datetime) -> FederatedView:
-        """Return a view of the vaults as of a moment; errors as for ``refresh``."""
-        assert isinstance(view, FederatedView)
-        return self._combine(
-            (name, index, partial(index.at, own, moment)) for name, index, own in view.vaults
+    def at(self, view: FederatedView, moment: datetime) -> FederatedView:
+        """Return a view of the vaults as of a moment."""
+        return _combine(
+            (
+                (name, index, partial(index.at, vault_view, moment))
+                for name, index, vault_view in view.vaults
+            ),
+            view.errors,
         )
 
-    def _combine(
-        self, looks: Iterable[tuple[str, SearchIndex, Callable[[], View]]]
-    ) -> FederatedView:
-        """Return a view of the vaults that can be read; errors as for ``refresh``."""
-        self._open = []
-        for name, index, look in looks:
+    @cached_property
+    def _opened(self) -> tuple[list[tuple[str, SearchIndex[Any]]], dict[str, MemvaultError]]:
+        """The indexes that can be opened, by name, and the errors of the others."""
+        indexes, errors = [], {}
+        for name, open_index in self._vaults.items():
             try:
-                self._open.append(VaultView(name, index, look()))
+                indexes.append((name, open_index()))
             except MemvaultError as error:
-                self._failed[name] = error
-            else:
-                self._failed.pop(name, None)
-        if not self._open and self._failed:
-            raise next(iter(self._failed.values()))
-        return FederatedView(self._open)
+                errors[name] = error
+        return indexes, errors
 
-    def rerank_scores(self, query: str, texts: Sequence[str]) -> list[float]:
-        """Return how well texts fit a query by a cross-encoder; errors as for an index."""
-        return self._open[0].source.rerank_scores(query, texts)
 
-    def notes(self) -> list[str]:
-        """Return notes about vaults that were not searched, and those of the indexes."""
-        failed = [
-            f"the vault {name} was not asked: {error.message}"
-            for name, error in self._failed.items()
-        ]
-        return failed + [
-            f"{vault.name}: {note}" for vault in self._open for note in vault.source.notes()
-        ]
+def _combine(
+    steps: Iterable[tuple[str, SearchIndex[Any], Callable[[], View]]],
+    earlier_errors: Mapping[str, MemvaultError],
+) -> FederatedView:
+    """Return a view of the vaults that can be read.
+
+    Raises:
+        MemvaultError: there is none; the error is that of the first vault.
+    """
+    vaults, errors = [], dict(earlier_errors)
+    for name, index, step in steps:
+        try:
+            vaults.append(VaultView(name, index, step()))
+        except MemvaultError as error:
+            errors[name] = error
+    if not vaults and errors:
+        raise next(iter(errors.values()))
+    return FederatedView(vaults, errors)
 
 
 def _combined(parts: Sequence[tuple[int, float, float]]) -> tuple[float, float]:
@@ -365,11 +372,6 @@ def _combined(parts: Sequence[tuple[int, float, float]]) -> tuple[float, float]:
     mean = sum(count * own for count, own, _ in parts) / total
     squares = sum(count * (spread**2 + own**2) for count, own, spread in parts) / total
     return mean, math.sqrt(max(squares - mean**2, 0.0))
-
-
-def _rescaled(match: float) -> float:
-    """Return a match by the multilingual model on the scale of the model of English."""
-    return _TOKEN_SLOPE * match + _TOKEN_OFFSET
 
 
 def _rarity_of_all(answers: Sequence[KeywordAnswer]) -> dict[str, float]:

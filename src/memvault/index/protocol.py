@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, S
 from datetime import datetime
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from memvault.errors import MemvaultError
 from memvault.model import DateSource, Memory, Passage, aliases_of
@@ -306,6 +306,8 @@ class VectorAnswer(NamedTuple):
     Over the ``memories`` memories with vectors, not only the hits, the best cosine of each has the
     mean ``static_mean`` and the standard deviation ``static_spread``, or ``transformer_mean`` and
     ``transformer_spread``, which are 0 if transformer vectors are not used.
+
+    ``notes`` report vectors that could not be computed, for the user.
     """
 
     hits: Sequence[VectorHit] = ()
@@ -318,6 +320,7 @@ class VectorAnswer(NamedTuple):
     transformer_mean: float = 0.0
     transformer_spread: float = 0.0
     is_multilingual: bool = False
+    notes: tuple[str, ...] = ()
 
 
 class View(Protocol):
@@ -329,6 +332,14 @@ class View(Protocol):
     @property
     def missing(self) -> int:
         """The number of memories left out because they are not indexed yet."""
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """Notes for the user about the state of the index."""
+
+    @property
+    def published_at(self) -> str:
+        """When another machine published the memories; empty if their files are on this machine."""
 
     def keyword(self, query: KeywordQuery) -> KeywordAnswer:
         """Return the best memories for a query's words, best first."""
@@ -355,15 +366,13 @@ class View(Protocol):
 
         It is the mean, over the query's tokens, of the highest cosine to a token of a passage: late
         interaction (Khattab and Zaharia 2020).
-        It may be called only after ``nearest`` with the same text. A memory without stored token
-        vectors is missing; all are if the embedder has none.
+        A memory without stored token vectors is missing; all are if the embedder has none.
         """
 
     def similarity_matrix(self, passages: Mapping[int, int]) -> list[list[float]]:
         """Return the matrix of similarities in 0..1 of memories, by one passage each.
 
-        It may be called only after ``nearest``. It is empty unless all of the memories have
-        vectors.
+        It is empty unless all of the memories have vectors.
         """
 
     def passages(self, key: int, places: MatchLocation) -> list[tuple[int, Passage]]:
@@ -397,6 +406,9 @@ class View(Protocol):
         searched, ``vault`` limits the answer to one of them.
         """
 
+    def links(self) -> Mapping[int, LinkEntry]:
+        """Return the names and links of each memory, by key, as far as the files are here."""
+
     def text(self, key: int, accept_changed: bool = False) -> Memory | None:
         """Read a memory; return None if it cannot be read.
 
@@ -408,43 +420,30 @@ class View(Protocol):
         """
 
 
-class SearchIndex(Protocol):
-    """The index of one or several vaults, as recall uses it.
+AnyView = TypeVar("AnyView", bound=View)
 
-    ``published_at`` is when another machine published the memories, as of the last refresh; it is
-    empty if their files are on this machine.
-    """
 
-    published_at: str
+class SearchIndex(Protocol[AnyView]):
+    """The index of one or several vaults, as recall uses it."""
 
-    def refresh(self, vectors: bool, patience: WaitPolicy) -> View:
+    def refresh(self, vectors: bool, wait_policy: WaitPolicy) -> AnyView:
         """Scan the folder, bring the index up to date, and return a view of it.
 
         Without ``vectors`` none are computed, and ``View.nearest`` finds nothing.
 
         Raises:
-            TimedOut: another process is indexing, for longer than ``patience`` allows.
+            TimedOut: another process is indexing, for longer than ``wait_policy`` allows.
             VaultUnreadable: the vault's folder cannot be listed.
         """
 
-    def with_vectors(self, view: View, patience: WaitPolicy) -> View:
+    def with_vectors(self, view: AnyView, wait_policy: WaitPolicy) -> AnyView:
         """Return a view that was refreshed without vectors as one with vectors.
 
         The folder is scanned again only if vectors have to be computed. Errors as for ``refresh``.
         """
 
-    def at(self, view: View, moment: datetime) -> View:
+    def at(self, view: AnyView, moment: datetime) -> AnyView:
         """Return a view of the vault as of a moment, as far as its history is known."""
-
-    def rerank_scores(self, query: str, texts: Sequence[str]) -> list[float]:
-        """Return how well each text fits a query by a cross-encoder, in 0..1.
-
-        Raises:
-            EmbedderError: there is no cross-encoder on this machine.
-        """
-
-    def notes(self) -> list[str]:
-        """Return notes for the user about the state of the index."""
 
 
 class EmbedderStatus(NamedTuple):
@@ -483,7 +482,8 @@ class IndexStatus(NamedTuple):
     is why its engine cannot be reached, if an index on this machine answers instead.
     ``unused_models`` is the number of models that are no longer used and whose vectors are kept,
     ``unlisted`` are the folders of the vault that the last refresh could not list. ``unwritable``
-    is why nothing can be written to the index, such as a full disk.
+    is why nothing can be written to the index, such as a full disk. ``notes`` are those of the last
+    view.
     """
 
     freshness: str
@@ -493,9 +493,10 @@ class IndexStatus(NamedTuple):
     away: str = ""
     unlisted: tuple[str, ...] = ()
     unwritable: str = ""
+    notes: tuple[str, ...] = ()
 
 
-class Index(SearchIndex, Protocol):
+class Index(SearchIndex[Any], Protocol):
     """The index of one vault whose files are on this machine."""
 
     @property
@@ -513,13 +514,17 @@ class Index(SearchIndex, Protocol):
         """
 
     @property
+    def is_unfinished(self) -> bool:
+        """Whether the last refresh stopped indexing, so that its caller has an early answer."""
+
+    @property
     def watch(self) -> FolderWatch | None:
         """What notes the changes of the vault's folder in a process that stays, if it can."""
 
     def watch_folder(self) -> None:
         """Watch the folder from the next refresh on, where all changes can be seen."""
 
-    def keep_up(self) -> None:
+    def index_small_changes(self) -> None:
         """Index what has changed if that is little, so that the next refresh has less to do.
 
         Errors as for ``refresh``.
@@ -530,13 +535,6 @@ class Index(SearchIndex, Protocol):
 
     def status(self) -> IndexStatus:
         """Return the state of the index and of its embedders, which are loaded if necessary."""
-
-    def links(self, view: View) -> Mapping[int, LinkEntry]:
-        """Return the names and links of each memory, by the view's keys.
-
-        Raises:
-            StaleView: the index must be refreshed.
-        """
 
     def close(self) -> None:
         """Close open files, and release models that no other vault of the process uses."""

@@ -33,7 +33,7 @@ def _statistics(call: Call, view: View) -> VaultStatistics:
     records = {record.key: record for record in view.records() if not is_example(record.metadata)}
     links = Counter[int]()
     linked: set[int] = set()
-    for link in LinkGraph(call.index.links(view), view.record).indexed():
+    for link in LinkGraph(view.links(), view.record).indexed():
         links[link.target] += 1
         linked |= {link.source, link.target}
     recalls = recall_counts.counts(call.root)

@@ -23,7 +23,7 @@ def status(call: Call) -> VaultStatus:
     records = call.engine.list_records(Filters())
     settings = call.settings
     folder, index = call.index.folder, call.index.status()
-    call.notes += call.index.notes()
+    call.notes += index.notes
     if index.unwritable:
         reason = call.hide_paths(index.unwritable)
         call.notes.append(f"the index cannot be written, so recall is slower: {reason}")
@@ -75,7 +75,7 @@ def _waiting_events(call: Call) -> WaitingEvents:
 
     result: WaitingEvents = {"waiting": 0}
     try:
-        events = Inbox(call.root, call.address, only_reads=True).waiting()
+        events = Inbox(call.root, call.address, only_reads=True).waiting().events
         result["waiting"] = len(events)
         if events:
             result["since"] = min(event.timestamp for event in events)

@@ -12,13 +12,13 @@ from memvault.errors import INSTALL, Refused, UsageError, VaultUnreadable
 from memvault.files.user_folders import SETTINGS_FILE
 from memvault.index.folder import prepare_folder
 from memvault.index.milvus import access
-from memvault.index.milvus.client import (
+from memvault.index.milvus.engine_errors import (
     TOKEN,
     CollectionMissing,
     EngineRefused,
     EngineUnavailable,
 )
-from memvault.index.milvus.published import PublishedIndex
+from memvault.index.milvus.published import Publisher
 from memvault.index.milvus.remote import clock_skew_note
 from memvault.settings import table
 from memvault.settings.toml_file import read_bytes, write_values
@@ -26,11 +26,11 @@ from memvault.settings.vault_settings import EngineSettings, Settings
 from memvault.workspace import Workspace
 
 _HINTS = {
-    "uri": f"{TOKEN} may hold a name and a password, as NAME:PASSWORD",
-    "collection": "`--collection` names one",
-    "patience": "`--patience` sets it",
+    "uri": f"set {TOKEN} to NAME:PASSWORD instead",
+    "collection": "set it with `--collection`",
+    "patience": "set it with `--patience`",
 }
-WRITE = 'write [index], engine = "milvus" and uri = "http://…" into memvault.toml'
+WRITE = 'add [index] with engine = "milvus" and uri = "http://…" to memvault.toml'
 
 
 def validate_engine(shared: EngineSettings) -> None:
@@ -46,8 +46,8 @@ def validate_engine(shared: EngineSettings) -> None:
     table.check(shared, "index", _HINTS)
     if "://" not in shared.uri and not Path(shared.uri).expanduser().is_absolute():
         raise UsageError(
-            f"{shared.uri!r} is neither an address nor a whole path",
-            "begin it with http://, or with / for a file of milvus-lite's",
+            f"{shared.uri!r} is neither an address nor an absolute path",
+            "start it with http://, or with / for a milvus-lite file",
         )
 
 
@@ -68,7 +68,7 @@ def push(workspace: Workspace, take_over: bool = False, to: str = "") -> dict[st
     """
     shared = _configured_engine(workspace.settings)
     if to and to != shared.uri:
-        raise UsageError(f"memvault.toml names {shared.uri}, not {to}", "correct one of them")
+        raise UsageError(f"memvault.toml has {shared.uri}, not {to}", "correct one of them")
     access.allow_token(shared.uri, bool(to))
     if not shared.vault:
         vault_id = secrets.token_hex(8)
@@ -77,22 +77,22 @@ def push(workspace: Workspace, take_over: bool = False, to: str = "") -> dict[st
         write_values(path, "index", {"vault": vault_id}, VaultUnreadable, data)
         shared = shared.replace(vault=vault_id)
     is_new = not access.granted(workspace.root, shared)
-    holder = access.begin_grant(workspace.root, shared) if is_new else ""
+    publisher_id = access.begin_grant(workspace.root, shared) if is_new else ""
     workspace.reload()
     try:
-        with closing(_open_index(workspace)) as index:
+        with closing(_open_publisher(workspace)) as publisher:
             if take_over:
-                index.take_over()
-            card = index.push()
+                publisher.take_over()
+            publication = publisher.push()
     except EngineRefused:
         if is_new:  # otherwise every search would be refused too
             access.revoke(workspace.root, shared)
         raise
     except EngineUnavailable:
         if is_new:  # otherwise every command would wait for it
-            access.grant(workspace.root, shared, holder, pending=True)
+            access.grant(workspace.root, shared, publisher_id, pending=True)
         raise
-    return {**_describe(shared), **(card.about() if card else {})}
+    return {**_describe(shared), **(publication.about() if publication else {})}
 
 
 def status(workspace: Workspace) -> dict[str, Any]:
@@ -104,20 +104,23 @@ def status(workspace: Workspace) -> dict[str, Any]:
     reason = access.why_unavailable(workspace.root, shared)
     if reason:
         return {**_describe(shared), "problem": reason}
-    with closing(_open_index(workspace)) as index:
-        card = index.engine.card(shared.vault)
-        if card is None or not card.is_valid:
-            return {**_describe(shared), "problem": "The engine holds nothing of it"}
+    with closing(_open_publisher(workspace)) as publisher:
+        publication = publisher.backend.engine.publication(shared.vault)
+        if publication is None or not publication.is_valid:
+            return {**_describe(shared), "problem": "The engine has no rows of this vault"}
         rows = {
-            kind: index.engine.count(
+            kind: publisher.backend.engine.count(
                 kind, f'vault == "{shared.vault}" and generation == "{generation}"'
             )
-            for kind, generation in (("words", card.words), ("passages", card.passages))
+            for kind, generation in (
+                ("words", publication.words),
+                ("passages", publication.passages),
+            )
         }
-        differs = index.differs()
-    difference = f"{differs}; `memvault index push` puts it right" if differs else ""
-    problem = "; ".join(filter(None, (difference, clock_skew_note(card.sent))))
-    return {**_describe(shared), **card.about(), "rows": rows, "problem": problem}
+        differs = publisher.differences()
+    difference = f"{differs}; fix it with `memvault index push`" if differs else ""
+    problem = "; ".join(filter(None, (difference, clock_skew_note(publication.published_at))))
+    return {**_describe(shared), **publication.about(), "rows": rows, "problem": problem}
 
 
 def difference(workspace: Workspace) -> str:
@@ -129,15 +132,15 @@ def difference(workspace: Workspace) -> str:
     if shared.engine == "local" or shared.sent or access.why_unavailable(workspace.root, shared):
         return ""
     try:
-        with closing(_open_index(workspace)) as index:
-            return index.differs()
+        with closing(_open_publisher(workspace)) as publisher:
+            return publisher.differences()
     except EngineUnavailable:
         return ""
 
 
-def _open_index(workspace: Workspace) -> PublishedIndex:
-    place = prepare_folder(workspace.root)
-    return access.open_published(workspace.store, place, workspace.progress)
+def _open_publisher(workspace: Workspace) -> Publisher:
+    folder = prepare_folder(workspace.root)
+    return access.open_publisher(workspace.store, folder, workspace.progress)
 
 
 def drop(workspace: Workspace, every: bool) -> dict[str, Any]:
@@ -148,25 +151,27 @@ def drop(workspace: Workspace, every: bool) -> dict[str, Any]:
     as ``push``.
     """
     shared = _configured_engine(workspace.settings)
-    holder = access.granted(workspace.root, shared).get("holder") if shared.vault else None
-    if holder is None:
-        outcome = f"Nothing was dropped: this machine does not send this vault to {shared.uri}"
+    publisher_id = (
+        access.granted(workspace.root, shared).get("publisher_id") if shared.vault else None
+    )
+    if publisher_id is None:
+        outcome = f"Nothing was dropped: this machine does not publish this vault to {shared.uri}"
         if every:
-            raise Refused(outcome, "`memvault index push` allows asking that engine")
+            raise Refused(outcome, "allow contacting that engine with `memvault index push`")
         return {**_describe(shared), "dropped": "nothing", "outcome": outcome}
-    engine = access.engine_of(shared, makes=False)
+    engine = access.engine_of(shared, may_create=False)
     dropped = "nothing"
-    outcome = f"{shared.uri} holds nothing{'' if every else ' of this vault'}"
+    outcome = f"{shared.uri} has no rows{'' if every else ' of this vault'}"
     try:
         if every:
             engine.drop()
-            dropped, outcome = "every vault", f"Dropped what every vault had in {shared.uri}"
-        elif (card := engine.card(shared.vault)) is not None:
-            if card.publisher == holder:
+            dropped, outcome = "every vault", f"Dropped the rows of every vault in {shared.uri}"
+        elif (publication := engine.publication(shared.vault)) is not None:
+            if publication.publisher == publisher_id:
                 engine.clear(shared.vault)
-                dropped, outcome = "this vault", f"Dropped what this vault had in {shared.uri}"
+                dropped, outcome = "this vault", f"Dropped the rows of this vault in {shared.uri}"
             else:
-                outcome = f"Nothing was dropped: {card.host} sends this vault"
+                outcome = f"Nothing was dropped: {publication.host} publishes this vault"
     except CollectionMissing:
         pass
     finally:
@@ -184,9 +189,9 @@ def _configured_engine(settings: Settings) -> EngineSettings:
     """
     shared = settings.index
     if shared.engine == "local":
-        raise UsageError("The settings name no engine", WRITE)
+        raise UsageError("The settings have no engine", WRITE)
     if shared.sent:
-        raise Refused(f"{shared.sent} holds this vault, and sends it", "run this on that machine")
+        raise Refused(f"{shared.sent} publishes this vault", "run the command on that machine")
     validate_engine(shared)
     return shared
 

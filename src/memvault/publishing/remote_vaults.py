@@ -68,12 +68,12 @@ def add(
     access.allow_token(uri, True)
     engine = access.engine_of(shared)
     try:
-        cards = engine.cards()
+        publications = engine.publications()
     finally:
         engine.close()
-    vault = _choose(cards, which)
-    card = cards[vault]
-    shared = shared.replace(vault=vault, sent=_host(card))
+    vault = _choose(publications, which)
+    publication = publications[vault]
+    shared = shared.replace(vault=vault, sent=_host(publication))
     root = _folder() / name
     settings = root / SETTINGS_FILE
     known = load_settings(root).index if settings.exists() else shared
@@ -81,7 +81,7 @@ def add(
     is_same = all(getattr(known, key) == getattr(shared, key) for key in _IDENTITY)
     if named != str(root) or not is_same:
         raise Conflict(
-            f"{name} is the name of another vault", f"`memvault vaults remove {name}` frees it"
+            f"{name} is the name of another vault", f"free it with `memvault vaults remove {name}`"
         )
     if patience is None:
         shared = shared.replace(patience=known.patience)
@@ -91,7 +91,7 @@ def add(
     atomic.write(settings, text.encode(), private=True)
     access.grant(root, shared, "")
     vaults.add_vault(name, str(root))
-    return {"name": name, "uri": uri, "vault": vault, **card.about(), "host": shared.sent}
+    return {"name": name, "uri": uri, "vault": vault, **publication.about(), "host": shared.sent}
 
 
 def forget(root: Path) -> bool:
@@ -117,21 +117,28 @@ def forget(root: Path) -> bool:
     return True
 
 
-def _choose(cards: Mapping[str, Publication], which: str) -> str:
-    matching = [vault for vault, card in cards.items() if not which or which in (vault, card.name)]
+def _choose(publications: Mapping[str, Publication], which: str) -> str:
+    matching = [
+        vault
+        for vault, publication in publications.items()
+        if not which or which in (vault, publication.name)
+    ]
     if len(matching) == 1:
         return matching[0]
-    choices = ", ".join(f"{card.name} of {_host(card)} ({vault})" for vault, card in cards.items())
-    if not cards:
-        raise NotFound("The engine holds no vault", "`memvault index push` sends one there")
+    choices = ", ".join(
+        f"{publication.name} of {_host(publication)} ({vault})"
+        for vault, publication in publications.items()
+    )
+    if not publications:
+        raise NotFound("The engine has no vaults", "publish one with `memvault index push`")
     if not matching:
-        raise NotFound(f"The engine holds no vault {which!r}", f"it holds {choices}")
-    raise Conflict("The engine holds several vaults", f"name one with `--of`: {choices}")
+        raise NotFound(f"The engine has no vault {which!r}", f"it has {choices}")
+    raise Conflict("The engine has several vaults", f"choose one with `--of`: {choices}")
 
 
-def _host(card: Publication) -> str:
+def _host(publication: Publication) -> str:
     """Return the name of the publishing machine, limited to 100 printable ASCII characters."""
-    printable = "".join(letter for letter in card.host if " " <= letter <= "~")
+    printable = "".join(letter for letter in publication.host if " " <= letter <= "~")
     return printable.strip()[:100] or "another machine"
 
 
@@ -143,5 +150,5 @@ def _folder() -> Path:
     """
     state = user_folder("state")
     if state is None:
-        raise StorageError("There is no folder to keep it in", "set MEMVAULT_STATE to one")
+        raise StorageError("There is no state folder", "set MEMVAULT_STATE to a folder")
     return state.resolve() / _FOLDER

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from memvault import clock
-from memvault.errors import Ambiguous, MemvaultError, NotFound, TimedOut
+from memvault.errors import Ambiguous, EmbedderError, MemvaultError, NotFound, TimedOut
 from memvault.index.protocol import (
     BEST_EFFORT,
     COMPLETE,
@@ -45,26 +45,35 @@ PARTIAL_NOW = WaitPolicy(0.0, 1.0, True)
 """For additions to an answer: use what is indexed, without waiting for other processes."""
 
 
+RerankScores = Callable[[str, Sequence[str]], list[float]]
+
+
+def _no_reranker(query: str, texts: Sequence[str]) -> list[float]:  # noqa: ARG001
+    raise EmbedderError("This search has no cross-encoder", "omit --rerank")
+
+
 class RecallEngine:
     """Recall over one vault during one call: the folder is scanned once.
 
     It is scanned again only if a file has changed since, after ``invalidate``, if a partial view is
     not acceptable for the task, and once if a memId is not found. ``patience`` is how long to wait
     for another process that is indexing. ``search`` finds only memories that pass the filters
-    ``within``, too.
+    ``within``, too. ``rerank_scores`` returns how well texts fit a query, in 0..1.
     """
 
     def __init__(
         self,
         store: MemoryReader,
-        index: SearchIndex,
+        index: SearchIndex[Any],
         patience: WaitPolicy,
         within: Filters | None = None,
+        rerank_scores: RerankScores = _no_reranker,
     ) -> None:
         self._store = store
         self._index = index
         self._patience = patience
         self._within = within
+        self._rerank_scores = rerank_scores
         self._view: View | None = None
         self._has_vectors = False
         self._has_rescanned = False
@@ -200,6 +209,11 @@ class RecallEngine:
             return [self._store.read(path) for path in sorted(record.path for record in records)]
         return [] if memory is None else [memory]
 
+    @property
+    def published_at(self) -> str:
+        """When another machine published the memories of the last view; empty if none did."""
+        return self._view.published_at if self._view is not None else ""
+
     def invalidate(self) -> None:
         """Discard the view, so that changes made before a lock was acquired become visible."""
         self._view = None
@@ -248,11 +262,12 @@ class RecallEngine:
     def _search(self, request: RecallRequest, left: int) -> RecallAnswer:
         accept_changed = left < _MAX_ATTEMPTS - _EXACT_ATTEMPTS
         ranking = self._store.settings.ranking
-        search = Search(self._view_for(request), request, ranking, accept_changed)
-        results = search.results(self._index.rerank_scores)
+        view = self._view_for(request)
+        search = Search(view, request, ranking, accept_changed)
+        results = search.results(self._rerank_scores)
         if search.stale and left:
             raise StaleView
-        notes = [*self._index.notes(), *self.notes(), *search.notes]
+        notes = [*view.notes, *self.notes(), *search.notes]
         if search.stale:
             counted = "1 memory" if len(search.stale) == 1 else f"{len(search.stale)} memories"
             notes.append(f"{counted} left out: deleted or moved during the search; try again")

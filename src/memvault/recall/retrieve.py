@@ -224,7 +224,8 @@ def _by_vector(
         asked = VectorQuery(query.text, query.language, allowed, limit, frozenset(also or ()))
         answer = view.nearest(asked)
         if _lacks_competitors(answer.hits, also or ()):
-            answer = view.nearest(asked._replace(only_static=True))
+            notes = answer.notes
+            answer = view.nearest(asked._replace(only_static=True))._replace(notes=notes)
         if also is None and answer.waiting and not answer.has_vectors:
             raise EmbedderError(
                 f"None of {answer.waiting} memories has a vector yet",
@@ -256,7 +257,7 @@ def _by_vector(
         is_multilingual=answer.is_multilingual,
         static_cosines=(answer.static_mean, answer.static_spread),
         transformer_cosines=(answer.transformer_mean, answer.transformer_spread),
-        notes=(note,) if answer.waiting else (),
+        notes=(*answer.notes, *[note] * bool(answer.waiting)),
     )
 
 

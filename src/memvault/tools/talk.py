@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from memvault.agents.address import Address
-    from memvault.agents.messages.inbox import Event, PoppedEvents
+    from memvault.agents.messages.inbox import Event, EventBatch
     from memvault.agents.messages.spaces import Message, Spaces
     from memvault.agents.messages.talks import TalkLog
     from memvault.results import (
@@ -426,13 +426,11 @@ def list_inbox(
     offset: Offset = 0,
 ) -> InboxListing:
     """List the events in the agent's inbox, oldest first, without removing them."""
-    from memvault.agents.messages.inbox import PoppedEvents
-
     inbox = call.inbox
-    events = inbox.waiting() if event_id is None else inbox.find(event_id)
+    batch = inbox.waiting() if event_id is None else inbox.find(event_id)
     nothing = "The inbox is empty" if event_id is None else "There is no such event"
-    shown, paging = paginate(events, limit, offset, nothing)
-    return {"events": _event_list(call, PoppedEvents(list(shown), 0, None)), **paging}
+    shown, paging = paginate(batch.events, limit, offset, nothing)
+    return {"events": _event_list(call, batch._replace(events=list(shown))), **paging}
 
 
 @group.tool(
@@ -492,13 +490,13 @@ def _send(call: Call, to: Address, message: str) -> SentTalk:
     return {"talkId": _talks(call).send(to, message)}
 
 
-def _event_list(call: Call, popped: PoppedEvents) -> list[InboxEvent]:
-    """Return popped events as results, to be acknowledged once the caller has the result."""
-    call.notes += call.inbox.warnings
-    if popped.lease is not None:
-        call.delivery.add(popped.lease)
-        _talks(call).record_received(popped.events)
-    return [_event_item(event) for event in popped.events]
+def _event_list(call: Call, batch: EventBatch) -> list[InboxEvent]:
+    """Return events as results; popped ones are acknowledged once the caller has the result."""
+    call.notes += batch.notes
+    if batch.lease is not None:
+        call.delivery.add(batch.lease)
+        _talks(call).record_received(batch.events)
+    return [_event_item(event) for event in batch.events]
 
 
 def _event_item(event: Event) -> InboxEvent:

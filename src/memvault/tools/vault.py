@@ -136,7 +136,7 @@ def memory_show(
     result: dict[Any, Any] = {
         **_item(memory),
         **call.engine.validities([memory])[0].marks(),
-        **as_of_field(call.workspace.search_index.published_at),
+        **as_of_field(call.engine.published_at),
         "etag": memory.etag,
     }
     if section is not None or around is not None:

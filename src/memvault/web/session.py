@@ -231,7 +231,7 @@ class WebSession:
         edges = sorted(
             {
                 (places[link.source], places[link.target])
-                for link in LinkGraph(call.index.links(view), view.record).indexed()
+                for link in LinkGraph(view.links(), view.record).indexed()
                 if link.source in places and link.target in places
             }
         )

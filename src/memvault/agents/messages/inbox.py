@@ -16,13 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from memvault import clock
 from memvault.agents.address import Address, agent_lock
 from memvault.agents.messages import message_files
-from memvault.errors import Unwritable, UsageError
-from memvault.files import atomic
-from memvault.vault import paths
-
-if TYPE_CHECKING:
-    from memvault.store.writer import VaultWriter
-from memvault.agents.messages.leases import Lease, Leases, lease_folders
+from memvault.agents.messages.leases import Lease, Leases
 from memvault.agents.messages.service_names import (
     PLAN,
     SERVICE,
@@ -32,6 +26,12 @@ from memvault.agents.messages.service_names import (
     is_taken,
     reserved_names,
 )
+from memvault.errors import Unwritable, UsageError
+from memvault.files import atomic
+from memvault.vault import paths
+
+if TYPE_CHECKING:
+    from memvault.store.writer import VaultWriter
 
 _BODIES = {SPACE_MESSAGE: "content", PLAN: "instruction"}
 """The key of an event's data that is the text of its file, by kind; else ``message``."""
@@ -47,11 +47,16 @@ class Event(NamedTuple):
     data: dict[str, Any]
 
 
-class PoppedEvents(NamedTuple):
-    """Events that were popped, the number of those left, and the lease of the popped ones."""
+class EventBatch(NamedTuple):
+    """Events of an inbox, and notes about files that are not events.
+
+    ``remaining`` is the number of events left in the inbox, and ``lease`` holds popped events until
+    they are acknowledged.
+    """
 
     events: list[Event]
-    remaining: int
+    notes: list[str]
+    remaining: int = 0
     lease: Lease | None = None
 
 
@@ -59,14 +64,11 @@ class Inbox:
     """The inbox of one agent.
 
     With ``only_reads``, events are read without the lock, which is a file, and none can be popped.
-    ``warnings`` names files that were in the folder at the last read and are not events.
     """
 
     def __init__(self, root: Path, owner: Address, only_reads: bool = False) -> None:
         self.folder = owner.folder(root) / "inbox"
         self._only_reads = only_reads
-        self.warnings: list[str] = []
-        self._taken_names: frozenset[str] = frozenset()
         self._root = root
         self._owner = owner
         self._leases = Leases(root, owner, self.folder)
@@ -82,16 +84,17 @@ class Inbox:
         """Write an event to the inbox and return its id; ``changes`` is the writer of its sender.
 
         Nothing happens if an event of the given id exists or was popped recently. No lock is needed
-        or taken.
+        or acquired.
 
         Raises:
+            UsageError: the id is invalid.
             StorageError: the event cannot be written.
         """
         name = event_id or message_files.new_id()
         if event_id:
             if not paths.is_mem_id(event_id):
                 raise UsageError(f"{event_id!r} cannot be an event's id", "use letters and digits")
-            if self._leases.hold(event_id):
+            if self._leases.contains(event_id):
                 return event_id
         body = _BODIES.get(kind, "message")
         header = {"id": name, "type": kind, "timestamp": timestamp or clock.iso()}
@@ -101,70 +104,86 @@ class Inbox:
             message_files.write(self.folder, name, header, str(data.get(body, "")), changes)
         return name
 
-    def waiting(self) -> list[Event]:
+    def waiting(self) -> EventBatch:
         """Return the events in the inbox, without the lock."""
         message_files.inside(self._root, self.folder)
-        self._taken_names = reserved_names(self._root)
-        return self._events()
+        return self._read_all([])
 
-    def peek(self) -> list[Event]:
+    def peek(self) -> EventBatch:
         """Return all events without popping them, oldest first."""
         if self._only_reads:
             return self.waiting()
-        with self.locked():
-            return self._events()
+        with self.locked() as notes:
+            return self._read_all(notes)
 
     def pop(
         self,
         count: int = 1,
         kind: str | None = None,
         fits: Callable[[Event], bool] = lambda _: True,
-    ) -> PoppedEvents:
+    ) -> EventBatch:
         """Pop events, oldest first; each is handed to exactly one caller.
 
-        ``remaining`` counts all events left, of any kind; files with a name made by a delivery are
-        counted without being read. The events are removed for good by ``lease.acknowledge()``; if
-        the process ends before, they are left for the next caller.
+        The events are removed for good by ``lease.acknowledge()``; if the process ends before, they
+        are left for the next caller.
         """
-        popped: list[Event] = []
-        remaining = 0
-        with self.locked(), contextlib.ExitStack() as undoing:
-            lease: Lease | None = None
-            for name in message_files.listed(self.folder):
-                if len(popped) == count:
-                    remaining += message_files.is_id(name[:-3]) or self._event(name) is not None
-                elif (event := self._event(name)) is None:
-                    continue
-                elif kind not in (None, event.kind) or not fits(event):
-                    remaining += 1
-                else:
-                    if lease is None:
-                        lease = self._leases.begin()
-                        undoing.callback(lease.requeue_locked)
-                    if lease.add(name):
-                        popped.append(event)
-            if popped:  # otherwise the files were removed by others
-                undoing.pop_all()
-        return PoppedEvents(popped, remaining, lease if popped else None)
+        with self.locked() as notes:
+            chosen, remaining = self._choose(count, kind, fits, notes)
+            if not chosen:
+                return EventBatch([], notes, remaining)
+            lease = self._leases.begin()
+            popped: list[Event] = []
+            try:
+                popped = [event for name, event in chosen if lease.add(name)]
+            finally:
+                if not popped:  # an error, or others have deleted the files
+                    lease.requeue_locked()
+            return EventBatch(popped, notes, remaining, lease if popped else None)
 
-    def find(self, event_id: str) -> list[Event]:
-        """Return the event of an id, waiting or taken out lately; an empty list if there is none.
+    def _choose(
+        self, count: int, kind: str | None, fits: Callable[[Event], bool], notes: list[str]
+    ) -> tuple[list[tuple[str, Event]], int]:
+        """Return the events to pop with their file names, and the number of all other events.
+
+        Once ``count`` events are chosen, files with a name made by a delivery are counted without
+        being read.
+        """
+        read = self._reader(notes)
+        chosen: list[tuple[str, Event]] = []
+        remaining = 0
+        for name in message_files.listed(self.folder):
+            if len(chosen) == count:
+                remaining += message_files.is_id(name[:-3]) or read(self.folder / name) is not None
+            elif (event := read(self.folder / name)) is None:
+                continue
+            elif kind in (None, event.kind) and fits(event):
+                chosen.append((name, event))
+            else:
+                remaining += 1
+        return chosen, remaining
+
+    def find(self, event_id: str) -> EventBatch:
+        """Return the event of an id, waiting or popped recently; no event if there is none.
 
         Raises:
             UsageError: the id is invalid.
         """
         if not paths.is_mem_id(event_id):
-            raise UsageError(f"{event_id[:100]!r} is no event's id", "inbox list names the events")
-        self._taken_names = reserved_names(self._root)
-        folders = [message_files.inside(self._root, self.folder)]
-        for name in ("claims", "popped"):
-            folders += lease_folders(self._leases.place(name))
-        found = (self._event(f"{event_id}.md", folder) for folder in folders)
-        return [event for event in found if event is not None][:1]
+            raise UsageError(
+                f"{event_id[:100]!r} is not an event id", "`memvault inbox list` shows the ids"
+            )
+        message_files.inside(self._root, self.folder)
+        notes: list[str] = []
+        read = self._reader(notes)
+        for folder in (self.folder, *self._leases.folders()):
+            file = folder / f"{event_id}.md"
+            if file.is_file() and (event := read(file)) is not None:
+                return EventBatch([event], notes)
+        return EventBatch([], notes)
 
     def pop_if_possible(
         self, count: int, kind: str | None, fits: Callable[[Event], bool] = lambda _: True
-    ) -> PoppedEvents:
+    ) -> EventBatch:
         """Pop events as ``pop`` does; if the vault cannot be written, return none if none match.
 
         Raises:
@@ -173,71 +192,70 @@ class Inbox:
         try:
             return self.pop(count, kind, fits)
         except Unwritable as error:
-            waiting = self._events()
-            matching = sum(kind in (None, event.kind) for event in waiting)
+            events, notes, *_ = self.waiting()
+            matching = sum(kind in (None, event.kind) for event in events)
             if matching:
-                waits = f"{matching} wait" if matching > 1 else "1 waits"
-                error.hint = f"{waits} there, for a call that can write to the vault"
+                waits = f"{matching} events wait" if matching > 1 else "1 event waits"
+                error.hint = f"{waits} for a call that can write to the vault"
                 raise
-            self.warnings.append(f"no plan was run: {error.message}")
-            return PoppedEvents([], len(waiting))
+            return EventBatch([], [*notes, f"no plan was run: {error.message}"], len(events))
 
     def next_due(self) -> float:
-        """Return the seconds until an event may come that nobody delivers."""
+        """Return the seconds until an event is due that nobody delivers."""
         return math.inf
 
     @contextlib.contextmanager
-    def locked(self) -> Iterator[None]:
-        """Hold the agent's lock, with abandoned leases put back."""
+    def locked(self) -> Iterator[list[str]]:
+        """Hold the agent's lock, with abandoned leases put back; yield notes about failures."""
         lock = agent_lock(self._root, self._owner)
         message_files.inside(self._root, self.folder)
         with lock:
-            self._taken_names = reserved_names(self._root)
-            self.warnings = self._leases.requeue_abandoned()
+            notes = self._leases.requeue_abandoned()
             atomic.remove_stale_temp_files(self.folder)
-            yield
+            yield notes
 
-    def _events(self) -> list[Event]:
-        read = (self._event(name) for name in message_files.listed(self.folder))
-        return [event for event in read if event is not None]
+    def _read_all(self, notes: list[str]) -> EventBatch:
+        read = self._reader(notes)
+        events = (read(self.folder / name) for name in message_files.listed(self.folder))
+        return EventBatch([event for event in events if event is not None], notes)
 
-    def _event(self, name: str, folder: Path | None = None) -> Event | None:
-        """Read a file of the inbox; a file that is not an event is noted in ``warnings``.
+    def _reader(self, notes: list[str]) -> Callable[[Path], Event | None]:
+        """Return a function that reads an event file; it adds notes about files it rejects.
 
-        So is a service whose name could be mistaken for the user or an agent; it is shown as
-        unnamed.
+        A service whose name could be mistaken for the user or an agent is shown as unnamed, with a
+        note.
         """
-        path = (folder or self.folder) / name
-        if folder is not None and not path.is_file():
-            return None
-        letter = message_files.read_or_warn(self._root, path, "an event", self.warnings.append)
-        if letter is None:
-            return None
-        event = _event(letter)
-        called = str(event.data.get("name", ""))
-        if event.kind == SERVICE and is_taken(called, self._taken_names):
-            where = path.relative_to(self._root).as_posix()
-            self.warnings.append(
-                f"{where} is the event of a service, which may not be called {called!r}"
-            )
-            event.data["name"] = UNNAMED
-        return event
+        reserved = reserved_names(self._root)
+
+        def read(path: Path) -> Event | None:
+            message = message_files.read_or_warn(self._root, path, "an event", notes.append)
+            if message is None:
+                return None
+            event = _event(message)
+            name = str(event.data.get("name", ""))
+            if event.kind == SERVICE and is_taken(name, reserved):
+                shown = path.relative_to(self._root).as_posix()
+                notes.append(f"{shown} is from a service with the reserved name {name!r}")
+                event.data["name"] = UNNAMED
+            return event
+
+        return read
 
 
-def _event(letter: message_files.MessageFile) -> Event:
+def _event(message: message_files.MessageFile) -> Event:
     """Convert a message file to an event.
 
-    An event without a type that memvault defines is one of a service, named by the type or the
-    file.
+    An event with an unknown type is from a service, named by the type or else the file.
     """
-    given = str(letter.header.get("type") or SERVICE)
-    kind = given if given in (PLAN, SPACE_MESSAGE, TALK) else SERVICE
+    given_type = str(message.header.get("type") or SERVICE)
+    kind = given_type if given_type in (PLAN, SPACE_MESSAGE, TALK) else SERVICE
     data = {
         key: value
-        for key, value in letter.header.items()
+        for key, value in message.header.items()
         if key not in _OWN_KEYS and value is not None
     }
     if kind == SERVICE:
-        data.setdefault("name", message_files.original(letter.name) if given == kind else given)
-    data[_BODIES.get(kind, "message")] = letter.text
-    return Event(letter.name, kind, letter.timestamp, data)
+        original = message_files.original(message.name)
+        data.setdefault("name", original if given_type == kind else given_type)
+    data[_BODIES.get(kind, "message")] = message.text
+    return Event(message.name, kind, message.timestamp, data)

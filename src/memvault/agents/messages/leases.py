@@ -17,6 +17,8 @@ from memvault.errors import MemvaultError, StorageError
 from memvault.files import atomic, plain_files
 from memvault.files.lock import FileLock
 
+_LEASES, _POPPED = "leases", "popped"
+"""The folders of leases that are held, and of the latest that were acknowledged."""
 _MAX_POPPED = 100
 """Number of the latest acknowledged leases kept on this machine."""
 _LOCK_TIMEOUT = 2.0
@@ -32,9 +34,14 @@ class Leases:
         self.owner = owner
 
     def begin(self) -> Lease:
-        """Create an empty lease of this process; raises as ``place`` does."""
-        self.place("popped")  # fail before taking events that could not be acknowledged
-        folder = self.place("claims") / message_files.new_id()
+        """Create an empty lease of this process.
+
+        Raises:
+            Refused: a part of the path is a link or a file.
+            StorageError: the vault cannot be written.
+        """
+        self.folder(_POPPED)  # fails before events are moved that could not be acknowledged
+        folder = self.folder(_LEASES) / message_files.new_id()
         lock = FileLock(folder.with_name(f"{folder.name}.lock"))
         lease = Lease(self, folder, lock)
         try:
@@ -48,17 +55,17 @@ class Leases:
 
     def requeue_abandoned(self) -> list[str]:
         """Put back the leases of processes that ended, and return notes about failures."""
-        leases = self.place("claims")
+        leases = self.folder(_LEASES)
         notes = []
-        for folder in lease_folders(leases):
+        for folder in _lease_folders(leases):
             lock = FileLock(leases / f"{folder.name}.lock")
             try:
                 with _map_all_os_errors(lock.path):
-                    free = lock.acquire(0)
-                if free:
+                    is_abandoned = lock.acquire(0)
+                if is_abandoned:
                     Lease(self, folder, lock).requeue_locked()
             except MemvaultError as error:
-                notes.append(f"events that were taken and not read are not back: {error.message}")
+                notes.append(f"events of an ended process were not put back: {error.message}")
         with contextlib.suppress(OSError):
             for path in leases.glob("*.lock"):
                 lock = FileLock(path)
@@ -68,16 +75,17 @@ class Leases:
                     path.unlink(missing_ok=True)
         return notes
 
-    def hold(self, event_id: str) -> bool:
+    def contains(self, event_id: str) -> bool:
         """Return whether an event of that id is leased or was popped recently."""
-        return any(
-            os.path.lexists(folder / f"{event_id}.md")
-            for name in ("claims", "popped")  # in the order in which events pass through them
-            for folder in lease_folders(self.place(name))
-        )
+        return any(os.path.lexists(folder / f"{event_id}.md") for folder in self.folders())
 
-    def place(self, name: str) -> Path:
-        """Return the folder ``claims`` or ``popped``, which may not exist yet.
+    def folders(self) -> Iterator[Path]:
+        """Yield the folders of events that are leased or were popped recently."""
+        for name in (_LEASES, _POPPED):  # in the order in which events pass through them
+            yield from _lease_folders(self.folder(name))
+
+    def folder(self, name: str) -> Path:
+        """Return the folder ``leases`` or ``popped``, which may not exist yet.
 
         Raises:
             Refused: a part of the path is a link or a file.
@@ -89,35 +97,35 @@ class Leases:
 class Lease:
     """A lease: events handed to a caller but not acknowledged."""
 
-    def __init__(self, home: Leases, folder: Path, lock: FileLock) -> None:
-        self._home = home
+    def __init__(self, leases: Leases, folder: Path, lock: FileLock) -> None:
+        self._leases = leases
         self._folder = folder
         self._lock = lock
 
     def add(self, name: str) -> bool:
         """Move an event's file from the inbox to the lease, and return whether it still existed."""
         try:
-            with atomic.map_os_errors(self._home.inbox):
-                _move(self._home.inbox / name, self._folder / name)
+            with atomic.map_os_errors(self._leases.inbox):
+                _move(self._leases.inbox / name, self._folder / name)
         except FileNotFoundError:
             return False
         return True
 
     def acknowledge(self) -> None:
-        """Acknowledge that the caller has the events, which removes them for good.
+        """Record that the caller has the events, which removes them for good.
 
         Raises:
-            MemvaultError: that failed, and the events will be handed out again.
+            MemvaultError: the record could not be written; the events will be handed out again.
         """
         try:
-            popped = self._home.place("popped")
+            popped = self._leases.folder(_POPPED)
             with _map_all_os_errors(popped):
                 atomic.make_folders(popped)
                 with contextlib.suppress(FileNotFoundError):  # .memvault was emptied
                     self._folder.rename(popped / self._folder.name)
         finally:
             self._release()
-        for folder in lease_folders(popped)[:-_MAX_POPPED]:
+        for folder in _lease_folders(popped)[:-_MAX_POPPED]:
             import shutil
 
             with contextlib.suppress(RecursionError):
@@ -125,11 +133,11 @@ class Lease:
 
     def requeue(self) -> None:
         """Put the events back, now or at the latest when the inbox is next read."""
-        home = self._home
+        leases = self._leases
         try:
             with (
                 contextlib.suppress(MemvaultError, OSError),
-                agent_lock(home.root, home.owner, _LOCK_TIMEOUT),
+                agent_lock(leases.root, leases.owner, _LOCK_TIMEOUT),
             ):
                 self._restore()
         finally:
@@ -139,7 +147,7 @@ class Lease:
         """Put the events back; the caller holds the agent's lock.
 
         Raises:
-            MemvaultError: that failed; the events are where they were.
+            MemvaultError: a file could not be moved; the events are where they were.
         """
         try:
             self._restore()
@@ -148,8 +156,8 @@ class Lease:
 
     def _restore(self) -> None:
         """Move the events back to the inbox; the caller holds the agent's lock."""
-        inbox = message_files.inside(self._home.root, self._home.inbox)
-        folder = message_files.inside(self._home.root, self._folder)
+        inbox = message_files.inside(self._leases.root, self._leases.inbox)
+        folder = message_files.inside(self._leases.root, self._folder)
         with _map_all_os_errors(folder):
             for name in message_files.listed(folder):
                 _move_back(folder / name, inbox)
@@ -169,15 +177,15 @@ def _map_all_os_errors(path: Path) -> Iterator[None]:
         with atomic.map_os_errors(path):
             yield
     except (FileExistsError, FileNotFoundError) as error:
-        raise StorageError(f"{error.strerror}: {path}", "look at that folder, or remove it") from (
+        raise StorageError(f"{error.strerror}: {path}", "check that folder, or remove it") from (
             error
         )
 
 
-def lease_folders(place: Path) -> list[Path]:
+def _lease_folders(folder: Path) -> list[Path]:
     """Return the folders of leases in a folder, oldest first."""
     try:
-        with atomic.map_os_errors(place), os.scandir(place) as entries:
+        with atomic.map_os_errors(folder), os.scandir(folder) as entries:
             names = [
                 entry.name
                 for entry in entries
@@ -185,11 +193,11 @@ def lease_folders(place: Path) -> list[Path]:
             ]
     except FileNotFoundError:
         return []
-    return [place / name for name in sorted(names)]
+    return [folder / name for name in sorted(names)]
 
 
 def _move(source: Path, target: Path) -> None:
-    """Move an event out of the inbox, by a link: watchers take 0.5 s to report a rename."""
+    """Move an event out of the inbox, by a link: watchers report a rename only after 0.5 s."""
     try:
         os.link(source, target, follow_symlinks=False)
     except FileNotFoundError:
@@ -217,8 +225,8 @@ def _move_back(source: Path, inbox: Path) -> None:
             return
 
 
-def _same_bytes(one: Path, other: Path) -> bool:
+def _same_bytes(first: Path, second: Path) -> bool:
     try:
-        return plain_files.read(one) == plain_files.read(other)
+        return plain_files.read(first) == plain_files.read(second)
     except OSError:
         return False

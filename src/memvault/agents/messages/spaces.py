@@ -143,14 +143,14 @@ class Spaces:
 
     def _message(self, path: Path) -> Message | None:
         """Read a message; one without a header is from the user."""
-        letter = message_files.read_or_warn(self._root, path, "a message", self._warn)
-        if letter is None:
+        message_file = message_files.read_or_warn(self._root, path, "a message", self._warn)
+        if message_file is None:
             return None
-        sender = str(letter.header.get("senderName") or "user")
-        kind = letter.header.get("senderType")
+        sender = str(message_file.header.get("senderName") or "user")
+        kind = message_file.header.get("senderType")
         if kind not in ("human", "agent"):
             kind = "human" if sender == "user" else "agent"
-        return Message(letter.name, sender, kind, letter.text, letter.timestamp)
+        return Message(message_file.name, sender, kind, message_file.text, message_file.timestamp)
 
     def send(self, space: Space, text: str) -> Message:
         """Write a message to a space, and an event to every other member's inbox.
@@ -202,10 +202,10 @@ class Spaces:
         stripped = given.strip()
         if stripped[:1].isalnum() and self._exists(stripped):
             return stripped
-        letters_there = any(char.isalnum() for char in stripped)
-        if not letters_there or len(stripped) > 200 or _INVALID_NAME.search(stripped):
+        message_files_there = any(char.isalnum() for char in stripped)
+        if not message_files_there or len(stripped) > 200 or _INVALID_NAME.search(stripped):
             raise UsageError(
-                f"{given!r} cannot be the name of a space", "use letters, digits and hyphens"
+                f"{given!r} cannot be the name of a space", "use message_files, digits and hyphens"
             )
         space_id = paths.slug(stripped, _MAX_ID)
         digest = hashlib.blake2b(_normalized_name(stripped).encode(), digest_size=4).hexdigest()

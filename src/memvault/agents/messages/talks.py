@@ -48,8 +48,8 @@ class TalkLog:
             StorageError: the message cannot be written.
         """
         text = message_files.checked_text(message)
-        heard = (number for number, name in self._record()["heard"] if name == str(to))
-        talk_id = next_id(self._root, max(heard, default=0))
+        received = (number for number, name in self._record()["received"] if name == str(to))
+        talk_id = next_id(self._root, max(received, default=0))
         self._note("sent", [(talk_id, str(to))])
         data: dict[str, Any] = {"from": str(self._me), "talkId": talk_id, "message": text}
         if in_reply_to:
@@ -79,7 +79,7 @@ class TalkLog:
             if event.kind == TALK and (number := _number(event.data.get("talkId")))
         ]
         if talks:
-            self._note("heard", talks)
+            self._note("received", talks)
 
     def has_talked_to(self, other: Address, talk_id: int = 0) -> bool:
         """Return whether this participant has sent a message to another one.
@@ -116,10 +116,10 @@ class TalkLog:
         return talk_id
 
     def _sender(self, talk_id: int, inbox: Inbox) -> Address | None:
-        received = dict(self._record()["heard"])
+        received = dict(self._record()["received"])
         if talk_id in received:
             return address(received[talk_id])
-        for event in inbox.peek():
+        for event in inbox.peek().events:
             if event.kind == TALK and _number(event.data.get("talkId")) == talk_id:
                 return address(str(event.data.get("from", "")))
         return None
@@ -140,7 +140,7 @@ class TalkLog:
 
     def _record(self) -> dict[str, list[tuple[int, str]]]:
         """Return the record; an empty one if it is missing or damaged."""
-        result: dict[str, list[tuple[int, str]]] = {"sent": [], "heard": []}
+        result: dict[str, list[tuple[int, str]]] = {"sent": [], "received": []}
         with contextlib.suppress(Refused, TypeError, ValueError, OverflowError):
             folder = message_files.inside(self._root, self._me.private(self._root))
             record = plain_files.read_json(folder / "talks.json")
@@ -149,12 +149,12 @@ class TalkLog:
         return result
 
 
-def next_id(root: Path, heard: int = 0) -> int:
+def next_id(root: Path, latest_received: int = 0) -> int:
     """Return a new talkId, never 0 and greater than all earlier ones of this vault and machine.
 
-    It is also greater than ``heard``, a talkId from a machine whose clock is ahead by up to a day.
-    It is the time in milliseconds since 2026, and is in the past when returned: the next one is
-    greater even if the record of the last one was deleted in between.
+    It is also greater than ``latest_received``, a talkId from a machine whose clock is ahead by up
+    to a day. It is the time in milliseconds since 2026, and is in the past when returned: the next
+    one is greater even if the record of the last one was deleted in between.
     """
     folder = private_folder(root)
     path = folder / "talk-id"
@@ -164,7 +164,7 @@ def next_id(root: Path, heard: int = 0) -> int:
         except (OSError, ValueError):
             last = 0
         now = int(clock.now().timestamp() * 1000) - _EPOCH_MS
-        last = max(last, heard if heard < now + _MAX_AHEAD_MS else 0)
+        last = max(last, latest_received if latest_received < now + _MAX_AHEAD_MS else 0)
         fresh = max(1, now, last + 1)
         if fresh >= _MAX_TALK_ID:
             fresh = 1

@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 
 from memvault.agents.address import USER, Address, address
 from memvault.agents.messages.folder_watcher import FolderWatcher
-from memvault.agents.messages.inbox import Event, Inbox, PoppedEvents
+from memvault.agents.messages.inbox import Event, EventBatch, Inbox
 from memvault.agents.messages.service_names import SERVICE, TALK
 from memvault.agents.messages.talks import is_later
 from memvault.errors import Refused, TimedOut, UsageError
@@ -81,7 +81,7 @@ class WaitResult(NamedTuple):
     """The end of a wait: an event popped from the inbox, or the passing of time."""
 
     wanted: EventPattern
-    popped: PoppedEvents
+    popped: EventBatch
     seconds: float
 
 
@@ -151,10 +151,10 @@ def wait(
             sleeper.close()
 
 
-def _pop(inbox: Inbox, wanted: Sequence[EventPattern]) -> PoppedEvents:
+def _pop(inbox: Inbox, wanted: Sequence[EventPattern]) -> EventBatch:
     """Pop the oldest reply to an awaited talk, or else the oldest event that matches."""
 
-    def pop(entries: Sequence[EventPattern], only_replies: bool) -> PoppedEvents:
+    def pop(entries: Sequence[EventPattern], only_replies: bool) -> EventBatch:
         def matches(event: Event) -> bool:
             return any(
                 entry.fits(event) and (not only_replies or entry.is_reply(event))

@@ -22,15 +22,15 @@ class PlannedInbox(Inbox):
         self._plans = plans
 
     @contextlib.contextmanager
-    def locked(self) -> Iterator[None]:
+    def locked(self) -> Iterator[list[str]]:
         """Hold the agent's lock, with due plans delivered; if one cannot be, nothing is popped."""
 
         def deliver(name: str, at: datetime, data: dict[str, Any]) -> None:
             self.deliver(PLAN, data, name, clock.iso(at))
 
-        with super().locked():
-            self.warnings += self._plans.fire(deliver)
-            yield
+        with super().locked() as notes:
+            notes += self._plans.fire(deliver)
+            yield notes
 
     def next_due(self) -> float:
         """Return the seconds until the next plan is due."""

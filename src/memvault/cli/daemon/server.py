@@ -325,7 +325,7 @@ def _keep_up(opened: Workspace) -> None:
     opened.progress = lambda *_: None
     if opened.settings.index.sent:  # its memories are elsewhere
         return
-    opened.index.keep_up()
+    opened.index.index_small_changes()
     for name in address.known(opened.root):
         call = Call(opened, LOCAL._replace(agent=name), tool="watch", read_only=False)
         with contextlib.suppress(MemvaultError):  # such as a name that no agent can have

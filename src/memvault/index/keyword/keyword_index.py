@@ -54,8 +54,6 @@ class KeywordIndex:
     ``files`` are the names of the commit's files, among which its table is.
     """
 
-    stores_records = False
-
     def __init__(self, folder: Path | None, files: Iterable[str] = ()) -> None:
         self._folder = folder
         self._number = max(map(_number_of, files), default=-1)

@@ -23,15 +23,8 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from memvault.errors import EmbedderError
 from memvault.index.folder import find_folder
-from memvault.index.local.file_analysis import (
-    Analysis,
-    FileTask,
-    analyse,
-    embed,
-    joined,
-    split_files,
-    total_size,
-)
+from memvault.index.local.file_analysis import Analysis, FileTask, analyse, embed, joined
+from memvault.index.local.folder_diff import split_files, total_size
 from memvault.index.text.analyzer import main_language
 from memvault.model import FileState
 from memvault.repository.dates import CommitDates

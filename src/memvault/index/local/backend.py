@@ -6,19 +6,18 @@ vectors are either next to them or in an engine that several machines share.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from memvault.files.plain_files import FileStamp
-from memvault.index.keyword.bm25f import KeywordDocument, Segment
+from memvault.errors import MemvaultError
 from memvault.index.keyword.keyword_index import KeywordIndex
-from memvault.index.protocol import KeywordQuery
 
 if TYPE_CHECKING:
-    from memvault.index.embedding.arrays import Hashes, Matrix
-    from memvault.index.vectors.nearest import ScoredPassages
-    from memvault.index.vectors.vector_file import VectorCard, VectorFile
+    from memvault.index.local.index_files import IndexFiles
+    from memvault.index.local.stores import KeywordStore, VectorStore
+    from memvault.index.vectors.vector_file import VectorCard
 
 Progress = Callable[[str, int, int], None]
 """A callback for progress: the name of the step, how much is done, and the total.
@@ -28,56 +27,30 @@ once when it is indexed, and items in all others.
 """
 
 
-class KeywordStore(Protocol):
-    """A keyword index of one commit."""
-
-    @property
-    def stores_records(self) -> bool:
-        """Whether others read it, so that memories whose records change must be sent again."""
-
-    def apply(self, removed: Iterable[int], added: Sequence[KeywordDocument]) -> KeywordStore:
-        """Remove memories and add documents; return the index to commit."""
-
-    def files(self) -> dict[str, FileStamp]:
-        """Return the states of its files, by name."""
-
-    def candidates(self, query: KeywordQuery) -> list[Segment]:
-        """Return the documents that may match a query's terms best, for ``bm25f``."""
-
-    def close(self) -> None:
-        """Close open files."""
-
-
-class Vectors(Protocol):
-    """The static vectors of one index's memories."""
-
-    def rows_of(self, passages: Mapping[int, int]) -> dict[int, tuple[Matrix, int]]:
-        """Return the vector and hash of one passage of each memory, except removed memories."""
-
-    def search(
-        self, query: Matrix, limit: int, also: Set[int], among: Set[int] | None
-    ) -> ScoredPassages:
-        """Return the passages of the nearest memories and of ``also``, or all passages.
-
-        ``among`` are the memories that the search is limited to; None for no limit.
-        """
-
-
-class VectorStore(Vectors, Protocol):
-    """Static vectors to which others can be added."""
-
-    @property
-    def file(self) -> VectorFile:
-        """The file with the uid and hash of each passage (``static_vector_file``)."""
-
-    def append(
-        self, uids: Sequence[int], counts: Sequence[int], hashes: Hashes, vectors: Matrix
-    ) -> None:
-        """Append the rows of memories; ``counts`` is the number of ``vectors`` of each memory."""
+class BackendUnavailable(MemvaultError):
+    """The place of an index does not answer; an index on this machine may answer instead."""
 
 
 class Backend(Protocol):
     """The place of the keyword index and the static vectors of an index."""
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether other machines read the index, so that changed records must be uploaded again."""
+
+    def refreshing(
+        self, files: IndexFiles, is_patient: bool = False
+    ) -> AbstractContextManager[None]:
+        """Prepare a refresh of an index, and complete it when the block ends without an error.
+
+        With ``is_patient`` the user waits for the complete work, so that each step may take long.
+
+        Raises:
+            BackendUnavailable: the place does not answer.
+        """
+
+    def close(self) -> None:
+        """Close the connection, if there is one."""
 
     def open_keyword(self, folder: Path | None, files: Iterable[str]) -> KeywordStore:
         """Open the keyword index of a commit's files in a folder, or an empty one."""
@@ -97,6 +70,19 @@ class Backend(Protocol):
 
 class LocalBackend:
     """Files next to the manifest."""
+
+    is_shared = False
+
+    def refreshing(
+        self,
+        files: IndexFiles,  # noqa: ARG002  # nothing is prepared
+        is_patient: bool = False,  # noqa: ARG002
+    ) -> AbstractContextManager[None]:
+        """Do nothing."""
+        return nullcontext()
+
+    def close(self) -> None:
+        """Do nothing."""
 
     def open_keyword(self, folder: Path | None, files: Iterable[str]) -> KeywordStore:
         """Open the keyword index of a commit's files in a folder, or an empty one."""

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
 Value = TypeVar("Value")
 
-_MAX_BATCH_FILES = 2_000
-_MAX_BATCH_BYTES = 8_000_000
 _REPORTED = 50
 """The number of files after which progress is reported."""
 
@@ -85,31 +83,6 @@ def link_entry(memory: Memory) -> LinkEntry:
         found.append(StoredLink(link.target, link.path_beside(memory.path), line))
     found += [StoredLink(name, key=key) for key, name in header_links(memory.metadata)]
     return LinkEntry(memory.path, names, found)
-
-
-def split_files(
-    files: Sequence[FileState],
-    most_files: int = _MAX_BATCH_FILES,
-    most_bytes: int = _MAX_BATCH_BYTES,
-) -> list[list[FileState]]:
-    """Split files, in order, into batches whose texts fit into memory together.
-
-    A batch has at most 2,000 files and 8 MB, or is a single larger file.
-    """
-    parts: list[list[FileState]] = []
-    size = 0
-    for state in files:
-        size += state.size
-        if not parts or len(parts[-1]) == most_files or size > most_bytes:
-            parts.append([])
-            size = state.size
-        parts[-1].append(state)
-    return parts
-
-
-def total_size(files: Iterable[FileState]) -> int:
-    """Return the size of files in bytes."""
-    return sum(file.size for file in files)
 
 
 class FileTask(NamedTuple):

@@ -15,14 +15,13 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from memvault.errors import MemvaultError, StorageError, TimedOut
 from memvault.files import atomic
 from memvault.files.lock import FileLock
 from memvault.files.user_folders import make_private
 from memvault.index.folder import IndexFolder, is_unused, mark_used
-from memvault.index.local.backend import LOCAL, Backend, KeywordStore
 from memvault.index.local.manifest import IndexCommit, Manifest
 from memvault.index.protocol import COMPLETE, IndexCorrupted, VectorsCorrupted
 from memvault.index.text import analyzer, passages, sentence_blocks
@@ -31,12 +30,15 @@ from memvault.settings.vault_settings import Settings
 from memvault.vault.document import AUTO
 from memvault.vault.reader import Scan
 
+if TYPE_CHECKING:
+    from memvault.index.local.stores import KeywordBackend, KeywordStore
+
 Value = TypeVar("Value")
 
 _FORMAT = 14
-MADE = f"{_FORMAT}.{analyzer.VERSION}.{passages.VERSION}.{sentence_blocks.VERSION}"
+INDEX_VERSION = f"{_FORMAT}.{analyzer.VERSION}.{passages.VERSION}.{sentence_blocks.VERSION}"
 """The versions of the analysis, the passages and the file format that an index was built with."""
-INDEX = f"index-{MADE}"
+INDEX = f"index-{INDEX_VERSION}"
 """The folder of an index; each version of the program has its own, and rebuilds no other's."""
 _ANY_INDEX = lazy_pattern(r"index(-[\w.]+)?(\.new|\.old)?")
 _RETRY_PAUSE = 0.02
@@ -59,13 +61,13 @@ class IndexFiles:
     def __init__(
         self,
         settings: Settings,
-        place: IndexFolder,
-        backend: Backend = LOCAL,
-        name: str = INDEX,
+        index_folder: IndexFolder,
+        backend: KeywordBackend,
+        name: str,
     ) -> None:
         self.backend = backend
-        self.place = place
-        self._root = place.folder or Path(os.devnull)
+        self.index_folder = index_folder
+        self._root = index_folder.folder or Path(os.devnull)
         self.folder = self._root / name
         self._replacement, self._backup = (self._root / f"{name}{end}" for end in (".new", ".old"))
         self.opened: OpenIndex | None = None
@@ -73,7 +75,8 @@ class IndexFiles:
         self._lock = FileLock(self._root / "lock")
         self._manifest: Manifest | None = None
         self._manifest_file = self.folder / "manifest.db"
-        self._keyword_folder = self.folder / "keyword"
+        self.keyword_folder = self.folder / "keyword"
+        self.vectors_folder = self.folder / "vectors"
         self._scan_file = self.folder / "scan"
 
     @property
@@ -82,7 +85,7 @@ class IndexFiles:
         types = sorted({known.name for known in self._settings.types})
         encoding = "" if self._settings.encoding == AUTO else f" {self._settings.encoding}"
         language, most = self._settings.language, self._settings.index.characters
-        return f"{MADE} {language} {most} {types}{encoding}"
+        return f"{INDEX_VERSION} {language} {most} {types}{encoding}"
 
     def open(self, writing: bool = False) -> OpenIndex | None:
         """Open the index, or keep it open, if it is complete; return None if it is not.
@@ -97,7 +100,7 @@ class IndexFiles:
             found = self._committed(writing)
             if found is None or found.fingerprint != self.fingerprint:
                 break
-            if found.holds(self._keyword_folder):
+            if found.holds(self.keyword_folder):
                 self._mark_used()
                 return self._use(found)
             time.sleep(_RETRY_PAUSE * attempt)
@@ -124,7 +127,7 @@ class IndexFiles:
         if keyword is None and previous is not None and previous.commit.number == commit.number:
             keyword = previous.keyword
         if keyword is None:
-            keyword = self.backend.open_keyword(self._keyword_folder, commit.files)
+            keyword = self.backend.open_keyword(self.keyword_folder, commit.files)
         if previous is not None and previous.keyword is not keyword:
             previous.keyword.close()
         self.opened = OpenIndex(self._manifest, keyword, commit)
@@ -157,10 +160,10 @@ class IndexFiles:
         """
         taken = False
         try:
-            if self.place.folder is None:
+            if self.index_folder.folder is None:
                 raise OSError(errno.EROFS, "it is in memory")
-            make_private(self.place.folder.parent)  # they may have been deleted
-            make_private(self.place.folder)
+            make_private(self.index_folder.folder.parent)  # they may have been deleted
+            make_private(self.index_folder.folder)
             taken = self._lock.acquire(patience)
             if taken:
                 self._recover()
@@ -169,7 +172,7 @@ class IndexFiles:
             self.close()
             raise StorageError(
                 f"The index cannot be written: {error.strerror or error}",
-                "recall works without it, more slowly",
+                "recall works without it, but more slowly",
             ) from error
         finally:
             if taken:
@@ -182,7 +185,7 @@ class IndexFiles:
         """
         probe = self._root / "probe"
         try:
-            if self.place.folder is not None:
+            if self.index_folder.folder is not None:
                 with self.locked(0.0) as locked:
                     if locked:
                         atomic.write(probe, bytes(_PROBE_BYTES), durable=False)
@@ -252,7 +255,7 @@ class IndexFiles:
         _delete(self.folder)
         self.folder.mkdir()
         self._manifest = Manifest(self._manifest_file, new=True)
-        return self.commit(self.backend.create_keyword(self._keyword_folder))
+        return self.commit(self.backend.create_keyword(self.keyword_folder))
 
     @contextmanager
     def build_replacement(self) -> Iterator[IndexFiles]:
@@ -261,7 +264,7 @@ class IndexFiles:
         Until then other processes read this index, and if building the new one fails, this one
         remains.
         """
-        made = IndexFiles(self._settings, self.place, self.backend, self._replacement.name)
+        made = IndexFiles(self._settings, self.index_folder, self.backend, self._replacement.name)
         try:
             yield made
             made.close()
@@ -300,7 +303,7 @@ class IndexFiles:
 
     # Handling of read errors
 
-    def healing(self, refresh: Callable[[], Value]) -> Value:
+    def rebuild_if_corrupted(self, refresh: Callable[[], Value]) -> Value:
         """Return what a refresh returns; if it finds the index corrupted, refresh once more.
 
         Raises:
@@ -333,7 +336,7 @@ class IndexFiles:
             self.close()
         return MemvaultError(
             f"The index was damaged again while it was being read: {error}",
-            "`memvault reindex` makes it anew",
+            "rebuild it with `memvault reindex`",
         )
 
 

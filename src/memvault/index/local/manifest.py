@@ -9,21 +9,19 @@ from __future__ import annotations
 
 import json
 import os
-import zlib
-from array import array
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from itertools import chain, groupby, islice, repeat
-from operator import itemgetter
+from itertools import chain, repeat
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from memvault.files.plain_files import FileStamp, state_of
-from memvault.index.local.sqlite_file import Database
+from memvault.index.local.block_table import BlockTable
+from memvault.index.local.sqlite_file import Database, batches, placeholders
 from memvault.index.protocol import IndexCorrupted, LinkEntry, MemoryRecord, StoredLink
-from memvault.index.text.sentence_blocks import EncodedBlock, tokens_of
-from memvault.model import FileState, Passage
+from memvault.index.text.sentence_blocks import EncodedBlock
+from memvault.model import FileState
 from memvault.vault.file_names import (
     SUPERSEDES,
     DateRange,
@@ -49,161 +47,7 @@ class IndexCommit(NamedTuple):
 
 
 _MAX_INTEGER = 2**63 - 1
-_MAX_VARIABLES = 900
-"""The number of values in one statement; some builds of SQLite accept 999."""
-_MAX_BLOCKS = 1 << 20
-"""The maximum number of blocks of one memory; more would be over 6 GB of text."""
-_MEMORIES_AT_ONCE = 2_000
 _STATE_COLUMNS = "uid, checked, etag, path, size, mtime, ctime, inode"
-_BLOCK_COLUMNS = "place, first, passages, counts, codes, token_counts, tokens"
-
-
-class BlockTable:
-    """The manifest's table of blocks, keyed by memory uid and block number."""
-
-    def __init__(self, db: Database) -> None:
-        self._db = db
-
-    def replace(self, removed: Iterable[int], added: Mapping[int, Sequence[EncodedBlock]]) -> None:
-        """Remove and add the blocks of memories; the caller must have begun a transaction."""
-        self._db.execute_each(
-            "DELETE FROM blocks WHERE place >= ? AND place < ?",
-            [(uid * _MAX_BLOCKS, (uid + 1) * _MAX_BLOCKS) for uid in removed],
-        )
-        self._db.execute_each(
-            f"INSERT INTO blocks ({_BLOCK_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)",
-            (
-                (
-                    uid * _MAX_BLOCKS + number,
-                    block.first,
-                    json.dumps(block.passages),
-                    block.counts.tobytes(),
-                    block.codes.tobytes(),
-                    *(part.tobytes() for part in block.subwords or ()),
-                    *((None, None) if block.subwords is None else ()),
-                )
-                for uid, blocks in added.items()
-                for number, block in enumerate(blocks)
-            ),
-        )
-
-    def of(self, wanted: Mapping[int, Sequence[int]]) -> dict[int, list[EncodedBlock]]:
-        """Return blocks by the uid of their memory, in the order of the wanted numbers.
-
-        Missing blocks are left out.
-        """
-        places = [uid * _MAX_BLOCKS + number for uid in wanted for number in wanted[uid]]
-        found: dict[int, EncodedBlock] = {}
-        for some in _batches(places):
-            query = f"SELECT {_BLOCK_COLUMNS} FROM blocks WHERE place IN ({_marks(some)})"
-            try:
-                found |= {place: _block(*columns) for place, *columns in self._db.rows(query, some)}
-            except (ValueError, TypeError) as error:  # not what ``replace`` wrote
-                raise IndexCorrupted(str(error)) from error
-        return {
-            uid: [
-                found[uid * _MAX_BLOCKS + number]
-                for number in numbers
-                if uid * _MAX_BLOCKS + number in found
-            ]
-            for uid, numbers in wanted.items()
-        }
-
-    def of_passages(self, passages: Mapping[int, int]) -> dict[int, int]:
-        """Return the number of the block that contains a passage of each memory, by uid."""
-        found: dict[int, int] = {}
-        for some in _batches(passages, _MAX_VARIABLES // 2):
-            rows = ",".join(["(?, ?)"] * len(some))
-            query = (
-                "SELECT (SELECT max(place) FROM blocks WHERE place >= column1 "
-                f"AND place < column1 + {_MAX_BLOCKS} AND first <= column2) FROM (VALUES {rows})"
-            )
-            values = [value for uid in some for value in (uid * _MAX_BLOCKS, passages[uid])]
-            places = [place for (place,) in self._db.rows(query, values) if place is not None]
-            found |= {place // _MAX_BLOCKS: place % _MAX_BLOCKS for place in places}
-        return found
-
-    def lacks_tokens(self) -> bool:
-        """Return whether any block has no subwords yet."""
-        return bool(list(self._db.rows("SELECT place FROM blocks WHERE tokens IS NULL LIMIT 1")))
-
-    def without_tokens(self) -> dict[int, int]:
-        """Return the number of blocks without subwords by the uid of their memory."""
-        query = "SELECT place FROM blocks WHERE tokens IS NULL"
-        found: dict[int, int] = {}
-        for (place,) in self._db.rows(query):
-            uid = place // _MAX_BLOCKS
-            found[uid] = found.get(uid, 0) + 1
-        return found
-
-    def store_subwords(self, tokens: Mapping[tuple[int, int], tuple[bytes, bytes]]) -> None:
-        """Store the subwords of blocks, by uid and number: counts by segment, and ids."""
-        with self._db.transaction():
-            self._db.execute_each(
-                "UPDATE blocks SET token_counts = ?, tokens = ? WHERE place = ?",
-                (
-                    (*encoded, uid * _MAX_BLOCKS + number)
-                    for (uid, number), encoded in tokens.items()
-                ),
-            )
-
-    def tokens(self) -> Iterator[list[array[int]]]:
-        """Yield the subwords of each memory, some memories at a time."""
-        query = (
-            f"SELECT place / {_MAX_BLOCKS}, tokens FROM blocks "
-            "WHERE tokens NOT NULL AND place >= ? AND place < ? ORDER BY place"
-        )
-        (last,) = next(self._db.rows("SELECT max(place) FROM blocks"))
-        step = _MEMORIES_AT_ONCE * _MAX_BLOCKS
-        for start in range(0, (last or 0) + 1, step):
-            rows = self._db.rows(query, (start, start + step))
-            yield [
-                array("H", b"".join(tokens for _, tokens in own))
-                for _, own in groupby(rows, key=itemgetter(0))
-            ]
-
-    def frequency(self) -> tuple[bytes, int] | None:
-        """Return how many memories contain each subword, and how many memories were counted.
-
-        None if they were never counted.
-        """
-        return self._db.kept("frequency", self._frequency)
-
-    def _frequency(self) -> tuple[bytes, int] | None:
-        for packed, memories in self._db.rows("SELECT holding, memories FROM token_frequency"):
-            try:
-                return zlib.decompress(packed), memories
-            except (zlib.error, TypeError) as error:  # not what ``count_tokens`` wrote
-                raise IndexCorrupted(str(error)) from error
-        return None
-
-    def count_tokens(self, holding: bytes, memories: int) -> None:
-        """Store how many of the given number of memories contain each subword."""
-        with self._db.transaction():
-            self._db.execute("DELETE FROM token_frequency")
-            packed = zlib.compress(holding, 1)  # most are 0
-            self._db.execute("INSERT INTO token_frequency VALUES (?, ?)", (packed, memories))
-
-
-def _block(
-    first: int,
-    passages: str,
-    counts: bytes,
-    codes: bytes,
-    token_counts: bytes | None,
-    tokens: bytes | None,
-) -> EncodedBlock:
-    subwords = None
-    if token_counts is not None and tokens is not None:
-        subwords = tokens_of(token_counts, tokens)
-    places = [Passage(*entry) for entry in json.loads(passages)]
-    block = EncodedBlock(first, places, array("H", counts), array("I", codes), subwords)
-    compared = sum(block.counts)
-    if compared > len(block.codes):  # the codes of a list of links follow
-        raise ValueError("a block has fewer terms than its stretches")
-    if subwords and (sum(subwords[0]), len(subwords[0])) != (len(subwords[1]), len(block.counts)):
-        raise ValueError("a block's subwords do not add up")
-    return block
 
 
 _SCHEMA = """
@@ -387,8 +231,8 @@ class Manifest:
 
     def records_of(self, uids: Collection[int]) -> Iterator[MemoryRecord]:
         """Yield the records of the given memories; missing ones are left out."""
-        for some in _batches(uids):
-            yield from self._select(f"WHERE uid IN ({_marks(some)})", some)
+        for some in batches(uids):
+            yield from self._select(f"WHERE uid IN ({placeholders(some)})", some)
 
     def records(self) -> Iterator[MemoryRecord]:
         """Yield every record."""
@@ -539,8 +383,8 @@ class Manifest:
         following = self.next_uid()
         replaced = {*removed, *(row[0] for row in rows if row[0] < following)}
         sums = ", ".join(f"total(l_{name})" for name in _FIELDS)
-        for some in _batches(replaced):
-            query = f"SELECT count(*), {sums} FROM memories WHERE uid IN ({_marks(some)})"
+        for some in batches(replaced):
+            query = f"SELECT count(*), {sums} FROM memories WHERE uid IN ({placeholders(some)})"
             before = next(self._db.rows(query, some))
             changes = [now - int(then) for now, then in zip(changes, before, strict=True)]
         self._db.execute_each(
@@ -557,17 +401,6 @@ class Manifest:
             columns[7], columns[10] = map(tuple, tags), headers
             defaults = map(repeat, MemoryRecord._field_defaults.values())
             yield from map(MemoryRecord._make, zip(*columns, *defaults, strict=False))
-
-
-def _batches(values: Iterable[int], size: int = _MAX_VARIABLES) -> Iterator[tuple[int, ...]]:
-    """Yield values in batches that one statement takes."""
-    rest = iter(values)
-    while some := tuple(islice(rest, size)):
-        yield some
-
-
-def _marks(values: Sequence[int]) -> str:
-    return ",".join("?" * len(values))
 
 
 def _parse_each(texts: Iterable[str]) -> list[Any]:

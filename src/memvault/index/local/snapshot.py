@@ -8,12 +8,11 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import suppress
 from functools import wraps
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Concatenate, NamedTuple, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Concatenate, NamedTuple, ParamSpec, Self, TypeVar
 
 from memvault.errors import EmbedderError, MemvaultError, NotFound
 from memvault.index.keyword.bm25f import KeywordDocument, field_lengths, memory_segment
 from memvault.index.keyword.keyword_index import rank_documents
-from memvault.index.local.backend import KeywordStore
 from memvault.index.local.index_files import IndexFiles
 from memvault.index.local.manifest import IndexCommit, Manifest
 from memvault.index.protocol import (
@@ -45,6 +44,7 @@ from memvault.vault.file_names import SUPERSEDES, DateRange, name_key, reference
 from memvault.vault.front_matter import split_front_matter
 
 if TYPE_CHECKING:
+    from memvault.index.local.stores import KeywordStore
     from memvault.index.local.vector_search import VectorSearch
 
 _LEADING_BLOCKS = 2
@@ -70,8 +70,10 @@ class Overlay(NamedTuple):
     links: dict[int, LinkEntry]
     texts: Mapping[int, Memory] = MappingProxyType({})
 
-
-EMPTY = Overlay({}, [], {}, None, 0, {}, {}, {})
+    @classmethod
+    def empty(cls, alive: frozenset[int] | None = None, missing: int = 0) -> Self:
+        """Return an overlay without memories."""
+        return cls({}, [], {}, alive, missing, {}, {}, {})
 
 
 def blocks_to_read(places: MatchLocation, holding: int) -> list[int]:
@@ -117,6 +119,7 @@ class Snapshot(NamedTuple):
     words: KeywordStore
     vectors: VectorSearch | None
     overlay: Overlay
+    notes: tuple[str, ...] = ()
     published_at: str = ""
     fetch: Callable[[Iterable[int]], None] | None = None
 

@@ -7,6 +7,7 @@ import os
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,6 +18,8 @@ Value = TypeVar("Value")
 
 PATIENCE = 10.0
 """Seconds to wait for another process's transaction, which takes a fraction of a second."""
+MAX_VARIABLES = 900
+"""The number of values in one statement; some builds of SQLite accept 999."""
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _REFUSALS = {
     sqlite3.SQLITE_FULL: errno.ENOSPC,
@@ -148,3 +151,15 @@ def _file_identity(path: Path) -> tuple[int, int] | None:
     except OSError:
         return None
     return status.st_dev, status.st_ino
+
+
+def batches(values: Iterable[int], size: int = MAX_VARIABLES) -> Iterator[tuple[int, ...]]:
+    """Yield values in batches that one statement takes."""
+    rest = iter(values)
+    while some := tuple(islice(rest, size)):
+        yield some
+
+
+def placeholders(values: Sequence[int]) -> str:
+    """Return a placeholder of SQL for each value."""
+    return ",".join("?" * len(values))

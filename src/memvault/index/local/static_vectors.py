@@ -9,16 +9,20 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from memvault.index.embedding.arrays import Hashes, Integers
 from memvault.index.embedding.embedder import BUILTIN, read_card
 from memvault.index.embedding.static import StaticEmbedder, open_table
 from memvault.index.embedding.wordpiece import DATA
-from memvault.index.local.backend import Backend, Progress, VectorStore
-from memvault.index.local.file_analysis import EmbeddedPassages
+from memvault.index.local.backend import Backend, Progress
 from memvault.index.local.manifest import Manifest
 from memvault.index.vectors import static_vector_file
 from memvault.index.vectors.vector_file import VectorCard, hashes_of
+
+if TYPE_CHECKING:
+    from memvault.index.local.file_analysis import EmbeddedPassages
+    from memvault.index.local.stores import VectorStore
 
 Texts = Callable[[str], list[str]]
 """A function that returns the passage texts of the memory at a path, as they are indexed."""

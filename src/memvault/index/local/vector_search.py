@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence, Set
 from itertools import chain
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from memvault.errors import EmbedderError
 from memvault.index.embedding.static import StaticEmbedder
-from memvault.index.local.backend import Vectors
 from memvault.index.local.manifest import Manifest
 from memvault.index.local.transformer_vectors import TransformerScores, TransformerVectors
 from memvault.index.protocol import VectorAnswer, VectorHit, VectorQuery
 from memvault.index.vectors.nearest import ScoredPassages, nearest
 from memvault.index.vectors.vector_file import hashes_of
+
+if TYPE_CHECKING:
+    from memvault.index.local.stores import Vectors
 
 _NOTHING = ScoredPassages(np.zeros(0, np.int64), np.zeros(0, np.uint64), np.zeros(0, np.float32))
 
@@ -25,13 +28,14 @@ class VectorSearch(NamedTuple):
     ``stored`` is None if no memory of the commit has vectors, ``transformer`` if there can be none.
     ``load_table`` returns the static embedding table, and raises ``EmbedderError`` if it cannot be
     loaded. ``waiting`` is the number of memories that have no vectors and are not embedded by the
-    search either.
+    search either. ``note`` is why their transformer vectors could not be computed.
     """
 
     stored: Vectors | None
     load_table: Callable[[], StaticEmbedder]
     transformer: TransformerVectors | None
     waiting: int
+    note: str = ""
 
     def nearest(
         self,
@@ -46,7 +50,7 @@ class VectorSearch(NamedTuple):
         the passages of those that are not in the commit.
         """
         if self.stored is None and not overlay:
-            return VectorAnswer(waiting=self.waiting)
+            return VectorAnswer(waiting=self.waiting, notes=self._notes(""))
         table = self.load_table()
         vector = table.embed_query(query.text)
         passages = _NOTHING
@@ -95,7 +99,11 @@ class VectorSearch(NamedTuple):
             *found.static,
             *found.deep,
             is_multilingual=scores.is_multilingual,
+            notes=self._notes(scores.note),
         )
+
+    def _notes(self, note: str) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(filter(None, (self.note, note))))
 
     def token_matches(
         self,
@@ -125,9 +133,12 @@ class VectorSearch(NamedTuple):
     ) -> list[list[float]]:
         """Return the pairwise similarities, in 0..1, of one passage of each memory.
 
-        It is empty unless all of the memories have vectors.
+        It is empty unless all of the memories have vectors, or if the table cannot be loaded.
         """
-        table = self.load_table()
+        try:
+            table = self.load_table()
+        except EmbedderError:
+            return []
         found = self.stored.rows_of(passages) if self.stored is not None else {}
         for uid in passages.keys() & overlay.keys():
             text = overlay[uid][passages[uid] :][:1]

@@ -14,8 +14,9 @@ from memvault.errors import INSTALL, MemvaultError, Refused, UsageError
 from memvault.files.user_folders import expand_home
 from memvault.index.folder import IndexFolder
 from memvault.index.local.backend import Progress
-from memvault.index.milvus.client import TOKEN, EngineAddress, EngineClient
-from memvault.index.milvus.published import PublishedIndex
+from memvault.index.milvus.client import EngineClient
+from memvault.index.milvus.engine_errors import TOKEN, EngineAddress
+from memvault.index.milvus.published import Publisher, PublishingBackend
 from memvault.index.milvus.remote import RemoteIndex, RemoteReader
 from memvault.settings import grants
 from memvault.settings.vault_settings import EngineSettings, Settings
@@ -26,17 +27,16 @@ _TOKEN_GRANT = Path("/"), "token", ""
 """The key of the grant for the engine token, which belongs to no vault."""
 
 
-def open_published(store: MemoryStore, place: IndexFolder, progress: Progress) -> PublishedIndex:
-    """Return the index of a vault that this machine publishes; the engine must be allowed."""
+def open_publisher(store: MemoryStore, index_folder: IndexFolder, progress: Progress) -> Publisher:
+    """Return the publisher of a vault on this machine; the engine must be allowed."""
     shared = store.settings.index
-    holder = str(granted(store.root, shared)["holder"])
-    return PublishedIndex(
-        store, place, progress, engine_of(shared), shared.vault, holder, fallback=shared.fallback
-    )
+    publisher_id = str(granted(store.root, shared)["publisher_id"])
+    backend = PublishingBackend(store, engine_of(shared), shared.vault, publisher_id, progress)
+    return Publisher(store, index_folder, progress, backend, shared.fallback)
 
 
 def open_remote(
-    root: Path, settings: Settings, place: IndexFolder, progress: Progress
+    root: Path, settings: Settings, index_folder: IndexFolder, progress: Progress
 ) -> RemoteIndex:
     """Return the index of a vault that another machine publishes.
 
@@ -45,17 +45,17 @@ def open_remote(
     """
     if why_unavailable(root, settings.index):
         raise Refused(
-            f"{settings.index.sent} sends this vault to an engine that nobody here has allowed",
-            "`memvault vaults add NAME ADDRESS` allows it, where the extra milvus is installed",
+            f"{settings.index.sent} publishes this vault to an engine that is not allowed here",
+            "install the extra milvus, then allow it with `memvault vaults add NAME ADDRESS`",
         )
     engine = engine_of(settings.index)
-    return RemoteIndex(RemoteReader(root, settings, place, progress, engine), place)
+    return RemoteIndex(RemoteReader(root, settings, index_folder, progress, engine), index_folder)
 
 
-def engine_of(shared: EngineSettings, makes: bool = True) -> EngineClient:
+def engine_of(shared: EngineSettings, may_create: bool = True) -> EngineClient:
     """Return a client of the engine in the settings; it connects when it is first used.
 
-    With ``makes``, as for sending a vault, missing parts of the engine are created.
+    With ``may_create``, as for sending a vault, missing parts of the engine are created.
 
     Raises:
         UsageError: the value of the token is invalid.
@@ -63,19 +63,19 @@ def engine_of(shared: EngineSettings, makes: bool = True) -> EngineClient:
     uri = shared.uri if "://" in shared.uri else str(expand_home(shared.uri))
     token = os.environ.get(TOKEN, "")
     if not token.isascii() or not token.isprintable():
-        raise UsageError(f"{TOKEN} is no token", "it has letters, digits and common marks alone")
+        raise UsageError(f"{TOKEN} is not a valid token", "use printable ASCII characters only")
     if token and shared.uri not in _token_addresses():
         token = ""
     where = EngineAddress(uri, shared.collection, token, shared.patience)
-    return EngineClient(where, makes and not shared.sent)
+    return EngineClient(where, may_create and not shared.sent)
 
 
 def why_unavailable(root: Path, shared: EngineSettings) -> str:
     """Return why the engine in the settings cannot be used; empty if it can."""
     if find_spec("pymilvus") is None:
-        return f"memvault.toml names Milvus, which needs the extra milvus: {INSTALL} '.[milvus]'"
+        return f"memvault.toml uses Milvus, which needs the extra milvus: {INSTALL} '.[milvus]'"
     if not shared.uri or not shared.vault or not granted(root, shared):
-        return "memvault.toml names Milvus, which is asked once `memvault index push` has been run"
+        return "memvault.toml uses Milvus, which is contacted after `memvault index push`"
     return ""
 
 
@@ -92,17 +92,17 @@ def begin_grant(root: Path, shared: EngineSettings) -> str:
     """
     import secrets
 
-    holder = str(_grant(root, shared).get("holder") or secrets.token_hex(8))
-    grant(root, shared, holder)
-    return holder
+    publisher_id = str(_grant(root, shared).get("publisher_id") or secrets.token_hex(8))
+    grant(root, shared, publisher_id)
+    return publisher_id
 
 
-def grant(root: Path, shared: EngineSettings, holder: str, pending: bool = False) -> None:
+def grant(root: Path, shared: EngineSettings, publisher_id: str, pending: bool = False) -> None:
     """Allow the engine of a vault; errors as for ``grants.add``.
 
     A ``pending`` grant keeps the publisher's id of a failed upload and allows nothing.
     """
-    data = {"holder": holder, **({"pending": True} if pending else {})}
+    data = {"publisher_id": publisher_id, **({"pending": True} if pending else {})}
     grants.add(root, KIND, _grant_name(shared), data)
 
 
@@ -132,10 +132,10 @@ def allow_token(uri: str, is_typed: bool) -> None:
     if not os.environ.get(TOKEN) or uri in known or "://" not in uri:
         return
     if not is_typed:
-        given = f"was given for {', '.join(known)}" if known else "was given for no address yet"
+        allowed = f"is allowed for {', '.join(known)} only" if known else "is not allowed yet"
         raise Refused(
-            f"{TOKEN} {given}, and memvault.toml names {uri}",
-            "`memvault index push --to ADDRESS`, with that address, allows sending it there",
+            f"{TOKEN} {allowed}, and memvault.toml has {uri}",
+            "allow sending it there with `memvault index push --to ADDRESS`",
         )
     grants.add(*_TOKEN_GRANT, {"addresses": [*known, uri]})
 

@@ -30,7 +30,7 @@ from memvault.index.keyword.bm25f import (
     PostingList,
     Segment,
 )
-from memvault.index.milvus.client import MOST, EngineClient, Row, pushdown_keys
+from memvault.index.milvus.client import MAX_ROWS, EngineClient, Row, pushdown_keys
 from memvault.index.protocol import IndexCorrupted, KeywordQuery, StaleView
 
 _FIELD_LETTERS = {"title": "t", "headings": "h", "body": "b", "tags": "g", EXACT_FIELD: "w"}
@@ -77,12 +77,12 @@ def encode_query(groups: Iterable[Iterable[str]], wholes: Iterable[str]) -> str:
     return " ".join(found)
 
 
-_CARD_PREFIX = "engine-"
-"""The prefix of a card's file name; each commit has a file of its own."""
+_STATE_PREFIX = "engine-"
+"""The prefix of a state file; each commit has a file of its own."""
 _MAX_PIECE_BYTES = 60_000
 """The maximum size in bytes of a document's tokens in one row; longer ones use several rows."""
 _MAX_REMOVED_UIDS = 500
-"""How many of the memories removed last a card lists."""
+"""How many of the memories removed last a state lists."""
 _CANDIDATE_FACTOR = 4
 _MIN_CANDIDATES = 400
 """The minimum number of candidates to score; usually it is four times the limit of the query."""
@@ -91,14 +91,14 @@ _MIN_CANDIDATES = 400
 class GenerationState(NamedTuple):
     """The generation of rows that belongs to a commit, and its number of documents.
 
-    ``removed`` counts all memories ever removed, and ``gone`` are the uids of the last of them, so
-    that a machine that follows the vault can remove those without listing all.
+    ``removed`` counts all memories ever removed, and ``recently_removed`` are the uids of the last
+    of them, so that another machine can remove those from its copy without listing all.
     """
 
     generation: str
     documents: int
     removed: int = 0
-    gone: tuple[int, ...] = ()
+    recently_removed: tuple[int, ...] = ()
 
 
 class _Candidates(NamedTuple):
@@ -143,9 +143,7 @@ class _Candidates(NamedTuple):
 
 
 class MilvusKeywordStore:
-    """A ``KeywordStore`` in Milvus; its folder contains only cards."""
-
-    stores_records = True
+    """A ``KeywordStore`` in Milvus; its folder contains only state files."""
 
     def __init__(
         self,
@@ -159,102 +157,104 @@ class MilvusKeywordStore:
         self._vault = vault
         self._folder = folder
         self._progress = progress
-        self._name = next((name for name in files if name.startswith(_CARD_PREFIX)), "")
-        self._card: GenerationState | None = None
+        self._name = next((name for name in files if name.startswith(_STATE_PREFIX)), "")
+        self._state: GenerationState | None = None
         with suppress(IndexCorrupted):  # the generation is not begun yet
-            self._card = self._read()
+            self._state = self._read()
 
     @property
-    def card(self) -> GenerationState:
+    def state(self) -> GenerationState:
         """The generation at the time when the store was opened, to which the manifest belongs.
 
         Raises:
-            IndexCorrupted: the card is missing or invalid.
+            IndexCorrupted: the state is missing or invalid.
         """
-        if self._card is None:
-            self._card = self._read()
-        return self._card
+        if self._state is None:
+            self._state = self._read()
+        return self._state
 
     def _read(self) -> GenerationState:
         if self._folder is None:
             return GenerationState("none", 0)
         try:
             found = json.loads(read(self._folder / self._name, SETTING))
-            gone = tuple(map(int, found["gone"]))
+            recently_removed = tuple(map(int, found["recently_removed"]))
             counts = int(found["documents"]), int(found["removed"])
-            return GenerationState(str(found["generation"]), *counts, gone)
+            return GenerationState(str(found["generation"]), *counts, recently_removed)
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise IndexCorrupted(f"{self._name}: {error}") from error
 
     def begin(self) -> None:
         """Begin a new generation."""
-        self.follow(GenerationState(secrets.token_hex(8), 0))
+        self.set_generation(GenerationState(secrets.token_hex(8), 0))
 
-    def follow(self, card: GenerationState) -> None:
+    def set_generation(self, state: GenerationState) -> None:
         """Use another generation or document count from the next commit on.
 
-        The card of the last commit is kept until after the next commit, so that a process killed
+        The state of the last commit is kept until after the next commit, so that a process killed
         before that loses nothing.
         """
         assert self._folder is not None
-        for path in self._folder.glob(f"{_CARD_PREFIX}*"):
+        for path in self._folder.glob(f"{_STATE_PREFIX}*"):
             if path.name != self._name:
                 path.unlink(missing_ok=True)
-        self._name = f"{_CARD_PREFIX}{secrets.token_hex(8)}.json"
-        atomic.write(self._folder / self._name, json.dumps(card._asdict()).encode())
-        self._card = card
+        self._name = f"{_STATE_PREFIX}{secrets.token_hex(8)}.json"
+        atomic.write(self._folder / self._name, json.dumps(state._asdict()).encode())
+        self._state = state
 
     def files(self) -> dict[str, FileStamp]:
-        """Return the state of the card's file."""
+        """Return the state of its file."""
         state = state_of(self._folder / self._name) if self._folder is not None else None
         return {self._name: state} if state is not None else {}
 
     def apply(self, removed: Iterable[int], added: Sequence[KeywordDocument]) -> MilvusKeywordStore:
         """Delete the rows of removed memories, and upload those of added documents."""
-        card = self.card
+        state = self.state
         removed_uids = sorted({*removed})
-        documents, found_uids = card.documents, set[int]()
+        documents, found_uids = state.documents, set[int]()
         for first in range(0, len(removed_uids), 1_000):
             batch = removed_uids[first : first + 1_000]
             found_blocks = {
                 (row["uid"], row["block"])
                 for row in self._engine.rows(
-                    "words", self._vault, card.generation, batch, ("uid", "block")
+                    "words", self._vault, state.generation, batch, ("uid", "block")
                 )
             }
             documents -= len(found_blocks)
             found_uids |= {uid for uid, _ in found_blocks}
             for kind in ("words", "memories"):
-                self._engine.delete(kind, self._vault, card.generation, batch)
+                self._engine.delete(kind, self._vault, state.generation, batch)
         if len(found_uids) < len(removed_uids):  # an interrupted attempt has deleted some already
-            documents = self._counted(card)
+            documents = self._counted(state)
         if added:  # an interrupted attempt may have left rows with these uids
             first_uid = min(document.uid for document in added)
-            self._engine.forget_from("words", self._vault, card.generation, first_uid)
-        rows = [row for document in added for row in self._rows(card, document)]
+            self._engine.delete_from("words", self._vault, state.generation, first_uid)
+        rows = [row for document in added for row in self._rows(state, document)]
 
         def report(done: int) -> None:
             if len(rows) > 1_000:
                 self._progress("sending", done, len(rows))
 
-        self._engine.put("words", rows, report)
-        recent = (*card.gone, *removed_uids)[-_MAX_REMOVED_UIDS:]
-        total = card.removed + len(removed_uids)
-        self.follow(GenerationState(card.generation, documents + len(added), total, recent))
+        self._engine.upsert("words", rows, report)
+        recent = (*state.recently_removed, *removed_uids)[-_MAX_REMOVED_UIDS:]
+        total = state.removed + len(removed_uids)
+        self.set_generation(
+            GenerationState(state.generation, documents + len(added), total, recent)
+        )
         return self
 
-    def _counted(self, card: GenerationState) -> int:
+    def _counted(self, state: GenerationState) -> int:
         fields = ("uid", "block")
-        rows = self._engine.every("words", self._vault, card.generation, fields)
+        rows = self._engine.every("words", self._vault, state.generation, fields)
         return len({(row["uid"], row["block"]) for row in rows})
 
-    def _rows(self, card: GenerationState, document: KeywordDocument) -> Iterable[Row]:
+    def _rows(self, state: GenerationState, document: KeywordDocument) -> Iterable[Row]:
         lengths = {name: sum(found.values()) for name, found in document.fields.items()}
         for number, text in enumerate(_pieces(encode_document(document.fields))):
             yield {
-                "id": f"{self._vault}-{card.generation}-{document.uid}-{document.block}-{number}",
+                "id": f"{self._vault}-{state.generation}-{document.uid}-{document.block}-{number}",
                 "vault": self._vault,
-                "generation": card.generation,
+                "generation": state.generation,
                 "uid": document.uid,
                 "block": document.block,
                 "lengths": lengths,
@@ -264,29 +264,29 @@ class MilvusKeywordStore:
     def candidates(self, query: KeywordQuery) -> list[Segment]:
         """Return the documents that Milvus ranks best, and how many contain each term."""
         terms = bm25f.wanted(query)
-        card = self.card
+        state = self.state
         tokens = [encode_group(entry.group, EXACT_FIELD in entry.fields) for entry in terms]
         found, holding = _Candidates({}, {}, True), list[int]()
-        if card.documents and terms:
-            with self._engine.viewing():
-                found = self._best(card, query)
-                in_engine = partial(self._engine.holding, self._vault, card.generation)
+        if state.documents and terms:
+            with self._engine.deadlines.search():
+                found = self._best(state, query)
+                in_engine = partial(self._engine.count_documents, self._vault, state.generation)
                 counted = (
                     found.holding if query.allowed_keys is None and found.is_all else in_engine
                 )
                 holding = list(map(counted, tokens))
         if self._folder is not None and not self.files():  # maybe rebuilt, and the rows deleted
             raise StaleView
-        return [found.segment(card.documents, holding)]
+        return [found.segment(state.documents, holding)]
 
-    def _best(self, card: GenerationState, query: KeywordQuery) -> _Candidates:
+    def _best(self, state: GenerationState, query: KeywordQuery) -> _Candidates:
         """Return the documents that Milvus ranks best, with their token frequencies."""
-        limit = min(max(_CANDIDATE_FACTOR * query.limit, _MIN_CANDIDATES), MOST)
+        limit = min(max(_CANDIDATE_FACTOR * query.limit, _MIN_CANDIDATES), MAX_ROWS)
         encoded, among = (
             encode_query(query.term_groups, query.exact_terms),
             pushdown_keys(query.allowed_keys),
         )
-        hits = self._engine.words(self._vault, card.generation, encoded, limit, among)
+        hits = self._engine.search_keywords(self._vault, state.generation, encoded, limit, among)
         found = _Candidates({}, {}, len(hits) < limit)
         for hit in hits:
             place, lengths = (hit.row["uid"], hit.row["block"]), hit.row["lengths"]

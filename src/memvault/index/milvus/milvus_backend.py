@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from memvault.index.local.backend import Progress
+from memvault.index.local.index_files import IndexFiles
 from memvault.index.milvus.client import EngineClient
 from memvault.index.milvus.keyword_rows import MilvusKeywordStore
 from memvault.index.milvus.publication import vector_generation
@@ -16,12 +18,34 @@ if TYPE_CHECKING:
     from memvault.index.vectors.vector_file import VectorCard
 
 
-class MilvusBackend(NamedTuple):
+class MilvusBackend:
     """The rows of one vault in an engine."""
 
-    engine: EngineClient
-    vault: str
-    progress: Progress
+    is_shared = True
+
+    def __init__(self, engine: EngineClient, vault: str, progress: Progress) -> None:
+        self.engine = engine
+        self.vault = vault
+        self.progress = progress
+
+    def refreshing(
+        self,
+        files: IndexFiles,  # noqa: ARG002  # see ``PublishingBackend``
+        is_patient: bool = False,  # noqa: ARG002
+    ) -> AbstractContextManager[None]:
+        """Do nothing, as this machine publishes nothing."""
+        return nullcontext()
+
+    def close(self) -> None:
+        """Close the connection."""
+        self.engine.close()
+
+    def keyword_store(self, files: IndexFiles) -> MilvusKeywordStore | None:
+        """Return the keyword index of the open commit; None if there is no usable index."""
+        opened = files.opened
+        if opened is None:
+            return None
+        return self.open_keyword(files.keyword_folder, opened.commit.files)
 
     def open_keyword(self, folder: Path | None, files: Iterable[str]) -> MilvusKeywordStore:
         """Open the keyword index of a commit's files in a folder, or an empty one."""
@@ -29,10 +53,10 @@ class MilvusBackend(NamedTuple):
 
     def create_keyword(self, folder: Path) -> MilvusKeywordStore:
         """Create a keyword index with a new generation."""
-        made = self.open_keyword(folder, ())
+        created = self.open_keyword(folder, ())
         folder.mkdir(parents=True, exist_ok=True)
-        made.begin()
-        return made
+        created.begin()
+        return created
 
     def open_vectors(self, folder: Path, manifest: int) -> MilvusVectorStore | None:
         """Open the vectors that belong to a manifest; None if there are none."""

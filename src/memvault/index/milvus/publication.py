@@ -19,9 +19,9 @@ class Publication(NamedTuple):
     ``publisher`` is an id, and ``host`` the machine's name. ``words`` and ``passages`` are the
     current generations of rows; ``passages`` is empty if there are no vectors. ``documents`` counts
     the documents of the keyword index, and ``memories`` the files. ``removed`` counts all memories
-    ever removed, and ``gone`` are the uids of the last of them. ``state`` changes whenever anything
-    in the index does, ``made`` is the version of the program that computed the rows, and ``sent``
-    the time of the upload.
+    ever removed, and ``recently_removed`` are the uids of the last of them. ``state`` changes
+    whenever anything in the index does, ``version`` is the version of the program that computed the
+    rows, and ``published_at`` the time of the upload.
     """
 
     publisher: str
@@ -32,10 +32,10 @@ class Publication(NamedTuple):
     documents: int = 0
     memories: int = 0
     removed: int = 0
-    gone: tuple[int, ...] = ()
+    recently_removed: tuple[int, ...] = ()
     state: str = ""
-    made: str = ""
-    sent: str = ""
+    version: str = ""
+    published_at: str = ""
 
     @classmethod
     def from_json(cls, value: object) -> Self:
@@ -58,7 +58,7 @@ class Publication(NamedTuple):
 
     def to_json(self) -> dict[str, Any]:
         """Return the value that the engine stores."""
-        return {**self._asdict(), "gone": list(self.gone)}
+        return {**self._asdict(), "recently_removed": list(self.recently_removed)}
 
     @property
     def is_valid(self) -> bool:
@@ -67,7 +67,7 @@ class Publication(NamedTuple):
 
     def about(self) -> dict[str, Any]:
         """Return the fields that are shown to a user."""
-        return {"host": self.host, "sent": self.sent, "documents": self.documents}
+        return {"host": self.host, "sent": self.published_at, "documents": self.documents}
 
 
 def vector_generation(manifest: int) -> str:

@@ -6,7 +6,7 @@ engine, and texts are fetched when they are needed. Answers are as of the last u
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Set
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -21,13 +21,14 @@ from memvault.index.local.backend import Progress
 from memvault.index.local.index_files import IndexFiles
 from memvault.index.local.manifest import Manifest
 from memvault.index.local.snapshot import Overlay, Snapshot
-from memvault.index.milvus.client import EngineClient, EngineRefused, display_address
-from memvault.index.milvus.keyword_rows import GenerationState, MilvusKeywordStore
+from memvault.index.milvus.client import EngineClient
+from memvault.index.milvus.engine_errors import EngineRefused, display_address
+from memvault.index.milvus.keyword_rows import GenerationState
 from memvault.index.milvus.milvus_backend import MilvusBackend
 from memvault.index.milvus.publication import Publication
-from memvault.index.milvus.published import made_by, name_of
+from memvault.index.milvus.published import index_name, publication_version
 from memvault.index.milvus.text_rows import StoredText, StoredTexts
-from memvault.index.protocol import IndexCorrupted, StaleView, View, WaitPolicy
+from memvault.index.protocol import IndexCorrupted, StaleView, WaitPolicy
 from memvault.model import FileState, Memory
 from memvault.store.change_set import FILE_MISSING_HINT
 from memvault.vault.document import etag, read_memory
@@ -35,7 +36,6 @@ from memvault.vault.document import etag, read_memory
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from memvault.index.embedding.fastembed_models import CrossEncoder
     from memvault.index.embedding.static import StaticEmbedder
     from memvault.index.local.vector_search import VectorSearch
     from memvault.settings.vault_settings import Settings
@@ -55,11 +55,11 @@ def clock_skew_note(sent: str) -> str:
     when = clock.parse(sent)
     if when is None or when - clock.now() < _MAX_CLOCK_SKEW:
         return ""
-    return f"the vault was sent at {sent}, which is still to come: a machine's clock is off"
+    return f"the vault was published at {sent}, in the future: a machine's clock is wrong"
 
 
-def _state_of(card: Publication) -> str:
-    return f"{card.words} {card.state}"
+def _state_of(publication: Publication) -> str:
+    return f"{publication.words} {publication.state}"
 
 
 class RemoteReader:
@@ -72,7 +72,7 @@ class RemoteReader:
         self,
         root: Path,
         settings: Settings,
-        place: IndexFolder,
+        index_folder: IndexFolder,
         progress: Progress,
         engine: EngineClient,
     ) -> None:
@@ -85,10 +85,12 @@ class RemoteReader:
         self._cache: dict[int, StoredText] = {}
         self._invalid_keys: set[int] = set()
         self._known_types = frozenset(known.name for known in settings.types)
-        backend = MilvusBackend(engine, self._vault, progress)
-        self.files = IndexFiles(settings, place, backend, name_of(engine.where, self._vault))
+        self._backend = MilvusBackend(engine, self._vault, progress)
+        self.files = IndexFiles(
+            settings, index_folder, self._backend, index_name(engine.where, self._vault)
+        )
 
-    def follow(self) -> Publication:
+    def sync(self) -> Publication:
         """Update the manifest to the published index, and return its publication.
 
         Raises:
@@ -96,20 +98,19 @@ class RemoteReader:
             EngineRefused: it denies access, or holds nothing that can be read here.
             IndexCorrupted: the index on this machine is corrupted.
         """
-        self.engine.begin_view()
-        with self.engine.timed():
-            card = self._card()
-        state = _state_of(card)
-        if self.files.open() is None or self._followed_state() != state or self._invalid_keys:
+        with self.engine.deadlines.refresh():
+            publication = self._publication()
+        state = _state_of(publication)
+        if self.files.open() is None or self._synced_state() != state or self._invalid_keys:
             with self._write_lock():
-                self._update(card)
+                self._update(publication)
                 atomic.write(self.files.folder / _STATE_FILE, state.encode(), durable=False)
             self._cache.clear()
-        return card
+        return publication
 
     def state(self) -> str:
-        """Return a value that changes with every upload; raises the same errors as ``follow``."""
-        return _state_of(self._card())
+        """Return a value that changes with every upload; raises the same errors as ``sync``."""
+        return _state_of(self._publication())
 
     def read_listed(self, path: str) -> None:
         """Return None: the index, which is updated first, also finds memories by path."""
@@ -137,7 +138,7 @@ class RemoteReader:
             raise NotFound(f"There is no file {path} in the vault", FILE_MISSING_HINT)
         if not record.etag:
             raise Refused(
-                f"{path} cannot be read where it lies: {record.problem}", FILE_MISSING_HINT
+                f"{path} cannot be read on its machine: {record.problem}", FILE_MISSING_HINT
             )
         self.fetch([record.key])
         copy = self._cache.get(record.key)
@@ -151,21 +152,21 @@ class RemoteReader:
         if len(self._cache) > _MAX_CACHED_TEXTS or size > _MAX_CACHED_BYTES:
             self._cache.clear()
         missing = [key for key in keys if key >= 0 and key not in self._cache]
-        opened = self.files.opened
-        if missing and opened is not None and isinstance(opened.keyword, MilvusKeywordStore):
-            found = self._texts.of(opened.keyword.card.generation, missing)
-            self._cache |= found
+        opened, words = self.files.opened, self._backend.keyword_store(self.files)
+        if missing and opened is not None and words is not None:
+            texts = self._texts.texts(words.state.generation, missing)
+            self._cache |= texts
             for key in missing:
                 record = opened.manifest.record(key)
                 is_valid = (
-                    key in found and record is not None and etag(found[key].data) == record.etag
+                    key in texts and record is not None and etag(texts[key].data) == record.etag
                 )
                 if record is not None and record.etag and not is_valid:
                     self._invalid_keys.add(key)
 
     def fetch_for_view(self, keys: Iterable[int]) -> None:
         """Fetch the texts of memories; raises ``StaleView`` if the engine is unavailable."""
-        with self.engine.viewing():
+        with self.engine.deadlines.search():
             self.fetch(keys)
 
     def close(self) -> None:
@@ -173,87 +174,84 @@ class RemoteReader:
         self.files.close()
         self.engine.close()
 
-    def _card(self) -> Publication:
-        card = self.engine.card(self._vault)
+    def _publication(self) -> Publication:
+        publication = self.engine.publication(self._vault)
         where = display_address(self.engine.where)
-        if card is None:
+        if publication is None:
             raise EngineRefused(
-                f"The engine at {where} holds the vault {self._vault} no more",
-                "`memvault vaults remove` takes its name away",
+                f"The engine at {where} no longer has the vault {self._vault}",
+                "remove its name with `memvault vaults remove`",
             )
-        if card.made != made_by():
+        if publication.version != publication_version():
             raise EngineRefused(
-                f"{card.host} sent the vault with another version of memvault",
-                "use the same version here and there, and run `memvault index push` there",
+                f"{publication.host} published the vault with another version of memvault",
+                "install the same version on both machines, then run `memvault index push` there",
             )
-        if not card.is_valid:
+        if not publication.is_valid:
             raise EngineRefused(
-                f"What the engine at {where} says of the vault makes no sense",
-                "`memvault index push`, on the machine that has it, says it anew",
+                f"The engine at {where} has invalid data about the vault",
+                "run `memvault index push` on the machine that has the vault",
             )
-        return card
+        return publication
 
     @contextmanager
     def _write_lock(self) -> Iterator[None]:
-        """Hold the index's lock; raises the same errors as ``follow``."""
+        """Hold the index's lock; raises the same errors as ``sync``."""
         try:
             with self.files.writing():
                 yield
         except StorageError as error:
             raise StorageError(
-                error.message, "what another machine sent is followed here: give it room"
+                error.message, "free some space; remote vaults are copied to this folder"
             ) from error
 
-    def _followed_state(self) -> str:
+    def _synced_state(self) -> str:
         try:
             return read(self.files.folder / _STATE_FILE, SETTING).decode()
         except (OSError, UnicodeDecodeError):
             return ""
 
-    def _update(self, card: Publication) -> None:
+    def _update(self, publication: Publication) -> None:
         """Update the manifest to the published index; requires the index's lock.
 
         Memories whose texts do not match their records are left out until something else changes.
         """
-        generation = card.words
+        generation = publication.words
         opened = self.files.open(writing=True)
-        words = opened.keyword if opened is not None else None
-        if (
-            opened is None
-            or not isinstance(words, MilvusKeywordStore)
-            or (words.card.generation != generation)
-        ):
+        words = self._backend.keyword_store(self.files)
+        if opened is None or words is None or words.state.generation != generation:
             opened = self.files.create_empty()
-            words = opened.keyword
-        assert isinstance(words, MilvusKeywordStore)
+            words = self._backend.open_keyword(self.files.keyword_folder, opened.commit.files)
         manifest = opened.manifest
-        recent = self._removed_since(card, words.card)
+        recent = self._removed_since(publication, words.state)
         if recent is not None:
             manifest.apply(recent & manifest.uids(), ())
             self._add(manifest, generation, self._texts.uids(generation, manifest.next_uid() - 1))
-        if recent is None or manifest.count() != card.memories:
-            known, held = manifest.uids(), self._texts.uids(generation)
-            manifest.apply(known - held, ())
-            self._add(manifest, generation, held - known)
+        if recent is None or manifest.count() != publication.memories:
+            stored, published = manifest.uids(), self._texts.uids(generation)
+            manifest.apply(stored - published, ())
+            self._add(manifest, generation, published - stored)
         frequency = self._texts.frequency(generation)
         if frequency is not None:
             manifest.blocks.count_tokens(*frequency)
         manifest.apply(self._invalid_keys & manifest.uids(), ())
         self._invalid_keys.clear()
-        words.follow(GenerationState(generation, card.documents, card.removed))
+        words.set_generation(
+            GenerationState(generation, publication.documents, publication.removed)
+        )
         self.files.commit(words)
 
-    def _removed_since(self, card: Publication, own: GenerationState) -> set[int] | None:
+    def _removed_since(self, publication: Publication, own: GenerationState) -> set[int] | None:
         """Return the memories removed since this manifest was updated; None if that is unknown."""
-        removed_count, listed = card.removed - own.removed, len(card.gone)
+        removed_count, listed = publication.removed - own.removed, len(publication.recently_removed)
         is_known = own.documents and 0 <= removed_count <= listed
-        return set(card.gone[listed - removed_count :]) if is_known else None
+        return set(publication.recently_removed[listed - removed_count :]) if is_known else None
 
     def _add(self, manifest: Manifest, generation: str, uids: Set[int]) -> None:
         added = sorted(uids)
         for first in range(0, len(added), _FETCH_BATCH):
             batch = added[first : first + _FETCH_BATCH]
-            manifest.apply((), self._texts.kept(generation, batch))
+            manifest.apply((), self._texts.manifest_rows(generation, batch))
             if len(added) > _FETCH_BATCH:
                 self._progress("fetching", first + len(batch), len(added))
 
@@ -261,74 +259,62 @@ class RemoteReader:
 class RemoteIndex:
     """The index of a vault that another machine publishes; answers are as of its last upload."""
 
-    def __init__(self, reader: RemoteReader, place: IndexFolder) -> None:
+    def __init__(self, reader: RemoteReader, index_folder: IndexFolder) -> None:
         self.reader = reader
-        self.published_at = ""
-        self._place = place
+        self._index_folder = index_folder
 
-    def refresh(self, vectors: bool, patience: WaitPolicy) -> Snapshot:  # noqa: ARG002 - there are no files
+    def refresh(self, vectors: bool, wait_policy: WaitPolicy) -> Snapshot:  # noqa: ARG002 - there are no files
         """Update the manifest to the published index and return a snapshot of it.
 
         Raises:
             EngineUnavailable: the engine does not answer.
             EngineRefused: it denies access, or holds nothing that can be read here.
         """
-        return self.reader.files.healing(lambda: self._snapshot(vectors))
+        return self.reader.files.rebuild_if_corrupted(lambda: self._snapshot(vectors))
 
-    def with_vectors(self, view: View, patience: WaitPolicy) -> Snapshot:  # noqa: ARG002 - it has none to add to
+    def with_vectors(self, view: Snapshot, wait_policy: WaitPolicy) -> Snapshot:  # noqa: ARG002 - it has none to add to
         """Return a snapshot with vectors; errors as for ``refresh``."""
-        return self.refresh(True, patience)
+        return self.refresh(True, wait_policy)
 
-    def at(self, view: View, moment: datetime) -> View:  # noqa: ARG002 - part of the interface
+    def at(self, view: Snapshot, moment: datetime) -> Snapshot:  # noqa: ARG002 - part of the interface
         """Raise ``Refused``: earlier versions are kept only with the files."""
         raise Refused(
             "Earlier versions are only on the machine that stores the vault",
             "omit `--as-of`, or run the command on that machine",
         )
 
-    def rerank_scores(self, query: str, texts: Sequence[str]) -> list[float]:
-        """Return a cross-encoder's score of each text for a query; no model is downloaded."""
-        return self._reranker.scores(query, texts)
-
-    @cached_property
-    def _reranker(self) -> CrossEncoder:
-        from memvault.index.embedding.fastembed_models import open_reranker
-
-        return open_reranker(self.reader.settings, self.reader.root)
-
-    def notes(self) -> list[str]:
-        """Return notes for the user, including that a clock is wrong."""
-        return [*filter(None, (self._place.note, clock_skew_note(self.published_at)))]
-
     def close(self) -> None:
         """Close open files and the connection, and release the models."""
         self.reader.close()
-        for name in ("_table", "_reranker"):
-            self.__dict__.pop(name, None)
+        self.__dict__.pop("_table", None)
 
     def _snapshot(self, vectors: bool) -> Snapshot:
         reader = self.reader
-        card = reader.follow()
-        self.published_at = card.sent
+        publication = reader.sync()
         opened = reader.files.opened
         assert opened is not None
         return Snapshot(
-            reader,
-            reader.files,
-            opened.commit,
-            opened.manifest,
-            opened.keyword,
-            self._vector_search(card) if vectors and card.passages else None,
-            Overlay({}, [], {}, None, 0, {}, {}, {}),
-            card.sent,
-            reader.fetch_for_view,
+            store=reader,
+            files=reader.files,
+            commit=opened.commit,
+            manifest=opened.manifest,
+            words=opened.keyword,
+            vectors=self._vector_search(publication) if vectors and publication.passages else None,
+            overlay=Overlay.empty(),
+            notes=tuple(
+                filter(None, (self._index_folder.note, clock_skew_note(publication.published_at)))
+            ),
+            published_at=publication.published_at,
+            fetch=reader.fetch_for_view,
         )
 
-    def _vector_search(self, card: Publication) -> VectorSearch:
+    def _vector_search(self, publication: Publication) -> VectorSearch:
         from memvault.index.local.vector_search import VectorSearch
         from memvault.index.milvus.vector_rows import MilvusVectors
 
-        stored = MilvusVectors(self.reader.engine, self.reader.settings.index.vault, card.passages)
+        stored = MilvusVectors(
+            self.reader.engine, self.reader.settings.index.vault, publication.passages
+        )
         return VectorSearch(stored, lambda: self._table, None, 0)
 
     @cached_property

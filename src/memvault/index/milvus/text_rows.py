@@ -21,8 +21,7 @@ from memvault.errors import MemvaultError
 from memvault.files import atomic
 from memvault.files.plain_files import SETTING, read
 from memvault.index.local.backend import Progress
-from memvault.index.local.manifest import Manifest, columns_of
-from memvault.index.local.manifest import ManifestRow as Kept
+from memvault.index.local.manifest import Manifest, ManifestRow, columns_of
 from memvault.index.milvus.client import EngineClient, Row
 from memvault.index.protocol import MemoryRecord
 from memvault.model import FileState
@@ -50,7 +49,7 @@ RECORD_FIELDS = [name for name in MemoryRecord._fields if name not in MemoryReco
 class StoredText(NamedTuple):
     """A memory as stored in the engine: its manifest row, and its file's bytes."""
 
-    row: Kept
+    row: ManifestRow
     data: bytes
 
 
@@ -69,22 +68,22 @@ class StoredTexts:
         self._engine = engine
         self._vault = vault
 
-    def lacks(self, manifest: Manifest, generation: str, folder: Path) -> bool:
+    def has_pending(self, manifest: Manifest, generation: str, folder: Path) -> bool:
         """Return whether any text or the subword frequencies still have to be uploaded."""
-        sent = _read_state(folder)
+        uploaded = _read_state(folder)
         frequency = manifest.blocks.frequency()
         return (
-            sent.generation != generation
-            or bool(manifest.uids_above(sent.last))
-            or (frequency is not None and frequency[1] != sent.counted)
+            uploaded.generation != generation
+            or bool(manifest.uids_above(uploaded.last))
+            or (frequency is not None and frequency[1] != uploaded.counted)
         )
 
     @staticmethod
-    def counted(folder: Path) -> int:
+    def uploaded_frequency(folder: Path) -> int:
         """Return the number of memories counted for the subword frequencies uploaded last."""
         return _read_state(folder).counted
 
-    def send(
+    def upload(
         self,
         manifest: Manifest,
         store: MemoryStore,
@@ -97,10 +96,10 @@ class StoredTexts:
         ``folder`` stores the state of the upload. A file that has changed since it was indexed is
         left out; the next refresh uploads it.
         """
-        sent = _read_state(folder)
-        if sent.generation != generation:
-            sent = UploadState(generation)
-        pending, is_incomplete = manifest.uids_above(sent.last), False
+        uploaded = _read_state(folder)
+        if uploaded.generation != generation:
+            uploaded = UploadState(generation)
+        pending, is_incomplete = manifest.uids_above(uploaded.last), False
         for first in range(0, len(pending), _BATCH):
             batch = pending[first : first + _BATCH]
             if not first:  # an interrupted upload may have left rows of these uids
@@ -109,39 +108,39 @@ class StoredTexts:
             self._put(generation, [row for memory_rows in rows.values() for row in memory_rows])
             is_incomplete = is_incomplete or any(not memory_rows for memory_rows in rows.values())
             if not is_incomplete:
-                sent = sent._replace(last=batch[-1][0])
-                _write_state(folder, sent)
+                uploaded = uploaded._replace(last=batch[-1][0])
+                _write_state(folder, uploaded)
             if len(pending) > _BATCH:
                 progress("sending texts", first + len(batch), len(pending))
         frequency = manifest.blocks.frequency()
-        if frequency is not None and frequency[1] != sent.counted:
+        if frequency is not None and frequency[1] != uploaded.counted:
             holding, memories = frequency
             text = base64.b64encode(zlib.compress(holding)).decode()
             self._engine.delete("memories", self._vault, generation, [_FREQUENCY_UID])
             self._put(generation, _split_rows(_FREQUENCY_UID, str(memories), text))
-            sent = sent._replace(counted=memories)
-        _write_state(folder, sent)
+            uploaded = uploaded._replace(counted=memories)
+        _write_state(folder, uploaded)
 
     def uids(self, generation: str, above: int = 0) -> set[int]:
         """Return the uids of the memories that have stored texts, of those above a uid."""
         rows = self._engine.every("memories", self._vault, generation, ("uid",), above)
         return {row["uid"] for row in rows}
 
-    def kept(self, generation: str, uids: Sequence[int]) -> list[Kept]:
+    def manifest_rows(self, generation: str, uids: Sequence[int]) -> list[ManifestRow]:
         """Return the manifest rows of memories; one that is incomplete is left out."""
         pieces = self._pieces(generation, uids, ("uid", "piece", "record"))
         found = [
-            kept_of(uid, _join(memory_pieces, "record")) for uid, memory_pieces in pieces.items()
+            parse_row(uid, _join(memory_pieces, "record")) for uid, memory_pieces in pieces.items()
         ]
         return [row for row in found if row is not None]
 
-    def of(self, generation: str, uids: Sequence[int]) -> dict[int, StoredText]:
+    def texts(self, generation: str, uids: Sequence[int]) -> dict[int, StoredText]:
         """Return the stored texts of memories; one that is incomplete is left out."""
         pieces = self._pieces(generation, uids, ("uid", "piece", "record", "text"))
         found: dict[int, StoredText] = {}
         for uid, memory_pieces in pieces.items():
             record = _join(memory_pieces, "record")
-            row = kept_of(uid, record)
+            row = parse_row(uid, record)
             if row is not None:
                 is_text = bool(json.loads(record).get("is_text"))
                 found[uid] = StoredText(row, bytes_of(_join(memory_pieces, "text"), is_text))
@@ -184,7 +183,7 @@ class StoredTexts:
         common = {"vault": self._vault, "generation": generation, "place": [1.0, 0.0]}
         name = f"{self._vault}-{generation}"
         complete = [{"id": f"{name}-{row['uid']}-{row['piece']}", **common, **row} for row in rows]
-        self._engine.put("memories", complete, lambda _: None)
+        self._engine.upsert("memories", complete, lambda _: None)
 
     def _pieces(
         self, generation: str, uids: Sequence[int], fields: Sequence[str]
@@ -223,7 +222,7 @@ def _join(pieces: Sequence[Row], field: str) -> str:
     return "".join(str(row[field]) for row in pieces)
 
 
-def kept_of(uid: int, text: str) -> Kept | None:
+def parse_row(uid: int, text: str) -> ManifestRow | None:
     """Parse a manifest row; None if a piece is missing or a value is invalid."""
     try:
         content: dict[str, Any] = json.loads(text)
@@ -234,7 +233,7 @@ def kept_of(uid: int, text: str) -> Kept | None:
         mtime, ctime = map(int, content["times"])
         state = FileState(record.path, record.size, mtime, ctime, 0)
         lengths = {str(name): int(count) for name, count in content["lengths"].items()}
-        row = Kept(record, state, 0, lengths)
+        row = ManifestRow(record, state, 0, lengths)
         columns_of(row)
         referenced_names(record.metadata, SUPERSEDES)
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
@@ -282,5 +281,5 @@ def _read_state(folder: Path) -> UploadState:
         return UploadState()
 
 
-def _write_state(folder: Path, sent: UploadState) -> None:
-    atomic.write(folder / _STATE_FILE, json.dumps(sent._asdict()).encode(), durable=False)
+def _write_state(folder: Path, uploaded: UploadState) -> None:
+    atomic.write(folder / _STATE_FILE, json.dumps(uploaded._asdict()).encode(), durable=False)

@@ -46,7 +46,7 @@ class MilvusVectors(NamedTuple):
     ) -> ScoredPassages:
         """Return all passages of the nearest memories and of ``also``, with their cosines."""
         passage_limit = _PASSAGES_PER_MEMORY * max(limit, 1)
-        with self.engine.viewing():
+        with self.engine.deadlines.search():
             hits = self.engine.nearest(
                 self.vault, self.generation, query.tolist(), passage_limit, pushdown_keys(among)
             )
@@ -61,7 +61,7 @@ class MilvusVectors(NamedTuple):
 
     def _rows(self, uids: Sequence[int]) -> list[dict[str, Any]]:
         fields = ("uid", "passage", "hash", "dense")
-        with self.engine.viewing():
+        with self.engine.deadlines.search():
             return list(self.engine.rows("passages", self.vault, self.generation, uids, fields))
 
 
@@ -109,7 +109,7 @@ class MilvusVectorStore(NamedTuple):
                 )
         # An interrupted attempt may have left rows of other texts.
         engine.delete("passages", vault, generation, uids)
-        engine.put("passages", rows, lambda _: None)
+        engine.upsert("passages", rows, lambda _: None)
         placeholders = np.zeros((len(rows), self.file.card.dimension), dtype=np.float32)
         append_rows(self.file, uids, counts, hashes, placeholders)
 

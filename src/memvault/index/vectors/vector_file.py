@@ -26,7 +26,6 @@ import numpy as np
 
 from memvault.files import atomic, plain_files
 from memvault.files.plain_files import SETTING, FileStamp, state_of
-from memvault.index.embedding import calibrate
 from memvault.index.embedding.arrays import Codes, Hashes, Integers, Matrix
 from memvault.index.embedding.embedder import Calibration
 from memvault.index.protocol import VectorsCorrupted
@@ -140,6 +139,10 @@ class VectorCard(NamedTuple):
     @property
     def calibration(self) -> Calibration | None:
         """The calibration of the cosines; None if unknown or computed by another version."""
+        if not self.calibrated:
+            return None
+        from memvault.index.embedding import calibrate
+
         if self.calibrated != calibrate.anchor_targets().version:
             return None
         return Calibration(self.slope, self.midpoint, self.separation)
@@ -346,6 +349,8 @@ class VectorFile:
 
     def store_calibration(self, calibration: Calibration) -> None:
         """Write the calibration of the cosines to the card."""
+        from memvault.index.embedding import calibrate
+
         version = calibrate.anchor_targets().version
         self.card = self.card._replace(calibrated=version, **calibration._asdict())
         self.write_card()

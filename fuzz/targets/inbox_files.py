@@ -1,4 +1,4 @@
-"""Any file in an inbox is an event or is named as none; a letter that is written reads back."""
+"""Any file in an inbox is an event or is reported as none; a written message reads back."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ def check(data: bytes) -> None:
     """Look at an inbox that holds the bytes."""
     path = file_in("agents/main/inbox/hello.md")(data)
     inbox = Inbox(folder(), Address("main"))
-    events = inbox.peek()
-    assert len(events) == 1 or inbox.warnings
+    events, notes, *_ = inbox.peek()
+    assert len(events) == 1 or notes
     for event in events:
         json.dumps(event.data, ensure_ascii=False, allow_nan=False).encode()
         assert clock.parse(event.timestamp) is not None
         assert event.kind
     try:
-        letter = message_files.read(path)
+        message = message_files.read(path)
     except ValueError as error:
         assert str(error)
         assert not events
         return
     assert len(events) == 1
-    again = document.Document.parse(document.encode_new(letter.header, letter.text))
-    assert (again.header, again.text) == (letter.header, letter.text.strip("\n"))
+    again = document.Document.parse(document.encode_new(message.header, message.text))
+    assert (again.header, again.text) == (message.header, message.text.strip("\n"))

@@ -7,40 +7,29 @@ can search what is committed while the rest is still being indexed.
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import closing
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
-from memvault.index.local.backend import Progress
-from memvault.index.local.file_analysis import (
-    NO_ANALYSIS,
-    Analysis,
-    FileTask,
-    analyse,
-    link_entry,
-    read_file,
+from memvault.index.local.backend import Backend, Progress
+from memvault.index.local.file_analysis import NO_ANALYSIS, Analysis, FileTask, analyse, read_file
+from memvault.index.local.folder_diff import (
+    EMPTY_DIFF,
+    FolderDiff,
+    PendingChanges,
+    changed_at,
+    diff_folder,
     split_files,
     total_size,
 )
 from memvault.index.local.index_files import IndexFiles, OpenIndex
-from memvault.index.local.manifest import IndexCommit, IndexedFile, Manifest, ManifestRow
-from memvault.index.local.snapshot import Overlay
+from memvault.index.local.manifest import Manifest, ManifestRow
 from memvault.index.protocol import IndexCorrupted, MemoryRecord
-from memvault.index.text.analyzer import analyser, detect_languages
-from memvault.index.text.sentence_blocks import (
-    TextBlock,
-    encode_blocks,
-    keyword_documents,
-    leading_part,
-    passage_texts,
-    split_memory,
-)
-from memvault.model import FileState, Memory
+from memvault.index.text.sentence_blocks import TextBlock
+from memvault.model import FileState
 from memvault.store.memory_store import MemoryStore
-from memvault.vault.reader import TIMESTAMP_GRANULARITY
 
 if TYPE_CHECKING:
     from memvault.index.embedding.static import StaticEmbedder
@@ -49,165 +38,10 @@ if TYPE_CHECKING:
 _MANY_FILES = 3_000
 _MANY_BYTES = 12_000_000
 """Files and bytes from which several processes are faster: each takes 0.3 s of CPU to start."""
-_MAX_READ_FILES = 500
-_MAX_READ_BYTES = 4_000_000
 _GIT_SECONDS = 60.0
 _EARLY_FILES = 200
 _EARLY_BYTES = 400_000
 """The largest batch where a reader waits for the first commits."""
-
-
-class FolderDiff(NamedTuple):
-    """The files to index, the uids to remove, and the files that may have changed unnoticed.
-
-    ``changed`` pairs the indexed file with its current state. ``doubtful`` files were edited so
-    shortly before they were last checked that a second edit could have left the same times, so
-    their bytes must be compared.
-    """
-
-    added: Sequence[FileState]
-    changed: Sequence[tuple[IndexedFile, FileState]]
-    removed: Sequence[int]
-    doubtful: Sequence[tuple[IndexedFile, FileState]]
-
-    @property
-    def size(self) -> int:
-        """The number of memories known to differ without reading any file."""
-        return len(self.added) + len(self.changed) + len(self.removed)
-
-
-EMPTY_DIFF = FolderDiff((), (), (), ())
-
-
-class PendingChanges(NamedTuple):
-    """The differences between the folder and a commit, split by whether they can be read directly.
-
-    ``whole`` is the complete difference, ``small`` the part that can be read without a long wait,
-    and ``large`` the rest. If ``is_partial`` is set, ``known`` has only files that may differ.
-    """
-
-    commit: IndexCommit
-    known: dict[str, IndexedFile]
-    whole: FolderDiff
-    small: FolderDiff
-    large: FolderDiff
-    is_partial: bool = False
-
-    @property
-    def is_unchanged(self) -> bool:
-        """Whether nothing differs and nothing is doubtful."""
-        return not self.small.size and not self.small.doubtful and not self.large.size
-
-
-def diff_folder(
-    known: Mapping[str, IndexedFile], files: Iterable[FileState], unreadable: Iterable[str]
-) -> FolderDiff:
-    """Compare the indexed files with those that a scan found.
-
-    Memories below a folder that could not be listed are left unchanged, so that a temporary loss of
-    permission does not empty the index.
-    """
-    added, changed, doubtful = [], [], []
-    seen = set()
-    for state in files:
-        entry = known.get(state.path)
-        seen.add(state.path)
-        if entry is None:
-            added.append(state)
-        elif entry.state != state:
-            changed.append((entry, state))
-        elif _changed_at(state) + TIMESTAMP_GRANULARITY >= entry.checked:
-            doubtful.append((entry, state))
-    hidden = tuple(f"{folder}/" for folder in unreadable)
-    removed = [
-        entry.uid
-        for path, entry in known.items()
-        if path not in seen and not (hidden and path.startswith(hidden))
-    ]
-    return FolderDiff(added, changed, removed, doubtful)
-
-
-def split_readable(diff: FolderDiff) -> tuple[FolderDiff, FolderDiff]:
-    """Split a diff into a part that can be read directly without a long wait, and the rest.
-
-    Doubtful and removed files are in the first part. Of the other files it contains the most
-    recently changed ones, at most 500 files and 4 MB.
-    """
-    files = sorted(
-        (*diff.added, *(state for _, state in diff.changed)), key=_changed_at, reverse=True
-    )
-    parts = split_files(files, _MAX_READ_FILES, _MAX_READ_BYTES)
-    readable = {state.path for part in parts[:1] for state in part}
-    first = diff._replace(
-        added=[state for state in diff.added if state.path in readable],
-        changed=[entry for entry in diff.changed if entry[1].path in readable],
-    )
-    rest = FolderDiff(
-        [state for state in diff.added if state.path not in readable],
-        [entry for entry in diff.changed if entry[1].path not in readable],
-        [],
-        [],
-    )
-    return first, rest
-
-
-def _changed_at(state: FileState) -> int:
-    """Return when the file last changed, in nanoseconds: mtime on Windows, else ctime.
-
-    On Windows ctime is the time of creation.
-    """
-    return state.mtime if sys.platform == "win32" else state.ctime
-
-
-def read_overlay(
-    store: MemoryStore,
-    known_files: Mapping[str, IndexedFile],
-    languages: Mapping[str, int],
-    diff: FolderDiff,
-    unread: FolderDiff | None = None,
-) -> Overlay:
-    """Read the files that differ from the index; the memories in ``unread`` are left out entirely.
-
-    ``languages`` maps each language to the number of memories indexed in it.
-    """
-    alive = {known.uid for known in known_files.values()} - set(diff.removed)
-    missing = 0
-    if unread is not None:
-        alive -= {known.uid for known, _ in unread.changed}
-        missing = len(unread.added) + len(unread.changed)
-    found: list[tuple[int, Memory, FileState]] = []
-    differing = [*((None, state) for state in diff.added), *diff.changed, *diff.doubtful]
-    for number, (known, state) in enumerate(differing, start=1):
-        read = read_file(store, state)
-        if known is not None:
-            if read is not None and read[0].etag == known.etag and read[1] == known.state:
-                continue
-            alive.discard(known.uid)
-        if read is not None:
-            found.append((-number, *read[:2]))
-    detected = detect_languages(
-        store.settings.language, [memory for _, memory, _ in found], languages
-    )
-    overlay = Overlay({}, [], {}, frozenset(alive), missing, {}, {}, {})
-    for (key, memory, fresh), language in zip(found, detected, strict=True):
-        add_memory(overlay, key, memory, fresh.size, language, store.settings.index.characters)
-    return overlay
-
-
-def add_memory(
-    overlay: Overlay, key: int, memory: Memory, size: int, language: str, most: int
-) -> None:
-    """Add a memory that is in no index to an overlay.
-
-    ``size`` is that of its file, in bytes; ``most`` is as for ``leading_part``.
-    """
-    part = leading_part(memory, most)
-    overlay.records[key] = MemoryRecord.from_memory(key, size, memory, language)
-    overlay.documents.extend(keyword_documents(key, part, analyser(language)))
-    overlay.passages[key] = passage_texts(part)
-    overlay.cuts[key] = split_memory(part)
-    overlay.blocks[key] = encode_blocks(overlay.cuts[key], analyser(language))
-    overlay.links[key] = link_entry(memory)
 
 
 class _ByteCount:
@@ -234,6 +68,7 @@ class IndexWriter(NamedTuple):
 
     store: MemoryStore
     files: IndexFiles
+    backend: Backend
     progress: Progress
 
     def update(
@@ -290,7 +125,7 @@ class IndexWriter(NamedTuple):
         removed = list(diff.removed)
         parts = split_files(pending)
         if until is not None and len(pending) > _EARLY_FILES:
-            pending.sort(key=_changed_at, reverse=True)
+            pending.sort(key=changed_at, reverse=True)
             parts = split_files(pending, _EARLY_FILES, _EARLY_BYTES)
         if not parts and removed:
             opened = self._commit(opened, NO_ANALYSIS, removed)
@@ -419,7 +254,7 @@ class IndexWriter(NamedTuple):
                 memory, fresh, checked = read
                 language = opened.manifest.language_of(known.uid)
                 record = MemoryRecord.from_memory(known.uid, fresh.size, memory, language)
-                if opened.keyword.stores_records and record != opened.manifest.record(known.uid):
+                if self.backend.is_shared and record != opened.manifest.record(known.uid):
                     changed.append((known, state))
                     continue
                 unchanged.append(
@@ -438,7 +273,7 @@ class IndexWriter(NamedTuple):
         They are committed before they are embedded, so that no reader waits for the embedding.
         """
         if removed:  # may fail if an engine holds them
-            self.files.backend.delete_vectors(opened.manifest.identity(), removed)
+            self.backend.delete_vectors(opened.manifest.identity(), removed)
         keyword = opened.keyword.apply(removed, analysis.documents)  # now only the disk may fail
         with opened.manifest.transaction():  # a commit's terms and rows belong together
             opened.manifest.apply(removed, analysis.rows, analysis.blocks, analysis.links)

@@ -1,0 +1,168 @@
+"""The table of a manifest with the encoded blocks of memories, and how frequent subwords are."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from array import array
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from operator import itemgetter
+
+from memvault.index.local.sqlite_file import MAX_VARIABLES, Database, batches, placeholders
+from memvault.index.protocol import IndexCorrupted
+from memvault.index.text.sentence_blocks import EncodedBlock, tokens_of
+from memvault.model import Passage
+
+_MAX_BLOCKS = 1 << 20
+"""The maximum number of blocks of one memory; more would be over 6 GB of text."""
+_MEMORIES_AT_ONCE = 2_000
+_BLOCK_COLUMNS = "place, first, passages, counts, codes, token_counts, tokens"
+
+
+class BlockTable:
+    """The manifest's table of blocks, keyed by memory uid and block number."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    def replace(self, removed: Iterable[int], added: Mapping[int, Sequence[EncodedBlock]]) -> None:
+        """Remove and add the blocks of memories; the caller must have begun a transaction."""
+        self._db.execute_each(
+            "DELETE FROM blocks WHERE place >= ? AND place < ?",
+            [(uid * _MAX_BLOCKS, (uid + 1) * _MAX_BLOCKS) for uid in removed],
+        )
+        self._db.execute_each(
+            f"INSERT INTO blocks ({_BLOCK_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (
+                (
+                    uid * _MAX_BLOCKS + number,
+                    block.first,
+                    json.dumps(block.passages),
+                    block.counts.tobytes(),
+                    block.codes.tobytes(),
+                    *(part.tobytes() for part in block.subwords or ()),
+                    *((None, None) if block.subwords is None else ()),
+                )
+                for uid, blocks in added.items()
+                for number, block in enumerate(blocks)
+            ),
+        )
+
+    def of(self, wanted: Mapping[int, Sequence[int]]) -> dict[int, list[EncodedBlock]]:
+        """Return blocks by the uid of their memory, in the order of the wanted numbers.
+
+        Missing blocks are left out.
+        """
+        places = [uid * _MAX_BLOCKS + number for uid in wanted for number in wanted[uid]]
+        found: dict[int, EncodedBlock] = {}
+        for some in batches(places):
+            query = f"SELECT {_BLOCK_COLUMNS} FROM blocks WHERE place IN ({placeholders(some)})"
+            try:
+                found |= {place: _block(*columns) for place, *columns in self._db.rows(query, some)}
+            except (ValueError, TypeError) as error:  # not what ``replace`` wrote
+                raise IndexCorrupted(str(error)) from error
+        return {
+            uid: [
+                found[uid * _MAX_BLOCKS + number]
+                for number in numbers
+                if uid * _MAX_BLOCKS + number in found
+            ]
+            for uid, numbers in wanted.items()
+        }
+
+    def of_passages(self, passages: Mapping[int, int]) -> dict[int, int]:
+        """Return the number of the block that contains a passage of each memory, by uid."""
+        found: dict[int, int] = {}
+        for some in batches(passages, MAX_VARIABLES // 2):
+            rows = ",".join(["(?, ?)"] * len(some))
+            query = (
+                "SELECT (SELECT max(place) FROM blocks WHERE place >= column1 "
+                f"AND place < column1 + {_MAX_BLOCKS} AND first <= column2) FROM (VALUES {rows})"
+            )
+            values = [value for uid in some for value in (uid * _MAX_BLOCKS, passages[uid])]
+            places = [place for (place,) in self._db.rows(query, values) if place is not None]
+            found |= {place // _MAX_BLOCKS: place % _MAX_BLOCKS for place in places}
+        return found
+
+    def lacks_tokens(self) -> bool:
+        """Return whether any block has no subwords yet."""
+        return bool(list(self._db.rows("SELECT place FROM blocks WHERE tokens IS NULL LIMIT 1")))
+
+    def without_tokens(self) -> dict[int, int]:
+        """Return the number of blocks without subwords by the uid of their memory."""
+        query = "SELECT place FROM blocks WHERE tokens IS NULL"
+        found: dict[int, int] = {}
+        for (place,) in self._db.rows(query):
+            uid = place // _MAX_BLOCKS
+            found[uid] = found.get(uid, 0) + 1
+        return found
+
+    def store_subwords(self, tokens: Mapping[tuple[int, int], tuple[bytes, bytes]]) -> None:
+        """Store the subwords of blocks, by uid and number: counts by segment, and ids."""
+        with self._db.transaction():
+            self._db.execute_each(
+                "UPDATE blocks SET token_counts = ?, tokens = ? WHERE place = ?",
+                (
+                    (*encoded, uid * _MAX_BLOCKS + number)
+                    for (uid, number), encoded in tokens.items()
+                ),
+            )
+
+    def tokens(self) -> Iterator[list[array[int]]]:
+        """Yield the subwords of each memory, some memories at a time."""
+        query = (
+            f"SELECT place / {_MAX_BLOCKS}, tokens FROM blocks "
+            "WHERE tokens NOT NULL AND place >= ? AND place < ? ORDER BY place"
+        )
+        (last,) = next(self._db.rows("SELECT max(place) FROM blocks"))
+        step = _MEMORIES_AT_ONCE * _MAX_BLOCKS
+        for start in range(0, (last or 0) + 1, step):
+            rows = self._db.rows(query, (start, start + step))
+            yield [
+                array("H", b"".join(tokens for _, tokens in own))
+                for _, own in groupby(rows, key=itemgetter(0))
+            ]
+
+    def frequency(self) -> tuple[bytes, int] | None:
+        """Return how many memories contain each subword, and how many memories were counted.
+
+        None if they were never counted.
+        """
+        return self._db.kept("frequency", self._frequency)
+
+    def _frequency(self) -> tuple[bytes, int] | None:
+        for packed, memories in self._db.rows("SELECT holding, memories FROM token_frequency"):
+            try:
+                return zlib.decompress(packed), memories
+            except (zlib.error, TypeError) as error:  # not what ``count_tokens`` wrote
+                raise IndexCorrupted(str(error)) from error
+        return None
+
+    def count_tokens(self, holding: bytes, memories: int) -> None:
+        """Store how many of the given number of memories contain each subword."""
+        with self._db.transaction():
+            self._db.execute("DELETE FROM token_frequency")
+            packed = zlib.compress(holding, 1)  # most are 0
+            self._db.execute("INSERT INTO token_frequency VALUES (?, ?)", (packed, memories))
+
+
+def _block(
+    first: int,
+    passages: str,
+    counts: bytes,
+    codes: bytes,
+    token_counts: bytes | None,
+    tokens: bytes | None,
+) -> EncodedBlock:
+    subwords = None
+    if token_counts is not None and tokens is not None:
+        subwords = tokens_of(token_counts, tokens)
+    places = [Passage(*entry) for entry in json.loads(passages)]
+    block = EncodedBlock(first, places, array("H", counts), array("I", codes), subwords)
+    compared = sum(block.counts)
+    if compared > len(block.codes):  # the codes of a list of links follow
+        raise ValueError("a block has fewer terms than its stretches")
+    if subwords and (sum(subwords[0]), len(subwords[0])) != (len(subwords[1]), len(block.counts)):
+        raise ValueError("a block's subwords do not add up")
+    return block

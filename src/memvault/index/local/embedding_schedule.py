@@ -1,0 +1,174 @@
+"""Find the memories without transformer vectors, and embed them in order of their usefulness."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Set
+from typing import NamedTuple
+
+from memvault.files import atomic
+from memvault.index.local import background_embedding
+from memvault.index.local.backend import Progress
+from memvault.index.local.index_files import IndexFiles
+from memvault.index.local.manifest import IndexedFile
+from memvault.index.local.static_vectors import StaticVectors
+from memvault.index.local.transformer_model import TransformerModel
+from memvault.index.local.transformer_writer import TransformerWriter
+
+_LEADING_PASSAGES = 40
+"""How many passages of a memory are embedded, and keep the vectors of their tokens, before others.
+"""
+_BEGINNING, _REST = slice(_LEADING_PASSAGES), slice(_LEADING_PASSAGES, None)
+
+
+class _Part(NamedTuple):
+    """The beginning or the rest of a memory, in the order in which they are embedded.
+
+    ``age`` is when its file was changed last, in negative nanoseconds.
+    """
+
+    is_rest: bool
+    age: int
+    path: str
+    uid: int
+
+
+_TriedPart = tuple[int, int, bool]
+"""The identity of an index, which a rebuild changes with all uids, a uid, and ``is_rest``."""
+
+
+class EmbeddingSchedule(NamedTuple):
+    """The transformer vectors that an index still needs.
+
+    ``texts`` returns the passage texts of the memory at a path.
+    """
+
+    files: IndexFiles
+    static: StaticVectors
+    model: TransformerModel
+    texts: Callable[[str], list[str]]
+    progress: Progress
+
+    def embed_in_foreground(self) -> int:
+        """Compute the missing vectors while the background process waits, and return their number.
+
+        The number is that of the memories that lacked any. The index's lock is not held.
+
+        Raises:
+            EmbedderError: the model cannot be used.
+            StorageError: the vectors cannot be written.
+        """
+        with (
+            atomic.map_os_errors(self.files.folder),
+            background_embedding.foreground(self.model.folder),
+        ):
+            return self.embed_missing(lambda: True)
+
+    def embed_missing(self, should_continue: Callable[[], bool]) -> int:
+        """Compute the missing vectors and return how many memories lacked any.
+
+        The memories that were changed last come first, long ones with their beginnings.
+        ``should_continue`` is called before anything is written and stops the work by returning
+        False. Raises the errors of ``TransformerWriter.embed``.
+        """
+        writer = TransformerWriter(self.model)
+        tried: set[_TriedPart] = set()
+        while self.files.open() is not None:
+            if not (parts := self._pending_parts(tried)):
+                self._compact(writer)
+                if not self.pending_transformer():
+                    writer.finish()
+                break
+            earlier, count = len(tried), len(parts)
+
+            def report(done: int, earlier: int = earlier, count: int = count) -> bool:
+                self.progress("embedding", done, max(count, len(tried) - earlier))
+                return should_continue()
+
+            writer.embed(self._texts_to_embed(tried), report)
+            if not should_continue():
+                break
+            report(len(tried) - earlier)
+        return len({(identity, uid) for identity, uid, _ in tried})
+
+    def pending_static(self) -> int:
+        """Return how many memories have no static vectors yet."""
+        opened = self.files.opened
+        return len(self.static.pending(opened.manifest)) if opened else 0
+
+    def pending_transformer(self) -> int:
+        """Return how many memories lack transformer vectors, or have no vectors at all."""
+        return self.pending_static() + len({part.uid for part in self._pending_parts(frozenset())})
+
+    def is_complete(self) -> bool:
+        """Return whether no memory with static vectors lacks transformer vectors."""
+        return not self._pending_parts(frozenset())
+
+    def passage_counts(self) -> tuple[int, int]:
+        """Return how many passages there are, and how many of them lack transformer vectors."""
+        opened = self.files.opened
+        stored = self.static.stored(opened.manifest) if opened is not None else None
+        if stored is None:
+            return 0, 0
+        return len(stored[1]), TransformerWriter(self.model).count_missing(stored[1])
+
+    def _texts_to_embed(self, tried: set[_TriedPart]) -> Iterator[list[str]]:
+        """Yield the passages of each part to embed, and add it to ``tried``.
+
+        When the index has changed, the order is determined again.
+        """
+        state: object = None
+        parts: Iterator[_Part] = iter(())
+        while (opened := self.files.open()) is not None:
+            if opened.commit.number != state:
+                state, parts = opened.commit.number, iter(self._pending_parts(tried))
+            part = next(parts, None)
+            if part is None:
+                break
+            tried.add((opened.commit.number[0], part.uid, part.is_rest))
+            yield self.texts(part.path)[_REST if part.is_rest else _BEGINNING]
+
+    def _pending_parts(self, tried: Set[_TriedPart]) -> list[_Part]:
+        """Return the parts of memories without transformer vectors, in the order to embed them.
+
+        ``tried`` are the parts that cannot be embedded, or have been.
+        """
+        opened = self.files.opened
+        stored = self.static.stored(opened.manifest) if opened is not None else None
+        if opened is None or stored is None or self.model.mode == "off":
+            return []
+        identity, _ = opened.commit.number
+        missing = TransformerWriter(self.model).missing(*stored, _LEADING_PASSAGES)
+        if not any(missing):
+            return []
+        parts = [
+            _Part(is_rest, -entry.state.mtime, path, entry.uid)
+            for path, entry in opened.manifest.known().items()
+            for is_rest, uids in zip((False, True), missing, strict=True)
+            if entry.uid in uids and (identity, entry.uid, is_rest) not in tried
+        ]
+        return sorted(parts)
+
+    def _compact(self, writer: TransformerWriter) -> None:
+        """Drop the transformer vectors that no memory uses, if all passages are known.
+
+        If not all tokens may be stored, the beginnings of memories come first, those of the last
+        changed memories before others.
+        """
+        opened = self.files.opened
+        stored = self.static.stored(opened.manifest) if opened is not None else None
+        if opened is None or stored is None or self.pending_static():
+            return
+        passages: defaultdict[int, list[int]] = defaultdict(list)
+        for uid, text_hash in zip(*(column.tolist() for column in stored), strict=True):
+            passages[uid].append(text_hash)
+        entries = sorted(opened.manifest.known().values(), key=_last_changed_first)
+        beginnings, rest = (
+            [text_hash for entry in entries for text_hash in passages[entry.uid][part]]
+            for part in (_BEGINNING, _REST)
+        )
+        writer.compact([*beginnings, *rest])
+
+
+def _last_changed_first(entry: IndexedFile) -> tuple[int, str]:
+    return -entry.state.mtime, entry.state.path

@@ -1,0 +1,143 @@
+"""Compare the files in a vault's folder with those that an index has."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from memvault.index.local.manifest import IndexCommit, IndexedFile
+from memvault.model import FileState
+from memvault.vault.reader import TIMESTAMP_GRANULARITY
+
+_MAX_READ_FILES = 500
+_MAX_READ_BYTES = 4_000_000
+_MAX_BATCH_FILES = 2_000
+_MAX_BATCH_BYTES = 8_000_000
+
+
+class FolderDiff(NamedTuple):
+    """The files to index, the uids to remove, and the files that may have changed unnoticed.
+
+    ``changed`` pairs the indexed file with its current state. ``doubtful`` files were edited so
+    shortly before they were last checked that a second edit could have left the same times, so
+    their bytes must be compared.
+    """
+
+    added: Sequence[FileState]
+    changed: Sequence[tuple[IndexedFile, FileState]]
+    removed: Sequence[int]
+    doubtful: Sequence[tuple[IndexedFile, FileState]]
+
+    @property
+    def size(self) -> int:
+        """The number of memories known to differ without reading any file."""
+        return len(self.added) + len(self.changed) + len(self.removed)
+
+
+EMPTY_DIFF = FolderDiff((), (), (), ())
+
+
+class PendingChanges(NamedTuple):
+    """The differences between the folder and a commit, split by whether they can be read directly.
+
+    ``whole`` is the complete difference, ``small`` the part that can be read without a long wait,
+    and ``large`` the rest. If ``is_partial`` is set, ``known`` has only files that may differ.
+    """
+
+    commit: IndexCommit
+    known: dict[str, IndexedFile]
+    whole: FolderDiff
+    small: FolderDiff
+    large: FolderDiff
+    is_partial: bool = False
+
+    @property
+    def is_unchanged(self) -> bool:
+        """Whether nothing differs and nothing is doubtful."""
+        return not self.small.size and not self.small.doubtful and not self.large.size
+
+
+def diff_folder(
+    known: Mapping[str, IndexedFile], files: Iterable[FileState], unreadable: Iterable[str]
+) -> FolderDiff:
+    """Compare the indexed files with those that a scan found.
+
+    Memories below a folder that could not be listed are left unchanged, so that a temporary loss of
+    permission does not empty the index.
+    """
+    added, changed, doubtful = [], [], []
+    seen = set()
+    for state in files:
+        entry = known.get(state.path)
+        seen.add(state.path)
+        if entry is None:
+            added.append(state)
+        elif entry.state != state:
+            changed.append((entry, state))
+        elif changed_at(state) + TIMESTAMP_GRANULARITY >= entry.checked:
+            doubtful.append((entry, state))
+    hidden = tuple(f"{folder}/" for folder in unreadable)
+    removed = [
+        entry.uid
+        for path, entry in known.items()
+        if path not in seen and not (hidden and path.startswith(hidden))
+    ]
+    return FolderDiff(added, changed, removed, doubtful)
+
+
+def split_readable(diff: FolderDiff) -> tuple[FolderDiff, FolderDiff]:
+    """Split a diff into a part that can be read directly without a long wait, and the rest.
+
+    Doubtful and removed files are in the first part. Of the other files it contains the most
+    recently changed ones, at most 500 files and 4 MB.
+    """
+    files = sorted(
+        (*diff.added, *(state for _, state in diff.changed)), key=changed_at, reverse=True
+    )
+    parts = split_files(files, _MAX_READ_FILES, _MAX_READ_BYTES)
+    readable = {state.path for part in parts[:1] for state in part}
+    first = diff._replace(
+        added=[state for state in diff.added if state.path in readable],
+        changed=[entry for entry in diff.changed if entry[1].path in readable],
+    )
+    rest = FolderDiff(
+        [state for state in diff.added if state.path not in readable],
+        [entry for entry in diff.changed if entry[1].path not in readable],
+        [],
+        [],
+    )
+    return first, rest
+
+
+def changed_at(state: FileState) -> int:
+    """Return when the file last changed, in nanoseconds: mtime on Windows, else ctime.
+
+    On Windows ctime is the time of creation.
+    """
+    return state.mtime if sys.platform == "win32" else state.ctime
+
+
+def split_files(
+    files: Sequence[FileState],
+    most_files: int = _MAX_BATCH_FILES,
+    most_bytes: int = _MAX_BATCH_BYTES,
+) -> list[list[FileState]]:
+    """Split files, in order, into batches whose texts fit into memory together.
+
+    A batch has at most 2,000 files and 8 MB, or is a single larger file.
+    """
+    parts: list[list[FileState]] = []
+    size = 0
+    for state in files:
+        size += state.size
+        if not parts or len(parts[-1]) == most_files or size > most_bytes:
+            parts.append([])
+            size = state.size
+        parts[-1].append(state)
+    return parts
+
+
+def total_size(files: Iterable[FileState]) -> int:
+    """Return the size of files in bytes."""
+    return sum(file.size for file in files)

@@ -1,0 +1,161 @@
+"""Build overlays: memories that are read directly and searched together with an index.
+
+They are files that differ from the index (``read_overlay``) or earlier texts of memories
+(``as_of``), as far as the vault's history records them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import TypeVar
+
+from memvault import clock
+from memvault.index.local.file_analysis import header_problem, link_entry, read_file
+from memvault.index.local.folder_diff import FolderDiff
+from memvault.index.local.manifest import IndexedFile
+from memvault.index.local.snapshot import Overlay, Snapshot
+from memvault.index.protocol import MemoryRecord
+from memvault.index.text.analyzer import analyser, detect_languages
+from memvault.index.text.sentence_blocks import (
+    encode_blocks,
+    keyword_documents,
+    leading_part,
+    passage_texts,
+    split_memory,
+)
+from memvault.model import FileState, Memory
+from memvault.store.memory_store import MemoryStore
+from memvault.vault.file_names import dates_in_path
+
+Value = TypeVar("Value")
+
+_MAX_EMBEDDED = 500
+"""The maximum number of old texts that are embedded; all are in the keyword search."""
+
+
+def read_overlay(
+    store: MemoryStore,
+    known_files: Mapping[str, IndexedFile],
+    languages: Mapping[str, int],
+    diff: FolderDiff,
+    unread: FolderDiff | None = None,
+) -> Overlay:
+    """Read the files that differ from the index; the memories in ``unread`` are left out entirely.
+
+    ``languages`` maps each language to the number of memories indexed in it.
+    """
+    alive = {known.uid for known in known_files.values()} - set(diff.removed)
+    missing = 0
+    if unread is not None:
+        alive -= {known.uid for known, _ in unread.changed}
+        missing = len(unread.added) + len(unread.changed)
+    found: list[tuple[int, Memory, FileState]] = []
+    differing = [*((None, state) for state in diff.added), *diff.changed, *diff.doubtful]
+    for number, (known, state) in enumerate(differing, start=1):
+        read = read_file(store, state)
+        if known is not None:
+            if read is not None and read[0].etag == known.etag and read[1] == known.state:
+                continue
+            alive.discard(known.uid)
+        if read is not None:
+            found.append((-number, *read[:2]))
+    detected = detect_languages(
+        store.settings.language, [memory for _, memory, _ in found], languages
+    )
+    overlay = Overlay.empty(frozenset(alive), missing)
+    for (key, memory, fresh), language in zip(found, detected, strict=True):
+        _add_memory(overlay, key, memory, fresh.size, language, store.settings.index.characters)
+    return overlay
+
+
+def _add_memory(
+    overlay: Overlay, key: int, memory: Memory, size: int, language: str, most: int
+) -> None:
+    """Add a memory that is in no index to an overlay.
+
+    ``size`` is that of its file, in bytes; ``most`` is as for ``leading_part``.
+    """
+    part = leading_part(memory, most)
+    overlay.records[key] = MemoryRecord.from_memory(key, size, memory, language)
+    overlay.documents.extend(keyword_documents(key, part, analyser(language)))
+    overlay.passages[key] = passage_texts(part)
+    overlay.cuts[key] = split_memory(part)
+    overlay.blocks[key] = encode_blocks(overlay.cuts[key], analyser(language))
+    overlay.links[key] = link_entry(memory)
+
+
+def as_of(seen: Snapshot, store: MemoryStore, moment: datetime) -> Snapshot:
+    """Return a snapshot of the memories that existed at a given time."""
+    time = clock.iso(moment)
+    records = list(seen.records())
+    existing = [record for record in records if _created_at(record) <= time]
+    id_counts = Counter(record.mem_id for record in records)
+    unambiguous = {record.mem_id: record for record in existing if id_counts[record.mem_id] == 1}
+    earlier = {
+        unambiguous[mem_id].key: _parse_version(store, unambiguous[mem_id], data, since)
+        for mem_id, data, since in store.history.versions_at(unambiguous, moment)
+    }
+    past = _with_texts(seen, existing, earlier)
+    for place, key in enumerate(past.overlay.texts):
+        past.overlay.records[key] = past.overlay.records[key]._replace(is_past=True)
+        if place >= _MAX_EMBEDDED:
+            del past.overlay.passages[key]
+    return past
+
+
+def _created_at(record: MemoryRecord) -> str:
+    """Return when a memory first existed: its creation time, or an earlier date in its path."""
+    days = dates_in_path(record.path)
+    created = clock.first_moment(record.created)
+    return min(created, clock.iso(days.edge(False))) if days else created
+
+
+def _parse_version(store: MemoryStore, record: MemoryRecord, data: bytes, since: str) -> Memory:
+    """Parse an old text at its memory's current path and memId.
+
+    Missing times are filled in from the record and from the revision.
+    """
+    state = FileState.of(record.path, data)
+    memory = store.parse(data, state)
+    if header_problem(memory, state):
+        memory = store.parse(b"", state)._replace(body=memory.body, etag=memory.etag)
+    unknown = clock.iso_from_ns(0)
+    created = record.created if memory.created == unknown else memory.created
+    modified = max(since, created) if memory.modified <= created else memory.modified
+    return memory._replace(mem_id=record.mem_id, created=created, modified=modified)
+
+
+def _with_texts(
+    seen: Snapshot, records: Iterable[MemoryRecord], texts: Mapping[int, Memory]
+) -> Snapshot:
+    """Return a snapshot of the given memories, some of which have other texts.
+
+    ``texts`` are given by the keys of the memories that they replace. In the new snapshot they have
+    keys of their own, those of ``overlay.texts``, in the same order.
+    """
+    languages = {record.key: record.language for record in records}
+    unchanged = languages.keys() - texts.keys()
+    previous = seen.overlay
+    first = min(previous.records, default=0) - 1
+    replaced = {first - place: memory for place, memory in enumerate(texts.values())}
+    overlay = Overlay(
+        _select(previous.records, unchanged),
+        [document for document in previous.documents if document.uid in unchanged],
+        _select(previous.passages, unchanged),
+        frozenset(key for key in unchanged if key > 0),
+        previous.missing,
+        _select(previous.cuts, unchanged),
+        _select(previous.blocks, unchanged),
+        _select(previous.links, unchanged),
+        replaced,
+    )
+    most = seen.store.settings.index.characters
+    for now, (key, memory) in zip(texts, replaced.items(), strict=True):
+        _add_memory(overlay, key, memory, len(memory.body), languages[now], most)
+    return seen._replace(overlay=overlay)
+
+
+def _select(entries: dict[int, Value], keys: set[int]) -> dict[int, Value]:
+    return {key: value for key, value in entries.items() if key in keys}

@@ -1,0 +1,159 @@
+"""The transformer model of a vault: the choice, the loaded model, and the file of its vectors.
+
+Transformer vectors are computed after the static vectors: by a background process
+(``background_embedding``), within a call if the settings say ``now``, or immediately by
+``memvault reindex``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, cast
+
+from memvault.errors import EmbedderError, UsageError
+from memvault.files.user_folders import whose_vault
+from memvault.index.embedding import model_settings
+from memvault.index.embedding.embedder import MULTILINGUAL, ModelCard
+from memvault.index.embedding.transformer import card_of, load_embedder
+from memvault.index.folder import DEEP, mark_used
+from memvault.index.vectors.transformer_vector_file import TransformerVectorFile
+from memvault.index.vectors.vector_file import FORMAT
+from memvault.store.memory_store import MemoryStore
+from memvault.vault import paths
+
+if TYPE_CHECKING:
+    from memvault.index.embedding.token_vectors import TokenEmbedder
+
+Mode = Literal["auto", "off", "now"]
+_MODES = ("auto", "off", "now")
+_VARIABLE = model_settings.TRANSFORMER_VARIABLE
+
+
+class TransformerModel:
+    """The model that embeds a vault; an in-memory index has no transformer vectors."""
+
+    def __init__(
+        self,
+        store: MemoryStore,
+        folder: Path | None,
+        languages: Callable[[], Mapping[str, int]] = dict,
+    ) -> None:
+        """Use the vectors below an index's folder.
+
+        ``languages`` returns the numbers of memories by language, which decide between the models
+        of the package if neither the vault nor its user names one.
+        """
+        self.store = store
+        self._languages = languages
+        self.folder = folder / DEEP if folder is not None else None
+        self._choice: tuple[object, model_settings.ModelChoice] | None = None
+        self._embedder: TokenEmbedder | None = None
+        self._opened: TransformerVectorFile | None = None
+
+    @property
+    def mode(self) -> Mode:
+        """When vectors are computed; another user's vault cannot set ``now``, which delays answers.
+
+        Such a vault's ``now`` is read as ``auto``, unless the environment sets it.
+        """
+        chosen = os.environ.get(_VARIABLE) or self.store.settings.embedder.deep
+        if chosen not in _MODES:
+            raise UsageError(f"{_VARIABLE} must be one of {', '.join(_MODES)}", "unset it")
+        if self.folder is None:
+            return "off"
+        if chosen == "now" and _VARIABLE not in os.environ and not self._is_own():
+            return "auto"
+        return cast("Mode", chosen)
+
+    def _is_own(self) -> bool:
+        try:
+            return not whose_vault(self.store.root)
+        except OSError:
+            return False
+
+    @property
+    def choice(self) -> model_settings.ModelChoice:
+        """The model to use, with a note if it is not the one in the settings."""
+        automatic = self._automatic_model()
+        state = automatic, model_settings.cache_key(self.store.settings, self.store.root)
+        if self._choice is None or state != self._choice[0]:
+            found = model_settings.choose_embedder(self.store.settings, self.store.root)
+            if automatic:
+                found = found._replace(name=automatic)
+            if self._choice is not None and found.name != self._choice[1].name:
+                self._embedder = self._opened = None
+            self._choice = state, found
+        return self._choice[1]
+
+    def _automatic_model(self) -> str:
+        """Return the model for the vault's languages; empty if one is named."""
+        if not self._is_automatic:
+            return ""
+        has_multilingual = self.vectors_folder(MULTILINGUAL).is_dir()
+        return model_settings.automatic_model(self._languages(), has_multilingual)
+
+    @cached_property
+    def _is_automatic(self) -> bool:
+        settings = self.store.settings
+        if self.folder is None or settings.language == "none":
+            return False
+        return not model_settings.is_named(settings)
+
+    @property
+    def name(self) -> str:
+        """The display name of the model."""
+        card = card_of(self.choice.name)
+        return card.name if card else self.choice.name
+
+    def embedder(self, download: bool = False) -> TokenEmbedder:
+        """Return the model, loaded once; raises the same errors as ``load_embedder``."""
+        name, root, _ = self.choice
+        if self._embedder is None:
+            if root is not None and not model_settings.is_allowed(name, root):
+                raise EmbedderError(
+                    f"The model {name} is not allowed on this machine",
+                    "allow it with `memvault model use`",
+                )
+            self._embedder = load_embedder(name, root, download)
+        return self._embedder
+
+    def close(self) -> None:
+        """Release the vectors and the model; the next use opens them again."""
+        self._embedder = self._opened = None
+
+    @property
+    def card(self) -> ModelCard | None:
+        """The card of the model if it is in the package."""
+        return card_of(self.choice.name)
+
+    def opened(self) -> TransformerVectorFile | None:
+        """Open the current vectors; None if there are none of the model's version.
+
+        The version of a model other than the built-in one is known only once it is loaded.
+        """
+        if self.folder is None:
+            return None
+        found = TransformerVectorFile.open(self.vectors_folder(self.choice.name))
+        if found is None:
+            return None
+        known = self._embedder or self.card
+        if known is not None and found.card.version != known.version:
+            return None
+        if self._opened is None or self._opened.card != found.card:
+            self._opened = found
+            with contextlib.suppress(OSError):
+                mark_used(found.folder)
+        return self._opened
+
+    def vectors_folder(self, name: str) -> Path:
+        """Return the folder of the vectors of a model."""
+        assert self.folder is not None
+        card = card_of(name)
+        key = name if card is None else f"{name} {card.version} {FORMAT}"
+        digest = hashlib.blake2b(key.encode("utf-8", "surrogatepass"), digest_size=4).hexdigest()
+        return self.folder / f"{paths.slug(name, 40)}-{digest}"

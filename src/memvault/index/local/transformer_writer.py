@@ -1,0 +1,188 @@
+"""Compute transformer vectors, and drop those that are no longer needed."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from memvault.index.embedding import calibrate
+from memvault.index.embedding.arrays import Codes, Flags, Hashes, Integers
+from memvault.index.folder import is_unused
+from memvault.index.local import background_embedding
+from memvault.index.local.transformer_model import TransformerModel
+from memvault.index.vectors.transformer_vector_file import TransformerVectorFile
+from memvault.index.vectors.vector_file import VectorCard, hashes_of
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+    from memvault.index.embedding.token_vectors import TextVectors
+
+_MAX_EXCESS = 1.1
+"""How far the tokens may exceed the allowed number until ``compact`` drops some."""
+_BATCH = 32
+"""Passages embedded at once: with more, processors wait for each other less often, but the process
+may stop only between batches."""
+
+
+class TransformerWriter(NamedTuple):
+    """Adds to the vectors of a model, and deletes those of unused models."""
+
+    model: TransformerModel
+
+    def missing(self, uids: Integers, hashes: Hashes, beginning: int) -> tuple[set[int], set[int]]:
+        """Return the memories without a vector of one of their first passages, and of a later one.
+
+        ``uids`` and ``hashes`` are those of all passages, and ``beginning`` is how many of a memory
+        are the first.
+        """
+        is_missing = self._is_missing(hashes)
+        firsts = np.flatnonzero(np.append(True, uids[1:] != uids[:-1])[: len(uids)])
+        own_first = np.repeat(firsts, np.diff(np.append(firsts, len(uids))))
+        is_late = np.arange(len(uids)) - own_first >= beginning
+        return set(uids[is_missing & ~is_late].tolist()), set(uids[is_missing & is_late].tolist())
+
+    def count_missing(self, hashes: Hashes) -> int:
+        """Return how many passages have no vector yet."""
+        return int(self._is_missing(hashes).sum())
+
+    def _is_missing(self, hashes: Hashes) -> Flags:
+        found = self.model.opened()
+        return np.full(len(hashes), True) if found is None else found.places(hashes) < 0
+
+    def embed(self, memories: Iterable[list[str]], should_continue: Callable[[int], bool]) -> None:
+        """Embed the passages that lack vectors, memory by memory, in the given order.
+
+        ``memories`` yields each memory's passage texts. ``should_continue`` is called with the
+        number of memories done before anything is written, and stops the work by returning False. A
+        successful write clears an earlier failure.
+
+        Raises:
+            EmbedderError: the model cannot be used.
+            OSError: the vectors cannot be written.
+        """
+        from concurrent.futures import ThreadPoolExecutor
+
+        found = self._open_or_create()
+        embedder = self.model.embedder()
+        texts = _lacking_texts(memories, found)
+        with ThreadPoolExecutor(1) as ahead:  # the next batch is read, and the last one written
+            last: tuple[list[tuple[int, str]], Future[list[TextVectors]]] | None = None
+            began, count = time.monotonic(), 0
+            while batch := list(islice(texts, _BATCH)):
+                running = ahead.submit(embedder.embed_tokens, [text for _, text in batch])
+                if last is not None:
+                    if not self._add(found, *last, should_continue):
+                        return
+                    count += len(last[0])
+                    background_embedding.measured(
+                        found.folder.parent, count / (time.monotonic() - began)
+                    )
+                last = batch, running
+            if last is not None:
+                self._add(found, *last, should_continue)
+
+    def _add(
+        self,
+        found: TransformerVectorFile,
+        batch: Sequence[tuple[int, str]],
+        running: Future[list[TextVectors]],
+        should_continue: Callable[[int], bool],
+    ) -> bool:
+        """Add the vectors of a batch when they are computed; return whether to continue."""
+        codec, vectors = self.model.embedder().codec, running.result()
+        if not should_continue(batch[-1][0]):
+            return False
+        codes: list[Codes] = []
+        if codec is not None and found.card.tokens < self._max_tokens(found) * _MAX_EXCESS:
+            codes = [codec.encode(own) for own in vectors]
+        rows = np.stack([own.vector for own in vectors])
+        found.add(hashes_of([text for _, text in batch]), rows, codes)
+        background_embedding.succeeded(self.model.folder)
+        return True
+
+    def _open_or_create(self) -> TransformerVectorFile:
+        """Return the file of vectors to add to, created if missing, with its calibration known."""
+        embedder = self.model.embedder()
+        found = self.model.opened()
+        existing = embedder.calibration or (found.card.calibration if found else None)
+        calibration = None if existing else calibrate.calibrate(embedder)
+        if found is None:
+            name = self.model.choice.name
+            width = embedder.codec.width if embedder.codec is not None else 0
+            card = VectorCard(name, embedder.version, embedder.dimension, token_width=width)
+            found = TransformerVectorFile.create(self.model.vectors_folder(name), card)
+        if calibration is not None:
+            found.store_calibration(calibration)
+        return found
+
+    def compact(self, hashes: Sequence[int]) -> None:
+        """Drop vectors that are not used and tokens that are too many, as the file's ``compact``.
+
+        ``hashes`` are those of the passages of all memories, the most important first.
+        """
+        found = self.model.opened()
+        if found is not None:
+            found.compact(np.array(hashes, np.uint64), self._max_tokens(found))
+
+    def _max_tokens(self, found: TransformerVectorFile) -> int:
+        """Return how many tokens the settings allow to be stored."""
+        megabytes = self.model.store.settings.embedder.token_megabytes
+        return int(megabytes * 1_000_000) // max(found.card.token_width, 1)
+
+    def finish(self) -> None:
+        """Clear failures and delete unused models: no vector is missing any more."""
+        background_embedding.succeeded(self.model.folder)
+        self.delete_unused_models()
+
+    def delete_unused_models(self) -> None:
+        """Delete the vectors of models that are no longer used.
+
+        Nothing is deleted if the model in the settings may not be used at present, because that may
+        change.
+        """
+        for entry in self.unused_models():
+            import shutil
+
+            shutil.rmtree(entry, ignore_errors=True)
+
+    def unused_models(self) -> list[Path]:
+        """Return the folders that ``delete_unused_models`` would delete.
+
+        Vectors that another version of the program has made with its version of the same model are
+        deleted when they have not been used for 30 days.
+        """
+        if self.model.folder is None or self.model.mode == "off" or self.model.choice.note:
+            return []
+        current = self.model.vectors_folder(self.model.choice.name)
+        model = current.name.rpartition("-")[0]
+        with contextlib.suppress(OSError):
+            return [
+                entry
+                for entry in self.model.folder.iterdir()
+                if entry.is_dir()
+                and entry != current
+                and (entry.name.rpartition("-")[0] != model or is_unused(entry))
+            ]
+        return []
+
+
+def _lacking_texts(
+    memories: Iterable[list[str]], found: TransformerVectorFile
+) -> Iterator[tuple[int, str]]:
+    """Yield each text without a vector once, with the number of memories before its own."""
+    yielded: set[int] = set()
+    for number, texts in enumerate(memories):
+        hashes = hashes_of(texts)
+        for text, text_hash, place in zip(
+            texts, hashes.tolist(), found.places(hashes), strict=True
+        ):
+            if place < 0 and text_hash not in yielded:
+                yielded.add(text_hash)
+                yield number, text

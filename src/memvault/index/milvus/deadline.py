@@ -1,0 +1,83 @@
+"""How long the calls of an engine's client may take, alone and together for one view."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator
+
+from memvault.errors import MemvaultError
+from memvault.index.milvus.engine_errors import EngineRefused, EngineUnavailable
+from memvault.index.protocol import StaleView
+
+_PATIENT_SECONDS = 60.0
+"""Seconds that a call may take while a user waits for a complete upload."""
+
+
+class Deadlines:
+    """The time limits of a client's calls.
+
+    A call may take ``seconds``; so may a refresh and the searches in its view together, of which
+    only the time in calls counts.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._view_seconds = seconds
+        self._view_end = 0.0
+        self._is_patient = False
+        self._view_error: MemvaultError | None = None
+
+    def next_end(self) -> float:
+        """Return the time of the monotonic clock at which a call that begins now must end."""
+        now = time.monotonic()
+        if self._is_patient:
+            return now + _PATIENT_SECONDS
+        return self._view_end or now + self._seconds
+
+    @contextlib.contextmanager
+    def patient(self) -> Iterator[None]:
+        """Allow each call a minute, since the user waits for the complete work."""
+        before, self._is_patient = self._is_patient, True
+        try:
+            yield
+        finally:
+            self._is_patient = before
+
+    @contextlib.contextmanager
+    def refresh(self) -> Iterator[None]:
+        """Make the calls of a refresh, with which a new view begins.
+
+        Raises:
+            EngineUnavailable: the engine did not answer a search in the last view.
+            EngineRefused: it refused that.
+        """
+        self._view_seconds = self._seconds
+        error, self._view_error = self._view_error, None
+        if error is not None:
+            raise error
+        with self._limited():
+            yield
+
+    @contextlib.contextmanager
+    def search(self) -> Iterator[None]:
+        """Make the calls of a search in the present view.
+
+        Raises:
+            StaleView: the engine does not answer, or refuses; the next refresh raises the reason.
+        """
+        try:
+            with self._limited():
+                yield
+        except (EngineUnavailable, EngineRefused) as error:
+            self._view_error = error
+            raise StaleView(error) from error
+
+    @contextlib.contextmanager
+    def _limited(self) -> Iterator[None]:
+        self._view_end = time.monotonic() + self._view_seconds
+        try:
+            yield
+        finally:
+            self._view_seconds = max(0.0, self._view_end - time.monotonic())
+            self._view_end = 0.0

@@ -1,0 +1,188 @@
+"""The vectors of one transformer model and the codes of tokens, by the hashes of their texts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+
+from memvault.errors import StorageError
+from memvault.files.lock import FileLock
+from memvault.index.embedding.arrays import Codes, Hashes, Integers, Matrix, Places
+from memvault.index.embedding.embedder import Calibration
+from memvault.index.vectors.vector_file import VectorCard, VectorFile
+
+LOCK = "lock"
+"""The lock in the parent of the models' folders, held while vectors are added or dropped."""
+_MIN_USED_SHARE = 0.5
+_MIN_ROWS_TO_COMPACT = 1_000
+_MIN_KEPT = 1_000
+"""The number of passages from which their places are kept for the next search."""
+_COLUMNS = (("hashes", "u64"), ("ends", "u64"))
+"""The hash of each text, and the number of tokens stored up to and including its own."""
+
+
+class TransformerVectorFile:
+    """The vectors of one model and the codes of tokens, by the hashes of their texts."""
+
+    def __init__(self, file: VectorFile) -> None:
+        self._file = file
+        self._order: tuple[Places, Hashes] | None = None
+        self._found: tuple[Hashes, Integers] | None = None
+        """The hashes and places of the last search, which usually are those of the next one."""
+
+    @classmethod
+    def open(cls, folder: Path) -> Self | None:
+        """Open the vectors in a folder; None if there are none that can be used."""
+        file = VectorFile.open(folder, _COLUMNS)
+        return cls(file) if file is not None else None
+
+    @classmethod
+    def create(cls, folder: Path, card: VectorCard) -> Self:
+        """Create an empty file, or open the one that another process has created in the meantime.
+
+        Raises:
+            OSError: the folder cannot be written.
+            StorageError: the folder of the transformer vectors was deleted; it is not recreated.
+            TimedOut: another process holds the lock for too long.
+        """
+        with _locked(folder):
+            return cls(_open_or_create(folder, card))
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the model."""
+        return self._file.folder
+
+    @property
+    def card(self) -> VectorCard:
+        """The model that computed the vectors, and their number."""
+        return self._file.card
+
+    def places(self, hashes: Hashes) -> Integers:
+        """Return the row of each hash, or -1 where there is none."""
+        _, (known, _) = self._file.load()
+        if not len(known):
+            return np.full(len(hashes), -1, np.int64)
+        if self._order is None or len(self._order[1]) != len(known):
+            order = np.argsort(known)
+            self._order, self._found = (order, known[order]), None
+        if self._found is not None and np.array_equal(self._found[0], hashes):
+            return self._found[1]
+        order, sorted_hashes = self._order
+        nearest = np.minimum(np.searchsorted(sorted_hashes, hashes), len(sorted_hashes) - 1)
+        found: Integers = np.where(sorted_hashes[nearest] == hashes, order[nearest], -1)
+        if len(hashes) > _MIN_KEPT:
+            self._found = hashes, found
+        return found
+
+    def rows(self, places: Integers) -> Matrix:
+        """Return the vectors in the given rows."""
+        return self._file.load()[0].decode(places)
+
+    def score(self, query: Matrix, places: Integers) -> Matrix:
+        """Return the cosine of each row to a query; nan for -1."""
+        rows, _ = self._file.load()
+        cosines: Matrix = np.append(rows.cosines(query), np.float32(np.nan))[places]
+        return cosines
+
+    def token_codes(self, hashes: Hashes) -> list[Codes]:
+        """Return the codes of each text's tokens; a text without any has none."""
+        codes = self._file.load_tokens()
+        places = self.places(hashes)
+        _, (_, ends) = self._file.load()
+        bounds = np.append(0, ends).astype(np.int64)
+        return [
+            codes[bounds[place] : bounds[place + 1]] if place >= 0 else codes[:0]
+            for place in places
+        ]
+
+    def add(self, hashes: Hashes, rows: Matrix, codes: Sequence[Codes] = ()) -> None:
+        """Add the vectors of texts, except those that another process has added in the meantime.
+
+        ``codes`` are those of each text's tokens, or nothing. Raises the same errors as ``create``.
+        """
+        with self._updating():
+            _, first = np.unique(hashes, return_index=True)
+            new = first[self.places(hashes[first]) < 0]
+            if len(new):
+                added = [codes[place] for place in new] if codes else []
+                self._file.append(
+                    rows[new],
+                    hashes[new],
+                    self._file.card.tokens + _ends(added, len(new)),
+                    tokens=np.concatenate(added) if added else None,
+                )
+
+    def store_calibration(self, calibration: Calibration, seconds: float = 30.0) -> None:
+        """Write the calibration of the cosines to the card.
+
+        Raises the same errors as ``create``, after waiting ``seconds`` for the lock.
+        """
+        with self._updating(seconds):
+            self._file.store_calibration(calibration)
+
+    def compact(self, used: Hashes, max_tokens: int) -> None:
+        """Drop the vectors that no memory uses if they are more than half, and surplus tokens.
+
+        ``used`` are the hashes of all texts; those first in order keep their tokens as long as
+        ``max_tokens`` are not exceeded. Raises the same errors as ``create``.
+        """
+        with self._updating():
+            rows, (hashes, ends) = self._file.load()
+            is_used = np.isin(hashes, used)
+            wasted = self.card.rows > _MIN_ROWS_TO_COMPACT and is_used.mean() < _MIN_USED_SHARE
+            if not wasted and self.card.tokens <= max_tokens:
+                return
+            kept = np.flatnonzero(is_used)
+            stored = np.diff(ends.astype(np.int64), prepend=0)
+            order = self.places(used)
+            order = order[order >= 0]
+            _, first = np.unique(order, return_index=True)
+            order = order[np.sort(first)]
+            fits = np.zeros(len(hashes), np.bool_)
+            fits[order[np.cumsum(stored[order]) <= max_tokens]] = True
+            new_ends = np.cumsum(np.where(fits, stored, 0)[kept]).astype(np.uint64)
+            codes = self._file.load_tokens()[np.repeat(fits, stored)]
+            self._file.replace(rows.select(kept), hashes[kept], new_ends, tokens=codes)
+            self._order = None
+
+    @contextmanager
+    def _updating(self, seconds: float = 30.0) -> Iterator[None]:
+        """Hold the lock, and load what other processes have added.
+
+        A file that is missing or corrupted is replaced by an empty one.
+        """
+        with _locked(self._file.folder, seconds):
+            known = self.card
+            card = known._replace(rows=0, tokens=0, checksums=(), states=(), generation=0)
+            self._file, self._order = _open_or_create(self._file.folder, card), None
+            if known.calibration is not None and self.card.calibration is None:
+                self._file.store_calibration(known.calibration)
+            yield
+
+
+def _ends(codes: Sequence[Codes], count: int) -> Hashes:
+    """Return the number of tokens up to and including each of ``count`` texts."""
+    lengths = [len(own) for own in codes] or [0] * count
+    return np.cumsum(np.array(lengths, np.uint64))
+
+
+def _open_or_create(folder: Path, card: VectorCard) -> VectorFile:
+    found = VectorFile.open(folder, _COLUMNS)
+    if found is not None and found.card.version == card.version:
+        return found
+    return VectorFile.create(folder, card, _COLUMNS)
+
+
+@contextmanager
+def _locked(folder: Path, seconds: float = 30.0) -> Iterator[None]:
+    """Hold the lock of a model's folder; a deleted index is not recreated by a running process."""
+    try:
+        with FileLock(folder.parent / LOCK, seconds, makes_folder=False):
+            yield
+    except FileNotFoundError as error:
+        raise StorageError("The index was deleted in the meantime", "try again") from error
