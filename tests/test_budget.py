@@ -36,7 +36,7 @@ def called(vault: Workspace, tool: str, **arguments: Any) -> dict[str, Any]:
     """Call a tool as an MCP client does; return the structured result."""
     call = PendingCall(vault, CLIENT, tool, arguments)
     answer = result(Call(vault, CLIENT), call.run())
-    call.settle()
+    call.acknowledge()
     found: dict[str, Any] = answer.structured_content
     return found
 
@@ -131,7 +131,7 @@ def much(tool: Tool) -> dict[str, Any]:
     return {**ASKED.get(tool.name, call_of(tool))}
 
 
-PAGED = [tool for tool in WORKING if tool.read_only and tool.pages]
+PAGED = [tool for tool in WORKING if tool.read_only and tool.paged_keys]
 READ: dict[str, dict[str, Any]] = {
     "memory_recall": {"isAll": True, "limit": 15},
     "memory_search": {"query": "zebra", "limit": 40},
@@ -180,7 +180,7 @@ def followed(vault: Workspace, tool: str, keys: tuple[str, ...], **arguments: An
 def test_following_next_gives_all_once(huge: Workspace, tool: Tool) -> None:
     """Calls that follow next give each entry of a list once, in its order, or each character."""
     arguments = READ.get(tool.name, much(tool))
-    keys = tool.pages or ()
+    keys = tool.paged_keys or ()
     seen = list(followed(huge, tool.name, keys, **arguments))
     is_listing = "limit" in arguments and not any(
         entry.name == "offset" for entry in tool.page_parameters

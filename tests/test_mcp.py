@@ -444,7 +444,7 @@ def test_waiting_call_reports_progress(monkeypatch: pytest.MonkeyPatch) -> None:
 
     async def work() -> None:
         steps = calls.ProgressTracker()
-        telling = asyncio.create_task(steps.tell(heard))
+        telling = asyncio.create_task(steps.report_until_cancelled(heard))
 
         async def hears(said: str) -> None:
             async with asyncio.timeout(LIMIT):

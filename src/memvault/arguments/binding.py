@@ -46,9 +46,9 @@ class Leniency(NamedTuple):
     it raises ``UsageError`` for a text that is wrong in the form that it has on the command line.
     """
 
-    taken: str
-    meaning: str
-    read: Callable[[Parameter, Any], Any]
+    accepts: str
+    becomes: str
+    convert: Callable[[Parameter, Any], Any]
 
 
 def coerce(parameter: Parameter, value: Any) -> Any:
@@ -58,7 +58,7 @@ def coerce(parameter: Parameter, value: Any) -> Any:
         UsageError: a text is wrong in the form that it has on the command line.
     """
     for entry in LENIENCIES:
-        result = entry.read(parameter, value)
+        result = entry.convert(parameter, value)
         if result is not NO_MATCH:
             return result
     return NO_MATCH
@@ -116,7 +116,9 @@ def _as_json(parameter: Parameter, value: Any) -> Any:
 
 
 def _as_command(parameter: Parameter, value: Any) -> Any:
-    read = parameter.arg.cli.read if parameter.arg.cli and parameter.items else None
+    read = (
+        parameter.arg.cli_override.read if parameter.arg.cli_override and parameter.items else None
+    )
     entries = [value] if isinstance(value, str) else value
     if read is None or not isinstance(entries, list):
         return NO_MATCH
@@ -136,7 +138,7 @@ def _pairs(parameter: Parameter, value: Any) -> Any:
     if keys != ["key", "value"] or not isinstance(value, dict):
         return NO_MATCH
     given = {normal_key(str(key)) for key in value}
-    names = [{item.key, *map(normal_key, item.arg.aliases)} for item in parameter.items]
+    names = [{item.key, *map(normal_key, item.arg.json_aliases)} for item in parameter.items]
     if given & {*keys} or all(given & known for known in names):  # an object of the list itself
         return NO_MATCH
     return [{"key": key, "value": entry} for key, entry in value.items()]
@@ -312,7 +314,7 @@ def _is_null(parameter: Parameter, value: Any) -> bool:
     if parameter.required or not isinstance(value, str) or value.strip() != "null":
         return False
     is_word = str in parameter.types and not is_short(parameter)
-    return not is_word and parameter.arg.names not in ("query", "search")
+    return not is_word and parameter.arg.completes not in ("query", "search")
 
 
 def ignored_note(whose: str, ignored: list[str]) -> str:
@@ -335,14 +337,14 @@ def _check_entry(parameter: Parameter, entry: Mapping[str, Any], whose: str) -> 
 def _by_alias(key: str, expected: tuple[Parameter, ...]) -> Parameter | None:
     """Return the parameter that has a normalized key as another name, or None."""
     for parameter in expected:
-        if key in map(normal_key, parameter.arg.aliases):
+        if key in map(normal_key, parameter.arg.json_aliases):
             return parameter
     return None
 
 
 def _used_key(parameter: Parameter, arguments: Mapping[str, Any]) -> str:
     """Return the key of a parameter in an object with further keys, or the first alias there."""
-    names = (parameter.key, *parameter.arg.aliases)
+    names = (parameter.key, *parameter.arg.json_aliases)
     return next((name for name in names if name in arguments), parameter.key)
 
 

@@ -68,7 +68,7 @@ def _picked(
     drafts: contextlib.ExitStack,
 ) -> dict[str, Any]:
     """Return the memory that a person picks, and the text for ``compound`` from the editor."""
-    parameter = next(entry for entry in parameters if entry.arg.names == "memory")
+    parameter = next(entry for entry in parameters if entry.arg.completes == "memory")
     if given.get(parameter.name) or (words == "open" and given.get("address")):
         return {}
     from memvault.cli import run_editor
@@ -247,14 +247,14 @@ def run_tool(
                 lambda: workspace.settings.detector.masked(outcome.changed)
             ):
                 print_result.print_result(options, outcome.result, view, query, writes)
-            notes = outcome.settle()
+            notes = outcome.acknowledge()
         if not options.quiet:
             output.notes(notes)
         if caller.reads_early:
             workspace.finish_indexing()
     finally:
         workspace.release()
-    if name == "memory_recall" and not workspace.is_kept and client.was_used_lately():
+    if name == "memory_recall" and not workspace.is_cached and client.was_used_lately():
         from memvault.cli.daemon import process
 
         process.start_in_background()

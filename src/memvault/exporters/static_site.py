@@ -182,7 +182,7 @@ class _StaticSite:
             self._render("site_list", f"{at}.html", title=title, groups=list(groups.values()))
 
     def _write_map(self, call: Call, view: View, records: list[MemoryRecord]) -> None:
-        found = self._session.laid_out(call, view, records)
+        found = self._session.build_map(call, view, records)
         to = SiteAddresses(self._by_id, {}, "index.html")
         nodes = [
             {**node, "address": to.memory(node["id"]), "text": self._texts.get(node["id"], "")}

@@ -160,7 +160,7 @@ class ReadPool:
         """Whether its processes have ended again and again within a minute."""
         return len(self._ended) == _MAX_ENDED and time.monotonic() - self._ended[0] < _ENDED_WITHIN
 
-    def takes(self, name: str, arguments: Mapping[str, Any]) -> bool:
+    def accepts(self, name: str, arguments: Mapping[str, Any]) -> bool:
         """Return whether a call only reads; false while the processes are failing."""
         return only_reads(name, arguments) and not self.is_failing
 

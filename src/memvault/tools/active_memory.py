@@ -82,7 +82,9 @@ def memory_create(
     name: Annotated[
         str,
         Arg(
-            "The memory's title; its memory id starts with it", positional=True, aliases=("title",)
+            "The memory's title; its memory id starts with it",
+            positional=True,
+            json_aliases=("title",),
         ),
     ],
     value: Content,
@@ -133,7 +135,7 @@ def _about(metadata: Result) -> Result:
 
 @group.tool(
     "load",
-    pages=("memories", "content"),
+    paged_keys=("memories", "content"),
     examples=(
         'memvault load "Use PostgreSQL"',
         'memvault load "Use PostgreSQL" --offset 0 --length 500',
@@ -170,8 +172,8 @@ def memory_load(
         str | None,
         Arg(
             "Return memories that match this query instead; active memory is not changed",
-            names="search",
-            aliases=QUERY_ALIASES,
+            completes="search",
+            json_aliases=QUERY_ALIASES,
         ),
     ] = None,
     threshold: Annotated[
@@ -180,7 +182,7 @@ def memory_load(
     ] = None,
     limit: Annotated[
         int | None,
-        Arg("Maximum number", minimum=1, default=_DEFAULT_LOADED, aliases=LIMIT_ALIASES),
+        Arg("Maximum number", minimum=1, default=_DEFAULT_LOADED, json_aliases=LIMIT_ALIASES),
     ] = None,
     expression: Expression = None,
 ) -> LoadedMemory:
@@ -414,7 +416,7 @@ def memory_mutate(
 
 @group.tool(
     "search",
-    pages=("results",),
+    paged_keys=("results",),
     read_only=True,
     works_without_files=True,
     examples=("memvault search database", 'memvault search "disk full" --mode keyword --limit 5'),
@@ -481,7 +483,7 @@ def _with_part_ends(found: Result) -> Result:
 
 @group.tool(
     "active",
-    pages=("memories",),
+    paged_keys=("memories",),
     read_only=True,
     examples=("memvault active", "memvault active --agent historian"),
     view=Template(
@@ -560,7 +562,7 @@ _MAX_NOTES, _MAX_NOTE = 20, 300
 
 @group.tool(
     "context",
-    pages=(),
+    paged_keys=(),
     own_scope="read",
     core=True,
     examples=(
@@ -577,8 +579,8 @@ def context(
             "The task; memories that match it, or one of its lines, are recalled",
             positional=True,
             join_words=True,
-            names="search",
-            aliases=("query", "prompt", *QUERY_ALIASES),
+            completes="search",
+            json_aliases=("query", "prompt", *QUERY_ALIASES),
         ),
     ] = "",
     budget: Annotated[

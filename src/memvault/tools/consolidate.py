@@ -53,7 +53,7 @@ def _with_statements(found: Result) -> Result:
 @group.tool(
     "consolidate",
     takes_long=True,
-    pages=(),
+    paged_keys=(),
     writes_if="apply",
     examples=("memvault consolidate", "memvault consolidate --days 30 --apply"),
     view=Template(

@@ -45,7 +45,7 @@ group = ToolGroup("daily", "Daily notes, tasks and review", place=96)
 
 @group.tool(
     "today",
-    pages=("content",),
+    paged_keys=("content",),
     examples=(
         "memvault today bought the tickets",
         "memvault today --date yesterday",
@@ -102,9 +102,9 @@ def memory_today(
 
 @group.tool(
     "tasks",
-    pages=("tasks",),
+    paged_keys=("tasks",),
     read_only=True,
-    opens="tasks",
+    openable_list="tasks",
     examples=(
         "memvault tasks",
         "memvault tasks tag:work in:projects --due week",
@@ -241,7 +241,7 @@ def memory_random(
 
 
 _SEARCH_VIEW = """@{name}  {query}  {memoryType}  {tags}  {since}  {until}  {filter}"""
-_NAME = Annotated[str, Arg("Its name, a word", positional=True, names="saved")]
+_NAME = Annotated[str, Arg("Its name, a word", positional=True, completes="saved")]
 
 
 @group.tool(
@@ -261,8 +261,8 @@ def save_search(
             f"Search query; {QUERY_FILTERS}",
             positional=True,
             join_words=True,
-            names="query",
-            aliases=QUERY_ALIASES,
+            completes="query",
+            json_aliases=QUERY_ALIASES,
         ),
     ] = "",
     memory_type: TypeName = None,

@@ -34,7 +34,7 @@ def _with_summary(found: Result) -> Result:
 @group.tool(
     "doctor",
     takes_long=True,
-    pages=("findings",),
+    paged_keys=("findings",),
     destructive=True,
     own_scope="all",
     examples=("memvault doctor", "memvault doctor --fix", "memvault doctor --only id-shared"),
@@ -76,7 +76,7 @@ def vault_doctor(
 @group.tool(
     "review",
     takes_long=True,
-    pages=("items",),
+    paged_keys=("items",),
     read_only=True,
     examples=("memvault review", "memvault review --kind conflict", "memvault review --json"),
     view="""*items | Nothing to review
@@ -136,7 +136,7 @@ def _bars(counts: Sequence[Mapping[str, Any]]) -> list[str]:
 @group.tool(
     "stats",
     takes_long=True,
-    pages=(),
+    paged_keys=(),
     read_only=True,
     examples=("memvault stats", "memvault stats --json"),
     view=Template(

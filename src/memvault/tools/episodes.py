@@ -43,7 +43,7 @@ class EpisodeOutcome(TypedDict):
         str,
         Arg(
             "A word such as success or action_error",
-            aliases=("success", "result", "outcome", "status"),
+            json_aliases=("success", "result", "outcome", "status"),
             synonyms={**dict.fromkeys((*_FAILURES, "false"), "action_error"), "true": "success"},
         ),
     ]
@@ -79,17 +79,17 @@ def store_episode(
     call: Call,
     context: Annotated[
         list[str] | None,
-        Arg(_CONTEXT, keep_commas=True, cli=CommandLineForm(f"{_CONTEXT}; repeatable")),
+        Arg(_CONTEXT, keep_commas=True, cli_override=CommandLineForm(f"{_CONTEXT}; repeatable")),
     ] = None,
     actions: Annotated[
         list[str] | None,
         Arg(
             "The agent's actions, in order",
             flag="--action",
-            alias="--actions",
-            aliases=("action",),
+            option_alias="--actions",
+            json_aliases=("action",),
             keep_commas=True,
-            cli=CommandLineForm("An action of the agent; repeatable"),
+            cli_override=CommandLineForm("An action of the agent; repeatable"),
         ),
     ] = None,
     outcomes: Annotated[
@@ -97,10 +97,10 @@ def store_episode(
         Arg(
             'The outcomes, such as {"type": "action_error", "text": "no disk"} or "success"',
             flag="--outcome",
-            alias="--outcomes",
-            aliases=("outcome",),
+            option_alias="--outcomes",
+            json_aliases=("outcome",),
             extra_keys=True,
-            cli=CommandLineForm(
+            cli_override=CommandLineForm(
                 "TYPE, TYPE:TEXT or a JSON object with a type; repeatable", _outcome
             ),
         ),
@@ -110,9 +110,9 @@ def store_episode(
         Arg(
             "Ids of the skills used, such as combat.melee.swords",
             flag="--skill",
-            alias="--skills-used",
-            aliases=("skills", "skill"),
-            cli=CommandLineForm("Id of a skill used; repeatable"),
+            option_alias="--skills-used",
+            json_aliases=("skills", "skill"),
+            cli_override=CommandLineForm("Id of a skill used; repeatable"),
         ),
     ] = None,
     reflection: Annotated[
@@ -149,7 +149,7 @@ _EPISODES = """*episodes
 
 @group.tool(
     "episode recall",
-    pages=("episodes",),
+    paged_keys=("episodes",),
     read_only=True,
     examples=(
         'memvault episode recall "the tests hang again"',
@@ -166,8 +166,8 @@ def recall_similar_experience(
             "A description of the situation",
             positional=True,
             join_words=True,
-            names="search",
-            aliases=("situation", "context", *QUERY_ALIASES),
+            completes="search",
+            json_aliases=("situation", "context", *QUERY_ALIASES),
         ),
     ],
     limit: Limit = 5,
@@ -199,7 +199,7 @@ def recall_similar_experience(
 
 @group.tool(
     "episode recent",
-    pages=("episodes",),
+    paged_keys=("episodes",),
     read_only=True,
     examples=("memvault episode recent", "memvault episode recent --days 1 --limit 5"),
     view=_EPISODES,
@@ -222,7 +222,7 @@ def get_recent_episodes(
 
 @group.tool(
     "episode with-skill",
-    pages=("episodes",),
+    paged_keys=("episodes",),
     read_only=True,
     examples=(
         "memvault episode with-skill ops.deploy.roll",
@@ -234,7 +234,9 @@ def get_episodes_with_skill(
     call: Call,
     skill_id: Annotated[
         str,
-        Arg("The full id of the skill", positional=True, key="skillId", aliases=("skill", "id")),
+        Arg(
+            "The full id of the skill", positional=True, key="skillId", json_aliases=("skill", "id")
+        ),
     ],
     limit: Limit = 5,
     offset: Offset = 0,

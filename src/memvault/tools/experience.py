@@ -89,7 +89,7 @@ def store_fact(
 
 @group.tool(
     "fact recall",
-    pages=("facts",),
+    paged_keys=("facts",),
     read_only=True,
     examples=(
         'memvault fact recall "how much disk has staging"',
@@ -157,11 +157,11 @@ def update_fact(
         MEMORY_ARG._replace(help="Memory id or its beginning, path, or exact title", key="factId"),
     ],
     new_text: Annotated[
-        str | None, Arg("The new text of the fact", text=True, aliases=CONTENT_ALIASES)
+        str | None, Arg("The new text of the fact", text=True, json_aliases=CONTENT_ALIASES)
     ] = None,
     new_confidence: Annotated[
         float | None,
-        Arg("New confidence, from 0 to 1", minimum=0, maximum=1, aliases=("confidence",)),
+        Arg("New confidence, from 0 to 1", minimum=0, maximum=1, json_aliases=("confidence",)),
     ] = None,
 ) -> UpdatedFact:
     """Update the text of a fact, its confidence, or both.
@@ -197,7 +197,9 @@ def store_procedure(
     call: Call,
     procedure_name: Annotated[
         str,
-        Arg(_NAME, positional=True, key="procedureName", aliases=("name", "title", "procedure")),
+        Arg(
+            _NAME, positional=True, key="procedureName", json_aliases=("name", "title", "procedure")
+        ),
     ],
     procedure_prompt: Annotated[
         str,
@@ -206,7 +208,7 @@ def store_procedure(
             positional=True,
             key="procedurePrompt",
             text=True,
-            aliases=("prompt", "instructions", "steps", *CONTENT_ALIASES),
+            json_aliases=("prompt", "instructions", "steps", *CONTENT_ALIASES),
         ),
     ],
     initial_success_rate: Annotated[
@@ -215,12 +217,12 @@ def store_procedure(
             "Success rate of a new procedure, from 0 to 1",
             minimum=0,
             maximum=1,
-            aliases=("successRate",),
+            json_aliases=("successRate",),
         ),
     ] = RATE,
     skill_id: Annotated[
         str | None,
-        Arg("Its skill id, such as combat.melee.swords", aliases=("skill",)),
+        Arg("Its skill id, such as combat.melee.swords", json_aliases=("skill",)),
     ] = None,
 ) -> StoredProcedure:
     """Store a procedure: instructions under a unique name.
@@ -250,7 +252,7 @@ def store_procedure(
 
 @group.tool(
     "procedure recall",
-    pages=("procedures",),
+    paged_keys=("procedures",),
     read_only=True,
     examples=(
         'memvault procedure recall "a deploy is due"',
@@ -269,8 +271,8 @@ def recall_procedure(
             "The task or the situation",
             positional=True,
             join_words=True,
-            names="search",
-            aliases=("query", "task", "situation", *QUERY_ALIASES),
+            completes="search",
+            json_aliases=("query", "task", "situation", *QUERY_ALIASES),
         ),
     ],
     min_success_rate: Annotated[
@@ -308,7 +310,9 @@ def update_success_rate(
     call: Call,
     procedure_name: Annotated[
         str,
-        Arg(_NAME, positional=True, key="procedureName", aliases=("name", "title", "procedure")),
+        Arg(
+            _NAME, positional=True, key="procedureName", json_aliases=("name", "title", "procedure")
+        ),
     ],
     success: Annotated[
         bool,
@@ -319,7 +323,7 @@ def update_success_rate(
                 **dict.fromkeys(("success", "succeeded", "successful", "ok"), True),
                 **dict.fromkeys(("failure", "failed", "fail", "error"), False),
             },
-            cli=CommandLineForm("Whether it succeeded"),
+            cli_override=CommandLineForm("Whether it succeeded"),
         ),
     ],
 ) -> ProcedureOutcome:
@@ -335,7 +339,7 @@ def update_success_rate(
 
 @group.tool(
     "experience",
-    pages=(),
+    paged_keys=(),
     read_only=True,
     examples=(
         'memvault experience "The deploy hangs"',
@@ -362,7 +366,7 @@ def recall_memory(
             "What you see, hear or are asked now",
             positional=True,
             key="observations",
-            aliases=("observation", "query", "context"),
+            json_aliases=("observation", "query", "context"),
         ),
     ],
 ) -> RecalledExperience:

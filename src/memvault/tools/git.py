@@ -44,7 +44,7 @@ def git_init(call: Call, confirm: Confirm = None) -> InitializedRepository:
 @group.tool(
     "git sync",
     takes_long=True,
-    pages=(),
+    paged_keys=(),
     destructive=True,
     open_world=True,
     own_scope="all",
@@ -76,7 +76,7 @@ def git_sync(call: Call, confirm: Confirm = None) -> SyncedVault:
 
 @group.tool(
     "git status",
-    pages=(),
+    paged_keys=(),
     read_only=True,
     own_scope="all",
     examples=("memvault git status", "memvault git status --json"),

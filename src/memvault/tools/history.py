@@ -53,7 +53,7 @@ def _file_lines(files: list[Result]) -> str:
 
 @group.tool(
     "log",
-    pages=("changes",),
+    paged_keys=("changes",),
     read_only=True,
     examples=("memvault log", 'memvault log "Deploy notes"', "memvault log --limit 5"),
     view=Template(
@@ -96,7 +96,7 @@ def memory_log(
 
 @group.tool(
     "diff",
-    pages=("diff",),
+    paged_keys=("diff",),
     read_only=True,
     examples=('memvault diff "Deploy notes"', 'memvault diff "Deploy notes" 20261122T0200'),
     view=Template(
@@ -128,11 +128,11 @@ def memory_diff(
 
 @group.tool(
     "undo",
-    pages=("changes",),
-    rest="memory_log lists the files",
+    paged_keys=("changes",),
+    continuation_hint="memory_log lists the files",
     destructive=True,
     core=True,
-    advanced=("keepChanged", "limit", "offset", "budget"),
+    hidden_args=("keepChanged", "limit", "offset", "budget"),
     examples=("memvault undo", "memvault undo --list", "memvault undo 3k9x2m7q --keep-changed"),
     view=Template(
         """Undone {undone[tool]}  {undone[changeId]}
@@ -153,8 +153,8 @@ def memory_undo(
         Arg(
             "Id of the change, from `memvault log`; the last one by default",
             positional=True,
-            names="change",
-            aliases=("changeId", "id"),
+            completes="change",
+            json_aliases=("changeId", "id"),
         ),
     ] = None,
     listing: Annotated[
@@ -164,7 +164,8 @@ def memory_undo(
         bool, Arg("Skip files that have changed since, and undo the rest")
     ] = False,
     limit: Annotated[
-        int | None, Arg("Maximum number to list", minimum=1, default=LISTED, aliases=LIMIT_ALIASES)
+        int | None,
+        Arg("Maximum number to list", minimum=1, default=LISTED, json_aliases=LIMIT_ALIASES),
     ] = None,
     offset: Annotated[
         int | None, Arg("Entries to skip in the listing", minimum=0, default=0)
@@ -204,7 +205,7 @@ def memory_undo(
 
 @group.tool(
     "trash list",
-    pages=("trash",),
+    paged_keys=("trash",),
     read_only=True,
     examples=("memvault trash list", "memvault trash list --limit 5"),
     view=Template(
@@ -245,7 +246,10 @@ def trash_empty(
     call: Call,
     older: Annotated[
         str | None,
-        Arg("Only memories forgotten before a date, or an age such as 30d", aliases=("olderThan",)),
+        Arg(
+            "Only memories forgotten before a date, or an age such as 30d",
+            json_aliases=("olderThan",),
+        ),
     ] = None,
     confirm: Confirm = None,
 ) -> EmptiedTrash:

@@ -43,7 +43,7 @@ group = ToolGroup("notes", "Links, tags and names", place=95)
 
 @group.tool(
     "rename",
-    pages=("rewritten",),
+    paged_keys=("rewritten",),
     destructive=True,
     examples=(
         'memvault rename "Deploy notes" "Deploy log"',
@@ -68,14 +68,14 @@ def memory_rename(
             "The new title; a file named after the title is renamed too",
             positional=True,
             cli_optional=True,
-            aliases=("newTitle", "newName"),
+            json_aliases=("newTitle", "newName"),
         ),
     ] = None,
     to: Annotated[
         str | None,
         Arg(
             "A folder, or a whole path that ends with .md",
-            aliases=("newPath", "destination", "folder"),
+            json_aliases=("newPath", "destination", "folder"),
         ),
     ] = None,
     confirm: Confirm = None,
@@ -136,7 +136,7 @@ def memory_rename(
 
 @group.tool(
     "links",
-    pages=("links",),
+    paged_keys=("links",),
     read_only=True,
     examples=('memvault links "Deploy notes"', "memvault links use-postgresql --json"),
     view="""*links
@@ -157,7 +157,7 @@ def memory_links(
 
 @group.tool(
     "backlinks",
-    pages=("backlinks",),
+    paged_keys=("backlinks",),
     read_only=True,
     examples=('memvault backlinks "Use PostgreSQL"', "memvault backlinks use-postgresql --limit 5"),
     view="""*backlinks
@@ -185,7 +185,7 @@ def memory_backlinks(
 
 @group.tool(
     "orphans",
-    pages=("orphans",),
+    paged_keys=("orphans",),
     read_only=True,
     examples=("memvault orphans", "memvault orphans --limit 5"),
     view="""*orphans
@@ -265,7 +265,7 @@ def _as_tree(found: Result) -> Result:
 
 @group.tool(
     "tags",
-    pages=("tags",),
+    paged_keys=("tags",),
     read_only=True,
     works_without_files=True,
     examples=("memvault tags", "memvault tags network", "memvault tags --sort name"),
@@ -278,7 +278,7 @@ def _as_tree(found: Result) -> Result:
 def tag_list(
     call: Call,
     under: Annotated[
-        str | None, Arg("Only this tag and those nested in it", positional=True, names="tag")
+        str | None, Arg("Only this tag and those nested in it", positional=True, completes="tag")
     ] = None,
     sort: Annotated[
         Literal["count", "name"], Arg("Order of the tags of one level: by count or by name")
@@ -318,7 +318,9 @@ def tag_list(
 def tag_add(
     call: Call,
     name: MemoryRef,
-    tags: Annotated[list[str], Arg("The tags", positional=True, names="tag", aliases=TAG_ALIASES)],
+    tags: Annotated[
+        list[str], Arg("The tags", positional=True, completes="tag", json_aliases=TAG_ALIASES)
+    ],
 ) -> TaggedMemory:
     """Add tags to a memory's header."""
     from memvault.memories import tagging
@@ -341,7 +343,9 @@ def tag_add(
 def tag_remove(
     call: Call,
     name: MemoryRef,
-    tags: Annotated[list[str], Arg("The tags", positional=True, names="tag", aliases=TAG_ALIASES)],
+    tags: Annotated[
+        list[str], Arg("The tags", positional=True, completes="tag", json_aliases=TAG_ALIASES)
+    ],
 ) -> TaggedMemory:
     """Remove tags from a memory; a tag in its text loses the # and stays as a word."""
     from memvault.memories import tagging
@@ -357,7 +361,7 @@ def tag_remove(
 
 @group.tool(
     "tag rename",
-    pages=("memories",),
+    paged_keys=("memories",),
     destructive=True,
     examples=("memvault tag rename network net", "memvault tag rename network net --confirm true"),
     view="""{changed:memory|memories} changed
@@ -369,9 +373,10 @@ def tag_remove(
 def tag_rename(
     call: Call,
     old: Annotated[
-        str, Arg("The current tag", positional=True, names="tag", aliases=("from", "oldTag"))
+        str,
+        Arg("The current tag", positional=True, completes="tag", json_aliases=("from", "oldTag")),
     ],
-    new: Annotated[str, Arg("The new tag", positional=True, aliases=("to", "newTag"))],
+    new: Annotated[str, Arg("The new tag", positional=True, json_aliases=("to", "newTag"))],
     confirm: Confirm = None,
 ) -> RenamedTag:
     """Rename a tag and the tags nested in it, in the headers and texts of all memories.

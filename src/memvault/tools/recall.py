@@ -86,12 +86,12 @@ def _with_places(found: Mapping[str, Any]) -> dict[str, Any]:
 
 @group.tool(
     "recall",
-    pages=("memories", "brief"),
-    opens="memories",
+    paged_keys=("memories", "brief"),
+    openable_list="memories",
     read_only=True,
     works_without_files=True,
     core=True,
-    advanced=(
+    hidden_args=(
         "type",
         "threshold",
         "asOf",
@@ -140,8 +140,8 @@ def memory_recall(
             "filters alone list the newest memories",
             positional=True,
             join_words=True,
-            names="query",
-            aliases=QUERY_ALIASES,
+            completes="query",
+            json_aliases=QUERY_ALIASES,
         ),
     ] = "",
     memory_type: TypeName = None,
@@ -152,7 +152,7 @@ def memory_recall(
             f"Maximum results; {LISTED} with `--all`, {_MAX_LIMIT:,} for a query",
             minimum=1,
             default=_DEFAULT_LIMIT,
-            aliases=LIMIT_ALIASES,
+            json_aliases=LIMIT_ALIASES,
         ),
     ] = None,
     offset: Offset = 0,
@@ -374,7 +374,7 @@ def _entry(
 @group.tool(
     "remember",
     core=True,
-    advanced=("importance", "source"),
+    hidden_args=("importance", "source"),
     examples=(
         'memvault remember "Retries need a cap" "Without one they storm." --type learning',
         'echo "Ask Husam before ten." | memvault remember "Deploys" --tags team,deploy',
@@ -386,20 +386,23 @@ def _entry(
 )
 def memory_remember(
     call: Call,
-    title: Annotated[str, Arg("The memory's title", positional=True, aliases=("name",))],
+    title: Annotated[str, Arg("The memory's title", positional=True, json_aliases=("name",))],
     content: Content,
     memory_type: Annotated[
-        str | None, Arg(_NEW_TYPE_HELP, flag="--type", names="type", aliases=TYPE_ALIASES)
+        str | None, Arg(_NEW_TYPE_HELP, flag="--type", completes="type", json_aliases=TYPE_ALIASES)
     ] = None,
     tags: NewTags = None,
     importance: Annotated[float | None, Arg("From 0 to 1", minimum=0, maximum=1)] = None,
     source: Annotated[str | None, Arg("The source of this knowledge")] = None,
     supersedes: Annotated[
-        str | None, Arg("The memory that this one replaces", names="memory")
+        str | None, Arg("The memory that this one replaces", completes="memory")
     ] = None,
     file_path: Annotated[
         str | None,
-        Arg("Update this memory (path, memory id or title) instead of adding one", names="memory"),
+        Arg(
+            "Update this memory (path, memory id or title) instead of adding one",
+            completes="memory",
+        ),
     ] = None,
 ) -> RememberedMemory:
     """Remember something as a new memory; existing ones are never overwritten.
@@ -492,7 +495,7 @@ def memory_compound(
             positional=True,
             cli_optional=True,
             text=True,
-            aliases=("changes", *CONTENT_ALIASES),
+            json_aliases=("changes", *CONTENT_ALIASES),
         ),
     ],
     memory_type: Annotated[
@@ -500,8 +503,8 @@ def memory_compound(
         Arg(
             "Change the type; a file in its type's folder moves to the new one's",
             flag="--type",
-            names="type",
-            aliases=TYPE_ALIASES,
+            completes="type",
+            json_aliases=TYPE_ALIASES,
         ),
     ] = None,
     mode: Annotated[
@@ -546,11 +549,11 @@ def memory_compound(
 
 @group.tool(
     "forget",
-    pages=("candidates",),
-    rest="trash_list lists the forgotten memories",
+    paged_keys=("candidates",),
+    continuation_hint="trash_list lists the forgotten memories",
     destructive=True,
     core=True,
-    advanced=("threshold", "filter", "offset", "budget"),
+    hidden_args=("threshold", "filter", "offset", "budget"),
     examples=(
         'memvault forget "Old notes"',
         'memvault forget "Old notes" --confirm true',
@@ -625,11 +628,11 @@ def memory_forget(
 
 @group.tool(
     "types",
-    pages=("types",),
+    paged_keys=("types",),
     read_only=True,
     works_without_files=True,
     core=True,
-    advanced=("offset", "budget"),
+    hidden_args=("offset", "budget"),
     examples=("memvault types", "memvault types --json"),
     view="""*types
         {name:<24}{count:>5}  {description}

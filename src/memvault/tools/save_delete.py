@@ -56,7 +56,7 @@ def memory_save(
         dict[str, Any] | None,
         Arg(
             _METADATA_HELP,
-            cli=CommandLineForm(
+            cli_override=CommandLineForm(
                 f"{_METADATA_HELP}; a JSON object or KEY=VALUE, repeatable", _pairs
             ),
         ),
@@ -87,7 +87,7 @@ def memory_delete(
     call: Call,
     ids: Annotated[
         list[str] | str,
-        Arg(_IDS_HELP, positional=True, names="memory", aliases=("id", "memIds", "memId")),
+        Arg(_IDS_HELP, positional=True, completes="memory", json_aliases=("id", "memIds", "memId")),
     ],
 ) -> DeletedMemories:
     """Move exactly these memories to the trash, all or none.

@@ -32,14 +32,14 @@ group = ToolGroup("state", "Key-values, goals and plans of an agent", place=40)
 class KeyValue(TypedDict):
     """A key and its value."""
 
-    key: Annotated[str, Arg("A key, one line", aliases=("name", "id"))]
-    value: Annotated[str, Arg("Any text", text=True, aliases=CONTENT_ALIASES)]
+    key: Annotated[str, Arg("A key, one line", json_aliases=("name", "id"))]
+    value: Annotated[str, Arg("Any text", text=True, json_aliases=CONTENT_ALIASES)]
 
 
 class GoalItem(TypedDict):
     """A goal."""
 
-    id: Annotated[str, Arg("A goal id, one line", positional=True, aliases=("goalId", "name"))]
+    id: Annotated[str, Arg("A goal id, one line", positional=True, json_aliases=("goalId", "name"))]
     description: NotRequired[
         Annotated[
             str,
@@ -47,7 +47,7 @@ class GoalItem(TypedDict):
                 "The goal's description; omit it to keep the existing one",
                 positional=True,
                 text=True,
-                aliases=("goal", *CONTENT_ALIASES),
+                json_aliases=("goal", *CONTENT_ALIASES),
             ),
         ]
     ]
@@ -57,14 +57,16 @@ class GoalItem(TypedDict):
 class PlanItem(TypedDict):
     """A plan, with exactly one of its three schedules."""
 
-    name: Annotated[str, Arg("The plan's name, one line", positional=True, aliases=("title", "id"))]
+    name: Annotated[
+        str, Arg("The plan's name, one line", positional=True, json_aliases=("title", "id"))
+    ]
     instruction: Annotated[
         str,
         Arg(
             "What to do when it is due",
             positional=True,
             text=True,
-            aliases=("prompt", "task", "description", *CONTENT_ALIASES),
+            json_aliases=("prompt", "task", "description", *CONTENT_ALIASES),
         ),
     ]
     cron: NotRequired[
@@ -72,7 +74,9 @@ class PlanItem(TypedDict):
             str,
             Arg(
                 "A cron expression of five fields, such as 0 9 * * *",
-                cli=CommandLineForm("A cron expression of five fields, such as '0 9 * * *'"),
+                cli_override=CommandLineForm(
+                    "A cron expression of five fields, such as '0 9 * * *'"
+                ),
             ),
         ]
     ]
@@ -81,8 +85,8 @@ class PlanItem(TypedDict):
             str,
             Arg(
                 "Once, after a delay, such as 2 hours or 1 day",
-                cli=CommandLineForm("A delay, such as '2 hours'"),
-                aliases=("delay", "after"),
+                cli_override=CommandLineForm("A delay, such as '2 hours'"),
+                json_aliases=("delay", "after"),
             ),
         ]
     ]
@@ -92,8 +96,8 @@ class PlanItem(TypedDict):
             Arg(
                 "Once, at a time in ISO 8601",
                 flag="--at",
-                cli=CommandLineForm("A time, such as 2026-03-01T08:00:00Z"),
-                aliases=("at", "time", "when"),
+                cli_override=CommandLineForm("A time, such as 2026-03-01T08:00:00Z"),
+                json_aliases=("at", "time", "when"),
             ),
         ]
     ]
@@ -136,7 +140,7 @@ def set_memories(
             "Values with their keys",
             positional=True,
             text=True,
-            cli=CommandLineForm("A key and its value", _pair, "key=value"),
+            cli_override=CommandLineForm("A key and its value", _pair, "key=value"),
         ),
     ],
 ) -> SetEntries:
@@ -153,7 +157,7 @@ def set_memories(
 
 @group.tool(
     "memories get",
-    pages=("memories",),
+    paged_keys=("memories",),
     read_only=True,
     examples=("memvault memories get", "memvault memories get deadline"),
     view="""*memories | There are no such memories
@@ -165,7 +169,7 @@ def get_memories(
     call: Call,
     keys: Annotated[
         list[str] | None,
-        Arg("The keys; all by default", key="keys", positional=True, aliases=("key",)),
+        Arg("The keys; all by default", key="keys", positional=True, json_aliases=("key",)),
     ] = None,
     limit: Annotated[
         int | None, Arg("Maximum number; all if keys are given", minimum=1, default=LISTED)
@@ -193,7 +197,8 @@ def get_memories(
     view="Deleted {deleted}",
 )
 def delete_memories(
-    call: Call, keys: Annotated[list[str], Arg("The keys", positional=True, aliases=("key", "ids"))]
+    call: Call,
+    keys: Annotated[list[str], Arg("The keys", positional=True, json_aliases=("key", "ids"))],
 ) -> DeletedEntries:
     """Delete values by their keys; they stay in the history."""
     from memvault.agents import values
@@ -230,7 +235,7 @@ def set_goals(
 
 @group.tool(
     "goals get",
-    pages=("goals",),
+    paged_keys=("goals",),
     read_only=True,
     examples=("memvault goals get", "memvault goals get --status active"),
     view="""*goals | There are no goals
@@ -266,7 +271,8 @@ def get_goals(
 def delete_goals(
     call: Call,
     goal_ids: Annotated[
-        list[str], Arg("The goals' ids", positional=True, aliases=("ids", "id", "goalId", "goals"))
+        list[str],
+        Arg("The goals' ids", positional=True, json_aliases=("ids", "id", "goalId", "goals")),
     ],
 ) -> DeletedEntries:
     """Delete goals by their ids; they stay in the history."""
@@ -338,7 +344,7 @@ def set_plans(
 
 @group.tool(
     "plans get",
-    pages=("plans",),
+    paged_keys=("plans",),
     read_only=True,
     examples=("memvault plans get", "memvault plans get --status active"),
     view=_PLANS,
@@ -395,7 +401,7 @@ def delete_plans(
         Arg(
             "Ids or names of plans",
             positional=True,
-            aliases=("ids", "id", "planId", "plans", "names"),
+            json_aliases=("ids", "id", "planId", "plans", "names"),
         ),
     ],
 ) -> DeletedEntries:

@@ -70,7 +70,7 @@ class EventSpec(TypedDict):
 
     event_type: Annotated[
         Literal["User", "Agent", "Time", "Hook"],
-        Arg("Kind of event", aliases=("type", "kind", "event")),
+        Arg("Kind of event", json_aliases=("type", "kind", "event")),
     ]
     parameter: NotRequired[
         Annotated[
@@ -165,8 +165,8 @@ def talk_agent(
             "The agent's name",
             key="agent",
             positional=True,
-            names="agent",
-            aliases=("name", "to", "recipient"),
+            completes="agent",
+            json_aliases=("name", "to", "recipient"),
         ),
     ],
     message: MessageText,
@@ -199,7 +199,7 @@ def talk_brain(
         Arg(
             "The brain's name; primary is the main one",
             positional=True,
-            aliases=("name", "brain", "to"),
+            json_aliases=("name", "brain", "to"),
         ),
     ],
     message: MessageText,
@@ -217,7 +217,7 @@ def talk_log(
     call: Call,
     severity: Annotated[
         Literal["debug", "info", "warning", "error", "critical"],
-        Arg("Severity", positional=True, aliases=("level",), synonyms=_SEVERITIES),
+        Arg("Severity", positional=True, json_aliases=("level",), synonyms=_SEVERITIES),
     ],
     message: MessageText,
 ) -> SentTalk:
@@ -237,7 +237,7 @@ def reply(
     call: Call,
     talk_id: Annotated[
         int,
-        Arg("The talk to answer", positional=True, minimum=1, aliases=("id", "inReplyTo")),
+        Arg("The talk to answer", positional=True, minimum=1, json_aliases=("id", "inReplyTo")),
     ],
     message: MessageText,
 ) -> SentTalk:
@@ -273,8 +273,8 @@ def _parse_event(word: str) -> dict[str, Any]:
 @group.tool(
     "wait for",
     takes_long=True,
-    pages=(),
-    rest="list_inbox with its eventId and budget 0 returns it in full",
+    paged_keys=(),
+    continuation_hint="list_inbox with its eventId and budget 0 returns it in full",
     destructive=True,
     examples=("memvault wait for time:1", "memvault wait for user --timeout 600"),
     view=_EVENTS,
@@ -287,7 +287,7 @@ def wait_for(
         Arg(
             'Events, such as {"eventType": "Hook", "parameter": "ci"}; the first ends the wait',
             positional=True,
-            cli=CommandLineForm(
+            cli_override=CommandLineForm(
                 "agent:NAME[#TALKID], user[#TALKID], time:SECONDS, hook:NAME", _parse_event
             ),
         ),
@@ -348,8 +348,8 @@ def _parameter(entry: EventSpec) -> str:
 
 @group.tool(
     "inbox peek",
-    pages=(),
-    rest="list_inbox with its eventId and budget 0 returns it in full",
+    paged_keys=(),
+    continuation_hint="list_inbox with its eventId and budget 0 returns it in full",
     destructive=True,
     examples=("memvault inbox peek", "memvault inbox peek --count 5 --filter plan"),
     view=_EVENTS,
@@ -360,7 +360,7 @@ def peek_inbox(
     count: Limit = 1,
     kind: Annotated[
         Literal["space_message", "plan", "service", "talk"] | None,
-        Arg("Only events of this type", key="filter", aliases=("type", "kind", "eventType")),
+        Arg("Only events of this type", key="filter", json_aliases=("type", "kind", "eventType")),
     ] = None,
 ) -> InboxEvents:
     """Remove the oldest events from the agent's inbox and return them.
@@ -412,7 +412,7 @@ def _fitting(limit: int) -> Callable[[Event], bool]:
 
 @group.tool(
     "inbox list",
-    pages=("events",),
+    paged_keys=("events",),
     read_only=True,
     examples=("memvault inbox list", "memvault inbox list --agent user"),
     view=_EVENTS,
@@ -435,7 +435,7 @@ def list_inbox(
 
 @group.tool(
     "agents",
-    pages=("agents",),
+    paged_keys=("agents",),
     read_only=True,
     examples=("memvault agents", "memvault agents --json"),
     view="""*agents
@@ -514,10 +514,10 @@ _SPACE_ALIASES = ("space", "id", "name", "spaceName")
 
 @group.tool(
     "space enter",
-    pages=("history",),
+    paged_keys=("history",),
     newest_last=True,
     idempotent=True,
-    rest="read_messages with limit 1 and budget 0 returns it in full",
+    continuation_hint="read_messages with limit 1 and budget 0 returns it in full",
     examples=("memvault space enter team", "memvault space enter team --limit 5"),
     view="""{spaceName}  {spaceId}
         *history
@@ -535,11 +535,11 @@ def enter_space(
             "The space's id or name",
             key="spaceId",
             positional=True,
-            names="space",
-            aliases=_SPACE_ALIASES,
+            completes="space",
+            json_aliases=_SPACE_ALIASES,
         ),
     ],
-    limit: Annotated[int, Arg(_LIMIT_HELP, minimum=0, aliases=LIMIT_ALIASES)] = LISTED,
+    limit: Annotated[int, Arg(_LIMIT_HELP, minimum=0, json_aliases=LIMIT_ALIASES)] = LISTED,
 ) -> EnteredSpace:
     """Enter a space: join it, read its last messages, and make it the target of new ones.
 
@@ -562,7 +562,7 @@ def enter_space(
 def send_message(
     call: Call,
     text: Annotated[
-        str, Arg("The message", positional=True, text=True, aliases=("message", "content"))
+        str, Arg("The message", positional=True, text=True, json_aliases=("message", "content"))
     ],
 ) -> SentMessage:
     """Send a message to the space entered last; every other member gets an inbox event."""
@@ -573,7 +573,7 @@ def send_message(
 
 @group.tool(
     "space read",
-    pages=("messages",),
+    paged_keys=("messages",),
     newest_last=True,
     read_only=True,
     examples=("memvault space read", "memvault space read --space team --limit 5"),
@@ -592,11 +592,11 @@ def read_messages(
             "The space to read; by default the one entered last",
             key="spaceId",
             flag="--space",
-            names="space",
-            aliases=_SPACE_ALIASES,
+            completes="space",
+            json_aliases=_SPACE_ALIASES,
         ),
     ] = None,
-    limit: Annotated[int, Arg(_LIMIT_HELP, minimum=0, aliases=LIMIT_ALIASES)] = LISTED,
+    limit: Annotated[int, Arg(_LIMIT_HELP, minimum=0, json_aliases=LIMIT_ALIASES)] = LISTED,
     offset: Annotated[int, Arg("Skip this many of the newest messages", minimum=0)] = 0,
 ) -> SpaceMessages:
     """Read a space's messages, newest last."""
@@ -609,7 +609,7 @@ def read_messages(
 
 @group.tool(
     "space list",
-    pages=("spaces",),
+    paged_keys=("spaces",),
     read_only=True,
     examples=("memvault space list", "memvault space list --json"),
     view="""*spaces

@@ -29,7 +29,7 @@ group = ToolGroup("catalogue", "Tools, including the vault's own", place=80)
 @group.tool(
     "tools list",
     takes_long=True,  # it looks up their programs in PATH
-    pages=("tools",),
+    paged_keys=("tools",),
     read_only=True,
     works_without_files=True,
     examples=("memvault tools list", "memvault tools list --json"),
@@ -44,7 +44,7 @@ def get_available_tools(
         Arg(
             "Include the schemas of their arguments",
             key="schema",
-            cli=CommandLineForm(default=False),
+            cli_override=CommandLineForm(default=False),
         ),
     ] = True,
     limit: Annotated[int | None, Arg("Maximum number; all by default", minimum=1)] = None,
@@ -130,7 +130,7 @@ def _register_file(
 @group.tool(
     "call",
     takes_long=True,
-    pages=(),
+    paged_keys=(),
     destructive=True,
     own_scope="read",
     flat_failures=True,
@@ -143,14 +143,14 @@ def _register_file(
 def call_tool(
     call: Call,
     tool_name: Annotated[
-        str, Arg("The tool's exact name", positional=True, aliases=("name", "tool"))
+        str, Arg("The tool's exact name", positional=True, json_aliases=("name", "tool"))
     ],
     parameters: Annotated[
         dict[str, Any] | None,
         Arg(
             "Its arguments as one JSON object",
             positional=True,
-            aliases=("arguments", "args", "params", "input"),
+            json_aliases=("arguments", "args", "params", "input"),
         ),
     ] = None,
 ) -> CalledTool:

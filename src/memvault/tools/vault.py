@@ -74,11 +74,11 @@ def _with_part_ends(found: Result) -> Result:
 
 @group.tool(
     "show",
-    pages=("content",),
+    paged_keys=("content",),
     read_only=True,
     works_without_files=True,
     core=True,
-    advanced=("revision", "length", "budget"),
+    hidden_args=("revision", "length", "budget"),
     examples=(
         'memvault show "Use PostgreSQL"',
         "memvault show use-postgresql",
@@ -111,7 +111,7 @@ def memory_show(
         str | None,
         Arg(
             "Only this heading and the text below it, such as Setup or Setup/Linux",
-            aliases=("heading",),
+            json_aliases=("heading",),
         ),
     ] = None,
     around: Annotated[str | None, Arg("Only the passages that contain most of these words")] = None,
@@ -191,11 +191,11 @@ _SORT_KEYS: dict[str, Callable[[MemoryRecord], str]] = {
 
 @group.tool(
     "list",
-    pages=("memories",),
+    paged_keys=("memories",),
     read_only=True,
     works_without_files=True,
     core=True,
-    advanced=("query", "filter", "since", "until", "sort", "budget"),
+    hidden_args=("query", "filter", "since", "until", "sort", "budget"),
     examples=(
         "memvault list",
         "memvault list --type issue --since 2020-01-01",
@@ -252,10 +252,10 @@ def memory_list(
 
 @group.tool(
     "restore",
-    rest="trash_list lists the others",
+    continuation_hint="trash_list lists the others",
     destructive=True,
     core=True,
-    advanced=("revision",),
+    hidden_args=("revision",),
     examples=(
         "memvault restore",
         'memvault restore "Thrown away"',
@@ -273,8 +273,8 @@ def memory_restore(
             "Memory id, path or title; omit it to list the trash",
             key="memId",
             positional=True,
-            names="trash",
-            aliases=MEMORY_ALIASES,
+            completes="trash",
+            json_aliases=MEMORY_ALIASES,
         ),
     ] = "",
     revision: Annotated[
@@ -361,7 +361,7 @@ def _duration(seconds: int) -> str:
 
 @group.tool(
     "status",
-    pages=(),
+    paged_keys=(),
     read_only=True,
     own_scope="all",
     examples=("memvault status", "memvault status --json"),
@@ -434,7 +434,7 @@ def _model_in_use(call: Call) -> str:
 
 @group.tool(
     "model list",
-    pages=("models", "rerankers"),
+    paged_keys=("models", "rerankers"),
     read_only=True,
     own_scope="all",
     examples=("memvault model list", "memvault model list --json"),

@@ -27,7 +27,7 @@ _MAX_COORDINATE = 1e9
 
 @group.tool(
     "world observe",
-    pages=(),
+    paged_keys=(),
     read_only=True,
     examples=("memvault world observe", "memvault world observe --radius 2"),
 )
@@ -123,7 +123,7 @@ def gather_resource(
 def interact_with_agent(
     call: Call,
     other: Annotated[
-        str, Arg("An agent within 5 cells", key="agent", positional=True, names="agent")
+        str, Arg("An agent within 5 cells", key="agent", positional=True, completes="agent")
     ],
     message: MessageText,
 ) -> InteractedAgent:

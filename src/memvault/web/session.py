@@ -95,7 +95,7 @@ class WebSession:
         """The vault as it is open in this thread, which is one of ``run``."""
         found: Workspace | None = getattr(self._open, "workspace", None)
         if found is None:
-            found = self._open.workspace = Workspace(self.root, stays=True)
+            found = self._open.workspace = Workspace(self.root, long_lived=True)
         return found
 
     def call(
@@ -218,10 +218,10 @@ class WebSession:
         records = shown_records(view)
         state = _state(records)
         if self._map is None or self._map[0] != state:
-            self._map = state, self.laid_out(call, view, records)
+            self._map = state, self.build_map(call, view, records)
         return self._map[1]
 
-    def laid_out(self, call: Call, view: View, records: list[MemoryRecord]) -> dict[str, Any]:
+    def build_map(self, call: Call, view: View, records: list[MemoryRecord]) -> dict[str, Any]:
         """Return a map of records of a view; for the thread of slow work."""
         from memvault.index.embedding.text_clustering import open_meaning
         from memvault.web import layout

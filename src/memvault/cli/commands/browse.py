@@ -20,7 +20,7 @@ def browse(
     query: Annotated[
         str,
         Arg(f"Search query; {QUERY_FILTERS}",
-            positional=True, join_words=True, names="query"),
+            positional=True, join_words=True, completes="query"),
     ] = "",
 ) -> None:  # fmt: skip
     """Find, read and change memories on the whole screen, as you type.

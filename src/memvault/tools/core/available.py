@@ -29,11 +29,11 @@ def builtin_tools(workspace: Workspace, caller: Caller) -> list[Tool]:
     return [
         entry
         for entry in registry.all_tools()
-        if (is_world_enabled or entry.group != WORLD) and is_within(entry, caller)
+        if (is_world_enabled or entry.group != WORLD) and scope_allows(entry, caller)
     ]
 
 
-def is_within(tool: Tool, caller: Caller) -> bool:
+def scope_allows(tool: Tool, caller: Caller) -> bool:
     """Return whether the caller's scope allows a tool."""
     return _SCOPES.index(tool.scope) <= _SCOPES.index(caller.scope)
 
@@ -69,7 +69,7 @@ def find_tool(workspace: Workspace, caller: Caller, name: str) -> Tool:
     """
     builtin = registry.lookup(name)
     if builtin is not None:
-        if not is_within(builtin, caller):
+        if not scope_allows(builtin, caller):
             raise Refused(
                 f"{builtin.name} needs scope {builtin.scope}",
                 "ask the administrator for a token with that scope",

@@ -43,9 +43,9 @@ def expanded(
     """
     for parameter in tool.parameters:
         value = bound.get(parameter.name)
-        if parameter.arg.names in _KINDS and isinstance(value, str) and SIGN in value:
+        if parameter.arg.completes in _KINDS and isinstance(value, str) and SIGN in value:
             name, others = value.strip(), ""
-            if parameter.arg.names == QUERY and name[:1] == SIGN:
+            if parameter.arg.completes == QUERY and name[:1] == SIGN:
                 name, _, others = name.partition(" ")
             search = searches.get(name[1:]) if name[:1] == SIGN else None
             if search is not None and not query_filters.parse(others).words.strip():
@@ -74,7 +74,7 @@ def _expanded(
 
     keys = {entry.key for entry in tool.parameters}
     words, within = search.get("query", ""), None
-    if parameter.arg.names == QUERY:
+    if parameter.arg.completes == QUERY:
         words = f"{words} {added}".strip()
     else:
         line = query_filters.parse(words)

@@ -42,8 +42,8 @@ def tool_from_plugin(tool_file: ToolFile) -> Tool:
         own_parameters=parameters,
         reveals=True,  # what a program of the user's prints
         description=description,
-        advanced=("budget",),
-        pages=(),
+        hidden_args=("budget",),
+        paged_keys=(),
     )
 
 
