@@ -253,10 +253,10 @@ def test_a_context_for_which_nothing_fits_says_so(huge: Workspace, budget: int) 
     found = called(huge, "context", task="zebra", budget=budget)
     assert (found["success"], found["context"]) == (True, "")
     unit = "token" if budget == 1 else "tokens"
-    assert found["warnings"][0] == f"not even the first entry fits into {budget} {unit}"
+    assert found["warnings"][0] == f"the first entry is longer than {budget} {unit}"
     assert tokens(found) <= 250
     outer = called(huge, "call_tool", toolName="context", parameters={"budget": budget})
-    assert f"not even the first entry fits into {budget} {unit}" in str(outer)
+    assert f"the first entry is longer than {budget} {unit}" in str(outer)
 
 
 def test_events_that_do_not_fit_stay_in_the_inbox(folder: Path) -> None:
