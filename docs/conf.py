@@ -25,7 +25,7 @@ include_patterns = [
     "tests/transcripts/*.md",
     "bench/**.md",
     "training/README.md",
-    "tests/clients/README.md",
+    "tests/integrations/README.md",
 ]
 exclude_patterns = ["**/.*", "build"]
 suppress_warnings = ["myst.header"]  # a generated page begins with a comment

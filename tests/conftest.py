@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from tool_matrix import Matrix
 
 ROOT = Path(__file__).resolve().parents[1]
+SUPPORT = ROOT / "tests" / "support"
+"""The helpers of the tests, some of which are programs."""
 SHARED = ROOT.parent / "shared"
 
 _IN_MEMORY = Path("/dev/shm")

@@ -7,9 +7,7 @@ import random
 import shlex
 import subprocess
 import sys
-import tracemalloc
 from datetime import UTC, datetime
-from itertools import combinations
 from pathlib import Path
 
 import pytest
@@ -22,8 +20,7 @@ from memvault import Vault
 from memvault.consolidation import rules
 from memvault.consolidation.extractor import extract
 from memvault.consolidation.proposals import ConsolidationInput, Proposals
-from memvault.consolidation.rules import parts, step
-from memvault.consolidation.statements import LEAST_WORDS, Statement, StatementIndex, shortens
+from memvault.consolidation.rules import normalize_action, parts
 from memvault.errors import Refused, TimedOut
 from memvault.experience.episodes import Episode
 from memvault.experience.facts import TYPE
@@ -157,7 +154,7 @@ def test_every_proposal_names_its_episodes(episodes: list[Episode], facts: list[
     known = {episode.episode_id: episode for episode in episodes}
     sources = [new.episodes for new in found.facts] + [new.episodes for new in found.procedures]
     for named in sources:
-        assert len(set(named)) == len(named) >= rules.REPEATED
+        assert len(set(named)) == len(named) >= rules.MIN_EPISODES
         assert known.keys() >= set(named)
     for procedure in found.procedures:
         went_well = sum(known[name].success for name in procedure.episodes)
@@ -194,7 +191,9 @@ def test_what_was_written_is_not_proposed_again(
 def test_no_procedure_is_a_part_of_another(episodes: list[Episode]) -> None:
     """The longest sequence stands for its parts."""
     found = [
-        tuple(step(line.partition(" ")[2], ENGLISH) for line in entry.prompt.splitlines())
+        tuple(
+            normalize_action(line.partition(" ")[2], ENGLISH) for line in entry.prompt.splitlines()
+        )
         for entry in proposed(ConsolidationInput(episodes, [], [], [])).procedures
     ]
     for place, whole in enumerate(found):
@@ -258,67 +257,6 @@ def test_a_rule_is_a_fact_and_a_remark_is_none(vault: Vault, said: str, proposed
         )
     facts = vault.call("consolidate_memories")["facts"]
     assert [fact["factText"] for fact in facts] == ([said] if proposed else [])
-
-
-WORDS = ["cache", "server", "backup", "log", "a1", "7", "not"]
-FIXED = frozenset({"not", "a1"})
-
-
-def said(stems: tuple[str, ...], text: str = "") -> Statement:
-    """Return a statement of stems, of which those that are fixed may not go."""
-    return Statement(text or " ".join(stems), (stems, ("", "")), FIXED.intersection(stems))
-
-
-def shorter(whole: Statement) -> set[tuple[str, ...]]:
-    """Return by trying what a statement is without one word of four, or two of eight."""
-    stems = whole.stems
-    free = [
-        place for place, stem in enumerate(stems) if stem not in whole.fixed and not stem.isdigit()
-    ]
-    return {
-        kept
-        for count in range(1, min(2, len(stems) // 4) + 1)
-        for gone in combinations(free, count)
-        if len(kept := tuple(s for n, s in enumerate(stems) if n not in gone)) >= LEAST_WORDS
-    }
-
-
-statements = st.lists(st.sampled_from(WORDS), min_size=1, max_size=10).map(tuple).map(said)
-
-
-@given(statements, statements)
-def test_what_shortens_a_statement_is_what_trying_finds(one: Statement, other: Statement) -> None:
-    """A word or two may go, but no names, numbers or negations, whatever else is there."""
-    assert shortens(one, other) == (one.stems in shorter(other))
-
-
-@given(st.lists(statements, max_size=12), statements)
-def test_the_statement_that_says_the_same_is_found(taken: list[Statement], new: Statement) -> None:
-    """Looking up finds what comparing with each statement would find."""
-    known = StatementIndex(lambda *_: 0.9)
-    for entry in taken:
-        known.add(entry)
-    fitting = [
-        entry.key
-        for entry in taken
-        if entry.stems in shorter(new) or new.stems in shorter(entry) or entry.key == new.key
-    ]
-    found = known.find(new)
-    assert (found.key if found else None) == (
-        new.key if new.key in fitting else min(fitting, default=None)
-    )
-
-
-def test_a_long_sentence_takes_little_memory() -> None:
-    """A thousand sentences of forty words are kept in a few megabytes."""
-    known = StatementIndex(lambda *_: 0.0)
-    many = [said(tuple(f"w{number}x{place}" for place in range(40))) for number in range(1_000)]
-    tracemalloc.start()
-    for entry in many:
-        known.add(entry)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak < 20_000_000
 
 
 FACT = {"fact": "Releases need a quiet hour.", "confidence": 0.8, "episodes": ["release-one-id"]}

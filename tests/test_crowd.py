@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from conftest import ROOT, SOAK, write
+from conftest import ROOT, SOAK, SUPPORT, write
 from crowd_worker import contested
 from memvault import open_vault
 
@@ -122,11 +122,11 @@ def _played(root: Path) -> list[list[dict[str, Any]]]:
     """Let the crowd work; return the output of each process."""
     environment = {
         **os.environ,
-        "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT / "tests")]),
+        "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(SUPPORT)]),
     }
     started = [
         subprocess.Popen(
-            [sys.executable, str(ROOT / "tests" / "crowd_worker.py"), f"w{who}", str(SECONDS)],
+            [sys.executable, str(SUPPORT / "crowd_worker.py"), f"w{who}", str(SECONDS)],
             cwd=root,
             env=environment,
             stdout=subprocess.PIPE,

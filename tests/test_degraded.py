@@ -24,6 +24,7 @@ from children import in_child, mount_in_memory
 from conftest import (
     ROOT,
     SOAK,
+    SUPPORT,
     Run,
     child,
     examples,
@@ -37,8 +38,8 @@ from memvault import Vault, clock, open_vault
 from memvault.vault.file_names import normalize_title
 from tool_calls import typed
 
-EVERY = [sys.executable, str(ROOT / "tests" / "every_tool.py")]
-SHIM = [sys.executable, str(ROOT / "tests" / "without_locks.py"), "ENOLCK", EVERY[1]]
+EVERY = [sys.executable, str(SUPPORT / "every_tool.py")]
+SHIM = [sys.executable, str(SUPPORT / "without_locks.py"), "ENOLCK", EVERY[1]]
 READS = "reading still works"
 POOR = {"LC_ALL": "C", "LANG": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
 _READ_ONLY = """
@@ -58,7 +59,7 @@ def every_tool(
     before: Callable[[], None] | None = None,
 ) -> dict[str, tuple[bool, dict[str, Any]]]:
     """Call every tool in a process of its own; return whether each only reads, and its result."""
-    path = os.pathsep.join([str(ROOT / "src"), str(ROOT / "tests")])
+    path = os.pathsep.join([str(ROOT / "src"), str(ROOT / "tests"), str(SUPPORT)])
     done = subprocess.run(
         command,
         cwd=root,

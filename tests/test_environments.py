@@ -44,7 +44,12 @@ def test_the_suite_is_isolated_from_the_machine() -> None:
     """Tests get the variables that are listed and no others, and the usual umask."""
     shell = ["/bin/sh", "-c", 'umask 077; exec "$@" <&-', "sh"]
     done = subprocess.run(
-        [*shell, sys.executable, "-c", f"import conftest; {SHOWN}"],
+        [
+            *shell,
+            sys.executable,
+            "-c",
+            f"import sys; sys.path.append('support'); import conftest; {SHOWN}",
+        ],
         cwd=Path(__file__).parent,
         env={**os.environ, **ODD},
         capture_output=True,

@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from conftest import ROOT, Run, sampled, soak_only
+from conftest import ROOT, SUPPORT, Run, sampled, soak_only
 from deep_share import stopped_at
 from test_transcripts import _BLOCK, _SCORE, PAGES, formal
 
@@ -145,7 +145,7 @@ def play_demo(
     script.parent.mkdir()
     shutil.copy(ROOT / "scripts" / "demo.py", script)
     (place / "sitecustomize.py").write_text(before, "utf-8")
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(place), str(Path(__file__).parent)]))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(place), str(SUPPORT)]))
     return subprocess.run(
         [*prefix, sys.executable, str(script)],
         check=False,

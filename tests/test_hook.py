@@ -21,7 +21,7 @@ from memvault.cli.hook import EVENTS
 from memvault.git import project
 from memvault.index.embedding import tokenizer
 
-EVENT_FILES = sorted((ROOT / "tests/clients").glob("*/events.json"))
+EVENT_FILES = sorted((ROOT / "tests/integrations").glob("*/events.json"))
 CASES = [
     (file.parent.name, case["event"], case)
     for file in EVENT_FILES

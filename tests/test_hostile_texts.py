@@ -19,7 +19,7 @@ from conftest import SOAK, Run, sampled, soak_only, write
 from growth import Steps, check_growth, said, seconds
 from memvault import Vault
 from memvault.consolidation.proposals import steps_of
-from memvault.consolidation.rules import repeated
+from memvault.consolidation.rules import frequent_sequences
 from memvault.errors import Ambiguous, NotFound
 from memvault.index.local.file_analysis import header_problem
 from memvault.index.local.folder_diff import split_files
@@ -102,7 +102,7 @@ def test_long_lists_of_actions_are_one_sequence() -> None:
     """Two episodes with the same hundred actions share one sequence, not its thousands of parts."""
     told = [f"Turn wheel {number}" for number in range(100)]
     other = ["Open the gate", *told[:3], "Shut the gate"]
-    found = repeated([told, told, other], analyser("english"), 2)
+    found = frequent_sequences([told, told, other], analyser("english"), 2)
     assert sorted((len(steps.key), steps.episodes) for steps in found) == [
         (3, (0, 1, 2)),
         (100, (0, 1)),

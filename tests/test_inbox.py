@@ -19,7 +19,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from conftest import Run, examples, refused, write
+from conftest import SUPPORT, Run, examples, refused, write
 from memvault import Vault, open_vault
 from memvault.agents.address import Address
 from memvault.agents.messages.inbox import Event, Inbox
@@ -28,7 +28,7 @@ from memvault.call import Call
 from memvault.workspace import Workspace
 from racing import Racing, raced
 
-WORKER = Path(__file__).with_name("inbox_worker.py")
+WORKER = SUPPORT / "inbox_worker.py"
 KINDS = ("space_message", "plan", "service", "talk")
 TEXTS = st.text(st.characters(exclude_categories=["Cc", "Cs"]), max_size=30)
 

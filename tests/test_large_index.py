@@ -144,6 +144,7 @@ def test_no_process_outlives_the_one_that_indexes(
     assert answers(large, tmp_path / "cache") == expected
 
 
+@soak_only
 @several
 def test_a_killed_helper_is_not_missed(
     large: Path, expected: str, tmp_path: Path, indexing: subprocess.Popen[bytes]

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from conftest import sampled, write
+from conftest import SUPPORT, sampled, write
 
-EMULATOR = Path(__file__).with_name("emulated_platform.py")
+EMULATOR = SUPPORT / "emulated_platform.py"
 LINES = """
 remember Tea --text green --tags hot
 remember Cups --text [[Tea]]

@@ -38,7 +38,7 @@ from memvault.recall.ranking import (
     rank,
 )
 from memvault.recall.retrieve import fuse, retrieve
-from memvault.recall.weights import RankingWeights, constants, fits
+from memvault.recall.weights import RankingWeights, constants, weights_by_signal
 from memvault.settings.vault_settings import RankingSettings
 from memvault.vault.file_names import DateRange
 from memvault.workspace import Workspace
@@ -194,7 +194,7 @@ def test_memories_are_measured_each_for_itself() -> None:
 
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
-FITS = sorted(fits())
+FITS = sorted(weights_by_signal())
 
 
 def record_of(path: str, size: int, day: str, importance: object) -> MemoryRecord:
@@ -240,7 +240,7 @@ candidates = st.lists(
     ),
     max_size=12,
 ).map(lambda every: [entry._replace(key=key) for key, entry in enumerate(every)])
-fitted = st.sampled_from(FITS).map(lambda name: fits()[name])
+fitted = st.sampled_from(FITS).map(lambda name: weights_by_signal()[name])
 rankings = st.builds(
     RankingSettings, recency=shares, importance=shares, date=shares, diversity=st.booleans()
 )
@@ -250,7 +250,7 @@ asked = st.none() | st.tuples(st.dates(), st.dates(), shares).map(
 
 
 @given(candidates, fitted, rankings, asked)
-@example([], fits()["static"], RankingSettings(), None)
+@example([], weights_by_signal()["static"], RankingSettings(), None)
 def test_ranking_weighs_and_loses_nothing(
     entries: list[FeatureRow],
     fit: RankingWeights,
@@ -305,7 +305,7 @@ def test_what_was_fitted_can_be_used(name: str) -> None:
     """Each fit has parts that exist, one positive weight of each, and those of its own signals."""
     measured = SentenceFeatures(1, 1, 1, 1, 1, 1, frozenset())
     full = FeatureRow(0, record_of("a.md", 9, "", None), 1, 1, 1, 1, measured, 8.0, 8.0, 1.0)
-    fit = fits()[name]
+    fit = weights_by_signal()[name]
     assert fit.parts.keys() <= columns([full]).keys()
     assert min(fit.parts.values()) > 0
     assert ("transformer" in fit.parts) == (name in ("transformer", "tokens", "multilingual"))
@@ -319,8 +319,8 @@ def test_what_was_fitted_can_be_used(name: str) -> None:
         static_cosine=0.0,
         transformer_cosine=0.0,
         sentences=nothing,
-        static=0.0,
-        transformer=0.0,
+        static_z=0.0,
+        transformer_z=0.0,
         tokens=0.0,
     )
     if name != "none":  # by words alone nothing is found that holds none of them

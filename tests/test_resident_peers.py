@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 import sandboxes
-from conftest import Git, Ran, child, until, write
+from conftest import SUPPORT, Git, Ran, child, until, write
 from test_resident import Watching, blocked, is_reading, reading
 
 if sys.platform != "linux":
@@ -140,7 +140,7 @@ class Forger:
         os.mkfifo(self._go)
         values = {"before": "", "after": "", "descriptor": 0, "forks": True, **values}
         script = _FORGED.format(
-            tests=str(Path(__file__).parent),
+            tests=str(SUPPORT),
             place=str(Path(*client.socket_place(str(watching.folder)))),
             server=watching.process.pid,
             go=str(self._go),
@@ -444,7 +444,7 @@ def test_sandboxed_process_cannot_answer_for_the_resident_process(
     cache.mkdir(mode=0o700, parents=True)
     place = Path(*client.socket_place(str(cache)))
     restrict = f"sandboxes.enter({kind!r})"
-    script = _FAKE.format(tests=str(Path(__file__).parent), place=str(place), restrict=restrict)
+    script = _FAKE.format(tests=str(SUPPORT), place=str(place), restrict=restrict)
     fake = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
     try:
         assert fake.stdout is not None

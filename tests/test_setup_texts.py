@@ -36,7 +36,7 @@ PLACE = SetupContext(
     "You are the historian.\n",
     {"memory_recall": "recall", "memory_show": "show"},
 )
-FORMS = ROOT / "tests/clients"
+FORMS = ROOT / "tests/integrations"
 FILES = [file for name in NAMES for file in PROGRAMS[name].files(PLACE)]
 JSON = [file for file in FILES if isinstance(file.parts[0], json_edit.JsonEntry)]
 BLOCKS = [file for file in FILES if isinstance(file.parts[0], MarkedBlock)]
@@ -186,7 +186,7 @@ def test_a_file_that_was_made_is_gone_again(file: ClientFile) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_what_is_written_has_the_documented_form(name: str) -> None:
-    """In a project that had nothing the files are those of tests/clients, to the byte."""
+    """In a project that had nothing the files are those of tests/integrations, to the byte."""
     files = {
         file.path.relative_to(PLACE.root).as_posix().lstrip("."): with_parts(None, file)
         for file in PROGRAMS[name].files(PLACE)

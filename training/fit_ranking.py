@@ -441,7 +441,7 @@ def written(sets: Mapping[str, Sequence[Asked]], model: str) -> dict[str, Any]:
         **known,
         f"{prefix}fitted": datetime.now(UTC).date().isoformat(),
         f"{prefix}sets": sorted(sets),
-        "given": constants()._asdict(),  # the fits hold together with these only
+        "constants": constants()._asdict(),  # the fits hold together with these only
     }
 
 

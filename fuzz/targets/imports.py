@@ -22,9 +22,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
-_TESTS = str(Path(__file__).resolve().parents[2] / "tests")
-if _TESTS not in sys.path:
-    sys.path.append(_TESTS)
+_TESTS = Path(__file__).resolve().parents[2] / "tests"
+sys.path.extend({str(_TESTS), str(_TESTS / "support")} - {*sys.path})
 
 from memvault.importers import formats, reader_process  # noqa: E402
 from memvault.importers.applying import rendered  # noqa: E402

@@ -232,7 +232,7 @@ class ActiveMemory:
         none, it is matched with the names in the set as of the last refresh, and with prefixes of
         their memIds.
         """
-        wanted = resolve.cleaned(name)
+        wanted = resolve.normalize(name)
         by_name = resolve.match_name(wanted, pieces)
         if [piece.mem_id for piece in by_name] == [wanted]:
             return by_name[0]

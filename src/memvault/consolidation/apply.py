@@ -42,7 +42,7 @@ class ApplyResult(NamedTuple):
     """The memories written, by proposal id, and the messages for proposals that were skipped."""
 
     written: dict[str, Memory]
-    passed_over: list[str]
+    skipped: list[str]
 
 
 def lock(store: MemoryStore) -> FileLock:
@@ -115,7 +115,7 @@ def apply_proposals(
             were written.
     """
     written: dict[str, Memory] = {}
-    passed_over: list[str] = []
+    skipped: list[str] = []
     paths = {episode.episode_id: episode.path for episode in given}
 
     def origin(new: NewFact | NewProcedure) -> Provenance:
@@ -127,7 +127,7 @@ def apply_proposals(
         try:
             written[proposal] = make(store, *values)
         except (Conflict, NotFound, SecretRejected) as error:
-            passed_over.append(error.message)
+            skipped.append(error.message)
         except MemvaultError as error:
             error.details.update(written=[memory.path for memory in written.values()])
             raise
@@ -145,7 +145,7 @@ def apply_proposals(
         write(merge.proposal, _archive, merge.other, {"superseded_by": merge.kept.mem_id})
     for proposal_to_archive in proposals.forgotten:
         write(proposal_to_archive.proposal, _archive, proposal_to_archive.memory, {})
-    return ApplyResult(written, passed_over)
+    return ApplyResult(written, skipped)
 
 
 def prune_counts(store: MemoryStore, engine: RecallEngine) -> None:

@@ -240,7 +240,7 @@ def other_name(one: Wording, other: Wording) -> bool:
     return bool(one.names - {*other.content} and other.names - {*one.content})
 
 
-def excludes(one: Wording, other: Wording) -> bool:
+def are_incompatible(one: Wording, other: Wording) -> bool:
     """Return whether statements, however similar, do not say the same."""
     days = one.weekdays and other.weekdays and one.weekdays != other.weekdays
     nearly = share(one, other) >= _MIN_DICE  # fewer words in common have no fixed roles

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from memvault.consolidation.differences import Wording, contradiction, excludes, wording
+from memvault.consolidation.differences import Wording, are_incompatible, contradiction, wording
 from memvault.consolidation.proposals import Contradiction, Quote
 from memvault.consolidation.statements import StatementCluster
 from memvault.index.embedding.text_clustering import (
@@ -90,7 +90,9 @@ def paraphrases(given: Comparison) -> list[Paraphrases]:
     def joined(some: Sequence[int], others: Sequence[int]) -> bool:
         if given.space.mean(some, others) < SAME:
             return False
-        return not any(excludes(words(one), words(other)) for one in some for other in others)
+        return not any(
+            are_incompatible(words(one), words(other)) for one in some for other in others
+        )
 
     found = []
     same = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from memvault.consolidation.differences import excludes, wording
+from memvault.consolidation.differences import are_incompatible, wording
 from memvault.consolidation.paraphrases import (
     Paraphrases,
     StatedText,
@@ -142,7 +142,7 @@ def _not_stated(
         mine = wording(fact.text, analyser)
         cosines = space.vectors[[rows[text] for text in known]] @ space.vectors[rows[fact.text]]
         stated = fact.proposal in grouped and any(
-            cosine >= space.cosine(SAME) and not excludes(mine, wording(text, analyser))
+            cosine >= space.cosine(SAME) and not are_incompatible(mine, wording(text, analyser))
             for cosine, text in zip(cosines.tolist(), known, strict=True)
         )
         if not stated:

@@ -34,7 +34,6 @@ from memvault.consolidation.statements import (
     Key,
     Statement,
     StatementCluster,
-    StatementIndex,
     clusters,
     sentences,
     signs,
@@ -67,12 +66,12 @@ class ActionSequence(NamedTuple):
     episodes: tuple[int, ...]
 
 
-def step(action: str, analyser: Analyser) -> Step:
+def normalize_action(action: str, analyser: Analyser) -> Step:
     """Return an action's words and signs, regardless of case, inflection and punctuation."""
     return words(action, analyser) or (action.casefold(),), signs(action)
 
 
-def repeated(
+def frequent_sequences(
     episodes: Sequence[Sequence[str]], analyser: Analyser, least: int
 ) -> list[ActionSequence]:
     """Return the sequences of two or more actions that at least ``least`` episodes contain.
@@ -124,7 +123,7 @@ def _number_steps(
     for actions in episodes:
         rows.append([])
         for text in actions[:_MAX_ACTIONS]:
-            key = step(text, analyser)
+            key = normalize_action(text, analyser)
             wordings[key][" ".join(text.split())] += 1
             rows[-1].append(numbers.setdefault(key, len(numbers)))
     usual = [min(wordings[key], key=lambda text: (-wordings[key][text], text)) for key in numbers]
@@ -236,11 +235,11 @@ def _value(text: str, analyser: Analyser) -> tuple[tuple[str, ...], tuple[str, .
     return (subject, value) if subject and "not" not in value else None
 
 
-REPEATED = 2
+MIN_EPISODES = 2
 """The minimum number of different episodes behind a proposal."""
-MOSTLY = 0.5
+MIN_SUCCESS_RATE = 0.5
 """The limit that a procedure's success rate must exceed."""
-UNIMPORTANT = 0.3
+MAX_ARCHIVED_IMPORTANCE = 0.3
 """The importance below which a memory may be archived."""
 FORGOTTEN_AFTER_DAYS = 90
 _MIN_FACT_WORDS = 2
@@ -289,11 +288,10 @@ def _facts(found: Iterable[StatementCluster]) -> list[NewFact]:
             made.text,
             confidence_of(len(ids)),
             ids,
-            wordings=wordings,
             quotes=quotes,
         )
-        for made, ids, wordings, quotes in found
-        if len(ids) >= REPEATED
+        for made, ids, quotes in found
+        if len(ids) >= MIN_EPISODES
     ]
     return sorted(facts, key=lambda fact: (-len(fact.episodes), fact.text))
 
@@ -302,28 +300,28 @@ def _new_facts(
     held: Iterable[Memory], facts: Iterable[NewFact], analyser: Analyser
 ) -> list[NewFact]:
     """Return new facts that no fact of the vault, archived or not, and no earlier one states."""
-    known = StatementIndex()
-    verbatim = set()
-    proposals = set()
+    known: set[Key] = set()
+    verbatim: set[str] = set()
+    proposals: set[str] = set()
     for memory in held:
         proposals.add(str(memory.metadata.get("proposal")))
         text = text_of(memory)
         for sentence in (memory.title, text, *sentences(text)):
             verbatim.add(_normalized(sentence))
             if (claim := _fact_statement(sentence, analyser)) is not None:
-                known.add(claim)
+                known.add(claim.key)
     fresh = []
     for new in facts:
         claim = _fact_statement(new.text, analyser)
         seen = new.proposal in proposals or not verbatim.isdisjoint(
             _normalized(text) for text in (new.text, *new.wordings)
         )
-        if not seen and (claim is None or known.find(claim) is None):
+        if not seen and (claim is None or claim.key not in known):
             fresh.append(new)
         proposals.add(new.proposal)
         verbatim.add(_normalized(new.text))
         if claim is not None:
-            known.add(claim)
+            known.add(claim.key)
     return fresh
 
 
@@ -338,12 +336,14 @@ def _normalized(text: str) -> str:
 def _procedures(episodes: Sequence[Episode], analyser: Analyser) -> list[NewProcedure]:
     """Return the repeated sequences that mostly succeeded and are no part of a longer one."""
     found = []
-    for steps in repeated([episode.actions for episode in episodes], analyser, REPEATED):
+    for steps in frequent_sequences(
+        [episode.actions for episode in episodes], analyser, MIN_EPISODES
+    ):
         containing = [episodes[place] for place in steps.episodes]
         rate = sum(episode.success for episode in containing) / len(containing)
         ids = {episode.episode_id for episode in containing}  # copies count once
-        is_repeated = len(ids) >= REPEATED
-        if is_repeated and rate > MOSTLY:
+        is_repeated = len(ids) >= MIN_EPISODES
+        if is_repeated and rate > MIN_SUCCESS_RATE:
             found.append((steps, containing, rate))
     found.sort(key=lambda entry: (-len(entry[0].key), -len(entry[1]), entry[0].key))
     parts_of_selected: set[tuple[Step, ...]] = set()
@@ -371,7 +371,7 @@ def _reworded_procedures(episodes: Sequence[Episode], meaning: Meaning) -> list[
     found = []
     for shared in shared_sequences(episodes, meaning):
         rate = sum(episode.success for episode in shared.episodes) / len(shared.episodes)
-        if rate > MOSTLY:
+        if rate > MIN_SUCCESS_RATE:
             skill = _common_skill(shared.episodes)
             found.append(
                 NewProcedure(
@@ -419,7 +419,7 @@ def _new_procedures(
     names, used, proposals = set(), {""}, set()
 
     def steps(texts: Iterable[str]) -> tuple[Step, ...]:
-        return tuple(step(text, analyser) for text in texts)
+        return tuple(normalize_action(text, analyser) for text in texts)
 
     for memory in held:
         held_steps = steps(steps_of(text_of(memory)))
@@ -477,19 +477,14 @@ def _merges(given: ConsolidationInput, analyser: Analyser) -> list[FactMerge]:
         if not is_archived(memory.metadata) and memory.mem_id not in given.shared
     ]
     ranked.sort(key=lambda memory: (fact_of(memory).confidence, memory.modified), reverse=True)
-    known = StatementIndex()
     keepers: dict[Key, Memory] = {}
     merged = []
     for memory in ranked:
         claim = _fact_statement(text_of(memory), analyser)
         if claim is None:
             continue
-        same = known.find(claim)
-        if same is None:
-            known.add(claim)
-            keepers[claim.key] = memory
-        else:
-            keeper = keepers[same.key]
+        keeper = keepers.setdefault(claim.key, memory)
+        if keeper is not memory:
             proposal = proposal_id("merge", keeper.mem_id, memory.mem_id)
             merged.append(FactMerge(proposal, keeper, memory))
     return merged
@@ -534,7 +529,7 @@ def _archivable(unused: Iterable[Memory], now: datetime) -> list[ArchiveProposal
     for memory in unused:
         importance = number(memory.metadata.get("importance"), IMPORTANCE)
         modified = clock.parse(memory.modified)
-        if importance < UNIMPORTANT and modified is not None and modified < oldest:
+        if importance < MAX_ARCHIVED_IMPORTANCE and modified is not None and modified < oldest:
             proposal = proposal_id("forget", memory.mem_id, memory.path)
             found.append(ArchiveProposal(proposal, memory, importance))
     return sorted(found, key=lambda entry: entry.memory.path)

@@ -1,19 +1,14 @@
-"""Statements in episodes, and an index that finds statements with the same meaning.
+"""Statements in episodes: sentences that state something, and their stems without filler words.
 
-Among thousands of statements, those that are longer or shorter versions of a new one are found by a
-few of their words, as with a prefix filter (Chaudhuri, Ganti and Kaushik 2006). Sort the words of
-both statements in one global order: the first word of the shorter one is then among the first three
-words of the longer one, which has at most two more. So a statement is indexed by its first three
-words only, whatever its length.
+Two statements have the same wording if their stems and signs are equal.
 """
 
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache, lru_cache
-from itertools import chain, islice
 from typing import Any, NamedTuple
 
 from memvault.consolidation.proposals import Quote
@@ -64,28 +59,21 @@ _SYNONYMS = {
     "utilize": "use",
     "utilise": "use",
 }
-_LIMITING_WORDS = frozenset(
-    "not without unless except only if when while until before after but hardly rarely seldom "
-    "sometimes often usually almost nearly partly barely less more fewer most least than too "
-    "from to over under above below no may might could should can must stop cease".split()
-)
 _NUMBER = re.compile(r"(?<![\w.])[-−]?\d+(?:[.,:]\d+)*")
 _SIGNS = re.compile(
     r"[<>=≠≤≥$€£%°^|&~]|!=|\+\+?|#(?!\w)|(?<!\w)--?[A-Za-z]\b"
     r"|(?:(?<=\d)|(?<=\d ))[Pp]\.?[Mm]\b"  # "6 pm" is not a longer version of "6 am"
 )
-_MARKED_WORD = re.compile(r"`[^`]+`|(?<!\w)(?:\w*[A-Z0-9][\w.:/-]*|\w+[./:_@]\w[\w./:_@-]*)")
 _BULLET = re.compile(r"^\s*(?:[-*+>]|\d+[.)])\s+")
 _LABEL = re.compile(r"(?i)^(?:lessons?(?: learned)?|learned|learning|note|reminder)\s*:\s*")
 _EMPHASIS = re.compile(r"\*\*|__|(?<!\w)[*_](?=\w)|(?<=\w)[*_](?!\w)")
 
 
 class Statement(NamedTuple):
-    """A sentence, its stems and signs in order, and the stems that a paraphrase must keep."""
+    """A sentence, and its stems and signs in order."""
 
     text: str
     key: Key
-    fixed: frozenset[str]
 
     @property
     def stems(self) -> tuple[str, ...]:
@@ -131,9 +119,7 @@ def statement(sentence: str, analyser: Analyser, least: int = LEAST_WORDS) -> St
     count = sum(stem == "not" or stem not in analyser.stop_stems for stem in telling)
     if count + _gives_value(sentence) < least:
         return None
-    names = words(" ".join(_MARKED_WORD.findall(sentence)), analyser)
-    limits = _limiting_stems(analyser) if analyser.language == "english" else frozenset(stems)
-    return Statement(sentence, (stems, signs(sentence)), limits.intersection(stems).union(names))
+    return Statement(sentence, (stems, signs(sentence)))
 
 
 def _gives_value(sentence: str) -> bool:
@@ -174,33 +160,15 @@ def _replacements(analyser: Analyser) -> dict[str, tuple[str, ...]]:
     }
 
 
-@cache
-def _limiting_stems(analyser: Analyser) -> frozenset[str]:
-    return frozenset(analyser.sequence(word)[0] for word in _LIMITING_WORDS)
-
-
-_MIN_SIMILARITY = 0.75
-"""The minimum similarity of two wordings; the static table gives about 0.86 to the same words."""
-_MAX_DROPPED = 2
-_WORDS_PER_DROPPED = 4
-_MAX_COMPARED = 1_000
-"""The maximum number of statements compared with one; only artificial input has more candidates."""
-_MAX_CANDIDATES = 20
-"""The maximum number of candidate statements whose similarity to one is computed."""
 _CLAIM = re.compile(r"(?i)\b(?:is|are|must|should|needs?|uses?|never|always|not)\b")
 """Words that make a context a claim, not just a situation; other languages need a full stop."""
 
-_Word = tuple[int, str, int]
-_Place = tuple[_Word, tuple[str, ...], int]
-"""A word, the statement's signs, and its number of words."""
-
 
 class StatementCluster(NamedTuple):
-    """A statement, the ids of the episodes that make it, its other wordings, and its quotes."""
+    """A statement, the ids of the episodes that make it, and its wordings with their episodes."""
 
     statement: Statement
     episodes: tuple[str, ...]
-    wordings: tuple[str, ...]
     quotes: tuple[Quote, ...] = ()
 
 
@@ -216,54 +184,6 @@ def text_similarity(first: str, second: str) -> float:
     """Return the similarity of two texts in 0..1 by the static embedding table."""
     vectors = _embedder().embed(sorted((first, second)))
     return float(_embedder().calibration.similarity(float(vectors[0] @ vectors[1])))
-
-
-class StatementIndex:
-    """An index of statements that finds the one with the same meaning as another.
-
-    ``alike`` returns the similarity of two texts in 0..1; the default uses the static embedding
-    table.
-    """
-
-    def __init__(self, alike: Callable[[str, str], float] = text_similarity) -> None:
-        self._alike = alike
-        self._exact: dict[Key, Statement] = {}
-        self._by_first: defaultdict[_Place, list[Statement]] = defaultdict(list)
-        self._by_prefix: defaultdict[_Place, list[Statement]] = defaultdict(list)
-
-    def add(self, new: Statement) -> None:
-        """Add a statement."""
-        if new.key not in self._exact:
-            self._exact[new.key] = new
-            stems, signs = new.key
-            early = [(word, signs, len(stems)) for word in _prefix(stems)]
-            self._by_first[early[0]].append(new)
-            for place in early:
-                self._by_prefix[place].append(new)
-
-    def find(self, wanted: Statement) -> Statement | None:
-        """Return the indexed statement with the same meaning, or the most similar of several."""
-        if wanted.key in self._exact:
-            return self._exact[wanted.key]
-        candidates = islice(self._candidates(wanted), _MAX_CANDIDATES)
-        measured = [
-            (-self._alike(wanted.text, other.text), other.key, other) for other in candidates
-        ]
-        best = min(measured, default=None)
-        return best[2] if best and -best[0] >= _MIN_SIMILARITY else None
-
-    def _candidates(self, wanted: Statement) -> Iterator[Statement]:
-        """Yield the indexed statements that shorten a statement, or that it shortens."""
-        stems, signs = wanted.key
-        early, count, dropped = _prefix(stems), len(stems), range(1, _MAX_DROPPED + 1)
-        shorter = (self._by_first.get((word, signs, count - n)) for n in dropped for word in early)
-        longer = (self._by_prefix.get((early[0], signs, count + n)) for n in dropped)
-        for other in islice(chain.from_iterable(filter(None, shorter)), _MAX_COMPARED):
-            if shortens(other, wanted):
-                yield other
-        for other in islice(chain.from_iterable(filter(None, longer)), _MAX_COMPARED):
-            if shortens(wanted, other):
-                yield other
 
 
 def claims(episode: Episode) -> Iterator[str]:
@@ -286,80 +206,33 @@ def clusters(
     analyser: Analyser,
     texts_of: Callable[[Episode], Iterable[str]] = claims,
 ) -> list[StatementCluster]:
-    """Return the statements of episodes, each once.
+    """Return the statements of episodes, one cluster for each stems and signs.
 
-    Of several wordings of the same statement, the one in most episodes is chosen, and of those the
-    shorter one.
+    Of several spellings, the one in most episodes represents the cluster.
     """
-    makers: dict[Statement, set[str]] = defaultdict(set)
-    by_words: dict[Key, set[str]] = defaultdict(set)
+    episodes_by_statement: dict[Statement, set[str]] = defaultdict(set)
+    statements_by_key: dict[Key, set[Statement]] = defaultdict(set)
     for episode in episodes:
         for text in texts_of(episode):
             for sentence in sentences(text):
-                candidate = statement(sentence, analyser)
-                if candidate is not None:
-                    makers[candidate].add(episode.episode_id)
-                    by_words[candidate.key].add(episode.episode_id)
-    ordered = sorted(
-        makers,
-        key=lambda candidate: (
-            -len(by_words[candidate.key]),
-            len(candidate.stems),
-            candidate.key,
-            -len(makers[candidate]),
-            candidate.text,
-        ),
-    )
-    known = StatementIndex()
-    members: dict[Statement, list[Statement]] = {}
-    for candidate in ordered:
-        leader = known.find(candidate)
-        if leader is None:
-            known.add(candidate)
-            leader = candidate
-        members.setdefault(leader, []).append(candidate)
-    found = []
-    for leader, same in members.items():
-        ids = set().union(*(makers[candidate] for candidate in same))
-        other_wordings = {
-            candidate.key: candidate.text for candidate in same if candidate.key != leader.key
-        }
-        quotes = sorted(
-            {Quote(candidate.text, name) for candidate in same for name in makers[candidate]}
+                found = statement(sentence, analyser)
+                if found is not None:
+                    episodes_by_statement[found].add(episode.episode_id)
+                    statements_by_key[found.key].add(found)
+    return [
+        StatementCluster(
+            min(same, key=lambda each: (-len(episodes_by_statement[each]), each.text)),
+            tuple(sorted(set().union(*(episodes_by_statement[each] for each in same)))),
+            tuple(
+                sorted(
+                    Quote(each.text, name) for each in same for name in episodes_by_statement[each]
+                )
+            ),
         )
-        wordings = tuple(other_wordings.values())
-        found.append(StatementCluster(leader, tuple(sorted(ids)), wordings, tuple(quotes)))
-    return found
+        for _, same in sorted(statements_by_key.items())
+    ]
 
 
 def _is_claim(context: str) -> bool:
     """Return whether an entry of the context is a claim; most only name a situation."""
     return context.rstrip().endswith((".", "!", "。", "！")) or bool(_CLAIM.search(context))
-
-
-def shortens(shorter: Statement, longer: Statement) -> bool:
-    """Return whether a statement is another one without one or two omissible words.
-
-    One word in four may be omitted, and at most two; never a name, a number, or a word that negates
-    or limits.
-    """
-    max_dropped = min(_MAX_DROPPED, len(longer.stems) // _WORDS_PER_DROPPED)
-    if (
-        not 0 < len(longer.stems) - len(shorter.stems) <= max_dropped
-        or len(shorter.stems) < LEAST_WORDS
-    ):
-        return False
-    dropped = Counter(longer.stems) - Counter(shorter.stems)
-    remaining = iter(longer.stems)
-    in_order = all(stem in remaining for stem in shorter.stems)
-    return in_order and not any(stem in longer.fixed or stem.isdigit() for stem in dropped)
-
-
-def _prefix(stems: tuple[str, ...]) -> list[_Word]:
-    """Return a statement's first words in the global order, which starts with the longest."""
-    seen: Counter[str] = Counter()
-    words = []
-    for stem in stems:
-        words.append((-len(stem), stem, seen[stem]))
-        seen[stem] += 1
-    return sorted(words)[: _MAX_DROPPED + 1]

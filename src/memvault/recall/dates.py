@@ -48,7 +48,7 @@ A negative first day counts back from the end of the month; a last day of 0 is i
 _SPAN_HINT = lazy_pattern("|".join(words for words, _, _ in _PARTS), re.IGNORECASE)
 
 
-def narrow(text: str, words: str, span: DateRange) -> DateRange:
+def select_part(text: str, words: str, span: DateRange) -> DateRange:
     """Return the part of a month or year that the words before it in a text select.
 
     A span that is neither a month nor a year is returned unchanged.
@@ -303,7 +303,7 @@ def _apply_preposition(days: DateRange, match: re.Match[str], today: date) -> Da
     if _UNTIL.search(before):
         return None
     since = match[0].lower().startswith("since") or _SINCE.search(before)
-    days = narrow(match.string, match[0], days)
+    days = select_part(match.string, match[0], days)
     return DateMention(DateRange(days.first, max(days.first, today)) if since else days, match[0])
 
 
@@ -408,13 +408,13 @@ def _number(text: str | None) -> int:
 class DateConstraint(NamedTuple):
     """The days that a query asks for.
 
-    ``weight`` multiplies the usual ranking weight of dates. ``dominates`` is true if the query asks
-    for little else.
+    ``weight`` multiplies the usual ranking weight of dates. ``is_main_subject`` is true if the
+    query asks for little else.
     """
 
     span: DateRange
     weight: float = 1.0
-    dominates: bool = False
+    is_main_subject: bool = False
 
 
 def date_constraint(
@@ -435,17 +435,17 @@ def date_constraint(
     other_stems = set(analyser.content_stems(rest)) - _GENERIC_STEMS
     date_word_count = len(analyser.sequence(mention.words))
     share = date_word_count / (date_word_count + len(other_stems))
-    dominates = share >= 0.5
+    is_main_subject = share >= 0.5
     # Divided by the default weight, dates count as much as their share of the query's words.
-    weight = share / RankingSettings().date if dominates else 1.0
-    return DateConstraint(mention.span, weight, dominates)
+    weight = share / RankingSettings().date if is_main_subject else 1.0
+    return DateConstraint(mention.span, weight, is_main_subject)
 
 
 def _find_foreign(text: str, today: date) -> DateMention | None:
     from memvault.recall import foreign_dates
 
     mention = foreign_dates.find_foreign_date(text, today)
-    return DateMention(narrow(text, mention[1], mention[0]), mention[1]) if mention else None
+    return DateMention(select_part(text, mention[1], mention[0]), mention[1]) if mention else None
 
 
 def parse_moment(text: str, end: bool) -> datetime | None:

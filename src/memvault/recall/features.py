@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from memvault.index.protocol import (
@@ -38,8 +38,8 @@ class FeatureRow(NamedTuple):
     """The ranking features of a memory.
 
     ``keyword`` is its share of the best keyword score, ``bm25`` its share of the highest score that
-    the query's words could yield. The cosines are None if there are no such vectors; ``static`` and
-    ``transformer`` are the same cosines in standard deviations above the mean of all memories.
+    the query's words could yield. The cosines are None if there are no such vectors; ``static_z``
+    and ``transformer_z`` are the cosines in standard deviations above the mean of all memories.
     ``tokens`` is None if the vectors of its tokens are not stored. ``is_english`` is whether the
     models of English, which compute static cosines and soft matches, apply to memory and query.
     """
@@ -51,8 +51,8 @@ class FeatureRow(NamedTuple):
     static_cosine: float | None
     transformer_cosine: float | None
     sentences: SentenceFeatures
-    static: float | None = None
-    transformer: float | None = None
+    static_z: float | None = None
+    transformer_z: float | None = None
     tokens: float | None = None
     is_english: bool = True
 
@@ -120,32 +120,16 @@ def _deviations(value: float | None, cosines: tuple[float, float]) -> float | No
 def columns(rows: Sequence[FeatureRow]) -> dict[str, list[float]]:
     """Return the values in 0..1 of each part of a score, one per row, without parts that have none.
 
-    ``static`` and ``transformer`` are cosines in deviations of all memories, ``tokens`` the
-    matches of tokens in deviations of the rows, behind the best. ``soft_match``
-    is scaled between the minimum and maximum of the rows, ``title_soft_match`` is behind the best.
-    ``static`` and the soft matches are estimated for rows that are not ``is_english``.
+    ``_PARTS`` defines how each part is computed.
     """
-    tokens = _estimated(rows, [row.tokens for row in rows])
-    soft_match = _of_english(rows, [row.sentences.soft_match for row in rows])
-    title_soft_match = _of_english(rows, [row.sentences.title_soft_match for row in rows])
-    static = _of_english(rows, [row.static for row in rows])
-    values: dict[str, Sequence[float | None]] = {
-        "keyword": [row.keyword for row in rows],
-        "coverage": [row.sentences.coverage for row in rows],
-        "proximity": [row.sentences.proximity for row in rows],
-        "adjacency": [row.sentences.adjacency for row in rows],
-        "title_coverage": [row.sentences.title_coverage for row in rows],
-        "title_soft_match": title_soft_match,
-        "soft_match": soft_match,
-        "static": _behind_best(static),
-        "transformer": _behind_best([row.transformer for row in rows]),
-        "tokens": _standardized(tokens),
-    }
-    known = {name: column for name, column in values.items() if _any_known(column)}
-    if "soft_match" in known:
-        known["soft_match"] = scaled(soft_match, constants().soft_match_spread)
-        known["title_soft_match"] = scaled(title_soft_match, 1.0)
-    return {name: list(map(_in_unit, column)) for name, column in known.items()}
+    found = {}
+    for name, part in _PARTS.items():
+        values: Sequence[float | None] = [part.value(row) for row in rows]
+        if part.estimate is not None:
+            values = part.estimate(rows, values)
+        if any(value is not None for value in values):  # a part without values lowers no score
+            found[name] = list(map(_in_unit, part.scale(values)))
+    return found
 
 
 def _of_english(
@@ -164,7 +148,7 @@ def _estimated(rows: Sequence[FeatureRow], values: Sequence[float | None]) -> li
     The estimates lie on a least-squares line through the rows that have a value, so that a missing
     one neither raises nor lowers a memory on average.
     """
-    pairs = list(zip((row.transformer for row in rows), values, strict=True))
+    pairs = list(zip((row.transformer_z for row in rows), values, strict=True))
     known = [(cosine or 0.0, value) for cosine, value in pairs if value is not None]
     if not known:
         return []
@@ -180,22 +164,21 @@ def _at(line: tuple[float, float], cosine: float | None) -> float:
 
 def _line(inputs: Sequence[float], values: Sequence[float]) -> tuple[float, float]:
     """Return slope, at least 0, and intercept of the least-squares line through points."""
-    centre, height = _mean(inputs), _mean(values)
-    spread = sum((value - centre) ** 2 for value in inputs)
+    center, height = _mean(inputs), _mean(values)
+    spread = sum((value - center) ** 2 for value in inputs)
     pairs = zip(inputs, values, strict=True)
-    rise = sum((first - centre) * (second - height) for first, second in pairs)
+    rise = sum((first - center) * (second - height) for first, second in pairs)
     slope = max(rise / spread, 0.0) if spread > _MIN_VARIANCE else 0.0
-    return slope, height - slope * centre
+    return slope, height - slope * center
 
 
-def _standardized(values: Sequence[float]) -> list[float]:
+def _standardized(values: Sequence[float | None]) -> list[float]:
     """Return values in standard deviations above their mean, on the scale of ``_behind_best``."""
-    if not values:
-        return []
-    mean = _mean(values)
-    deviation = math.sqrt(_mean([(value - mean) ** 2 for value in values]))
+    known = [value for value in values if value is not None]
+    mean = _mean(known)
+    deviation = math.sqrt(_mean([(value - mean) ** 2 for value in known]))
     deviation = max(deviation, _MIN_TOKEN_DEVIATION)
-    return _behind_best([value / deviation for value in values])
+    return _behind_best([value / deviation for value in known])
 
 
 def _mean(values: Sequence[float]) -> float:
@@ -205,12 +188,49 @@ def _mean(values: Sequence[float]) -> float:
 
 def _behind_best(deviations: Sequence[float | None]) -> list[float]:
     """Return 1 for the best, less by an eighth for each standard deviation; None becomes 0."""
-    return scaled(deviations, _FULL_SCALE) if _any_known(deviations) else []
+    return scaled(deviations, _FULL_SCALE)
 
 
-def _any_known(values: Sequence[float | None]) -> bool:
-    """Return whether any row has a value; a part without values must not lower scores."""
-    return any(value is not None for value in values)
+def _scaled_soft_match(values: Sequence[float | None]) -> list[float]:
+    return scaled(values, constants().soft_match_spread)
+
+
+def _scaled_title(values: Sequence[float | None]) -> list[float]:
+    return scaled(values, 1.0)
+
+
+def _unscaled(values: Sequence[float | None]) -> Sequence[float | None]:
+    return values
+
+
+class _Part(NamedTuple):
+    """How a part of a score is computed: a value per row, missing ones, and the scale to 0..1."""
+
+    value: Callable[[FeatureRow], float | None]
+    scale: Callable[[Sequence[float | None]], Sequence[float | None]] = _unscaled
+    estimate: (
+        Callable[[Sequence[FeatureRow], Sequence[float | None]], Sequence[float | None]] | None
+    ) = None
+
+
+_PARTS = {
+    "keyword": _Part(lambda row: row.keyword),
+    "coverage": _Part(lambda row: row.sentences.coverage),
+    "proximity": _Part(lambda row: row.sentences.proximity),
+    "adjacency": _Part(lambda row: row.sentences.adjacency),
+    "title_coverage": _Part(lambda row: row.sentences.title_coverage),
+    "title_soft_match": _Part(
+        lambda row: row.sentences.title_soft_match, _scaled_title, _of_english
+    ),
+    "soft_match": _Part(lambda row: row.sentences.soft_match, _scaled_soft_match, _of_english),
+    "static": _Part(lambda row: row.static_z, _behind_best, _of_english),
+    "transformer": _Part(lambda row: row.transformer_z, _behind_best),
+    "tokens": _Part(lambda row: row.tokens, _standardized, _estimated),
+}
+"""The parts of a score.
+
+Cosines are compared in deviations of all memories, token matches in deviations of the rows.
+"""
 
 
 def evidence(row: FeatureRow, word_count: int) -> dict[str, float]:

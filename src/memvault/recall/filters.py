@@ -75,7 +75,7 @@ def _unknown_type_note(records: Sequence[MemoryRecord], kind: str, known: list[s
 
 def _unknown_tags(records: Iterable[MemoryRecord], tags: Iterable[str]) -> list[str]:
     """Return the tags that no memory has."""
-    known = {tag for record in records for tag in tagged(record)}
+    known = {tag for record in records for tag in tags_with_parents(record)}
     return [tag for tag in tags if normal_tag(tag) not in known]
 
 
@@ -96,7 +96,7 @@ def _hint(suggestions: list[str], command: str) -> str:
     )
 
 
-def types_meant(kind: str, records: Iterable[MemoryRecord], declared: Iterable[str]) -> list[str]:
+def suggest_types(kind: str, records: Iterable[MemoryRecord], declared: Iterable[str]) -> list[str]:
     """Return the known types that a new type may be meant as, the most used of a vault first.
 
     There are none if a memory has the type or it is declared, or if no known type is close.
@@ -220,7 +220,7 @@ class Filters(NamedTuple):
                 (not kind or kind == _kebab(record.memory_type))
                 and (not kinds or _kebab(record.memory_type) in kinds)
                 and (not folders or any(_is_in(record.path, folder) for folder in folders))
-                and (not tags or tags <= tagged(record))
+                and (not tags or tags <= tags_with_parents(record))
                 and since <= clock.first_moment(record.modified) <= until
                 and (matches is None or matches(values_of(record)))
                 and (self.passes is None or self.passes(record))
@@ -288,7 +288,7 @@ def normal_tag(tag: str) -> str:
     return tag_key(tag).strip("#/")
 
 
-def tagged(record: MemoryRecord) -> set[str]:
+def tags_with_parents(record: MemoryRecord) -> set[str]:
     """Return the tags by which a memory is found, in lower case: its own and their parents."""
     names = set()
     for tag in record.tags:

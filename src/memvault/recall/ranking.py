@@ -53,36 +53,38 @@ def probability(
         return (
             value if numbers is None or numbers >= 1.0 else min(value, constants().max_other_number)
         )
-    is_of_days = days.dominates and date_proximity(row.record, days.span) == 1.0
+    is_of_days = days.is_main_subject and date_proximity(row.record, days.span) == 1.0
     return max(value, constants().min_on_date) if is_of_days else value
 
 
-_MIN_JUDGED, _MAX_JUDGED = 20, 50
+_MIN_RERANKED, _MAX_RERANKED = 20, 50
 
 
-def judged_count(limit: int) -> int:
+def rerank_count(limit: int) -> int:
     """Return how many memories the cross-encoder scores: as many as requested, within bounds."""
-    return min(max(limit, _MIN_JUDGED), _MAX_JUDGED)
+    return min(max(limit, _MIN_RERANKED), _MAX_RERANKED)
 
 
-def rerank(scored: Sequence[ScoredMemory], judged: Mapping[int, float]) -> list[ScoredMemory]:
+def rerank(
+    scored: Sequence[ScoredMemory], rerank_scores: Mapping[int, float]
+) -> list[ScoredMemory]:
     """Reorder the memories that a cross-encoder scored; the others follow in their order.
 
-    ``judged`` maps keys to how well a memory fits the query, in 0..1. No other memory gets a higher
-    score than one of these.
+    ``rerank_scores`` maps keys to how well a memory fits the query, in 0..1. No other memory gets
+    a higher score than one of these.
     """
     weight = constants().rerank_weight
     best = [
-        entry.scaled(1 - weight).plus("rerank", weight * judged[entry.key])
+        entry.scaled(1 - weight).plus("rerank", weight * rerank_scores[entry.key])
         for entry in scored
-        if entry.key in judged
+        if entry.key in rerank_scores
     ]
     best.sort(key=lambda entry: -entry.score)
     last = best[-1].score if best else 1.0
     return best + [
         entry.scaled(min(1 - weight, last / entry.score) if entry.score else 0.0)
         for entry in scored
-        if entry.key not in judged
+        if entry.key not in rerank_scores
     ]
 
 
@@ -97,7 +99,7 @@ class Ranked(NamedTuple):
     parts: dict[str, float]
 
     @property
-    def whole(self) -> float:
+    def undemoted_score(self) -> float:
         """The score without the deduction for repeating a better candidate."""
         return self.score - self.parts.get("repeats", 0.0)
 
@@ -140,29 +142,29 @@ def rank(
 
 
 def prefer_newer(
-    ranked: Sequence[Ranked], likeness: Sequence[Sequence[float]]
+    ranked: Sequence[Ranked], similarities: Sequence[Sequence[float]]
 ) -> tuple[list[Ranked], dict[int, int]]:
     """Move a newer memory above an older one about the same subject.
 
-    ``likeness`` is the matrix of similarities of the first candidates. Two memories are about the
-    same subject if they share words and neither is more similar to another one with shared words.
-    Returns the new ranking, and a mapping from the key of each older memory to that of its newest
-    replacement.
+    ``similarities`` is the matrix of similarities of the first candidates. Two memories are about
+    the same subject if they share words and neither is more similar to another one with shared
+    words. Returns the new ranking, and a mapping from the key of each older memory to that of its
+    newest replacement.
     """
-    given = constants()
-    likeness = _likeness_with_shared_words(ranked, likeness)
-    days = [effective_date(entry.row.record) for entry in ranked[: len(likeness)]]
+    measured = constants()
+    similarities = _similarities_with_shared_words(ranked, similarities)
+    days = [effective_date(entry.row.record) for entry in ranked[: len(similarities)]]
     scores = [entry.score for entry in ranked]
     newest_by_key: dict[int, int] = {}
-    for old in sorted(range(len(likeness)), key=days.__getitem__):
+    for old in sorted(range(len(similarities)), key=days.__getitem__):
         newer = [
             new
-            for new, like in enumerate(likeness[old])
+            for new, like in enumerate(similarities[old])
             if is_newer(days[new], days[old])
             and like > 0
-            and ranked[new].score >= given.newer_score * ranked[old].score
+            and ranked[new].score >= measured.newer_score * ranked[old].score
             and not _identifies_older(ranked[old], ranked[new])
-            and _are_mutually_nearest(likeness, old, new)
+            and _are_mutually_nearest(similarities, old, new)
         ]
         for new in newer:
             scores[new] = max(scores[new], scores[old] + _EPSILON)
@@ -178,8 +180,8 @@ def prefer_newer(
     return sorted(raised, key=_sort_key), newest_by_key
 
 
-def _likeness_with_shared_words(
-    ranked: Sequence[Ranked], likeness: Sequence[Sequence[float]]
+def _similarities_with_shared_words(
+    ranked: Sequence[Ranked], similarities: Sequence[Sequence[float]]
 ) -> list[list[float]]:
     """Return a matrix of similarities in which memories that are too different have 0.
 
@@ -187,7 +189,7 @@ def _likeness_with_shared_words(
     the shorter one. Similarity alone is not enough: in a language that the embedder does not
     support, all memories are similar.
     """
-    given = constants()
+    measured = constants()
     words: dict[int, set[int]] = {}
 
     def share_words(one: int, other: int) -> bool:
@@ -195,12 +197,12 @@ def _likeness_with_shared_words(
             term_ids = ranked[place].row.sentences.term_ids
             words[place] = {term for term in term_ids if not term & SKIP_BIT}
         least = min(len(words[one]), len(words[other]))
-        return len(words[one] & words[other]) >= given.shared_words * least > 0
+        return len(words[one] & words[other]) >= measured.shared_words * least > 0
 
-    kept = [[0.0] * len(likeness) for _ in likeness]
-    for one, other in combinations(range(len(likeness)), 2):
-        if likeness[one][other] >= given.newer_similarity and share_words(one, other):
-            kept[one][other] = kept[other][one] = likeness[one][other]
+    kept = [[0.0] * len(similarities) for _ in similarities]
+    for one, other in combinations(range(len(similarities)), 2):
+        if similarities[one][other] >= measured.newer_similarity and share_words(one, other):
+            kept[one][other] = kept[other][one] = similarities[one][other]
     return kept
 
 
@@ -219,11 +221,11 @@ def _identifies_older(old: Ranked, new: Ranked) -> bool:
     )
 
 
-def _are_mutually_nearest(likeness: Sequence[Sequence[float]], one: int, other: int) -> bool:
+def _are_mutually_nearest(similarities: Sequence[Sequence[float]], one: int, other: int) -> bool:
     """Return whether two memories are each other's most similar ones."""
-    similarity = likeness[one][other]
+    similarity = similarities[one][other]
     return all(
-        similarity >= max(value for place, value in enumerate(likeness[row]) if place != row)
+        similarity >= max(value for place, value in enumerate(similarities[row]) if place != row)
         for row in (one, other)
     )
 
@@ -236,7 +238,7 @@ def append_unscored(
     None of them gets a higher score than any of the ``regular`` candidates, which were compared
     because their fused score was higher.
     """
-    undemoted = [entry.whole for entry in ranked if entry.row.key in regular]
+    undemoted = [entry.undemoted_score for entry in ranked if entry.row.key in regular]
     max_score = min(undemoted, default=1.0)
     compared = {entry.row.key for entry in ranked}
     scored = [ScoredMemory(entry.row.key, entry.score, entry.parts) for entry in ranked]

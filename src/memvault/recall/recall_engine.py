@@ -136,7 +136,7 @@ class RecallEngine:
             NotFound: no memory has this name.
             Ambiguous: several memories have it; they are listed in its details as ``candidates``.
         """
-        memory = self._store.read_listed(resolve.cleaned(name))
+        memory = self._store.read_listed(resolve.normalize(name))
         return (
             memory
             if memory is not None
@@ -171,7 +171,7 @@ class RecallEngine:
             if files:
                 raise _ambiguous(name, files) from error
             if suggests:
-                close = (close or resolve.closest(name, records))[: resolve.MOST_CLOSE]
+                close = (close or resolve.closest(name, records))[: resolve.MAX_SUGGESTIONS]
             if suggests and close:
                 error.details["candidates"] = [memory_candidate(record) for record in close]
                 meant = f"{close[0].title!r} ({close[0].mem_id})"
@@ -274,7 +274,7 @@ class RecallEngine:
         return RecallAnswer(results, notes)
 
     def _records_named(self, name: str) -> list[MemoryRecord]:
-        cleaned = resolve.cleaned(name)
+        cleaned = resolve.normalize(name)
         if resolve.is_link(name):
             return resolve.match_wikilink(name, self._current_view(False).records())
         view = self._current_view(False, BEST_EFFORT)
@@ -289,7 +289,11 @@ class RecallEngine:
     def _read_named(self, name: str, last: bool) -> Memory:
         records = self._records_named(name)
         if not records:
-            if not self._has_rescanned and not last and resolve.is_made_id(resolve.cleaned(name)):
+            if (
+                not self._has_rescanned
+                and not last
+                and resolve.is_generated_id(resolve.normalize(name))
+            ):
                 self._has_rescanned = True  # a scan may miss a file that is moved at the same time
                 raise StaleView
             raise _not_found(name)

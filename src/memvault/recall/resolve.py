@@ -9,7 +9,7 @@ from typing import Protocol, TypeVar
 from memvault.lazy_pattern import lazy_pattern
 from memvault.vault.file_names import link_target, name_key, normalize_title
 
-MOST_CLOSE = 5
+MAX_SUGGESTIONS = 5
 """Maximum number of memories listed for a name that none has."""
 _SIMILARITY = 0.7
 """Minimum similarity of a name to a title or a word of it, as ``difflib`` measures it."""
@@ -42,7 +42,7 @@ class Nameable(Protocol):
 Entry = TypeVar("Entry", bound=Nameable)
 
 
-def cleaned(name: str) -> str:
+def normalize(name: str) -> str:
     """Return a name in the form in which names are compared."""
     return name.strip().removeprefix("./")
 
@@ -54,7 +54,7 @@ def match_name(name: str, entries: Iterable[Entry]) -> list[Entry]:
     compared the same way, a path without ``.md``, or the beginning of a memId; the first of these
     that matches decides.
     """
-    cleaned_name = cleaned(name)
+    cleaned_name = normalize(name)
     if not cleaned_name:
         return []
     title = normalize_title(cleaned_name)
@@ -78,7 +78,7 @@ def match_link(name: str, entries: Iterable[Entry]) -> list[Entry]:
     The target is a path, with or without ``.md``, a memId, a title in any case, a file name or an
     alias; the first of these that matches decides.
     """
-    key = name_key(cleaned(name))
+    key = name_key(normalize(name))
     kinds: tuple[Callable[[Entry], Iterable[str]], ...] = (
         lambda entry: [entry.path],
         lambda entry: [entry.mem_id],
@@ -127,7 +127,7 @@ def match_part(name: str, entries: Iterable[Entry]) -> list[Entry]:
         for entry in entries
         if part
         for known in [[words(text) for text in (entry.title, *entry.aliases)]]
-        if entry.mem_id.startswith(cleaned(name))
+        if entry.mem_id.startswith(normalize(name))
         or any(text.startswith(part) or f" {part} " in f" {text} " for text in known)
     ]
 
@@ -135,7 +135,7 @@ def match_part(name: str, entries: Iterable[Entry]) -> list[Entry]:
 def closest(name: str, entries: Iterable[Entry]) -> list[Entry]:
     """Return the entries with a title, an alias or a word of these similar to a name, best first.
 
-    A word that begins with the name counts, too. There are at most ``MOST_CLOSE``.
+    A word that begins with the name counts, too. There are at most ``MAX_SUGGESTIONS``.
     """
     from difflib import get_close_matches
 
@@ -147,14 +147,14 @@ def closest(name: str, entries: Iterable[Entry]) -> list[Entry]:
             for part in {text, *_WORD.findall(text)}:
                 known.setdefault(part, []).append(entry)
     wanted = fold(link_target(name))
-    near = get_close_matches(wanted, known, MOST_CLOSE, _SIMILARITY)
+    near = get_close_matches(wanted, known, MAX_SUGGESTIONS, _SIMILARITY)
     if len(wanted) >= _MIN_BEGINNING:
         near += [part for part in known if part.startswith(wanted)]
     found = {entry.path: entry for part in near for entry in known[part]}
-    return list(found.values())[:MOST_CLOSE]
+    return list(found.values())[:MAX_SUGGESTIONS]
 
 
-def is_made_id(name: str) -> bool:
+def is_generated_id(name: str) -> bool:
     """Return whether a name looks like a complete memId that memvault generated."""
     return _GENERATED_ID.fullmatch(name) is not None
 
@@ -162,7 +162,7 @@ def is_made_id(name: str) -> bool:
 def is_exact(name: str, entry: Nameable) -> bool:
     """Return whether a name is all of a memory's path, file name, memId, title or alias."""
     return (
-        cleaned(name) in (entry.mem_id, entry.path)
+        normalize(name) in (entry.mem_id, entry.path)
         or is_title_of(name, entry)
         or bool(match_wikilink(name, [entry]))
     )
@@ -171,7 +171,7 @@ def is_exact(name: str, entry: Nameable) -> bool:
 def is_title_of(name: str, entry: Nameable) -> bool:
     """Return whether a name is a memory's title or alias, in any case."""
     titles = map(normalize_title, (entry.title, *entry.aliases))
-    return normalize_title(cleaned(name)) in titles
+    return normalize_title(normalize(name)) in titles
 
 
 def is_name_of(name: str, entry: Nameable) -> bool:
@@ -180,7 +180,7 @@ def is_name_of(name: str, entry: Nameable) -> bool:
     The beginning of a memId counts only if it contains the whole slug, so that a short word is not
     taken for a name.
     """
-    cleaned_name = cleaned(name)
+    cleaned_name = normalize(name)
     slug = entry.mem_id.rpartition("-")[0]
     return is_exact(name, entry) or bool(
         slug and entry.mem_id.startswith(cleaned_name) and cleaned_name.startswith(slug)

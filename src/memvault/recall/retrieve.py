@@ -13,6 +13,7 @@ from memvault.index.protocol import (
     KeywordHit,
     KeywordQuery,
     MatchLocation,
+    VectorAnswer,
     VectorHit,
     VectorQuery,
     View,
@@ -20,7 +21,7 @@ from memvault.index.protocol import (
 from memvault.model import is_example
 from memvault.recall.answer import RecallRequest, ScoredMemory
 from memvault.recall.dates import date_proximity, days_near, is_note_of
-from memvault.recall.filters import Filters, tagged
+from memvault.recall.filters import Filters, tags_with_parents
 from memvault.recall.query import Query
 from memvault.recall.weights import constants
 from memvault.vault.file_names import DateRange, tag_key
@@ -183,7 +184,7 @@ def retrieve(
     if request.mode == "tag":
         return CandidateSet(order=_by_tag(view, request.query, allowed))
     if request.mode == "vector":
-        return _by_vector(view, query, allowed, limit, None)
+        return _rank_by_vectors(view, query, allowed, limit)
     answer = KeywordAnswer()
     if not query.is_empty:
         max_hits = sys.maxsize if query.phrases else limit  # any hit may contain the phrase
@@ -197,7 +198,7 @@ def retrieve(
         ]
         return CandidateSet(keyword, order=order, idf=answer.idf)
     dated = _by_date(view, days, allowed) if days else ()
-    candidates = _by_vector(view, query, allowed, limit, tuple(keyword))
+    candidates = _hybrid_candidates(view, query, allowed, limit, tuple(keyword))
     return candidates._replace(
         idf=answer.idf, dated=dated, dissimilar=candidates.dissimilar.difference(dated)
     ).with_keywords(keyword)
@@ -210,48 +211,69 @@ def _allowed_keys(view: View, filters: Filters) -> Set[int] | None:
     return {record.key for record in filters.passing(view.records())}
 
 
-def _by_vector(
-    view: View, query: Query, allowed: Set[int] | None, limit: int, also: Sequence[int] | None
+def _rank_by_vectors(
+    view: View, query: Query, allowed: Set[int] | None, limit: int
 ) -> CandidateSet:
-    """Search by vectors, as the only signal if ``also``, the keyword hits, is None.
+    """Search by vectors only, ordered by similarity.
 
-    In a hybrid search a missing model adds a note instead of failing, and a memory that only
-    vectors find must have a minimum similarity to the query or be among the nearest twenty.
+    Raises:
+        EmbedderError: the model cannot be used, or no memory has a vector yet.
+    """
+    if not query.text:
+        return CandidateSet()
+    answer = _nearest(view, query, allowed, limit, ())
+    if answer.waiting and not answer.has_vectors:
+        raise EmbedderError(
+            f"None of {answer.waiting} memories has a vector yet",
+            "`memvault reindex` embeds them; `--mode keyword` works without",
+        )
+    order = [
+        ScoredMemory(hit.key, hit.similarity, {"vector": hit.similarity}) for hit in answer.hits
+    ]
+    order.sort(key=lambda entry: -entry.score)
+    return _candidates(answer, answer.hits)._replace(order=order)
+
+
+def _hybrid_candidates(
+    view: View, query: Query, allowed: Set[int] | None, limit: int, keyword: Sequence[int]
+) -> CandidateSet:
+    """Return the vector hits of a hybrid search with the given keyword hits.
+
+    A missing model adds a note. A memory that only vectors find must have a minimum similarity to
+    the query, or be among the nearest twenty, and is then marked ``dissimilar``.
     """
     if not query.text:
         return CandidateSet()
     try:
-        asked = VectorQuery(query.text, query.language, allowed, limit, frozenset(also or ()))
-        answer = view.nearest(asked)
-        if _lacks_competitors(answer.hits, also or ()):
-            notes = answer.notes
-            answer = view.nearest(asked._replace(only_static=True))._replace(notes=notes)
-        if also is None and answer.waiting and not answer.has_vectors:
-            raise EmbedderError(
-                f"None of {answer.waiting} memories has a vector yet",
-                "`memvault reindex` embeds them; `--mode keyword` works without",
-            )
+        answer = _nearest(view, query, allowed, limit, keyword)
     except EmbedderError as error:
-        if also is None:
-            raise
         return CandidateSet(notes=(f"{error.message}: answered from keywords alone; {error.hint}",))
-    hits = answer.hits
-    dissimilar: set[int] = set()
-    if also is not None:
-        known = view.records_of([hit.key for hit in hits[: 2 * _POOL_EACH]])
-        examples = {key for key, record in known.items() if is_example(record.metadata)}
-        nearest = [hit.key for hit in hits if hit.key not in examples][:_POOL_EACH]
-        unlike = {hit.key for hit in hits if hit.similarity < constants().min_similarity}
-        unlike.difference_update(also)
-        hits = [hit for hit in hits if hit.key not in unlike or hit.key in nearest]
-        dissimilar = unlike.intersection(nearest)
-    order = [ScoredMemory(hit.key, hit.similarity, {"vector": hit.similarity}) for hit in hits]
-    counted = "1 memory waits" if answer.waiting == 1 else f"{answer.waiting} memories wait"
-    note = f"{counted} for vectors; `memvault reindex` makes them"
+    records = view.records_of([hit.key for hit in answer.hits[: 2 * _POOL_EACH]])
+    examples = {key for key, record in records.items() if is_example(record.metadata)}
+    nearest = [hit.key for hit in answer.hits if hit.key not in examples][:_POOL_EACH]
+    unlike = {hit.key for hit in answer.hits if hit.similarity < constants().min_similarity}
+    unlike.difference_update(keyword)
+    hits = [hit for hit in answer.hits if hit.key not in unlike or hit.key in nearest]
+    return _candidates(answer, hits)._replace(dissimilar=frozenset(unlike.intersection(nearest)))
+
+
+def _nearest(
+    view: View, query: Query, allowed: Set[int] | None, limit: int, keyword: Sequence[int]
+) -> VectorAnswer:
+    """Return the nearest vectors; static ones only if too many competitors lack the others."""
+    vector_query = VectorQuery(query.text, query.language, allowed, limit, frozenset(keyword))
+    answer = view.nearest(vector_query)
+    if _lacks_competitors(answer.hits, keyword):
+        notes = answer.notes
+        answer = view.nearest(vector_query._replace(only_static=True))._replace(notes=notes)
+    return answer
+
+
+def _candidates(answer: VectorAnswer, hits: Sequence[VectorHit]) -> CandidateSet:
+    waiting = "1 memory waits" if answer.waiting == 1 else f"{answer.waiting} memories wait"
+    note = f"{waiting} for vectors; `memvault reindex` computes them"
     return CandidateSet(
         vector={hit.key: hit for hit in hits},
-        order=sorted(order, key=lambda entry: -entry.score) if also is None else (),
-        dissimilar=frozenset(dissimilar),
         has_vectors=answer.has_vectors,
         transformer_weight=answer.transformer_weight,
         is_multilingual=answer.is_multilingual,
@@ -297,7 +319,7 @@ def _by_tag(view: View, query: str, allowed: Set[int] | None) -> list[ScoredMemo
     tags.discard("")
     matches = []
     for record in view.records():
-        shared = tags & tagged(record)
+        shared = tags & tags_with_parents(record)
         if shared and (allowed is None or record.key in allowed):
             matches.append((len(shared) / len(tags), record.modified, record.key))
     matches.sort(reverse=True)

@@ -26,7 +26,7 @@ from memvault.recall.query import parse, plain
 from memvault.recall.retrieve import CANDIDATES, retrieve
 from memvault.recall.snippets import Snippet
 from memvault.recall.validity import ValidatedMemory
-from memvault.recall.weights import RankingWeights, constants, weights_with
+from memvault.recall.weights import RankingWeights, constants, select_weights
 from memvault.settings.vault_settings import RankingSettings
 
 _CHECKED_FOR_NEWER = 10
@@ -67,7 +67,7 @@ class Search:
             language = analysers.analyser_for(text)
             self._days = date_constraint(text, language, self._settings, self._now)
         self._query = parse(text, analysers)
-        self._span = self._days.span if self._days and self._days.dominates else None
+        self._span = self._days.span if self._days and self._days.is_main_subject else None
         self._candidates = retrieve(view, self._query, request, self._span)
         self._rows: dict[int, FeatureRow] = {}
         self._missing: set[int] = set()
@@ -93,7 +93,7 @@ class Search:
             scored = self._rerank(scored, rerank_scores)
         count = self._request.limit
         while True:
-            results = self._present(scored, count, newer)
+            results = self._page(scored, count, newer)
             if len(results) >= self._request.limit or count >= len(scored):
                 return results
             count += _NEXT
@@ -110,7 +110,7 @@ class Search:
         pool = first.pool()
         if self._query.phrases:
             pool = [key for key, _ in self._read_first((key for key, _ in first.fused), len(pool))]
-        self._compare([*pool, *candidates.dated])
+        self._add_rows([*pool, *candidates.dated])
         rows = list(self._rows.values())
         weights = self._weights(candidates.is_multilingual)
         ranked = ranking.rank(rows, weights, self._settings, self._now, self._days)
@@ -130,9 +130,9 @@ class Search:
         rerank_scores: Callable[[str, Sequence[str]], list[float]],
     ) -> list[ScoredMemory]:
         """Rescore the best memories with a cross-encoder, by title and shown passage."""
-        count = ranking.judged_count(self._request.limit)
+        count = ranking.rerank_count(self._request.limit)
         best = dict(self._read_first((entry.key for entry in scored), count))
-        self._compare(best)
+        self._add_rows(best)
         texts = []
         for key, memory in best.items():
             passages, nearest = self._passages(key, memory)
@@ -144,12 +144,12 @@ class Search:
         scores = rerank_scores(self._query.text, texts)
         return ranking.rerank(scored, dict(zip(best, scores, strict=True)))
 
-    def _present(
+    def _page(
         self, scored: Sequence[ScoredMemory], count: int, newer: Mapping[int, int]
     ) -> list[RecallResult]:
         """Return the results among the first ``count``, and those that were compared before."""
         request = self._request
-        self._compare(entry.key for entry in scored[:count])
+        self._add_rows(entry.key for entry in scored[:count])
         self._check_validity()
         known = [entry for entry in scored if entry.key in self._rows]
         compared = self._rows.keys() | self._missing
@@ -164,7 +164,7 @@ class Search:
                 request.only_current,
                 lambda key: probability(key) >= RELEVANT,
             )
-        results = self._results(order, probability, newer, next_score)
+        results = self._iter_results(order, probability, newer, next_score)
         if self._settings.diversity:
             replaced_by = (entry.replaced_by for entry in self._validities.values())
             replacements = {record.key for record in replaced_by if record is not None}
@@ -186,7 +186,7 @@ class Search:
 
         return probability
 
-    def _results(
+    def _iter_results(
         self,
         order: Sequence[ValidatedMemory],
         probability: Callable[[int], float],
@@ -199,17 +199,24 @@ class Search:
             key = entry.scored.key
             if entry.scored.score < next_score:
                 return
-            chance = probability(key)
-            if entry.stands_for is not None:
+            probability_of_answer = probability(key)
+            if entry.replaces is not None:
                 # A query in the words of a superseded memory matches its replacement as well.
-                chance = max(chance, probability(entry.stands_for))
+                probability_of_answer = max(probability_of_answer, probability(entry.replaces))
             is_dissimilar = key in self._candidates.dissimilar
             is_doubtful = request.strict or (is_dissimilar and place >= _ALWAYS_SHOWN)
-            if chance < request.threshold or (is_doubtful and chance < RELEVANT):
+            if probability_of_answer < request.threshold or (
+                is_doubtful and probability_of_answer < RELEVANT
+            ):
                 continue
             memory = self._read(key)
             if memory is not None:
-                yield key, self._result(memory, self._rows[key], entry, chance, newer)
+                yield (
+                    key,
+                    self._build_result(
+                        memory, self._rows[key], entry, probability_of_answer, newer
+                    ),
+                )
 
     def _is_multilingual(self, key: int) -> bool:
         """Return whether the multilingual model embedded a memory, or may have, if unknown."""
@@ -218,7 +225,7 @@ class Search:
 
     def _weights(self, is_multilingual: bool) -> RankingWeights:
         """Return the weights for the signals that there are, and one of the package's models."""
-        return weights_with(
+        return select_weights(
             self._candidates.has_vectors,
             self._candidates.transformer_weight,
             any(row.tokens is not None for row in self._rows.values()),
@@ -226,7 +233,7 @@ class Search:
             self._settings.vectors,
         )
 
-    def _compare(self, keys: Iterable[int]) -> None:
+    def _add_rows(self, keys: Iterable[int]) -> None:
         """Compute the rows of memories that have none yet; note the missing ones."""
         compared = self._rows.keys() | self._missing
         new = [key for key in dict.fromkeys(keys) if key not in compared]
@@ -247,7 +254,7 @@ class Search:
                 self._validities[record.key] = found
             if self._request.diverse:
                 replacements = (entry.replaced_by for entry in self._validities.values())
-                self._compare(record.key for record in replacements if record is not None)
+                self._add_rows(record.key for record in replacements if record is not None)
 
     def _read_first(self, keys: Iterable[int], count: int) -> Iterator[tuple[int, Memory]]:
         """Yield the first ``count`` memories that can be read and match, in the given order."""
@@ -292,12 +299,12 @@ class Search:
             return self._view.passages(key, location), self._candidates.passage(key)
         return list(enumerate(split_passages(memory.body))), None  # the index has an older text's
 
-    def _result(
+    def _build_result(
         self,
         memory: Memory,
         row: FeatureRow,
         entry: ValidatedMemory,
-        chance: float,
+        probability_of_answer: float,
         newer: Mapping[int, int],
     ) -> RecallResult:
         """Cut a snippet from a memory and collect what explains its score."""
@@ -315,7 +322,7 @@ class Search:
         return RecallResult(
             memory,
             entry.scored.score,
-            chance,
+            probability_of_answer,
             candidates.similarity(key),
             coverage,
             snippets.coverage(memory.title, query, memory_analyser),
@@ -326,7 +333,7 @@ class Search:
                 **candidates.raw_scores(key),
                 "coverage": round(coverage, 4),
                 "proximity": round(row.sentences.proximity, 4),
-                "chance": chance,
+                "probability_of_answer": probability_of_answer,
                 "dates": {"created": record.created_from, "modified": record.modified_from},
             },
             entry.validity._replace(newer=newest.record.mem_id if newest is not None else ""),

@@ -37,11 +37,11 @@ _MAX_CLAIMS = 50
 
 
 class ValidatedMemory(NamedTuple):
-    """A result with its validity; ``stands_for`` is the key of the memory that it replaces."""
+    """A result with its validity; ``replaces`` is the key of the memory that it replaces."""
 
     scored: ScoredMemory
     validity: Validity
-    stands_for: int | None = None
+    replaces: int | None = None
 
 
 def check(view: View, entries: Sequence[MemoryRecord | Memory], moment: datetime) -> list[Validity]:
@@ -183,16 +183,16 @@ def reorder(
             continue
         key = replacement.key
         found = results.get(key) or ValidatedMemory(ScoredMemory(key, 0.0, {}), validities[key])
-        if found.stands_for is None and places.get(key, len(places)) > places[entry.key]:
+        if found.replaces is None and places.get(key, len(places)) > places[entry.key]:
             raised = found.scored.plus("replaces", entry.score - found.scored.score)
-            results[key] = found._replace(scored=raised, stands_for=entry.key)
+            results[key] = found._replace(scored=raised, replaces=entry.key)
     ordered = sorted(
-        map(_halved, results.values()),
+        map(_demote_outdated, results.values()),
         # Of equal scores, unchanged ones come first, then replacements, then what is not current.
         key=lambda result: (
             -result.scored.score,
-            result.stands_for is not None or not result.validity.is_current,
-            result.stands_for is None,
+            result.replaces is not None or not result.validity.is_current,
+            result.replaces is None,
         ),
     )
     if only_current:
@@ -200,7 +200,7 @@ def reorder(
     return list(_after_current(ordered, fits))
 
 
-def _halved(result: ValidatedMemory) -> ValidatedMemory:
+def _demote_outdated(result: ValidatedMemory) -> ValidatedMemory:
     """Reduce the score of a memory that is not current."""
     if result.validity.is_current:
         return result
@@ -220,7 +220,7 @@ def _after_current(
             outdated.append(result)
         elif fits(result.scored.key):
             yield result
-            yield from (_capped(entry, result.scored.score) for entry in outdated)
+            yield from (_cap_score(entry, result.scored.score) for entry in outdated)
             break
         else:
             yield from (*outdated, result)
@@ -230,7 +230,7 @@ def _after_current(
     yield from results
 
 
-def _capped(result: ValidatedMemory, max_score: float) -> ValidatedMemory:
+def _cap_score(result: ValidatedMemory, max_score: float) -> ValidatedMemory:
     """Return a result whose score is limited to ``max_score``."""
     excess = result.scored.score - max_score
     return result._replace(scored=result.scored.plus("behind", -excess)) if excess > 0 else result

@@ -100,11 +100,11 @@ def _data() -> Any:
 @cache
 def constants() -> RankingConstants:
     """Return the measured constants."""
-    return RankingConstants(**_data()["given"])
+    return RankingConstants(**_data()["constants"])
 
 
 @cache
-def fits() -> Mapping[str, RankingWeights]:
+def weights_by_signal() -> Mapping[str, RankingWeights]:
     """Return the fitted weights by the kind of vectors.
 
     These are none, static, transformer or tokens; or multilingual, of that model of the package.
@@ -112,7 +112,7 @@ def fits() -> Mapping[str, RankingWeights]:
     return {name: RankingWeights(**fit) for name, fit in _data()["fits"].items()}
 
 
-def weights_with(
+def select_weights(
     has_vectors: bool,
     transformer_weight: float = 0.0,
     has_tokens: bool = False,
@@ -141,10 +141,13 @@ def _default_weights(
     has_vectors: bool, transformer_weight: float, has_tokens: bool, is_multilingual: bool
 ) -> RankingWeights:
     if not has_vectors:
-        return fits()["none"]
+        return weights_by_signal()["none"]
     if is_multilingual:
-        return fits()["multilingual"]
-    static, transformer = fits()["static"], fits()["tokens" if has_tokens else "transformer"]
+        return weights_by_signal()["multilingual"]
+    static, transformer = (
+        weights_by_signal()["static"],
+        weights_by_signal()["tokens" if has_tokens else "transformer"],
+    )
     if transformer_weight in (0.0, 1.0):
         return transformer if transformer_weight else static
 

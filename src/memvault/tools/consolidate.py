@@ -133,7 +133,7 @@ def consolidate_memories(
         proposals = _proposals(call, inputs, extracted)
         writing = apply_proposals(call.store, call.engine, proposals, inputs.episodes)
     prune_counts(call.store, call.engine)
-    call.notes += [f"Skipped: {message}" for message in writing.passed_over]
+    call.notes += [f"Skipped: {message}" for message in writing.skipped]
     return _result(proposals, extracted, writing.written)
 
 

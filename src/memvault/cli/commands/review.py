@@ -189,8 +189,8 @@ def _write_proposal(call: Call, item: ReviewItem) -> None:
         inputs = apply.load_input(call.store, call.engine, EPISODE_DAYS, clock.now())
         found, _ = apply.propose(call.store, call.engine, inputs)
         made = found.only(item.proposals.ids())
-        passed_over = apply.apply_proposals(call.store, call.engine, made, inputs.episodes)[1]
-    if passed_over or not made.ids():
+        skipped = apply.apply_proposals(call.store, call.engine, made, inputs.episodes)[1]
+    if skipped or not made.ids():
         raise Refused("The memories that it is made from have changed", "`memvault consolidate`")
 
 

@@ -39,7 +39,7 @@ def choose_type(call: Call, given: str | None) -> TypeChoice:
         return TypeChoice(name)
     from memvault.index.protocol import NO_WAIT
     from memvault.memories import templates
-    from memvault.recall.filters import Filters, types_meant
+    from memvault.recall.filters import Filters, suggest_types
     from memvault.recall.recall_engine import RecallEngine
 
     if name in templates.names(call.root):
@@ -49,7 +49,7 @@ def choose_type(call: Call, given: str | None) -> TypeChoice:
         records = engine.list_records(Filters())
     except (MemvaultError, OSError, MemoryError):
         return TypeChoice(name)
-    meant = types_meant(name, records, [entry.name for entry in call.settings.types])
+    meant = suggest_types(name, records, [entry.name for entry in call.settings.types])
     if not meant or call.caller.confirm_suggestion is None:
         return TypeChoice(name, tuple(meant))
     line = f"There is no memory type {name!r} yet; similar: {', '.join(meant)}"

@@ -31,7 +31,7 @@ WEEK: list[dict[str, Any]] = [
         "actions": [*RELEASE, "Close the ticket"],
         "outcomes": [OK, OK],
         "skills": ["git.release"],
-        "reflection": "Lesson: integration tests need the Docker daemon running.",
+        "reflection": "Lesson: integration tests require the Docker daemon!",
     },
     {
         "name": "release-three",
