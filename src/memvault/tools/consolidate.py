@@ -46,7 +46,7 @@ def _with_statements(found: Result) -> Result:
         for entry in found["procedures"]
     ]
     proposed = any(found.get(key) for key in ("facts", "procedures", "merged", "forgotten"))
-    does = "does it" if proposed and not found["applied"] else None
+    does = "writes them" if proposed and not found["applied"] else None
     return {**found, "procedures": procedures, "statements": statements, "does": does}
 
 
@@ -82,7 +82,7 @@ def _with_statements(found: Result) -> Result:
         *refused Invalid lines from the extractor:
            line {line}: {problem}  {text}
 
-        Nothing has been written yet; `memvault consolidate --apply {does}`""",
+        Nothing has been written yet; `memvault consolidate --apply` {does}""",
         _with_statements,
     ),
 )
