@@ -414,4 +414,4 @@ def test_a_shell_pages_too(folder: Path, run: Run) -> None:
     small = succeeded(run("show", "a", "--budget", "300", "--json")).json
     rest = succeeded(run("show", "a", "--offset", str(small["next"]), "--json")).json
     assert small["content"] + rest["content"] == HUGE
-    assert f"--offset {small['next']} shows the rest" in run("show", "a", "--budget", "300").out
+    assert f"`--offset {small['next']}` shows the rest" in run("show", "a", "--budget", "300").out

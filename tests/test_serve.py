@@ -192,7 +192,7 @@ REFUSALS: list[tuple[list[str], int, str]] = [
     (["serve"], 2, "The address is missing"),
     (["serve", "--http", "nowhere"], 2, "is not an address"),
     (["serve", "--http", ":99999"], 2, "is not an address"),
-    (["serve", "--http", "0.0.0.0:0"], 2, "its name is missing"),
+    (["serve", "--http", "0.0.0.0:0"], 2, "needs `--name HOST`"),
     (["serve", "--http", ":0", "--vaults", "nope"], 3, "There is no vault named 'nope'"),
     (["serve", "--http", ":0", "--certificate", "x"], 2, "needs its key"),
     (["serve", "--http", ":0", "--tools", "nope"], 2, "There is no profile or tool 'nope'"),

@@ -232,7 +232,7 @@ def test_the_command_line_takes_pairs_and_long_values(run: Run, folder: Path) ->
     assert "KEY=VALUE" in refused(run("memories", "set"), 2)
     assert "read once" in refused(run("memories", "set", "a=-", "b=-"), 2)
     assert "'novalue' has no value" in refused(run("memories", "set", "novalue"), 2)
-    assert "needs ID" in refused(run("goals", "set"), 2)
+    assert "needs `ID`" in refused(run("goals", "set"), 2)
     ran = run("goals", "set", "Learn Go")
     assert "no description" in refused(ran, 2)
     assert "hint: memvault goals set 'Learn Go' DESCRIPTION" in ran.err

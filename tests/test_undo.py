@@ -178,7 +178,7 @@ def test_a_call_that_fails_half_way_says_what_it_wrote(vault: Vault, folder: Pat
     assert failed["error"]["code"] == "storage"
     assert "nothing was changed" not in hint
     assert "agents/main/plans/report.md was changed" in hint
-    given = hint.split("memory_undo ")[1].split("`")[0]
+    given = hint.split("memory_undo ")[1].split("`")[0].removeprefix("change=")
     assert vault.call("memory_undo", change=given)["success"]
     assert files(folder) == before
 

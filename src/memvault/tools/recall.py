@@ -193,7 +193,7 @@ def memory_recall(
     ] = None,
     rerank: Annotated[
         bool,
-        Arg("Reorder the best with a cross-encoder; `memvault model use` selects one"),
+        Arg("Reorder the best with a cross-encoder, if the settings select one"),
     ] = False,
     include: Annotated[
         list[str] | None,
