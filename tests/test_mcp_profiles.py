@@ -199,7 +199,7 @@ async def test_a_client_without_a_shell_reads_of_tools_only(client: Client, fold
     assert raised.value.data["error"]["hint"] == "`memory_list` shows all of them"
     inner = {"tool_name": "recall_fact", "parameters": {"query": "zebra"}}
     found = (await structured(client, "call_tool", **inner))["result"]
-    assert found["message"].endswith("; `memory_recall memoryType=fact` shows the nearest")
+    assert found["message"].endswith("; `memory_recall memoryType=fact` shows the closest")
 
 
 def test_help_and_a_vaults_own_tool_keep_their_words(folder: Path, run: Run) -> None:

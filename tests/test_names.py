@@ -270,7 +270,9 @@ def test_a_type_close_to_a_known_one_is_corrected_by_its_note(
         succeeded(run("forget", made["memId"], "--confirm", "true"))
     arguments = {"name": "A", "value": "b", "memoryType": given}
     made = run("call", "memory_create", json.dumps(arguments)).json
-    change = f'memory_compound {made["memId"]} "" with memoryType {first} changes it'
+    change = (
+        f'`memory_compound query={made["memId"]} modifications="" memoryType={first}` changes it'
+    )
     assert made["warnings"][0].endswith(change)
 
 

@@ -206,7 +206,7 @@ REFUSALS: list[tuple[list[str], int, str]] = [
     (["tokens", "add", "ann"], 2, "The vaults are missing"),
     (["tokens", "add", "ann", "--vaults", "nope"], 3, "There is no vault named 'nope'"),
     (["tokens", "add", "ann", "--vaults", "team", "--scope", "all"], 2, "is not a scope"),
-    (["tokens", "add", "ann", "--vaults", "team", "--as", "user"], 2, "cannot speak as"),
+    (["tokens", "add", "ann", "--vaults", "team", "--as", "user"], 2, "cannot act as"),
     (["tokens", "remove", "ann"], 1, "There is no token named 'ann'"),
     (["tokens", "remove"], 2, "memvault tokens remove needs NAME"),
     (["tokens", "add"], 2, "memvault tokens add needs NAME"),
