@@ -208,9 +208,9 @@ REFUSALS: list[tuple[list[str], int, str]] = [
     (["tokens", "add", "ann", "--vaults", "team", "--scope", "all"], 2, "is not a scope"),
     (["tokens", "add", "ann", "--vaults", "team", "--as", "user"], 2, "cannot act as"),
     (["tokens", "remove", "ann"], 1, "There is no token named 'ann'"),
-    (["tokens", "remove"], 2, "memvault tokens remove needs NAME"),
-    (["tokens", "add"], 2, "memvault tokens add needs NAME"),
-    (["tokens", "add", "ann", "--vaults", "team", "--days", "4000000"], 2, "days must be at most"),
+    (["tokens", "remove"], 2, "`memvault tokens remove` needs `NAME`"),
+    (["tokens", "add"], 2, "`memvault tokens add` needs `NAME`"),
+    (["tokens", "add", "ann", "--vaults", "team", "--days", "4000000"], 2, "must be at most"),
     (["serve", "--http", ":0", "--name", "a b/c"], 2, "is not a host name"),
 ]
 
