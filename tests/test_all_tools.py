@@ -18,7 +18,7 @@ from memvault.tools.core.messages import render_result
 from memvault.tools.core.registry import Tool, all_tools
 from result_types import violations
 from tool_calls import OF_THIS_MACHINE, WRITING, normal, shell_words
-from tool_matrix import Matrix, Outcome, Row
+from tool_matrix import Matrix, Row
 
 LOCAL_FRONT_ENDS = ("shell", "json", "python")
 """Those of a person on this machine."""
@@ -103,17 +103,16 @@ def masked(value: Any, left_out: Collection[str] = ()) -> Any:
 
 
 def test_all_tools_change_the_same_files_on_every_front_end(matrix: Matrix) -> None:
-    """Whatever called a tool, it writes the same files."""
+    """Whatever called a tool, it writes the same texts into the same files."""
 
     def problems(tool: Tool, row: Row) -> Iterator[object]:
-        def files(outcome: Outcome) -> list[str]:
-            return sorted({normal(Path(matrix.base), path) for path in outcome.files})
-
-        changed = {
-            name: files(row.outcomes[name]) for name in row.outcomes if is_allowed(tool, name)
+        texts = {
+            name: normal(Path(matrix.base), sorted(outcome.files.items()))
+            for name, outcome in row.outcomes.items()
+            if is_allowed(tool, name)
         }
-        if len({*map(str, changed.values())}) > 1:
-            yield changed
+        if len(set(texts.values())) > 1:
+            yield texts
 
     check_all(matrix, problems)
 

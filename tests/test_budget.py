@@ -175,7 +175,7 @@ def followed(vault: Workspace, tool: str, keys: tuple[str, ...], **arguments: An
         offset = found.get("next")
 
 
-@sampled(4)
+@sampled(6)
 @pytest.mark.parametrize("tool", PAGED, ids=lambda tool: tool.name)
 def test_following_next_gives_all_once(huge: Workspace, tool: Tool) -> None:
     """Calls that follow next give each entry of a list once, in its order, or each character."""
@@ -210,7 +210,7 @@ def test_no_result_is_above_its_budget(huge: Workspace, subtests: pytest.Subtest
             assert tokens(called(huge, tool.name, **{**much(tool), **arguments})) <= BUDGET
 
 
-@sampled(4)
+@sampled(6)
 @pytest.mark.parametrize("budget", [300, 700, 5_000])
 @pytest.mark.parametrize(
     "tool", ["memory_show", "memory_list", "memory_load", "context", "memory_recall", "list_inbox"]
@@ -247,7 +247,7 @@ def test_a_context_is_not_repeated_over_mcp(huge: Workspace) -> None:
     assert "parts" not in found
 
 
-@pytest.mark.parametrize("budget", [1, 5, 20, 50, 100, 200])
+@pytest.mark.parametrize("budget", [1, 50, 200])
 def test_a_context_for_which_nothing_fits_says_so(huge: Workspace, budget: int) -> None:
     """An empty block for want of room has a note that names the budget, however small that is."""
     found = called(huge, "context", task="zebra", budget=budget)

@@ -24,7 +24,7 @@ from memvault.arguments.parameters import MOST_CHARACTERS, MOST_ENTRIES, input_s
 from memvault.call import Call, Caller
 from memvault.errors import UsageError
 from memvault.files.plain_files import MEMORY, SETTING
-from memvault.tools.core.registry import Tool, all_tools
+from memvault.tools.core.registry import all_tools
 from memvault.workspace import Workspace
 from tool_calls import call_of
 
@@ -584,24 +584,23 @@ def asked_over_http(root: Path, tool: str, arguments: dict[str, Any]) -> dict[st
 
 
 @pytest.mark.promise("S44")
-@pytest.mark.parametrize("tool", all_tools(), ids=lambda tool: tool.name)
-def test_lists_and_names_have_a_largest_size(folder: Path, tool: Tool) -> None:
+def test_lists_and_names_have_a_largest_size() -> None:
     """Each list has a largest size, which its schema names, and so has what is no content."""
-    properties = input_schema(tool.parameters)["properties"]
-    given = call_of(tool)
-    for parameter in tool.parameters:
-        if list in parameter.types and not parameter.anything:
-            assert properties[parameter.key]["maxItems"] == MOST_ENTRIES
-            entry: Any = {} if parameter.items else "x"
-            too_much: Any = [entry] * (MOST_ENTRIES + 1)
-            with pytest.raises(UsageError, match="5,001 entries"):
-                tool.bind({**given, parameter.key: too_much})
-            if not parameter.items:
+    for tool in all_tools():
+        properties = input_schema(tool.parameters)["properties"]
+        for parameter in tool.parameters:
+            too_long: list[Any] = []
+            if list in parameter.types and not parameter.anything:
+                assert properties[parameter.key]["maxItems"] == MOST_ENTRIES
+                too_many = [{} if parameter.items else "x"] * (MOST_ENTRIES + 1)
+                with pytest.raises(UsageError, match="5,001 entries"):
+                    tool.bind({**call_of(tool), parameter.key: too_many})
+                too_long += [] if parameter.items else [["x" * (MOST_CHARACTERS + 1)]]
+            if str in parameter.types and not parameter.arg.text:
+                too_long += ["x" * (MOST_CHARACTERS + 1)]
+            for value in too_long:
                 with pytest.raises(UsageError, match="100,001 characters"):
-                    tool.bind({**given, parameter.key: ["x" * (MOST_CHARACTERS + 1)]})
-        if str in parameter.types and not parameter.arg.text:
-            with pytest.raises(UsageError, match="100,001 characters"):
-                tool.bind({**given, parameter.key: "x" * (MOST_CHARACTERS + 1)})
+                    tool.bind({**call_of(tool), parameter.key: value})
 
 
 @pytest.mark.promise("S44")

@@ -117,7 +117,7 @@ def test_scores_are_those_of_the_formula(steps: Any, queries: Sequence[KeywordQu
         for query in queries:
             segments = index.candidates(query)
             lengths = field_lengths(documents.values())
-            found = find_terms(segments, bm25f.wanted(query))
+            found = find_terms(segments, bm25f.query_terms(query))
             expected, rarities = plain_scores(documents, query)
             answers = [
                 scored(segments, found, lengths, True)
@@ -187,7 +187,7 @@ def test_equal_scores_are_in_the_order_of_the_commits(tmp_path: Path) -> None:
         terms = Counter({"wombat": 1, "digs": 1})
         index = index.apply((), [KeywordDocument(uid, {"body": terms, EXACT_FIELD: Counter()})])
     segments = index.candidates(KeywordQuery([]))
-    found = find_terms(segments, bm25f.wanted(KeywordQuery([("digs",), ("wombat",)])))
+    found = find_terms(segments, bm25f.query_terms(KeywordQuery([("digs",), ("wombat",)])))
     for scored in (bm25f.scored, bm25f_numpy.scored):
         for limit in (1, 5, 1_000):
             order = [
@@ -344,7 +344,7 @@ def test_long_lists_are_scored_with_numpy(tmp_path: Path, monkeypatch: pytest.Mo
     expected = found_in(index, "common", "own7")
     monkeypatch.delitem(sys.modules, "numpy")
     query = KeywordQuery([("common",)])
-    found = find_terms(index.candidates(query), bm25f.wanted(query))
+    found = find_terms(index.candidates(query), bm25f.query_terms(query))
     assert keyword_index._scorer(found) is bm25f.scored
     monkeypatch.setattr(keyword_index, "_MANY_POSTINGS", 10)
     assert keyword_index._scorer(found) is bm25f_numpy.scored

@@ -19,12 +19,13 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 from jsonschema import Draft202012Validator
 
+from children import in_child
 from conftest import Run, examples, index_of, sampled, some_of, titles, write
 from copies import Copy
 from episodes import WEEK, put_all
 from memvault import Vault, clock, open_vault
 from memvault.arguments.binding import Leniency
-from memvault.arguments.parameters import Arg, Parameter, bounds, input_schema
+from memvault.arguments.parameters import Arg, Parameter, bounds, input_schema, kebab
 from memvault.call import LOCAL, Call
 from memvault.cli.registry import find_command
 from memvault.errors import NotFound, UsageError, VaultNotFound
@@ -36,7 +37,7 @@ from memvault.tools.core.messages import render_result
 from memvault.tools.core.registry import Tool
 from memvault.workspace import Workspace
 from plain_arguments import exactly, named, plain_arguments, try_tool, try_tools
-from tool_calls import normal, over_mcp, printed, sayable, words
+from tool_calls import call_of, normal, over_mcp, printed, sayable, typed, words
 
 TOOLS = registry.all_tools()
 
@@ -135,7 +136,7 @@ def test_flags_json_and_mcp_give_the_same_result(
             assert found["flags"] == found["call"], words(tool, arguments)
 
     monkeypatch.setattr(clock, "random_number", lambda _: 0)  # chance is not the same twice
-    for tool in some_of(TOOLS, first=1):
+    for tool in some_of(TOOLS, every=8, first=1):
         with subtests.test(tool=tool.name):
             try_tool(tool, examples(3), same)
 
@@ -187,23 +188,53 @@ def near(parameter: Parameter) -> SearchStrategy[Any]:
     return st.one_of(kinds)
 
 
+def check_binding(tool: Tool, sent: dict[str, Any]) -> None:
+    """Check that a tool takes arguments if they fit its schema, by the table of leniencies."""
+    allows = Draft202012Validator(input_schema(tool.parameters)).is_valid
+    used: set[Leniency] = set()
+    plain = plain_arguments(tool.parameters, sent, used)
+    if allows(sent):
+        assert (plain, used) == (sent, set())
+    if allows(plain):
+        assert exactly(tool.bind(sent)) == exactly(named(tool.parameters, plain)), sent
+    else:
+        with pytest.raises(UsageError):
+            tool.bind(sent)
+
+
 def test_the_schema_accepts_exactly_what_the_tool_takes(subtests: pytest.Subtests) -> None:
-    """Arguments that fit a tool's schema, by the table of leniencies, are taken, and no others."""
+    """A tool takes arguments that fit its schema, by the table of leniencies, and no others.
+
+    Keys may be spelled in any way, and one given twice is refused.
+    """
 
     def exact(tool: Tool, data: st.DataObject) -> None:
-        allows = Draft202012Validator(input_schema(tool.parameters)).is_valid
-        sent = data.draw(attempted(tool.parameters))
-        used: set[Leniency] = set()
-        plain = plain_arguments(tool.parameters, sent, used)
-        if allows(sent):
-            assert (plain, used) == (sent, set())
-        if allows(plain):
-            assert exactly(tool.bind(sent)) == exactly(named(tool.parameters, plain))
-        else:
+        check_binding(tool, data.draw(attempted(tool.parameters)))
+        right = data.draw(objects(tool.parameters))
+        for spell in (str.upper, str.lower, "_".join, "-{}_".format, kebab):
+            respelled = {spell(key): value for key, value in right.items()}
+            assert exactly(tool.bind(respelled)) == exactly(tool.bind(right))
+        for key, value in right.items():
             with pytest.raises(UsageError):
-                tool.bind(sent)
+                tool.bind({**right, f"{key}_": value})
 
     try_tools(subtests, KINDS, 6, exact)
+
+
+def test_arguments_are_refused_at_the_edges_of_the_schema() -> None:
+    """A number beyond a bound, a wrong type or choice, and a missing argument are refused."""
+    for tool in TOOLS:
+        right = call_of(tool)
+        for entry in tool.parameters:
+            edges = [end + step for end in bounds(entry) if end is not None for step in (-1, 0, 1)]
+            others = (None, 1.5, True, "nothing", ["x", 1.5], {"x": None})
+            for value in (*edges, *others):
+                check_binding(tool, {**right, entry.key: value})
+            check_binding(tool, {key: right[key] for key in right if key != entry.key})
+            if {int, float} & set(entry.types):
+                for value in (float("nan"), float("inf"), -float("inf")):
+                    with pytest.raises(UsageError):
+                        tool.bind({**right, entry.key: value})
 
 
 def test_a_listed_tool_is_one_by_the_protocols_own_schema(subtests: pytest.Subtests) -> None:
@@ -221,28 +252,23 @@ def test_a_listed_tool_is_one_by_the_protocols_own_schema(subtests: pytest.Subte
                     assert Draft202012Validator(entry).is_valid(entry["default"])
 
 
-COUNTING = """
-import os, sys
-from memvault.__main__ import main
-looks = 0
-def count(event, arguments):
-    global looks
-    if event == "os.scandir" and arguments:  # a path or a descriptor
-        looks += os.path.samestat(os.stat(arguments[0]), os.stat("."))
-sys.addaudithook(count)
-code = main(sys.argv[1:])
-sys.stdout.flush()
-print(looks, code, file=sys.stderr)
-"""
-
-
 def looks(folder: Path, *arguments: str) -> int:
-    """Run a command in a process of its own; return how often it listed the vault's folder."""
-    command = [sys.executable, "-c", COUNTING, *arguments]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-    counted, code = done.stderr.splitlines()[-1].split()
-    assert code == "0", done
-    return int(counted)
+    """Run a command in a copy of this process; return how often it listed the vault's folder."""
+
+    def work() -> tuple[int, int]:
+        count, root = 0, folder.stat()
+
+        def note(event: str, arguments: tuple[Any, ...]) -> None:
+            nonlocal count
+            if event == "os.scandir" and arguments:  # a path or a descriptor
+                count += os.path.samestat(os.stat(arguments[0]), root)
+
+        sys.addaudithook(note)
+        return typed("--vault", str(folder), *arguments).code, count
+
+    code, count = in_child(work)
+    assert code == 0
+    return int(count)
 
 
 @pytest.fixture

@@ -39,16 +39,20 @@ ODD = (*OUTSIDE, ".memvault", "nothing", "a\0b", "")
 
 
 class Outcome(NamedTuple):
-    """The result of one call, what the front end sent for it, and the paths that it changed."""
+    """The result of one call, what the front end sent for it, and the files that it changed.
+
+    ``changed`` are their texts by path; that of a removed file is empty.
+    """
 
     result: dict[str, Any]
     sent: str
-    changed: list[str]
+    changed: dict[str, str]
 
     @property
-    def files(self) -> list[str]:
-        """The changed paths that are the user's."""
-        return [path for path in self.changed if not path.startswith((".memvault", ".git/"))]
+    def files(self) -> dict[str, str]:
+        """The changed files that are the user's."""
+        own = (".memvault", ".git/")
+        return {path: text for path, text in self.changed.items() if not path.startswith(own)}
 
 
 class Row(NamedTuple):
@@ -181,9 +185,14 @@ class _Recorder:
         answer, sent = call(*given)
         return Outcome(answer, sent, self._changed())
 
-    def _changed(self) -> list[str]:
-        paths = [path for path in self._copy.changes() if not path.is_dir()]
-        return [path.relative_to(self._root).as_posix() for path in paths]
+    def _changed(self) -> dict[str, str]:
+        return {
+            path.relative_to(self._root).as_posix(): path.read_bytes().decode("utf-8", "replace")
+            if path.exists()
+            else ""
+            for path in self._copy.changes()
+            if not path.is_dir()
+        }
 
     def _by_shell(self, line: list[str]) -> tuple[dict[str, Any], str]:
         ran = typed("--vault", str(self._root), "--json", *line)

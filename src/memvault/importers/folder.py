@@ -1,4 +1,4 @@
-"""Import of a folder of markdown files, with the files that they embed."""
+"""Import a folder of markdown files and attachments."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _NOTES = (".md", ".markdown")
 
 def recognize(source: Source) -> Confidence:
     """Return ``POSSIBLE`` if there is a markdown file."""
-    return Confidence.POSSIBLE if source.named(*_NOTES) else Confidence.NO
+    return Confidence.POSSIBLE if source.with_endings(*_NOTES) else Confidence.NO
 
 
 def claims(source: Source) -> list[str]:
-    """Return all files except hidden ones and those in hidden folders, such as settings."""
+    """Return all visible files."""
     return source.visible
 
 
@@ -87,7 +87,7 @@ def read_file(source: Source, name: str) -> Item:
 
 
 def guessed(decoded: document.DecodedText) -> str:
-    """Return how a text that is not UTF-8 is read, for people."""
+    """Return how a text was decoded that is not UTF-8, as a message for users."""
     if decoded.damaged:
         return f"{decoded.problem}: \ufffd replaces the damaged characters"
     return f"read as {decoded.encoding.replace('cp125', 'windows-125')} (guessed)"

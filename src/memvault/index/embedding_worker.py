@@ -72,12 +72,12 @@ def main(root: Path, folder: Path) -> None:
         )
 
     try:
-        background_embedding.began(folder)
+        background_embedding.record_start(folder)
         index.schedule.embed_missing(should_continue)
     except (Exception, MemoryError) as error:
         message = error.message if isinstance(error, MemvaultError) else type(error).__name__
         if lock.is_valid:
-            background_embedding.failed(folder, model, message)
+            background_embedding.record_failure(folder, model, message)
 
 
 def _limit_resources() -> None:

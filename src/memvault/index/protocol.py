@@ -355,7 +355,7 @@ class View(Protocol):
         """
 
     def sentence_features(
-        self, asked: SentenceQuery, places: Mapping[int, MatchLocation]
+        self, asked: SentenceQuery, locations: Mapping[int, MatchLocation]
     ) -> dict[int, SentenceFeatures]:
         """Compute features of memories at their best places; missing memories are left out."""
 
@@ -375,7 +375,7 @@ class View(Protocol):
         It is empty unless all of the memories have vectors.
         """
 
-    def passages(self, key: int, places: MatchLocation) -> list[tuple[int, Passage]]:
+    def passages(self, key: int, location: MatchLocation) -> list[tuple[int, Passage]]:
         """Return the passages around a memory's best places, each with its number."""
 
     def record(self, key: int) -> MemoryRecord | None:

@@ -241,44 +241,74 @@ def _aliases(renaming: RenamePlan) -> dict[str, Any]:
 
 
 def _new_target(
-    found: ResolvedLink, renaming: RenamePlan, graph: LinkGraph, after: LinkGraph
+    link: ResolvedLink, renaming: RenamePlan, graph: LinkGraph, after: LinkGraph
 ) -> str | None:
     """Return the new target of a link, or None if it does not change.
 
     A link to another memory is rewritten if it would lead to the renamed one, or if the folder of
     its own file changes.
     """
-    link, old_path = found.link, renaming.memory.path
-    if found.target is None:
+    if link.target is None:
         return None
-    is_meant = found.target.path == old_path
-    target = renaming.path if is_meant else found.target.path
-    beside = graph.beside(link, found.source.path) if link is not None else None
-    if link is None or (link.is_wikilink and beside is None):
-        name = _renamed_reference(found.name, renaming, after) if is_meant else found.name
-        leads = [entry.path for entry in after.by_name(name)]
-        was_one = name != found.name or len(graph.by_name(name)) == 1
-        if leads != [target] and (was_one or leads[:1] != [target]):
-            suffix = name[-3:] if name.lower().endswith(".md") else ""
-            name = f"{target[: -len('.md')]}{suffix}"
-            if len(after.by_name(name)) > 1:  # the path of another file differs only in case
-                name = found.target.mem_id
-        if name != found.name and _NOT_IN_LINKS.intersection(name):
-            name = found.target.mem_id
-        return name if name != found.name else None
-    source = renaming.path if found.source.path == old_path else found.source.path
-    if beside is None:  # by its path in the vault or its name
-        relative = after.beside(link, source)
-        resolved = [relative] if relative is not None else after.by_name(link.target)
-        is_old = is_meant and _renamed_reference(link.target, renaming, after) != link.target
-        if [entry.path for entry in resolved] == [target] and not is_old:
+    if link.link is None:
+        return _new_name(link, renaming, graph, after)
+    beside = graph.beside(link.link, link.source.path)
+    if link.link.is_wikilink and beside is None:
+        return _new_name(link, renaming, graph, after)
+    return _new_path_target(link, link.link, beside is None, renaming, after)
+
+
+def _new_name(
+    link: ResolvedLink, renaming: RenamePlan, graph: LinkGraph, after: LinkGraph
+) -> str | None:
+    """Return the new name in a wikilink or a header, or None if it does not change.
+
+    A link must lead to exactly its old target. If its name does not, the path replaces it, or else
+    the memId. A name that was ambiguous before may stay so if it still prefers the target.
+    """
+    assert link.target is not None
+    is_to_renamed = link.target.path == renaming.memory.path
+    target = renaming.path if is_to_renamed else link.target.path
+    name = _renamed_reference(link.name, renaming, after) if is_to_renamed else link.name
+    matches = [memory.path for memory in after.by_name(name)]
+    was_ambiguous = name == link.name and len(graph.by_name(name)) != 1
+    if matches != [target] and not (was_ambiguous and matches[:1] == [target]):
+        suffix = name[-3:] if name.lower().endswith(".md") else ""
+        name = f"{target[: -len('.md')]}{suffix}"
+        if len(after.by_name(name)) > 1:  # the path of another file differs only in case
+            name = link.target.mem_id
+    if name == link.name:
+        return None
+    return link.target.mem_id if _NOT_IN_LINKS.intersection(name) else name
+
+
+def _new_path_target(
+    link: ResolvedLink, written: Link, is_by_name: bool, renaming: RenamePlan, after: LinkGraph
+) -> str | None:
+    """Return the new target of a link by path, or None if it does not change.
+
+    ``is_by_name`` is whether the target is a path in the vault or a name, and not relative to the
+    folder of the link's file.
+    """
+    assert link.target is not None
+    old_path = renaming.memory.path
+    is_to_renamed = link.target.path == old_path
+    target = renaming.path if is_to_renamed else link.target.path
+    source = renaming.path if link.source.path == old_path else link.source.path
+    if is_by_name:
+        relative = after.beside(written, source)
+        resolved = [relative] if relative is not None else after.by_name(written.target)
+        is_old = (
+            is_to_renamed and _renamed_reference(written.target, renaming, after) != written.target
+        )
+        if [memory.path for memory in resolved] == [target] and not is_old:
             return None
-    if not link.target.lower().endswith(".md"):
+    if not written.target.lower().endswith(".md"):
         target = target[: -len(".md")]
     path = relative_path(target, posixpath.dirname(source))
-    if path == posixpath.normpath(link.target):
+    if path == posixpath.normpath(written.target):
         return None
-    return written_target(link, path, found.source.body)
+    return written_target(written, path, link.source.body)
 
 
 def _renamed_reference(name: str, renaming: RenamePlan, after: LinkGraph) -> str:

@@ -61,9 +61,9 @@ def add(
         EngineRefused: it denies access, or holds nothing of memvault's.
     """
     vaults.check(name)
-    given = {"collection": collection or None, "patience": patience}
-    given = {key: value for key, value in given.items() if value is not None}
-    shared = EngineSettings(engine="milvus", uri=uri, sent="?", **given)
+    options = {"collection": collection or None, "patience": patience}
+    options = {key: value for key, value in options.items() if value is not None}
+    shared = EngineSettings(engine="milvus", uri=uri, sent="?", **options)
     publish.validate_engine(shared)
     access.allow_token(uri, True)
     engine = access.engine_of(shared)

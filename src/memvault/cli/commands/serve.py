@@ -62,7 +62,11 @@ def mcp(
     # A model that may call tools must not run arbitrary programs or see the machine's paths.
     vault_names = _vaults(vaults)
     caller = options.caller()._replace(
-        may_run_programs=programs, may_see_paths=False, has_token_budget=True, vaults=vault_names
+        may_run_programs=programs,
+        may_see_paths=False,
+        has_token_budget=True,
+        vaults=vault_names,
+        secrets="masked",
     )
     root = options.root()
     address(caller.agent)  # report an invalid name now, not at each call

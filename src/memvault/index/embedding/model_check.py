@@ -86,16 +86,16 @@ def verify(root: Path, settings: Settings, name: str | None, purpose: Purpose) -
         NotFound: it does not distinguish the texts.
     """
     if name:
-        model_name, place = _resolve_name(root, name, purpose)
+        model_name, folder = _resolve_name(root, name, purpose)
     else:
         choose = (
             model_settings.choose_embedder if purpose == "embed" else model_settings.choose_reranker
         )
-        model_name, place, note = choose(settings, root)
+        model_name, folder, note = choose(settings, root)
         if note:
             message, _, hint = note.partition("; ")
             raise EmbedderError(message, hint)
-    checked = _check_model(model_name, place, purpose)
+    checked = _check_model(model_name, folder, purpose)
     if checked.related <= checked.unrelated:
         raise NotFound(
             f"The model {checked.name} loads, but does not tell texts apart",

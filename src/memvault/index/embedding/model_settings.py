@@ -52,13 +52,13 @@ def folder_of(name: str, root: Path | None) -> Path | None:
 
     A folder may be relative to the vault ``root``; without a vault the path must be absolute.
     """
-    given = expand_home(name)
+    path = expand_home(name)
     if name in (BUILTIN, MULTILINGUAL):
         return None
     if root is None:
-        return given if given.is_absolute() else None
-    folder = root / given
-    return folder if folder.is_dir() or given.is_absolute() or name.startswith(".") else None
+        return path if path.is_absolute() else None
+    folder = root / path
+    return folder if folder.is_dir() or path.is_absolute() or name.startswith(".") else None
 
 
 def identity(name: str, root: Path | None) -> tuple[Hashable, ...]:

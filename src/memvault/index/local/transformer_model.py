@@ -82,12 +82,12 @@ class TransformerModel:
         automatic = self._automatic_model()
         state = automatic, model_settings.cache_key(self.store.settings, self.store.root)
         if self._choice is None or state != self._choice[0]:
-            found = model_settings.choose_embedder(self.store.settings, self.store.root)
+            choice = model_settings.choose_embedder(self.store.settings, self.store.root)
             if automatic:
-                found = found._replace(name=automatic)
-            if self._choice is not None and found.name != self._choice[1].name:
+                choice = choice._replace(name=automatic)
+            if self._choice is not None and choice.name != self._choice[1].name:
                 self._embedder = self._opened = None
-            self._choice = state, found
+            self._choice = state, choice
         return self._choice[1]
 
     def _automatic_model(self) -> str:
@@ -138,16 +138,16 @@ class TransformerModel:
         """
         if self.folder is None:
             return None
-        found = TransformerVectorFile.open(self.vectors_folder(self.choice.name))
-        if found is None:
+        vectors = TransformerVectorFile.open(self.vectors_folder(self.choice.name))
+        if vectors is None:
             return None
-        known = self._embedder or self.card
-        if known is not None and found.card.version != known.version:
+        model = self._embedder or self.card
+        if model is not None and vectors.card.version != model.version:
             return None
-        if self._opened is None or self._opened.card != found.card:
-            self._opened = found
+        if self._opened is None or self._opened.card != vectors.card:
+            self._opened = vectors
             with contextlib.suppress(OSError):
-                mark_used(found.folder)
+                mark_used(vectors.folder)
         return self._opened
 
     def vectors_folder(self, name: str) -> Path:

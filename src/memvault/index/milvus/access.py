@@ -81,8 +81,8 @@ def why_unavailable(root: Path, shared: EngineSettings) -> str:
 
 def granted(root: Path, shared: EngineSettings) -> dict[str, object]:
     """Return the user's grant for the vault and its engine; empty if missing or pending."""
-    found = _grant(root, shared)
-    return {} if found.get("pending") else found
+    data = _grant(root, shared)
+    return {} if data.get("pending") else data
 
 
 def begin_grant(root: Path, shared: EngineSettings) -> str:

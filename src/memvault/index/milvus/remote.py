@@ -233,7 +233,7 @@ class RemoteReader:
             self._add(manifest, generation, published - stored)
         frequency = self._texts.frequency(generation)
         if frequency is not None:
-            manifest.blocks.count_tokens(*frequency)
+            manifest.blocks.store_document_frequency(*frequency)
         manifest.apply(self._invalid_keys & manifest.uids(), ())
         self._invalid_keys.clear()
         words.set_generation(
