@@ -21,7 +21,7 @@ from memvault.arguments.parameters import Parameter
 from memvault.cli import plain_line, typer_app
 from memvault.cli.options import GLOBAL_OPTIONS, GlobalOptions
 from memvault.cli.plain_line import SHORT_FLAGS, option_names
-from memvault.cli.registry import CliCommand, ShellCommand, find_command
+from memvault.cli.registry import CliCommand, find_command
 from memvault.command_table import COMMANDS, TOOLS
 
 WORDS = sorted({command.words for command in COMMANDS})
@@ -74,21 +74,17 @@ class Parsed:
 
     def __init__(self, line: list[str]) -> None:
         self.options = GlobalOptions.from_environment()
-        self.command: ShellCommand | None = None
-        self.name = ""
+        parsed = typer_app.parse(line, self.options)
+        assert parsed is not None
+        self.command, self.name = parsed.command, parsed.name
+        self.options.update(**parsed.shared)
         self.values: dict[str, Any] = {}
-        assert typer_app.run(line, self.options, self._keep) == 0
-
-    def _keep(
-        self, command: ShellCommand, name: str, values: Mapping[str, Any], options: GlobalOptions
-    ) -> None:
-        self.command, self.name = command, name
-        for parameter in command.shell_parameters:
-            value = values[parameter.name]
+        for parameter in parsed.command.shell_parameters:
+            value = parsed.values[parameter.name]
             if isinstance(value, list):
-                value = [options.unescape(text) for text in value]
+                value = [self.options.unescape(text) for text in value]
             elif isinstance(value, str):
-                value = options.unescape(value)
+                value = self.options.unescape(value)
             self.values[parameter.name] = value
 
 

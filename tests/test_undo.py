@@ -178,7 +178,7 @@ def test_a_call_that_fails_half_way_says_what_it_wrote(vault: Vault, folder: Pat
     assert failed["error"]["code"] == "storage"
     assert "nothing was changed" not in hint
     assert "agents/main/plans/report.md was changed" in hint
-    given = hint.split("memory_undo ")[1].split("`")[0].removeprefix("change=")
+    given = hint.split("memory_undo change=")[1].split("`")[0]
     assert vault.call("memory_undo", change=given)["success"]
     assert files(folder) == before
 
@@ -336,7 +336,7 @@ def test_one_step_a_file(made: list[FileChange]) -> None:
     assert len({step.path for step in found}) == len(found)
     for step in found:
         last = [change for change in made if change.path == step.path][-1]
-        assert step.left == ("" if last.kind in ("removed", "forgotten") else last.after)
+        assert step.etag_now == ("" if last.kind in ("removed", "forgotten") else last.after)
 
 
 ACTIONS = ("remember", "compound", "forget", "goal", "type", "edit")

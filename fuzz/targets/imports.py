@@ -35,7 +35,7 @@ from memvault.importers.planning import plan  # noqa: E402
 from memvault.importers.source import Source  # noqa: E402
 from memvault.secrets.detector import BUILTIN  # noqa: E402
 from memvault.vault import document, program_files  # noqa: E402
-from memvault.vault.file_names import names_folded  # noqa: E402
+from memvault.vault.names import names_folded  # noqa: E402
 from targets.shapes import HEADER_TOKENS, value_of  # noqa: E402
 
 TOKENS = (

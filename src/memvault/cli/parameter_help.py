@@ -45,6 +45,6 @@ def _limits(parameter: Parameter) -> str:
     if lowest is not None and highest is not None:
         both = f"{lowest} to {highest}"
         return "" if both in parameter.arg.help else f"; {both}"
-    if lowest is not None:
+    if lowest not in (None, "0", "1"):
         return f"; at least {lowest}"
     return "" if highest is None else f"; at most {highest}"

@@ -14,7 +14,7 @@ from memvault.files.walk import walk
 from memvault.model import FileState, Memory
 from memvault.store.memory_store import MemoryStore
 from memvault.vault import markdown, markdown_inline, paths
-from memvault.vault.reader import state_of
+from memvault.vault.scan import file_state
 
 
 class ExportedFile(NamedTuple):
@@ -61,7 +61,7 @@ class ExportedFiles:
         """Return the memory in a file; None if the file is not a memory."""
         if not file.is_memory:
             return None
-        state = state_of(self._store.root, file.path) or FileState.of(file.path, data)
+        state = file_state(self._store.root, file.path) or FileState.of(file.path, data)
         return self._store.parse(data, state)
 
     def _list(self) -> list[ExportedFile]:

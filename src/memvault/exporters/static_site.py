@@ -226,6 +226,6 @@ def _page_paths(records: Iterable[MemoryRecord], detector: SecretDetector) -> di
 
 def _listed(target: TargetFolder) -> set[str]:
     """Return the pages and attachments listed by an earlier export."""
-    lines = os.fsdecode(target.own_file(LIST, plain_files.MEMORY) or b"").splitlines()
+    lines = os.fsdecode(target.own_file(LIST, plain_files.MAX_MEMORY_BYTES) or b"").splitlines()
     below = (path for path in lines if path.startswith(("notes/", "files/")))
     return {path for path in below if ".." not in path.split("/")}

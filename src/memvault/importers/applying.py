@@ -26,10 +26,10 @@ from memvault.importers.state import ID, KIND, VERSION, with_version
 from memvault.lazy_pattern import lazy_pattern
 from memvault.secrets.detector import SecretDetector
 from memvault.store.memory_store import MemoryStore
-from memvault.vault import document, header_dates, paths
+from memvault.vault import document, header_dates, memory_file, naming
 from memvault.vault.document import Document
-from memvault.vault.file_names import normalize_title
 from memvault.vault.front_matter import split_front_matter
+from memvault.vault.names import normalize_title
 
 _KEY = lazy_pattern(r"^[^\s:#-][^:\n]*+:(?=\s|\Z)", re.MULTILINE)
 """Matches a line with a header key."""
@@ -172,13 +172,13 @@ def _header(
     body: str,
 ) -> dict[str, Any]:
     """Return the header keys to set: its origin, and the keys that the note lacks."""
-    title = str(note_header.get("title") or document.title_of(own_header, body, note.path))
-    mem_id = f"{paths.slug(title, 40)}-{paths.id_from_name(f'{kind}:{note.key}')[-6:]}"
+    title = str(note_header.get("title") or memory_file.title_of(own_header, body, note.path))
+    mem_id = f"{naming.slug(title, 40)}-{naming.id_from_name(f'{kind}:{note.key}')[-6:]}"
     header = {**note_header, "id": mem_id}
     if "tags" in note_header:
         header["tags"] = _listed(note_header["tags"])
     header.pop("title", None)
-    if document.title_of(own_header, body, target) != title:
+    if memory_file.title_of(own_header, body, target) != title:
         header["title"] = title
     stem = posixpath.splitext(posixpath.basename(target))[0]
     wished = posixpath.splitext(posixpath.basename(note.path))[0]

@@ -14,7 +14,7 @@ from memvault.importers import plain_text
 from memvault.lazy_pattern import lazy_pattern
 from memvault.secrets.detector import KEY
 from memvault.vault import header_dates
-from memvault.vault.file_names import LINK_KEYS
+from memvault.vault.header_links import LINK_KEYS
 
 _LAST = 1e11
 """Upper bound for times in seconds since 1970; larger numbers are not times."""

@@ -16,7 +16,7 @@ from memvault.importers.items import (
     StoredBytes,
 )
 from memvault.importers.source import MAX_FILE, Source
-from memvault.vault import document
+from memvault.vault import decoding
 
 _NOTES = (".md", ".markdown")
 
@@ -74,7 +74,7 @@ def convert_note(
 def read_file(source: Source, name: str) -> Item:
     """Return a markdown file of a source as a note, or why it cannot be read."""
     try:
-        decoded = document.decode(source.read(name))
+        decoded = decoding.decode(source.read(name))
         changed = convert.time_of(source.modified(name))
     except (OSError, ValueError) as error:
         return SkippedItem(name, records.reason_for(error))
@@ -86,7 +86,7 @@ def read_file(source: Source, name: str) -> Item:
     return ImportedNote(name, path, decoded.text, {"modified": changed})
 
 
-def guessed(decoded: document.DecodedText) -> str:
+def guessed(decoded: decoding.DecodedText) -> str:
     """Return how a text was decoded that is not UTF-8, as a message for users."""
     if decoded.damaged:
         return f"{decoded.problem}: \ufffd replaces the damaged characters"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from memvault.vault import paths
+from memvault.vault import naming
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
@@ -97,4 +97,6 @@ Item = ImportedNote | Attachment | VaultFile | SkippedItem | ItemWarning | TypeC
 
 def note_path(title: str, *folders: str) -> str:
     """Return the path of a note with a title, in folders with the given names."""
-    return "/".join([*(paths.file_name(name) for name in folders), f"{paths.file_name(title)}.md"])
+    return "/".join(
+        [*(naming.file_name(name) for name in folders), f"{naming.file_name(title)}.md"]
+    )

@@ -24,9 +24,9 @@ from memvault.importers.items import (
 from memvault.importers.links import LinkTargets
 from memvault.importers.state import VaultState
 from memvault.model import FALLBACK_TYPE
-from memvault.vault import document, paths, program_files
+from memvault.vault import decoding, document, naming, paths, program_files
 from memvault.vault.document import etag
-from memvault.vault.file_names import name_key, names_folded
+from memvault.vault.names import name_key, names_folded
 
 Status = Literal["new", "changed", "edited", "unchanged"]
 """Of a note: not in the vault; changed in the source; edited in the vault, too; unchanged."""
@@ -288,7 +288,7 @@ class _Planner:
         self.result.notes[item.path] = PlannedNote(path, status)
         if status == "new":
             self.result.types[self._files.type_of(path, data)] += 1
-            if owner := self._owner_of_id(document.decode(data).text, path):
+            if owner := self._owner_of_id(decoding.decode(data).text, path):
                 self._warn(item.path, f"has the same id as {owner}; change one of them")
 
     def _reserve(self, wanted: str) -> str:
@@ -336,4 +336,4 @@ def _safe_name(stem: str, suffix: str = "") -> str:
     stem = stem.strip(" .-") or "memory"
     stem = stem.encode("utf-8", "replace")[:_MAX_NAME].decode("utf-8", "ignore").rstrip()
     suffix = "".join(char for char in suffix[:20] if char.isalnum() or char == ".")
-    return f"{stem}-memory{suffix}" if paths.is_reserved(stem) else f"{stem}{suffix}"
+    return f"{stem}-memory{suffix}" if naming.is_reserved(stem) else f"{stem}{suffix}"

@@ -16,7 +16,7 @@ from memvault.files.walk import is_link, walk
 from memvault.importers.content_counts import ContentCounts
 from memvault.importers.items import ItemWarning, SkippedItem
 
-MAX_FILE = plain_files.MEMORY
+MAX_FILE = plain_files.MAX_MEMORY_BYTES
 """Maximum size in bytes of a file that is read into memory."""
 MAX_FILES = 1_000_000
 """Maximum number of files in a source."""

@@ -14,7 +14,7 @@ from memvault.importers.formats import FOLDER
 from memvault.model import FileState
 from memvault.store.memory_store import MemoryStore
 from memvault.vault.document import etag
-from memvault.vault.file_names import name_key
+from memvault.vault.names import name_key
 from memvault.vault.paths import is_memory
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from memvault.importers.items import (
 from memvault.importers.packed_files import PackedFiles
 from memvault.importers.source import Source
 from memvault.lazy_pattern import lazy_pattern
-from memvault.vault import document, markdown, markdown_inline
+from memvault.vault import decoding, document, markdown, markdown_inline
 from memvault.vault.markdown import replace_outside_code
 
 _BUNDLE, _PACK, _BACKUP = ".textbundle", ".textpack", ".bear2bk"
@@ -190,7 +190,7 @@ def _items(
             yield from records.convert_record(f"{bundle.name}/{name}", _asset, bundle, name)
     source.counts.unused_properties("bundle", info, _USED)
     source.counts.unused_properties("note", bear, _USED_OF_BEAR)
-    decoded = document.decode(bundle.read(bundle.text_name))
+    decoded = decoding.decode(bundle.read(bundle.text_name))
     if decoded.encoding == "binary":
         yield SkippedItem(bundle.name, decoded.problem)
         return

@@ -105,7 +105,7 @@ def _counts(entries: Sequence[Mapping[str, Any]]) -> str:
 
 def _left_out(entries: Sequence[Mapping[str, str]]) -> list[str]:
     """Return a line for each instruction file, and one line for all agent files."""
-    from memvault.vault.file_names import names_folded
+    from memvault.vault.names import names_folded
 
     of_agents, lines = [], []
     for one in entries:
@@ -255,12 +255,12 @@ def _import(
                 {key: result[key] for key in ("unreadable", "leftOut") if key in result},
             )
         return {**result, "next": "Nothing to import"}
-    if not yes:
-        lines = ["".join(text for text, _ in line) for line in render.lines(_VIEW, result)]
-        if call.caller.confirm is None:
-            return {**result, "next": "Nothing was changed; pass `--yes` to import"}
-        if not call.caller.confirm(lines, "Import it?"):
-            return {**result, "next": "Nothing was changed"}
+    lines = ["".join(text for text, _ in line) for line in render.lines(_VIEW, result)]
+    agreed = output.consent(yes, lines, "Import it?")
+    if agreed is None:
+        return {**result, "next": "Nothing was changed; pass `--yes` to import"}
+    if not agreed:
+        return {**result, "next": "Nothing was changed"}
     try:
         failed = apply(call.store, made, reader.read(kind), lambda *place: bar("importing", *place))
     except BaseException:
