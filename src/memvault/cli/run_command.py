@@ -164,7 +164,7 @@ def _text_from_editor(
 
     if memory:
         return drafts.enter_context(run_editor.addition(options, _title_of(options, title)))
-    return drafts.enter_context(run_editor.written(options, title, kind))
+    return drafts.enter_context(run_editor.text_from_editor(options, title, kind))
 
 
 def _title_of(options: GlobalOptions, name: str) -> str:
