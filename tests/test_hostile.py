@@ -416,7 +416,7 @@ def test_changes_before_a_full_disk_are_reported(folder: Path) -> None:
     if done.returncode == 99 or "unshare failed" in done.stderr:
         pytest.skip("a small disk cannot be mounted here")
     error = json.loads(done.stdout)["error"]
-    assert "takes no more files" in error["message"]
+    assert "has no free inodes" in error["message"]
     assert "agents/main/goals/one.md was changed before that; memory_undo" in error["hint"]
 
 
