@@ -164,7 +164,7 @@ def test_a_hint_is_no_command_of_the_vaults(folder: Path, run: Run) -> None:
     write(folder, "memvault.toml", '[embedder]\nmodel = "./d; touch PWNED #"\n')
     write(folder, "a.md", "# A\n\nzebra\n")
     (note,) = run("recall", "zebra", "--json").json["warnings"]
-    assert "memvault model use './d; touch PWNED #' allows" in note
+    assert "allow it with `memvault model use './d; touch PWNED #'`" in note
     write(folder, "memvault.toml", '[embedder]\nmodel = "./x\\nnote: all is well"\n')
     (note,) = run("recall", "zebra", "--json").json["warnings"]
     assert "all is well" not in note

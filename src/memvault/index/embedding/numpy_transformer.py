@@ -108,7 +108,7 @@ class NumpyTransformer:
                 raise ValueError(f"model.onnx does not have the size in {WEIGHTS}")
             tensors = {name: _read(data, *location) for name, location in about["tensors"].items()}
             self._embeddings = [
-                Embedding(tensors[name], *map(np.float32, about["quantization"][name]))
+                Embedding(tensors[name], *map(np.float32, about["quantisation"][name]))
                 for name in ("word", "type", "position")
             ]
             self._norm = _norm_of(tensors, "embedded")

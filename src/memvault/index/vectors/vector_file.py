@@ -1,8 +1,8 @@
 """Unit vectors in a flat file, columns that identify the rows, and a card that counts them.
 
 ``rows-N.i8`` contains the vectors (``UnitRows``), unless their dimension is 0, and each column
-file, such as ``hashes-N.u64``, one number per vector. ``tokens-N.bin`` contains the codes of each text's
-tokens (``embedding.token_vectors``), if the embedder has any; a column says how many belong
+file, such as ``hashes-N.u64``, one number per vector. ``tokens-N.bin`` contains the codes of each
+text's tokens (``embedding.token_vectors``), if the embedder has any; a column says how many belong
 to each text. All files only grow; bytes past the counts in ``card.json`` are ignored. ``replace``
 writes files with the next ``N`` and then the card that refers to them.
 
