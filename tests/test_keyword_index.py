@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from conftest import examples, index_of, titles, write
 from memvault import open_vault
-from memvault.files.plain_files import state_of
+from memvault.files.plain_files import stamp_of
 from memvault.index.keyword import bm25f, bm25f_numpy, keyword_index
 from memvault.index.keyword.bm25f import EXACT_FIELD, FIELDS, KeywordDocument, field_lengths
 from memvault.index.keyword.keyword_index import KeywordIndex, find_terms, rank_documents
@@ -327,7 +327,7 @@ def test_an_index_of_whooshs_own_format_is_replaced(folder: Path) -> None:
     with closing(sqlite3.connect(index / "manifest.db")) as database, database:
         database.execute("DELETE FROM files")
         for file in (index / "keyword").iterdir():
-            row = file.name, json.dumps(state_of(file))
+            row = file.name, json.dumps(stamp_of(file))
             database.execute("INSERT INTO files VALUES (?, ?)", row)
     for fingerprint in (None, "9.0.0.0 english []"):
         if fingerprint:

@@ -34,7 +34,7 @@ from memvault.index.protocol import (
 )
 from memvault.index.text.analyzer import DEFAULT_LANGUAGE
 from memvault.model import Memory, Passage
-from memvault.vault.file_names import DateRange
+from memvault.vault.date_ranges import DateRange
 
 _ANY_LANGUAGE = "none"
 

@@ -20,7 +20,7 @@ from memvault.model import DateSource, Memory, Passage, aliases_of
 if TYPE_CHECKING:
     from array import array
 
-    from memvault.vault.file_names import DateRange
+    from memvault.vault.date_ranges import DateRange
     from memvault.vault.folder_watch import FolderWatch
 
 
@@ -154,7 +154,7 @@ class StoredLink(NamedTuple):
 class LinkEntry(NamedTuple):
     """A memory as links refer to it: its names and its links, those of the text first, in order.
 
-    ``names`` are those that ``vault.file_names.link_keys`` returns.
+    ``names`` are those that ``vault.names.link_keys`` returns.
     """
 
     path: str
@@ -402,7 +402,7 @@ class View(Protocol):
     def superseding(self, names: Sequence[str] | None, vault: str = "") -> list[MemoryRecord]:
         """Return the memories whose headers supersede one of the names, or anything if None.
 
-        Names are in the form that ``vault.file_names.name_keys`` returns. If several vaults are
+        Names are in the form that ``vault.names.name_keys`` returns. If several vaults are
         searched, ``vault`` limits the answer to one of them.
         """
 

@@ -123,7 +123,7 @@ def _check_model(
 def _save_model(store: MemoryStore, section: str, name: str | None) -> None:
     path = store.root / SETTINGS_FILE
     try:
-        before = plain_files.read(path, plain_files.SETTING)
+        before = plain_files.read(path, plain_files.MAX_SETTING_BYTES)
         after = set_values(path, section, {"model": name}, VaultUnreadable)
         store.changes.replace(SETTINGS_FILE, before, after, FileRef(SETTINGS_FILE, SETTINGS_FILE))
     except (FileNotFoundError, NotFound) as error:

@@ -146,7 +146,7 @@ def allow(name: str, root: Path, tried: ModelFingerprint | None) -> None:
     """
     folder = folder_of(name, root)
     if folder is not None and tried is not None:
-        from memvault.settings import grants
+        from memvault import grants
 
         grants.add(root, _KIND, str(folder.resolve()), tried._asdict())
 
@@ -182,7 +182,7 @@ def is_allowed(name: str, root: Path) -> bool:
 
 
 def _granted(folder: Path, root: Path) -> dict[str, Any]:
-    from memvault.settings import grants
+    from memvault import grants
 
     return grants.get(root, _KIND, str(folder.resolve()))
 

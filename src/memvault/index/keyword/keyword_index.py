@@ -19,7 +19,7 @@ from contextlib import ExitStack, closing, suppress
 from itertools import accumulate
 from pathlib import Path
 
-from memvault.files.plain_files import FileStamp, state_of
+from memvault.files.plain_files import FileStamp, stamp_of
 from memvault.index.keyword import bm25f
 from memvault.index.keyword.bm25f import (
     FoundTerm,
@@ -135,7 +135,7 @@ class KeywordIndex:
         if self._folder is None:
             return {}
         names = [self._table, *(entry.file for entry in self._entries())]
-        states = {name: state_of(self._folder / name) for name in names}
+        states = {name: stamp_of(self._folder / name) for name in names}
         return {name: state for name, state in states.items() if state is not None}
 
     def candidates(self, query: KeywordQuery) -> list[Segment]:  # noqa: ARG002 - all are candidates

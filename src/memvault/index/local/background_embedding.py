@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from memvault import clock
 from memvault.files import atomic
 from memvault.files.lock import FileLock
-from memvault.files.plain_files import SETTING, read
+from memvault.files.plain_files import MAX_SETTING_BYTES, read
 
 BACKGROUND_LOCK = "following.lock"
 FOREGROUND_LOCK = "foreground.lock"
@@ -107,7 +107,7 @@ def worker(folder: Path | None) -> Worker:
     """Return the process that last began to compute vectors; one without an id if unknown."""
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
         if folder is not None:
-            values = json.loads(read(folder / _WORKER, SETTING))
+            values = json.loads(read(folder / _WORKER, MAX_SETTING_BYTES))
             rate = float(values.get("rate", 0.0))
             return Worker(int(values["process"]), str(values["since"]), rate)
     return Worker()
@@ -163,7 +163,7 @@ def _is_postponed(folder: Path, model: str) -> bool:
 
 def _read_state(folder: Path, model: str) -> dict[str, Any]:
     try:
-        state: dict[str, Any] = json.loads(read(folder / _STATE, SETTING))
+        state: dict[str, Any] = json.loads(read(folder / _STATE, MAX_SETTING_BYTES))
         is_valid = state["model"] == model and state["until"] <= time.time() + _FAILURE_SECONDS
         return state if is_valid else {}
     except (OSError, ValueError, KeyError, TypeError):

@@ -24,8 +24,9 @@ from memvault.index.text.sentence_blocks import (
 )
 from memvault.model import FileState, Memory
 from memvault.store.memory_store import MemoryStore
-from memvault.vault.file_names import header_links, link_keys
+from memvault.vault.header_links import header_links
 from memvault.vault.markdown import links
+from memvault.vault.names import link_keys
 
 if TYPE_CHECKING:
     from memvault.index.embedding.arrays import Hashes, Matrix

@@ -27,8 +27,8 @@ from memvault.index.protocol import COMPLETE, IndexCorrupted, VectorsCorrupted
 from memvault.index.text import analyzer, passages, sentence_blocks
 from memvault.lazy_pattern import lazy_pattern
 from memvault.settings.vault_settings import Settings
-from memvault.vault.document import AUTO
-from memvault.vault.reader import Scan
+from memvault.vault.decoding import AUTO
+from memvault.vault.scan import Scan
 
 if TYPE_CHECKING:
     from memvault.index.local.stores import KeywordBackend, KeywordStore

@@ -31,7 +31,7 @@ from memvault.index.local.manifest import IndexedFile
 from memvault.index.local.snapshot import Overlay, Snapshot
 from memvault.index.protocol import BEST_EFFORT, IndexCorrupted, IndexStatus, WaitPolicy
 from memvault.store.memory_store import MemoryStore
-from memvault.vault.reader import state_of
+from memvault.vault.scan import file_state
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -309,7 +309,7 @@ class LocalIndex:
         from memvault.index.local.file_analysis import read_file
         from memvault.index.text.sentence_blocks import leading_part, passage_texts
 
-        state = state_of(self._store.root, path)
+        state = file_state(self._store.root, path)
         read = read_file(self._store, state) if state is not None else None
         if read is None:
             return [path]

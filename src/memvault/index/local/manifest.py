@@ -16,20 +16,15 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from memvault.files.plain_files import FileStamp, state_of
+from memvault.files.plain_files import FileStamp, stamp_of
 from memvault.index.local.block_table import BlockTable
 from memvault.index.local.sqlite_file import Database, batches, placeholders
 from memvault.index.protocol import IndexCorrupted, LinkEntry, MemoryRecord, StoredLink
 from memvault.index.text.sentence_blocks import EncodedBlock
 from memvault.model import FileState
-from memvault.vault.file_names import (
-    SUPERSEDES,
-    DateRange,
-    declared_dates,
-    name_key,
-    normalize_title,
-    referenced_names,
-)
+from memvault.vault.date_ranges import DateRange, declared_dates
+from memvault.vault.header_links import SUPERSEDES, referenced_names
+from memvault.vault.names import name_key, normalize_title
 
 
 class IndexCommit(NamedTuple):
@@ -42,7 +37,7 @@ class IndexCommit(NamedTuple):
     def holds(self, keyword: Path) -> bool:
         """Return whether the committed files of the keyword index in a folder are unchanged."""
         return all(
-            state_of(os.path.join(keyword, name)) == state for name, state in self.files.items()
+            stamp_of(os.path.join(keyword, name)) == state for name, state in self.files.items()
         )
 
 

@@ -27,7 +27,7 @@ from memvault.index.text.sentence_blocks import (
 )
 from memvault.model import FileState, Memory
 from memvault.store.memory_store import MemoryStore
-from memvault.vault.file_names import dates_in_path
+from memvault.vault.date_ranges import dates_in_path
 
 Value = TypeVar("Value")
 

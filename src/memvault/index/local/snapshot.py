@@ -39,9 +39,12 @@ from memvault.index.text.sentence_blocks import (
 )
 from memvault.model import Memory, Passage
 from memvault.store.memory_store import MemoryReader
-from memvault.vault.document import decode, etag
-from memvault.vault.file_names import SUPERSEDES, DateRange, name_key, referenced_names
+from memvault.vault.date_ranges import DateRange
+from memvault.vault.decoding import decode
+from memvault.vault.document import etag
 from memvault.vault.front_matter import split_front_matter
+from memvault.vault.header_links import SUPERSEDES, referenced_names
+from memvault.vault.names import name_key
 
 if TYPE_CHECKING:
     from memvault.index.local.stores import KeywordStore

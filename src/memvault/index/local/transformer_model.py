@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, cast
 
 from memvault.errors import EmbedderError, UsageError
-from memvault.files.user_folders import whose_vault
+from memvault.files.user_folders import ownership_problem
 from memvault.index.embedding import model_settings
 from memvault.index.embedding.embedder import MULTILINGUAL, ModelCard
 from memvault.index.embedding.transformer import card_of, load_embedder
@@ -24,7 +24,7 @@ from memvault.index.folder import DEEP, mark_used
 from memvault.index.vectors.transformer_vector_file import TransformerVectorFile
 from memvault.index.vectors.vector_file import FORMAT
 from memvault.store.memory_store import MemoryStore
-from memvault.vault import paths
+from memvault.vault import naming
 
 if TYPE_CHECKING:
     from memvault.index.embedding.token_vectors import TokenEmbedder
@@ -72,7 +72,7 @@ class TransformerModel:
 
     def _is_own(self) -> bool:
         try:
-            return not whose_vault(self.store.root)
+            return not ownership_problem(self.store.root)
         except OSError:
             return False
 
@@ -156,4 +156,4 @@ class TransformerModel:
         card = card_of(name)
         key = name if card is None else f"{name} {card.version} {FORMAT}"
         digest = hashlib.blake2b(key.encode("utf-8", "surrogatepass"), digest_size=4).hexdigest()
-        return self.folder / f"{paths.slug(name, 40)}-{digest}"
+        return self.folder / f"{naming.slug(name, 40)}-{digest}"

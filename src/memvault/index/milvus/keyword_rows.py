@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from memvault.files import atomic
-from memvault.files.plain_files import SETTING, FileStamp, read, state_of
+from memvault.files.plain_files import MAX_SETTING_BYTES, FileStamp, read, stamp_of
 from memvault.index.keyword import bm25f
 from memvault.index.keyword.bm25f import (
     EXACT_FIELD,
@@ -178,7 +178,7 @@ class MilvusKeywordStore:
         if self._folder is None:
             return GenerationState("none", 0)
         try:
-            values = json.loads(read(self._folder / self._name, SETTING))
+            values = json.loads(read(self._folder / self._name, MAX_SETTING_BYTES))
             recently_removed = tuple(map(int, values["recently_removed"]))
             counts = int(values["documents"]), int(values["removed"])
             return GenerationState(str(values["generation"]), *counts, recently_removed)
@@ -205,7 +205,7 @@ class MilvusKeywordStore:
 
     def files(self) -> dict[str, FileStamp]:
         """Return the state of its file."""
-        state = state_of(self._folder / self._name) if self._folder is not None else None
+        state = stamp_of(self._folder / self._name) if self._folder is not None else None
         return {self._name: state} if state is not None else {}
 
     def apply(self, removed: Iterable[int], added: Sequence[KeywordDocument]) -> MilvusKeywordStore:

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from memvault.errors import MemvaultError
 from memvault.files import atomic
-from memvault.files.plain_files import SETTING, read
+from memvault.files.plain_files import MAX_SETTING_BYTES, read
 from memvault.index.local.backend import Progress
 from memvault.index.local.manifest import Manifest, ManifestRow, columns_of
 from memvault.index.milvus.client import EngineClient, Row
@@ -27,9 +27,9 @@ from memvault.index.protocol import MemoryRecord
 from memvault.model import FileState
 from memvault.settings.vault_settings import LANGUAGES
 from memvault.store.memory_store import MemoryStore
-from memvault.vault import paths
+from memvault.vault import naming, paths
 from memvault.vault.document import etag as etag_of
-from memvault.vault.file_names import SUPERSEDES, referenced_names
+from memvault.vault.header_links import SUPERSEDES, referenced_names
 
 _MAX_PIECE_BYTES = 60_000
 """Bytes of a record or of a file in one row."""
@@ -250,7 +250,7 @@ def _is_valid(record: MemoryRecord) -> bool:
         all(isinstance(getattr(record, name), types.get(name, str)) for name in RECORD_FIELDS)
         and all(isinstance(tag, str) for tag in record.tags)
         and paths.is_memory_path(record.path)
-        and paths.is_mem_id(record.mem_id)
+        and naming.is_mem_id(record.mem_id)
         and record.language in ("", *LANGUAGES)
     )
 
@@ -275,7 +275,7 @@ def bytes_of(text: str, is_text: bool) -> bytes:
 
 def _read_state(folder: Path) -> UploadState:
     try:
-        state = json.loads(read(folder / _STATE_FILE, SETTING))
+        state = json.loads(read(folder / _STATE_FILE, MAX_SETTING_BYTES))
         return UploadState(str(state["generation"]), int(state["last"]), int(state["counted"]))
     except (OSError, ValueError, KeyError, TypeError):
         return UploadState()

@@ -20,7 +20,7 @@ from typing import NamedTuple, TypeVar
 
 from memvault.lazy_pattern import lazy_pattern
 from memvault.model import Memory
-from memvault.vault.file_names import normalize
+from memvault.vault.names import normalize
 
 VERSION = 5
 """Increased whenever the same text yields other terms, so that existing indexes are rebuilt."""

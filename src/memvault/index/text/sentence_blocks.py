@@ -29,9 +29,10 @@ from memvault.index.text.sentences import split_sentences
 from memvault.lazy_pattern import lazy_pattern
 from memvault.model import Memory, Passage
 from memvault.sanitize import replace_surrogates
-from memvault.vault.document import header_tags
-from memvault.vault.file_names import is_identifier, normalize_title, note_days
+from memvault.vault.date_ranges import note_days
 from memvault.vault.markdown import headings, is_link_line
+from memvault.vault.memory_file import header_tags
+from memvault.vault.names import is_identifier, normalize_title
 
 VERSION = 4
 """Increased whenever the same memory yields other stretches, term ids or passage texts."""

@@ -25,7 +25,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from memvault.files import atomic, plain_files
-from memvault.files.plain_files import SETTING, FileStamp, state_of
+from memvault.files.plain_files import MAX_SETTING_BYTES, FileStamp, stamp_of
 from memvault.index.embedding.arrays import Codes, Hashes, Integers, Matrix
 from memvault.index.embedding.embedder import Calibration
 from memvault.index.protocol import VectorsCorrupted
@@ -253,7 +253,9 @@ class VectorFile:
     def _from_card(cls, folder: Path, columns: Columns, manifest: int) -> Self | None:
         """Return the vectors that the card in a folder describes, before they are verified."""
         try:
-            entries: dict[str, Any] = json.loads(plain_files.read(folder / "card.json", SETTING))
+            entries: dict[str, Any] = json.loads(
+                plain_files.read(folder / "card.json", MAX_SETTING_BYTES)
+            )
             is_known = entries["format"] == FORMAT and entries["manifest"] == manifest
             card = VectorCard(**entries)._replace(
                 checksums=tuple(entries["checksums"]),
@@ -367,7 +369,7 @@ class VectorFile:
         return self._states() == self.card.states
 
     def _states(self) -> tuple[FileStamp, ...]:
-        return tuple(state_of(self.folder / name) or () for name, *_ in self._files())
+        return tuple(stamp_of(self.folder / name) or () for name, *_ in self._files())
 
     def _files(self) -> list[tuple[str, int, int]]:
         """Return the name of each file, the bytes of an entry in it, and the number of entries."""
