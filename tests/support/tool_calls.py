@@ -14,6 +14,7 @@ import json
 import os
 import re
 import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -259,6 +260,21 @@ def _for_command(tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:
             return {"events": [word], "timeout": arguments["timeout"]}
         case _:
             return arguments
+
+
+def variants(
+    value: Any, change: Callable[[Any], Any], kinds: tuple[type, ...] = (str,)
+) -> Iterator[Any]:
+    """Yield a value once for each part of some kinds in it, with that part changed."""
+    if isinstance(value, kinds):
+        yield change(value)
+    if isinstance(value, list):
+        for at, entry in enumerate(value):
+            changed = variants(entry, change, kinds)
+            yield from ([*value[:at], new, *value[at + 1 :]] for new in changed)
+    elif isinstance(value, dict):
+        for key, entry in value.items():
+            yield from ({**value, key: new} for new in variants(entry, change, kinds))
 
 
 def typed(*line: str) -> Ran:
