@@ -16,7 +16,7 @@ import re
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -26,9 +26,7 @@ from memvault.call import Call, Caller
 from memvault.command_table import TOOLS
 from memvault.tools.core.registry import Tool, all_tools
 from memvault.workspace import Workspace
-
-if TYPE_CHECKING:
-    from conftest import Ran
+from ran import Ran
 
 VALUES: dict[str, Any] = {
     "query": "zebra",
@@ -279,8 +277,6 @@ def variants(
 
 def typed(*line: str) -> Ran:
     """Run a command line in this process."""
-    from conftest import Ran  # which processes that only make calls need not load
-
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         code = main([*line])
