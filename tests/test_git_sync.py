@@ -465,7 +465,7 @@ def test_what_git_passes_over_is_never_deleted_for_a_file(both: tuple[Clone, ...
     one.sync()
     failed = two.vault.call("git_sync")["error"]
     assert failed["code"] == "refused"
-    assert "a folder here with ideas/my.private" in failed["message"]
+    assert "a folder here (contains ideas/my.private)" in failed["message"]
     assert (two.root / "ideas/my.private").read_text("utf-8") == "Mine.\n"
     assert not list((two.root / ".memvault/history").rglob("*.md"))
     (two.root / "ideas/my.private").rename(two.root / "my.private")
@@ -562,7 +562,7 @@ def test_an_undo_says_where_a_sync_has_put_the_file(clones: tuple[Clone, ...]) -
     refused = two.vault.call("memory_undo", change=change)
     assert not refused["success"]
     assert "context/plan-2.md" in refused["error"]["message"], refused
-    assert f"memory_show {made['memId']}" in refused["error"]["hint"]
+    assert f"memory_show memId={made['memId']}" in refused["error"]["hint"]
 
 
 def test_a_memory_that_came_back_is_not_restored_beside_itself(clones: tuple[Clone, ...]) -> None:

@@ -66,7 +66,7 @@ def test_a_secret_is_written_with_a_warning(
             text = (folder / found["filePath"]).read_text("utf-8")
             line = text[: text.index(value)].count("\n") + 1
             assert value in text
-            assert f"{found['filePath']} holds a secret now: {kind} in line {line};" in warning
+            assert f"{found['filePath']} now contains a secret: {kind} in line {line};" in warning
             assert value not in warning
             assert "secrets: allowed" in warning
 
@@ -152,7 +152,7 @@ def test_a_refusal_is_a_failure_with_a_hint(run: Run, folder: Path) -> None:
     value, said = made("GitHub token")
     ran = run("remember", "Deploy", said, "--type", "fact")
     assert ran.code == 1
-    assert "A secret is not written, as memvault.toml says: GitHub token in content\n" in ran.err
+    assert "memvault.toml refuses secrets: GitHub token in content\n" in ran.err
     assert "hint: " in ran.err
     assert value not in ran.err
     assert not (folder / "fact").exists()
@@ -250,7 +250,7 @@ def _writes_no_secret(tool: Tool, copies: dict[str, Copy]) -> None:
             for given in variants(arguments, lambda text: f"{text} {secret}"):
                 before = files(root)
                 found = vault.call(tool.name, **given)
-                told = [note for note in found.get("warnings", ()) if "holds a secret" in note]
+                told = [note for note in found.get("warnings", ()) if "contains a secret" in note]
                 assert secret not in str(told)
                 if mode == "refuse":
                     assert holding(root, secret) == [], (given, found)
@@ -478,16 +478,15 @@ sys.exit(main())
 
 
 @pytest.fixture(scope="module")
-def rules(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder for kingfisher's rules, which take four seconds to compile."""
-    return tmp_path_factory.mktemp("rules")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cache folder for tests with kingfisher, whose rules take four seconds to compile."""
+    return tmp_path_factory.mktemp("cache")
 
 
 @pytest.fixture
-def compiled(rules: Path, tmp_path: Path) -> None:
+def compiled(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the test load the rules that an earlier one has compiled."""
-    (tmp_path / "cache" / "memvault").mkdir(parents=True)
-    (tmp_path / "cache" / "memvault" / "kingfisher").symlink_to(rules)
+    monkeypatch.setenv("MEMVAULT_CACHE", str(cache))
 
 
 @pytest.fixture
@@ -502,7 +501,7 @@ def test_more_forms_are_known_where_a_vault_asks(asking: Path, run: Run) -> None
     pytest.importorskip("kingfisher_sdk", reason="pip install 'memvault[secrets]'")
     write(asking, "login.md", f"# Login\n\nWe use this: {LOGIN}\n")
     made = succeeded(run("remember", "Login to the items", LOGIN, "--type", "fact"))
-    assert "holds a secret now: curl auth user in line" in made.err
+    assert "now contains a secret: curl auth user in line" in made.err
     told = succeeded(run("context", "how do we log in to the items", "--json")).json["context"]
     assert "k7Vq2mZx9LpT" not in told
     assert "[masked: curl auth user]" in told

@@ -14,7 +14,7 @@ from memvault.agents.agent_files import AgentFileStore
 from memvault.agents.messages.inbox import Inbox
 from memvault.agents.messages.service_names import SPACE_MESSAGE, sender_label
 from memvault.agents.messages.spaces import Spaces
-from memvault.agents.plans.plan_files import name_of
+from memvault.agents.plans.plan_files import plan_name
 from memvault.errors import MemvaultError, UsageError
 from memvault.index.text.analyzer import analyser, query_analyser
 from memvault.index.text.passages import split_passages
@@ -96,7 +96,7 @@ class AgentSearch(NamedTuple):
             files = AgentFileStore(self.store, self.address, folder, key).read()
             self.notes.extend(files.notes)
             for entry in files.entries.values():
-                name = name_of(entry) if kind == "plan" else entry.name
+                name = plan_name(entry) if kind == "plan" else entry.name
                 yield AgentItem(kind, name, entry.text.strip(), entry.path, entry.modified)
 
     def messages(self) -> Iterator[AgentItem]:

@@ -14,7 +14,7 @@ from memvault.doctor.findings import Finding, check
 from memvault.doctor.inspection import VaultInspection
 from memvault.files import plain_files
 from memvault.files.user_folders import SETTINGS_FILE
-from memvault.repository import program
+from memvault.repository import submodules
 from memvault.vault import program_files
 from memvault.vault.init import TEMPLATE
 
@@ -55,9 +55,9 @@ def nested_vaults(vault: VaultInspection) -> Iterator[Finding]:
     "A git repository inside of the vault's own: `memvault git sync` leaves it out",
 )
 def nested_repositories(vault: VaultInspection) -> Iterator[Finding]:
-    for path in program.nested_repositories(vault.call.root, vault.tree["folder"]):
+    for path in submodules.nested_repositories(vault.call.root, vault.tree["folder"]):
         message = "It is a git repository of its own, so the vault's does not hold what is in it"
-        yield Finding(path, f"{message}: {program.HINT}")
+        yield Finding(path, f"{message}: {submodules.HINT}")
 
 
 @check(

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from memvault.errors import Refused
 from memvault.repository.program import Git, null_separated
 from memvault.sanitize import replace_surrogates
-from memvault.vault.file_names import folded, names_folded
+from memvault.vault.names import folded, names_folded
 
 _SHORT = re.compile(r"(?:git|memvau)~[0-9]+")
 """Short names (8.3) that Windows gives .git and .memvault."""
@@ -68,9 +68,9 @@ def check_names(git: Git, tree: str) -> None:
     folders: set[str] = set()
     for path in null_separated(git.run("ls-tree", "-r", "-z", "--name-only", "--full-tree", tree)):
         if is_private(path):
-            hint = "take it out with `git rm -r --cached` where it was committed, and push that"
+            hint = "remove it with `git rm -r --cached` where it was committed, and push that"
             raise Refused(
-                f"{replace_surrogates(path)} is of one machine, and no file to share", hint
+                f"{replace_surrogates(path)} is machine-local and must not be committed", hint
             )
         above = folded(path)
         files[above] = path
@@ -78,7 +78,7 @@ def check_names(git: Git, tree: str) -> None:
             folders.add(above)
     for name in folders & files.keys():
         hint = "rename one of the two where it was committed, and push that with git"
-        raise Refused(f"{replace_surrogates(files[name])} is a file and a folder at once", hint)
+        raise Refused(f"{replace_surrogates(files[name])} is both a file and a folder", hint)
 
 
 def read_blobs(git: Git, names: Iterable[str]) -> dict[str, bytes]:
@@ -115,14 +115,14 @@ def write_tree(git: Git, scratch: Path, tree: str, changes: Mapping[str, TreeEnt
     A separate index is written to the folder ``scratch``.
     """
     own = {"GIT_INDEX_FILE": str(scratch / "index")}
-    git.run("read-tree", tree, more=own)
+    git.run("read-tree", tree, env=own)
     nothing = TreeEntry("0", "0" * len(tree))
     # Deleted first, since a folder may take the name of a file.
     ordered = sorted(changes.items(), key=lambda change: change[1] is not None)
     lines = (f"{' '.join(entry or nothing)}\t{path}\0" for path, entry in ordered)
     data = "".join(lines).encode("utf-8", "surrogateescape")
-    git.run("update-index", "-z", "--index-info", data=data, more=own)
-    return git.run("write-tree", more=own).decode().strip()
+    git.run("update-index", "-z", "--index-info", data=data, env=own)
+    return git.run("write-tree", env=own).decode().strip()
 
 
 def is_private(path: str) -> bool:

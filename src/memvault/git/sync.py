@@ -23,7 +23,7 @@ from memvault.git.objects import (
     smaller_blobs,
 )
 from memvault.git.tree_merge import TreeMerge
-from memvault.repository import program
+from memvault.repository import submodules
 from memvault.repository.program import (
     LARGER,
     NETWORK_SECONDS,
@@ -35,7 +35,7 @@ from memvault.sanitize import replace_surrogates
 from memvault.settings.exclusions import Exclusions
 from memvault.store import secret_policy
 from memvault.vault import paths
-from memvault.vault.document import decode
+from memvault.vault.decoding import decode
 from memvault.vault.markdown import has_conflict_markers
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class RemoteBranch(NamedTuple):
         return f"refs/remotes/{self.name}/{self.branch}"
 
 
-def sync(call: Call, agree: setup.Agree | None = None) -> SyncedVault:
+def sync(call: Call, agree: setup.ConfirmApproval | None = None) -> SyncedVault:
     """Commit, merge what others pushed, and push; return counts and notes for a tool's result.
 
     Raises:
@@ -78,13 +78,15 @@ def sync(call: Call, agree: setup.Agree | None = None) -> SyncedVault:
     """
     found = setup.require_repository(call, agree)
     if found.prefix:
-        hint = "commit and pull it as you are used to; memories are merged there too"
+        hint = "commit and pull with git itself; memories are merged there too"
         raise Refused(LARGER, hint)
     branch = require_idle_branch(found)
     if found.unmerged:
-        raise Refused("Git holds files in conflict", "git status names them; settle them first")
+        raise Refused(
+            "The repository has unresolved conflicts", "`git status` lists them; resolve them first"
+        )
     remote = _remote(found, branch)
-    setup.prepare(call, found)
+    setup.write_git_files(call, found)
     done: dict[str, Any] = {
         "branch": branch, "remote": remote.name, "committed": 0, "pulled": 0, "pushed": 0,
     }  # fmt: skip
@@ -103,16 +105,16 @@ def sync(call: Call, agree: setup.Agree | None = None) -> SyncedVault:
                 new = _merge_remote(call, found, subject, head, others, done)
             except ConcurrentEdit as error:
                 if head == refused_at:  # a commit keeps nothing of what is in the way
-                    hint = "move it away, or let git know of it"
+                    hint = "move it away or add it to git"
                     raise Refused(error.message, hint) from error
                 refused_at = head
                 continue
             if new == others or _pushed(found, remote, new):
                 done["pushed"] = _count(found.git, others, new)
-                if nested := [*map(replace_surrogates, program.repositories(found))]:
+                if nested := [*map(replace_surrogates, submodules.repositories(found))]:
                     done["notSynced"] = nested
-                    message = "is a git repository of its own, so it is not synced"
-                    call.notes += [f"{path} {message}: {program.HINT}" for path in nested]
+                    message = "is a separate git repository, so it is not synced"
+                    call.notes += [f"{path} {message}: {submodules.HINT}" for path in nested]
                 return cast("SyncedVault", done)
     message = f"The vault or its remote changed during each of {_TRIES} attempts"
     raise Conflict(message, "run `memvault git sync` again")
@@ -137,7 +139,7 @@ def _note_problems(call: Call, git: Git, tree: str) -> None:
             continue  # binary
         if has_conflict_markers(decode(after, call.settings.encoding).text):
             call.notes.append(
-                f"{replace_surrogates(path)} is shared with the marks of a conflict in it"
+                f"{replace_surrogates(path)} is committed with git conflict markers in it"
             )
         on_write = call.settings.secrets.on_write
         before = data.get(old.name, b"") if old else b""
@@ -150,7 +152,7 @@ def _note_problems(call: Call, git: Git, tree: str) -> None:
                 "take it out of the file; nothing was committed, pulled or pushed",
             )
         if secrets:
-            call.notes.append(secret_policy.warning(replace_surrogates(path), secrets))
+            call.notes.append(secret_policy.secret_warning(replace_surrogates(path), secrets))
 
 
 def _remote(repository: Repository, branch: str) -> RemoteBranch:
@@ -158,7 +160,7 @@ def _remote(repository: Repository, branch: str) -> RemoteBranch:
     name = git.config(f"branch.{branch}.remote")
     merge = git.config(f"branch.{branch}.merge").removeprefix("refs/heads/")
     # Git uses the name of a remote without a URL as a path, whose repository has hooks.
-    urls = git.line("config", "--name-only", "--get-regexp", r"^remote\..*\.url$", good=(0, 1))
+    urls = git.line("config", "--name-only", "--get-regexp", r"^remote\..*\.url$", ok_codes=(0, 1))
     known = sorted({key[len("remote.") : -len(".url")] for key in urls.split("\n") if key})
     if name in known and merge:  # otherwise it is a path, whose repository has hooks
         return RemoteBranch(name, merge, True)
@@ -226,16 +228,16 @@ def _merge_commit(
 ) -> tuple[str, dict[str, list[Any]]]:
     """Write the merge of two commits, signed if the settings say so; return its id and notes."""
     git = repository.git
-    base = git.line("merge-base", others, head, good=(0, 1)).partition("\n")[0]
+    base = git.line("merge-base", others, head, ok_codes=(0, 1)).partition("\n")[0]
     with tempfile.TemporaryDirectory(prefix=_SCRATCH, dir=repository.folder) as scratch:
         merge = TreeMerge(git, Path(scratch), base or git.empty_tree(), head, others, exclusions)
     message = f"{subject}: merge\n"
     if dropped := merge.notes.get("notKept"):
         listed = "".join(f"- {entry}\n" for entry in dropped)
-        message += f"\nNot kept, since what others have counts:\n{listed}"
-    signed = ["-S"] if git.line(*_SIGNS, good=(0, 1)) == "true" else []
+        message += f"\nDropped in favor of the remote version:\n{listed}"
+    signed = ["-S"] if git.line(*_SIGNS, ok_codes=(0, 1)) == "true" else []
     words = ("commit-tree", *signed, "-p", head, "-p", others, merge.tree)
-    commit = git.run(*words, data=message.encode(), more=git.identity())
+    commit = git.run(*words, data=message.encode(), env=git.identity())
     return commit.decode().strip(), merge.notes
 
 
@@ -255,7 +257,7 @@ def _pushed(repository: Repository, remote: RemoteBranch, head: str) -> bool:
         output = f"{ran.output}\n{ran.stderr}"
         if any(mark in output for mark in _REJECTED):
             return False
-        hint = "a hook or the other side refused it; all is committed here: sync again later"
+        hint = "a hook or the remote rejected it; all is committed here, so sync again later"
         raise git.failed("push", ran, hint)
     git.run("update-ref", remote.tracking, head)
     if not remote.is_set:

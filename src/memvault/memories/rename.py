@@ -23,15 +23,9 @@ from memvault.memories.link_graph import LinkGraph, ResolvedLink, keys_of
 from memvault.model import Memory
 from memvault.store.change_set import missing_as_not_found
 from memvault.store.memory_store import MemoryStore
-from memvault.vault import document, paths
-from memvault.vault.file_names import (
-    LINK_KEYS,
-    ends,
-    is_wikilink,
-    name_key,
-    referenced_names,
-    retitled,
-)
+from memvault.vault import document, naming, paths
+from memvault.vault.aliases import aliases_after_rename
+from memvault.vault.header_links import LINK_KEYS, is_wikilink, referenced_names
 from memvault.vault.markdown import first_heading, headings
 from memvault.vault.markdown_inline import (
     Link,
@@ -40,6 +34,7 @@ from memvault.vault.markdown_inline import (
     replaced,
     written_target,
 )
+from memvault.vault.names import name_key, path_suffixes
 
 _NOT_IN_LINKS = frozenset("[]|#^\n")
 
@@ -150,9 +145,9 @@ def _new_path(store: MemoryStore, memory: Memory, title: str, place: str) -> str
     if title != memory.title:
         shown = masked(title)
         if stem == memory.title and shown == title:
-            stem = paths.file_name(title)
-        elif stem == memory.title or paths.slug(memory.title) == stem:
-            stem = paths.slug(shown)
+            stem = naming.file_name(title)
+        elif stem == memory.title or naming.slug(memory.title) == stem:
+            stem = naming.slug(shown)
     if not place.strip():
         return str(old.with_name(f"{stem}{old.suffix}"))
     is_file = place.lower().endswith(".md") and not place.endswith("/")
@@ -168,7 +163,7 @@ def _new_path(store: MemoryStore, memory: Memory, title: str, place: str) -> str
     if not paths.is_memory_path(path):
         raise UsageError(
             f"{path} cannot be a memory's path",
-            f"leave out hidden folders and {', '.join(sorted(paths.RESERVED))}",
+            f"leave out hidden folders and {', '.join(sorted(naming.RESERVED))}",
         )
     return path
 
@@ -237,48 +232,80 @@ def _aliases(renaming: RenamePlan) -> dict[str, Any]:
     if renaming.title == memory.title:
         return {}
     given = {key: memory.metadata[key] for key in ("aliases",) if key in memory.metadata}
-    return given | retitled(memory._replace(path=renaming.path), renaming.title, keep_old=True)
+    return given | aliases_after_rename(
+        memory._replace(path=renaming.path), renaming.title, keep_old=True
+    )
 
 
 def _new_target(
-    found: ResolvedLink, renaming: RenamePlan, graph: LinkGraph, after: LinkGraph
+    link: ResolvedLink, renaming: RenamePlan, graph: LinkGraph, after: LinkGraph
 ) -> str | None:
     """Return the new target of a link, or None if it does not change.
 
     A link to another memory is rewritten if it would lead to the renamed one, or if the folder of
     its own file changes.
     """
-    link, old_path = found.link, renaming.memory.path
-    if found.target is None:
+    if link.target is None:
         return None
-    is_meant = found.target.path == old_path
-    target = renaming.path if is_meant else found.target.path
-    beside = graph.beside(link, found.source.path) if link is not None else None
-    if link is None or (link.is_wikilink and beside is None):
-        name = _renamed_reference(found.name, renaming, after) if is_meant else found.name
-        leads = [entry.path for entry in after.by_name(name)]
-        was_one = name != found.name or len(graph.by_name(name)) == 1
-        if leads != [target] and (was_one or leads[:1] != [target]):
-            suffix = name[-3:] if name.lower().endswith(".md") else ""
-            name = f"{target[: -len('.md')]}{suffix}"
-            if len(after.by_name(name)) > 1:  # the path of another file differs only in case
-                name = found.target.mem_id
-        if name != found.name and _NOT_IN_LINKS.intersection(name):
-            name = found.target.mem_id
-        return name if name != found.name else None
-    source = renaming.path if found.source.path == old_path else found.source.path
-    if beside is None:  # by its path in the vault or its name
-        relative = after.beside(link, source)
-        resolved = [relative] if relative is not None else after.by_name(link.target)
-        is_old = is_meant and _renamed_reference(link.target, renaming, after) != link.target
-        if [entry.path for entry in resolved] == [target] and not is_old:
+    if link.link is None:
+        return _new_name(link, renaming, graph, after)
+    beside = graph.beside(link.link, link.source.path)
+    if link.link.is_wikilink and beside is None:
+        return _new_name(link, renaming, graph, after)
+    return _new_path_target(link, link.link, beside is None, renaming, after)
+
+
+def _new_name(
+    link: ResolvedLink, renaming: RenamePlan, graph: LinkGraph, after: LinkGraph
+) -> str | None:
+    """Return the new name in a wikilink or a header, or None if it does not change.
+
+    A link must lead to exactly its old target. If its name does not, the path replaces it, or else
+    the memId. A name that was ambiguous before may stay so if it still prefers the target.
+    """
+    assert link.target is not None
+    is_to_renamed = link.target.path == renaming.memory.path
+    target = renaming.path if is_to_renamed else link.target.path
+    name = _renamed_reference(link.name, renaming, after) if is_to_renamed else link.name
+    matches = [memory.path for memory in after.by_name(name)]
+    was_ambiguous = name == link.name and len(graph.by_name(name)) != 1
+    if matches != [target] and not (was_ambiguous and matches[:1] == [target]):
+        suffix = name[-3:] if name.lower().endswith(".md") else ""
+        name = f"{target[: -len('.md')]}{suffix}"
+        if len(after.by_name(name)) > 1:  # the path of another file differs only in case
+            name = link.target.mem_id
+    if name == link.name:
+        return None
+    return link.target.mem_id if _NOT_IN_LINKS.intersection(name) else name
+
+
+def _new_path_target(
+    link: ResolvedLink, written: Link, is_by_name: bool, renaming: RenamePlan, after: LinkGraph
+) -> str | None:
+    """Return the new target of a link by path, or None if it does not change.
+
+    ``is_by_name`` is whether the target is a path in the vault or a name, and not relative to the
+    folder of the link's file.
+    """
+    assert link.target is not None
+    old_path = renaming.memory.path
+    is_to_renamed = link.target.path == old_path
+    target = renaming.path if is_to_renamed else link.target.path
+    source = renaming.path if link.source.path == old_path else link.source.path
+    if is_by_name:
+        relative = after.beside(written, source)
+        resolved = [relative] if relative is not None else after.by_name(written.target)
+        is_old = (
+            is_to_renamed and _renamed_reference(written.target, renaming, after) != written.target
+        )
+        if [memory.path for memory in resolved] == [target] and not is_old:
             return None
-    if not link.target.lower().endswith(".md"):
+    if not written.target.lower().endswith(".md"):
         target = target[: -len(".md")]
     path = relative_path(target, posixpath.dirname(source))
-    if path == posixpath.normpath(link.target):
+    if path == posixpath.normpath(written.target):
         return None
-    return written_target(link, path, found.source.body)
+    return written_target(written, path, link.source.body)
 
 
 def _renamed_reference(name: str, renaming: RenamePlan, after: LinkGraph) -> str:
@@ -290,7 +317,9 @@ def _renamed_reference(name: str, renaming: RenamePlan, after: LinkGraph) -> str
     if after.files[name_key(file)] > 1:
         file = path
     stem = PurePosixPath(memory.path).stem
-    if key == name_key(memory.path) or ("/" in key and key in map(name_key, ends(memory.path))):
+    if key == name_key(memory.path) or (
+        "/" in key and key in map(name_key, path_suffixes(memory.path))
+    ):
         return f"{path}{suffix}"
     if key == name_key(stem):
         return f"{file}{suffix}" if name_key(file) != key else name

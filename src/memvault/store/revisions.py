@@ -21,7 +21,7 @@ from memvault.lazy_pattern import lazy_pattern
 from memvault.settings.vault_settings import DEFAULTS, HistorySettings
 from memvault.store.stamps import format_stamp, new_stamp, trusted_stamp
 from memvault.vault.document import etag
-from memvault.vault.paths import list_private, private_folder
+from memvault.vault.private_folder import list_private, private_folder
 
 _REVISION_NAME = lazy_pattern(r"\d{8}T\d{6}\.\d{3}Z-([0-9a-f]{20})\.md", re.ASCII)
 _ALWAYS_KEPT = 5
@@ -151,7 +151,7 @@ class Revisions:
         if len(matches) > 1 and revision not in matches:
             raise Ambiguous(
                 f"{revision!r} names {len(matches)} revisions",
-                "use more of a revision's name",
+                "use more characters of the revision's name",
                 {"revisions": matches},
             )
         if revision and matches:
@@ -160,7 +160,7 @@ class Revisions:
             except OSError as error:
                 raise StorageError(
                     f"The revision {matches[-1]} of {mem_id} cannot be read: {error.strerror}",
-                    "`memvault doctor` names damaged revisions, `memvault log` the others",
+                    "`memvault doctor` lists damaged revisions; `memvault log` lists the rest",
                 ) from error
         latest = ", ".join(self.revisions(mem_id)[-3:])
         raise NotFound(

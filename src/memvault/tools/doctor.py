@@ -49,7 +49,7 @@ def _with_summary(found: Result) -> Result:
         *fixed Fixed:
            {code}  {filePath}  {fix}
 
-        `memvault undo {changeId}` takes that back
+        `memvault undo {changeId}` reverts that
         {summary}""",
         _with_summary,
     ),

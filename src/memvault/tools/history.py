@@ -150,7 +150,7 @@ def memory_diff(
         """Undone {undone[tool]}  {undone[changeId]}
            {lines:each}
            kept, since it has changed: {kept:each}
-           `memvault undo {changeId}` takes that back
+           `memvault undo {changeId}` reverts that
         *changes | There is nothing to undo
         {when:second}  {tool}  by {agent}  {changeId}  undoes {undoes}  undone by {undoneBy}
            {lines:each}

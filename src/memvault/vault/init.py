@@ -13,7 +13,7 @@ from memvault.model import is_example
 from memvault.settings.vault_settings import load_settings
 from memvault.vault.front_matter import split_front_matter
 from memvault.vault.header_yaml import parse_header
-from memvault.vault.reader import scan
+from memvault.vault.scan import scan
 
 _PACKAGED = Path(__file__).resolve().parents[1] / "data" / "template"
 _CHECKOUT = Path(__file__).resolve().parents[3] / "vault-template"
@@ -44,7 +44,7 @@ def init_vault(folder: str, bare: bool, examples: bool) -> dict[str, Any]:
     created = []
     if examples and (bare or entries):
         raise UsageError(
-            "The examples come with the whole template, in an empty or new folder",
+            "The examples are part of the full template, which needs an empty or new folder",
             "`memvault init --examples FOLDER`",
         )
     if bare or entries:

@@ -26,13 +26,13 @@ from typing import Any
 from memvault import clock
 from memvault.agents.address import Address, private
 from memvault.agents.agent_files import AgentFile, AgentFileStore, AgentFileUpdate, normal, one_line
-from memvault.agents.plans.plan_files import ACTIVE, Plan, name_of, read
-from memvault.agents.plans.run_record import PendingRun, RunRecord, load, save
+from memvault.agents.plans.plan_files import ACTIVE, Plan, parse_plan, plan_name
+from memvault.agents.plans.run_records import PendingRun, RunRecord, load, save
 from memvault.agents.plans.status import PlanRequest, PlanStatus, due, header_for, plan_status
 from memvault.errors import Conflict, MemvaultError, Refused, UsageError
 from memvault.sanitize import replace_surrogates
 from memvault.store.memory_store import MemoryStore
-from memvault.vault import paths
+from memvault.vault import naming
 
 _NEVER = datetime.max.replace(tzinfo=UTC)
 
@@ -43,8 +43,8 @@ _MAX_ID = 60
 
 
 def event_id(plan_id: str, at: datetime) -> str:
-    """Return the id of a run's event, valid as a file name."""
-    name = paths.slug(plan_id, _MAX_ID)
+    """Return the id of a run's event, which is a valid file name."""
+    name = naming.slug(plan_id, _MAX_ID)
     if name != plan_id:
         import hashlib
 
@@ -63,9 +63,9 @@ def _pending_run(plan: Plan, at: datetime) -> PendingRun:
 
 
 class AgentPlans:
-    """The plans of an agent; cron lines are in the time zone, and ``now`` returns the time.
+    """The plans of an agent; ``zone`` is the time zone of cron lines, ``now`` returns the time.
 
-    Under the agent's lock the time is read once, after waiting for the lock.
+    Under the agent's lock, the time is read once, after the lock is acquired.
     """
 
     def __init__(
@@ -86,24 +86,18 @@ class AgentPlans:
         return AgentFileStore(self.store, self.address, "plans", "id")
 
     def read(self) -> tuple[list[Plan], list[str]]:
-        """Return every plan sorted by id, and notes about skipped files.
-
-        Raises as ``AgentFileStore.read`` does.
-        """
+        """Return every plan sorted by id, and notes about skipped files."""
         files = self.files.read()
         plans, notes = [], files.notes
         for entry in files.entries.values():
             try:
-                plans.append(read(entry))
+                plans.append(parse_plan(entry))
             except UsageError as error:
                 notes.append(f"{replace_surrogates(entry.path)} is skipped: {error.message}")
         return plans, notes
 
     def statuses(self) -> tuple[list[PlanStatus], list[str]]:
-        """Return the status of every plan, next due first, and notes about skipped files.
-
-        Raises as ``AgentFileStore.read`` does.
-        """
+        """Return the status of every plan, next due first, and notes about skipped files."""
         plans, notes = self.read()
         records, now = load(self.address.private(self.store.root)), self.now()
         return sorted(
@@ -114,8 +108,8 @@ class AgentPlans:
     def set(self, wanted: Iterable[PlanRequest]) -> list[PlanStatus]:
         """Set plans, replacing those of the same name, and return their status.
 
-        All are checked before the first is written. An agent may set its existing plans at every
-        start: that neither skips a due run nor repeats an earlier one.
+        All are checked before the first is written. An agent may set its plans again at every
+        start, without skipping a due run or repeating an earlier one.
 
         Raises:
             UsageError: a plan is invalid; nothing is written.
@@ -125,21 +119,21 @@ class AgentPlans:
             by_name: dict[str, AgentFile] = {}
             existing = self.files.read().entries
             for entry in existing.values():
-                by_name.setdefault(name_of(entry), entry)
+                by_name.setdefault(plan_name(entry), entry)
             puts: dict[str, AgentFileUpdate] = {}
             for plan in wanted:
                 name = one_line(plan.name, "A plan's name")
                 old, before = by_name.get(name), None
                 if old is not None:
                     with contextlib.suppress(UsageError):
-                        before = self._status(read(old), records, now)
+                        before = self._status(parse_plan(old), records, now)
                 try:
                     header = {"name": name, **header_for(plan, before, now, self.zone)}
                 except UsageError as error:
                     message = f"The plan {name!r} is invalid: {error.message}"
                     raise UsageError(message, error.hint) from error
-                fresh = paths.id_from_name(name)
-                new_id = fresh if fresh not in existing else paths.new_id(name)
+                fresh = naming.id_from_name(name)
+                new_id = fresh if fresh not in existing else naming.new_id(name)
                 text = plan.instruction.strip()
                 puts[name] = AgentFileUpdate(old.name if old else new_id, old, header, text, name)
             self.files.put(puts.values())
@@ -153,7 +147,7 @@ class AgentPlans:
         """Delete plans by id or exact name, and return those that were missing."""
         with self.files.lock():
             existing = self.files.read().entries
-            ids_by_name = {name_of(entry): name for name, entry in existing.items()}
+            ids_by_name = {plan_name(entry): name for name, entry in existing.items()}
             ids_by_name |= {name: name for name in existing}
             ids = {given: ids_by_name.get(normal(given), given) for given in wanted}
             missing = set(self.files.delete_locked(ids.values()))
@@ -164,23 +158,23 @@ class AgentPlans:
         return [given for given, plan_id in ids.items() if plan_id in missing]
 
     def fire(self, deliver: Deliver) -> list[str]:
-        """Deliver an event for every due plan, and return notes about plans that cannot run.
+        """Deliver an event for every due plan; return notes about plans that cannot run.
 
         The caller holds the agent's lock.
 
         Raises:
-            MemvaultError: a pending run could not be completed; no event may be removed from the
-                inbox then.
+            MemvaultError: a pending run could not be delivered; then no event may be removed from
+                the inbox.
         """
         records, now = load(self._folder), self.now()
-        self._deliver_pending(records, deliver)  # of a call that was interrupted
+        self._deliver_pending(records, deliver)  # left by an interrupted call
         try:
             plans, notes = self.read()
         except MemvaultError as error:
-            return [f"no plan runs: {error.message}"]
+            return [f"no plan was run: {error.message}"]
         statuses = []
         # Keep the records of plans whose files cannot be read now.
-        entered = dict(records) if notes else {}
+        new_records = dict(records) if notes else {}
         for plan in plans:
             status = self._status(plan, records, now)
             run = due(status, now, self.zone)
@@ -188,20 +182,20 @@ class AgentPlans:
                 at, status = run
             statuses.append(status)
             pending = _pending_run(plan, at) if run else None
-            entered[plan.id] = status.record._replace(pending=pending)
-        if entered != records:
-            save(self._folder, entered)
-        self._deliver_pending(entered, deliver)
-        before = dict(entered)
-        notes += self._write_statuses(statuses, entered)
-        if entered != before:
-            save(self._folder, entered)
+            new_records[plan.id] = status.record._replace(pending=pending)
+        if new_records != records:
+            save(self._folder, new_records)
+        self._deliver_pending(new_records, deliver)
+        before = dict(new_records)
+        notes += self._write_statuses(statuses, new_records)
+        if new_records != before:
+            save(self._folder, new_records)
         return notes
 
     def next_due(self) -> datetime | None:
-        """Return when the next plan is due, or None; in the past if its event cannot be written.
+        """Return when the next plan is due, or None; a time in the past means that it is due.
 
-        Plans that cannot be read are left out.
+        Unreadable plans are left out.
         """
         records, now = load(self.address.private(self.store.root)), self.now()
         moments = [record.pending.at for record in records.values() if record.pending]
@@ -219,7 +213,11 @@ class AgentPlans:
         return plan_status(plan, records.get(plan.id), now, self.zone)
 
     def _deliver_pending(self, records: dict[str, RunRecord], deliver: Deliver) -> None:
-        """Deliver the pending runs and remove them from the records; raise if that fails."""
+        """Deliver the pending runs and remove them from the records.
+
+        Raises:
+            MemvaultError: a run could not be delivered.
+        """
         pending_runs = {name: record.pending for name, record in records.items() if record.pending}
         for pending in pending_runs.values():
             deliver(pending.event_id, pending.at, pending.data)
@@ -230,9 +228,9 @@ class AgentPlans:
     def _write_statuses(
         self, statuses: list[PlanStatus], records: dict[str, RunRecord]
     ) -> list[str]:
-        """Write to files which plans have ended or started again, for people and other machines.
+        """Write to their files which plans have ended or started again.
 
-        Updates ``marked`` in the records of these plans, and returns notes about files that could
+        Sets ``end_written`` in the records of these plans, and returns notes about files that could
         not be written.
         """
         notes = []
@@ -240,9 +238,11 @@ class AgentPlans:
             if status != plan.status:
                 try:
                     self.files.update_header(plan.entry, {"status": status})
-                    records[plan.id] = records[plan.id]._replace(marked=True)
+                    records[plan.id] = records[plan.id]._replace(end_written=True)
                 except (Conflict, Refused):
                     pass  # the user is changing it now, or its header cannot be patched
                 except MemvaultError as error:
-                    notes.append(f"{plan.entry.path} does not say {status}: {error.message}")
+                    notes.append(
+                        f"the status {status} was not written to {plan.entry.path}: {error.message}"
+                    )
         return notes

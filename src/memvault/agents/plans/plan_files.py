@@ -1,4 +1,4 @@
-"""Plans as stored in their files."""
+"""Plans, and reading them from their files."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ class Plan(NamedTuple):
         return self.schedule.kind != "cron"
 
 
-def name_of(entry: AgentFile) -> str:
-    """Return a plan's name; that of the file if the header has none."""
+def plan_name(entry: AgentFile) -> str:
+    """Return a plan's name, by default that of its file."""
     return normal(str(entry.header.get("name") or entry.name))
 
 
-def read(entry: AgentFile) -> Plan:
+def parse_plan(entry: AgentFile) -> Plan:
     """Parse a plan from its file.
 
     Raises:
@@ -46,11 +46,11 @@ def read(entry: AgentFile) -> Plan:
         Schedule(kind, str(header[kind])) for kind in KINDS if header.get(kind) is not None
     ]
     if len(schedules) != 1:
-        raise UsageError(f"it has {len(schedules)} of {', '.join(KINDS)} and needs exactly one")
+        raise UsageError(f"set exactly one of {', '.join(KINDS)} (found {len(schedules)})")
     schedules[0].check()
     return Plan(
         entry.name,
-        name_of(entry),
+        plan_name(entry),
         entry.text.strip(),
         schedules[0],
         str(header.get("status") or ACTIVE).strip().lower(),

@@ -1,8 +1,8 @@
 """Schedules of plans: cron lines, delays and times. Only this module uses cronsim.
 
-A cron line is in wall-clock time of the vault's time zone. As in Debian's cron, a time of day
-skipped by a change to summer time runs directly after the gap, one that occurs twice runs the first
-time, and a line with a star for minute or hour runs whenever real time matches.
+A cron line is in the local time of the vault's time zone. As in Debian's cron, a time of day that a
+change to summer time skips runs directly after the gap, a time that occurs twice runs the first
+time, and a line with a star for minute or hour runs whenever the local time matches.
 """
 
 from __future__ import annotations
@@ -58,7 +58,8 @@ class Schedule(NamedTuple):
     def first(self, now: datetime, zone: tzinfo) -> datetime | None:
         """Return when it is first due, as of ``now``; None if never.
 
-        Raises as ``check`` does.
+        Raises:
+            UsageError: it is invalid.
         """
         if self.kind == "cron":
             return next_after(self.text, now, zone)
@@ -73,16 +74,16 @@ class Schedule(NamedTuple):
 
 
 def only_schedule(plan: str, **given: str | None) -> Schedule:
-    """Return the only schedule given for a plan; ``given`` has their texts by kind.
+    """Return the only schedule given for a plan; ``given`` maps kinds to texts.
 
     Raises:
-        UsageError: there is none, or more than one.
+        UsageError: there is no schedule, or more than one.
     """
     schedules = [Schedule(kind, text) for kind, text in given.items() if text]
     if len(schedules) != 1:
         kinds = " and ".join(_OPTIONS[entry.kind] for entry in schedules) or "none"
         raise UsageError(
-            f"The plan {plan!r} needs exactly one schedule and has {kinds}",
+            f"The plan {plan!r} needs exactly one schedule (found {kinds})",
             "give `--cron`, `--run-after` or `--at`",
         )
     return schedules[0]
@@ -95,7 +96,7 @@ def next_after(cron: str, after: datetime, zone: tzinfo) -> datetime | None:
         UsageError: the cron line is invalid.
     """
     try:
-        # In the hour that occurs twice, cronsim starts with the first pass, which is over.
+        # In an hour that occurs twice, cronsim starts with the first pass, which may be over.
         result = next(
             (utc for at in _times(cron, after, zone) if (utc := at.astimezone(UTC)) > after), None
         )
@@ -109,7 +110,11 @@ def next_after(cron: str, after: datetime, zone: tzinfo) -> datetime | None:
 
 
 def latest(cron: str, until: datetime, zone: tzinfo) -> datetime | None:
-    """Return a cron line's last time not after ``until``; raises as ``next_after`` does."""
+    """Return a cron line's last time not after ``until``, or None.
+
+    Raises:
+        UsageError: the cron line is invalid.
+    """
     try:
         # Start after the hour that occurs twice: from its second pass, cronsim does not find runs
         # in the first.
@@ -149,7 +154,7 @@ def _bounded_search() -> type[CronSim]:
             """Advance the search by one step, up to a limit."""
             self.ticks += 1
             if self.ticks > _MAX_STEPS:
-                raise OverflowError("the search for a run has no end")
+                raise OverflowError("no run within the maximum number of steps")
             super().tick(seconds)
 
     return Bounded
@@ -176,7 +181,7 @@ def _check_line(cron: str) -> str:
     if problem:
         raise UsageError(
             f"{line[:60]!r} is not a valid cron line: {problem}",
-            "write minute, hour, day of month, month and weekday, as in '0 9 * * MON-FRI'",
+            "write minute, hour, day of month, month and weekday, such as `0 9 * * MON-FRI`",
         )
     return line
 

@@ -1,4 +1,4 @@
-"""The status of a plan at a given time: when it is due, and its header."""
+"""The status of a plan at a given time, and the header of its file."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 from memvault import clock
 from memvault.agents.plans import schedule
 from memvault.agents.plans.plan_files import ACTIVE, COMPLETED, EXPIRED, Plan
-from memvault.agents.plans.run_record import RunRecord
+from memvault.agents.plans.run_records import RunRecord
 from memvault.agents.plans.schedule import KINDS, Schedule
 from memvault.errors import UsageError
 
 _MAX_LATENESS = timedelta(days=7)
-"""How long ago a one-shot time may be: beyond that it is refused when set, or has expired."""
+"""The maximum age of a one-shot time: an older one is refused when set, or has expired."""
 
 
 class PlanRequest(NamedTuple):
@@ -40,69 +40,83 @@ class PlanStatus(NamedTuple):
     def record(self) -> RunRecord:
         """The record to save for the plan."""
         ended = self.status != ACTIVE and self.plan.status == self.status
-        return RunRecord(self.schedule_key, self.next_run, self.last_run, marked=ended)
+        return RunRecord(self.schedule_key, self.next_run, self.last_run, end_written=ended)
 
 
 def plan_status(plan: Plan, record: RunRecord | None, now: datetime, zone: tzinfo) -> PlanStatus:
     """Compute the status of a plan.
 
-    The record counts while the schedule is the one it was made for. With another schedule, or if
-    the end of the plan was undone in the file, the plan starts again from now. A one-shot time that
-    had passed by more than a week when first checked has expired.
+    A record belongs to one schedule: with another schedule, the plan starts again now. A one-shot
+    plan is completed once it ran, unless its file was set back to active after its end was written
+    there. A one-shot time more than a week ago when first checked has expired.
     """
     key = _schedule_key(plan, zone)
-    known = record if record is not None and record.schedule_key == key else None
-    last = known.last_run if known else None
-    changed = record is not None and known is None
-    if plan.status != ACTIVE and not (changed and plan.status in (COMPLETED, EXPIRED)):
-        return PlanStatus(plan, plan.status, None, last, key)
-    if known is not None and known.next_run is not None:
-        return PlanStatus(plan, ACTIVE, known.next_run, last, key)
-    first = plan.due_at
-    if plan.once and last is not None:
-        if known is None or not known.marked:
-            return PlanStatus(plan, COMPLETED, None, last, key)
-        first, last = None, None  # the user made it active again
-    first = first or plan.schedule.first(now, zone)
-    if first is None or (plan.once and first < now - _MAX_LATENESS):
-        return PlanStatus(plan, EXPIRED, None, last, key)
-    return PlanStatus(plan, ACTIVE, first, last, key)
+    has_new_schedule = record is not None and record.schedule_key != key
+    if record is None or has_new_schedule:
+        record = RunRecord(key)
+
+    last_run = record.last_run
+
+    def status(word: str, next_run: datetime | None = None) -> PlanStatus:
+        return PlanStatus(plan, word, next_run, last_run, key)
+
+    starts_again = has_new_schedule and plan.status in (COMPLETED, EXPIRED)
+    if plan.status != ACTIVE and not starts_again:
+        return status(plan.status)
+    if record.next_run is not None:
+        return status(ACTIVE, record.next_run)
+    due_at = plan.due_at
+    if plan.once and last_run is not None:
+        if not record.end_written:
+            return status(COMPLETED)
+        last_run, due_at = None, None  # the user made it active again
+    next_run = due_at or plan.schedule.first(now, zone)
+    if next_run is None or (plan.once and next_run < now - _MAX_LATENESS):
+        return status(EXPIRED)
+    return status(ACTIVE, next_run)
 
 
 def header_for(
     wanted: PlanRequest, before: PlanStatus | None, now: datetime, zone: tzinfo
 ) -> dict[str, Any]:
-    """Return the header values of a plan; raises as ``AgentPlans.set`` does."""
+    """Return the header of the file of a plan that is set; ``before`` is the existing plan.
+
+    Setting the same schedule again neither skips a due run nor repeats an earlier one.
+
+    Raises:
+        UsageError: the plan is invalid.
+    """
     if not wanted.instruction.strip():
-        raise UsageError("it has no instruction", "say what is to be done then")
+        raise UsageError("it has no instruction", "say what to do when it is due")
     schedule = wanted.schedule
     first = schedule.first(now, zone)
     if first is None:
         raise UsageError(
             f"the cron line {schedule.text!r} never matches a date",
-            "look at its day and month",
+            "check its day and month",
         )
     if schedule.kind == "scheduledAt":
         schedule = schedule._replace(text=clock.iso(first))
-    again = before if before is not None and before.plan.schedule == schedule else None
-    status, since = ACTIVE, None
+    same = before if before is not None and before.plan.schedule == schedule else None
+    status, due_at = ACTIVE, None
     if schedule.kind == "scheduledAt":
-        if again is not None and again.status == COMPLETED:
+        if same is not None and same.status == COMPLETED:
             status = COMPLETED
-        elif first < now - _MAX_LATENESS and again is None:
+        elif first < now - _MAX_LATENESS and same is None:
             raise UsageError(
                 f"{wanted.schedule.text} is more than a week ago",
-                "a moment of the last days is due at once; choose a later one",
+                "choose a future time, or one within the last week to run now",
             )
     if schedule.kind == "runAfter":
-        waiting = again.next_run if again is not None else None
-        since = clock.iso(waiting if waiting is not None and waiting <= now else first)
+        waiting_since = same.next_run if same is not None else None
+        is_due = waiting_since is not None and waiting_since <= now
+        due_at = clock.iso(waiting_since if is_due else first)
     kinds = {**dict.fromkeys(KINDS), schedule.kind: schedule.text}
-    return {**kinds, "nextRunAt": since, "status": status}
+    return {**kinds, "nextRunAt": due_at, "status": status}
 
 
 def _schedule_key(plan: Plan, zone: tzinfo) -> str:
-    """Return the key of a plan's schedule, from which the next run follows."""
+    """Return a text that identifies a plan's schedule, including its time zone or due time."""
     text = plan.schedule.text
     if plan.once:
         return f"{text} {clock.iso(plan.due_at)}" if plan.due_at else text
@@ -110,7 +124,7 @@ def _schedule_key(plan: Plan, zone: tzinfo) -> str:
 
 
 def due(current: PlanStatus, now: datetime, zone: tzinfo) -> tuple[datetime, PlanStatus] | None:
-    """Return the time for which a plan is due, if it is, and its status after that run.
+    """Return the due time of a plan and its status after that run, or None if it is not due.
 
     Missed runs of a cron line are merged into one, for the latest time.
     """

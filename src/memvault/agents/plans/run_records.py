@@ -26,15 +26,15 @@ class PendingRun(NamedTuple):
 class RunRecord(NamedTuple):
     """The runs of one plan.
 
-    ``schedule_key`` identifies the schedule of ``next_run`` and ``last_run``. ``marked`` is whether
-    the file records the end of the plan: if its status is then changed back, the user wants another
-    run.
+    ``schedule_key`` identifies the schedule of ``next_run`` and ``last_run``. ``end_written``
+    is whether the plan's file says that it has ended: if its status is then changed back, the user
+    wants another run.
     """
 
     schedule_key: str
     next_run: datetime | None = None
     last_run: datetime | None = None
-    marked: bool = False
+    end_written: bool = False
     pending: PendingRun | None = None
 
 
@@ -63,10 +63,10 @@ def _parse_record(value: Mapping[str, Any]) -> RunRecord:
     pending = value.get("pending")
     at = clock.parse(str(pending["at"])) if pending else None
     return RunRecord(
-        str(value["basis"]),
+        str(value["schedule"]),
         clock.parse(str(value.get("nextRunAt"))),
         clock.parse(str(value.get("lastRunAt"))),
-        bool(value.get("marked")),
+        bool(value.get("endWritten")),
         PendingRun(str(pending["eventId"]), at, dict(pending["data"])) if pending and at else None,
     )
 
@@ -74,11 +74,11 @@ def _parse_record(value: Mapping[str, Any]) -> RunRecord:
 def _as_json(record: RunRecord) -> dict[str, Any]:
     pending = record.pending
     values = {
-        "basis": record.schedule_key,
+        "schedule": record.schedule_key,
         "nextRunAt": record.next_run and clock.iso(record.next_run),
         "lastRunAt": record.last_run and clock.iso(record.last_run),
-        "marked": record.marked,
+        "endWritten": record.end_written,
         "pending": pending
         and {"eventId": pending.event_id, "at": clock.iso(pending.at), "data": pending.data},
     }
-    return {key: value for key, value in values.items() if value or key == "basis"}
+    return {key: value for key, value in values.items() if value or key == "schedule"}
