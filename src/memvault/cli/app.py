@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 
-from memvault.cli import output, plain_line, run_command
+from memvault.cli import command_line, output, run_command
 from memvault.cli.options import GlobalOptions, scan
 from memvault.cli.shutdown import Exit, OutputError, termination_requested
 from memvault.errors import MemvaultError, UsageError, to_memvault_error
@@ -34,7 +34,7 @@ def run(arguments: list[str]) -> int:
 
 
 def _run(arguments: list[str], options: GlobalOptions) -> int:
-    line = plain_line.parse(arguments)
+    line = command_line.parse(arguments)
     if line is None:
         from memvault.cli import typer_app
 

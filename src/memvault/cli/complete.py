@@ -48,7 +48,7 @@ def read() -> list[CompletionSpec]:
 
 def table() -> str:
     """Return the options and arguments of every command as tab-separated lines."""
-    from memvault.cli.plain_line import SHORT_FLAGS
+    from memvault.cli.command_line import SHORT_FLAGS
     from memvault.cli.registry import find
     from memvault.tools.core import registry
 

@@ -91,7 +91,7 @@ def overview() -> str:
     return "\n".join(lines)
 
 
-def everything() -> str:
+def all_commands_page() -> str:
     """Return the page that lists all commands, grouped by purpose."""
     lines = [*_USAGE]
     commands = visible_commands()

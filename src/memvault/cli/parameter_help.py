@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from memvault import sanitize
 from memvault.arguments.parameters import Parameter
-from memvault.cli.plain_line import value_type
+from memvault.cli.command_line import value_type
 from memvault.cli.run_command import metavar
 
 

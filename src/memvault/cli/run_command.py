@@ -164,7 +164,7 @@ def _text_from_editor(
 
     if memory:
         return drafts.enter_context(run_editor.addition(options, _title_of(options, title)))
-    return drafts.enter_context(run_editor.written(options, title, kind))
+    return drafts.enter_context(run_editor.text_from_editor(options, title, kind))
 
 
 def _title_of(options: GlobalOptions, name: str) -> str:
@@ -247,7 +247,7 @@ def run_tool(
             workspace.finish_indexing()
     finally:
         workspace.release()
-    if name == "memory_recall" and not workspace.is_kept and client.was_used_lately():
+    if name == "memory_recall" and not workspace.is_cached and client.was_used_lately():
         from memvault.cli.daemon import process
 
         process.start_in_background()

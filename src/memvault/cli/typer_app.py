@@ -1,4 +1,4 @@
-"""The Typer application, for help, mistakes, and lines that ``plain_line`` does not parse.
+"""The Typer application, for help, mistakes, and lines that ``command_line`` does not parse.
 
 It builds commands on demand from their declared parameters.
 """
@@ -17,9 +17,9 @@ import typer.main
 from memvault import __version__, sanitize
 from memvault.arguments.parameters import Parameter, normal_key
 from memvault.cli import spelling
+from memvault.cli.command_line import CommandLine, option_names, takes_filters, value_type
 from memvault.cli.options import GLOBAL_OPTIONS, GlobalOptions
 from memvault.cli.parameter_help import parameter_help, value_name
-from memvault.cli.plain_line import PlainLine, option_names, takes_filters, value_type
 from memvault.cli.registry import CliCommand, ShellCommand, find_command, is_group
 from memvault.command_table import COMMANDS, TOOLS
 from memvault.errors import MemvaultError, UsageError, VaultNotFound
@@ -41,7 +41,7 @@ def canonical_name(name: str, names: Collection[str]) -> str | None:
     return next((known for known in names if known in forms), None)
 
 
-def parse(arguments: list[str], options: GlobalOptions) -> PlainLine | None:
+def parse(arguments: list[str], options: GlobalOptions) -> CommandLine | None:
     """Return a parsed command line; None if help or the version was printed.
 
     Raises:
@@ -52,7 +52,7 @@ def parse(arguments: list[str], options: GlobalOptions) -> PlainLine | None:
     line = group(
         args=options.escape_dash_values(arguments), prog_name="memvault", standalone_mode=False
     )
-    return line if isinstance(line, PlainLine) else None
+    return line if isinstance(line, CommandLine) else None
 
 
 class CommandGroup(typer.core.TyperGroup):
@@ -188,10 +188,10 @@ def build_command(entry: ShellCommand, name: str, options: GlobalOptions) -> Any
     if isinstance(entry, CliCommand):
         options.json = options.json or entry.always_json
 
-    def callback(**values: Any) -> PlainLine:
+    def callback(**values: Any) -> CommandLine:
         shared = {name: values[name] for name, *_ in GLOBAL_OPTIONS}
         spelling.assign_positionals(parameters, values)
-        return PlainLine(entry, name, shared, values)
+        return CommandLine(entry, name, shared, values)
 
     own = {parameter.name: _typer_parameter(parameter) for parameter in parameters}
     _with_signature(

@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 
 from conftest import ROOT, examples, sampled, write
 from memvault.arguments.parameters import Parameter
-from memvault.cli import plain_line, typer_app
+from memvault.cli import command_line, typer_app
+from memvault.cli.command_line import SHORT_FLAGS, option_names
 from memvault.cli.options import GLOBAL_OPTIONS, GlobalOptions
-from memvault.cli.plain_line import SHORT_FLAGS, option_names
 from memvault.cli.registry import CliCommand, find_command
 from memvault.command_table import COMMANDS, TOOLS
 
@@ -102,7 +102,7 @@ def test_a_plain_line_means_what_it_means_to_typer(words: str) -> None:
     @example([*words.split(), "-T=two words"])
     @given(lines(words))
     def agree(line: list[str]) -> None:
-        plain = plain_line.parse(line)
+        plain = command_line.parse(line)
         if plain is None:
             return
         parsed = Parsed(line)
@@ -131,7 +131,7 @@ def test_each_command_has_plain_lines(words: str) -> None:
             line.append(negative or names[0])
         else:
             line += [names[-1], "1", f"{names[0]}=2"]
-    plain = plain_line.parse(line)
+    plain = command_line.parse(line)
     assert plain is not None
     assert all(value is not None for value in plain.values.values())
     assert [entry.key for entry in command.shell_parameters if _is_lost(entry, plain.values)] == []
@@ -184,7 +184,7 @@ def test_the_usual_commands_need_no_typer() -> None:
     """What the documentation shows is plain, but for mistakes, numbers below zero and own tools."""
     usual = usual_lines()
     assert len(usual) > 250
-    asked = [line for line in usual if plain_line.parse(shlex.split(line)[1:]) is None]
+    asked = [line for line in usual if command_line.parse(shlex.split(line)[1:]) is None]
     assert [line for line in asked if not line.startswith(NOT_PLAIN)] == []
     assert len(asked) <= 8
 
