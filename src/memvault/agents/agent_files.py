@@ -124,7 +124,7 @@ class AgentFileStore:
             entry = self._entry(file)
             shown = replace_surrogates(file.path)
             if file.document.in_conflict:
-                notes.append(f"{shown} holds the marks of a conflict in git")
+                notes.append(f"{shown} contains git conflict markers")
             first = entries.setdefault(entry.name, entry)
             if first is not entry:
                 copies.append(entry)

@@ -69,7 +69,7 @@ def restore(store: MemoryStore, engine: RecallEngine, name: str) -> Memory:
     """
     matches = match_name(name, trash(store))
     if not matches:
-        raise NotFound(f"{name!r} is not in the trash", "`memvault trash list` names what is there")
+        raise NotFound(f"{name!r} is not in the trash", "`memvault trash list` shows what is")
     if len({entry.path for entry in matches}) > 1:
         raise Ambiguous(
             f"{name!r} names {len(matches)} memories in the trash",
@@ -86,7 +86,7 @@ def restore(store: MemoryStore, engine: RecallEngine, name: str) -> Memory:
     if existing is not None:
         raise Conflict(
             f"{existing.title} is in the vault already, as {existing.path}",
-            f"`memvault log {existing.mem_id}` names its revisions; to have the one in the trash "
+            f"`memvault log {existing.mem_id}` lists its revisions; to have the one in the trash "
             f"instead, forget {existing.path} first",
         )
     subject = FileRef(matches[0].mem_id, matches[0].title)
