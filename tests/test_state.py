@@ -222,7 +222,7 @@ def test_goals_are_set_changed_and_listed_by_status(vault: Vault, folder: Path) 
 
 def test_the_command_line_takes_pairs_and_long_values(run: Run, folder: Path) -> None:
     """KEY=VALUE may be repeated, and a value may come from standard input or a file."""
-    assert run("memories", "set", "a=1", "b=x=y z").out == "Kept 2\n"
+    assert run("memories", "set", "a=1", "b=x=y z").out == "Set 2\n"
     write(folder, "long.txt", "one\ntwo\n")
     assert run("memories", "set", "c=-", "d=@long.txt", "e=@@x", stdin="in\n\n").code == 0
     found = run("memories", "get", "--json").json["memories"]
@@ -232,10 +232,10 @@ def test_the_command_line_takes_pairs_and_long_values(run: Run, folder: Path) ->
     assert "KEY=VALUE" in refused(run("memories", "set"), 2)
     assert "read once" in refused(run("memories", "set", "a=-", "b=-"), 2)
     assert "'novalue' has no value" in refused(run("memories", "set", "novalue"), 2)
-    assert "needs ID" in refused(run("goals", "set"), 2)
+    assert "needs `ID`" in refused(run("goals", "set"), 2)
     ran = run("goals", "set", "Learn Go")
     assert "no description" in refused(ran, 2)
-    assert "hint: memvault goals set 'Learn Go' DESCRIPTION" in ran.err
+    assert "hint: `memvault goals set 'Learn Go' DESCRIPTION`" in ran.err
     assert "no INSTRUCTION" in refused(run("plans", "set", "p", "--cron", "* * * * *"), 2)
 
 
@@ -541,5 +541,5 @@ def test_a_hostile_memory_stays_inside_its_lines(folder: Path, run: Run, budget:
     assert tokenizer.count_tokens(done.out) <= budget
     assert "\x1b" not in done.out
     if not done.out:
-        assert "note: not even the first entry fits" in done.err
+        assert "note: the first entry is longer than" in done.err
     refused(run("context", "wombat", "--budget", "-1"), 2)

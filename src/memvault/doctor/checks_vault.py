@@ -28,7 +28,7 @@ def unknown_offered_tools(vault: VaultInspection) -> Iterator[Finding]:
     for word in filter(None, map(str.strip, vault.call.settings.mcp.tools.split(","))):
         if normal_name(word) not in known:
             message = f"mcp.tools: there is no profile or tool {word!r}"
-            yield Finding(SETTINGS_FILE, f"{message}: `memvault mcp --list-profiles` names them")
+            yield Finding(SETTINGS_FILE, f"{message}: `memvault mcp --list-profiles` lists them")
 
 
 @check("vault-inside", "warning", "A vault inside another one: both have the inner one's notes")
