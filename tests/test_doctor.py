@@ -228,10 +228,10 @@ def test_findings_name_tools_to_an_agent(
     write(folder, "a.md", "# A\n\nBees sting.\n")
     monkeypatch.setenv("MEMVAULT_DEEP", "auto")
     (finding,) = vault.call("vault_doctor")["findings"]
-    assert finding["message"].endswith("or `vault_reindex`")
+    assert finding["message"].endswith("or `vault_reindex` creates them")
     called = vault.call("call_tool", toolName="vault_doctor")["result"]
     assert called["findings"] == [finding]
-    assert "or `memvault reindex`" in run("doctor").out
+    assert "or `memvault reindex` creates them" in run("doctor").out
 
 
 def test_titles_in_findings_are_not_reworded(vault: Vault, folder: Path) -> None:
@@ -246,7 +246,7 @@ def test_titles_in_findings_are_not_reworded(vault: Vault, folder: Path) -> None
 def test_missing_or_old_deep_vectors_are_reported(
     vault: Vault, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Memories that wait for the deep embedder are a note; vectors of a former model can go."""
+    """Memories without vectors of the transformer are a note; vectors of a former model can go."""
     write(folder, "a.md", "# A\n\nBees sting.\n")
     monkeypatch.setenv("MEMVAULT_DEEP", "auto")
     assert told(examined(vault)) == {("vectors-missing", "")}

@@ -59,7 +59,7 @@ def rounded(value: float) -> float:
     return int(short) if float(short).is_integer() else short
 
 
-def figure(name: str, header: Mapping[str, Any]) -> Character:
+def parse_character(name: str, header: Mapping[str, Any]) -> Character:
     """Read an agent from a header; missing and invalid values get their defaults."""
     inventory = header.get("inventory")
     carried = inventory.items() if isinstance(inventory, Mapping) else ()
@@ -73,7 +73,7 @@ def figure(name: str, header: Mapping[str, Any]) -> Character:
     )
 
 
-def place(name: str, path: str, header: Mapping[str, Any]) -> WorldPlace | None:
+def parse_place(name: str, path: str, header: Mapping[str, Any]) -> WorldPlace | None:
     """Read a place from a header; None if it has no x and y."""
     x, y = (_number(header.get(key), None) for key in ("x", "y"))
     if x is None or y is None:
@@ -96,10 +96,10 @@ def place(name: str, path: str, header: Mapping[str, Any]) -> WorldPlace | None:
     )
 
 
-def _number(value: Any, otherwise: Any) -> Any:
-    """Return a header's number, rounded, or ``otherwise`` if it is invalid."""
+def _number(value: Any, default: Any) -> Any:
+    """Return a header's number, rounded, or ``default`` if it is invalid."""
     if isinstance(value, bool) or not isinstance(value, int | float) or abs(value) > 1e12:
-        return otherwise
+        return default
     return rounded(value)
 
 
@@ -135,7 +135,7 @@ _AGENTS = "agents"
 
 
 class Observation(NamedTuple):
-    """What an agent sees: places, and other agents with their distances, nearest first."""
+    """The places and other agents that an agent sees, nearest first, agents with distances."""
 
     me: Character
     places: list[WorldPlace]
@@ -194,7 +194,7 @@ class World:
             data, me = self._read_self()
             spot, name = self._find_source(me, resource, amount)
             carried = rounded(me.inventory.get(name, 0) + amount)
-            # Computed first: what is taken from a place must not get lost.
+            # Computed first, so that no resource taken from a place is lost.
             fresh = document.edit_entry(data or self._initial_file(), "inventory", name, carried)
             left = self._take_from(spot.path, name, amount)
             try:
@@ -213,16 +213,16 @@ class World:
         """
         to = address(name)
         if to.agent == self._address.agent:
-            raise Refused(f"{name} is the agent that is asking", "name another agent")
+            raise Refused(f"{name} is the calling agent", "name another agent")
         _, me = self._read_self()
         try:
             path = f"{_AGENTS}/{to.agent}.md"
             header = _header_of(path, self._store.read_bytes(path)[0])
         except NotFound as error:
             raise NotFound(
-                f"{to.agent} is not in this world", "an agent is in it once it has moved"
+                f"{to.agent} is not in this world", "an agent enters it by `memvault world move`"
             ) from error
-        distance = me.distance(figure(to.agent, header))
+        distance = me.distance(parse_character(to.agent, header))
         if distance > REACH:
             raise Refused(
                 f"{to.agent} is {distance:g} cells away, out of reach",
@@ -246,21 +246,21 @@ class World:
                 f"There is only {max_available:g} {resource} here", f"`--amount {max_available:g}`"
             )
         raise Refused(
-            f"There is no {resource!r} where {self._address.agent} stands",
-            "`memvault world observe` names what is near, `memvault world move` goes there",
+            f"There is no {resource!r} at the position of {self._address.agent}",
+            "`memvault world observe` lists places nearby, `memvault world move` goes there",
         )
 
     def _take_from(self, path: str, name: str, amount: int) -> float | None:
-        """Take an amount of a resource from a place; return what is left, or None if unlimited."""
+        """Take an amount of a resource from a place; return the rest, or None if unlimited."""
         with self._store.lock():
             data, state = self._store.read_bytes(path)
             memory = self._store.parse(data, state)
-            there = place(memory.title, path, memory.metadata)
+            there = parse_place(memory.title, path, memory.metadata)
             held = there.resources.get(name, 0) if there else 0
             if held is None:
                 return None
             if held < amount:
-                raise Refused(f"There is only {held:g} {name} here", "someone else was faster")
+                raise Refused(f"There is only {held:g} {name} here", "another agent took it first")
             left = rounded(held - amount)
             fresh = document.edit_entry(data, "resources", name, left)
             subject = FileRef(memory.mem_id, memory.title)
@@ -279,8 +279,8 @@ class World:
         except NotFound as error:
             if os.path.lexists(self._store.root / self._path):
                 raise Refused(f"{self._path} is not a plain file", "remove it") from error
-            return None, figure(self._address.agent, {})
-        return data, figure(self._address.agent, _header_of(self._path, data))
+            return None, parse_character(self._address.agent, {})
+        return data, parse_character(self._address.agent, _header_of(self._path, data))
 
     def _initial_file(self) -> bytes:
         """Return the initial content of an agent's file."""
@@ -307,7 +307,7 @@ class World:
         for path, _, parsed, _ in read_header_files(self._store.root, _PLACES, self._skip):
             header = parsed.header or {}
             name = document.title_of(header, parsed.parts.body, path)
-            found = place(name, path, header)
+            found = parse_place(name, path, header)
             if found is not None:
                 yield found
             elif header:
@@ -322,7 +322,7 @@ class World:
             except UsageError as error:
                 self._skip(replace_surrogates(path), error.message)
             else:
-                yield figure(name, parsed.header or {})
+                yield parse_character(name, parsed.header or {})
 
     def _skip(self, path: str, reason: str) -> None:
         self._warn(f"{path} is skipped: {reason}")

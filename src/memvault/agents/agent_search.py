@@ -24,7 +24,7 @@ from memvault.store.memory_store import MemoryStore
 
 _FOLDERS = {"key-value": ("memories", "key"), "goal": ("goals", "id"), "plan": ("plans", "id")}
 _TEXTS = ("message", "content", "instruction")
-"""Keys of an event's data of which one holds its text."""
+"""Keys of an event's data, of which one contains its text."""
 _MIN_SHARE = 0.5
 """Minimum share of a query's terms that an item has to contain."""
 _MAX_MESSAGES = 1_000
@@ -50,7 +50,7 @@ class AgentHit(NamedTuple):
 
 
 class AgentSearch(NamedTuple):
-    """One search in the items of an agent; ``notes`` reports what could not be read."""
+    """One search in the items of an agent; messages about unreadable items go to ``notes``."""
 
     store: MemoryStore
     address: Address

@@ -47,9 +47,9 @@ def gather(
     engine: Callable[[], RecallEngine],
     task: str,
 ) -> PromptContext:
-    """Gather the sections, most important first; what cannot be read is left out with a note.
+    """Gather the sections, most important first; unreadable sections are omitted with a note.
 
-    Each line of a short task is recalled by itself, since a memory fits one topic. Due plans are
+    Each line of a short task is a query of its own, since a memory matches one topic. Due plans are
     delivered as events to the ``inbox``, from which nothing is removed.
     """
     notes: list[str] = []
@@ -73,7 +73,7 @@ def gather(
         return batch.events, batch.notes
 
     events = read("the inbox could not be read", peek)
-    values = read("the memories could not be read", lambda: all_values(store, address))
+    values = read("the agent's values could not be read", lambda: all_values(store, address))
     goals = read("the goals could not be read", lambda: all_goals(store, address))
     found: list[RecallResult] = []
     if task.strip():
@@ -81,7 +81,7 @@ def gather(
     recalled = [entry for entry in found if entry.is_relevant]
     if len(found) > len(recalled):
         omitted = len(found) - len(recalled)
-        notes.append(f"unlikely matches left out: {omitted}; `memvault recall` shows them")
+        notes.append(f"unlikely matches omitted: {omitted}; `memvault recall` shows them")
     return PromptContext(
         [
             PromptSection(
@@ -122,9 +122,7 @@ def _recalled(engine: RecallEngine, task: str) -> tuple[list[RecallResult], list
     started = time.monotonic()
     for number, topic in enumerate(topics):
         if number and time.monotonic() - started > _MAX_SECONDS:
-            notes.append(
-                f"lines of the task not recalled, to answer in time: {len(topics) - number}"
-            )
+            notes.append(f"lines of the task not recalled for lack of time: {len(topics) - number}")
             break
         answer = engine.search(
             RecallRequest(topic, limit=_MAX_RECALLED, only_current=True, patience=BEST_EFFORT)

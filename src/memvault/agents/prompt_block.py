@@ -44,20 +44,20 @@ class OmittedEntries(NamedTuple):
     """How many of a section's entries were omitted, out of how many."""
 
     title: str
-    left_out: int
+    omitted: int
     of: int
 
 
 class PromptBlock(NamedTuple):
-    """The block, its number of tokens, the sections as included in it, and what was omitted.
+    """The block, its number of tokens, the sections as included in it, and the omitted entries.
 
     ``shortened`` are the titles of sections with an entry that was cut.
     """
 
     text: str
     tokens: int
-    kept: list[PromptSection]
-    cut: list[OmittedEntries]
+    sections: list[PromptSection]
+    omitted: list[OmittedEntries]
     shortened: list[str]
 
 
@@ -91,7 +91,7 @@ def build(
 def _truncate(
     sections: Sequence[PromptSection], keep: int
 ) -> tuple[list[PromptSection], list[OmittedEntries]]:
-    """Return the sections with the first ``keep`` entries of all, and what is omitted."""
+    """Return the sections with the first ``count`` entries of all, and the omitted entries."""
     kept, cut = [], []
     for title, entries in sections:
         first = entries[:keep]
@@ -111,8 +111,8 @@ def _render(kept: Sequence[PromptSection], cut: Sequence[OmittedEntries]) -> str
             first, *others = f"{entry.date} {entry.text}".strip().split("\n")
             lines += [PREFIX + first, *(f"{PREFIX}  {line}" for line in others)]
     if cut:
-        left_out = ", ".join(f"{part.left_out} of {part.of} {part.title}" for part in cut)
-        lines.append(f"Left out for want of room: {left_out}")
+        omitted = ", ".join(f"{part.omitted} of {part.of} {part.title}" for part in cut)
+        lines.append(f"Omitted to fit the budget: {omitted}")
     return "\n".join([*lines, CLOSE])
 
 

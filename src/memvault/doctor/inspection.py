@@ -31,7 +31,7 @@ EntryKind = Literal["file", "folder", "link out", "dangling", "special", "unread
 """The kind of a directory entry.
 
 A ``link out`` is a symbolic link that leads out of the vault, a ``dangling`` one has no target; no
-link is followed. ``special`` is an entry with the name of a memory that is no regular file. A
+link is followed. ``special`` is an entry with the name of a memory that is not a regular file. A
 folder is ``unreadable`` if it cannot be listed, and ``too deep`` if its path is longer than the
 operating system accepts.
 """
@@ -40,7 +40,7 @@ operating system accepts.
 def walk_tree(root: Path, exclusions: Exclusions) -> dict[EntryKind, list[str]]:
     """Return the paths of a vault's entries by kind, sorted.
 
-    Entries whose names begin with a dot, and excluded ones, are left out.
+    Entries whose names begin with a dot, and excluded entries, are omitted.
     """
     real = os.path.realpath(root)
     tree: dict[EntryKind, list[str]] = {kind: [] for kind in get_args(EntryKind)}
@@ -100,11 +100,11 @@ def _target_exists(entry: os.DirEntry[str]) -> bool:
 
 
 class InspectedFile(NamedTuple):
-    """What was found when a markdown file was read; ``mtime`` is in nanoseconds.
+    """The problems of a markdown file; ``mtime`` is in nanoseconds.
 
     ``trouble`` is why the file cannot be read (``large``, or the system's reason), ``broken`` why
     its header cannot be parsed, ``unread`` the lines of it that are not YAML, with the reasons.
-    ``conflict_markers`` is whether its text contains those of git,
+    ``conflict_markers`` is whether its text contains git conflict markers,
     ``duplicate_keys`` are the keys that its header has more than once. ``secrets`` describes the
     secrets that it contains without declaring them allowed, and where.
     """

@@ -118,7 +118,5 @@ def one_line(text: str, what: str) -> str:
     """
     plain = " ".join(text.split())
     if len(plain) > _MAX_LINE:
-        raise UsageError(
-            f"{what} is longer than {_MAX_LINE} characters", "use a few words; texts go elsewhere"
-        )
+        raise UsageError(f"{what} is longer than {_MAX_LINE} characters", "use a few words")
     return plain

@@ -1,4 +1,4 @@
-"""What needs a person: conflicts, secrets, duplicates, outdated memories, proposals, findings."""
+"""Items to review: conflicts, secrets, duplicates, outdated memories, proposals, findings."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ if TYPE_CHECKING:
     from memvault.results import ReviewEntry
 
 EPISODE_DAYS = 7
-"""Days whose episodes are consolidated, as by default."""
+"""Days whose episodes are consolidated, the default of `memvault consolidate`."""
 _CONFLICT, _SECRET = "kept-twice", "secret-in-text"
 _MIN_DUPLICATE = 40
 """Characters of the shortest text that counts as a duplicate of another."""
 
 
 class ReviewItem(NamedTuple):
-    """Something that needs a person.
+    """An item that a person should review.
 
-    ``memory`` is None if it is no memory; ``other`` is the other memory of a conflict or duplicate,
-    or the one that replaces an outdated memory. ``other_path`` is the other file of a conflict or
-    duplicate. ``code`` is that of a finding, ``fix`` its repair. ``proposals`` has the one proposal
-    of consolidation, if it is one.
+    ``memory`` is None if it is not a memory; ``other`` is the other memory of a conflict or
+    duplicate, or the one that replaces an outdated memory. ``other_path`` is the other file of a
+    conflict or duplicate. ``code`` and ``fix`` are those of a finding. ``proposals`` contains one
+    proposal of consolidation, if the item is one.
     """
 
     kind: ReviewKind
@@ -72,7 +72,7 @@ class ReviewItem(NamedTuple):
 
 
 def review_items(call: Call, kind: ReviewKind | None = None) -> list[ReviewItem]:
-    """Return what needs a person in a vault, or what is of a kind, the most urgent kinds first."""
+    """Return the items to review in a vault, or those of a kind, the most urgent kinds first."""
     records = [
         record for record in call.engine.list_records(Filters()) if not is_example(record.metadata)
     ]
@@ -95,12 +95,12 @@ def finding_at(call: Call, code: str, path: str) -> Finding:
     """Return the finding of a code for a file as it is now.
 
     Raises:
-        NotFound: there is none any more.
+        NotFound: there is no such finding now.
     """
     for _, finding in run_checks(VaultInspection(call), [code]):
         if finding.path == path:
             return finding
-    raise NotFound(f"There is no finding {code} for {path} any more", "`memvault review`")
+    raise NotFound(f"There is no longer a finding {code} for {path}", "`memvault review`")
 
 
 def _findings(
@@ -127,7 +127,7 @@ def _findings(
 
 
 def _once(items: Iterable[ReviewItem]) -> Iterator[ReviewItem]:
-    """Leave out the second of the two items of a conflict."""
+    """Yield the items without the second of the two items of each conflict."""
     seen: set[str] = set()
     for item in items:
         if item.kind != "conflict" or item.path not in seen:
@@ -136,7 +136,7 @@ def _once(items: Iterable[ReviewItem]) -> Iterator[ReviewItem]:
 
 
 def _duplicates(call: Call, records: list[MemoryRecord]) -> Iterator[ReviewItem]:
-    """Yield the memories with the text of an older one, whatever the blanks, or most of it."""
+    """Yield the memories with the text of an older one, ignoring blanks, or most of it."""
     compared: list[MemoryRecord] = []
     sketches: list[tuple[int, ...]] = []
     first_with: dict[bytes, MemoryRecord] = {}
@@ -151,7 +151,7 @@ def _duplicates(call: Call, records: list[MemoryRecord]) -> Iterator[ReviewItem]
             yield ReviewItem(
                 "duplicate", record.path, record.title, reason, record, first, first.path
             )
-        elif record.memory_type != EPISODE:  # two days may be much alike
+        elif record.memory_type != EPISODE:  # episodes of two days may be much alike
             compared.append(record)
             sketches.append(sketch(words))
     for place, other, share in near_copies(sketches):
@@ -187,14 +187,18 @@ def _proposals(call: Call, by_path: dict[str, MemoryRecord]) -> Iterator[ReviewI
 
 
 def _about(one: Proposals) -> tuple[str, str, str]:
-    """Return the path of the memory that a proposal changes, its title, and what it does."""
+    """Return the path and title of the memory that a proposal changes, and a description."""
     for fact in one.facts:
         return "", fact.text, f"A new fact, from {len(fact.episodes)} episodes"
     for procedure in one.procedures:
         about = f"A new procedure, from {len(procedure.episodes)} episodes"
         return "", procedure.name, f"{about}: {'; '.join(procedure.prompt.splitlines())}"
     for merge in one.merged:
-        return merge.other.path, merge.other.title, f"A fact to archive: {merge.kept.path} says it"
+        return (
+            merge.other.path,
+            merge.other.title,
+            f"A fact to archive: {merge.kept.path} contains it",
+        )
     memory = one.forgotten[0].memory
     return memory.path, memory.title, "To archive: unimportant, old, and never recalled here"
 
@@ -215,4 +219,4 @@ def _outdated(call: Call, records: list[MemoryRecord]) -> Iterator[ReviewItem]:
 def _why(validity: Validity) -> str:
     if validity.replaced_by is not None:
         return f"It is superseded by {validity.replaced_by.title} ({validity.replaced_by.path})"
-    return f"It ended on {validity.expired_on}"
+    return f"It expired on {validity.expired_on}"

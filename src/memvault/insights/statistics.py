@@ -1,4 +1,4 @@
-"""Figures of a vault: its growth, activity, links, recalls, and what may be out of date."""
+"""Statistics of a vault: its growth, activity, links, recalls, and stale memories."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _STALE_DAYS = 365
 
 
 def statistics(call: Call) -> VaultStatistics:
-    """Return the figures of a vault; examples are left out."""
+    """Return the statistics of a vault, without examples."""
     return call.engine.on_view(lambda view: _statistics(call, view))
 
 

@@ -90,7 +90,7 @@ CLAUDE_CODE = AgentProgram(
         "pre-compact": HookEvent("PreCompact", plain_output),
         "stop": HookEvent("Stop", BLOCK_OUTPUT),
     },
-    "restart Claude Code; of a project's server it asks once whether you trust it",
+    "restart Claude Code; it asks once whether you trust a project's server",
     server_root=".",
     hook_root="$CLAUDE_PROJECT_DIR",
     summary_reads_output=True,

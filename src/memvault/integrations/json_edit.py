@@ -5,7 +5,7 @@ indentation and line endings of the rest are preserved. Removing an entry also r
 and lists that are empty without it.
 
 The standard library reads the values, from a copy of the text in which comments and trailing
-commas are blanks, so that every position is that of the text.
+commas are blanks, so that positions in both are equal.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _DECODER = json.JSONDecoder()
 
 
 class JsonSyntaxError(ValueError):
-    """The text is not valid JSON; the message names the line, counted from 1, and the reason."""
+    """The text is not valid JSON; the message contains the line, counted from 1, and the reason."""
 
     def __init__(self, text: str, position: int, reason: str) -> None:
         self.line = text.count("\n", 0, position) + 1
@@ -82,7 +82,7 @@ class _Document:
         except json.JSONDecodeError as error:
             raise JsonSyntaxError(text, error.pos, error.msg.removesuffix(" at")) from error
         if self.skip(end) < len(text):
-            raise JsonSyntaxError(text, self.skip(end), "there is more behind the end")
+            raise JsonSyntaxError(text, self.skip(end), "unexpected text after the end")
         self.root = _Node(begin, begin, end, value)
 
     def skip(self, position: int) -> int:

@@ -24,7 +24,7 @@ _OBSIDIAN = ".obsidian/daily-notes.json"
 _FOLDERS = frozenset(("daily", "daily notes", "dailies", "diary", "journal", "journals"))
 _DAY_NAME = lazy_pattern(r"\d{4}([-_.]?)\d\d\1\d\d\.md")
 _LISTED_NAMES = 200
-"""Number of names in a folder among which those of days are searched."""
+"""Maximum number of names in a folder that are compared with the form of days."""
 _LIST_LINE = lazy_pattern(r"[ \t]+\S|(?:[-*+]|\d{1,9}[.)])[ \t]")
 
 _ITEM_MARK = lazy_pattern(
@@ -51,10 +51,12 @@ class DailyPlace(NamedTuple):
         Raises:
             UsageError: the path leads out of the vault, or into a hidden folder.
         """
-        path = paths.resolve_inside(root, templates.fill(self.path, day.isoformat(), _moment(day)))
+        path = paths.resolve_inside(
+            root, templates.fill_text(self.path, day.isoformat(), _moment(day))
+        )
         if not paths.is_memory_path(path):
             raise UsageError(
-                f"The daily note would be {path}, which is no memory",
+                f"The daily note would be {path}, which is not a memory path",
                 'set path under [daily] in memvault.toml, such as "journal/{{date}}.md"',
             )
         return path
@@ -134,7 +136,7 @@ def ensure(store: MemoryStore, day: date, item: str = "") -> tuple[Memory, bool]
         try:
             return store.read(path), False
         except NotFound:
-            filled = templates.filled(
+            filled = templates.fill_template(
                 store.root, where.template, PurePosixPath(path).stem, False, _moment(day)
             )
             times = dict.fromkeys(("created", "modified"), clock.iso())

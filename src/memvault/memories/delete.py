@@ -104,7 +104,7 @@ def _topic(query: str) -> tuple[str, bool]:
 def _named_by_query(
     engine: RecallEngine, query: str, passes: Callable[[MemoryRecord], bool] | None
 ) -> list[Memory]:
-    """Return the memories that a query names one by one; none if any part is not a name.
+    """Return the memories that a query lists by name; none if any part is not a name.
 
     Raises:
         Ambiguous: every part is a name, and one that is not a title fits several memories.
@@ -132,7 +132,7 @@ def _named_by_query(
     return list(found.values())
 
 
-def named(
+def resolve_all(
     engine: RecallEngine, resolve: Callable[[str], Memory], ids: Iterable[str]
 ) -> tuple[list[Memory], list[str]]:
     """Return the memories that ids refer to by ``resolve``, and the ids that refer to none.
@@ -188,7 +188,7 @@ def delete(store: MemoryStore, memories: Iterable[Memory]) -> None:
     try:
         for memory in memories:
             discarded = store.discard(memory.path, memory.etag)
-            # Recorded at once, so that it is restored if a later one fails.
+            # Recorded immediately, so that it is restored if a later one fails.
             done.append((discarded, FileRef(memory.mem_id, memory.title)))
     except BaseException as error:
         remaining = [item.path for item, what in reversed(done) if not _put_back(store, item, what)]

@@ -67,7 +67,7 @@ class LinkGraph:
 
     @cached_property
     def files(self) -> Counter[str]:
-        """The number of memories with each file name, normalised as an index stores it."""
+        """The number of memories with each file name, normalized as an index stores it."""
         return Counter(name_key(PurePosixPath(entry.path).stem) for entry in self.entries.values())
 
     def record(self, key: int) -> MemoryRecord:
@@ -78,7 +78,7 @@ class LinkGraph:
         return found
 
     def outgoing(self, memory: Memory) -> list[ResolvedLink]:
-        """Return the links of a memory to notes: those of its text in order, then its header."""
+        """Return the links of a memory to notes: those in its text, then those in its header."""
         found = []
         for link in links(memory.body):
             beside = link.path_beside(memory.path)
@@ -101,7 +101,7 @@ class LinkGraph:
                     yield IndexedLink(source, target, link)
 
     def backlinks(self, path: str) -> list[IndexedLink]:
-        """Return all backlinks of the memory at a path, from the last modified memory on."""
+        """Return all backlinks of the memory at a path, by the last modified memory first."""
         found = [link for link in self.indexed() if self.entries[link.target].path == path]
         return sorted(found, key=lambda link: by_time(self.record(link.source)), reverse=True)
 
@@ -130,7 +130,7 @@ class LinkGraph:
         return next((entry for entry in found if entry.path in (target, f"{target}.md")), None)
 
     def by_name(self, target: str) -> list[MemoryRecord]:
-        """Return the memories that a link target, or a name in a header, fits equally well."""
+        """Return the memories that a link target, or a name in a header, matches equally well."""
         name = _bare(target)
         known = self.named(name)
         return match_link(name, known) or known

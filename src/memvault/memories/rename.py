@@ -62,7 +62,7 @@ class RenamePlan(NamedTuple):
     others: list[LinkRewrite]
 
     @property
-    def is_nothing(self) -> bool:
+    def changes_nothing(self) -> bool:
         """Whether the memory already has this title and path."""
         return (self.title, self.path) == (self.memory.title, self.memory.path)
 
@@ -84,10 +84,10 @@ def plan_rename(
     new_title = clean_title(title) if title.strip() else ""
     path = _new_path(store, memory, new_title or memory.title, place)
     title = new_title or _title_at(store, memory, path)
-    if path != memory.path and _is_taken(store, path, memory.path):
-        raise Conflict(f"There is a file {path} already", "choose another name or folder")
+    if path != memory.path and _is_occupied(store, path, memory.path):
+        raise Conflict(f"{path} exists already", "choose another name or folder")
     plan = RenamePlan(memory, title, path, [])
-    if plan.is_nothing:
+    if plan.changes_nothing:
         return plan
     links = graph()
     return plan._replace(others=list(_link_rewrites(store, links, plan)))
@@ -121,8 +121,8 @@ def plan_retyping(store: MemoryStore, graph: LinkGraph, memory: Memory, path: st
     return Retyping(path, _edited(store, plan))
 
 
-def _is_taken(store: MemoryStore, path: str, source: str) -> bool:
-    """Return whether a path is that of another file; names may differ in case only.
+def _is_occupied(store: MemoryStore, path: str, source: str) -> bool:
+    """Return whether another file has a path; the source itself may differ in case only.
 
     Raises:
         NotFound: there is no file at ``source``.
@@ -158,17 +158,17 @@ def _new_path(store: MemoryStore, memory: Memory, title: str, place: str) -> str
     is_file = place.lower().endswith(".md") and not place.endswith("/")
     new_path = place if is_file else f"{place.rstrip('/') or '.'}/{stem}{old.suffix}"
     if store.settings.secrets.on_write != "off" and masked(new_path) != new_path:
-        raise Refused("Paths are not masked, and this one holds a secret", "leave it out")
+        raise Refused("The path contains a secret, and paths are not masked", "choose another path")
     broken = sorted(_NOT_IN_LINKS.intersection(place))
     if broken:
         raise UsageError(
-            f"A path with {' '.join(broken)} in it cannot be linked to", "leave that out"
+            f"A path with {' '.join(broken)} cannot be linked to", "remove these characters"
         )
     path = paths.resolve_inside(store.root, new_path)
     if not paths.is_memory_path(path):
         raise UsageError(
             f"{path} cannot be a memory's path",
-            f"leave out hidden folders and {', '.join(sorted(paths.RESERVED))}",
+            f"avoid hidden folders and {', '.join(sorted(paths.RESERVED))}",
         )
     return path
 
@@ -326,7 +326,7 @@ def _renamed_reference(name: str, renaming: RenamePlan, after: LinkGraph) -> str
         return f"{file}{suffix}" if name_key(file) != key else name
     if key == name_key(memory.title) and memory.title != renaming.title:
         return file if _NOT_IN_LINKS.intersection(renaming.title) else renaming.title
-    return name  # a memId, or an alias that is kept
+    return name  # a memId, or an alias that stays
 
 
 def _rewrite_links(
@@ -347,7 +347,7 @@ def _rewrite_links(
 
 
 def _replace_name(value: Any, old: str, new: str, depth: int) -> Any:
-    """Return a header value with one of its names replaced; brackets and the rest are kept.
+    """Return a header value with one of its names replaced; brackets and the rest stay.
 
     Below a ``depth`` of two lists, which YAML reads for ``[[name]]``, a name needs brackets.
     """
@@ -361,7 +361,7 @@ def rename(store: MemoryStore, renaming: RenamePlan) -> Memory:
     """Apply a rename plan, each file in one step; return the renamed memory.
 
     Raises:
-        Conflict: a file was changed in the meantime; earlier changes form a change set to undo.
+        Conflict: a file was changed in the meantime; `undo` reverts the changes made before.
         Refused: a header cannot be patched.
     """
     memory, body = renaming.memory, None
@@ -378,7 +378,7 @@ def rename(store: MemoryStore, renaming: RenamePlan) -> Memory:
         if "title" in memory.metadata or heading is not None or says:
             changes = {**changes, "title": renaming.title, **modified_now(memory)}
             body = body if heading is None else heading
-    # The target of the links first, as it may have been changed in the meantime.
+    # First the link target, since it may have been changed in the meantime.
     if renaming.path != memory.path:
         done = store.rename(memory, renaming.path, changes, body).memory
     else:
@@ -389,7 +389,7 @@ def rename(store: MemoryStore, renaming: RenamePlan) -> Memory:
 
 
 def _edited(store: MemoryStore, plan: RenamePlan) -> list[tuple[Memory, bytes]]:
-    """Return the other memories of a plan with their new bytes; raises as ``rename`` does."""
+    """Return the other memories of a plan with their new bytes; or raise Conflict or Refused."""
     edited, encoding = [], store.settings.encoding
     for entry in plan.others:
         if entry.memory.path != plan.memory.path:

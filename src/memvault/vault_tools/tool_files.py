@@ -106,7 +106,7 @@ def arguments(data: bytes) -> dict[str, Any]:
         problem = file.problem or "it is neither JSON nor markdown with front matter"
         raise UsageError(
             f"The file is not a tool: {problem}",
-            "the front matter says name, description, parameters and command",
+            "the front matter needs name, description, parameters and command",
         )
     return {**_definition_keys(file.header), "documentation": file.text}
 
@@ -114,11 +114,11 @@ def arguments(data: bytes) -> dict[str, Any]:
 def put(store: MemoryStore, definition: ToolDefinition, text: str | None) -> tuple[str, str]:
     """Write a tool's file, replacing an existing one of the same name.
 
-    ``text`` is the body; None keeps the existing one. Return the path, and the revision that holds
-    the earlier bytes, if any.
+    ``text`` is the body; None keeps the existing one. Return the path, and the revision of the
+    earlier bytes, if any.
 
     Raises:
-        Conflict: its name is that of a file that is not a tool, or almost another tool's.
+        Conflict: a file with its name is not a tool, or another tool has almost the same name.
         Refused: a link leads out of the vault, or the file cannot be patched.
         StorageError: the disk cannot be written.
     """
@@ -146,7 +146,7 @@ def put(store: MemoryStore, definition: ToolDefinition, text: str | None) -> tup
             store.changes.create([path], data, FileRef.at(path, definition.name))
         except FileExistsError as error:
             raise Conflict(
-                f"{path} is there already and is not this tool", "fix or remove that file"
+                f"{path} exists already and is not this tool", "fix or remove that file"
             ) from error
         return path, ""
 
