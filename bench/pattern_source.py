@@ -90,7 +90,7 @@ def _secret_words() -> list[re.Pattern[str]]:
 
 
 def _folders() -> list[re.Pattern[str]]:
-    from memvault.settings.local_paths import _any_of
+    from memvault.path_redaction import _any_of
 
     return [_any_of(["/home/me/notes", "/home/me", "/tmp"]), _any_of(["/a" * 60, "/a" * 59])]
 
@@ -112,7 +112,7 @@ _MADE: Mapping[str, tuple[Callable[[], list[re.Pattern[str]]], tuple[str, ...]]]
     "memvault.recall.dates._pattern": (_parts_of_spans, ("search",)),
     "memvault.secrets.patterns.pattern": (_secrets, ("finditer",)),
     "memvault.secrets.patterns.unbounded": (_secret_words, ("search",)),
-    "memvault.settings.local_paths._any_of": (_folders, ("sub",)),
+    "memvault.path_redaction._any_of": (_folders, ("sub",)),
     "memvault.vault.header_yaml.loader": (_scalars, ("match",)),
 }
 """Patterns that are put together when the program runs: examples of them, and their methods."""

@@ -21,7 +21,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from memvault.vault.document import Document, title_of
+from memvault.vault.document import Document
+from memvault.vault.memory_file import title_of
 
 REAL = Path(__file__).resolve().parent / "real"
 DAY = re.compile(r"\d{4}-\d\d-\d\d(?!\d)")

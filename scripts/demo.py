@@ -69,7 +69,7 @@ def main() -> None:
 
     say("Forget in two steps: a preview with a token, then the trash. Restore brings it back.")
     preview = expect(show("forget", target), "Would forget 1")
-    token = preview.split()[-1]
+    token = preview.split()[-1].rstrip("`")
     expect(show("forget", target, "--confirm", token), "Moved to the trash: 1")
     expect(show("restore", target), "Restored")
 

@@ -559,7 +559,7 @@ def until(happens: Callable[[], object]) -> None:
     It pauses twice as long as a look takes, so that looking slows nothing down.
     """
     began = time.monotonic()
-    deadline = began + 60
+    deadline = began + 180
     while not happens():
         now = time.monotonic()
         assert now < deadline

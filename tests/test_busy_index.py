@@ -194,7 +194,7 @@ def test_what_is_not_readable_yet_is_waited_for(behind: Path, run: Run) -> None:
 def test_nothing_is_changed_on_half_a_look(behind: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What depends on all memories is not done while some are unseen: it fails, with a hint."""
     short = WaitPolicy(1.0, 1.0, allow_partial=False)
-    for module in ("recall.engine", "index.protocol"):  # imported in this order
+    for module in ("recall.recall_engine", "index.protocol"):  # imported in this order
         monkeypatch.setattr(f"memvault.{module}.COMPLETE", short)
     calls: list[tuple[str, dict[str, Any]]] = [
         ("memory_compound", {"query": "wombat old7 digs", "modifications": "more"}),

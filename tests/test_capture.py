@@ -17,7 +17,7 @@ from made_secrets import made
 from memvault import Vault, clock, open_vault
 from memvault.memories import daily_notes, tasks
 from memvault.model import FileState
-from memvault.vault import document
+from memvault.vault import document, memory_file
 from racing import Racing, raced
 from terminal import at_terminal
 
@@ -358,7 +358,7 @@ def test_a_task_is_done_by_its_line(run: Run, folder: Path) -> None:
 def test_each_task_is_on_the_line_that_it_names(text: str) -> None:
     """The line and the mark of a task are those of the file, whatever surrounds it."""
     data = f"---\ntags: [x]\n---\n{text}".encode()
-    memory = document.read_memory(data, FileState("a.md", len(data), 0, 0, 0), frozenset())
+    memory = memory_file.read_memory(data, FileState("a.md", len(data), 0, 0, 0), frozenset())
     lines = data.decode().split("\n")
     for task in tasks.tasks_of(memory):
         assert f"[{task.mark}]" in lines[task.line - 1]

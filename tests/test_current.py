@@ -17,7 +17,7 @@ from made_secrets import MADE
 from memvault import Vault, clock, open_vault
 from memvault.index.protocol import COMPLETE
 from memvault.recall.dates import date_proximity, days_near
-from memvault.vault.file_names import DateRange
+from memvault.vault.date_ranges import DateRange
 from memvault.workspace import Workspace
 
 

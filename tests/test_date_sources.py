@@ -30,8 +30,8 @@ from memvault.model import FileCommits, FileState
 from memvault.repository.approved import approved_repository
 from memvault.repository.commits import read_commits
 from memvault.repository.dates import CommitDates
-from memvault.repository.location import find
-from memvault.vault.document import read_memory
+from memvault.repository.location import find_repository
+from memvault.vault.memory_file import read_memory
 from memvault.workspace import Workspace
 
 OLD, NEW = "2024-02-03T04:05:06.000Z", "2025-06-07T08:09:10.000Z"
@@ -575,7 +575,7 @@ def test_incremental_read_equals_full_read(
         when = f"2025-01-{number + 1:02}T00:00:00.000Z"
         _change_some(made.root, model, when, chance)
         made.commit(when)
-        place = find(made.root)
+        place = find_repository(made.root)
         assert place is not None
         repository = approved_repository(made.root, place)
         head = repository.git.commit_id("HEAD")

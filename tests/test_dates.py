@@ -19,7 +19,7 @@ from memvault.errors import UsageError
 from memvault.recall.dates import find_date, parse_moment, span_proximity
 from memvault.recall.filter_expression import compile_expression
 from memvault.recall.foreign_dates import find_foreign_date, parse_phrase
-from memvault.vault.file_names import DateRange, dates_in_path, note_days
+from memvault.vault.date_ranges import DateRange, dates_in_path, note_days
 
 FRIDAY = date(2024, 3, 15)
 """A day in a leap year."""

@@ -22,7 +22,7 @@ from memvault.index.protocol import EARLY
 from memvault.model import FileCommits
 from memvault.repository.approved import approved_repository
 from memvault.repository.commits import read_commits
-from memvault.repository.location import find
+from memvault.repository.location import find_repository
 from memvault.workspace import Workspace
 from test_date_sources import NEW, OLD, WANTED, Repository, allow, are_new, dates, two_notes
 
@@ -46,7 +46,7 @@ def read(
     root: Path, since: str = "", known: dict[str, FileCommits] | None = None
 ) -> tuple[str, dict[str, FileCommits]]:
     """Return HEAD and what its commits say of each note."""
-    place = find(root)
+    place = find_repository(root)
     assert place is not None
     found = approved_repository(root, place)
     head = found.git.commit_id("HEAD")

@@ -347,7 +347,7 @@ def test_a_process_that_could_add_nothing_lets_others_wait(
         succeeded(run("recall", "green"))
     assert _deep(folder)["waiting"] == 1
     shutil.copy(folder / "n" / "0.md", folder / "n" / "1.md")  # what the index lacks is gone
-    background_embedding.failed(deep, BUILTIN, "for a test")
+    background_embedding.record_failure(deep, BUILTIN, "for a test")
     command = [
         sys.executable,
         "-P",
@@ -566,8 +566,8 @@ def test_two_processes_add_each_text_once(tmp_path: Path) -> None:
     assert other.card.rows == 3
     found = TransformerVectorFile.open(tmp_path / "m")
     assert found is not None
-    assert found.places(np.array([5, 6, 7, 9], np.uint64)).tolist() == [2, -1, 0, 1]
-    cosines = found.score(rows[0], found.places(np.array([7, 6], np.uint64)))
+    assert found.row_numbers(np.array([5, 6, 7, 9], np.uint64)).tolist() == [2, -1, 0, 1]
+    cosines = found.score(rows[0], found.row_numbers(np.array([7, 6], np.uint64)))
     assert cosines[0] == 1.0
     assert np.isnan(cosines[1])
 
@@ -578,7 +578,7 @@ def test_second_process_continues_with_existing_files(tmp_path: Path) -> None:
     hashes = np.array([7, 9], np.uint64)
     TransformerVectorFile.create(tmp_path / "m", card).add(hashes, np.eye(2, dtype=np.float32))
     second = TransformerVectorFile.create(tmp_path / "m", card)
-    assert second.places(hashes).tolist() == [0, 1]
+    assert second.row_numbers(hashes).tolist() == [0, 1]
     newer = TransformerVectorFile.create(tmp_path / "m", card._replace(version="2"))
     assert newer.card.rows == 0
 
@@ -603,7 +603,7 @@ def test_vectors_are_there_while_another_process_compacts(tmp_path: Path) -> Non
 
     found = Late.open(folder, (("hashes", "u64"), ("ends", "u64")))
     assert found is not None
-    assert TransformerVectorFile(found).places(hashes).tolist() == [0, -1]
+    assert TransformerVectorFile(found).row_numbers(hashes).tolist() == [0, -1]
 
 
 def test_what_no_memory_uses_is_dropped(tmp_path: Path) -> None:
@@ -615,7 +615,7 @@ def test_what_no_memory_uses_is_dropped(tmp_path: Path) -> None:
     assert found.card.rows == 1_500
     found.compact(hashes[:700], 0)
     assert found.card.rows == 700
-    assert found.places(hashes[[0, 699, 700]]).tolist() == [0, 699, -1]
+    assert found.row_numbers(hashes[[0, 699, 700]]).tolist() == [0, 699, -1]
 
 
 def test_embedding_starts_with_the_last_changed_memory(

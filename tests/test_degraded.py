@@ -35,7 +35,7 @@ from conftest import (
     write,
 )
 from memvault import Vault, clock, open_vault
-from memvault.vault.file_names import normalize_title
+from memvault.vault.names import normalize_title
 from tool_calls import typed
 
 EVERY = [sys.executable, str(SUPPORT / "every_tool.py")]

@@ -25,9 +25,9 @@ def test_failure_warning_stops_after_recovery(folder: Path, auto: None) -> None:
     _filled(folder, 2)
     deep = index_of(folder) / "deep"
     with open_vault(folder) as vault, FileLock(deep / "following.lock"):
-        background_embedding.failed(deep, BUILTIN, "for a test")
+        background_embedding.record_failure(deep, BUILTIN, "for a test")
         assert "for a test" in str(vault.call("memory_recall", query="green")["warnings"])
-        background_embedding.succeeded(deep)
+        background_embedding.clear_failure(deep)
         assert "warnings" not in vault.call("memory_recall", query="green")
 
 

@@ -13,7 +13,7 @@ from made_secrets import made
 from memvault import Vault, open_vault
 from memvault.errors import Refused, VaultUnreadable
 from memvault.settings.vault_settings import load_settings
-from memvault.vault import document
+from memvault.vault import decoding, document
 
 NOTES = {
     "gbk": [
@@ -65,7 +65,7 @@ def test_encoding_is_detected(encoding: str, text: str) -> None:
         f"---\ntitle: x\n---\n\n{text}\r\n",
         f"Some English first.\n\n{text}\n" * 40,
     ):
-        assert document.decode(body.encode(encoding)).text == body
+        assert decoding.decode(body.encode(encoding)).text == body
 
 
 DAMAGED = [
@@ -81,7 +81,7 @@ DAMAGED = [
 @pytest.mark.parametrize(("data", "end"), DAMAGED)
 def test_damaged_utf8_is_still_utf8(folder: Path, run: Run, data: bytes, end: str) -> None:
     """A wrong byte or a cut character costs itself only, and an edit keeps it as it is."""
-    assert document.decode(data).text.endswith(end)
+    assert decoding.decode(data).text.endswith(end)
     file = write(folder, "n.md", data)
     assert "has bytes that are not UTF-8" in run("doctor", "--json").out
     succeeded(run("tag", "add", "n.md", "b"))

@@ -16,7 +16,8 @@ from memvault import Vault, open_vault
 from memvault.errors import UsageError
 from memvault.memories.tagging import is_under, parse_new_tags
 from memvault.model import FileState
-from memvault.vault.document import encode_new, read_memory
+from memvault.vault.document import encode_new
+from memvault.vault.memory_file import read_memory
 
 PLAN = "---\nid: plan-7k2m9q\ntitle: The plan\naliases: [The plan]\n---\n\n# Steps\n\nBegin.\n"
 LINKING = """---

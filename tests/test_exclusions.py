@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from conftest import Run, refused, succeeded, titles, write
 from memvault import Vault, open_vault
 from memvault.settings.exclusions import Exclusions
-from memvault.vault.reader import scan
+from memvault.vault.scan import scan
 
 
 def listed(vault: Vault) -> set[str]:

@@ -18,7 +18,7 @@ from conftest import SOAK, Run, examples, indexed, refused, write
 from memvault import Vault, open_vault
 from memvault.experience import facts, procedures, recall_counts
 from memvault.files.lock import FileLock
-from memvault.vault.paths import private_folder
+from memvault.vault.private_folder import private_folder
 from memvault.workspace import Workspace
 from racing import Racing, raced
 

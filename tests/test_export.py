@@ -137,7 +137,7 @@ def test_nothing_is_replaced_without_force(run: Run, folder: Path, tmp_path: Pat
     assert (tmp_path / "out/mine.txt").exists()
     assert (tmp_path / "out/a.md").read_text("utf-8") == "A"
     assert "inside the vault" in refused(run("export", "x.zip"), 1)
-    assert "ending of no format" in refused(run("export", str(tmp_path / "x.xyz")), 2)
+    assert "Cannot tell the format of" in refused(run("export", str(tmp_path / "x.xyz")), 2)
 
 
 def test_what_the_vault_has_already_is_kept(run: Run, folder: Path, tmp_path: Path) -> None:

@@ -21,9 +21,9 @@ from memvault import Vault, open_vault
 from memvault.files import inotify
 from memvault.index.local import folder_diff
 from memvault.settings.exclusions import Exclusions
-from memvault.vault import folder_watch, reader
+from memvault.vault import folder_watch, scan
 from memvault.vault.folder_watch import FolderWatch
-from memvault.vault.reader import Scan
+from memvault.vault.scan import Scan
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="inotify is Linux's")
 
@@ -156,7 +156,7 @@ class WatchedAgainstScanned(RuleBasedStateMachine):
             return paths_of(fresh)
 
     def _titles(self) -> Iterator[str]:
-        for state in reader.scan(self.root, Exclusions(self.root, self.ignored)).files:
+        for state in scan.scan(self.root, Exclusions(self.root, self.ignored)).files:
             title = (self.root / state.path).read_text("utf-8").removeprefix("# ").strip()
             yield f"{state.path}: {title}"
 

@@ -22,7 +22,7 @@ from memvault.errors import Refused, UsageError
 from memvault.index.text.analyzer import analyser, query_analyser
 from memvault.model import FileState, Memory
 from memvault.recall import dates
-from memvault.vault import document
+from memvault.vault import decoding, document, memory_file
 from memvault.vault.front_matter import dump_header, patch_header, split_front_matter
 from memvault.vault.header_yaml import parse_header, to_json_values
 from memvault.vault.markdown import has_conflict_markers
@@ -134,7 +134,7 @@ def _wanted(found: list[Block]) -> dict[str, Any]:
 
 
 def _memory(data: bytes) -> Memory:
-    return document.read_memory(data, FileState("notes/a.md", len(data), 0, 0, 0), frozenset())
+    return memory_file.read_memory(data, FileState("notes/a.md", len(data), 0, 0, 0), frozenset())
 
 
 @given(headers(), NEWLINES, VALUES, st.integers(0, 3))
@@ -557,7 +557,7 @@ def test_a_mark_of_byte_order_in_a_header_moves_no_edit(marks: str) -> None:
 def test_an_edit_after_which_the_file_would_read_otherwise_is_refused() -> None:
     """Removing the bytes that are not UTF-8 is refused if the rest would be read differently."""
     file = b"---\na: caf\xe9 na\xefve d\xe9j\xe0 vu\n---\n" + "Grüße".encode() + b"\n"
-    assert document.decode(file).encoding not in ("utf-8", "binary")
+    assert decoding.decode(file).encoding not in ("utf-8", "binary")
     with pytest.raises(Refused):
         document.edit(file, {"a": None}, None)
     assert document.edit(b"---\na: \xff\n---\nplain\n", {"a": None}, None) == b"---\n---\nplain\n"
@@ -633,7 +633,7 @@ def test_a_lone_mark_of_git_in_a_header_is_not_patched_around() -> None:
 @pytest.mark.parametrize("header", [b"<<<<<<< \n---", b"<<<<<<< \x1f\n---", b"<<<<<<< a\nid: b"])
 def test_a_lone_mark_of_git_in_a_header_is_a_problem(header: bytes) -> None:
     """A header with a conflict marker is reported as read in part."""
-    memory = document.read_memory(
+    memory = memory_file.read_memory(
         b"---\n" + header + b"\n---\n\nText.\n", FileState("a.md", 9, 0, 0, 0), frozenset()
     )
     assert memory.problem

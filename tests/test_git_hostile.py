@@ -16,11 +16,10 @@ import pytest
 
 from conftest import Run, refused, sampled, succeeded, write
 from git_clones import cloned, git, without_identity
-from memvault import Vault, open_vault
+from memvault import Vault, grants, open_vault
 from memvault.call import Call, Caller
 from memvault.errors import Refused
 from memvault.git.sync import sync
-from memvault.settings import grants
 from memvault.tools.core.messages import render
 from memvault.workspace import Workspace
 

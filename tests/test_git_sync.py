@@ -562,7 +562,7 @@ def test_an_undo_says_where_a_sync_has_put_the_file(clones: tuple[Clone, ...]) -
     refused = two.vault.call("memory_undo", change=change)
     assert not refused["success"]
     assert "context/plan-2.md" in refused["error"]["message"], refused
-    assert f"memory_show {made['memId']}" in refused["error"]["hint"]
+    assert f"memory_show memId={made['memId']}" in refused["error"]["hint"]
 
 
 def test_a_memory_that_came_back_is_not_restored_beside_itself(clones: tuple[Clone, ...]) -> None:

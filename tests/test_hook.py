@@ -430,8 +430,10 @@ def test_of_a_remote_only_its_name_is_used(url: str, expected: str, tmp_path: Pa
     root.mkdir()
     git(root, "init", "--quiet", "--initial-branch=main")
     git(root, "config", "remote.origin.url", url)
-    assert project.topics(root)[0] == expected
-    assert not {"token", "ken@host", "private"}.intersection(" ".join(project.topics(root)).split())
+    assert project.project_topics(root)[0] == expected
+    assert not {"token", "ken@host", "private"}.intersection(
+        " ".join(project.project_topics(root)).split()
+    )
 
 
 def test_secrets_of_a_project_are_no_task(tmp_path: Path) -> None:
@@ -442,8 +444,8 @@ def test_secrets_of_a_project_are_no_task(tmp_path: Path) -> None:
     git(root, "init", "--quiet", f"--initial-branch={secret}")
     git(root, "commit", "--quiet", "--allow-empty", "-m", f"{'word ' * 14}{secret} for now")
     git(root, "remote", "add", "origin", f"https://host.example/{secret}/webshop")
-    assert not any(secret[4:15] in topic for topic in project.topics(root))
-    assert len(project.topics(root)) > 1
+    assert not any(secret[4:15] in topic for topic in project.project_topics(root))
+    assert len(project.project_topics(root)) > 1
 
 
 def test_each_line_of_a_task_is_recalled(shop: Path, vault: Vault) -> None:

@@ -23,7 +23,7 @@ from memvault.arguments.binding import MOST_BYTES
 from memvault.arguments.parameters import MOST_CHARACTERS, MOST_ENTRIES, input_schema
 from memvault.call import Call, Caller
 from memvault.errors import UsageError
-from memvault.files.plain_files import MEMORY, SETTING
+from memvault.files.plain_files import MAX_MEMORY_BYTES, MAX_SETTING_BYTES
 from memvault.tools.core.registry import all_tools
 from memvault.workspace import Workspace
 from tool_calls import call_of
@@ -452,8 +452,8 @@ def test_a_huge_file_is_a_problem_of_its_own(folder: Path, run: Run) -> None:
 
 def test_a_memory_may_be_as_large_as_the_limit(folder: Path) -> None:
     """The limit is a limit of memories, not of what is reasonable: just below it all is found."""
-    assert MEMORY == MOST_BYTES == 64 << 20
-    assert SETTING == 1 << 20
+    assert MAX_MEMORY_BYTES == MOST_BYTES == 64 << 20
+    assert MAX_SETTING_BYTES == 1 << 20
     write(folder, "a.md", "# A\n\nzebra\n" + "lorem ipsum\n" * 100_000)
     with open_vault(folder) as vault:
         assert titles(vault.call("memory_recall", query="zebra")) == ["A"]

@@ -26,10 +26,10 @@ from memvault.index.local.folder_diff import split_files
 from memvault.index.text.analyzer import analyser, query_analyser
 from memvault.model import FileState
 from memvault.recall.query import parse
-from memvault.vault.document import read_memory
-from memvault.vault.file_names import normalize
 from memvault.vault.front_matter import patch_header, patch_mapping
 from memvault.vault.header_yaml import parse_header
+from memvault.vault.memory_file import read_memory
+from memvault.vault.names import normalize
 from memvault.vault.sections import find_section
 
 Command = Callable[..., str]

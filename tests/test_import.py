@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 import made_secrets
 from conftest import SOAK, Ran, Run, contents, refused, sampled, succeeded, user_in, write
+from import_sources import EMPTY_VAULT
 from import_sources import chatgpt as chatgpt_source
 from import_sources import claude_code as claude_code_source
 from import_sources import folder as folder_source
@@ -26,13 +27,12 @@ from killing import Killing
 from memvault import clock
 from memvault.errors import MemvaultError
 from memvault.importers import chatgpt, notion
-from memvault.importers.applying import rendered
+from memvault.importers.applying import render_note
 from memvault.importers.archives import open_source
 from memvault.importers.detection import detect_format
 from memvault.importers.formats import FORMATS
 from memvault.importers.items import ImportedNote
 from memvault.importers.planning import plan
-from memvault.importers.state import VaultState
 from memvault.secrets.detector import BUILTIN
 from terminal import at_terminal
 
@@ -81,7 +81,7 @@ def test_a_folder_keeps_its_notes_as_they_are(run: Run, folder: Path, tmp_path: 
     """A note keeps its own header and links; its file says where it is from; links out stay out."""
     found = import_all(run, folder_source.make(tmp_path)).json
     assert found["unreadable"] == [
-        {"what": "passwords.md", "reason": "a symbolic link; links are not followed"}
+        {"what": "passwords.md", "reason": "a symbolic link, which is not followed"}
     ]
     notes = notes_in(folder)
     beta = notes["imported/notes/Beta.md"].decode()
@@ -123,7 +123,7 @@ def test_entities_become_notes_that_link_to_each_other(
 ) -> None:
     """Observations are list items, relations links; a name that is no entity remains as text."""
     found = import_all(run, mcp_source.make(tmp_path), "--to", "graph").json
-    assert found["unreadable"] == [{"what": "memory.jsonl, line 5", "reason": "no JSON object"}]
+    assert found["unreadable"] == [{"what": "memory.jsonl, line 5", "reason": "not a JSON object"}]
     notes = notes_in(folder)
     alice = notes["graph/Alice Smith.md"].decode()
     assert "tags: [person]" in alice
@@ -156,7 +156,7 @@ def test_unknown_sources_and_kinds_are_refused(run: Run, tmp_path: Path) -> None
     write(empty, "a.md", "a")
     assert "format: 'foldr'" in refused(run("import", str(empty), "--from", "foldr"), 2)
     assert "outside the vault" in refused(run("import", str(empty), "--to", "../x"), 1)
-    assert "would not be found" in refused(run("import", str(empty), "--to", "agents/x"), 2)
+    assert "would not be indexed" in refused(run("import", str(empty), "--to", "agents/x"), 2)
     listed = succeeded(run("import", "--kinds", "--json")).json
     assert [kind["name"] for kind in listed["kinds"]] == [kind.name for kind in FORMATS]
 
@@ -334,9 +334,8 @@ def test_an_export_is_read_one_entry_at_a_time(tmp_path: Path) -> None:
             file.write("," * bool(number) + json.dumps(chatgpt_source.conversation(number, answer)))
         file.write("]")
     source = open_source(str(tmp_path / "conversations.json"))
-    state = VaultState({}, (), lambda _: False, lambda *_: False, lambda *_: "context")
     tracemalloc.start()
-    made = plan(chatgpt.read(source), "chatgpt", "", state)
+    made = plan(chatgpt.read(source), "chatgpt", "", EMPTY_VAULT)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert len(made.notes) == 150
@@ -362,7 +361,6 @@ def test_no_damage_to_a_source_is_more_than_an_error_or_a_list(
     row = _KINDS_BY_NAME[kind]
     made = importlib.import_module(f"import_sources.{row.module_name}").make(tmp_path)
     files = [made] if made.is_file() else [path for path in made.rglob("*") if path.is_file()]
-    state = VaultState({}, (), lambda _: False, lambda *_: False, lambda *_: "context")
 
     @given(st.data())
     def damaged(data: st.DataObject) -> None:
@@ -377,10 +375,10 @@ def test_no_damage_to_a_source_is_more_than_an_error_or_a_list(
             with contextlib.suppress(MemvaultError):
                 source = open_source(str(made))
                 detect_format(source)
-                planned = plan(row.read(source), kind, "x", state)
+                planned = plan(row.read(source), kind, "x", EMPTY_VAULT)
                 for item in row.read(source):
                     if isinstance(item, ImportedNote) and item.key in planned.notes:
-                        rendered(item, kind, f"x/{item.path}", planned.names, BUILTIN)
+                        render_note(item, kind, f"x/{item.path}", planned.names, BUILTIN)
         finally:
             file.write_bytes(whole)
 

@@ -72,7 +72,7 @@ def test_bookmarks_of_no_web_page_are_listed(
     found = imported(run, folder, write(tmp_path, "b.html", _HEAD + entries))
     [one] = found["unreadable"]
     assert one["what"] == "b.html, Trick"
-    assert one["reason"].endswith(f"it begins with {address.partition(':')[0]}:")
+    assert one["reason"].endswith(f"starts with {address.partition(':')[0]}:")
     assert found["new"] == 1
 
 

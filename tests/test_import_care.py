@@ -65,8 +65,8 @@ def test_import_renews_ids_that_the_vault_has(run: Run, folder: Path, tmp_path: 
         mem_id = "same" if name == "a" else "twice"
         write(tmp_path / "n", f"{name}.md", f"---\nid: {mem_id}\n---\n\n{name}\n")
     assert imported(run, tmp_path / "n")["noted"] == [
-        {"what": "a.md", "reason": "gets a new id: own.md has the same"},
-        {"what": "c.md", "reason": "gets a new id: imported/notes/b.md has the same"},
+        {"what": "a.md", "reason": "gets a new id, since own.md has the same"},
+        {"what": "c.md", "reason": "gets a new id, since imported/notes/b.md has the same"},
     ]
     assert shown(run, "same")["filePath"] == "own.md"
     assert shown(run, "twice")["filePath"] == "imported/notes/b.md"
@@ -144,8 +144,8 @@ def test_names_that_no_file_can_have_are_listed_in_the_plan(
         files.writestr("x" * 300 + ".md", "x\n")
     plan = run("import", str(tmp_path / "v.zip"), "--json").json
     reasons = sorted(one["reason"] for one in plan["unreadable"])
-    assert "its name has a line end or another control character" in reasons
-    assert "its name has more than 255 bytes" in reasons
+    assert "the name contains a control character" in reasons
+    assert "the name is longer than 255 bytes" in reasons
     assert plan["new"] == 1
 
 

@@ -136,7 +136,9 @@ def unaccounted(source: Source, kind: str, items: list[Item]) -> set[str]:
     listed = {item.what for item in items if isinstance(item, SkippedItem)}
     notes = {name for name in NOTES if word_of(name) not in texts}
     others = set(source.visible) - NOTES - formats.find_format(kind).claims(source)
-    ignored = {name for name in others if claims.missed(source, set(source.visible) - {name}) == []}
+    ignored = {
+        name for name in others if claims.missed_files(source, set(source.visible) - {name}) == []
+    }
     return (notes | others - ignored) - listed - copied
 
 
@@ -388,7 +390,7 @@ def test_kind_without_matching_files_is_an_error(
             assert "10 new notes" in succeeded(ran).out
             return
     assert f"{made} contains no {kind} files" in refused(ran, 2)
-    assert f"--from {kind} needs {formats.find_format(kind).needs}" in ran.err
+    assert f"`--from {kind}` needs {formats.find_format(kind).needs}" in ran.err
 
 
 def test_two_exports_in_one_folder_are_named_with_their_commands(run: Run, tmp_path: Path) -> None:

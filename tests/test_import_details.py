@@ -194,14 +194,14 @@ def test_entries_of_claude_that_are_none_are_listed(run: Run, folder: Path, tmp_
     )
     got = Imported(run, folder, made, "claude")
     assert got.unreadable == {
-        ("conversations.json, entry 2", "no JSON object"),
-        ("conversations.json, entry 3", "it has no messages"),
-        ("conversations.json, entry 4", "its messages have no text"),
-        ("conversations.json, entry 4, message 1", "no JSON object"),
-        ("projects.json, entry 1, document 1", "it has no text"),
-        ("projects.json, entry 1, document 2", "it has no text"),
-        ("projects.json, entry 2", "no JSON object"),
-        ("memories.json, entry 1", "no JSON object"),
+        ("conversations.json, entry 2", "not a JSON object"),
+        ("conversations.json, entry 3", "has no messages"),
+        ("conversations.json, entry 4", "the messages have no text"),
+        ("conversations.json, entry 4, message 1", "not a JSON object"),
+        ("projects.json, entry 1, document 1", "has no text"),
+        ("projects.json, entry 1, document 2", "has no text"),
+        ("projects.json, entry 2", "not a JSON object"),
+        ("memories.json, entry 1", "not a JSON object"),
         ("memories.json, entry 2, conversations_memory", "no text"),
         ("memories.json, entry 2, project_memories/p", "no text"),
     }
@@ -246,10 +246,10 @@ def test_entries_of_chatgpt_that_are_none_are_listed(
     write(tmp_path, "conversations.json", json.dumps([*whole, 8]))
     got = Imported(run, folder, tmp_path / "conversations.json", "chatgpt")
     assert got.unreadable == {
-        ("conversations.json, entry 2", "it has no messages"),
-        ("conversations.json, entry 3", "its mapping of messages is no JSON object"),
-        ("conversations.json, entry 4", "it has no messages"),
-        ("conversations.json, entry 6", "no JSON object"),
+        ("conversations.json, entry 2", "has no messages"),
+        ("conversations.json, entry 3", "the mapping of messages is not a JSON object"),
+        ("conversations.json, entry 4", "has no messages"),
+        ("conversations.json, entry 6", "not a JSON object"),
     }
     assert got.found["new"] == 2
     assert "Two cups" in got.text("2026/2026-03-01-how-much-flour-is-in-this-cake.md")
@@ -260,7 +260,7 @@ def test_an_export_that_is_no_array_is_listed(run: Run, folder: Path, tmp_path: 
     whole = {"conversations": [chatgpt_source.conversation(1)]}
     write(tmp_path, "conversations.json", json.dumps(whole))
     got = Imported(run, folder, tmp_path / "conversations.json", "chatgpt")
-    assert got.unreadable == {("conversations.json", "no JSON array")}
+    assert got.unreadable == {("conversations.json", "not a JSON array")}
 
 
 def test_notes_of_keep_without_times_or_files_are_imported(
@@ -279,8 +279,8 @@ def test_notes_of_keep_without_times_or_files_are_imported(
     got = Imported(run, folder, tmp_path / "Takeout", "keep")
     assert got.unreadable == {
         ("Keep/Shelf.json, gone.png", "missing from the export"),
-        ("Keep/Shelf.json, ../secret.png", "its path points outside the folder"),
-        ("Keep/x.json", "no note of Keep"),
+        ("Keep/Shelf.json, ../secret.png", "the path points outside the folder"),
+        ("Keep/x.json", "not a Keep note"),
     }
     assert got.text("Lamp.md").endswith("It takes E14.\n")
     assert "created:" not in got.text("Lamp.md")
@@ -376,16 +376,16 @@ def logseq(folder: Path) -> Path:
             bookmarks,
             "bookmarks",
             {
-                ("Bookmarks, Nowhere", "it has no address"),
-                ("Bookmarks, an entry of the folder Bar", "no JSON object"),
+                ("Bookmarks, Nowhere", "has no address"),
+                ("Bookmarks, an entry of the folder Bar", "not a JSON object"),
             },
         ),
         (
             firefox,
             "bookmarks",
             {
-                ("firefox.json, Nowhere", "it has no address"),
-                ("firefox.json, an entry", "no JSON object"),
+                ("firefox.json, Nowhere", "has no address"),
+                ("firefox.json, an entry", "not a JSON object"),
             },
         ),
         (
@@ -393,16 +393,16 @@ def logseq(folder: Path) -> Path:
             "roam",
             {
                 ("a.json, entry 2", "a page without a title"),
-                ("a.json, entry 3", "no JSON object"),
+                ("a.json, entry 3", "not a JSON object"),
             },
         ),
         (
             graph,
             "mcp-memory",
             {
-                ("b.jsonl", "another knowledge graph: import it by itself"),
+                ("b.jsonl", "another knowledge graph: import it separately"),
                 ("a.jsonl, line 3", "neither an entity nor a relation"),
-                ("a.jsonl, the relations of Gone", "there is no entity of that name"),
+                ("a.jsonl, the relations of Gone", "there is no such entity"),
             },
         ),
         (
@@ -410,22 +410,22 @@ def logseq(folder: Path) -> Path:
             "mem0",
             {
                 ("the memory 1", "its text is empty"),
-                ("a.json, entry 2", "no JSON object"),
-                ("b.json", "it has no memories"),
+                ("a.json, entry 2", "not a JSON object"),
+                ("b.json", "contains no memories"),
             },
         ),
-        (points, "mem0", {("collection/mem0/storage.sqlite, point b", "it has no text")}),
-        (documents, "agent-zero", {("index.pkl, document 2", "it has no text")}),
-        (gemini, "gemini", {("session.json, message 2", "no JSON object")}),
+        (points, "mem0", {("collection/mem0/storage.sqlite, point b", "has no text")}),
+        (documents, "agent-zero", {("index.pkl, document 2", "has no text")}),
+        (gemini, "gemini", {("session.json, message 2", "not a JSON object")}),
         (
             opencode,
             "opencode",
-            {("opencode.db, part prt_msg_ses_1_1_0", "no JSON object")},
+            {("opencode.db, part prt_msg_ses_1_1_0", "not a JSON object")},
         ),
         (
             logseq,
             "logseq",
-            {("whiteboards/plan.edn", "a whiteboard, which is no text")},
+            {("whiteboards/plan.edn", "a whiteboard, which has no text")},
         ),
     ],
 )

@@ -71,7 +71,7 @@ def test_blocks_of_evernote_become_markdown(run: Run, folder: Path, tmp_path: Pa
     for line in ("author: Ana", "latitude: ", "longitude: ", "reminder: "):
         assert line in header
     assert got.unreadable == {
-        ("Blocks.enex, note 1", "its encrypted text is not imported: decrypt it in Evernote"),
+        ("Blocks.enex, note 1", "encrypted text is not imported: decrypt it in Evernote"),
         ("Blocks.enex, note 1", "an embedded file is missing from the export: image/png"),
     }
     assert counts(got, "contents") == {"note": 2, "task": 3}
@@ -148,7 +148,7 @@ def test_a_truncated_export_of_evernote_is_imported_up_to_its_end(
     assert "marigold" in got.text("Before.md")
     assert "crocus" in got.text("Cut.md")
     assert {(what, reason.partition(",")[0]) for what, reason in got.unreadable} == {
-        ("E.enex, note 2", "it is cut off")
+        ("E.enex, note 2", "truncated")
     }
 
 
@@ -196,8 +196,8 @@ def test_files_of_evernote_keep_their_names(run: Run, folder: Path, tmp_path: Pa
     )
     got = enex(run, folder, tmp_path, exported(note("Files", "<div>x</div>", "".join(files))))
     assert got.unreadable == {
-        ("E.enex, note 1, file 4", "it is not valid base64"),
-        ("E.enex, note 1, file 5", "it has no data"),
+        ("E.enex, note 1, file 4", "is not valid base64"),
+        ("E.enex, note 1, file 5", "is empty"),
     }
     assert got.data("files/image.png") == b"1"
     names = sorted(path.name for path in (folder / "in/files").iterdir())
@@ -227,6 +227,6 @@ def test_an_export_of_evernote_with_entities_is_not_read(
     assert got.unreadable == {
         (
             "E.enex",
-            "the rest cannot be read: it declares entities, which are not expanded",
+            "the rest cannot be read: it declares entities, which are not supported",
         )
     }

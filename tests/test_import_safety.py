@@ -93,7 +93,7 @@ def test_a_vault_is_not_imported_into_itself(run: Run, folder: Path) -> None:
     """The vault, a folder in it and one around it are refused; a hidden folder in it is not."""
     write(folder, "notes/a.md", "A\n")
     for source in (".", "notes", "notes/a.md", ".."):
-        assert "memories already" in refused(run("import", source, "--from", "folder"), 1)
+        assert "already memories" in refused(run("import", source, "--from", "folder"), 1)
     write(folder, ".old/b.md", "B\n")
     assert import_all(run, ".old").json["new"] == 1
 
@@ -158,9 +158,9 @@ def test_a_source_of_which_nothing_can_be_read_is_an_error(
     for sign, at in ((b"PK\1\2", 8), (b"PK\3\4", 6)):
         data[data.index(sign) + at] |= 1
     (tmp_path / "y.zip").write_bytes(data)
-    assert "it is encrypted" in refused(run("import", str(tmp_path / "y.zip"), "--yes"), 2)
+    assert "encrypted" in refused(run("import", str(tmp_path / "y.zip"), "--yes"), 2)
     write(tmp_path, "z.jsonl", '{"memvault": "export", "format": 1}\nno JSON\n')
-    assert "no JSON object" in refused(run("import", str(tmp_path / "z.jsonl"), "--yes"), 2)
+    assert "not a JSON object" in refused(run("import", str(tmp_path / "z.jsonl"), "--yes"), 2)
 
 
 def test_an_import_that_fails_half_way_says_how_to_go_on(
@@ -172,7 +172,7 @@ def test_an_import_that_fails_half_way_says_how_to_go_on(
     run("list")
     done = limited(folder, 200, "import", str(tmp_path / "notes"), "--yes")
     assert done.returncode == 1
-    assert "Stopped: imported/notes/a.md was changed before that; memvault undo" in done.stderr
+    assert "Stopped: imported/notes/a.md was changed before that; `memvault undo" in done.stderr
     assert import_all(run, tmp_path / "notes").json["new"] == 1
 
 
@@ -213,8 +213,8 @@ def test_another_vault_brings_no_instructions(
         made = tmp_path / "other.zip"
     before = set(notes_in(folder))
     shown = succeeded(run("import", str(made))).out
-    assert "AGENTS.md: programs read it as instructions; use --with-instructions" in shown
-    assert "opencode.json: programs read it as settings; use --with-instructions" in shown
+    assert "AGENTS.md: programs read it as instructions; use `--with-instructions`" in shown
+    assert "opencode.json: programs read it as settings; use `--with-instructions`" in shown
     found = import_all(run, made).json
     assert sorted(one["what"] for one in found["leftOut"]) == sorted(names)
     assert set(notes_in(folder)) - before == {"fact/a.md"}
@@ -242,7 +242,7 @@ def test_agent_files_are_not_imported_by_default(run: Run, folder: Path, tmp_pat
     names = ("agents/main/inbox/1.md", "spaces/all/1.md", "Agents/main/goals.md", "agents /a/b.md")
     made = exported(tmp_path, *names)
     shown = succeeded(run("import", str(made))).out
-    assert "agents/main/inbox/1.md and 3 more: agent state or messages; use --agents" in shown
+    assert "agents/main/inbox/1.md and 3 more: agent state or messages; use `--agents`" in shown
     found = import_all(run, made).json
     assert [one["what"] for one in found["leftOut"]] == list(names)
     notes = write(tmp_path, "notes/agents/main/inbox/1.md", message).parents[3]
@@ -352,8 +352,8 @@ def test_a_record_has_limits_of_memory_and_time() -> None:
         [sys.executable, "-c", _LIMITED], capture_output=True, text=True, check=True
     )
     assert done.stdout.splitlines() == [
-        "reading it takes more memory than an import may use",
-        "reading it takes more than 0.2 seconds",
+        "exceeds the memory limit",
+        "takes more than 0.2 seconds",
     ]
 
 

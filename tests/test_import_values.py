@@ -17,7 +17,7 @@ KEYS = st.lists(st.from_regex(r"[ab](-[1-3]){0,2}", fullmatch=True))
 def test_numbered_keys_are_unique(keys: list[str]) -> None:
     """No two records have one key, and the first record with a key keeps it."""
     seen: Counter[str] = Counter()
-    made = [convert.numbered(key, seen) for key in keys]
+    made = [convert.unique_key(key, seen) for key in keys]
     assert len(set(made)) == len(made)
     assert keys[:1] == made[:1]
 
@@ -26,7 +26,7 @@ def test_numbered_keys_are_unique(keys: list[str]) -> None:
 def test_free_keys_are_unique(pairs: list[list[str]]) -> None:
     """A record gets its other key if the first is taken, and a number if both are."""
     seen: Counter[str] = Counter()
-    made = [convert.free_key(seen, keys[0], keys[-1]) for keys in pairs]
+    made = [convert.unique_key_or(seen, keys[0], keys[-1]) for keys in pairs]
     assert len(set(made)) == len(made)
 
 
@@ -49,12 +49,14 @@ def test_table_may_have_short_rows_and_limited_cells() -> None:
     """The head has all columns; empty rows are left out; too many cells are an error."""
     assert plain_text.table([["a"], [], ["b", "c"]]) == "| a |  |\n| --- | --- |\n| b | c |"
     assert plain_text.table([[]]) == ""
-    with pytest.raises(ValueError, match="more cells than a note should have"):
+    with pytest.raises(ValueError, match="more than 200,000 cells"):
         plain_text.table([["a"] * plain_text.MAX_CELLS, ["b"]])
 
 
 def test_link_to_a_missing_page_keeps_its_label() -> None:
     """The shown text of a link remains where the name of the missing page has links in it."""
     link = "[[{}]]".format
-    assert outlines.within("a [[b]]", "", lambda name, _: link(name)) == "a [[b]]"
-    assert outlines.within("a [[b]]", "see", lambda name, _: link(name)) == "see (a [[b]])"
+    assert outlines.link_nested_names("a [[b]]", "", lambda name, _: link(name)) == "a [[b]]"
+    assert (
+        outlines.link_nested_names("a [[b]]", "see", lambda name, _: link(name)) == "see (a [[b]])"
+    )

@@ -23,7 +23,7 @@ from conftest import Run, child, examples, index_of, titles, without_rights, wri
 from index_contract import IndexContract, local
 from memvault import Vault, open_vault
 from memvault.files.lock import FileLock
-from memvault.files.plain_files import state_of
+from memvault.files.plain_files import stamp_of
 from memvault.index.federated import FederatedIndex
 from memvault.index.folder import delete_abandoned, prepare_folder
 from memvault.index.keyword.bm25f import KeywordDocument
@@ -66,7 +66,7 @@ def _note(index: Path, *files: Path) -> None:
     """Write into the manifest that files of the keyword index are as they should be."""
     with closing(sqlite3.connect(index / INDEX / "manifest.db")) as database, database:
         for path in files:
-            row = path.name, json.dumps(state_of(path))
+            row = path.name, json.dumps(stamp_of(path))
             database.execute("INSERT OR REPLACE INTO files VALUES (?, ?)", row)
 
 

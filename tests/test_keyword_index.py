@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from conftest import examples, index_of, titles, write
 from memvault import open_vault
-from memvault.files.plain_files import state_of
+from memvault.files.plain_files import stamp_of
 from memvault.index.keyword import bm25f, bm25f_numpy, keyword_index
 from memvault.index.keyword.bm25f import EXACT_FIELD, FIELDS, KeywordDocument, field_lengths
 from memvault.index.keyword.keyword_index import KeywordIndex, find_terms, rank_documents
@@ -117,7 +117,7 @@ def test_scores_are_those_of_the_formula(steps: Any, queries: Sequence[KeywordQu
         for query in queries:
             segments = index.candidates(query)
             lengths = field_lengths(documents.values())
-            found = find_terms(segments, bm25f.wanted(query))
+            found = find_terms(segments, bm25f.query_terms(query))
             expected, rarities = plain_scores(documents, query)
             answers = [
                 scored(segments, found, lengths, True)
@@ -187,7 +187,7 @@ def test_equal_scores_are_in_the_order_of_the_commits(tmp_path: Path) -> None:
         terms = Counter({"wombat": 1, "digs": 1})
         index = index.apply((), [KeywordDocument(uid, {"body": terms, EXACT_FIELD: Counter()})])
     segments = index.candidates(KeywordQuery([]))
-    found = find_terms(segments, bm25f.wanted(KeywordQuery([("digs",), ("wombat",)])))
+    found = find_terms(segments, bm25f.query_terms(KeywordQuery([("digs",), ("wombat",)])))
     for scored in (bm25f.scored, bm25f_numpy.scored):
         for limit in (1, 5, 1_000):
             order = [
@@ -327,7 +327,7 @@ def test_an_index_of_whooshs_own_format_is_replaced(folder: Path) -> None:
     with closing(sqlite3.connect(index / "manifest.db")) as database, database:
         database.execute("DELETE FROM files")
         for file in (index / "keyword").iterdir():
-            row = file.name, json.dumps(state_of(file))
+            row = file.name, json.dumps(stamp_of(file))
             database.execute("INSERT INTO files VALUES (?, ?)", row)
     for fingerprint in (None, "9.0.0.0 english []"):
         if fingerprint:
@@ -344,7 +344,7 @@ def test_long_lists_are_scored_with_numpy(tmp_path: Path, monkeypatch: pytest.Mo
     expected = found_in(index, "common", "own7")
     monkeypatch.delitem(sys.modules, "numpy")
     query = KeywordQuery([("common",)])
-    found = find_terms(index.candidates(query), bm25f.wanted(query))
+    found = find_terms(index.candidates(query), bm25f.query_terms(query))
     assert keyword_index._scorer(found) is bm25f.scored
     monkeypatch.setattr(keyword_index, "_MANY_POSTINGS", 10)
     assert keyword_index._scorer(found) is bm25f_numpy.scored

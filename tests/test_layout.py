@@ -16,7 +16,7 @@ from conftest import Run, sampled, write
 from memvault import Vault, open_vault
 from memvault.errors import MemvaultError, Refused, UsageError
 from memvault.settings.exclusions import Exclusions
-from memvault.vault import paths
+from memvault.vault import naming, paths
 
 ANY = st.text(st.characters(), max_size=40)
 PATHS = st.lists(
@@ -35,7 +35,7 @@ PATHS = st.lists(
 @example("字" * 200)
 def test_a_slug_is_a_safe_file_name(title: str) -> None:
     """Any title gives a short, visible file name that every system can store."""
-    slug = paths.slug(title)
+    slug = naming.slug(title)
     assert 1 <= len(slug.encode()) <= 128
     assert {unicodedata.category(char)[0] for char in slug} & set("LN"), "nothing in it is seen"
     assert all(char == "-" or unicodedata.category(char)[0] in "LMN" for char in slug)
@@ -53,8 +53,8 @@ def test_a_slug_is_a_safe_file_name(title: str) -> None:
 @example("A" * 119 + " b")
 def test_a_slug_of_a_slug_is_itself(title: str) -> None:
     """A file name made from a title stays what it is when it is taken for a title."""
-    slug = paths.slug(title)
-    assert paths.slug(slug) == slug
+    slug = naming.slug(title)
+    assert naming.slug(slug) == slug
 
 
 @given(ANY)
@@ -65,11 +65,11 @@ def test_a_slug_of_a_slug_is_itself(title: str) -> None:
 @example(" ")
 def test_a_title_is_a_files_name_where_it_can_be(title: str) -> None:
     """A file that is called like its memory is seen, stored on every system, and linked to."""
-    name = paths.file_name(title)
+    name = naming.file_name(title)
     assert paths.is_memory_path(f"{name}.md")
     assert not set('\\/:*?"<>|#^[]\n\0') & set(name)
     assert 1 <= len(name.encode()) <= 128
-    assert name in (title, paths.slug(title))
+    assert name in (title, naming.slug(title))
 
 
 @given(st.text(st.characters(categories=("Ll", "Lo", "Nd"), codec="utf-8"), min_size=1, max_size=9))
@@ -80,13 +80,13 @@ def test_letters_of_every_script_are_kept(word: str) -> None:
     """A title in any language keeps its letters in the file's name."""
     assume(not re.fullmatch(r"con|prn|aux|nul|(com|lpt)[1-9]", word))
     wanted = unicodedata.normalize("NFC", unicodedata.normalize("NFC", word).lower())
-    assert paths.slug(word) == wanted
+    assert naming.slug(word) == wanted
 
 
 @given(st.lists(st.from_regex(r"[a-z]{1,9}", fullmatch=True), min_size=1, max_size=40))
 def test_a_long_slug_is_cut_between_words(words: list[str]) -> None:
     """A long title's name ends with a whole word."""
-    slug = paths.slug(" ".join(words))
+    slug = naming.slug(" ".join(words))
     cut = slug.removesuffix("-memory").split("-")
     assert cut == words[: len(cut)]
 
@@ -94,7 +94,7 @@ def test_a_long_slug_is_cut_between_words(words: list[str]) -> None:
 @pytest.mark.parametrize("name", ["CON", "nul", "Aux", "com1", "LPT9", "prn.", " con "])
 def test_names_that_windows_reserves_are_made_longer(name: str) -> None:
     """A vault written on Linux can be checked out on Windows."""
-    assert paths.slug(name) == f"{name.strip(' .').lower()}-memory"
+    assert naming.slug(name) == f"{name.strip(' .').lower()}-memory"
 
 
 @given(ANY)
@@ -103,18 +103,18 @@ def test_names_that_windows_reserves_are_made_longer(name: str) -> None:
 def test_ids_are_safe_in_a_shell_and_begin_with_the_slug(name: str) -> None:
     """A memId never needs quoting and begins with the name's slug."""
     path = name.replace("/", "_").replace("\0", "") + "x.md"
-    for found, named in ((paths.new_id(name), name), (paths.derived_id(path), path[:-3])):
-        assert paths.is_mem_id(found), found
-        assert found.startswith(paths.slug(named, 40))
+    for found, named in ((naming.new_id(name), name), (naming.derived_id(path), path[:-3])):
+        assert naming.is_mem_id(found), found
+        assert found.startswith(naming.slug(named, 40))
         assert len(found.encode()) <= 60
         assert not re.search(r"[\s\"'`$&|;<>(){}*?!\\/~#=,]", found)
-    assert paths.derived_id(path) == paths.derived_id(path)
-    assert paths.new_id(name) != paths.new_id(name)
+    assert naming.derived_id(path) == naming.derived_id(path)
+    assert naming.new_id(name) != naming.new_id(name)
 
 
 def test_ids_of_different_files_differ() -> None:
     """Two files with one title have different ids."""
-    assert len({paths.derived_id(f"{number}/a.md") for number in range(2_000)}) == 2_000
+    assert len({naming.derived_id(f"{number}/a.md") for number in range(2_000)}) == 2_000
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_ids_of_different_files_differ() -> None:
 )
 def test_types_are_kebab_case(given_name: str, wanted: str) -> None:
     """However a type is spelled, it is one name and one folder."""
-    assert paths.normal_type(given_name) == wanted
+    assert naming.normal_type(given_name) == wanted
 
 
 @given(ANY)
@@ -146,12 +146,12 @@ def test_types_are_kebab_case(given_name: str, wanted: str) -> None:
 def test_a_type_is_a_folders_name_or_refused(name: str) -> None:
     """No type leads out of the vault, into a reserved folder, or to an unusable name."""
     try:
-        kind = paths.normal_type(name)
+        kind = naming.normal_type(name)
     except UsageError as error:
         assert str(error)  # noqa: PT017  # either outcome is right
         return
-    assert paths.normal_type(kind) == kind
-    assert kind not in paths.RESERVED
+    assert naming.normal_type(kind) == kind
+    assert kind not in naming.RESERVED
     assert not kind.startswith(".")
     assert Path(kind).name == kind
 
@@ -159,7 +159,7 @@ def test_a_type_is_a_folders_name_or_refused(name: str) -> None:
 @pytest.mark.parametrize("name", ["निर्णय", "การตัดสินใจ", "de\u0301cision"])
 def test_a_type_may_be_a_word_of_any_language(name: str) -> None:
     """A vault in Hindi or Thai names its types in Hindi or Thai."""
-    assert paths.normal_type(name) == unicodedata.normalize("NFC", name)
+    assert naming.normal_type(name) == unicodedata.normalize("NFC", name)
 
 
 @pytest.fixture

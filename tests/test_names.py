@@ -262,7 +262,7 @@ def test_a_type_close_to_a_known_one_is_corrected_by_its_note(
             f'`memvault compound {made["memId"]} "" --type {first}` changes it'
         )
         text = (folder / made["filePath"]).read_text("utf-8")
-        words = shlex.split(note.partition("memvault ")[2].removesuffix(" changes it"))
+        words = shlex.split(note.partition("`memvault ")[2].partition("`")[0])
         moved = succeeded(run(*words, "--json")).json
         assert (moved["memoryType"], "warnings" in moved) == (first, False), command
         after = (folder / moved["filePath"]).read_text("utf-8")
@@ -270,8 +270,8 @@ def test_a_type_close_to_a_known_one_is_corrected_by_its_note(
         succeeded(run("forget", made["memId"], "--confirm", "true"))
     arguments = {"name": "A", "value": "b", "memoryType": given}
     made = run("call", "memory_create", json.dumps(arguments)).json
-    change = f'memory_compound {made["memId"]} "" with memoryType {first} changes it'
-    assert made["warnings"][0].endswith(change)
+    change = f'memory_compound query={made["memId"]} modifications="" memoryType={first}'
+    assert made["warnings"][0].endswith(f"`{change}` changes it")
 
 
 @pytest.mark.parametrize("given", ["contact", "project", "reference", "issue", "Design Decision"])
@@ -291,7 +291,7 @@ def test_a_type_of_the_vault_is_never_questioned(folder: Path, run: Run) -> None
     write(folder, "b.md", "---\nmemory_type: design-decision\n---\n\n# B\n")
     write(folder, "memvault.toml", "version = 1\n")
     note = run("remember", "Ferry", "Pier 4.", "--type", "decisions", "--json").json["warnings"][0]
-    assert "decision " in note  # the vault's own
+    assert "decision` " in note  # the vault's own
 
 
 @pytest.mark.parametrize("command", ["remember", "create", "compound", "new"])

@@ -20,9 +20,9 @@ from memvault.index.text.sentence_blocks import (
     TERM_ID_MASK,
     TextBlock,
     encode_blocks,
-    number_of,
     passage_texts,
     split_memory,
+    term_id,
 )
 from memvault.index.text.sentences import sentence_ends, split_sentences
 from memvault.model import Memory
@@ -137,13 +137,13 @@ def test_numbers_and_negations_differ_from_other_words() -> None:
     english = analyser("english")
     for word, tells in texts.items():
         (block,) = encode_blocks(split_memory(memory(word, "")), english)
-        assert [code & ~TERM_ID_MASK & DISTINCTIVE_BIT for code in block.codes] == [tells], word
+        assert [code & ~TERM_ID_MASK & DISTINCTIVE_BIT for code in block.term_ids] == [tells], word
 
 
 @given(st.text())
 def test_a_terms_number_leaves_room_for_its_marks(term: str) -> None:
     """Whatever a term is, its number and its marks do not share a bit."""
-    assert number_of(term) & ~TERM_ID_MASK == 0
+    assert term_id(term) & ~TERM_ID_MASK == 0
 
 
 short = ["# One", "## Two #", "###### ", "```", "~~~ python", "", "  ", "\t", "\r", "And more!"]

@@ -40,7 +40,7 @@ from memvault.recall.ranking import (
 from memvault.recall.retrieve import fuse, retrieve
 from memvault.recall.weights import RankingWeights, constants, weights_by_signal
 from memvault.settings.vault_settings import RankingSettings
-from memvault.vault.file_names import DateRange
+from memvault.vault.date_ranges import DateRange
 from memvault.workspace import Workspace
 
 QUERY = "which harbour has a crane"

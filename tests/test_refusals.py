@@ -29,7 +29,7 @@ from conftest import (
 )
 from memvault import Vault, open_vault
 from memvault.errors import Refused
-from memvault.files.plain_files import MEMORY
+from memvault.files.plain_files import MAX_MEMORY_BYTES
 from memvault.settings.vault_settings import Settings
 from memvault.store.memory_store import MemoryStore
 from memvault.tools.core import registry
@@ -406,12 +406,12 @@ def test_a_file_name_that_is_no_utf8_is_a_name(run: Run, folder: Path) -> None:
 @pytest.mark.promise("S80")
 def test_nothing_is_written_that_could_not_be_read(folder: Path, vault: Vault) -> None:
     """A text that would make a file larger than the limit is refused, and no file has changed."""
-    (folder / "a.md").write_bytes(b"# A\n\n" + b"lorem ipsum\n" * (MEMORY // 12 - 1))
+    (folder / "a.md").write_bytes(b"# A\n\n" + b"lorem ipsum\n" * (MAX_MEMORY_BYTES // 12 - 1))
     before = {path: path.stat().st_size for path in folder.rglob("*.md")}
     calls: dict[str, Any] = {
         "memory_compound": {"query": "a.md", "modifications": "zebra " * 10},
-        "memory_remember": {"title": "B", "content": "x" * MEMORY, "memoryType": "fact"},
-        "set_memories": {"memories": [{"key": "b", "value": "x" * MEMORY}]},
+        "memory_remember": {"title": "B", "content": "x" * MAX_MEMORY_BYTES, "memoryType": "fact"},
+        "set_memories": {"memories": [{"key": "b", "value": "x" * MAX_MEMORY_BYTES}]},
     }
     for tool, arguments in calls.items():
         failed = vault.call(tool, **arguments)

@@ -13,7 +13,7 @@ import pytest
 from conftest import Run, refused, write
 from memvault import Vault
 from memvault.command_table import COMMANDS
-from memvault.files.plain_files import SETTING
+from memvault.files.plain_files import MAX_SETTING_BYTES
 
 ECHO = """
 import json, os, sys
@@ -312,7 +312,7 @@ def test_broken_files_are_named_and_block_nothing(echo: Path, run: Run) -> None:
         ("c", "---\nname: memory_recall\ndescription: x\ncommand: evil\n---\n"),
         ("d", "\0" * 2_000),
         ("e", FILE),
-        ("f", "---\ndescription: x\ncommand: [x]\n---\n" + "x" * (SETTING + 1)),
+        ("f", "---\ndescription: x\ncommand: [x]\n---\n" + "x" * (MAX_SETTING_BYTES + 1)),
     ):
         write(echo, f"tools/{name}.md", text)
     (echo / "tools/folder.md").mkdir()

@@ -13,7 +13,7 @@ from conftest import SOAK, examples, index_of, recalled, sampled, write
 from memvault import open_vault
 from memvault.index.local.index_files import INDEX
 from memvault.settings.exclusions import Exclusions
-from memvault.vault.reader import Scan, scan
+from memvault.vault.scan import Scan, scan
 
 MANY = 700
 """More files than are compared at once."""

@@ -16,16 +16,15 @@ from hypothesis import strategies as st
 
 from conftest import ROOT, Run, sampled, some_of, write
 from copies import Copy
-from memvault import Vault, open_vault, sanitize
+from memvault import Vault, named_vaults, open_vault, sanitize
 from memvault.call import LOCAL, Call, Caller, Scope
 from memvault.errors import Refused
 from memvault.index.embedding import tokenizer
 from memvault.recall.one_line import split_budget
-from memvault.settings import vaults
 from memvault.tools.core import available, invoke
 from memvault.tools.core.invoke import call_result
 from memvault.tools.core.registry import Tool, all_tools
-from memvault.vault import paths
+from memvault.vault import naming
 from memvault.vault.document import encode_new
 from memvault.workspace import Workspace
 from tool_calls import normal, soon
@@ -34,7 +33,7 @@ VALUE = "agents/bob/memories/k.md"
 HIDDEN = [
     "agents/bob/goals/g.md",
     VALUE,
-    paths.derived_id(VALUE),
+    naming.derived_id(VALUE),
     "secret:hidden-7k2m9q",
     "hidden-7k2m9q",
     "../secret/fact/hidden.md",
@@ -85,9 +84,9 @@ def side(filled: Path, place: Path, canary: str, times: int, patch: pytest.Monke
         bob.call("delete_goals", goalIds=["g"])
         changes = bob.call("memory_log")["changes"]
     patch.setenv("MEMVAULT_CONFIG", str(config))
-    vaults.add_vault("secret", str(other))
-    vaults.add_vault("team", str(root))
-    vaults.set_default(["secret"])
+    named_vaults.add_vault("secret", str(other))
+    named_vaults.add_vault("team", str(root))
+    named_vaults.set_default(["secret"])
     made = place.rename(place.with_name(f"{place.name}-made"))
     return Side(root, config, canary, changes[0]["changeId"], Copy(made, place))
 

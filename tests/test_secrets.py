@@ -491,16 +491,15 @@ sys.exit(main())
 
 
 @pytest.fixture(scope="module")
-def rules(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder for kingfisher's rules, which take four seconds to compile."""
-    return tmp_path_factory.mktemp("rules")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cache folder for tests with kingfisher, whose rules take four seconds to compile."""
+    return tmp_path_factory.mktemp("cache")
 
 
 @pytest.fixture
-def compiled(rules: Path, tmp_path: Path) -> None:
+def compiled(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the test load the rules that an earlier one has compiled."""
-    (tmp_path / "cache" / "memvault").mkdir(parents=True)
-    (tmp_path / "cache" / "memvault" / "kingfisher").symlink_to(rules)
+    monkeypatch.setenv("MEMVAULT_CACHE", str(cache))
 
 
 @pytest.fixture

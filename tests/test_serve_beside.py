@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
@@ -256,13 +257,15 @@ def test_a_worker_that_is_killed_loses_no_call(team: Path, run: Run, tmp_path: P
 
         with ThreadPoolExecutor(3) as pool:
             asked_here, asking = 0, [pool.submit(keep_asking) for _ in range(3)]
-            for _ in range(3):
-                before = set(_readers(server.process.pid))
-                os.kill(min(before), signal.SIGKILL)
-                _call(server, given, "memory_recall", query="who likes rum")
-                until(lambda before=before: set(_readers(server.process.pid)) - before)  # type: ignore[misc]
-                asked_here += 1
-            ended.set()
+            try:
+                for _ in range(3):
+                    before = set(_readers(server.process.pid))
+                    os.kill(min(before), signal.SIGKILL)
+                    _call(server, given, "memory_recall", query="who likes rum")
+                    until(lambda before=before: set(_readers(server.process.pid)) - before)  # type: ignore[misc]
+                    asked_here += 1
+            finally:  # or the others would ask for ever
+                ended.set()
             asked = asked_here + sum(task.result() for task in asking)
         assert len(_readers(server.process.pid)) == 2
         code, said = server.end()
@@ -302,8 +305,11 @@ def test_limits_and_sessions_hold_over_workers(team: Path, run: Run) -> None:
     """A token's limits are those of the server, however many processes read for it."""
     given = token(run, "ann", "team")
     with Served("--workers", "3", "--rate", "1") as server:
-        statuses = [server.call(given, "memory_recall", query="tea").status for _ in range(4)]
-        assert statuses.count(200) <= 3
+        began = time.monotonic()
+        with ThreadPoolExecutor(8) as pool:
+            calls = [pool.submit(server.call, given, "memory_list") for _ in range(8)]
+            statuses = [call.result().status for call in calls]
+        assert statuses.count(200) <= 3 + (time.monotonic() - began)
         assert 429 in statuses
     with Served("--workers", "3") as server:
         opened = server.send(given, HELLO_REQUEST)

@@ -208,7 +208,7 @@ def test_an_unknown_skill_is_asked_for_once(folder: Path, run: Run, vault: Vault
     again = run("skills", "use", "combat.melee.swords", "Parry a blow", "--json")
     second = again.json
     for hint, failed in (("store_procedure", first), ("memvault procedure store", second)):
-        assert failed["error"].pop("hint").startswith(hint)  # each caller reads its own names
+        assert failed["error"].pop("hint").startswith(f"`{hint}")  # each caller reads its own names
     assert (again.code, second) == (1, first)
     assert path.read_text("utf-8") == text
     other = use(vault, "combat.melee.swords", "Strike first")

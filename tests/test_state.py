@@ -29,7 +29,7 @@ from memvault.agents.prompt_block import (
     build,
 )
 from memvault.index.embedding import tokenizer
-from memvault.vault import paths
+from memvault.vault import naming
 from memvault.vault.document import plain_text
 from racing import Racing, raced
 
@@ -183,7 +183,7 @@ def test_what_was_there_before_is_in_the_history(vault: Vault, folder: Path) -> 
     keep(vault, k="second")
     vault.call("delete_memories", keys=["k"])
     history = vault._workspace.store.history
-    name = paths.derived_id(f"{KEYS}/k.md")
+    name = naming.derived_id(f"{KEYS}/k.md")
     kept = [history.read(name, revision) for revision in history.revisions(name)]
     assert [data.split(b"\n\n")[1].strip() for data in kept] == [b"first", b"second"]
 

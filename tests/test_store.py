@@ -32,7 +32,8 @@ from memvault.settings.vault_settings import load_settings
 from memvault.store.change_set import FileRef
 from memvault.store.memory_store import MemoryStore
 from memvault.vault import document
-from memvault.vault.paths import new_id, numbered_names
+from memvault.vault.naming import new_id
+from memvault.vault.paths import numbered_names
 
 HEADER = """\
 ---

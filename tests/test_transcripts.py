@@ -41,7 +41,7 @@ _VARYING = (
     (re.compile(r"\b[0-9a-f]{20}\b"), "<etag>"),
     (
         re.compile(
-            r"(?<=  )[0-9a-hjkmnp-tv-z]{8}(?=  |$)|(?<=undo )[0-9a-hjkmnp-tv-z]{8}(?= )"
+            r"(?<=  )[0-9a-hjkmnp-tv-z]{8}(?=  |$)|(?<=undo )[0-9a-hjkmnp-tv-z]{8}(?=[ `])"
             r"|(?<=undoes )[0-9a-hjkmnp-tv-z]{8}|(?<=undone by )[0-9a-hjkmnp-tv-z]{8}"
             r"|(?<=since )[0-9a-hjkmnp-tv-z]{8}(?=,)",
             re.MULTILINE,

@@ -336,7 +336,7 @@ def test_one_step_a_file(made: list[FileChange]) -> None:
     assert len({step.path for step in found}) == len(found)
     for step in found:
         last = [change for change in made if change.path == step.path][-1]
-        assert step.left == ("" if last.kind in ("removed", "forgotten") else last.after)
+        assert step.etag_now == ("" if last.kind in ("removed", "forgotten") else last.after)
 
 
 ACTIONS = ("remember", "compound", "forget", "goal", "type", "edit")

@@ -9,7 +9,7 @@ from memvault import clock
 from memvault.index.text.analyzer import analyser
 from memvault.recall import dates
 from memvault.settings.vault_settings import RankingSettings
-from memvault.vault.file_names import dates_in_path, parse_date_range
+from memvault.vault.date_ranges import dates_in_path, parse_date_range
 from targets.shapes import text_of
 
 TOKENS = tuple(

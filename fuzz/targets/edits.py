@@ -8,7 +8,7 @@ from typing import Any
 import yaml
 
 from memvault.errors import Refused
-from memvault.vault import document
+from memvault.vault import decoding, document
 from memvault.vault.front_matter import read_header, split_front_matter
 from memvault.vault.header_yaml import canonical_key, loader, to_json_values
 from targets.shapes import HEADER_TOKENS, first_line, value_of
@@ -46,7 +46,7 @@ def _header(file: bytes) -> dict[str, Any] | None:
 
 def _written(key: str, value: Any, body: bytes) -> None:
     """Write a new memory and read it back."""
-    text = document.decode(body).text
+    text = decoding.decode(body).text
     try:
         written = document.encode_new({key: value}, text)
     except Refused:  # too much, or nested too deeply
@@ -67,7 +67,7 @@ def _edited(file: bytes, key: str, value: Any, old: dict[str, Any] | None) -> No
     if value is not None:
         wanted[key] = value
     assert _header(fresh) == to_json_values(wanted)
-    before = document.decode(file)
+    before = decoding.decode(file)
     assert fresh.startswith(before.bom)
     after = fresh[len(before.bom) :].decode(before.encoding)
     was, now = split_front_matter(before.text), split_front_matter(after)
@@ -99,8 +99,8 @@ def _entry_set(file: bytes, key: str, name: str, value: Any, old: dict[str, Any]
     entries = {**held, name: value} if isinstance(held, dict) else {name: value}
     assert _header(fresh) == to_json_values({**old, key: entries})
     was, now = (
-        split_front_matter(document.decode(file).text),
-        split_front_matter(document.decode(fresh).text),
+        split_front_matter(decoding.decode(file).text),
+        split_front_matter(decoding.decode(fresh).text),
     )
     if was.before:
         assert (was.before, was.after, was.body) == (now.before, now.after, now.body)

@@ -14,6 +14,7 @@ import anyio
 import mcp_types as types
 from mcp.server.transport_security import TransportSecuritySettings
 
+from memvault import named_vaults
 from memvault.mcp.fair_shares import CallCosts, FairShares
 from memvault.mcp.profiles import ToolSelection
 from memvault.mcp.read_runner import Read
@@ -22,7 +23,6 @@ from memvault.server import tokens
 from memvault.server.audit import AuditLog
 from memvault.server.gateway import HttpGateway, RequestLimits
 from memvault.server.tenants import TenantServers
-from memvault.settings import vaults
 from memvault.tools.core import registry
 from targets import door
 from targets.arguments import JSON_TOKENS, KEYS, object_of
@@ -145,7 +145,7 @@ class _Server:
 
     def __init__(self) -> None:
         door.vault()
-        vaults.add_vault("fuzzed", str(folder()))
+        named_vaults.add_vault("fuzzed", str(folder()))
         _, self._token = tokens.add("reader", ["fuzzed"], "read", "", 0)
         self._count = 0
         self._loop = asyncio.new_event_loop()

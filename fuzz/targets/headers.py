@@ -6,7 +6,7 @@ import json
 
 from memvault import clock
 from memvault.model import FileState
-from memvault.vault import document, paths
+from memvault.vault import decoding, document, memory_file, naming
 from memvault.vault.front_matter import split_front_matter
 from targets.shapes import HEADER_TOKENS
 
@@ -24,15 +24,15 @@ TOKENS = (
 
 def check(data: bytes) -> None:
     """Read a file."""
-    text = document.decode(data)
+    text = decoding.decode(data)
     if text.encoding != "binary":
         assert text.encode(text.text) == data
     parts = split_front_matter(text.text)
     assert "".join(parts) == text.text
     state = FileState("fact/a.md", len(data), 0, 0, 0)
-    memory = document.read_memory(data, state, frozenset(["fact"]))
+    memory = memory_file.read_memory(data, state, frozenset(["fact"]))
     json.dumps(memory.metadata, ensure_ascii=False, allow_nan=False).encode()
-    assert paths.is_mem_id(memory.mem_id)
+    assert naming.is_mem_id(memory.mem_id)
     assert memory.title
     assert memory.title == " ".join(memory.title.split())
     assert memory.memory_type == memory.memory_type.strip() != ""

@@ -25,17 +25,17 @@ from typing import Any, BinaryIO, NamedTuple
 _TESTS = Path(__file__).resolve().parents[2] / "tests"
 sys.path.extend({str(_TESTS), str(_TESTS / "support")} - {*sys.path})
 
+from import_sources import EMPTY_VAULT  # noqa: E402
 from memvault.importers import formats, reader_process  # noqa: E402
-from memvault.importers.applying import rendered  # noqa: E402
+from memvault.importers.applying import render_note  # noqa: E402
 from memvault.importers.archives import open_source  # noqa: E402
 from memvault.importers.database import MAGIC  # noqa: E402
 from memvault.importers.items import ImportedNote, Item, ItemWarning, SkippedItem, TypeCount  # noqa: E402
 from memvault.importers.planning import plan  # noqa: E402
 from memvault.importers.source import Source  # noqa: E402
-from memvault.importers.state import VaultState  # noqa: E402
 from memvault.secrets.detector import BUILTIN  # noqa: E402
 from memvault.vault import document, program_files  # noqa: E402
-from memvault.vault.file_names import names_folded  # noqa: E402
+from memvault.vault.names import names_folded  # noqa: E402
 from targets.shapes import HEADER_TOKENS, value_of  # noqa: E402
 
 TOKENS = (
@@ -81,7 +81,7 @@ TOKENS = (
     ),
     *("n", "i-1", "f1e400", "ltrue|1", "dkey~n", "(", "h\x00", "\x94", "\x93", "}", "u", "."),
 )
-_STATE = VaultState({}, (), lambda _: False, lambda *_: False, lambda *_: "context")
+_STATE = EMPTY_VAULT
 _WRITTEN = 4
 """Of so many inputs one is planned and written, which takes most of the time."""
 _MAX_GROWTH, _MIN_GROWN = 100, 1_000_000
@@ -222,7 +222,7 @@ def _check_written(kind: str, form: _Form, files: dict[str, bytes], items: list[
         if isinstance(item, ImportedNote) and item.key in made.notes:
             path = made.notes[item.key].path
             _check_path(path)
-            text = rendered(item, kind, path, made.names, BUILTIN)
+            text = render_note(item, kind, path, made.names, BUILTIN)
             grown += len(text)
             header = document.Document.parse(text).header
             assert header is None or header["imported_from"] == kind

@@ -161,10 +161,10 @@ class Call:
         """Hide the paths of this machine in a text, if the caller may not see them."""
         if self.caller.may_see_paths:
             return str
-        from memvault.settings import local_paths
+        from memvault import path_redaction
 
         loaded = self.workspace.__dict__.get("settings")  # if loading them succeeded
-        return local_paths.path_hider(self.root, loaded, self.caller.vaults)
+        return path_redaction.path_hider(self.root, loaded, self.caller.vaults)
 
     @property
     def settings(self) -> vault_settings.Settings:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from memvault.errors import INSTALL
-from memvault.files.plain_files import FileStamp, state_of
+from memvault.files.plain_files import FileStamp, stamp_of
 from memvault.files.user_folders import SETTINGS_FILE
 from memvault.settings import locate, vault_settings
 from memvault.settings.exclusions import sources_state
@@ -83,9 +83,9 @@ class Workspace:
         self._settings_state = self._current_settings_state()
         settings = vault_settings.load_settings(self.root)
         if settings.secrets.detector == "kingfisher":
-            from memvault.secrets import detector
+            from memvault.secrets import kingfisher
 
-            if not detector.is_installed():
+            if not kingfisher.is_installed():
                 return settings.replace(warnings=(*settings.warnings, _NO_KINGFISHER))
         return settings
 
@@ -99,7 +99,7 @@ class Workspace:
                 self.reload()
 
     def _current_settings_state(self) -> tuple[FileStamp | None, ...]:
-        return state_of(self.root / SETTINGS_FILE), *sources_state(self.root)
+        return stamp_of(self.root / SETTINGS_FILE), *sources_state(self.root)
 
     @cached_property
     def store(self) -> MemoryStore:

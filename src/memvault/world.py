@@ -13,9 +13,9 @@ from memvault.errors import Conflict, NotFound, Refused, UsageError
 from memvault.sanitize import replace_surrogates
 from memvault.store.change_set import FileRef
 from memvault.store.memory_store import MemoryStore
-from memvault.vault import document
+from memvault.vault import document, memory_file
+from memvault.vault.header_files import read_header_files
 from memvault.vault.paths import require_plain_folders
-from memvault.vault.reader import read_header_files
 
 STEP = 0.01
 """The stamina that moving by one cell costs."""
@@ -306,7 +306,7 @@ class World:
     def _places(self) -> Iterator[WorldPlace]:
         for path, _, parsed, _ in read_header_files(self._store.root, _PLACES, self._skip):
             header = parsed.header or {}
-            name = document.title_of(header, parsed.parts.body, path)
+            name = memory_file.title_of(header, parsed.parts.body, path)
             found = parse_place(name, path, header)
             if found is not None:
                 yield found

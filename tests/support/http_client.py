@@ -44,8 +44,9 @@ class Answer(NamedTuple):
 
     @property
     def json(self) -> Any:
-        """Its body as JSON."""
-        return json.loads(self.body)
+        """Its body as JSON, or the last event of its stream, which a slow server answers with."""
+        events = re.findall(rb"(?m)^data: (.*?)\r?$", self.body)
+        return json.loads(events[-1] if events else self.body)
 
 
 class Served:

@@ -11,8 +11,9 @@ from typing import NamedTuple
 from memvault.errors import UsageError, closest
 from memvault.files.lock import FileLock
 from memvault.sanitize import shorten
-from memvault.vault.file_names import normalize
-from memvault.vault.paths import is_reserved, private_folder
+from memvault.vault.names import normalize
+from memvault.vault.naming import is_reserved
+from memvault.vault.private_folder import private_folder
 
 USER = "user"
 """The participant that is a human."""

@@ -21,10 +21,11 @@ from memvault.sanitize import replace_surrogates, shorten
 from memvault.store.change_set import FileRef
 from memvault.store.memory_store import MemoryStore
 from memvault.vault import document
-from memvault.vault.file_names import normalize
 from memvault.vault.front_matter import dump_header
-from memvault.vault.paths import derived_id, require_plain_folders, slug
-from memvault.vault.reader import HeaderFile, read_header_file, read_header_files
+from memvault.vault.header_files import HeaderFile, read_header_file, read_header_files
+from memvault.vault.names import normalize
+from memvault.vault.naming import derived_id, slug
+from memvault.vault.paths import require_plain_folders
 
 _MAX_NAME = 1_000
 _MAX_STEM = 80

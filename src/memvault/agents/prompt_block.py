@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from memvault.lazy_pattern import lazy_pattern
-from memvault.vault.file_names import normalize
+from memvault.vault.names import normalize
 
 OPEN, CLOSE = "<memory-data>", "</memory-data>"
 PREFIX = "> "

@@ -9,7 +9,7 @@ from __future__ import annotations
 from memvault.agents.address import Address
 from memvault.agents.agent_files import AgentFileStore, AgentFileUpdate, normalize_name
 from memvault.store.memory_store import MemoryStore
-from memvault.vault import paths
+from memvault.vault import naming
 
 
 def request_skill(
@@ -21,8 +21,8 @@ def request_skill(
     second file.
     """
     action = normalize_name(action)
-    suffix = paths.id_from_name(f"{skill_id.casefold()}\n{action}").rpartition("-")[2]
-    request_id = f"{paths.slug(skill_id, 60)}-{suffix}"
+    suffix = naming.id_from_name(f"{skill_id.casefold()}\n{action}").rpartition("-")[2]
+    request_id = f"{naming.slug(skill_id, 60)}-{suffix}"
     header = {"skill_id": skill_id, "status": "open"}
     text = f"{action}\n\nAnswer: `memvault procedure store NAME PROMPT --skill-id {skill_id}`"
     entries = AgentFileStore(store, address, "skill-requests", "id")

@@ -24,7 +24,7 @@ from memvault.model import FALLBACK_TYPE, Memory
 from memvault.secrets.detector import SecretDetector
 from memvault.tools.core import invoke
 from memvault.tools.core.registry import Tool
-from memvault.vault import paths
+from memvault.vault import naming, paths
 from memvault.workspace import Workspace
 
 TOP = "/memories"
@@ -228,7 +228,7 @@ class MemoryFiles:
             find_vault(os.fspath(vault) if vault is not None else None), stays=True
         )
         self._caller = Caller(agent, may_run_programs=False, may_see_paths=False)
-        memory_type_name = paths.normal_type(memory_type) if memory_type else FALLBACK_TYPE
+        memory_type_name = naming.normal_type(memory_type) if memory_type else FALLBACK_TYPE
         memory_folder = MemoryFolder(folder.strip("/"), memory_type_name)
         if folder and not paths.is_memory_path(memory_folder.path("x.md")):
             raise UsageError(f"{folder!r} cannot be a folder of memories", "choose another folder")
@@ -313,7 +313,7 @@ def create(
     target = place.target(inside)
     if not inside or place.file(call, inside) or place.below(call, inside):
         raise Conflict(f"Error: File {path} already exists")
-    mem_id = paths.new_id(PurePosixPath(inside).stem)
+    mem_id = naming.new_id(PurePosixPath(inside).stem)
     header = {"id": mem_id, "memory_type": place.memory_type, "tags": []}
     times = dict.fromkeys(("created", "modified"), clock.iso())
     try:

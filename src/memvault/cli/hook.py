@@ -184,7 +184,7 @@ def _project_task(folder: Path) -> str:
     """Return what is known of the task before the first prompt: what the project is about."""
     from memvault.git import project
 
-    return _QUOTES.sub(" ", "\n".join(project.topics(folder)))[:_MAX_QUERY]
+    return _QUOTES.sub(" ", "\n".join(project.project_topics(folder)))[:_MAX_QUERY]
 
 
 def _prompt(line: HookInvocation, given: Mapping[str, Any]) -> str:

@@ -288,13 +288,13 @@ def long_text(value: str) -> str:
     Raises:
         UsageError: If the file cannot be read.
     """
-    from memvault.vault import document
+    from memvault.vault import decoding
 
     if value.startswith("@@"):
         return value[1:]
     if value == "-" or (value.startswith("@") and len(value) > 1):
         name = "./-" if value == "@-" else value.removeprefix("@")
-        return document.decode(read_input(name, "a text that begins with @ is written @@")).text
+        return decoding.decode(read_input(name, "a text that begins with @ is written @@")).text
     return value
 
 

@@ -89,7 +89,7 @@ def written(options: GlobalOptions, title: str, memory_type: str) -> Iterator[st
         Refused: If nothing was written, or the editor failed.
     """
     from memvault.memories import create, templates
-    from memvault.vault.paths import normal_type
+    from memvault.vault.naming import normal_type
 
     name, kind = create.clean_title(title), normal_type(memory_type) if memory_type else ""
     with open_call(options) as (call, _):
@@ -119,8 +119,9 @@ def draft(root: Path, title: str, template: str, command: str) -> Iterator[str]:
     from memvault import clock
     from memvault.files import atomic, plain_files
     from memvault.secrets.detector import masked
-    from memvault.vault import document
-    from memvault.vault.paths import private_folder, slug
+    from memvault.vault import decoding
+    from memvault.vault.naming import slug
+    from memvault.vault.private_folder import private_folder
 
     name = f"{slug(masked(title))}-{clock.random_id()}.md"
     file = private_folder(root, "drafts") / name
@@ -132,7 +133,7 @@ def draft(root: Path, title: str, template: str, command: str) -> Iterator[str]:
     except Refused as error:
         problem = error
     try:
-        text = document.decode(plain_files.read(file)).text
+        text = decoding.decode(plain_files.read(file)).text
     except OSError:
         text = ""
     if text.strip() in ("", template.strip()):
@@ -266,7 +267,7 @@ def _record_edit(
                 if last is not None and change.change_id == last.change_id:
                     break
                 entries = [entry for entry in change.files if entry.path == memory.path]
-                if entries and entries[-1].left == tag:
+                if entries and entries[-1].etag_after == tag:
                     return before if after is None else after
                 if entries:
                     call.notes.append(

@@ -10,7 +10,7 @@ import sys
 
 from memvault.arguments.binding import read_stream
 from memvault.errors import UsageError
-from memvault.vault import document
+from memvault.vault import decoding
 
 _PATIENCE = 60.0
 """Seconds to wait for the first input from a pipe; some programs take a while to write."""
@@ -45,7 +45,7 @@ def piped(name: str, optional: bool, quiet: bool, required: bool = True) -> str 
             sys.stderr.write(f"note: waiting for {name} on standard input\n")
         if not _is_ready(_PATIENCE - _SILENCE):
             raise UsageError(f"Nothing came on standard input for {_PATIENCE:g} seconds", hint)
-    text = document.decode(read_stream(sys.stdin.buffer, "Standard input")).text
+    text = decoding.decode(read_stream(sys.stdin.buffer, "Standard input")).text
     if not text.strip():
         if not required:
             return None

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from memvault.files.plain_files import state_of
+from memvault.files.plain_files import stamp_of
 from memvault.files.user_folders import user_folder
 from memvault.workspace import Workspace, silent
 
@@ -89,4 +89,4 @@ def _user_settings() -> object:
     The variables that they depend on are those of the process.
     """
     folder = user_folder("config")
-    return None if folder is None else state_of(folder / "settings.toml")
+    return None if folder is None else stamp_of(folder / "settings.toml")

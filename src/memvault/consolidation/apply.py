@@ -33,7 +33,7 @@ from memvault.recall.filters import Filters
 from memvault.recall.recall_engine import RecallEngine
 from memvault.store.memory_store import MemoryStore
 from memvault.store.secret_policy import SecretRejected
-from memvault.vault.paths import private_folder
+from memvault.vault.private_folder import private_folder
 
 SOURCE = "consolidation"
 

@@ -50,7 +50,7 @@ from memvault.experience.skill_tree import found_id, key
 from memvault.index.embedding.text_clustering import Meaning
 from memvault.index.text.analyzer import Analyser
 from memvault.model import IMPORTANCE, Memory
-from memvault.vault.file_names import normalize
+from memvault.vault.names import normalize
 
 _MAX_ACTIONS = 100
 """The maximum number of actions of one episode that are compared: the first ones."""

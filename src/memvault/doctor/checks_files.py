@@ -18,8 +18,8 @@ from memvault.files import plain_files, walk
 from memvault.model import FileState, Memory
 from memvault.sanitize import replace_surrogates
 from memvault.vault import header_dates
-from memvault.vault.file_names import normalize_title
-from memvault.vault.paths import derived_id, id_from_name, normal_type, slug
+from memvault.vault.names import normalize_title
+from memvault.vault.naming import derived_id, id_from_name, normal_type, slug
 
 _MAX_CLOCK_SKEW = timedelta(days=1)
 _MAX_SHOWN_KEYS = 5
@@ -31,7 +31,7 @@ def unreadable_files(vault: VaultInspection) -> Iterator[Finding]:
     for path in vault.tree["unreadable"]:
         yield Finding(path, "The folder cannot be listed by this user")
     for path in vault.tree["too deep"]:
-        yield Finding(walk.named(path), f"The folder is {walk.TOO_DEEP}")
+        yield Finding(walk.shown_path(path), f"The folder is {walk.TOO_DEEP}")
     for file in vault.files:
         if file.trouble not in ("", "large"):
             yield Finding(file.path, f"The file cannot be read: {file.trouble}")

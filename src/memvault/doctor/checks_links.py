@@ -15,16 +15,10 @@ from memvault.git.tree_merge import LINK
 from memvault.index.protocol import LinkEntry, StoredLink
 from memvault.sanitize import replace_surrogates
 from memvault.vault import document
-from memvault.vault.file_names import (
-    SUPERSEDED_BY,
-    SUPERSEDES,
-    ends,
-    name_key,
-    name_keys,
-    referenced_names,
-)
+from memvault.vault.header_links import SUPERSEDED_BY, SUPERSEDES, referenced_names
 from memvault.vault.markdown import links
 from memvault.vault.markdown_inline import Link, path_beside
+from memvault.vault.names import name_key, name_keys, path_suffixes
 
 _MAX_LINKS_SHOWN = 5
 _SECOND_COPY = re.compile(r"(.+)_[2-9]")
@@ -159,7 +153,7 @@ def broken_links(vault: VaultInspection) -> Iterator[Finding]:
     file by its name or the end of its path, as Obsidian does. Markdown links may lead to anything,
     so only those that embed, and those to notes and attachments, are checked.
     """
-    files = {name_key(name) for path in vault.tree["file"] for name in (path, *ends(path))}
+    files = {name_key(name) for path in vault.tree["file"] for name in (path, *path_suffixes(path))}
     for entry in vault.links.entries.values():
         unresolved = {
             (link.target, link.beside)

@@ -14,12 +14,12 @@ from memvault.doctor.inspection import VaultInspection
 from memvault.errors import MemvaultError
 from memvault.files import atomic
 from memvault.recall.filters import Filters
-from memvault.repository import program
+from memvault.repository import submodules
 from memvault.repository.approved import approved_repository
-from memvault.repository.location import find, has_stale_lock
+from memvault.repository.location import find_repository, has_stale_lock
 from memvault.store.moves import MOVE_INTENT
 from memvault.vault import document, paths
-from memvault.vault.paths import private_folder
+from memvault.vault.private_folder import private_folder
 
 _MAX_PATHS_SHOWN = 20
 _GIT_SECONDS = 5.0
@@ -76,10 +76,10 @@ def private_in_git(vault: VaultInspection) -> Iterator[Finding]:
 def _tracked_private_file(root: Path) -> str:
     """Return a file of ``.memvault`` that git tracks; empty if git may not run in the vault."""
     with contextlib.suppress(MemvaultError):
-        place = find(root)
+        place = find_repository(root)
         if place is not None:
             repository = approved_repository(root, place)
-            return next(iter(program.tracked(repository.git, ".memvault", _GIT_SECONDS)), "")
+            return next(iter(submodules.tracked(repository.git, ".memvault", _GIT_SECONDS)), "")
     return ""
 
 

@@ -14,7 +14,7 @@ from memvault.doctor.findings import Finding, check
 from memvault.doctor.inspection import VaultInspection
 from memvault.files import plain_files
 from memvault.files.user_folders import SETTINGS_FILE
-from memvault.repository import program
+from memvault.repository import submodules
 from memvault.vault import program_files
 from memvault.vault.init import TEMPLATE
 
@@ -59,11 +59,11 @@ def nested_vaults(vault: VaultInspection) -> Iterator[Finding]:
     "A git repository inside the vault's own, which `memvault git sync` omits",
 )
 def nested_repositories(vault: VaultInspection) -> Iterator[Finding]:
-    for path in program.nested_repositories(vault.call.root, vault.tree["folder"]):
+    for path in submodules.nested_repositories(vault.call.root, vault.tree["folder"]):
         message = (
             "It is a separate git repository, so the vault's repository does not contain its files"
         )
-        yield Finding(path, f"{message}: {program.HINT}")
+        yield Finding(path, f"{message}: {submodules.HINT}")
 
 
 @check(

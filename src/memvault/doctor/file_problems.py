@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from memvault.call import Call
 from memvault.files import atomic, walk
-from memvault.files.plain_files import STATE
+from memvault.files.plain_files import MAX_STATE_BYTES
 
 if TYPE_CHECKING:
     from memvault.results import FileProblem
@@ -18,18 +18,20 @@ if TYPE_CHECKING:
 def too_large(root: Path) -> list[FileProblem]:
     """Return the program's own state files that are too large to be read."""
     excluded = (root / ".memvault" / "history", root / ".memvault" / "trash")
-    problem = f"larger than {STATE >> 20} MB, so it is not read and will be replaced"
+    problem = f"larger than {MAX_STATE_BYTES >> 20} MB, so it is not read and will be replaced"
     return [
         {"filePath": path.relative_to(root).as_posix(), "problem": problem}
         for path, size in file_sizes(root / ".memvault")
-        if path.suffix == ".json" and size > STATE and not any(map(path.is_relative_to, excluded))
+        if path.suffix == ".json"
+        and size > MAX_STATE_BYTES
+        and not any(map(path.is_relative_to, excluded))
     ]
 
 
 def unlisted(call: Call, folders: Iterable[str]) -> list[FileProblem]:
     """Return the folders that cannot be listed, whose memories are therefore not found."""
     return [
-        {"filePath": walk.named(folder), "problem": walk.trouble(call.root, folder)}
+        {"filePath": walk.shown_path(folder), "problem": walk.listing_problem(call.root, folder)}
         for folder in sorted(folders)
     ]
 

@@ -22,7 +22,7 @@ from memvault.index.protocol import MemoryRecord, View, latest_first
 from memvault.memories.link_graph import LinkGraph
 from memvault.settings.exclusions import FOLDER_MARKERS, Exclusions, Levels
 from memvault.store import secret_policy
-from memvault.vault import document, paths
+from memvault.vault import decoding, document, memory_file, paths
 from memvault.vault.front_matter import repeated_keys, split_front_matter
 from memvault.vault.header_yaml import MAX_HEADER, canonical_key
 from memvault.vault.markdown import has_conflict_markers
@@ -183,8 +183,8 @@ def _inspect_memory(call: Call, record: MemoryRecord) -> InspectedMemory:
     file = _inspect_file(call, record.path, is_memory=True)
     if record.problem.startswith(_HEADER_PROBLEMS) and not file.conflict_markers:
         file = file._replace(broken=record.problem.partition(": ")[2])
-    if record.problem.startswith(document.UNREAD):
-        file = file._replace(unread=record.problem.removeprefix(document.UNREAD))
+    if record.problem.startswith(memory_file.UNREAD):
+        file = file._replace(unread=record.problem.removeprefix(memory_file.UNREAD))
     return InspectedMemory(record, file)
 
 
@@ -200,9 +200,9 @@ def _inspect_file(call: Call, path: str, is_memory: bool = False) -> InspectedFi
     file = InspectedFile(path, document.etag(data), mtime)
     encoding = call.settings.encoding
     if call.settings.secrets.on_write != "off":
-        file = file._replace(secrets=secret_policy.in_file(path, data, call.settings))
+        file = file._replace(secrets=secret_policy.secrets_in_file(path, data, call.settings))
     if data[:2] in _UTF16 or b"<<<<<<< " in data:
-        text = document.decode(data, encoding).text
+        text = decoding.decode(data, encoding).text
         file = file._replace(conflict_markers=has_conflict_markers(text))
     if file.conflict_markers or not (is_memory or path.startswith(("agents/", "spaces/"))):
         return file
@@ -220,7 +220,7 @@ def _duplicate_keys(data: bytes, encoding: str) -> tuple[str, ...]:
     The header is parsed only if a cheap scan of its lines finds a possible duplicate.
     """
     if data[:2] in _UTF16:
-        data = document.decode(data).text.encode("utf-8", "replace")
+        data = decoding.decode(data).text.encode("utf-8", "replace")
     head = data.removeprefix(codecs.BOM_UTF8)
     if not head.startswith(b"---"):
         return ()
@@ -229,4 +229,4 @@ def _duplicate_keys(data: bytes, encoding: str) -> tuple[str, ...]:
     keys = [canonical_key(line.strip(" \t\"'").replace('"', "")) for line in lines]
     if len(set(keys)) == len(keys) and "{" not in text[: text.find("\n---", 3)]:
         return ()
-    return tuple(repeated_keys(split_front_matter(document.decode(data, encoding).text).header))
+    return tuple(repeated_keys(split_front_matter(decoding.decode(data, encoding).text).header))

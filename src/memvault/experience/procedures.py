@@ -25,8 +25,8 @@ from memvault.recall.filters import Filters
 from memvault.recall.recall_engine import RecallEngine
 from memvault.store.memory_store import MemoryStore, WriteResult
 from memvault.vault.document import plain_text
-from memvault.vault.file_names import normalize
-from memvault.vault.paths import private_folder
+from memvault.vault.names import normalize
+from memvault.vault.private_folder import private_folder
 
 TYPE = "procedure"
 ALPHA = 0.1

@@ -12,8 +12,8 @@ from typing import Any
 from memvault import clock
 from memvault.files import atomic, plain_files
 from memvault.files.lock import FileLock
-from memvault.files.plain_files import STATE
-from memvault.vault.paths import existing_private, private_folder
+from memvault.files.plain_files import MAX_STATE_BYTES
+from memvault.vault.private_folder import existing_private, private_folder
 
 _COUNTS_FILE = "access.json"
 _RECENT_FILE = "access.jsonl"
@@ -102,7 +102,7 @@ def _read_counts(folder: Path) -> Counts:
     entries: Counts = {}
     lines: list[bytes] = []
     with contextlib.suppress(OSError):
-        lines = plain_files.read(folder / _RECENT_FILE, STATE).splitlines()
+        lines = plain_files.read(folder / _RECENT_FILE, MAX_STATE_BYTES).splitlines()
     for mem_id, entry in plain_files.read_json(folder / _COUNTS_FILE).items():
         number = entry.get("count") if isinstance(entry, dict) else None
         if type(number) is int and number > 0:

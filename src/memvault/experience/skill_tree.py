@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from memvault.errors import UsageError
 from memvault.sanitize import shorten
-from memvault.vault.file_names import normalize
+from memvault.vault.names import normalize
 
 _SKILL_ID = re.compile(r"[^\W_][\w-]*(\.[^\W_][\w-]*){0,7}")
 _MAX_ID_LENGTH = 120

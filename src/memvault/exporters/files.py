@@ -14,14 +14,11 @@ from memvault.files.walk import walk
 from memvault.model import FileState, Memory
 from memvault.store.memory_store import MemoryStore
 from memvault.vault import markdown, markdown_inline, paths
-from memvault.vault.reader import state_of
+from memvault.vault.scan import file_state
 
 
 class ExportedFile(NamedTuple):
-    """A file of a vault to export: its path relative to the vault, and its place on this machine.
-
-    ``is_memory`` is whether it is a memory.
-    """
+    """A file to export: its path in the vault, and its absolute path."""
 
     path: str
     file: Path
@@ -29,10 +26,10 @@ class ExportedFile(NamedTuple):
 
 
 class ExportedFiles:
-    """The files of a vault, in a stable order; hidden ones are left out.
+    """The visible files of a vault, in a stable order.
 
-    With ``chosen``, the paths of memories, only these are exported, the files that they link to,
-    and the settings. ``problems`` lists what is left out, with reasons.
+    ``chosen`` limits them to the memories at these paths, the files that they link to, and the
+    settings. ``problems`` lists the skipped files with reasons.
     """
 
     def __init__(self, store: MemoryStore, chosen: Collection[str] | None = None) -> None:
@@ -40,8 +37,10 @@ class ExportedFiles:
         self.problems: list[str] = []
         self.files = self._list()
         if chosen is not None:
-            every, linked = self.files, self._linked(set(chosen))
-            self.files = [one for one in every if one.path in linked or one.path == SETTINGS_FILE]
+            all_files, linked = self.files, self._linked(set(chosen))
+            self.files = [
+                file for file in all_files if file.path in linked or file.path == SETTINGS_FILE
+            ]
 
     @property
     def root(self) -> Path:
@@ -49,7 +48,7 @@ class ExportedFiles:
         return self._store.root
 
     def contents(self) -> Iterator[tuple[ExportedFile, bytes]]:
-        """Yield each file with its bytes; one that cannot be read becomes a problem."""
+        """Yield each file with its bytes; an unreadable file becomes a problem."""
         for file in self.files:
             try:
                 yield file, plain_files.read(file.file)
@@ -59,14 +58,14 @@ class ExportedFiles:
                     self.problems.append(problem)
 
     def memory(self, file: ExportedFile, data: bytes) -> Memory | None:
-        """Return the memory in a file's bytes; None if it is no memory."""
+        """Return the memory in a file; None if the file is not a memory."""
         if not file.is_memory:
             return None
-        state = state_of(self._store.root, file.path) or FileState.of(file.path, data)
+        state = file_state(self._store.root, file.path) or FileState.of(file.path, data)
         return self._store.parse(data, state)
 
     def _list(self) -> list[ExportedFile]:
-        root, found = self._store.root, []
+        root, files = self._store.root, []
         for folder, folders, names in walk(root, self._skip):
             below = os.path.relpath(folder, root).replace(os.sep, "/")
             prefix = "" if below == "." else f"{below}/"
@@ -76,29 +75,29 @@ class ExportedFiles:
                     continue
                 file = Path(folder, name)
                 if file.is_symlink() or not file.is_file():
-                    self.problems.append(f"{prefix}{name} is a link or no plain file")
+                    self.problems.append(f"{prefix}{name} is a link or not a regular file")
                 else:
                     path = f"{prefix}{name}"
                     is_memory = paths.is_memory(path, self._store.settings.exclusions)
-                    found.append(ExportedFile(path, file, is_memory))
-        return sorted(found)
+                    files.append(ExportedFile(path, file, is_memory))
+        return sorted(files)
 
     def _skip(self, error: OSError) -> None:
         self.problems.append(f"{error.filename} cannot be listed: {error.strerror}")
 
     def _linked(self, chosen: set[str]) -> set[str]:
-        """Return the chosen paths and those of the files, not memories, that these link to."""
-        others = {one.path for one in self.files if not one.is_memory}
+        """Return the chosen paths, and the paths of the attachments that they link to."""
+        others = {file.path for file in self.files if not file.is_memory}
         by_name: dict[str, list[str]] = {}
         for path in others:
             by_name.setdefault(posixpath.basename(path), []).append(path)
-        found = set(chosen)
+        paths_to_export = set(chosen)
         self.files = [file for file in self.files if file.path in chosen]
         for file, data in self.contents():
             for target in _targets(self.memory(file, data), file.path):
                 names = by_name.get(posixpath.basename(target), [])
-                found |= {path for path in names if f"/{path}".endswith(f"/{target}")}
-        return found
+                paths_to_export |= {path for path in names if f"/{path}".endswith(f"/{target}")}
+        return paths_to_export
 
 
 def _targets(memory: Memory | None, path: str) -> Iterator[str]:

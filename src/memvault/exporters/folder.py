@@ -1,4 +1,4 @@
-"""Export as a folder with the vault's files."""
+"""Export a folder with the vault's files."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from memvault.files.target import target_files
 
 
 def write(files: ExportedFiles, target: Path, replaces: bool) -> int:
-    """Write all files below a folder; as ``ExportFormat.write``. Other files in it are kept."""
+    """Write all files to a folder, as ``ExportFormat.write``; its other files remain."""
     written = 0
     with target_files(target, replaces) as folder:
         for file, data in files.contents():

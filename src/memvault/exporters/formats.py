@@ -1,4 +1,4 @@
-"""The formats of an export, by name and by the ending of a file's name."""
+"""The export formats, by name and by file extension."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from memvault.exporters.files import ExportedFiles
 
 
 class ExportFormat(NamedTuple):
-    """A format: its name, the endings of its files, none for a folder, and its module here."""
+    """A format: its name, its file extensions (none for a folder), and its module."""
 
     name: str
     endings: tuple[str, ...]
     module: str
 
     def write(self, files: ExportedFiles, target: Path, replaces: bool) -> int:
-        """Write the files, and return how many; an existing target is kept unless ``replaces``.
+        """Write the files and return their number; ``replaces`` allows an existing target.
 
         Raises:
             Refused: the target exists.
@@ -40,7 +40,7 @@ NAMES = tuple(entry.name for entry in FORMATS)
 
 
 def chosen(target: str, name: str) -> ExportFormat:
-    """Return the format with a name, or else that of a file's ending; a folder has none.
+    """Return the format with a name, or the format of a target's extension.
 
     Raises:
         UsageError: there is none.
@@ -50,5 +50,5 @@ def chosen(target: str, name: str) -> ExportFormat:
             return entry
     if not name and (target.endswith("/") or Path(target).is_dir() or not Path(target).suffix):
         return FORMATS[-1]
-    what = f"There is no format {name!r}" if name else f"{target} has the ending of no format"
-    raise UsageError(what, f"`--to` chooses one of {', '.join(NAMES)}")
+    problem = f"Unknown export format: {name!r}" if name else f"Cannot tell the format of {target}"
+    raise UsageError(problem, f"pass `--to` with one of {', '.join(NAMES)}")

@@ -1,7 +1,7 @@
-"""Export as JSON lines: a line about the export, then one for each file.
+"""Export JSON lines: a header line, then one line per file.
 
-A file has its ``path``, its ``encoding``, ``utf-8`` or ``base64``, and its ``content``; a memory
-also has its ``memId``, ``title``, ``memoryType``, ``tags``, ``created`` and ``modified``.
+A line has the ``path`` of a file, its ``encoding`` (``utf-8`` or ``base64``) and ``content``; a
+memory also has ``memId``, ``title``, ``memoryType``, ``tags``, ``created`` and ``modified``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from memvault.importers.memvault import FORMAT
 
 
 def write(files: ExportedFiles, target: Path, replaces: bool) -> int:
-    """Write all files to one file; as ``ExportFormat.write``."""
+    """Write all files to one file, as ``ExportFormat.write``."""
     written = 0
     with target_file(target, replaces) as stream:
         stream.write(_line({"memvault": "export", "format": FORMAT}))
@@ -28,7 +28,7 @@ def write(files: ExportedFiles, target: Path, replaces: bool) -> int:
 
 
 def _line(entry: dict[str, Any]) -> bytes:
-    # A path may hold surrogates for bytes that are not UTF-8, which only escapes can represent.
+    # Paths that are not UTF-8 contain surrogates, which JSON must escape.
     return json.dumps(entry).encode() + b"\n"
 
 

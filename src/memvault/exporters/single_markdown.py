@@ -1,4 +1,4 @@
-"""Export of all memories as one markdown file, a section for each."""
+"""Export all memories as one markdown file, with a section for each."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from memvault.vault.markdown import first_heading, headings
 
 
 def write(files: ExportedFiles, target: Path, replaces: bool) -> int:
-    """Write the memories by their paths, and return how many; as ``ExportFormat.write``."""
+    """Write the memories in order of their paths, as ``ExportFormat.write``."""
     written = 0
     with target_file(target, replaces) as stream:
         for file, data in files.contents():
@@ -25,7 +25,7 @@ def write(files: ExportedFiles, target: Path, replaces: bool) -> int:
 
 
 def _section(memory: Memory) -> bytes:
-    """Return a memory below its title, with its own headings one level lower."""
+    """Return a memory below its title, with its headings one level lower."""
     parts = [memory.memory_type, *(f"#{tag}" for tag in memory.tags), clock.local(memory.modified)]
     about = f"*{memory.path} · {' · '.join(parts)}*"
     body = plain_text(memory.body)

@@ -1,8 +1,8 @@
-"""Export as a static site: a page for each memory, lists, a search and a map.
+"""Export a static site: a page for each memory, lists, a search and a map.
 
-The pages work from a disk and below any address, since all their addresses are relative. They are
-those of ``memvault web``, so that nothing in a memory runs and secrets in it are masked. A file
-in the folder lists what an export wrote, for the next one to delete what it no longer writes.
+The pages work from a disk or below any URL, since all links are relative. They are rendered as by
+``memvault web``: no code in a memory runs, and secrets are masked. A file in the folder lists the
+written files, so that the next export can delete outdated ones.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ if TYPE_CHECKING:
     from memvault.index.protocol import MemoryRecord, View
 
 LIST = ".memvault-site"
-"""The file with the paths of all files that an export wrote."""
+"""The file that lists all files written by an export."""
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
     "base-uri 'none'; form-action 'none'"
 )
 _NEWEST = 50
 _MAX_TEXT = 20_000
-"""Maximum number of characters of a memory in which the site's search looks."""
+"""Maximum number of characters of a memory that the site's search covers."""
 
 
 def write(files: ExportedFiles, target: Path, replaces: bool) -> int:
-    """Write a site to a folder; as ``ExportFormat.write``. Other files in the folder are kept."""
+    """Write a site to a folder, as ``ExportFormat.write``; its other files remain."""
     with target_files(target, replaces, LIST) as folder:
         session = WebSession(files.root)
         try:
@@ -51,7 +51,7 @@ def write(files: ExportedFiles, target: Path, replaces: bool) -> int:
 
 
 class _StaticSite:
-    """A site that is being written: its pages and attachments, by their paths in the folder."""
+    """Writes the pages and attachments of a site."""
 
     def __init__(self, session: WebSession, files: ExportedFiles, target: TargetFiles) -> None:
         self._session = session
@@ -61,14 +61,14 @@ class _StaticSite:
         self._linked: set[str] = set()
         self._texts: dict[str, str] = {}
         self._pages: dict[str, str] = {}
-        """The paths of the memories' pages by the memories' own."""
+        """The paths of pages by memory path."""
         self._by_id: dict[str, str] = {}
-        """Those paths by the memories' public ids."""
+        """The paths of pages by public memory id."""
         self._detector = BUILTIN
 
     def write(self) -> int:
-        """Write all files, and return how many."""
-        if self._target.folder.own_file(LIST, 0) is None:  # so that an interrupted export can go on
+        """Write all files and return their number."""
+        if self._target.folder.own_file(LIST, 0) is None:  # an interrupted export can continue
             self._put(LIST, b"")
         self._session.on_view(self._write_pages)
         for name in ("style.css", "app.js"):
@@ -78,11 +78,11 @@ class _StaticSite:
         return len(self._written - {LIST})
 
     def _write_pages(self, call: Call, view: View) -> None:
-        """Write the pages as of a view; all of them again if it becomes stale."""
+        """Write the pages for a view; called again if the view becomes stale."""
         for seen in (self._written, self._linked, self._texts):
             seen.clear()
         chosen = {file.path for file in self._files.files if file.is_memory}
-        records = [one for one in shown_records(view) if one.path in chosen]
+        records = [record for record in shown_records(view) if record.path in chosen]
         self._detector = call.settings.detector
         self._pages = _page_paths(records, self._detector)
         self._by_id = {}
@@ -90,7 +90,9 @@ class _StaticSite:
             name = public_id(record, self._detector)
             page = self._by_id.setdefault(name, self._pages[record.path])
             if page != self._pages[record.path]:
-                reason = f"shares the memory id {name} with another, which its links open"
+                reason = (
+                    f"has the same memory id {name} as another memory, so links open the other one"
+                )
                 self._report(f"{record.path} {reason}")
         self._write_memories(call, view, records)
         self._write_lists(records)
@@ -102,9 +104,9 @@ class _StaticSite:
 
     @cached_property
     def _attachments(self) -> dict[str, str]:
-        """The places of the files that pages may link to, if their names are no secrets.
+        """The targets of files that pages may link to, unless their names contain secrets.
 
-        A picture in SVG could run a script.
+        SVG pictures are excluded, since they can run scripts.
         """
         return {
             file.path: f"files/{file.path}"
@@ -114,9 +116,9 @@ class _StaticSite:
             and self._detector.masked(file.path) == file.path
         }
 
-    def _render(self, template: str, at: str, **values: Any) -> None:
-        to = SiteAddresses(self._by_id, self._attachments, at)
-        self._put(at, pages.render(template, to, policy=_POLICY, **values))
+    def _render(self, template: str, page_path: str, **values: Any) -> None:
+        to = SiteAddresses(self._by_id, self._attachments, page_path)
+        self._put(page_path, pages.render(template, to, policy=_POLICY, **values))
         self._linked |= to.linked
 
     def _put(self, path: str, content: str | bytes) -> None:
@@ -132,8 +134,8 @@ class _StaticSite:
             if link.source in shown and link.target in shown:
                 sources.setdefault(link.target, {})[link.source] = shown[link.source]
         for record in records:
-            at = self._pages[record.path]
-            to = SiteAddresses(self._by_id, self._attachments, at)
+            page_path = self._pages[record.path]
+            to = SiteAddresses(self._by_id, self._attachments, page_path)
             try:
                 memory = call.reader.read(record.path)
             except MemvaultError as error:
@@ -147,11 +149,11 @@ class _StaticSite:
             entry = self._entry(record)
             self._render(
                 "memory",
-                at,
+                page_path,
                 title=entry["title"],
                 entry=entry,
                 text=pages.as_html(text),
-                backlinks=[self._entry(one) for one in sources.get(record.key, {}).values()],
+                backlinks=[self._entry(source) for source in sources.get(record.key, {}).values()],
             )
             self._linked |= to.linked
 
@@ -167,30 +169,32 @@ class _StaticSite:
         }
 
     def _write_lists(self, records: list[MemoryRecord]) -> None:
-        entries = [self._entry(one) for one in records]
-        found = {"memories": entries[:_NEWEST]}
+        entries = [self._entry(record) for record in records]
+        listing = {"memories": entries[:_NEWEST]}
         name = self._detector.masked(self._files.root.name)
-        values = {"heading": name, "count": len(entries), "found": found}
+        values = {"heading": name, "count": len(entries), "found": listing}
         self._render("site_index", "index.html", title=name, **values)
         by_type = [("type", entry["memoryType"], entry["memoryType"], entry) for entry in entries]
         by_tag = [("tag", tag, f"#{tag}", entry) for entry in entries for tag in entry["tags"]]
-        for at, title, pairs in (("all", "All", by_type), ("tags", "Tags", by_tag)):
+        for list_name, title, pairs in (("all", "All", by_type), ("tags", "Tags", by_tag)):
             groups: dict[str, dict[str, Any]] = {}
             for kind, key, heading, entry in sorted(pairs, key=lambda pair: pair[1]):
                 empty = {"anchor": f"{kind}-{key}", "name": heading, "entries": []}
                 groups.setdefault(key, empty)["entries"].append(entry)
-            self._render("site_list", f"{at}.html", title=title, groups=list(groups.values()))
+            self._render(
+                "site_list", f"{list_name}.html", title=title, groups=list(groups.values())
+            )
 
     def _write_map(self, call: Call, view: View, records: list[MemoryRecord]) -> None:
-        found = self._session.laid_out(call, view, records)
+        layout = self._session.laid_out(call, view, records)
         to = SiteAddresses(self._by_id, {}, "index.html")
         nodes = [
             {**node, "address": to.memory(node["id"]), "text": self._texts.get(node["id"], "")}
-            for node in found["nodes"]
+            for node in layout["nodes"]
         ]
-        text = json.dumps({"nodes": nodes, "edges": found["edges"]}, ensure_ascii=False)
+        text = json.dumps({"nodes": nodes, "edges": layout["edges"]}, ensure_ascii=False)
         self._put("data.js", f"window.memvaultSite = {text};\n")
-        self._render("map", "map.html", title="Map", **pages.map_values(found))
+        self._render("map", "map.html", title="Map", **pages.map_values(layout))
 
     def _copy_attachments(self) -> None:
         for file in self._files.files:
@@ -203,7 +207,7 @@ class _StaticSite:
                     self._report(f"{file.path} cannot be copied: {error}")
 
     def _delete_older(self) -> None:
-        """Delete what an earlier export wrote and this one did not, and list what is there now."""
+        """Delete outdated files of an earlier export, and update the list of files."""
         for path in _listed(self._target.folder) - self._written:
             self._target.folder.delete(path)
         names = sorted(self._written - {LIST})
@@ -211,17 +215,17 @@ class _StaticSite:
 
 
 def _page_paths(records: Iterable[MemoryRecord], detector: SecretDetector) -> dict[str, str]:
-    """Return the path of each memory's page by its own; a digest if that holds a secret."""
-    found = {}
+    """Return the path of each memory's page, a digest if the path contains a secret."""
+    page_paths = {}
     for record in records:
         path = str(PurePosixPath(record.path).with_suffix(""))
         is_shown = detector.masking(record.metadata)(path) == path
-        found[record.path] = f"notes/{path if is_shown else hidden_name(record.path)}.html"
-    return found
+        page_paths[record.path] = f"notes/{path if is_shown else hidden_name(record.path)}.html"
+    return page_paths
 
 
 def _listed(target: TargetFolder) -> set[str]:
-    """Return the memories' pages and the attachments in the list of an earlier export."""
-    found = os.fsdecode(target.own_file(LIST, plain_files.MEMORY) or b"").splitlines()
-    below = (path for path in found if path.startswith(("notes/", "files/")))
+    """Return the pages and attachments listed by an earlier export."""
+    lines = os.fsdecode(target.own_file(LIST, plain_files.MAX_MEMORY_BYTES) or b"").splitlines()
+    below = (path for path in lines if path.startswith(("notes/", "files/")))
     return {path for path in below if ".." not in path.split("/")}

@@ -16,17 +16,17 @@ from typing import Any
 
 from memvault.errors import Refused
 
-MEMORY = 64 * 1024 * 1024
+MAX_MEMORY_BYTES = 64 * 1024 * 1024
 """Maximum size in bytes of a memory, a message or an entry."""
-SETTING = 1024 * 1024
+MAX_SETTING_BYTES = 1024 * 1024
 """Maximum size in bytes of a settings file or a tool's description."""
-STATE = 16 * 1024 * 1024
+MAX_STATE_BYTES = 16 * 1024 * 1024
 """Maximum size in bytes of a file that the program itself keeps in the vault."""
 FileStamp = tuple[int, ...]
 """Size, mtime and ctime in nanoseconds, and inode."""
 
 
-def read(path: Path, most: int = MEMORY) -> bytes:
+def read(path: Path, most: int = MAX_MEMORY_BYTES) -> bytes:
     """Return a regular file's bytes; links, pipes and devices are never opened for reading.
 
     Raises:
@@ -56,14 +56,14 @@ def check_size(data: bytes) -> None:
     Raises:
         Refused: there are too many.
     """
-    if len(data) > MEMORY:
+    if len(data) > MAX_MEMORY_BYTES:
         raise Refused(
-            f"The file would be larger than {MEMORY >> 20} MB and could not be read again",
+            f"The file would be larger than {MAX_MEMORY_BYTES >> 20} MB, the maximum",
             "divide the text among several memories",
         )
 
 
-def read_json(path: Path, most: int = STATE) -> dict[str, Any]:
+def read_json(path: Path, most: int = MAX_STATE_BYTES) -> dict[str, Any]:
     """Return the object in a JSON file; empty if the file is missing, unreadable or damaged."""
     try:
         value = json.loads(read(path, most))
@@ -72,7 +72,7 @@ def read_json(path: Path, most: int = STATE) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def state_of(path: Path | str) -> FileStamp | None:
+def stamp_of(path: Path | str) -> FileStamp | None:
     """Return a file's stamp, or None if the file is missing."""
     try:
         status = os.lstat(path)

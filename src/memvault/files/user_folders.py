@@ -107,7 +107,7 @@ def is_owned(status: os.stat_result) -> bool:
     return status.st_uid == user or (caller.isdecimal() and status.st_uid == int(caller))
 
 
-def whose_vault(folder: Path) -> str:
+def ownership_problem(folder: Path) -> str:
     """Return why a vault does not belong to this user; empty if it does.
 
     Both its settings and its folder must be the user's, since the owner of a folder decides which

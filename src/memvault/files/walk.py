@@ -40,12 +40,12 @@ def walk(
         pending += [path for path in below if not is_link(path)]
 
 
-def named(folder: str) -> str:
+def shown_path(folder: str) -> str:
     """Return a folder's path for a message, cut off if it is long."""
     return shorten(folder, _MAX_SHOWN_PATH)
 
 
-def trouble(root: Path, folder: str) -> str:
+def listing_problem(root: Path, folder: str) -> str:
     """Return the reason why a folder of a vault cannot be listed."""
     try:
         os.scandir(root / folder).close()

@@ -20,12 +20,12 @@ from memvault.git.objects import ChangedPath, check_names, differences, is_priva
 from memvault.git.tree_merge import LINK
 from memvault.model import FileState, Memory
 from memvault.repository import approval
-from memvault.repository.location import find
+from memvault.repository.location import find_repository
 from memvault.repository.program import QUIET_INSIDE, GitError, Repository, null_separated
 from memvault.sanitize import replace_surrogates
 from memvault.store.memory_store import MemoryStore
 from memvault.vault import program_files
-from memvault.vault.file_names import referenced_names
+from memvault.vault.header_links import referenced_names
 from memvault.vault.paths import require_plain_folders
 
 _UNFINISHED = "refs/worktree/memvault-sync"
@@ -90,7 +90,7 @@ def fast_forward(
         except GitError as error:
             raise ConcurrentEdit(branch) from error
         git.run("update-ref", "-d", _UNFINISHED)
-    git.run("update-index", "-q", "--refresh", good=(0, 1))
+    git.run("update-index", "-q", "--refresh", ok_codes=(0, 1))
     return [path for path in written if program_files.read_as(path) == "instructions"]
 
 
@@ -167,9 +167,9 @@ def _shared(repository: Repository, before: str, after: str) -> list[ChangedPath
 
 def _used(root: Path, changed: Iterable[ChangedPath]) -> list[str]:
     """Return the paths that git may run or read settings from."""
-    place = find(root)
+    place = find_repository(root)
     written = [entry.path for entry in changed if entry.after is not None]
-    return approval.affected(place, written) if place is not None else []
+    return approval.paths_git_may_run(place, written) if place is not None else []
 
 
 def _is_inside(root: Path, path: str) -> bool:
@@ -222,7 +222,7 @@ def _check(repository: Repository, changed: list[ChangedPath], memories: set[str
         elif before is None and path not in memories and os.path.lexists(file):
             raise ConcurrentEdit(path)
     if others:
-        repository.git.run("update-index", "-q", "--refresh", good=(0, 1))
+        repository.git.run("update-index", "-q", "--refresh", ok_codes=(0, 1))
         words = ("diff-files", QUIET_INSIDE, "--name-only", "-z")
         edited = set(null_separated(repository.git.run(*words)))
         for entry in others:

@@ -10,9 +10,9 @@ from typing import TypeVar
 from memvault.call import Call
 from memvault.errors import MemvaultError
 from memvault.files.lock import FileLock
-from memvault.repository import program
+from memvault.repository import submodules
 from memvault.repository.approved import NotAllowed, approved_repository
-from memvault.repository.location import find
+from memvault.repository.location import find_repository
 from memvault.repository.program import (
     QUIET_INSIDE,
     Git,
@@ -21,7 +21,7 @@ from memvault.repository.program import (
     null_separated,
     require_idle_branch,
 )
-from memvault.vault.paths import private_folder
+from memvault.vault.private_folder import private_folder
 
 Result = TypeVar("Result")
 
@@ -76,7 +76,7 @@ def commit(root: Path, paths: Iterable[str], message: str) -> str:
     that wrote its files has succeeded even if git fails.
     """
     try:
-        place = find(root)
+        place = find_repository(root)
         if place is None:
             return f"{_SET}, but the vault is in no git repository: `memvault git init`"
         found = approved_repository(root, place)
@@ -116,7 +116,7 @@ def commit_all(repository: Repository, subject: str, check_tree: Callable[[str],
         files = "1 file" if changed == 1 else f"{changed:,} files"
         message = ("commit", "--quiet", "--message", f"{subject}: {files}")
         hint = "a hook may have refused it; nothing was pulled or pushed"
-        retry_while_locked(lambda: git.run(*message, more=git.identity(), hint=hint))
+        retry_while_locked(lambda: git.run(*message, env=git.identity(), hint=hint))
     except BaseException:
         git.run_unchecked("read-tree", staged)
         raise
@@ -133,7 +133,7 @@ def _add_all(git: Git) -> None:
     private = git.run("ls-files", "-z", "--", ".memvault")
     git.run("update-index", "--force-remove", "-z", "--stdin", data=deleted + private)
     changed = git.run("diff-files", QUIET_INSIDE, "--name-only", "-z")
-    new = _named(program.new_files(git))
+    new = _named(submodules.new_files(git))
     git.run("update-index", "--add", "--remove", "-z", "--stdin", data=changed + new)
 
 
@@ -168,7 +168,7 @@ def _commit(repository: Repository, paths: list[str], message: str) -> None:
     if changed:
         words = ("commit", "--quiet", "--only", "--message", message, *_NAMED_BELOW)
         names = _named(repository.prefix + path for path in changed)
-        git.run(*words, data=names, more=git.identity(), seconds=_SECONDS)
+        git.run(*words, data=names, env=git.identity(), seconds=_SECONDS)
 
 
 def _named(paths: Iterable[str]) -> bytes:

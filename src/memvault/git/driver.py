@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from memvault.files import atomic, plain_files
-from memvault.git.merge import MemoryMerger, version
+from memvault.git.merge import MemoryMerger, parse_version
 from memvault.repository.program import Git
 from memvault.sanitize import replace_surrogates
 from memvault.secrets.detector import masked
@@ -48,7 +48,7 @@ def main(arguments: Sequence[str]) -> int:
 
 def _are_one(ours: bytes, theirs: bytes) -> bool:
     """Return whether two files may be the same memory: their ids are equal or missing."""
-    ids = {read.own_id for read in map(version, (ours, theirs)) if read is not None}
+    ids = {read.own_id for read in map(parse_version, (ours, theirs)) if read is not None}
     return len(ids - {""}) < 2
 
 
@@ -57,7 +57,7 @@ def _marked(merger: MemoryMerger, base: bytes, ours: bytes, theirs: bytes, marks
 
     The headers are merged if both files are the same memory.
     """
-    old, here, there = version(base), version(ours), version(theirs)
+    old, here, there = parse_version(base), parse_version(ours), parse_version(theirs)
     if old is None or here is None or there is None:
         return merger.marked((base, ours, theirs), marks)[1] or ours
     is_one = here.values.get("id") == there.values.get("id")

@@ -12,94 +12,12 @@ from typing import Any, NamedTuple
 
 from memvault.errors import MemvaultError
 from memvault.files import atomic
+from memvault.git.header_merge import merge_headers
 from memvault.repository.program import Git
-from memvault.vault import header_dates, paths
-from memvault.vault.document import DecodedText, decode
+from memvault.vault import naming
+from memvault.vault.decoding import DecodedText, decode
 from memvault.vault.front_matter import FrontMatter, patch_header, split_front_matter
 from memvault.vault.header_yaml import parse_header
-
-_COUNT = "usage_count"
-_LINKS = ("supersedes", "conflict_with")
-"""Keys for which a single link means the same as a list with that link."""
-
-
-class MergedHeader(NamedTuple):
-    """Merged header values, and the dropped ones as ``key: value``."""
-
-    values: dict[str, Any]
-    dropped_values: list[str]
-
-
-def merge_headers(
-    base: Mapping[str, Any], ours: Mapping[str, Any], theirs: Mapping[str, Any]
-) -> MergedHeader:
-    """Merge the values of three headers by key; keys of ours come first, then those of theirs."""
-    return _merged(base, ours, theirs, _is_newer(theirs, ours), "")
-
-
-def _merged(
-    base: Mapping[str, Any],
-    ours: Mapping[str, Any],
-    theirs: Mapping[str, Any],
-    newer: bool,
-    above: str,
-) -> MergedHeader:
-    values: dict[str, Any] = {}
-    lost: list[str] = []
-    for key in dict.fromkeys((*ours, *theirs)):
-        old, here, there = base.get(key), ours.get(key), theirs.get(key)
-        if here == there or there == old:
-            value = here
-        elif here == old or here is None:  # deleted on one side, changed on the other: kept
-            value = there
-        elif there is None:
-            value = here
-        elif isinstance(here, Mapping) and isinstance(there, Mapping):
-            below = _merged(_mapping(old), here, there, newer, f"{above}{key}.")
-            value = below.values
-            lost += below.dropped_values
-        elif _is_list(key, here) and _is_list(key, there):
-            value = _merge_lists(_listed(old), _listed(here), _listed(there))
-        else:
-            value = _chosen(key, old, here, there, newer)
-            if key != _COUNT and not header_dates.is_modified_key(key):
-                lost.append(f"{above}{key}: {there if value == here else here}")
-        if value is not None:
-            values[key] = value
-    return MergedHeader(values, lost)
-
-
-def _chosen(key: str, old: Any, here: Any, there: Any, newer: bool) -> Any:
-    if header_dates.is_modified_key(key):
-        one, other = header_dates.parse(here), header_dates.parse(there)
-        if one is not None and other is not None:
-            return there if one < other else here
-    if key == _COUNT and all(type(count) is int for count in (here, there)):
-        return max(0, here + there - (old if type(old) is int else 0))
-    return there if newer else here
-
-
-def _is_newer(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> bool:
-    moments = header_dates.time_in(theirs, "modified"), header_dates.time_in(ours, "modified")
-    return all(moments) and moments[0] > moments[1]
-
-
-def _is_list(key: str, value: Any) -> bool:
-    return isinstance(value, list) or (key in _LINKS and isinstance(value, str))
-
-
-def _listed(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [] if value is None else [value]
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
-
-
-def _merge_lists(old: list[Any], here: list[Any], there: list[Any]) -> list[Any]:
-    kept = [entry for entry in here if entry in there or entry not in old]
-    return kept + [entry for entry in there if entry not in here and entry not in old]
-
 
 _LONG = 40
 _MARKS = tuple(mark * _LONG for mark in "<|=>")
@@ -123,10 +41,10 @@ class FileVersion(NamedTuple):
     def own_id(self) -> str:
         """The memId in the header; empty if it is missing or invalid."""
         own = self.values.get("id")
-        return own if isinstance(own, str) and paths.is_mem_id(own) else ""
+        return own if isinstance(own, str) and naming.is_mem_id(own) else ""
 
 
-def version(data: bytes) -> FileVersion | None:
+def parse_version(data: bytes) -> FileVersion | None:
     """Parse one version of a file; return None if it is binary or its header is invalid."""
     spelling = decode(data)
     if spelling.encoding == "binary":
@@ -154,7 +72,7 @@ class MemoryMerger:
             return MergedFile(ours, [])
         if ours == base:
             return MergedFile(theirs, [])
-        old, here, there = (version(data) for data in (base or b"", ours, theirs))
+        old, here, there = (parse_version(data) for data in (base or b"", ours, theirs))
         if old is None or here is None or there is None:
             return None
         body = self.body(old.parts.body, here.parts.body, there.parts.body)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from memvault.errors import Refused
 from memvault.repository.program import Git, null_separated
 from memvault.sanitize import replace_surrogates
-from memvault.vault.file_names import folded, names_folded
+from memvault.vault.names import folded, names_folded
 
 _SHORT = re.compile(r"(?:git|memvau)~[0-9]+")
 """Short names (8.3) that Windows gives .git and .memvault."""
@@ -115,14 +115,14 @@ def write_tree(git: Git, scratch: Path, tree: str, changes: Mapping[str, TreeEnt
     A separate index is written to the folder ``scratch``.
     """
     own = {"GIT_INDEX_FILE": str(scratch / "index")}
-    git.run("read-tree", tree, more=own)
+    git.run("read-tree", tree, env=own)
     nothing = TreeEntry("0", "0" * len(tree))
     # Deleted first, since a folder may take the name of a file.
     ordered = sorted(changes.items(), key=lambda change: change[1] is not None)
     lines = (f"{' '.join(entry or nothing)}\t{path}\0" for path, entry in ordered)
     data = "".join(lines).encode("utf-8", "surrogateescape")
-    git.run("update-index", "-z", "--index-info", data=data, more=own)
-    return git.run("write-tree", more=own).decode().strip()
+    git.run("update-index", "-z", "--index-info", data=data, env=own)
+    return git.run("write-tree", env=own).decode().strip()
 
 
 def is_private(path: str) -> bool:

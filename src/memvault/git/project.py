@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 
 from memvault.errors import MemvaultError
 from memvault.files import atomic, plain_files
-from memvault.repository.location import RepositoryLocation, find
+from memvault.repository.location import RepositoryLocation, find_repository
 from memvault.repository.program import Git
 from memvault.secrets.detector import masked
 
@@ -33,7 +33,7 @@ _BETWEEN = re.compile(r"[\W_]+")
 _MAIN_BRANCHES = frozenset(("main", "master", "trunk", "develop"))
 
 
-def topics(folder: Path) -> list[str]:
+def project_topics(folder: Path) -> list[str]:
     """Return texts that say what a project's folder is about, the most general first.
 
     They are the name of its remote, such as ``owner/name``, or else of the folder, the words of its
@@ -42,7 +42,7 @@ def topics(folder: Path) -> list[str]:
     """
     place = None
     with contextlib.suppress(MemvaultError, OSError):
-        place = find(folder)
+        place = find_repository(folder)
     if place is None:
         return [masked(folder.name)]
     found = [_remote_name(place) or place.top.name]
@@ -59,7 +59,7 @@ def topics(folder: Path) -> list[str]:
 def _remote_name(place: RepositoryLocation) -> str:
     """Return ``owner/name`` from the URL of origin or else of the first remote, or empty."""
     try:
-        config = plain_files.read(place.common / "config", plain_files.SETTING)
+        config = plain_files.read(place.common / "config", plain_files.MAX_SETTING_BYTES)
     except OSError:
         return ""
     parts = _REMOTE.split(config.decode("utf-8", "replace"))
@@ -97,7 +97,7 @@ def _head(place: RepositoryLocation) -> str:
 
     def read(path: Path) -> str:
         with contextlib.suppress(OSError):
-            return plain_files.read(path, plain_files.STATE).decode("utf-8", "replace")
+            return plain_files.read(path, plain_files.MAX_STATE_BYTES).decode("utf-8", "replace")
         return ""
 
     head = read(place.folder / "HEAD").strip()

@@ -23,7 +23,7 @@ from memvault.git.objects import (
     smaller_blobs,
 )
 from memvault.git.tree_merge import TreeMerge
-from memvault.repository import program
+from memvault.repository import submodules
 from memvault.repository.program import (
     LARGER,
     NETWORK_SECONDS,
@@ -35,7 +35,7 @@ from memvault.sanitize import replace_surrogates
 from memvault.settings.exclusions import Exclusions
 from memvault.store import secret_policy
 from memvault.vault import paths
-from memvault.vault.document import decode
+from memvault.vault.decoding import decode
 from memvault.vault.markdown import has_conflict_markers
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class RemoteBranch(NamedTuple):
         return f"refs/remotes/{self.name}/{self.branch}"
 
 
-def sync(call: Call, agree: setup.Agree | None = None) -> SyncedVault:
+def sync(call: Call, agree: setup.ConfirmApproval | None = None) -> SyncedVault:
     """Commit, merge what others pushed, and push; return counts and notes for a tool's result.
 
     Raises:
@@ -84,7 +84,7 @@ def sync(call: Call, agree: setup.Agree | None = None) -> SyncedVault:
     if found.unmerged:
         raise Refused("Git holds files in conflict", "git status names them; settle them first")
     remote = _remote(found, branch)
-    setup.prepare(call, found)
+    setup.write_git_files(call, found)
     done: dict[str, Any] = {
         "branch": branch, "remote": remote.name, "committed": 0, "pulled": 0, "pushed": 0,
     }  # fmt: skip
@@ -109,10 +109,10 @@ def sync(call: Call, agree: setup.Agree | None = None) -> SyncedVault:
                 continue
             if new == others or _pushed(found, remote, new):
                 done["pushed"] = _count(found.git, others, new)
-                if nested := [*map(replace_surrogates, program.repositories(found))]:
+                if nested := [*map(replace_surrogates, submodules.repositories(found))]:
                     done["notSynced"] = nested
                     message = "is a git repository of its own, so it is not synced"
-                    call.notes += [f"{path} {message}: {program.HINT}" for path in nested]
+                    call.notes += [f"{path} {message}: {submodules.HINT}" for path in nested]
                 return cast("SyncedVault", done)
     message = f"The vault or its remote changed during each of {_TRIES} attempts"
     raise Conflict(message, "run `memvault git sync` again")
@@ -150,7 +150,7 @@ def _note_problems(call: Call, git: Git, tree: str) -> None:
                 "take it out of the file; nothing was committed, pulled or pushed",
             )
         if secrets:
-            call.notes.append(secret_policy.warning(replace_surrogates(path), secrets))
+            call.notes.append(secret_policy.secret_warning(replace_surrogates(path), secrets))
 
 
 def _remote(repository: Repository, branch: str) -> RemoteBranch:
@@ -158,7 +158,7 @@ def _remote(repository: Repository, branch: str) -> RemoteBranch:
     name = git.config(f"branch.{branch}.remote")
     merge = git.config(f"branch.{branch}.merge").removeprefix("refs/heads/")
     # Git uses the name of a remote without a URL as a path, whose repository has hooks.
-    urls = git.line("config", "--name-only", "--get-regexp", r"^remote\..*\.url$", good=(0, 1))
+    urls = git.line("config", "--name-only", "--get-regexp", r"^remote\..*\.url$", ok_codes=(0, 1))
     known = sorted({key[len("remote.") : -len(".url")] for key in urls.split("\n") if key})
     if name in known and merge:  # otherwise it is a path, whose repository has hooks
         return RemoteBranch(name, merge, True)
@@ -226,16 +226,16 @@ def _merge_commit(
 ) -> tuple[str, dict[str, list[Any]]]:
     """Write the merge of two commits, signed if the settings say so; return its id and notes."""
     git = repository.git
-    base = git.line("merge-base", others, head, good=(0, 1)).partition("\n")[0]
+    base = git.line("merge-base", others, head, ok_codes=(0, 1)).partition("\n")[0]
     with tempfile.TemporaryDirectory(prefix=_SCRATCH, dir=repository.folder) as scratch:
         merge = TreeMerge(git, Path(scratch), base or git.empty_tree(), head, others, exclusions)
     message = f"{subject}: merge\n"
     if dropped := merge.notes.get("notKept"):
         listed = "".join(f"- {entry}\n" for entry in dropped)
         message += f"\nNot kept, since what others have counts:\n{listed}"
-    signed = ["-S"] if git.line(*_SIGNS, good=(0, 1)) == "true" else []
+    signed = ["-S"] if git.line(*_SIGNS, ok_codes=(0, 1)) == "true" else []
     words = ("commit-tree", *signed, "-p", head, "-p", others, merge.tree)
-    commit = git.run(*words, data=message.encode(), more=git.identity())
+    commit = git.run(*words, data=message.encode(), env=git.identity())
     return commit.decode().strip(), merge.notes
 
 

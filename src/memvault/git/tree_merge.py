@@ -16,7 +16,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 from memvault.errors import MemvaultError
-from memvault.git.merge import MemoryMerger, version
+from memvault.git.merge import MemoryMerger, parse_version
 from memvault.git.objects import (
     TreeEntry,
     differences,
@@ -30,8 +30,8 @@ from memvault.repository.program import Git
 from memvault.sanitize import replace_surrogates as _shown
 from memvault.secrets.detector import masked
 from memvault.settings.exclusions import Exclusions
-from memvault.vault import document, paths
-from memvault.vault.file_names import referenced_names
+from memvault.vault import document, memory_file, naming, paths
+from memvault.vault.header_links import referenced_names
 from memvault.vault.markdown import first_heading
 
 LINK = "conflict_with"
@@ -222,7 +222,7 @@ class TreeMerge:
             data = self._read([there, new])
             first = _memory(here, data[there.name])
             second = _memory(copy, data[new.name])
-            made = paths.derived_id(f"{new.name}/{PurePosixPath(path).name}")
+            made = naming.derived_id(f"{new.name}/{PurePosixPath(path).name}")
             more = {"id": made, **_titled(_memory(path, data[new.name]), copy)}
             other = _linked(data[new.name], second, first.mem_id, more)
             if other:
@@ -304,12 +304,12 @@ def _folders(path: str) -> list[str]:
 
 
 def _own_id(data: bytes) -> str:
-    read = version(data)
+    read = parse_version(data)
     return read.own_id if read else ""
 
 
 def _memory(path: str, data: bytes) -> Memory:
-    return document.read_memory(data, FileState.of(path, data), frozenset())
+    return memory_file.read_memory(data, FileState.of(path, data), frozenset())
 
 
 def _titled(memory: Memory, path: str) -> dict[str, str]:

@@ -12,7 +12,7 @@ from memvault.call import Call
 from memvault.errors import Ambiguous, NotFound
 from memvault.model import Memory
 from memvault.store.journal import FileChange, JournalEntry
-from memvault.vault import document
+from memvault.vault import decoding
 
 if TYPE_CHECKING:
     from memvault.results import ChangedFile, ChangeEntry, ComparedRevisions, LineChanges
@@ -183,7 +183,7 @@ def difference(
     ``document.decode``. The diff compares the results of applying ``transform`` to both texts, for
     example to mask secrets; the numbers count the lines of the original texts.
     """
-    old, new = (document.decode(data, encoding).text for data in (first, second))
+    old, new = (decoding.decode(data, encoding).text for data in (first, second))
     lines = shown = _diff_lines(old, new, before, after)
     masked = transform(old), transform(new)
     if masked != (old, new):

@@ -27,7 +27,7 @@ from memvault.store.trash import TrashedFile
 from memvault.store.writer import VaultWriter
 from memvault.vault import paths
 from memvault.vault.document import etag
-from memvault.vault.file_names import normalize_title
+from memvault.vault.names import normalize_title
 
 _GONE = ("removed", "forgotten")
 _NEW = ("created", "restored")
@@ -39,18 +39,18 @@ _IMPORT = "import"
 class RevertStep(NamedTuple):
     """The reversal of a change to one file.
 
-    ``found`` is the file's etag before the change and ``left`` the etag after it; each is empty if
-    there was no file then. ``kept`` is the revision with the earlier bytes or, if ``trashed`` is
-    set, the folder in the trash. ``respelled`` is the path of another step whose path is that of
+    The step is possible if the file's etag is ``etag_now``, and sets it to ``etag_restored``; each
+    is empty if there is no file then. ``backup`` is the revision with the earlier bytes or, if
+    ``trashed`` is set, the folder in the trash. ``respelled`` is the path of another step that is
     the same file where case is ignored.
     """
 
     path: str
     subject: FileRef
-    left: str
-    kept: str
+    etag_now: str
+    backup: str
     trashed: bool
-    found: str
+    etag_restored: str
     respelled: str = ""
 
 
@@ -86,7 +86,10 @@ def select_change(call: Call, prefix: str) -> JournalEntry:
 
 
 def revert_steps(files: Iterable[FileChange]) -> list[RevertStep]:
-    """Return the steps that revert the changes of files, last file first."""
+    """Return the steps that revert the changes of files, last file first.
+
+    All changes of one path become one step, from the etag that the call left to the one it found.
+    """
     steps: dict[str, RevertStep] = {}
     for change in files:
         earlier = steps.pop(change.path, None)
@@ -96,10 +99,10 @@ def revert_steps(files: Iterable[FileChange]) -> list[RevertStep]:
             found_etag = change.after if trashed else kept.rpartition("-")[2]
             subject = FileRef(change.mem_id, change.title)
             earlier = RevertStep(change.path, subject, "", kept, trashed, found_etag)
-        if change.kind == "restored" and earlier.trashed and change.before == earlier.kept:
-            continue  # moved to the trash and restored again
-        steps[change.path] = earlier._replace(left=change.left)
-    effective = [step for step in reversed(steps.values()) if step.left or step.kept]
+        if change.kind == "restored" and earlier.trashed and change.before == earlier.backup:
+            continue  # moved to the trash and restored: the call left the file as it was
+        steps[change.path] = earlier._replace(etag_now=change.etag_after)
+    effective = [step for step in reversed(steps.values()) if step.etag_now or step.backup]
     spellings: defaultdict[str, list[str]] = defaultdict(list)
     for step in effective:
         spellings[normalize_title(step.path)].append(step.path)
@@ -154,13 +157,13 @@ def undo(call: Call, change: JournalEntry, keeps_changed: bool = False) -> Undon
                 f"`memvault show {entry.mem_id}` shows it as it is; "
                 "if it was moved by hand, move it back and undo again",
             ) from error
-        restored_ids = {step.subject.mem_id for step in steps if step.kept and not step.left}
+        restored_ids = {step.subject.mem_id for step in steps if step.backup and not step.etag_now}
         by_path = {step.path: step for step in steps}
         for step in steps:
             other = by_path.get(step.respelled)
             if other is None or not is_respelled(call.root, step.path, other.path):
                 _apply(call.store, writer, step, step.subject.mem_id in restored_ids)
-            elif step.kept and not step.left:
+            elif step.backup and not step.etag_now:
                 _respell(call.store, writer, other, step)
     if change.tool == _IMPORT:
         _remove_empty_folders(call, steps)
@@ -169,7 +172,7 @@ def undo(call: Call, change: JournalEntry, keeps_changed: bool = False) -> Undon
 
 def _remove_empty_folders(call: Call, steps: Iterable[RevertStep]) -> None:
     """Remove the folders of the vault that removing files has left empty."""
-    for path in sorted({step.path for step in steps if not step.kept}):
+    for path in sorted({step.path for step in steps if not step.backup}):
         with contextlib.suppress(OSError):  # a folder is not empty, or is a link
             for folder in PurePosixPath(path).parents[:-1]:
                 (call.root / folder).rmdir()
@@ -233,8 +236,8 @@ def _open_steps(
     kept = [step.path for step, _ in problems]
     kept_ids = {step.subject.mem_id for step, _ in problems}
     others = [step for step in open_steps if step.subject.mem_id not in kept_ids]
-    sources = {step.subject.mem_id for step in steps if step.kept}
-    targets = {step.subject.mem_id for step in steps if not step.kept}
+    sources = {step.subject.mem_id for step in steps if step.backup}
+    targets = {step.subject.mem_id for step in steps if not step.backup}
     if kept_ids & sources & targets:  # moved, and other files link to its new place
         others = []
     if not keeps_changed or not others:
@@ -277,14 +280,14 @@ def _is_undone(call: Call, change: JournalEntry) -> bool:
 
 
 def _is_done(store: MemoryStore, step: RevertStep) -> bool:
-    return _etag_of(store, step.path, step.respelled) == step.found
+    return _etag_of(store, step.path, step.respelled) == step.etag_restored
 
 
 def _check_step(
     store: MemoryStore, step: RevertStep, change: JournalEntry, changes: Iterable[JournalEntry]
 ) -> None:
     now = _etag_of(store, step.path, step.respelled)
-    if now != step.left:
+    if now != step.etag_now:
         raise Conflict(*_conflict_message(step, change, now, changes))
     if step.trashed:
         if not _find_trashed(store, step):
@@ -292,8 +295,8 @@ def _check_step(
                 f"{step.path} is no longer in the trash",
                 "`memvault trash list` names what is there",
             )
-    elif step.kept:
-        store.history.read_verified(step.subject.mem_id, step.kept)
+    elif step.backup:
+        store.history.read_verified(step.subject.mem_id, step.backup)
 
 
 def _conflict_message(
@@ -304,21 +307,21 @@ def _conflict_message(
     if not now:
         message = f"{path} is no longer there, so {name} cannot be undone"
         hint = f"move it back if it was moved, as `memvault show {mem_id}` says, and undo again"
-    elif not step.left:
+    elif not step.etag_now:
         message = f"The path {path} is taken by another file since {name}"
         alternative = f", or `memvault restore {mem_id}` puts the old one beside it"
         hint = f"move that file away and undo again{alternative if step.trashed else ''}"
     else:
         message = f"{path} has changed since {name}, so undoing would lose that"
         hint = f"`memvault log {mem_id}` names its revisions"
-        if step.kept:
+        if step.backup:
             hint += ", `memvault restore --revision` puts one back"
         elif paths.is_memory_path(path):
             hint = f"`memvault forget {mem_id}` moves it to the trash as it is now"
     for later in takewhile(lambda entry: entry.change_id != name, changes):
         left = [entry for entry in later.files if entry.path == path]
         if left and not later.reverts and not later.reverted_by:
-            if now == left[-1].left:
+            if now == left[-1].etag_after:
                 hint = f"`memvault undo {later.change_id}` first, which came after it"
             break
     return message, hint
@@ -353,7 +356,7 @@ def _find_trashed(store: MemoryStore, step: RevertStep) -> TrashedFile | None:
 
     It is in the folder where the change put it or, if it was trashed again since, in another one.
     """
-    item = _first_with_bytes(store.trash.files_in(step.kept), step)
+    item = _first_with_bytes(store.trash.files_in(step.backup), step)
     return item or _first_with_bytes(store.trash.files(), step)
 
 
@@ -362,7 +365,7 @@ def _first_with_bytes(items: Iterable[TrashedFile], step: RevertStep) -> Trashed
         with contextlib.suppress(OSError, MemvaultError):
             if item.path == step.path:
                 data = plain_files.read(item.file)
-                if etag(data) == step.found:
+                if etag(data) == step.etag_restored:
                     return item
     return None
 
@@ -370,9 +373,9 @@ def _first_with_bytes(items: Iterable[TrashedFile], step: RevertStep) -> Trashed
 def _respell(store: MemoryStore, writer: VaultWriter, old: RevertStep, new: RevertStep) -> None:
     """Restore a file whose name differs from its present one only in case."""
     try:
-        earlier = store.history.read(new.subject.mem_id, new.kept)
+        earlier = store.history.read(new.subject.mem_id, new.backup)
         now = plain_files.read(store.root / old.path)
-        times = store.history.times(new.subject.mem_id, new.kept)
+        times = store.history.times(new.subject.mem_id, new.backup)
         writer.move(old.path, [new.path], now, earlier, new.subject, times)
     except (FileNotFoundError, NotFound) as error:
         raise Conflict(f"{old.path} was changed in the meantime", "try again") from error
@@ -390,21 +393,21 @@ def _apply(store: MemoryStore, writer: VaultWriter, step: RevertStep, moves: boo
             item = _find_trashed(store, step)
             assert item is not None
             writer.restore(item, [path], step.subject)
-        elif not step.kept:
+        elif not step.backup:
             if paths.is_memory_path(path) and not moves:
                 writer.discard(path, step.subject)
             else:
                 writer.remove(path, step.subject)
         else:
-            earlier = store.history.read(step.subject.mem_id, step.kept)
-            if step.left:
+            earlier = store.history.read(step.subject.mem_id, step.backup)
+            if step.etag_now:
                 now = plain_files.read(store.root / path)
-                if etag(now) != step.left:
+                if etag(now) != step.etag_now:
                     raise Conflict(f"{path} was changed in the meantime", "try again")
-                times = store.history.times(step.subject.mem_id, step.kept)
+                times = store.history.times(step.subject.mem_id, step.backup)
                 writer.replace(path, now, earlier, step.subject, times)
             else:
-                like = store.history.attributes(step.subject.mem_id, step.kept)
+                like = store.history.attributes(step.subject.mem_id, step.backup)
                 writer.create([path], earlier, step.subject, like)
     except (FileNotFoundError, FileExistsError) as error:
         raise Conflict(f"{path} was changed in the meantime", "try again") from error

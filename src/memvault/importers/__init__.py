@@ -12,7 +12,7 @@ How to add a format:
 1. Add a row to ``formats.FORMATS``, and a module with its name here, with two or three functions.
    ``claims(source)`` returns the names of the files that ``read`` reads, and of the program's files
    without notes. It is empty for the sources of other programs. Other files that a user would miss
-   are listed (``claims.missed``). A format that claims less than half of the notes is imported only
+   are listed by ``claims``. A format that claims less than half of the notes is imported only
    if the user chooses it. If other files of the source may be imported as ``folder``, use a note's
    file name as its key, and add the format to ``formats._KEYED_BY_NAME``.
    ``recognize(source)`` returns a ``Confidence``; without it, a claimed file means ``SURE``. It
@@ -33,6 +33,6 @@ How to add a format:
    Write a link to an id as ``[[import:ID|label]]`` or ``![[import:ID]]``, with the id among the
    ``refs`` of its target. If no item has the id, the label remains as text.
 7. Add a test source in the program's documented format (``tests/import_sources/``, which gives the
-   version and the documentation), a section in docs/importing/, listed in its README.md, and the
-   format to ``fuzz/targets`` with a seed in ``fuzz/corpus``.
+   version and the documentation), a section in docs/guide/importing/, and the format to
+   ``fuzz/targets`` with a seed in ``fuzz/corpus``.
 """

@@ -1,7 +1,7 @@
-"""Import of Agent Zero's memory: the texts in ``memory/NAME/index.pkl``, LangChain's FAISS store.
+"""Import Agent Zero's memory: the texts in ``memory/NAME/index.pkl``, LangChain's FAISS store.
 
-The file is a pickle, which could run anything. It is read by ``pickles``, which runs nothing
-(Agent Zero 0.9, python/helpers/memory.py; LangChain 0.3). Pieces of knowledge files are left out.
+The file is a pickle, which could run code; ``pickles`` reads it without running it (Agent Zero 0.9,
+python/helpers/memory.py; LangChain 0.3). Chunks of knowledge files are skipped.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from memvault.importers.source import Source
 from memvault.memories import create
 
 _BESIDE = ("embedding.json", "knowledge_import.json")
-"""Agent Zero's own files in the folder of a memory."""
+"""Other files in the folder of a memory."""
 _KEYS = frozenset(("id", "area", "timestamp"))
 _OF_KNOWLEDGE = ("knowledge_source", "source_path", "source_file")
 
@@ -30,13 +30,13 @@ def _index(store: str) -> str:
 def _stores(source: Source) -> list[str]:
     return [
         name
-        for name in source.named("index.pkl")
+        for name in source.with_endings("index.pkl")
         if len(source.names) == 1 or _index(name) in source.name_set
     ]
 
 
 def claims(source: Source) -> set[str]:
-    """Return the stores, and the indexes and settings beside them."""
+    """Return the stores with their indexes and settings."""
     claimed: set[str] = set()
     for store in _stores(source):
         folder = store[: store.rfind("/") + 1]
@@ -45,7 +45,7 @@ def claims(source: Source) -> set[str]:
 
 
 def read(source: Source) -> Iterator[Item]:
-    """Yield each document as a note named by its first words, in a folder per memory."""
+    """Yield each document as a note, titled by its first words, in a folder per memory."""
     seen: Counter[str] = Counter()
     for name in _stores(source):
         folder = name.rpartition("/")[0].rpartition("/")[2]
@@ -57,39 +57,41 @@ def read(source: Source) -> Iterator[Item]:
         of_knowledge = 0
         documents = pickles.mappings_with(store, "page_content")
         for number, document in enumerate(documents, 1):
-            metadata = convert.mapping(document, "metadata")
+            metadata = convert.object_at(document, "metadata")
             if any(metadata.get(key) for key in _OF_KNOWLEDGE):
                 of_knowledge += 1
             else:
-                place = f"{name}, document {number}"
-                for item in records.convert_record(place, _note, place, folder, document, metadata):
+                location = f"{name}, document {number}"
+                for item in records.convert_record(
+                    location, _note, location, folder, document, metadata
+                ):
                     if isinstance(item, ImportedNote):
                         source.counts.converted("memory")
                         source.counts.unused_properties("memory", metadata, _KEYS)
-                        # the memory of one agent may be copied for another
-                        key = convert.free_key(seen, item.key, f"{folder}/{item.key}")
+                        # agents may have copies of the same memory
+                        key = convert.unique_key_or(seen, item.key, f"{folder}/{item.key}")
                         item = item._replace(key=key)
                     yield item
         if of_knowledge:
             source.counts.omitted("piece of a knowledge file", of_knowledge)
-            reason = "of files in Agent Zero's knowledge folder, which can be imported as a folder"
+            reason = "chunks of knowledge files: import the knowledge folder instead"
             yield SkippedItem(f"{name}, {of_knowledge} pieces", reason)
 
 
-def _note(place: str, folder: str, document: dict[Any, Any], metadata: dict[Any, Any]) -> Item:
+def _note(location: str, folder: str, document: dict[Any, Any], metadata: dict[Any, Any]) -> Item:
     text = convert.text(document.get("page_content"))
     try:
         title = create.title_of(text)
     except UsageError:
-        return SkippedItem(place, "it has no text")
+        return SkippedItem(location, "has no text")
     when = convert.parsed_time(metadata.get("timestamp"))
-    own = _text(metadata.get("id")) or _text(document.get("id"))
-    key = own or f"{folder}/{title} {zlib.crc32(text.encode('utf-8', 'replace')):08x}"
+    memory_id = _text(metadata.get("id")) or _text(document.get("id"))
+    key = memory_id or f"{folder}/{title} {zlib.crc32(text.encode('utf-8', 'replace')):08x}"
     area = _text(metadata.get("area")) or "main"
     header = {"title": title, "area": area, "created": when, "modified": when}
     return ImportedNote(key, note_path(title, *filter(None, [folder])), text, header)
 
 
 def _text(value: Any) -> str:
-    """Return a text or a number; empty for all else, whose text may be without end."""
+    """Return a string or number as text; "" for other values, whose text may be unlimited."""
     return str(value) if isinstance(value, str | int | float) else ""

@@ -1,9 +1,9 @@
-"""Import of Apple Notes: the copy from privacy.apple.com, or notes exported as markdown.
+"""Import Apple Notes: the copy from privacy.apple.com, or notes exported as markdown.
 
-The copy has a folder ``Notes`` with a folder for each note, ``Title/Title.txt``, its files beside
-it, and ``Notes Details.csv`` with the times. In the text a task begins with a circle or check mark
-between tabs, and U+FFFC is where a file was (as of November 2026). macOS and iOS 26 export a note
-as a folder with ``Title.md`` and ``Attachments``, or as ``Title.md`` alone.
+The copy has a folder ``Notes`` with a folder for each note: ``Title/Title.txt`` and its files; and
+``Notes Details.csv`` with the times. In the text a task starts with a circle or check mark between
+tabs, and U+FFFC marks a file (as of November 2026). macOS and iOS 26 export a note as a folder with
+``Title.md`` and ``Attachments``, or only as ``Title.md``.
 """
 
 from __future__ import annotations
@@ -31,29 +31,29 @@ _FOLDERS = frozenset(("Notes", "iCloud Notes", _DELETED))
 
 
 def recognize(source: Source) -> Confidence:
-    """Return ``SURE`` if notes are folders with a text of their own name, in a folder Notes."""
+    """Return ``SURE`` for folders with a text of the same name in a folder Notes."""
     texts = _texts(source)
     if not texts:
         return Confidence.NO
     named = any(part in _FOLDERS for name in texts for part in name.split("/")[:-1])
     is_copy = named or "Notes" in source.path.name
-    if len(texts) * 2 <= len(source.named(".txt", ".md")):  # notes of folders, as Obsidian has
+    if len(texts) * 2 <= len(source.with_endings(".txt", ".md")):  # folder notes, as in Obsidian
         return Confidence.NO
     return Confidence.SURE if is_copy else Confidence.POSSIBLE
 
 
 def _texts(source: Source) -> list[str]:
-    """Return the names of the texts that are named as the folder that they are in."""
-    found = []
-    for name in source.named(".txt", ".md"):
+    """Return the texts that have the name of their folder."""
+    texts = []
+    for name in source.with_endings(".txt", ".md"):
         parts = name.split("/")
         if len(parts) > 1 and posixpath.splitext(parts[-1])[0].strip() == parts[-2].strip():
-            found.append(name)
-    return found
+            texts.append(name)
+    return texts
 
 
 def claims(source: Source) -> list[str]:
-    """Return the files in the folders of notes, loose markdown, deleted notes, and the table."""
+    """Return the files of notes, loose markdown, deleted notes, and the table."""
     folders = {posixpath.dirname(name) for name in _texts(source)}
     return [name for name in source.names if folders and _is_claimed(name, folders)]
 
@@ -66,7 +66,7 @@ def _is_claimed(name: str, folders: Collection[str]) -> bool:
 
 
 def read(source: Source) -> Iterator[Item]:
-    """Yield each note with its folders, and the files beside it; deleted notes are left out."""
+    """Yield each note and its files; deleted notes are skipped."""
     folders = {posixpath.dirname(name) for name in _texts(source)}
     tables = [name for name in source.names if posixpath.basename(name) == _DETAILS]
     details: dict[str, dict[str, Any]] = {}
@@ -88,34 +88,31 @@ def read(source: Source) -> Iterator[Item]:
             )
         elif any("/".join(parts[:length]) in folders for length in range(1, len(parts))):
             source.counts.converted("file")
-            yield folder.attachment(source, name, _kept(parts))
+            yield folder.attachment(source, name, _shown_path(parts))
         elif name.lower().endswith(".md"):
             yield from folder.convert_note(source, name, _note, source, name, [], details)
 
 
 def _is_note(parts: list[str]) -> bool:
-    """Return whether a text is named as its folder; one of several notes of a title ends in -1."""
+    """Return whether a text has the name of its folder, possibly with a number such as -1."""
     title, stem = parts[-2].strip(), posixpath.splitext(parts[-1])[0].strip()
     return stem == title or (stem.startswith(f"{title}-") and stem[len(title) + 1 :].isdecimal())
 
 
 def _files(names: list[str]) -> tuple[str, list[str]]:
-    """Return the first note of a folder, and the files beside it in the order of their numbers."""
-    notes = {one for one in names if one.lower().endswith(".txt") and _is_note(one.split("/"))}
-    files = [posixpath.basename(one) for one in names if one not in notes]
-    files.sort(key=lambda name: [int(one) for one in _NUMBER.findall(name)[:1]] or [0])
+    """Return the first note of a folder, and its other files by number."""
+    notes = {name for name in names if name.lower().endswith(".txt") and _is_note(name.split("/"))}
+    files = [posixpath.basename(name) for name in names if name not in notes]
+    files.sort(key=lambda name: [int(name) for name in _NUMBER.findall(name)[:1]] or [0])
     return min(notes, key=len, default=""), files
 
 
 def _read_details(source: Source, name: str, details: dict[str, dict[str, Any]]) -> None:
-    """Add the header keys of the notes that the copy's table has, by their titles.
-
-    Of several notes with one title none has any.
-    """
+    """Add the header of each note in the copy's table by title; empty for repeated titles."""
     text = source.read(name).decode("utf-8-sig", "replace")
     for row in csv.DictReader(io.StringIO(text), skipinitialspace=True):
-        title = convert.line(row.get("Title"))
-        is_pinned = convert.line(row.get("Pinned")).lower() == "yes"
+        title = convert.one_line(row.get("Title"))
+        is_pinned = convert.one_line(row.get("Pinned")).lower() == "yes"
         header = {
             "created": _time(row.get("Created On")),
             "modified": _time(row.get("Modified On")),
@@ -125,13 +122,13 @@ def _read_details(source: Source, name: str, details: dict[str, dict[str, Any]])
 
 
 def _time(text: str | None) -> str:
-    """Return a time such as ``11-03-2026 09:15:00`` in ISO 8601, else ""."""
-    match = _TIME.fullmatch(convert.line(text))
+    """Convert a time such as ``11-03-2026 09:15:00`` to ISO 8601; "" if it is not a time."""
+    match = _TIME.fullmatch(convert.one_line(text))
     return convert.parsed_time(f"{match[3]}-{match[1]}-{match[2]} {match[4]}") if match else ""
 
 
-def _kept(parts: list[str]) -> str:
-    """Return the path of a file without the folders that each copy has."""
+def _shown_path(parts: list[str]) -> str:
+    """Return the path of a file without the copy's own folders."""
     return "/".join(part for part in parts if part not in _FOLDERS)
 
 
@@ -142,35 +139,39 @@ def _note(
     files: list[str],
     details: dict[str, dict[str, Any]],
 ) -> ImportedNote:
-    """Return a note; a text gets links to the files beside it where they were, or at its end."""
+    """Convert a note, with links to its files where they were, or at the end."""
     source.counts.converted("note")
     parts = name.split("/")
     if not name.lower().endswith(".txt"):
         title = posixpath.splitext(parts[-1])[0].strip() or "Note"
-        return ImportedNote(name, _kept(parts), item.text, {**item.header, "title": title})
+        return ImportedNote(name, _shown_path(parts), item.text, {**item.header, "title": title})
     title = parts[-2].strip() or "Note"
     folders = [part for part in parts[:-2] if part not in _FOLDERS]
     first = next(filter(str.strip, item.text.splitlines()), "")
-    own = details.get(title) or details.get(convert.line(first)) or {}
-    header = {**item.header, "title": title, **{key: value for key, value in own.items() if value}}
+    note_details = details.get(title) or details.get(convert.one_line(first)) or {}
+    header = {
+        **item.header,
+        "title": title,
+        **{key: value for key, value in note_details.items() if value},
+    }
     embeds = [f"![[{title}/{file}]]" for file in files]
     text = _markdown(item.text, embeds)
     return ImportedNote(name, note_path(title, *folders), text, header)
 
 
 def _markdown(text: str, embeds: list[str]) -> str:
-    """Convert a note's text to markdown, with embeds in place of attachments or at the end."""
+    """Convert a text to markdown, with embeds in place of its files or at the end."""
     lines: list[str] = []
     is_after_item = False
     for line in text.splitlines():
         item = _ITEM.match(line)
         rest = line[item.end() :] if item else line
         if is_after_item and item is None and line.strip():
-            lines.append("")  # the line is no part of the item
+            lines.append("")  # the line is not part of the item
         is_after_item = item is not None
         mark = "" if item is None else _MARKS.get(item[1] or "", "- ")
-        made, *others = plain_text.escaped(rest, is_line=bool(mark)).split(_FILE)
+        shown, *others = plain_text.escaped(rest, is_line=bool(mark)).split(_FILE)
         for part in others:
-            made += (embeds.pop(0) if embeds else "") + part
-        lines.append(mark + made)
+            shown += (embeds.pop(0) if embeds else "") + part
+        lines.append(mark + shown)
     return "\n\n".join(["\n".join(lines).strip("\n"), *embeds])

@@ -1,4 +1,4 @@
-"""Writing the notes and attachments of a plan, as one change of the vault."""
+"""Write the notes and attachments of a plan as one change of the vault."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from memvault.importers.items import (
     TypeCount,
     VaultFile,
 )
-from memvault.importers.links import LinkTargets, resolved, rewritten
+from memvault.importers.links import LinkTargets, resolve_links, rewrite_links
 from memvault.importers.planning import ImportPlan, source_hash
 from memvault.importers.state import ID, KIND, VERSION, with_version
 from memvault.lazy_pattern import lazy_pattern
 from memvault.secrets.detector import SecretDetector
 from memvault.store.memory_store import MemoryStore
-from memvault.vault import document, header_dates, paths
+from memvault.vault import document, header_dates, memory_file, naming
 from memvault.vault.document import Document
-from memvault.vault.file_names import normalize_title
 from memvault.vault.front_matter import split_front_matter
+from memvault.vault.names import normalize_title
 
 _KEY = lazy_pattern(r"^[^\s:#-][^:\n]*+:(?=\s|\Z)", re.MULTILINE)
-"""Matches the line of a key in a header."""
+"""Matches a line with a header key."""
 _FIRST_KEYS = ("id", "title", "aliases", "memory_type", "tags", "created", "modified")
 
 
@@ -42,13 +42,13 @@ def apply(
     items: Iterable[Item],
     progress: Callable[[int, int], object] = lambda *_: None,
 ) -> list[SkippedItem]:
-    """Write what a plan has as new or changed; return what could not be written, with reasons.
+    """Write the new and changed items of a plan; return those that could not be written.
 
-    ``items`` are read a second time, as for the plan; items that were not planned are left out.
-    A process killed in between leaves complete files, which a second import finds.
+    ``items`` are read a second time; items that were not planned are skipped. If the process is
+    killed, complete files remain, and a second import continues.
 
     Raises:
-        StorageError: the vault or its journal cannot be written; the rest is not imported.
+        StorageError: the vault or its journal cannot be written; the import stops.
     """
     failed: list[SkippedItem] = []
     done, total = 0, len(plan.notes) + len(plan.attachments)
@@ -56,10 +56,10 @@ def apply(
     for item in items:
         if isinstance(item, SkippedItem | ItemWarning | TypeCount):
             continue
-        place = f"id {item.key}" if isinstance(item, ImportedNote) else item.path
-        if place in seen:  # the plan lists it as unreadable
+        identity = f"id {item.key}" if isinstance(item, ImportedNote) else item.path
+        if identity in seen:  # the plan lists it as skipped
             continue
-        seen.add(place)
+        seen.add(identity)
         try:
             if isinstance(item, Attachment | VaultFile):
                 _write_file(store, plan, item)
@@ -72,7 +72,7 @@ def apply(
                 raise
             failed.append(SkippedItem(item.path, error.message))
         if not store.change_set.is_recorded:
-            raise StorageError(store.change_set.warnings[-1], "free some space, and import again")
+            raise StorageError(store.change_set.warnings[-1], "free some space and import again")
         done += 1
         progress(min(done, total), total)
     return failed
@@ -85,7 +85,7 @@ def _why_not_written(error: Exception) -> str:
 
 
 def _is_name(error: StorageError) -> bool:
-    """Return whether a file could not be written because of its name alone."""
+    """Return whether a file could not be written only because of its name."""
     cause = error.__cause__
     return isinstance(cause, OSError) and cause.errno in (errno.ENAMETOOLONG, errno.EILSEQ)
 
@@ -95,7 +95,9 @@ def _write_note(store: MemoryStore, plan: ImportPlan, note: ImportedNote) -> Non
     if planned is None or planned.status in ("unchanged", "edited"):
         return
     has_new_id = note.key in plan.new_ids
-    data = rendered(note, plan.kind, planned.path, plan.names, store.settings.detector, has_new_id)
+    data = render_note(
+        note, plan.kind, planned.path, plan.names, store.settings.detector, has_new_id
+    )
     if planned.status == "changed":
         store.rewrite(store.read(planned.path), data)
     else:
@@ -116,7 +118,7 @@ def _write_file(store: MemoryStore, plan: ImportPlan, item: Attachment | VaultFi
         store.create(path, data)
 
 
-def rendered(
+def render_note(
     note: ImportedNote,
     kind: str,
     target: str,
@@ -124,30 +126,27 @@ def rendered(
     detector: SecretDetector,
     has_new_id: bool = False,
 ) -> bytes:
-    """Return the bytes of a note's file at a path of the vault.
-
-    With ``has_new_id`` the id in the note's own header is replaced.
-    """
-    text = rewritten(note.text, note.path, target, names)
-    given = {key: resolved(value, names) for key, value in note.header.items() if value}
+    """Return the bytes of a note's file; ``has_new_id`` replaces the id in its header."""
+    text = rewrite_links(note.text, note.path, target, names)
+    note_header = {key: resolve_links(value, names) for key, value in note.header.items() if value}
     if note.masked:
         text = detector.masked(text)
-        given = {key: _masked(value, detector) for key, value in given.items()}
+        note_header = {key: _masked(value, detector) for key, value in note_header.items()}
     if not text.endswith("\n"):
         text += "\n"
     data = document.with_closing_line(text.encode("utf-8", "replace"))
     file = Document.parse(data)
-    own = dict(file.header or {})
+    own_header = dict(file.header or {})
     if has_new_id:
-        own.pop("id", None)
-    header = _header(note, kind, target, given, own, file.parts.body)
+        own_header.pop("id", None)
+    header = _header(note, kind, target, note_header, own_header, file.parts.body)
     between = split_front_matter(file.decoded.text).header
     if between.strip() and not file.header and _KEY.search(between) is None:
-        # text between two rules
+        # not a header, but text between two horizontal rules
         return with_version(document.encode_new(header, text), source_hash(note))
     try:
         data = document.edit(data, header, None)
-    except MemvaultError:  # a header that cannot be patched, or marks of a conflict
+    except MemvaultError:  # a header that cannot be edited, or conflict markers
         data = document.with_lines(data, header) or document.encode_new(header, text)
     return with_version(data, source_hash(note))
 
@@ -159,7 +158,7 @@ def _masked(value: Any, detector: SecretDetector) -> Any:
 
 
 def _listed(value: Any) -> list[str]:
-    """Return a header's list of names, which some programs write as one text with commas."""
+    """Return a list of names; some programs write it as comma-separated text."""
     entries = value.split(",") if isinstance(value, str) else value
     return [name for entry in entries if (name := str(entry).strip())]
 
@@ -168,29 +167,29 @@ def _header(
     note: ImportedNote,
     kind: str,
     target: str,
-    given: Mapping[str, Any],
-    own: Mapping[str, Any],
+    note_header: Mapping[str, Any],
+    own_header: Mapping[str, Any],
     body: str,
 ) -> dict[str, Any]:
-    """Return the header keys to set: those that the note's own header lacks, and its origin."""
-    title = str(given.get("title") or document.title_of(own, body, note.path))
-    mem_id = f"{paths.slug(title, 40)}-{paths.id_from_name(f'{kind}:{note.key}')[-6:]}"
-    header = {**given, "id": mem_id}
-    if "tags" in given:
-        header["tags"] = _listed(given["tags"])
+    """Return the header keys to set: its origin, and the keys that the note lacks."""
+    title = str(note_header.get("title") or memory_file.title_of(own_header, body, note.path))
+    mem_id = f"{naming.slug(title, 40)}-{naming.id_from_name(f'{kind}:{note.key}')[-6:]}"
+    header = {**note_header, "id": mem_id}
+    if "tags" in note_header:
+        header["tags"] = _listed(note_header["tags"])
     header.pop("title", None)
-    if document.title_of(own, body, target) != title:
+    if memory_file.title_of(own_header, body, target) != title:
         header["title"] = title
     stem = posixpath.splitext(posixpath.basename(target))[0]
     wished = posixpath.splitext(posixpath.basename(note.path))[0]
-    others = [str(given[key]) for key in ("title",) if key in given] + [wished]
-    aliases = [*_listed(given.get("aliases", ())), *others]
+    others = [str(note_header[key]) for key in ("title",) if key in note_header] + [wished]
+    aliases = [*_listed(note_header.get("aliases", ())), *others]
     header["aliases"] = [
         name for name in dict.fromkeys(aliases) if normalize_title(name) != normalize_title(stem)
     ]
     for role in ("created", "modified"):
-        if header_dates.time_in(own, role):  # under another key
+        if header_dates.time_in(own_header, role):  # under another key
             header.pop(role, None)
-    header = {key: value for key, value in header.items() if key not in own and value}
+    header = {key: value for key, value in header.items() if key not in own_header and value}
     first = {key: header.pop(key) for key in _FIRST_KEYS if key in header}
     return {**first, **header, KIND: kind, ID: note.key, VERSION: "0-0"}

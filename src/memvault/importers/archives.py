@@ -1,4 +1,4 @@
-"""Zips and tars as sources of an import, read with limits and without extracting them."""
+"""Zips and tars as sources, read with limits and without extracting them."""
 
 from __future__ import annotations
 
@@ -24,24 +24,19 @@ if TYPE_CHECKING:
     import tarfile
 
 _MAX_RATIO, _MIN_EXPANDED = 200, 256 * 1024 * 1024
-"""An archive's files may expand to this many times its size, or to these bytes if that is more."""
+"""An archive may expand to this many times its size, or to this many bytes if that is more."""
 _MAX_NESTED = 2
 """Maximum nesting depth of zips."""
 _MAX_ZIPS = 100
-"""Maximum number of zips of a folder that has nothing else, which are read as one source."""
+"""Maximum number of zips in a folder of zips that is read as one source."""
 _COPIED = 1 << 20
 _SHORTER = "the tar was truncated while it was read"
 _TAR_SIGN, _TAR_SIGN_AT = b"ustar", 257
-_PIECE = 1 << 16
-"""Maximum size of a file of a tar that is read at once when it is opened."""
 _ZIP_ERRORS = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError)
 
 
 class _Listed(NamedTuple):
-    """A file of an archive: its name and size, why it is not read, and its entry.
-
-    ``label`` is the name of its archive, if several are read together.
-    """
+    """A file in an archive; ``reason`` is why it is not read, ``label`` its archive's name."""
 
     name: str
     size: int
@@ -51,19 +46,19 @@ class _Listed(NamedTuple):
 
 
 class _Room:
-    """How many bytes the files of an archive may still expand to."""
+    """Counts down the bytes to which the files of an archive may expand."""
 
     def __init__(self, packed: int) -> None:
         self._left = max(_MIN_EXPANDED, _MAX_RATIO * packed)
 
     def take(self, size: int) -> bool:
-        """Reserve space for a file of a size; return whether there was enough."""
+        """Reserve space for a file; return whether there was enough."""
         self._left -= size
         return self._left >= 0
 
 
 class _ArchiveSource(Source):
-    """A zip or a tar. Its only top folder, if it has one, is no part of the names."""
+    """A zip or a tar; a single top folder is not part of the names."""
 
     @property
     def label(self) -> str:
@@ -71,7 +66,7 @@ class _ArchiveSource(Source):
 
     @cached_property
     def _top(self) -> str:
-        """The name of the only top folder; empty if there is none."""
+        """The name of the single top folder; empty if there is none."""
         tops = {name.partition("/")[0] for name in self._all}
         return tops.pop() if len(tops) == 1 and all("/" in name for name in self._all) else ""
 
@@ -82,7 +77,7 @@ class _ArchiveSource(Source):
 
     @cached_property
     def _all(self) -> dict[str, Any]:
-        """The files by their names; those that are not read are in ``skipped``."""
+        """The files by name, without those in ``skipped``."""
         entries: dict[str, Any] = {}
         for listed in self._listed():
             reason = listed.reason or self._why_unsafe(listed)
@@ -95,7 +90,7 @@ class _ArchiveSource(Source):
         return entries
 
     def _free_name(self, entries: dict[str, Any], listed: _Listed) -> str:  # noqa: ARG002  # for zips
-        """Return the name under which a file is read; empty for one that is there already."""
+        """Return the unique name for a file; empty for a duplicate."""
         return str(PurePosixPath(listed.name))
 
     form = "archive"
@@ -118,10 +113,10 @@ class _ArchiveSource(Source):
         return f"the {self.form} expands beyond the import limit"
 
     def _why_unsafe(self, listed: _Listed) -> str:
-        """Return why a file is not read because of its name or size; empty if it may be."""
+        """Return why the name or size of a file is not accepted; empty if it is."""
         name, is_too_large = listed.name, not self._room.take(listed.size)
         if name.startswith("/") or "\\" in name or ":" in name[:2] or ".." in name.split("/"):
-            return f"its path points outside the {self.form}"
+            return f"the path points outside the {self.form}"
         return self._too_large if is_too_large else ""
 
     @cached_property
@@ -135,9 +130,9 @@ class _ArchiveSource(Source):
 
 
 class _ZipSource(_ArchiveSource):
-    """A zip, or all zips of a folder, whose files are read together.
+    """The files of one or more zips.
 
-    A zip that has nothing but zips, as those of Notion, is read as the files of these together.
+    A zip that contains only zips, such as Notion's, stands for their files.
     """
 
     form = "zip"
@@ -147,7 +142,9 @@ class _ZipSource(_ArchiveSource):
         self._paths = zips
         self._stack = contextlib.ExitStack()
         with contextlib.ExitStack() as stack:
-            self._zips = [(one.stem, stack.enter_context(zipfile.ZipFile(one))) for one in zips]
+            self._zips = [
+                (archive.stem, stack.enter_context(zipfile.ZipFile(archive))) for archive in zips
+            ]
             self._stack = stack.pop_all()
 
     def close(self) -> None:
@@ -162,23 +159,23 @@ class _ZipSource(_ArchiveSource):
             yield from self._listed_in(label, archive, 0)
 
     def _listed_in(self, label: str, archive: zipfile.ZipFile, depth: int) -> Iterator[_Listed]:
-        """Yield the files of a zip, and of the zips in it if it has nothing else."""
-        found = [
+        """Yield the files of a zip, or of its zips if it contains nothing else."""
+        entries = [
             _Listed(
                 entry.filename, entry.file_size, _why_unreadable(entry), (archive, entry), label
             )
             for entry in archive.infolist()
             if not entry.is_dir() and not _is_junk(entry.filename)
         ]
-        has_zips = bool(found) and all(one.name.lower().endswith(".zip") for one in found)
-        for listed in found:
+        has_zips = bool(entries) and all(listed.name.lower().endswith(".zip") for listed in entries)
+        for listed in entries:
             if has_zips and depth < _MAX_NESTED and not listed.reason:
                 yield from self._listed_within(listed, depth + 1)
             else:
                 yield listed
 
     def _listed_within(self, listed: _Listed, depth: int) -> Iterator[_Listed]:
-        """Yield the files of a zip in a zip, which is unpacked to a temporary file."""
+        """Unpack a zip in a zip to a temporary file, and yield its files."""
         from tempfile import TemporaryFile
 
         reason = self._why_unsafe(listed)
@@ -199,7 +196,7 @@ class _ZipSource(_ArchiveSource):
             yield from self._listed_in(PurePosixPath(listed.name).stem, inner, depth)
 
     def _free_name(self, entries: dict[str, Any], listed: _Listed) -> str:
-        """Return a name; if another zip has another file of that name, with the zip's name."""
+        """Return a name; add the zip's name if another zip has a different file of that name."""
         name = super()._free_name(entries, listed)
         if name not in entries:
             return name
@@ -212,8 +209,10 @@ class _ZipSource(_ArchiveSource):
     @staticmethod
     def _numbered(name: str, entries: dict[str, Any]) -> str:
         stem, suffix = posixpath.splitext(name)
-        ways = (f"{stem}-{number}{suffix}" for number in itertools.count(2))
-        return next(way for way in itertools.chain((name,), ways) if way not in entries)
+        variants = (f"{stem}-{number}{suffix}" for number in itertools.count(2))
+        return next(
+            variant for variant in itertools.chain((name,), variants) if variant not in entries
+        )
 
     def _zip_entry(self, name: str) -> tuple[zipfile.ZipFile, zipfile.ZipInfo]:
         archive, entry = self._entry(name)
@@ -239,7 +238,7 @@ class _ZipSource(_ArchiveSource):
 
 
 class _ZipReader(io.RawIOBase):
-    """A file in a zip, whose errors are all ``OSError``."""
+    """A file in a zip that raises only ``OSError``."""
 
     def __init__(self, file: object) -> None:
         self._file: BinaryIO = file  # type: ignore[assignment]
@@ -261,14 +260,14 @@ class _ZipReader(io.RawIOBase):
 
 
 def _why_unreadable(entry: zipfile.ZipInfo) -> str:
-    """Return why an entry of a zip is not read; empty if it may be."""
+    """Return why an entry of a zip is not read; empty if it is."""
     if stat.S_ISLNK(entry.external_attr >> 16):
         return LINK
-    return "it is encrypted" if entry.flag_bits & 1 else ""
+    return "encrypted" if entry.flag_bits & 1 else ""
 
 
 class _TarEntry(NamedTuple):
-    """Where a file is in a tar."""
+    """The position of a file in a tar."""
 
     offset: int
     size: int
@@ -276,7 +275,7 @@ class _TarEntry(NamedTuple):
 
 
 class _TarSource(_ArchiveSource):
-    """A tar that is not compressed. Nothing is extracted: files are read where they are in it."""
+    """An uncompressed tar, whose files are read in place."""
 
     form = "tar"
 
@@ -287,15 +286,15 @@ class _TarSource(_ArchiveSource):
         end = 0
         try:
             with tarfile.open(self.path, "r:") as tar:
-                while (found := tar.next()) is not None:
-                    tar.members.clear()  # type: ignore[attr-defined]  # keeps what it has read
-                    if found.offset_data <= end or found.offset_data + found.size > most:
+                while (member := tar.next()) is not None:
+                    tar.members.clear()  # type: ignore[attr-defined]  # tarfile keeps all members otherwise
+                    if member.offset_data <= end or member.offset_data + member.size > most:
                         raise tarfile.ReadError("an entry extends past the end of the tar")
-                    end = found.offset_data
+                    end = member.offset_data
                     self.tick()
-                    if not found.isdir() and not _is_junk(found.name):
-                        entry = _TarEntry(end, found.size, float(found.mtime))
-                        yield _Listed(found.name, found.size, _why_not_plain(found), entry)
+                    if not member.isdir() and not _is_junk(member.name):
+                        entry = _TarEntry(end, member.size, float(member.mtime))
+                        yield _Listed(member.name, member.size, _why_not_plain(member), entry)
         except (tarfile.TarError, ValueError, OverflowError, OSError) as error:
             self.skipped.append(SkippedItem(self.path.name, f"the rest cannot be read: {error}"))
 
@@ -309,25 +308,18 @@ class _TarSource(_ArchiveSource):
 
     def _open(self, name: str) -> BinaryIO:
         entry = self._entry(name)
-        if entry.size > _PIECE:
-            return io.BufferedReader(_Section(self.path, entry.offset, entry.size))
-        with self.path.open("rb", buffering=0) as file:
-            file.seek(entry.offset)
-            data = file.read(entry.size)
-        if len(data) < entry.size:
-            raise OSError(errno.EIO, _SHORTER)
-        return io.BytesIO(data)
+        return io.BufferedReader(_Section(self.path, entry.offset, entry.size))
 
 
 def _why_not_plain(entry: tarfile.TarInfo) -> str:
-    """Return why an entry of a tar is not read; empty if it may be."""
+    """Return why an entry of a tar is not read; empty if it is."""
     if entry.issym() or entry.islnk():
         return LINK
-    return "" if entry.isreg() and not entry.issparse() else "not a plain file"
+    return "" if entry.isreg() and not entry.issparse() else "not a regular file"
 
 
 class _Section(io.RawIOBase):
-    """A part of a file."""
+    """A byte range of a file."""
 
     def __init__(self, path: Path, offset: int, size: int) -> None:
         self._file = path.open("rb", buffering=0)
@@ -351,32 +343,32 @@ class _Section(io.RawIOBase):
 
 
 def _is_tar(path: Path) -> bool:
-    """Return whether a file begins as a tar that is not compressed."""
+    """Return whether a file is an uncompressed tar."""
     with path.open("rb") as file:
         file.seek(_TAR_SIGN_AT)
         return file.read(len(_TAR_SIGN)) == _TAR_SIGN
 
 
 def _is_junk(name: str) -> bool:
-    """Return whether a file of an archive is one that systems or git add."""
+    """Return whether a file of an archive was added by an operating system or git."""
     parts = PurePosixPath(name).parts
     return not parts or bool(JUNK.intersection(parts)) or ".git" in parts
 
 
-def open_source(given: str) -> Source:
-    """Open a folder, a file, a zip, a tar, or a folder of nothing but zips.
+def open_source(argument: str) -> Source:
+    """Open a folder, a file, a zip, a tar, or a folder of zips.
 
     Raises:
         NotFound: there is no such file or folder.
         UsageError: it is neither, or a damaged archive.
     """
-    path = Path(given).expanduser()
+    path = Path(argument).expanduser()
     try:
         mode = path.stat().st_mode
     except (OSError, ValueError) as error:
-        raise NotFound(f"There is no file or folder {given}", "check the path") from error
+        raise NotFound(f"There is no file or folder {argument}", "check the path") from error
     if not stat.S_ISDIR(mode) and not stat.S_ISREG(mode):
-        raise UsageError(f"{given} is neither a file nor a folder", "name a file or a folder")
+        raise UsageError(f"{argument} is neither a file nor a folder", "name a file or a folder")
     try:
         path = path.resolve()
         if stat.S_ISREG(mode) and zipfile.is_zipfile(path):
@@ -389,4 +381,4 @@ def open_source(given: str) -> Source:
             return _ZipSource(path, [source.file(name) for name in names])
         return source
     except (zipfile.BadZipFile, NotImplementedError, ValueError, OSError) as error:
-        raise UsageError(f"{given} cannot be read: {error}", "export it again") from error
+        raise UsageError(f"{argument} cannot be read: {error}", "export it again") from error

@@ -1,8 +1,8 @@
-"""Import of Basic Memory: its folders of markdown, or its database if the files are gone.
+"""Import Basic Memory: its folder of markdown, or its database if files are missing.
 
-A note has a title, a type and a permalink in its header, observations ``- [category] text #tag``
-and relations ``- type [[Title]]`` (its NOTE-FORMAT.md, version 0.16), and stays as it is. Of
-``memory.db``, an entity becomes such a note.
+A note has a title, type and permalink in its header, observations ``- [category] text #tag`` and
+relations ``- type [[Title]]`` (NOTE-FORMAT.md, version 0.16), and is imported unchanged. An entity
+in ``memory.db`` becomes such a note.
 """
 
 from __future__ import annotations
@@ -13,7 +13,12 @@ from typing import Any
 
 from memvault.importers import convert, folder, json_source, records
 from memvault.importers.content_counts import ContentCounts
-from memvault.importers.database import SourceDatabase, UnreadableDatabase, open_database, tables
+from memvault.importers.database import (
+    SourceDatabase,
+    UnreadableDatabase,
+    open_database,
+    table_names,
+)
 from memvault.importers.formats import Confidence
 from memvault.importers.items import ImportedNote, Item, SkippedItem
 from memvault.importers.source import Source
@@ -24,7 +29,7 @@ from memvault.vault.markdown import replace_outside_code
 _TABLES = frozenset({"entity", "observation", "relation"})
 _ENTITY = "id title entity_type entity_metadata permalink file_path created_at updated_at".split()
 _PART = lazy_pattern(r"\n[ \t]*+- (?:(\[[^\[\]\n]{2,100}\] )|[^\[\]\n]{0,100}\[\[)")
-"""Matches the beginning of an observation, which is the first group, or of a relation."""
+"""Matches the start of a relation, or of an observation, with its category as group 1."""
 _OBSERVATIONS = "SELECT category, content, context FROM observation WHERE entity_id = ? ORDER BY id"
 _RELATIONS = """
     SELECT relation.to_id, relation.to_name, relation.relation_type, relation.context, entity.title
@@ -36,16 +41,18 @@ _MEMORY_URL = lazy_pattern(r"\[([^\[\]\n]{0,200})\]\(memory://([^\s()]{1,300})\)
 
 
 def recognize(source: Source) -> Confidence:
-    """Return ``SURE`` for its database, or if half of the notes have a permalink and a type."""
+    """Return ``SURE`` for its database, or if half of the notes have a permalink and type."""
     if _database(source):
         return Confidence.SURE
     heads = [source.head(name) for name in _notes(source)[:_MAX_SNIFFED]]
-    own = sum(b"\npermalink:" in head and b"\ntype:" in head for head in heads)
-    return Confidence.sure_if(own and own * 2 >= len(heads))
+    with_permalink = sum(b"\npermalink:" in head and b"\ntype:" in head for head in heads)
+    return Confidence.sure_if(with_permalink and with_permalink * 2 >= len(heads))
 
 
 def _database(source: Source) -> str:
-    return next((name for name in source.named(".db") if tables(source, name) >= _TABLES), "")
+    return next(
+        (name for name in source.with_endings(".db") if table_names(source, name) >= _TABLES), ""
+    )
 
 
 def _notes(source: Source) -> list[str]:
@@ -53,25 +60,25 @@ def _notes(source: Source) -> list[str]:
 
 
 def claims(source: Source) -> list[str]:
-    """Return the files of a folder that has notes, and those of the database."""
+    """Return the files of a folder with notes, and the database with its journals."""
     return [*_files(source), *_database_files(source)]
 
 
 def _files(source: Source) -> list[str]:
     if not _notes(source):
         return []
-    own = frozenset(_database_files(source))
-    return [name for name in source.visible if name not in own]
+    database_files = frozenset(_database_files(source))
+    return [name for name in source.visible if name not in database_files]
 
 
 def _database_files(source: Source) -> list[str]:
-    """Return the name of the database and those of its journals."""
+    """Return the database and its journals."""
     database = _database(source)
     return [name for name in source.names if name.startswith(database)] if database else []
 
 
 def read(source: Source) -> Iterator[Item]:
-    """Yield the notes and files of the folder, and the entities of the database without a file."""
+    """Yield the notes and files of the folder, and entities of the database without a file."""
     files = _files(source)
     keys: Counter[str] = Counter()
     yield from folder.items(source, files, _note, source.counts, keys)
@@ -81,22 +88,22 @@ def read(source: Source) -> Iterator[Item]:
         try:
             yield from _read_database(source, name, keys, paths)
         except UnreadableDatabase as error:
-            yield SkippedItem(name, f"it cannot be read: {error}")
+            yield SkippedItem(name, f"cannot be read: {error}")
 
 
 def _note(item: ImportedNote, counts: ContentCounts, keys: Counter[str]) -> ImportedNote:
     header = Document.parse(item.text.encode("utf-8", "replace")).header or {}
-    permalink = convert.line(convert.text(header.get("permalink")))
+    permalink = convert.one_line(convert.text(header.get("permalink")))
     refs = (permalink,) if permalink else ()
     counts.converted("note")
     for category in _PART.findall(item.text):
         counts.converted("observation" if category else "relation")
-    key = convert.free_key(keys, permalink or item.key, item.key)  # permalinks may repeat
+    key = convert.unique_key_or(keys, permalink or item.key, item.key)  # permalinks may repeat
     return item._replace(key=key, text=_linked(item.text), refs=refs)
 
 
 def _linked(text: str) -> str:
-    """Return a text with links to ``memory://`` addresses as links to permalinks."""
+    """Convert links to ``memory://`` URLs to links to permalinks."""
     if "](memory://" not in text:
         return text
     return replace_outside_code(_MEMORY_URL, lambda url: f"[[import:{url[2]}|{url[1]}]]", text)
@@ -105,13 +112,15 @@ def _linked(text: str) -> str:
 def _read_database(
     source: Source, name: str, permalinks: Collection[str], paths: Collection[str]
 ) -> Iterator[Item]:
-    """Yield the entities without a file, which would have a known permalink or path."""
+    """Yield the entities without a file, by their permalink and path."""
     with open_database(source, name) as database:
         for entity in database.table("entity", _ENTITY, "ORDER BY id"):
             if entity.get("permalink") in permalinks or entity.get("file_path") in paths:
                 continue
-            place = f"{name}, entity {entity.get('id')}"
-            yield from records.convert_record(place, _of_database, database, entity, source.counts)
+            location = f"{name}, entity {entity.get('id')}"
+            yield from records.convert_record(
+                location, _of_database, database, entity, source.counts
+            )
 
 
 def _of_database(
@@ -122,42 +131,42 @@ def _of_database(
     lines = [_observation(dict(row)) for row in observations]
     links = [_relation(dict(row)) for row in relations]
     counts.converted("entity")
-    for name, made in (("observation", lines), ("relation", links)):
-        if made:
-            counts.converted(name, len(made))
+    for name, converted in (("observation", lines), ("relation", links)):
+        if converted:
+            counts.converted(name, len(converted))
     return _entity(entity, lines, links)
 
 
 def _observation(row: dict[str, Any]) -> str:
     category = f"[{row['category']}] " if row.get("category") else ""
     context = f" ({row['context']})" if row.get("context") else ""
-    return f"- {category}{convert.line(row.get('content'))}{context}"
+    return f"- {category}{convert.one_line(row.get('content'))}{context}"
 
 
 def _relation(row: dict[str, Any]) -> str:
-    name = convert.line(row.get("title") or row.get("to_name"))
+    name = convert.one_line(row.get("title") or row.get("to_name"))
     context = f" ({row['context']})" if row.get("context") else ""
     ref = row.get("to_id") or convert.label(name)
-    return f"- {convert.line(row.get('relation_type'))} [[import:{ref}|{name}]]{context}"
+    return f"- {convert.one_line(row.get('relation_type'))} [[import:{ref}|{name}]]{context}"
 
 
 def _metadata(text: Any) -> dict[str, Any]:
-    """Return the other keys of an entity's header, which the database has as JSON."""
+    """Return the additional header keys of an entity, stored as JSON."""
     try:
-        found = json_source.parse(text) if isinstance(text, str) and text else None
+        parsed = json_source.parse(text) if isinstance(text, str) and text else None
     except ValueError:
-        found = None
+        parsed = None
     kinds = (str, int, float, list)
-    items = found.items() if isinstance(found, dict) else ()
+    items = parsed.items() if isinstance(parsed, dict) else ()
     return {
-        key: [str(one) for one in value] if isinstance(value, list) else value
+        key: [str(entry) for entry in value] if isinstance(value, list) else value
         for key, value in items
         if isinstance(value, kinds)
     }
 
 
 def _entity(row: dict[str, Any], observations: list[str], relations: list[str]) -> ImportedNote:
-    title = convert.line(row.get("title"))
+    title = convert.one_line(row.get("title"))
     path = str(row.get("file_path") or f"{title}.md")
     sections = {"Observations": observations, "Relations": relations}
     body = "\n\n".join(

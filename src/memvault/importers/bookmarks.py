@@ -1,9 +1,9 @@
-"""Import of browsers' bookmarks: the HTML file that all export, and files of browsers' own.
+"""Import browsers' bookmarks, from the common HTML format or a browser's own file.
 
-The HTML is Netscape's: ``<DT><A HREF ADD_DATE TAGS>`` in nested ``<DL>`` with ``<H3>`` names, and
-``<DD>`` descriptions; Pinboard, Raindrop and Pocket export it, too. Chrome's profile has a JSON
-file ``Bookmarks`` with ``roots``; Firefox saves a JSON tree with ``typeCode``; Safari has a
-property list ``Bookmarks.plist`` (versions of November 2026).
+The Netscape format is ``<DT><A HREF ADD_DATE TAGS>`` in nested ``<DL>`` with ``<H3>`` names and
+``<DD>`` descriptions; Pinboard, Raindrop and Pocket use it, too. Chrome has a JSON file
+``Bookmarks`` with ``roots``, Firefox a JSON backup with ``typeCode``, Safari a property list
+``Bookmarks.plist`` (as of November 2026).
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from memvault.importers.source import Source
 
 _HEAD = 1 << 14
 _CHROME_EPOCH = 11_644_473_600
-"""Seconds from 1601, where Chrome's times begin, to 1970."""
+"""Seconds from Chrome's epoch, 1601, to 1970."""
 _CHROME_ROOTS = frozenset("123")
-"""The ids of Chrome's own folders: the bar, other bookmarks, and those of a phone."""
+"""Ids of Chrome's root folders: bar, other bookmarks, mobile bookmarks."""
 _SAFARI_ROOTS = {
     "": "",
     "BookmarksBar": "",
     "BookmarksMenu": "",
     "com.apple.ReadingList": "Reading list",
 }
-"""The titles of Safari's own folders, and what their bookmarks are tagged with."""
+"""Titles of Safari's root folders, with the tags of their bookmarks."""
 _FIREFOX_BOOKMARK, _FIREFOX_SEPARATOR = 1, 3
-"""The ``typeCode`` of a bookmark and of a separator; folders have another."""
+"""The ``typeCode`` of a bookmark and of a separator."""
 _MAX_DEPTH = 200
 _MAX_DIGITS = 20
 _MAX_NAME = 200
-"""Maximum length of the name of a folder, which becomes a tag of each bookmark in it."""
+"""Maximum length of a folder name, which becomes a tag of its bookmarks."""
 _CHROME = (
     "type url name id guid date_added date_last_used date_modified children meta_info "
     "source visit_count show_icon"
@@ -56,7 +56,7 @@ _SAFARI = (
 
 
 class Bookmark(NamedTuple):
-    """A bookmark; ``added`` and ``changed`` are times of the header or empty."""
+    """A bookmark; ``added`` and ``changed`` are times in ISO 8601 or empty."""
 
     address: str
     title: str
@@ -69,12 +69,12 @@ class Bookmark(NamedTuple):
 
 
 def claims(source: Source) -> list[str]:
-    """Return the names of the files of bookmarks."""
-    found = []
+    """Return the files of bookmarks."""
+    files = []
     for name in source.names:
         if name.endswith("Bookmarks.plist"):
             if source.head(name, 8).startswith((b"bplist", b"<?xml")):
-                found.append(name)
+                files.append(name)
         elif name.lower().endswith((".html", ".htm", ".json")) or name.endswith("Bookmarks"):
             whole = source.head(name, _HEAD)
             head = whole[:4096]
@@ -84,21 +84,21 @@ def claims(source: Source) -> list[str]:
                 b'"typeCode"' in head and b'"guid"' in head
             )
             if is_html or is_chrome or is_firefox:
-                found.append(name)
-    return found
+                files.append(name)
+    return files
 
 
 def read(source: Source) -> Iterator[Item]:
-    """Yield a note for each web address, with the folders and tags of all its bookmarks."""
+    """Yield a note for each URL, with the folders and tags of all its bookmarks."""
     merged: dict[str, Bookmark] = {}
     for name in claims(source):
         try:
             for bookmark in _bookmarks(source, name):
                 if isinstance(bookmark, SkippedItem):
                     yield bookmark._replace(what=f"{name}, {bookmark.what}")
-                elif reason := _why_left_out(bookmark.address):
-                    what = bookmark.title.strip() or bookmark.address[:_MAX_NAME]
-                    yield SkippedItem(f"{name}, {what}", reason)
+                elif reason := _reason_to_skip(bookmark.address):
+                    shown_name = bookmark.title.strip() or bookmark.address[:_MAX_NAME]
+                    yield SkippedItem(f"{name}, {shown_name}", reason)
                 else:
                     source.counts.converted("bookmark")
                     key = bookmark.address
@@ -109,18 +109,18 @@ def read(source: Source) -> Iterator[Item]:
         yield from records.convert_record(address, _note, bookmark)
 
 
-def _why_left_out(address: str) -> str:
-    """Return why a bookmark is not imported; empty if its address is one of the web."""
+def _reason_to_skip(address: str) -> str:
+    """Return why a bookmark is skipped; empty if it is a web page."""
     if not address:
-        return "it has no address"
+        return "has no address"
     scheme = address.partition(":")[0].strip().lower()
     if scheme in ("http", "https"):
         return ""
-    return f"its address is not a web page: it begins with {convert.line(scheme[:30])}:"
+    return f"not a web page: the address starts with {convert.one_line(scheme[:30])}:"
 
 
 def _merged(first: Bookmark, other: Bookmark) -> Bookmark:
-    """Return two bookmarks of one address as one."""
+    """Merge two bookmarks of a URL."""
     abouts = dict.fromkeys(filter(None, (first.about.strip(), other.about.strip())))
     return first._replace(
         title=first.title.strip() or other.title,
@@ -164,18 +164,14 @@ def _bookmarks(source: Source, name: str) -> Iterator[Bookmark | SkippedItem]:
         tree = json_source.read_object(source, name)
         if isinstance(roots := tree.get("roots"), dict):
             for root in roots.values():
-                if isinstance(root, dict):  # Chrome keeps other values there, too
+                if isinstance(root, dict):  # there are other values, too
                     yield from _walk(root, (), _chrome, source.counts, set())
         else:
             yield from _walk(tree, (), _firefox, source.counts, set())
 
 
 def _property_list(data: bytes) -> Any:
-    """Return the value of a property list, whose entities are not expanded.
-
-    Raises:
-        ValueError: it is none.
-    """
+    """Return the value of a property list; raises ``ValueError`` if it is not one."""
     import plistlib
     from xml.parsers.expat import ExpatError
 
@@ -200,7 +196,7 @@ def _walk(
     seen: set[int],
     depth: int = 0,
 ) -> Iterator[Bookmark | SkippedItem]:
-    """Yield the bookmarks below a node, each once although a property list may repeat nodes."""
+    """Yield the bookmarks below a node; a node that a property list repeats is visited once."""
     if not isinstance(node, dict) or depth > _MAX_DEPTH:
         yield _unreadable(node, folders)
     elif id(node) not in seen:
@@ -209,7 +205,7 @@ def _walk(
         if isinstance(visited, Bookmark):
             yield visited
             return
-        for child in convert.listed(node, "Children" if visit is _safari else "children"):
+        for child in convert.list_at(node, "Children" if visit is _safari else "children"):
             yield from _walk(child, visited.folders, visit, counts, seen, depth + 1)
 
 
@@ -218,8 +214,8 @@ def _safari(
 ) -> Bookmark | _Folder:
     if node.get("WebBookmarkType") == "WebBookmarkTypeLeaf":
         counts.unused_properties("bookmark", node, _SAFARI)
-        title = convert.text(convert.mapping(node, "URIDictionary").get("title"))
-        reading = convert.mapping(node, "ReadingList")
+        title = convert.text(convert.object_at(node, "URIDictionary").get("title"))
+        reading = convert.object_at(node, "ReadingList")
         added = reading.get("DateAdded")
         when = clock.iso(added.replace(tzinfo=UTC)) if isinstance(added, datetime) else ""
         text = convert.text(reading.get("PreviewText"))
@@ -263,9 +259,9 @@ def _firefox(
 
 
 def _unreadable(node: Any, folders: tuple[str, ...]) -> SkippedItem:
-    place = f"an entry of the folder {folders[-1]}" if folders else "an entry"
+    location = f"an entry of the folder {folders[-1]}" if folders else "an entry"
     is_deep = isinstance(node, dict)
-    return SkippedItem(place, "nested too deeply" if is_deep else json_source.NO_OBJECT)
+    return SkippedItem(location, "nested too deeply" if is_deep else json_source.NO_OBJECT)
 
 
 class _Netscape:
@@ -280,10 +276,10 @@ class _Netscape:
         self._attributes: dict[str, str] = {}
         self._next_folder = ""
         self._is_of_folder = False
-        """Whether the next description is that of a folder."""
+        """Whether the next description belongs to a folder."""
 
     def start(self, tag: str, attributes: dict[str, str]) -> None:
-        """Begin a folder, a name, an address or a description."""
+        """Start a folder, a folder name, a bookmark or a description."""
         if self._inside == "dd" and tag in ("br", "p", "b", "i", "em", "strong", "a"):
             self._texts.append("\n" if tag in ("br", "p") else "")
             if tag != "a" or "add_date" not in attributes:  # a link in a description
@@ -299,7 +295,7 @@ class _Netscape:
             self._attributes = dict(attributes)
 
     def end(self, tag: str) -> None:
-        """End a folder, a name or an address."""
+        """End a folder, a folder name or a bookmark."""
         if self._inside == "dd" and tag not in ("dd", "dl", "dt"):
             return
         self._end_about()
@@ -313,29 +309,29 @@ class _Netscape:
             self._add(self._attributes)
             self._inside, self._is_of_folder = "", False
 
-    def _add(self, given: dict[str, str]) -> None:
-        self._counts.unused_properties("bookmark", given, _NETSCAPE)
+    def _add(self, attributes: dict[str, str]) -> None:
+        self._counts.unused_properties("bookmark", attributes, _NETSCAPE)
         folders = tuple(name for name in self._folders[:_MAX_DEPTH] if name)
-        tags = [word.strip() for word in given.get("tags", "").split(",")]
-        if given.get("toread") == "1":
+        tags = [word.strip() for word in attributes.get("tags", "").split(",")]
+        if attributes.get("toread") == "1":
             tags.append("to-read")
-        added = _netscape_time(given.get("add_date") or given.get("time_added"))
-        changed = _netscape_time(given.get("last_modified"))
+        added = _netscape_time(attributes.get("add_date") or attributes.get("time_added"))
+        changed = _netscape_time(attributes.get("last_modified"))
         self.found.append(
             Bookmark(
-                given.get("href", ""),
+                attributes.get("href", ""),
                 self._text,
                 folders,
                 added,
                 "",
                 tuple(filter(None, tags)),
                 changed,
-                given.get("shortcuturl", ""),
+                attributes.get("shortcuturl", ""),
             )
         )
 
     def data(self, data: str) -> None:
-        """Collect a text."""
+        """Add text."""
         if self._inside:
             self._texts.append(data)
 
@@ -357,7 +353,7 @@ class _Netscape:
 
 
 def _netscape_time(text: object) -> str:
-    """Return a time in seconds since 1970, which some programs write in smaller units."""
+    """Convert a time in seconds, milliseconds or microseconds since 1970."""
     digits = str(text or "").strip()[:_MAX_DIGITS]
     if not (digits.isascii() and digits.isdecimal()):
         return ""

@@ -1,4 +1,4 @@
-"""Messages of chat programs as markdown below a heading, and code in fences."""
+"""Make messages of chat programs safe markdown to put below a heading."""
 
 from __future__ import annotations
 
@@ -27,54 +27,54 @@ _PLAIN_SIGNS = lazy_pattern(  # of plain text: also any HTML, and backslashes be
     _SIGNS_OF_ANY + r"<(?=[A-Za-z/!?])(?!(?:https?|mailto):)|(?<=\\)(?=<))"
 )
 _RESERVED = 2
-"""The levels of headings that are not those of messages: the title, and the speakers."""
+"""Number of heading levels above those of messages: the title and the speakers."""
 _NEXT = "\n\n## Next"
 
 
 def fenced(text: str, language: str = "") -> str:
-    """Return a text as a code block without the blank lines around it."""
+    """Return a text as a code block, without surrounding blank lines."""
     return plain_text.fenced(text.replace("\r\n", "\n").strip("\n"), language)
 
 
 def message(text: str, is_plain: bool = False) -> str:
-    """Return a message as markdown that cannot change the text around it.
+    """Return a message as markdown that cannot affect the surrounding text.
 
     Headings are moved to lower levels, code blocks are closed, and tags, wikilinks and comments
-    outside of code are escaped. With ``is_plain`` a person typed it: only its code is markup.
+    outside of code are escaped. In plain text of a person only code is markup.
     """
     text = text.replace("\r\n", "\n").replace("\r", "\n").strip("\n")
     scan = _Scan(is_plain)
-    made = "\n".join(scan.lines(text.split("\n")))
+    converted = "\n".join(scan.lines(text.split("\n")))
     if scan.is_open:
-        made = markdown.replace_outside_code(scan.signs, scan.escaped_later, made)
-    if scan.is_sure or _ends_and_has_no_upper_heading(made):
-        return made
+        converted = markdown.replace_outside_code(scan.signs, scan.escaped_later, converted)
+    if scan.is_sure or _ends_and_has_no_upper_heading(converted):
+        return converted
     return fenced(text)
 
 
 def _ends_and_has_no_upper_heading(text: str) -> bool:
-    """Return whether a heading appended to a text is the only one at its level or above."""
-    found = list(markdown.headings(text + _NEXT))
-    is_next = bool(found) and found[-1][0] > len(text)
-    return is_next and all(level > _RESERVED for _, _, level, _ in found[:-1])
+    """Return whether a text has no heading of an upper level, and leaves no block open."""
+    found_headings = list(markdown.headings(text + _NEXT))
+    is_next = bool(found_headings) and found_headings[-1][0] > len(text)
+    return is_next and all(level > _RESERVED for _, _, level, _ in found_headings[:-1])
 
 
 class _Scan:
-    """A pass over a message's lines; ``is_sure`` is whether all its code blocks are closed."""
+    """A pass over the lines of a message; ``is_sure`` is whether the result is certainly safe."""
 
     def __init__(self, is_plain: bool) -> None:
         self._is_plain = is_plain
         self._fence = ""
         self._done: list[str] = []
         self._paragraph = 0
-        """Number of lines in the paragraph that the next line may continue."""
+        """Number of lines of the current paragraph."""
         self.is_sure = True
         self.is_open = False
-        """Whether only the whole text shows which signs are in code."""
+        """Whether code must be found in the whole text to know which signs to escape."""
         self.signs = _PLAIN_SIGNS if is_plain else _SIGNS
 
     def lines(self, lines: list[str]) -> list[str]:
-        """Return the lines with escapes, and with the end of a code block that has none."""
+        """Return the escaped lines, with an end for an open code block."""
         prefix = ""
         for line in lines:
             if self._fence:
@@ -102,7 +102,7 @@ class _Scan:
 
     @staticmethod
     def _opening(line: str) -> tuple[str, str] | None:
-        """Return what is before a fence in a line that begins code, and the fence."""
+        """Return the prefix and the fence of a line that starts a code block."""
         prefix = _PREFIX.match(line)
         assert prefix is not None  # it can be empty
         fence = _OPENING.match(line, prefix.end())
@@ -141,7 +141,7 @@ class _Scan:
         slashes = match["slashes"] or ""
         if self._is_plain:
             slashes *= 2
-        elif len(slashes) % 2:  # it is escaped
+        elif len(slashes) % 2:  # it is already escaped
             return match[0]
         if match["link"]:
             return f"{slashes}[\\[{match['link'].removesuffix(']](')}\\]]("
@@ -151,7 +151,7 @@ class _Scan:
         return f"{slashes}\\{sign}" if sign else slashes
 
     def escaped_later(self, match: re.Match[str]) -> str:
-        """Return a sign with escapes, unless its line was escaped alone."""
+        """Return an escaped sign, unless the pass over the lines has escaped it."""
         begin = match.string.rfind("\n", 0, match.start()) + 1
         is_escaped = len(match["slashes"] or "") % 2 == 1 or match[0].endswith("\\")
         if is_escaped and not match.string.startswith(_INDENTED, begin):

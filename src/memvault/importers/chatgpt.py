@@ -1,9 +1,9 @@
-"""Import of ChatGPT's data export: ``conversations.json`` with the files in the zip.
+"""Import ChatGPT's data export: ``conversations.json`` and the files in the zip.
 
-A conversation is a tree of messages, of which the branch that ends at ``current_node`` is kept.
-Newer exports divide them among ``conversations-000.json`` and so on, and name files by ids, with
-their own names in ``conversation_asset_file_names.json``. The format is undocumented; this reads
-what exports of 2023 to November 2026 have.
+A conversation is a tree of messages; the branch that ends at ``current_node`` is imported. Newer
+exports use ``conversations-000.json`` and so on, and name files by id, with the original names in
+``conversation_asset_file_names.json``. The format is undocumented; this reads exports from 2023 to
+November 2026.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from memvault.importers.source import Source
 _HEAD = 1 << 16
 _FILE_NAMES = "conversation_asset_file_names.json"
 _COPIES = (_FILE_NAMES, "chat.html", "user.json", "user_settings.json", "export_manifest.json")
-"""Files without notes: a copy of the conversations, names of files, and the account's data."""
+"""Files without notes: a copy of the conversations, file names, and account data."""
 _RECORDS = {
     "message_feedback.json": "rating of a message",
     "model_comparisons.json": "comparison of models",
@@ -32,7 +32,7 @@ _RECORDS = {
     "shopping.json": "entry of shopping.json",
     "sora.json": "entry of sora.json",
 }
-"""Files whose records are counted, and what a record is."""
+"""Files whose records are only counted, with the type of a record."""
 _CONVERSATION = (
     "title create_time update_time mapping current_node conversation_id id is_archived is_starred "
     "default_model_slug gizmo_id gizmo_type conversation_template_id moderation_results plugin_ids "
@@ -41,36 +41,38 @@ _CONVERSATION = (
     "sugar_item_visible pinned_time atlas_mode_enabled"
 ).split()
 _MAX_INSTRUCTIONS = 1_000
-"""Maximum number of different custom instructions that become notes."""
+"""Maximum number of custom instructions that become notes."""
 
 
 def claims(source: Source) -> Collection[str]:
-    """Return the names of the files with conversations, of their files, and of the account."""
-    found = set(_files(source))
-    if found:
-        known = {*_COPIES, *_RECORDS}
-        found.update(name for name in source.names if posixpath.basename(name) in known)
-        found.update(_assets(source))
-    return found
+    """Return the files with conversations and account data, and the files of messages."""
+    claimed = set(_files(source))
+    if claimed:
+        own_files = {*_COPIES, *_RECORDS}
+        claimed.update(name for name in source.names if posixpath.basename(name) in own_files)
+        claimed.update(_assets(source))
+    return claimed
 
 
 def _files(source: Source) -> list[str]:
     return [
         name
-        for name in source.named(".json")
+        for name in source.with_endings(".json")
         if (len(source.names) == 1 or posixpath.basename(name).startswith("conversations"))
         and b'"mapping"' in source.head(name, _HEAD)
     ]
 
 
 def _assets(source: Source) -> dict[str, str]:
-    """Return the names of the files that messages refer to, with their ids."""
-    matches = ((name, chatgpt_messages.file_id(posixpath.basename(name))) for name in source.names)
-    return {name: found for name, found in matches if found}
+    """Return the ids of files that messages refer to, by name."""
+    matches = (
+        (name, chatgpt_messages.file_id_at_start(posixpath.basename(name))) for name in source.names
+    )
+    return {name: asset_id for name, asset_id in matches if asset_id}
 
 
 def read(source: Source) -> Iterator[Item]:
-    """Yield a note for each conversation, and the files that messages refer to."""
+    """Yield a note for each conversation, and the files of messages."""
     assets = _assets(source)
     titles = _file_names(source)
     for name, file_id in assets.items():
@@ -89,25 +91,25 @@ def read(source: Source) -> Iterator[Item]:
 
 
 def _file_names(source: Source) -> dict[str, str]:
-    """Return the own names of files by their names in the export; empty if there are none."""
+    """Return the original names of files by name in the export."""
     names: dict[str, str] = {}
     for name in source.names:
         if posixpath.basename(name) == _FILE_NAMES:
             try:
-                found = json_source.read_object(source, name)
+                parsed = json_source.read_object(source, name)
             except (OSError, ValueError):
                 continue
-            names |= {key: value for key, value in found.items() if isinstance(value, str)}
+            names |= {key: value for key, value in parsed.items() if isinstance(value, str)}
     return names
 
 
 def _path(file: str, file_id: str, titles: Mapping[str, str]) -> str:
-    """Return the name for a file: with its own ending, if the export gives it as ``.dat``."""
-    own = titles.get(file) or titles.get(file_id) or ""
-    own = own.replace("\\", "/").rpartition("/")[2]
-    if not own or not file.endswith(".dat"):
+    """Return a file's name, with its original ending if the export uses ``.dat``."""
+    own_name = titles.get(file) or titles.get(file_id) or ""
+    own_name = own_name.replace("\\", "/").rpartition("/")[2]
+    if not own_name or not file.endswith(".dat"):
         return file
-    return own if own.startswith(file_id) else f"{file_id}-{own}"
+    return own_name if own_name.startswith(file_id) else f"{file_id}-{own_name}"
 
 
 class _ConversationReader:
@@ -118,50 +120,50 @@ class _ConversationReader:
         self._files = files
         self._instructions: set[str] = set()
         self._memories: tuple[str, str] = ("", "")
-        """The time and text of what ChatGPT remembered, as of the latest conversation."""
+        """The time and text of ChatGPT's memories in the latest conversation."""
 
-    def conversation(self, place: str, entry: dict[str, Any]) -> Iterator[Item]:
-        """Yield a conversation, and custom instructions that none before it has."""
+    def conversation(self, location: str, entry: dict[str, Any]) -> Iterator[Item]:
+        """Yield a conversation, and its custom instructions if they are new."""
         mapping = entry.get("mapping")
         if mapping and not isinstance(mapping, dict):
-            yield SkippedItem(place, f"its mapping of messages is {json_source.NO_OBJECT}")
+            yield SkippedItem(location, f"the mapping of messages is {json_source.NO_OBJECT}")
             return
         self._counts.unused_properties("conversation", entry, _CONVERSATION)
         nodes = mapping or {}
         branch = _branch(nodes, entry.get("current_node"))
-        talk = chatgpt_messages.Talk(self._counts, self._files)
-        for one in branch:
-            talk.add(one)
+        collector = chatgpt_messages.MessageCollector(self._counts, self._files)
+        for message_entry in branch:
+            collector.add(message_entry)
         others = sum(
-            isinstance(node, dict) and chatgpt_messages.is_said(node.get("message"))
+            isinstance(node, dict) and chatgpt_messages.is_conversation(node.get("message"))
             for node in nodes.values()
-        ) - sum(map(chatgpt_messages.is_said, branch))
+        ) - sum(map(chatgpt_messages.is_conversation, branch))
         if others > 0:
             self._counts.omitted("message of another branch", others)
-        talk.turns += talk.documents.last_versions()
+        collector.turns += collector.documents.last_versions()
         created = convert.time_or_text(entry.get("create_time"))
         updated = convert.time_or_text(entry.get("update_time"))
         key = str(entry.get("conversation_id") or entry.get("id") or "")
         flags = {"archived": entry.get("is_archived"), "starred": entry.get("is_starred")}
         template = convert.text(entry.get("gizmo_id") or entry.get("conversation_template_id"))
         role = "project" if template.startswith("g-p-") else "gpt"
-        made = conversation(
-            place,
+        note = conversation(
+            location,
             key,
             convert.text(entry.get("title")),
-            talk.turns,
+            collector.turns,
             (created, updated),
             tags=["conversation", "chatgpt", *(name for name, is_set in flags.items() if is_set)],
             source=f"https://chatgpt.com/c/{key}" if key else "",
             model=convert.text(entry.get("default_model_slug")),
             **{role: template},
         )
-        if isinstance(made, ImportedNote):
+        if isinstance(note, ImportedNote):
             self._counts.converted("conversation")
-        yield made
-        yield from self._custom_instructions(talk.instructions, created)
-        if talk.memories:
-            self._memories = max(self._memories, (updated or created, talk.memories))
+        yield note
+        yield from self._custom_instructions(collector.instructions, created)
+        if collector.memories:
+            self._memories = max(self._memories, (updated or created, collector.memories))
 
     def _custom_instructions(self, text: str, created: str) -> Iterator[ImportedNote]:
         digest = sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
@@ -175,7 +177,7 @@ class _ConversationReader:
             yield ImportedNote(key, note_path(title), text, header, masked=True)
 
     def memories(self) -> Iterator[ImportedNote]:
-        """Yield what ChatGPT remembered of the user when the last conversation began."""
+        """Yield ChatGPT's memories of the user as of the last conversation."""
         time, text = self._memories
         if text:
             self._counts.converted("memory")
@@ -195,4 +197,8 @@ def _branch(nodes: dict[str, Any], current: Any) -> list[dict[str, Any]]:
             break
         branch[name] = node.get("message")
         name = node.get("parent")
-    return [one for one in reversed(branch.values()) if isinstance(one, dict)]
+    return [
+        message_entry
+        for message_entry in reversed(branch.values())
+        if isinstance(message_entry, dict)
+    ]

@@ -1,4 +1,4 @@
-"""The messages of ChatGPT's export as markdown: texts, code, canvases, pictures and citations."""
+"""Convert messages of ChatGPT's export: texts, code, canvases, pictures and citations."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from memvault.importers import convert, json_source, plain_text
 from memvault.importers.chat_text import fenced, message
-from memvault.importers.chats import ChatDocuments, ChatTurn, titled
+from memvault.importers.chats import ChatDocuments, ChatTurn, with_title
 from memvault.importers.content_counts import ContentCounts
 from memvault.lazy_pattern import lazy_pattern
 from memvault.vault import markdown
@@ -19,10 +19,10 @@ _FILE_ID = lazy_pattern(r"file[-_][A-Za-z0-9]{6,64}")
 _MARK = lazy_pattern(
     "\ue200[^\ue200\ue201]{0,20000}\ue201|【[^【】]{0,60}†[^【】]{0,60}】|[\ue200-\ue206]"
 )
-"""Marks of citations, which only the web page shows."""
+"""Matches citation marks, which only the web page renders."""
 _PLAIN_PATTERN = lazy_pattern(r"(?:[^\\.^$*+?{}\[\]|()]|\\[^\w\s]|\\[ \n])+")
 _MATH = lazy_pattern(r"(?<!\\)\\(?:\(((?:[^\\\n]|\\[^()\n])++)\\\)|\[((?:[^\\]|\\[^\[\]])++)\\\])")
-"""Matches a formula of LaTeX, in a line or as a block."""
+"""Matches a LaTeX formula, inline or as a block."""
 _SIGN = "\ue010"
 _MARKED = lazy_pattern(rf" ?{_SIGN}\)|{_SIGN}\( ?|{_SIGN}[\[\]]")
 _SILENT = ("thoughts", "reasoning_recap")
@@ -31,14 +31,14 @@ _MEMORY = "bio"
 _CODE_TOOLS = ("python", "code_interpreter")
 
 
-def file_id(text: str) -> str:
-    """Return the id of a file with which a text begins; empty if there is none."""
+def file_id_at_start(text: str) -> str:
+    """Return the file id at the start of a text; empty if there is none."""
     match = _FILE_ID.match(text)
     return match[0] if match is not None else ""
 
 
-def is_said(entry: Any) -> bool:
-    """Return whether a message is one that the user or ChatGPT wrote to the other."""
+def is_conversation(entry: Any) -> bool:
+    """Return whether a message was written by the user or ChatGPT to the other."""
     return (
         isinstance(entry, dict)
         and _role(entry) in ("user", "assistant")
@@ -48,18 +48,18 @@ def is_said(entry: Any) -> bool:
 
 
 def _role(entry: Mapping[str, Any]) -> str:
-    return convert.text(convert.mapping(entry, "author").get("role"))
+    return convert.text(convert.object_at(entry, "author").get("role"))
 
 
 def _about(entry: Mapping[str, Any]) -> Mapping[str, Any]:
-    return convert.mapping(entry, "metadata")
+    return convert.object_at(entry, "metadata")
 
 
-class Talk:
-    """The messages of one conversation as they are converted.
+class MessageCollector:
+    """Collects the converted messages of a conversation.
 
-    ``files`` are the ids of the files that the export has. ``instructions`` are the custom
-    instructions as markdown, ``memories`` what ChatGPT remembered of the user.
+    ``files`` are the ids of the exported files, ``instructions`` the custom instructions as
+    markdown, ``memories`` ChatGPT's memories of the user.
     """
 
     def __init__(self, counts: ContentCounts, files: frozenset[str]) -> None:
@@ -72,7 +72,7 @@ class Talk:
 
     def add(self, entry: Mapping[str, Any]) -> None:
         """Convert a message."""
-        role, content = _role(entry), convert.mapping(entry, "content")
+        role, content = _role(entry), convert.object_at(entry, "content")
         kind = str(content.get("content_type"))
         if kind == "user_editable_context":
             self._add_instructions(content, _about(entry))
@@ -82,7 +82,7 @@ class Talk:
             return
         if role not in _SPEAKERS or _about(entry).get("is_visually_hidden_from_conversation"):
             return
-        if role != "tool" and is_said(entry):
+        if role != "tool" and is_conversation(entry):
             self._counts.converted("message")
         texts = list(self._parts(entry, role, kind, content))
         text = "\n\n".join(filter(None, texts))
@@ -108,9 +108,9 @@ class Talk:
         elif to != "all":
             self._counts.omitted(f'tool use "{to}"')
         else:
-            yield from self._said(entry, role, kind, content)
+            yield from self._spoken(entry, role, kind, content)
 
-    def _said(
+    def _spoken(
         self, entry: Mapping[str, Any], role: str, kind: str, content: Mapping[str, Any]
     ) -> Iterator[str]:
         about = _about(entry)
@@ -141,7 +141,9 @@ class Talk:
         if isinstance(part, str):
             if role == "user":
                 return message(part, is_plain=True)
-            return _cited(message(_with_dollars(_with_ranges(_marked_math(part), about))), links)
+            return _with_citations(
+                message(_with_dollars(_with_positioned_citations(_marked_math(part), about))), links
+            )
         if not isinstance(part, dict):
             self._counts.omitted("part")
             return ""
@@ -150,74 +152,77 @@ class Talk:
             "asset_pointer" not in part and isinstance(part.get("text"), str)
         ):
             return message(convert.text(part.get("text")), is_plain=role == "user")
-        inner = convert.mapping(part, "audio_asset_pointer") or part
+        inner = convert.object_at(part, "audio_asset_pointer") or part
         pointer = convert.text(inner.get("asset_pointer"))
-        found = file_id(pointer.rpartition("/")[2])
-        if not found:
+        asset_id = file_id_at_start(pointer.rpartition("/")[2])
+        if not asset_id:
             self._counts.omitted(f"part {kind}")
             return ""
-        shown.add(found)
+        shown.add(asset_id)
         is_picture = "image" in kind
-        if not is_picture and found not in self._files:
+        if not is_picture and asset_id not in self._files:
             self._counts.omitted("voice recording missing from the export")
             return ""
-        if found not in self._files:
+        if asset_id not in self._files:
             self._counts.omitted("picture missing from the export")
-        return f"![[import:{found}|({'a picture' if is_picture else 'a recording'})]]"
+        return f"![[import:{asset_id}|({'a picture' if is_picture else 'a recording'})]]"
 
     def _attached(self, about: Mapping[str, Any], shown: set[str]) -> Iterator[str]:
-        """Yield links to the files that were given with a message and are not shown in it."""
-        for one in convert.objects(about, "attachments"):
-            found, name = file_id(str(one.get("id"))), convert.line(one.get("name"))
-            if found in shown or not (found or name):
+        """Yield links to the attached files that are not shown in a message."""
+        for attachment in convert.objects_at(about, "attachments"):
+            asset_id, name = (
+                file_id_at_start(str(attachment.get("id"))),
+                convert.one_line(attachment.get("name")),
+            )
+            if asset_id in shown or not (asset_id or name):
                 continue
-            if found in self._files:
-                yield f"[[import:{found}|{convert.label(name) or found}]]"
+            if asset_id in self._files:
+                yield f"[[import:{asset_id}|{convert.label(name) or asset_id}]]"
             else:
                 self._counts.omitted("file missing from the export")
-                yield titled(name or found, "", "a file").strip()
+                yield with_title(name or asset_id, "", "a file").strip()
 
     def _of_tool(
         self, entry: Mapping[str, Any], kind: str, content: Mapping[str, Any]
     ) -> Iterator[str]:
-        """Yield what a tool gave that the user sees: the output of code, and pictures."""
-        name = convert.text(convert.mapping(entry, "author").get("name"))
+        """Yield the visible results of a tool: output of code, and pictures."""
+        name = convert.text(convert.object_at(entry, "author").get("name"))
         if kind == "execution_output":
             self._counts.converted("output of code")
-            yield titled("", fenced(_plain(content)), "output")
+            yield with_title("", fenced(_plain(content)), "output")
             yield from self._outputs(_about(entry))
         elif kind == "multimodal_text" and isinstance(content.get("parts"), list):
-            for part in convert.objects(content, "parts"):
+            for part in convert.objects_at(content, "parts"):
                 yield self._part(part, "tool", {}, {}, set())
         elif name.startswith(_CANVAS) or name == _MEMORY:
-            return  # whether it was done
+            return  # only a confirmation
         else:
             self._counts.omitted(f"tool result {name or kind}")
 
     def _outputs(self, about: Mapping[str, Any]) -> Iterator[str]:
-        for one in convert.objects(convert.mapping(about, "aggregate_result"), "messages"):
-            if one.get("message_type") == "image":
-                pointer = {"content_type": "image", "asset_pointer": one.get("image_url")}
+        for output in convert.objects_at(convert.object_at(about, "aggregate_result"), "messages"):
+            if output.get("message_type") == "image":
+                pointer = {"content_type": "image", "asset_pointer": output.get("image_url")}
                 yield self._part(pointer, "tool", {}, {}, set())
 
     def _canvas(self, command: str, text: str) -> str:
-        """Return a document, or what a change puts into it; comments are left out."""
+        """Return a document, or the new text of an edit; comments are omitted."""
         if command not in ("create_textdoc", "update_textdoc"):
             self._counts.omitted(f'tool use "{_CANVAS}{command}"')
             return ""
         self._counts.converted("version of a canvas")
         try:
-            given = json_source.parse(text)
+            arguments = json_source.parse(text)
         except ValueError:
-            given = None
-        if not isinstance(given, dict):
-            return fenced(text)  # it was stopped while it was written
+            arguments = None
+        if not isinstance(arguments, dict):
+            return fenced(text)  # writing was interrupted
         if command == "create_textdoc":
-            name, kind = convert.text(given.get("name")), convert.text(given.get("type"))
+            name, kind = convert.text(arguments.get("name")), convert.text(arguments.get("type"))
             language = "markdown" if kind == "document" else kind.removeprefix("code/")
-            content = convert.text(given.get("content"))
+            content = convert.text(arguments.get("content"))
             return self.documents.write(name or text[:40], name, language, content)
-        changes = map(self._change, convert.objects(given, "updates"))
+        changes = map(self._change, convert.objects_at(arguments, "updates"))
         return "\n\n".join(filter(None, changes))
 
     def _change(self, change: Mapping[str, Any]) -> str:
@@ -233,10 +238,11 @@ class Talk:
         return self.documents.replace(key, old, new, is_every=bool(change.get("multiple")))
 
     def _add_instructions(self, content: Mapping[str, Any], about: Mapping[str, Any]) -> None:
-        given = convert.mapping(about, "user_context_message_data")
+        user_context = convert.object_at(about, "user_context_message_data")
         sections = {
-            "About the user": given.get("about_user_message") or content.get("user_profile"),
-            "How to answer": given.get("about_model_message") or content.get("user_instructions"),
+            "About the user": user_context.get("about_user_message") or content.get("user_profile"),
+            "How to answer": user_context.get("about_model_message")
+            or content.get("user_instructions"),
         }
         self.instructions = "\n\n".join(
             f"## {name}\n\n{message(text, is_plain=True)}"
@@ -246,30 +252,32 @@ class Talk:
 
 
 def _plain(content: Mapping[str, Any]) -> str:
-    """Return the text of a message that is not markdown."""
-    texts = [part for part in convert.listed(content, "parts") if isinstance(part, str)]
+    """Return the plain text of a message."""
+    texts = [part for part in convert.list_at(content, "parts") if isinstance(part, str)]
     return "\n".join(texts) or convert.text(content.get("text") or content.get("result"))
 
 
 def _links(about: Mapping[str, Any]) -> dict[str, str]:
-    """Return what is shown in place of each mark of a citation."""
-    found: dict[str, str] = {}
-    for one in convert.objects(about, "content_references"):
-        if mark := convert.text(one.get("matched_text")).strip():
-            pages = {str(item.get("url")): _page(item) for item in convert.objects(one, "items")}
+    """Return the replacement of each citation mark."""
+    links_by_mark: dict[str, str] = {}
+    for reference in convert.objects_at(about, "content_references"):
+        if mark := convert.text(reference.get("matched_text")).strip():
+            pages = {
+                str(item.get("url")): _page(item) for item in convert.objects_at(reference, "items")
+            }
             links = ", ".join(filter(None, pages.values()))
-            alt = plain_text.escaped(convert.line(one.get("alt")), is_line=True)
-            found[mark] = f"({links})" if links else alt
-    return found
+            alt = plain_text.escaped(convert.one_line(reference.get("alt")), is_line=True)
+            links_by_mark[mark] = f"({links})" if links else alt
+    return links_by_mark
 
 
 def _page(item: Mapping[str, Any]) -> str:
-    """Return a link to a page that is cited; empty for anything else."""
+    """Return a link to a cited page; empty for other items."""
     return convert.web_link(item.get("url"), item.get("attribution") or item.get("title"))
 
 
 def _marked_math(text: str) -> str:
-    """Return a text of the same length with marked signs of formulas outside of code."""
+    """Mark the delimiters of formulas outside of code, without changing the length."""
     if ("\\(" not in text and "\\[" not in text) or _SIGN in text:
         return text
     return markdown.replace_outside_code(
@@ -278,19 +286,19 @@ def _marked_math(text: str) -> str:
 
 
 def _with_dollars(text: str) -> str:
-    """Return a text whose marked formulas have the signs of markdown."""
+    """Replace the marked delimiters of formulas with those of markdown."""
     return _MARKED.sub(lambda match: "$$" if match[0][-1] in "[]" else "$", text)
 
 
-def _with_ranges(text: str, about: Mapping[str, Any]) -> str:
-    """Return a text with links in place of the marks of older exports, which have positions."""
+def _with_positioned_citations(text: str, about: Mapping[str, Any]) -> str:
+    """Replace the citation marks of older exports, which are given by position, with links."""
     if "【" not in text:
         return text
     edits: dict[int, tuple[int, str]] = {}
-    for one in convert.objects(about, "citations"):
-        start, end = one.get("start_ix"), one.get("end_ix")
+    for citation in convert.objects_at(about, "citations"):
+        start, end = citation.get("start_ix"), citation.get("end_ix")
         if isinstance(start, int) and isinstance(end, int) and text[start:end].startswith("【"):
-            link = _page(convert.mapping(one, "metadata"))
+            link = _page(convert.object_at(citation, "metadata"))
             if link and text[start:end].endswith("】"):
                 edits[start] = (end, f"({link})")
     pieces, done = [], 0
@@ -301,8 +309,8 @@ def _with_ranges(text: str, about: Mapping[str, Any]) -> str:
     return "".join([*pieces, text[done:]])
 
 
-def _cited(text: str, links: Mapping[str, str]) -> str:
-    """Return a text with links in place of marks of citations; the other marks are removed."""
+def _with_citations(text: str, links: Mapping[str, str]) -> str:
+    """Replace citation marks with links, and remove all other marks."""
 
     def shown(match: re.Match[str]) -> str:
         mark = match[0]
@@ -312,13 +320,13 @@ def _cited(text: str, links: Mapping[str, str]) -> str:
 
 
 def _entity(mark: str) -> str:
-    """Return the name in the mark of a person or thing; empty for any other mark."""
+    """Return the name in an entity mark; empty for other marks."""
     kind, _, rest = mark.strip("\ue200\ue201").partition("\ue202")
     if kind != "entity":
         return ""
     try:
-        given = json.loads(rest)
+        parsed = json.loads(rest)
     except (ValueError, RecursionError):
         return ""
-    is_named = isinstance(given, list) and len(given) > 1 and isinstance(given[1], str)
-    return plain_text.escaped(given[1], is_line=True) if is_named else ""
+    is_named = isinstance(parsed, list) and len(parsed) > 1 and isinstance(parsed[1], str)
+    return plain_text.escaped(parsed[1], is_line=True) if is_named else ""

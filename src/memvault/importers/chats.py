@@ -1,4 +1,4 @@
-"""Conversations of chat programs, as notes."""
+"""Convert conversations of chat programs to notes."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _NO_TITLE = lazy_pattern(
     r"!?\[\[[^\[\]\n]*+\]\]|^\*\*[^\n]*\*\*(?: \(\w+\))?$|^`{3,}+[^\n]*+$|\\(?=[^\w\s])",
     re.MULTILINE,
 )
-"""Matches what a message has besides its words: pictures, names of files, fences, escapes."""
+"""Matches what a title omits: pictures, file names, fences and escapes."""
 _TIME_LENGTH = len("2026-03-01T10:00")
 _MAX_GROWN = 4_000_000
-"""Maximum number of characters that changes add to the documents of a conversation."""
+"""Maximum number of characters that edits may add to the documents of a conversation."""
 
 
 class ChatTurn(NamedTuple):
-    """A message of a conversation: who wrote it, its markdown, and when, in ISO 8601."""
+    """A message of a conversation in markdown, with its time in ISO 8601."""
 
     speaker: str
     text: str
@@ -33,29 +33,29 @@ class ChatTurn(NamedTuple):
 
 
 class ChatDocuments:
-    """The documents that a conversation writes and changes, such as artifacts and canvases."""
+    """The documents of a conversation, such as artifacts and canvases."""
 
     def __init__(self) -> None:
         self._documents: dict[str, tuple[str, str, str]] = {}
-        """By its id: the title, the language and the text of a document."""
+        """The title, language and text of each document, by id."""
         self._changed: dict[str, None] = {}
         self._room = _MAX_GROWN
 
     @property
     def last(self) -> str:
-        """The id of the document that was written last; empty if there is none."""
+        """The id of the most recent document; empty if there is none."""
         return next(reversed(self._documents), "")
 
     def write(self, key: str, title: str, language: str, text: str) -> str:
-        """Return a document, or another version of it, as markdown."""
+        """Store a version of a document; return it as markdown."""
         old_title, old_language, _ = self._documents.pop(key, ("", "", ""))
         title, language = title or old_title, language or old_language
         self._documents[key] = (title, language, text)
         self._changed.pop(key, None)
-        return titled(title, fenced(text, language))
+        return with_title(title, fenced(text, language))
 
     def replace(self, key: str, old: str, new: str, is_every: bool = False) -> str:
-        """Return the new part of a document as markdown, and put it in place of the old one."""
+        """Replace a part of a document; return the new part as markdown."""
         title, language, text = self._documents.get(key, ("", "", ""))
         count = text.count(old) if old and is_every else int(bool(old) and old in text)
         growth = max(0, count * (len(new) - len(old)))
@@ -63,40 +63,40 @@ class ChatDocuments:
             self._room -= growth
             self._documents[key] = (title, language, text.replace(old, new, count))
             self._changed[key] = None
-        return titled(title, fenced(new, language), "changed") if new.strip() else ""
+        return with_title(title, fenced(new, language), "changed") if new.strip() else ""
 
     def last_versions(self) -> Iterator[ChatTurn]:
-        """Yield each document that was changed in parts, as it was in the end."""
+        """Yield the last version of each document that was edited in parts."""
         for key in self._changed:
             title, language, text = self._documents[key]
             name = plain_text.escaped(title or "Document", is_line=True)
             yield ChatTurn(f"{name}, last version", fenced(text, language))
 
 
-def titled(title: str, text: str, about: str = "") -> str:
-    """Return a text with the name of its file or document above it."""
+def with_title(title: str, text: str, about: str = "") -> str:
+    """Return a text below the name of its file or document."""
     name = plain_text.escaped(title, is_line=True)
     head = " ".join(filter(None, (f"**{name}**" if name else "", f"({about})" if about else "")))
     return f"{head}\n\n{text}" if head else text
 
 
 def conversation(
-    place: str,
+    location: str,
     key: str,
     title: str,
     turns: Sequence[ChatTurn],
     times: tuple[str, str],
     **header: Any,
 ) -> ImportedNote | SkippedItem:
-    """Return a conversation as a note, with secrets masked, unless it has no text.
+    """Convert a conversation to a note with masked secrets, unless has no text.
 
-    ``place`` is where it is in the source; ``times``, in ISO 8601, are its first and its last.
-    What one speaker says in several messages in a row is under one heading.
+    ``location`` is its location in the source, ``times`` its start and end in ISO 8601. Consecutive
+    messages of a speaker share a heading.
     """
     created, modified = times
     worded = [turn for turn in turns if turn.text.strip()]
     if not worded:
-        return SkippedItem(place, "its messages have no text" if turns else "it has no messages")
+        return SkippedItem(location, "the messages have no text" if turns else "has no messages")
     for text in (title, *(turn.text for turn in worded)):
         try:
             title = create.title_of(_NO_TITLE.sub("", text))
@@ -114,4 +114,4 @@ def conversation(
         parts.append(turn.text.strip("\n"))
     path = note_path(f"{day} {title}".strip(), *filter(None, [day[:4]]))
     header |= {"title": title, "created": created, "modified": modified or created}
-    return ImportedNote(key or place, path, "\n\n".join(parts), header, masked=True)
+    return ImportedNote(key or location, path, "\n\n".join(parts), header, masked=True)

@@ -1,9 +1,9 @@
-"""Import of Claude's data export: conversations, projects and memories.
+"""Import Claude's data export: conversations, projects and memories.
 
-The zip that claude.ai sends has ``conversations.json``, an array of conversations with
-``chat_messages``, ``projects.json`` or a file for each project, and ``memories.json`` or one for
-each account (as of November 2026). It has no files, only their names and the texts
-that were extracted from them. The format is undocumented.
+The zip from claude.ai has ``conversations.json``, an array of conversations with
+``chat_messages``; ``projects.json`` or a file per project; and ``memories.json`` or a file per
+account. It contains only the names and the extracted texts of files. The format is undocumented;
+this reads exports up to November 2026.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 from memvault.importers import convert, json_source, plain_text, records
 from memvault.importers.chat_text import fenced, message
-from memvault.importers.chats import ChatDocuments, ChatTurn, conversation, titled
+from memvault.importers.chats import ChatDocuments, ChatTurn, conversation, with_title
 from memvault.importers.content_counts import ContentCounts
 from memvault.importers.items import ImportedNote, Item, SkippedItem, note_path
 from memvault.importers.source import Source
@@ -30,7 +30,7 @@ _LANGUAGES = {
     "application/vnd.ant.react": "jsx",
 }
 _MARKDOWN, _PLAIN = ("", "md", "markdown"), ("txt", "pdf", "doc", "docx", "rtf", "odt", "pptx")
-"""The endings of a project's documents whose texts are markdown, and plain text."""
+"""Endings of project documents in markdown and in plain text."""
 _CONVERSATION = (
     "uuid name summary created_at updated_at account chat_messages project is_starred model "
     "settings current_leaf_message_uuid"
@@ -47,13 +47,13 @@ _MARKS = {
     "projects": (b'"prompt_template"',),
     "memories": (b'"conversations_memory"', b'"memory_files"'),
 }
-"""The parts of an export besides conversations, and the keys by which they are recognized alone."""
+"""The other parts of an export, with keys that identify them without conversations."""
 _TAG, _END = "<antArtifact", "</antArtifact>"
 _THINKING, _THINKING_END = "<antThinking>", "</antThinking>"
 
 
 def claims(source: Source) -> Collection[str]:
-    """Return the names of the files with conversations, projects and memories, and of accounts."""
+    """Return the files with conversations, projects, memories and accounts."""
     parts = _parts(source)
     others = [name for name in source.names if _is_of_account(name)]
     return {name for names in parts for name in names}.union(others if any(parts) else ())
@@ -65,22 +65,22 @@ def _is_of_account(name: str) -> bool:
 
 
 def _parts(source: Source) -> tuple[list[str], list[str], list[str]]:
-    """Return the names of the files of conversations, projects and memories."""
+    """Return the files with conversations, projects and memories."""
     conversations: list[str] = []
     others: tuple[list[str], list[str]] = ([], [])
     is_alone = len(source.names) == 1
-    for name in source.named(".json"):
+    for name in source.with_endings(".json"):
         parent, file = posixpath.split(name)
         folder = posixpath.basename(parent)
         if ("conversations" in name or is_alone) and b'"chat_messages"' in source.head(name, _HEAD):
             conversations.append(name)
             continue
-        for found, part in zip(others, _MARKS, strict=True):
+        for names_of_part, part in zip(others, _MARKS, strict=True):
             if file == f"{part}.json" or folder == part:
-                found.append(name)
-    if not conversations:  # other programs have files of these names
-        for found, marks in zip(others, _MARKS.values(), strict=True):
-            found[:] = [name for name in found if _has(source, name, marks)]
+                names_of_part.append(name)
+    if not conversations:  # other programs use these file names, too
+        for names_of_part, marks in zip(others, _MARKS.values(), strict=True):
+            names_of_part[:] = [name for name in names_of_part if _has(source, name, marks)]
     return conversations, *others
 
 
@@ -94,17 +94,17 @@ def read(source: Source) -> Iterator[Item]:
     conversations, projects, memories = _parts(source)
     names: dict[str, str] = {}
     counts = source.counts
-    for files, to_items, more in (
+    for files, to_items, arguments in (
         (conversations, _conversation, (counts,)),
         (projects, _project, (counts, names)),
         (memories, _memories, (counts, names)),
     ):
         for name in files:
-            yield from records.convert_each(_entries(source, name), to_items, *more)
+            yield from records.convert_each(_entries(source, name), to_items, *arguments)
 
 
 def _entries(source: Source, name: str) -> Iterator[tuple[str, dict[str, Any]] | SkippedItem]:
-    """Yield the objects of a file: those of its array, or the one that it is."""
+    """Yield the objects of a file, which is an array or one object."""
     if not source.head(name).lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
         yield from json_source.objects(source, name)
         return
@@ -114,30 +114,30 @@ def _entries(source: Source, name: str) -> Iterator[tuple[str, dict[str, Any]] |
         yield SkippedItem(name, records.reason_for(error))
 
 
-def _conversation(place: str, entry: dict[str, Any], counts: ContentCounts) -> Iterator[Item]:
+def _conversation(location: str, entry: dict[str, Any], counts: ContentCounts) -> Iterator[Item]:
     counts.unused_properties("conversation", entry, _CONVERSATION)
-    talk = _Talk(counts)
+    collector = _MessageCollector(counts)
     summary = convert.text(entry.get("summary"))
     if summary.strip():
-        talk.turns.append(ChatTurn("Summary", message(summary)))
+        collector.turns.append(ChatTurn("Summary", message(summary)))
     messages: list[dict[str, Any]] = []
-    for number, one in enumerate(convert.listed(entry, "chat_messages"), 1):
-        if isinstance(one, dict):
-            messages.append(one)
+    for number, chat_message in enumerate(convert.list_at(entry, "chat_messages"), 1):
+        if isinstance(chat_message, dict):
+            messages.append(chat_message)
         else:
-            yield SkippedItem(f"{place}, message {number}", json_source.NO_OBJECT)
+            yield SkippedItem(f"{location}, message {number}", json_source.NO_OBJECT)
     shown = _branch(messages, entry.get("current_leaf_message_uuid"))
     if len(shown) < len(messages):
         counts.omitted("message of another branch", len(messages) - len(shown))
-    for one in shown:
-        talk.add(one)
-    talk.turns += talk.documents.last_versions()
+    for chat_message in shown:
+        collector.add(chat_message)
+    collector.turns += collector.documents.last_versions()
     key = str(entry.get("uuid") or "")
-    made = conversation(
-        place,
+    note = conversation(
+        location,
         key,
         convert.text(entry.get("name")),
-        talk.turns if shown else [],
+        collector.turns if shown else [],
         (
             convert.time_or_text(entry.get("created_at")),
             convert.time_or_text(entry.get("updated_at")),
@@ -145,32 +145,36 @@ def _conversation(place: str, entry: dict[str, Any], counts: ContentCounts) -> I
         tags=["conversation", "claude", *(["starred"] if entry.get("is_starred") else [])],
         source=f"https://claude.ai/chat/{key}" if key else "",
         model=convert.text(entry.get("model")),
-        project=convert.text(convert.mapping(entry, "project").get("name")),
+        project=convert.text(convert.object_at(entry, "project").get("name")),
     )
-    if isinstance(made, ImportedNote):
+    if isinstance(note, ImportedNote):
         counts.converted("conversation")
         counts.converted("message", len(shown))
-    yield made
+    yield note
 
 
 def _branch(messages: list[dict[str, Any]], leaf: Any) -> list[dict[str, Any]]:
-    """Return the messages that lead to the last one; all, if the export has no branches."""
-    by_id = {one["uuid"]: one for one in messages if isinstance(one.get("uuid"), str)}
-    parents = [one.get("parent_message_uuid") for one in messages]
+    """Return the messages on the branch of the last one; all without branches."""
+    by_id = {
+        chat_message["uuid"]: chat_message
+        for chat_message in messages
+        if isinstance(chat_message.get("uuid"), str)
+    }
+    parents = [chat_message.get("parent_message_uuid") for chat_message in messages]
     if len(by_id) < len(messages) or not all(isinstance(parent, str) for parent in parents):
         return messages
     if sum(parent not in by_id for parent in parents) != 1 and leaf not in by_id:
-        return messages  # several beginnings, of which none is known to be the shown one
-    at = leaf if isinstance(leaf, str) and leaf in by_id else messages[-1]["uuid"]
+        return messages  # several branches, none of which is marked as current
+    message_id = leaf if isinstance(leaf, str) and leaf in by_id else messages[-1]["uuid"]
     branch: dict[str, dict[str, Any]] = {}
-    while at in by_id and at not in branch:
-        branch[at] = by_id[at]
-        at = by_id[at]["parent_message_uuid"]
+    while message_id in by_id and message_id not in branch:
+        branch[message_id] = by_id[message_id]
+        message_id = by_id[message_id]["parent_message_uuid"]
     return list(reversed(branch.values()))
 
 
-class _Talk:
-    """The messages of one conversation as they are converted, and its documents."""
+class _MessageCollector:
+    """Collects the converted messages and the documents of a conversation."""
 
     def __init__(self, counts: ContentCounts) -> None:
         self.turns: list[ChatTurn] = []
@@ -181,7 +185,7 @@ class _Talk:
         """Convert a message."""
         self._counts.unused_properties("message", entry, _MESSAGE)
         speaker = _SPEAKERS.get(str(entry.get("sender")), "Claude")
-        texts = [self._block(part, speaker) for part in convert.listed(entry, "content")]
+        texts = [self._block(part, speaker) for part in convert.list_at(entry, "content")]
         texts = texts or [self._text(convert.text(entry.get("text")), speaker)]
         texts += self._files(entry)
         time = convert.time_or_text(entry.get("created_at"))
@@ -198,7 +202,7 @@ class _Talk:
         return ""
 
     def _text(self, text: str, speaker: str) -> str:
-        """Return a text as markdown, with the artifacts that it has between tags."""
+        """Return a text as markdown, with artifacts in place of their tags."""
         if "<ant" not in text:
             return message(text, is_plain=speaker == "You")
         pieces: list[str] = []
@@ -212,111 +216,114 @@ class _Talk:
                 pieces.append(self._artifact({**tag, "content": content}))
         return "\n\n".join(filter(None, [*pieces, message(text[done:])]))
 
-    def _tool(self, name: str, given: Any) -> str:
-        """Return the document that a use of a tool writes or changes; empty if it is another."""
-        if isinstance(given, dict):
-            path = convert.text(given.get("path") or given.get("file_path"))
+    def _tool(self, name: str, arguments: Any) -> str:
+        """Return the document that a tool use writes or edits; empty for other tools."""
+        if isinstance(arguments, dict):
+            path = convert.text(arguments.get("path") or arguments.get("file_path"))
             if name == "artifacts":
-                return self._artifact(given)
+                return self._artifact(arguments)
             if name in ("create_file", "str_replace") and path:
                 title = posixpath.basename(path)
                 if name == "create_file":
-                    text = convert.text(given.get("file_text") or given.get("content"))
+                    text = convert.text(arguments.get("file_text") or arguments.get("content"))
                     self._counts.converted("file")
                     return self.documents.write(path, title, _ending(title), text)
-                old, new = convert.text(given.get("old_str")), convert.text(given.get("new_str"))
+                old, new = (
+                    convert.text(arguments.get("old_str")),
+                    convert.text(arguments.get("new_str")),
+                )
                 self._counts.converted("change of a file")
                 return self.documents.replace(path, old, new)
-            if name in ("repl", "analysis_tool") and isinstance(given.get("code"), str):
+            if name in ("repl", "analysis_tool") and isinstance(arguments.get("code"), str):
                 self._counts.converted("code")
-                return fenced(given["code"], "javascript")
+                return fenced(arguments["code"], "javascript")
         self._counts.omitted(f'tool use "{name}"')
         return ""
 
-    def _artifact(self, given: Mapping[str, Any]) -> str:
-        key = convert.text(given.get("id") or given.get("identifier"))
-        text, new = convert.text(given.get("content")), convert.text(given.get("new_str"))
+    def _artifact(self, arguments: Mapping[str, Any]) -> str:
+        key = convert.text(arguments.get("id") or arguments.get("identifier"))
+        text, new = convert.text(arguments.get("content")), convert.text(arguments.get("new_str"))
         self._counts.converted("version of an artifact")
-        if new or given.get("command") == "update":
-            return self.documents.replace(key, convert.text(given.get("old_str")), new)
-        kind = convert.text(given.get("type"))
-        language = convert.text(given.get("language")) or _LANGUAGES.get(kind, "")
-        return self.documents.write(key, convert.text(given.get("title")), language, text)
+        if new or arguments.get("command") == "update":
+            return self.documents.replace(key, convert.text(arguments.get("old_str")), new)
+        kind = convert.text(arguments.get("type"))
+        language = convert.text(arguments.get("language")) or _LANGUAGES.get(kind, "")
+        return self.documents.write(key, convert.text(arguments.get("title")), language, text)
 
     def _citations(self, part: Mapping[str, Any]) -> str:
-        """Return the pages that a text cites, as a line of links."""
+        """Return the cited pages of a text as a line of links."""
         links: dict[str, str] = {}
-        for one in convert.objects(part, "citations"):
-            found = {**one, **convert.mapping(one, "details")}
-            if link := convert.web_link(found.get("url"), found.get("title")):
-                links.setdefault(found["url"], link)
+        for citation in convert.objects_at(part, "citations"):
+            details = {**citation, **convert.object_at(citation, "details")}
+            if link := convert.web_link(details.get("url"), details.get("title")):
+                links.setdefault(details["url"], link)
         if not links:
             return ""
         self._counts.converted("citation", len(links))
         return f"\n\nSources: {', '.join(links.values())}"
 
     def _files(self, entry: Mapping[str, Any]) -> Iterator[str]:
-        """Yield the files that were given with a message: their text, or their name only."""
+        """Yield the files of a message: their text, or only their name."""
         names: set[str] = set()
         for key in ("attachments", "files", "files_v2"):
-            for one in convert.objects(entry, key):
-                name = convert.line(one.get("file_name"))
-                text = convert.text(one.get("extracted_content"))
+            for attachment in convert.objects_at(entry, key):
+                name = convert.one_line(attachment.get("file_name"))
+                text = convert.text(attachment.get("extracted_content"))
                 if text.strip():
                     self._counts.converted("attached text")
-                    yield titled(name or "A file", fenced(text, _ending(name)))
+                    yield with_title(name or "A file", fenced(text, _ending(name)))
                 elif name and name not in names:
                     self._counts.omitted("file missing from the export")
-                    yield titled(name, "", "a file").strip()
+                    yield with_title(name, "", "a file").strip()
                 names.add(name)
 
 
 def _ending(name: str) -> str:
-    """Return the ending of a file's name without its dot, as the language of its text."""
+    """Return a file name's extension without the dot, used as the language of code."""
     return posixpath.splitext(name)[1][1:].lower()
 
 
 def _tagged(text: str) -> Iterator[tuple[int, int, dict[str, str] | None, str]]:
-    """Yield the start and end of each artifact outside of code, its attributes and its content.
+    """Yield the start, end, attributes and content of each artifact outside of code.
 
-    The attributes are None for thinking. Each line is looked at once.
+    The attributes of thinking are None.
     """
-    place, fence = 0, ""
-    while place < len(text):
-        stop = text.find("\n", place) + 1 or len(text)
-        if text[place - 1 : place] in ("", "\n"):
-            bare = text[place:stop].strip()
+    position, fence = 0, ""
+    while position < len(text):
+        stop = text.find("\n", position) + 1 or len(text)
+        if text[position - 1 : position] in ("", "\n"):
+            bare = text[position:stop].strip()
             is_end = bare.startswith(fence) and not bare.strip("`")
             if bare.startswith("```") and (not fence or is_end):
                 fence = "" if fence else bare[: len(bare) - len(bare.lstrip("`"))]
-        start = -1 if fence else text.find("<ant", place, stop)
-        if start < 0 or text.count("`", place, start) % 2:
-            place = stop
+        start = -1 if fence else text.find("<ant", position, stop)
+        if start < 0 or text.count("`", position, start) % 2:
+            position = stop
             continue
         is_artifact = text.startswith(_TAG, start)
         if not is_artifact and not text.startswith(_THINKING, start):
-            place = stop
+            position = stop
             continue
         ending = _END if is_artifact else _THINKING_END
         opened = text.find(">", start) + 1 or len(text)
         end = text.find(ending, opened)
         attributes = _attributes(text[start:opened]) if is_artifact else None
         content = text[opened : end if end >= 0 else len(text)]
-        place = end + len(ending) if end >= 0 else len(text)
-        yield start, place, attributes, content
+        position = end + len(ending) if end >= 0 else len(text)
+        yield start, position, attributes, content
 
 
 def _attributes(tag: str) -> dict[str, str]:
-    """Return the attributes of a tag with their values in double quotes."""
+    """Return the attributes of a tag, whose values are in double quotes."""
     names = [part.split()[-1] if part.split() else "" for part in tag.split('="')]
-    found = tag.split('"')
-    return dict(zip((name for name in names[:-1]), found[1::2], strict=False))
+    parts = tag.split('"')
+    return dict(zip((name for name in names[:-1]), parts[1::2], strict=False))
 
 
 def _project(
-    place: str, entry: dict[str, Any], counts: ContentCounts, names: dict[str, str]
+    location: str, entry: dict[str, Any], counts: ContentCounts, names: dict[str, str]
 ) -> Iterator[Item]:
-    """Yield a project and its documents; ``names`` gets its name by its id."""
+    """Yield a project and its documents; add its name to ``names`` by id."""
     counts.unused_properties("project", entry, _PROJECT)
     uuid = convert.text(entry.get("uuid"))
     name = convert.text(entry.get("name")) or f"Project {uuid[:8]}".strip()
@@ -335,24 +342,24 @@ def _project(
         body = [about, f"## Instructions\n\n{instructions}" if instructions else ""]
         text = "\n\n".join(filter(None, body))
         yield ImportedNote(key, note_path(name, "projects"), text, header)
-    for number, one in enumerate(convert.listed(entry, "docs"), 1):
-        if not isinstance(one, dict) or not isinstance(one.get("content"), str):
-            yield SkippedItem(f"{place}, document {number}", "it has no text")
-        elif one["content"]:
+    for number, document in enumerate(convert.list_at(entry, "docs"), 1):
+        if not isinstance(document, dict) or not isinstance(document.get("content"), str):
+            yield SkippedItem(f"{location}, document {number}", "has no text")
+        elif document["content"]:
             counts.converted("document of a project")
-            file = convert.text(one.get("filename")) or "document"
+            file = convert.text(document.get("filename")) or "document"
             header = {
                 "title": file,
                 "tags": ["claude", convert.tag(name)],
-                "created": convert.time_or_text(one.get("created_at")),
+                "created": convert.time_or_text(document.get("created_at")),
             }
-            doc_key = f"{key}/{one.get('uuid') or file}"
+            doc_key = f"{key}/{document.get('uuid') or file}"
             path = note_path(file.removesuffix(".md"), "projects", name)
-            yield ImportedNote(doc_key, path, _document(file, one["content"]), header)
+            yield ImportedNote(doc_key, path, _document(file, document["content"]), header)
 
 
 def _document(file: str, text: str) -> str:
-    """Return a document of a project as markdown."""
+    """Return a project document as markdown."""
     ending = _ending(file)
     if ending in _MARKDOWN:
         return text
@@ -360,39 +367,45 @@ def _document(file: str, text: str) -> str:
 
 
 def _memories(
-    place: str, entry: dict[str, Any], counts: ContentCounts, projects: dict[str, str]
+    location: str, entry: dict[str, Any], counts: ContentCounts, projects: dict[str, str]
 ) -> Iterator[Item]:
-    """Yield what Claude remembers of an account, and of its projects."""
+    """Yield Claude's memories of an account and of its projects."""
     used = ("account_uuid", "conversations_memory", "project_memories", "memory_files")
     counts.unused_properties("memory", entry, used)
     account = convert.text(entry.get("account_uuid"))
     key = f"conversations_memory/{account}" if account else "conversations_memory"
-    given = entry.get("conversations_memory")
-    yield from _memory(place, counts, key, "What Claude remembers", given)
-    for uuid, text in convert.mapping(entry, "project_memories").items():
+    text = entry.get("conversations_memory")
+    yield from _memory(location, counts, key, "What Claude remembers", text)
+    for uuid, text in convert.object_at(entry, "project_memories").items():
         name = projects.get(uuid) or f"project {uuid[:8]}"
         key = f"project_memories/{uuid}"
-        yield from _memory(place, counts, key, f"What Claude remembers of {name}", text)
-    for number, one in enumerate(convert.listed(entry, "memory_files"), 1):
-        path = convert.text(one.get("path")).strip("/") if isinstance(one, dict) else ""
-        if not path or not isinstance(one.get("content"), str):
-            yield SkippedItem(f"{place}, memory file {number}", "it has no path or no text")
-        elif one["content"].strip():
+        yield from _memory(location, counts, key, f"What Claude remembers of {name}", text)
+    for number, memory_file in enumerate(convert.list_at(entry, "memory_files"), 1):
+        path = (
+            convert.text(memory_file.get("path")).strip("/")
+            if isinstance(memory_file, dict)
+            else ""
+        )
+        if not path or not isinstance(memory_file.get("content"), str):
+            yield SkippedItem(f"{location}, memory file {number}", "has no path or no text")
+        elif memory_file["content"].strip():
             counts.converted("memory")
             *folders, file = path.split("/")
             key = f"memory_files/{account}/{path}"
-            at = note_path(file.removesuffix(".md"), "memory", *folders)
+            path = note_path(file.removesuffix(".md"), "memory", *folders)
             times = {
-                "created": convert.time_or_text(one.get("created_at")),
-                "modified": convert.time_or_text(one.get("updated_at")),
+                "created": convert.time_or_text(memory_file.get("created_at")),
+                "modified": convert.time_or_text(memory_file.get("updated_at")),
             }
-            yield ImportedNote(key, at, _document(file, one["content"]), times)
+            yield ImportedNote(key, path, _document(file, memory_file["content"]), times)
 
 
-def _memory(place: str, counts: ContentCounts, key: str, title: str, text: Any) -> Iterator[Item]:
+def _memory(
+    location: str, counts: ContentCounts, key: str, title: str, text: Any
+) -> Iterator[Item]:
     if isinstance(text, str):
         if text.strip():
             counts.converted("memory")
             yield ImportedNote(key, note_path(title), text, {"title": title})
     elif text is not None:
-        yield SkippedItem(f"{place}, {key}", "no text")
+        yield SkippedItem(f"{location}, {key}", "no text")

@@ -1,8 +1,8 @@
-"""Import of Claude Code's sessions, ``~/.claude/projects/PROJECT/SESSION.jsonl``, as episodes.
+"""Import Claude Code's sessions, ``~/.claude/projects/PROJECT/SESSION.jsonl``, as episodes.
 
-The format is undocumented; this reads what versions 2.0 to 2.1 write. Sub-agents' records are left
-out: what they found is in the main session. A session that was resumed or forked into another file
-repeats its messages there, with their ids; all files that begin with one message are one episode.
+The format is undocumented; this reads versions 2.0 to 2.1. Sub-agents' files are skipped, since
+their results are in the main session. A resumed or forked session repeats its messages, with their
+ids, in another file; all files with the same first message are one episode.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from memvault.importers.source import Source
 _PROGRAM = "claude-code"
 _MAX_SNIFFED = 20
 _HEAD = 1 << 16
-"""The bytes that are looked into: a session may begin with a long snapshot of files."""
+"""Bytes to inspect: a session may start with a long snapshot of files."""
 _TITLES = ("customTitle", "aiTitle", "summary")
-"""Title keys in order of preference: the user's, then two written by models."""
+"""Keys of titles in order of preference: the user's, then two written by models."""
 _SYNTHETIC = "<synthetic>"
-"""The model of answers that the program itself writes."""
+"""The model name of answers written by the program itself."""
 _OWN_DATA = ("/subagents/", "/tool-results/", "/sessions-index.json")
-"""Parts of the paths of files that belong to a session, and of the program's list of sessions."""
+"""Parts of paths of files that belong to sessions, and of the list of sessions."""
 
 
 def _records(source: Source) -> list[str]:
-    names = source.named(".jsonl")
+    names = source.with_endings(".jsonl")
     return [
         name
         for name in names
@@ -38,12 +38,14 @@ def _records(source: Source) -> list[str]:
 
 
 def claims(source: Source) -> Collection[str]:
-    """Return the names of the records of sessions and sub-agents, and of what belongs to them."""
-    records = [name for name in source.named(".jsonl") if _is_record(source.head(name, _HEAD))]
+    """Return the files of sessions and sub-agents, and files that belong to them."""
+    records = [
+        name for name in source.with_endings(".jsonl") if _is_record(source.head(name, _HEAD))
+    ]
     if set(records).isdisjoint(_records(source)):
         return ()
-    own = (name for name in source.names if any(part in f"/{name}" for part in _OWN_DATA))
-    return {*records, *own}
+    own_data = (name for name in source.names if any(part in f"/{name}" for part in _OWN_DATA))
+    return {*records, *own_data}
 
 
 def _is_record(head: bytes) -> bool:
@@ -54,7 +56,7 @@ def _is_record(head: bytes) -> bool:
 def read(source: Source) -> Iterator[Item]:
     """Yield an episode for each session with a prompt."""
     names = _records(source)
-    agents = len(source.named(".jsonl")) - len(names)
+    agents = len(source.with_endings(".jsonl")) - len(names)
     if agents:
         source.counts.omitted("session of a sub-agent", agents)
     threads: dict[str, list[str]] = {}
@@ -65,42 +67,42 @@ def read(source: Source) -> Iterator[Item]:
     for key, files in threads.items():
         record = _Record(key, source.counts)
         for name in sorted(files, key=lambda name: (source.size(name), name)):
-            yield from records.convert_each(json_source.lines(source, name), record.add)
+            yield from records.convert_each(json_source.json_lines(source, name), record.add)
         yield from records.convert_record(files[0], record.episode)
 
 
 def _thread(source: Source, name: str, head: bytes) -> str:
-    """Return the id of a session: that of its first message, which each copy of it has, too."""
+    """Return the id of a session: the id of its first message, shared by its copies."""
     for entry in first_entries(head, _HEAD):
-        if found := _id_of_message(entry):
-            return found
-    if len(head) == _HEAD:  # it begins with a long snapshot of files
-        for line in json_source.lines(source, name):
-            if not isinstance(line, SkippedItem) and (found := _id_of_message(line[1])):
-                return found
+        if message_id := _id_of_message(entry):
+            return message_id
+    if len(head) == _HEAD:  # the session starts with a long snapshot
+        for line in json_source.json_lines(source, name):
+            if not isinstance(line, SkippedItem) and (message_id := _id_of_message(line[1])):
+                return message_id
     return name.rpartition("/")[2].removesuffix(".jsonl")
 
 
 def _id_of_message(entry: dict[str, Any]) -> str:
-    """Return the id of a message of the user or an agent, or that of which it is a copy."""
+    """Return the id of a message, or of the message of which it is a copy."""
     is_message = entry.get("type") in ("user", "assistant")
     if not is_message or entry.get("isMeta") or entry.get("isSidechain"):
         return ""
-    copied = convert.mapping(entry, "forkedFrom").get("messageUuid")
+    copied = convert.object_at(entry, "forkedFrom").get("messageUuid")
     return str(copied or entry.get("uuid") or "")
 
 
 class _Record:
-    """The record of one session, from one file or several."""
+    """Collects a session from one or more files."""
 
     def __init__(self, key: str, counts: ContentCounts) -> None:
         self._session = Session(_PROGRAM, key)
         self._counts = counts
         self._seen: set[str] = set()
-        """Ids of messages already read, since files repeat each other's messages."""
+        """Ids of previous messages, which other files may repeat."""
         self._titles: dict[str, str] = {}
         self._summaries: dict[str, str] = {}
-        """By id of the last summarized message, which may be in another session."""
+        """Summaries by the id of the last summarized message, possibly of another session."""
 
     def add(self, _location: str, entry: dict[str, Any]) -> None:
         """Add a line."""
@@ -138,7 +140,7 @@ class _Record:
                     self._titles[key] = title
 
     def _add_attachment(self, attached: Any) -> None:
-        """Add what the user typed while the agent worked."""
+        """Add a prompt that was queued while the agent worked."""
         is_queued = isinstance(attached, dict) and attached.get("type") == "queued_command"
         if is_queued and attached.get("commandMode", "prompt") == "prompt":
             self._session.add_prompt(text_of(attached.get("prompt")))
@@ -158,7 +160,7 @@ class _Record:
                 session.mark_interrupted()
         else:
             session.add_answer(text_of(content))
-        for part in convert.listed(message, "content"):
+        for part in convert.list_at(message, "content"):
             kind = part.get("type") if isinstance(part, dict) else None
             if kind == "tool_use":
                 session.add_tool_use(
@@ -171,9 +173,9 @@ class _Record:
                 self._counts.omitted(f"block {kind}")
 
     def episode(self) -> Item | None:
-        """Return the session as an episode; None if nothing was asked."""
-        own = [title for leaf, title in self._summaries.items() if leaf in self._seen]
-        titles = [self._titles.get("customTitle"), self._titles.get("aiTitle"), *own[-1:]]
-        found = [title for title in (*titles, self._titles.get("summary")) if title]
-        self._session.title = found[0] if found else ""
+        """Convert the session to an episode; None without prompts."""
+        summaries = [title for leaf, title in self._summaries.items() if leaf in self._seen]
+        titles = [self._titles.get("customTitle"), self._titles.get("aiTitle"), *summaries[-1:]]
+        candidates = [title for title in (*titles, self._titles.get("summary")) if title]
+        self._session.title = candidates[0] if candidates else ""
         return episode(self._session, self._counts)

@@ -1,8 +1,8 @@
-"""Import of what Claude keeps in files: ``CLAUDE.md``, its auto memory, and memory tool folders.
+"""Import Claude's memory files: ``CLAUDE.md``, auto memory, and folders of the memory tool.
 
 Auto memory is ``~/.claude/projects/PROJECT/memory/*.md`` with ``name``, ``description`` and
-``type`` in each header (Claude Code 2.1, https://code.claude.com/docs/en/memory); the memory tool
-keeps any text files in a folder ``memories`` (docs.claude.com, tool memory_20250818).
+``type`` in each header (Claude Code 2.1, https://code.claude.com/docs/en/memory). The memory tool
+stores text files in a folder ``memories`` (docs.claude.com, tool memory_20250818).
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def _folder_names(source: Source) -> tuple[str, str]:
 
 
 def claims(source: Source) -> set[str]:
-    """Return the memory files, and the files of ``~/.claude`` that contain no memories."""
+    """Return the memory files, and other files of ``~/.claude``."""
     memories = _memories(source)
     is_home = _HOME in _folder_names(source)
     return {*memories, *(name for name in source.names if is_home and _is_of_program(name))}
@@ -66,20 +66,24 @@ def _is_of_program(name: str) -> bool:
 
 
 def _memories(source: Source) -> list[str]:
-    """Return instructions, auto memory, rules, and the texts of a folder ``memories``."""
-    names = source.named(*_TEXTS)
+    """Return instructions, auto memory, rules, and files of a folder ``memories``."""
+    names = source.with_endings(*_TEXTS)
     if len(source.names) == 1 or _MEMORIES in _folder_names(source):
         return names
     notes: dict[str, list[str]] = {}
-    for name in source.named(".md"):
+    for name in source.with_endings(".md"):
         notes.setdefault(posixpath.dirname(name), []).append(name)
-    indexed = {one for one, beside in notes.items() if _is_auto_memory(source, one, beside)}
+    indexed = {
+        folder_name
+        for folder_name, beside in notes.items()
+        if _is_auto_memory(source, folder_name, beside)
+    }
     home = f"/{_HOME}/" if _HOME in _folder_names(source) else "/"
     return [name for name in names if _is_memory(name, indexed, home)]
 
 
 def _is_memory(name: str, indexed: Collection[str], home: str) -> bool:
-    """Return whether a text is a memory. ``indexed`` are the folders of auto memory."""
+    """Return whether a file is a memory; ``indexed`` are the folders of auto memory."""
     *folders, file = name.split("/")
     path = f"{home}{name}"
     if file.lower() in _INSTRUCTIONS or f"/{_MEMORIES}/" in path:
@@ -91,19 +95,19 @@ def _is_memory(name: str, indexed: Collection[str], home: str) -> bool:
 
 
 def _is_auto_memory(source: Source, folder_name: str, notes: list[str]) -> bool:
-    """Return whether a folder has ``MEMORY.md``, and is called memory or its notes have a name."""
+    """Return whether a folder has ``MEMORY.md``, and is called memory or has named notes."""
     index = f"{folder_name}/{_INDEX}" if folder_name else _INDEX
     if index not in source.name_set:
         return False
     if posixpath.basename(folder_name or source.label) == "memory":
         return True
     heads = [source.head(name) for name in notes[:_MAX_SNIFFED] if name != index]
-    own = sum(b"\nname:" in head and b"\ndescription:" in head for head in heads)
-    return own > 0 and own * 2 > len(heads)
+    named = sum(b"\nname:" in head and b"\ndescription:" in head for head in heads)
+    return named > 0 and named * 2 > len(heads)
 
 
 def read(source: Source) -> Iterator[Item]:
-    """Yield each file as a note; a project's are in a folder of its name."""
+    """Yield each file as a note, in a folder named after its project."""
     for name in _memories(source):
         yield from folder.convert_note(source, name, _note, source)
 
@@ -111,10 +115,10 @@ def read(source: Source) -> Iterator[Item]:
 def _note(item: ImportedNote, source: Source) -> ImportedNote:
     name = item.key
     parts = [part for part in name.split("/") if part not in ("projects", "memory")]
-    place = "/".join(part.lstrip("-.") for part in parts)
-    own = Document.parse(item.text.encode("utf-8", "replace")).header or {}
+    shown_path = "/".join(part.lstrip("-.") for part in parts)
+    own_header = Document.parse(item.text.encode("utf-8", "replace")).header or {}
     header = dict(item.header)
-    kind = own.get("type") or convert.mapping(own, "metadata").get("type")
+    kind = own_header.get("type") or convert.object_at(own_header, "metadata").get("type")
     header["memory_type"] = _TYPES.get(str(kind), "context")
     file = parts[-1].lower()
     if file in _INSTRUCTIONS or file == "memory.md":
@@ -122,8 +126,8 @@ def _note(item: ImportedNote, source: Source) -> ImportedNote:
         header["title"] = f"{parts[-1]} of {where or source.path.name}"
         if file in _INSTRUCTIONS:
             header["memory_type"] = "conventions-pattern"
-    elif own.get("name") and not own.get("title"):
-        header["title"] = str(own["name"])
-    refs = (str(own["name"]),) if own.get("name") else ()
-    path = f"{place.rpartition('.')[0]}.md"
+    elif own_header.get("name") and not own_header.get("title"):
+        header["title"] = str(own_header["name"])
+    refs = (str(own_header["name"]),) if own_header.get("name") else ()
+    path = f"{shown_path.rpartition('.')[0]}.md"
     return item._replace(path=path, header=header, refs=refs)

@@ -1,9 +1,8 @@
-"""Import of Codex's sessions, ``~/.codex/sessions/YYYY/MM/DD/rollout-*.jsonl``, as episodes.
+"""Import Codex's sessions, ``~/.codex/sessions/YYYY/MM/DD/rollout-*.jsonl``, as episodes.
 
-Each line has a timestamp, a type and a payload (the protocol of github.com/openai/codex,
-codex-rs/protocol; versions 0.40 to 0.169). The records of sub-agents are left out. A session that
-was resumed is continued in its file; one that was forked begins with the lines of the other, and
-both are one episode.
+Each line has a timestamp, a type and a payload (github.com/openai/codex, codex-rs/protocol;
+versions 0.40 to 0.169). Sub-agents' files are skipped. A resumed session continues in its file; a
+forked session starts with the lines of the original, and both are one episode.
 """
 
 from __future__ import annotations
@@ -22,12 +21,12 @@ _PROGRAM = "codex"
 _CALLS = ("function_call", "custom_tool_call", "local_shell_call")
 _MAX_SNIFFED = 20
 _HEAD = 1 << 17
-"""Length of the prefix with the metadata of a session and of its fork origins."""
+"""Bytes to inspect for the metadata of a session and of the sessions it was forked from."""
 
 
 def recognize(source: Source) -> Confidence:
-    """Return ``SURE`` if one of the first files begins with a session's metadata."""
-    names = source.named(".jsonl")[:_MAX_SNIFFED]
+    """Return ``SURE`` if one of the first files starts with the metadata of a session."""
+    names = source.with_endings(".jsonl")[:_MAX_SNIFFED]
     marks = (b'"session_meta"', b'"type":"response_item"')
     return (
         Confidence.SURE
@@ -37,14 +36,14 @@ def recognize(source: Source) -> Confidence:
 
 
 def claims(source: Source) -> Collection[str]:
-    """Return the names of the records of sessions, also of compressed ones."""
+    """Return the files of sessions, including compressed ones."""
     return _records(source)
 
 
 def _records(source: Source) -> list[str]:
     return [
         name
-        for name in source.named(".jsonl", ".jsonl.zst")
+        for name in source.with_endings(".jsonl", ".jsonl.zst")
         if name.rpartition("/")[2].startswith("rollout-") or len(source.names) == 1
     ]
 
@@ -53,13 +52,13 @@ def read(source: Source) -> Iterator[Item]:
     """Yield an episode for each session with a prompt."""
     names = _records(source)
     for name in filter(_is_compressed, names):
-        yield SkippedItem(name, "compressed; zstd -d unpacks it")
+        yield SkippedItem(name, "compressed: unpack it with `zstd -d`")
     plain = [name for name in names if not _is_compressed(name)]
     for key, files in _threads(source, plain).items():
         session: Session | None = None
         for name in files:
             rollout = _Rollout(key, source.counts)
-            yield from records.convert_each(json_source.lines(source, name), rollout.add)
+            yield from records.convert_each(json_source.json_lines(source, name), rollout.add)
             session = _joined(session, rollout.session(), source.counts)
         if session is not None:
             yield from records.convert_record(files[0], episode, session, source.counts)
@@ -78,9 +77,9 @@ def _joined(first: Session | None, other: Session | None, counts: ContentCounts)
 
 
 def _threads(source: Source, names: list[str]) -> dict[str, list[str]]:
-    """Return the names of the records of each session, by the id of its first record."""
+    """Return the files of each session by the id of the original session."""
     origins: dict[str, str] = {}
-    """Maps each session id to the id of the session it was forked from, or to itself."""
+    """Maps each session id to the session it was forked from, or to itself."""
     ids: dict[str, str] = {}
     for name in names:
         ids[name] = name.rpartition("/")[2].removesuffix(".jsonl")
@@ -94,20 +93,20 @@ def _threads(source: Source, names: list[str]) -> dict[str, list[str]]:
 
 
 def _metadata(head: bytes) -> Iterator[tuple[str, str]]:
-    """Yield the id of each session in a record's first lines, and that of its origin.
+    """Yield the id and the origin of each session in the first lines of a file.
 
-    The first is the session itself, the others are those whose lines it repeats.
+    The first one is the session itself; the others are repeated sessions.
     """
     for entry in first_entries(head, _HEAD):
         payload = entry.get("payload")
         if entry.get("type") == "session_meta" and isinstance(payload, dict) and payload.get("id"):
-            own = str(payload["id"])
+            session_id = str(payload["id"])
             origin = "" if _is_subagent(payload) else str(payload.get("forked_from_id") or "")
-            yield own, origin or own
+            yield session_id, origin or session_id
 
 
 def _origin(session_id: str, origins: dict[str, str]) -> str:
-    """Return the id of the original session of a chain of forks."""
+    """Return the original session of a chain of forks."""
     for _ in range(len(origins)):
         if origins.get(session_id, session_id) == session_id:
             break
@@ -116,17 +115,17 @@ def _origin(session_id: str, origins: dict[str, str]) -> str:
 
 
 def _is_subagent(payload: dict[str, Any]) -> bool:
-    is_named = "subagent" in convert.mapping(payload, "source")
+    is_named = "subagent" in convert.object_at(payload, "source")
     return is_named or payload.get("thread_source") == "subagent"
 
 
 class _Rollout:
-    """The record of one session, which names prompts and answers twice in most versions."""
+    """Collects a session from one file; most versions store prompts and answers twice."""
 
     def __init__(self, key: str, counts: ContentCounts) -> None:
         self._session = Session(_PROGRAM, key)
         self._shown = Session(_PROGRAM, key)
-        """What was shown to the user; the items for the model also have what the program added."""
+        """The messages shown to the user; those for the model contain additions of the program."""
         self._is_subagent = False
         self._has_metadata = False
         self._counts = counts
@@ -147,7 +146,7 @@ class _Rollout:
             self._counts.omitted(f"entry {entry['type']}")
 
     def session(self) -> Session | None:
-        """Return the session; None if it is a sub-agent's."""
+        """Return the session; None for a sub-agent."""
         session, shown = self._session, self._shown
         session.prompts = shown.prompts or session.prompts
         if shown.answers:
@@ -155,11 +154,11 @@ class _Rollout:
         return None if self._is_subagent else session
 
     def _add_metadata(self, payload: dict[str, Any]) -> None:
-        if self._has_metadata:  # of a session whose lines are repeated
+        if self._has_metadata:  # metadata of a repeated session
             return
         self._has_metadata = True
         self._session.folder = str(payload.get("cwd") or "")
-        self._session.branch = str(convert.mapping(payload, "git").get("branch") or "")
+        self._session.branch = str(convert.object_at(payload, "git").get("branch") or "")
         self._is_subagent = _is_subagent(payload)
 
     def _add_event(self, payload: dict[str, Any]) -> None:
@@ -200,7 +199,7 @@ class _Rollout:
 
 
 def _failed(payload: dict[str, Any]) -> bool:
-    """Return whether the output of a tool reports an exit code other than 0."""
+    """Return whether the output of a tool reports a nonzero exit code."""
     output = str(payload.get("output") or "")[:500]
     codes = ('"exit_code":', "Exit code:", "exited with code")
     rest = next((output.partition(code)[2] for code in codes if code in output), "")

@@ -1,4 +1,4 @@
-"""Counts of what a source contains, by type, and of what no reader converts."""
+"""Counts of the converted and the omitted contents of a source, by type."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import Any
 from memvault.importers.items import TypeCount
 
 _MAX_TYPES = 200
-"""Maximum number of types that are counted; the rest are counted together."""
+"""Maximum number of separately counted types; all others are counted together."""
 _MAX_TYPE = 80
-"""Maximum length of the name of a type, which a stranger may have chosen."""
+"""Maximum length of a type name, which may come from an untrusted source."""
 _OTHER = "other"
 _EMPTY: tuple[object, ...] = (None, "", [], {}, False)
 
 
 class ContentCounts:
-    """Counts the records, blocks and properties of a source by their type.
+    """Counts the records, blocks and properties of a source by type.
 
-    A type is a noun in the singular with the program's own word for it: ``page``,
-    ``block callout``, ``message property "attachments"``.
+    A type is a singular noun, with the program's term: ``page``, ``block callout``,
+    ``message property "attachments"``.
     """
 
     def __init__(self) -> None:
@@ -28,7 +28,7 @@ class ContentCounts:
         self._omitted: Counter[str] = Counter()
 
     def converted(self, type_name: str, count: int = 1) -> None:
-        """Count parts that are imported."""
+        """Count imported parts."""
         self._add(self._converted, type_name, count)
 
     def omitted(self, type_name: str, count: int = 1) -> None:
@@ -38,16 +38,16 @@ class ContentCounts:
     def unused_properties(
         self, owner: str, entry: Mapping[Any, Any], used: Collection[str]
     ) -> None:
-        """Count the properties of a record that have a value and that no code uses.
+        """Count the properties of a record that have a value but are not converted.
 
-        ``used`` are the keys that are converted, and those that have no meaning elsewhere.
+        ``used`` are the converted keys, and those with a meaning only in the program.
         """
         for key, value in entry.items():
             if key not in used and value not in _EMPTY:
                 self.omitted(f'{owner} property "{key}"')
 
     def clear(self) -> None:
-        """Begin to count again."""
+        """Reset all counts."""
         self._converted.clear()
         self._omitted.clear()
 
@@ -59,7 +59,7 @@ class ContentCounts:
 
     @staticmethod
     def _add(counts: Counter[str], type_name: str, count: int) -> None:
-        if type_name in counts:  # as most are
+        if type_name in counts:  # the usual case
             counts[type_name] += count
             return
         name = " ".join(type_name.split())

@@ -1,4 +1,4 @@
-"""Values of exports as the vault writes them: times, tags, lines and labels of links."""
+"""Convert values of exports to the vault's form: times, tags, lines, link labels, header keys."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from memvault.importers import plain_text
 from memvault.lazy_pattern import lazy_pattern
 from memvault.secrets.detector import KEY
 from memvault.vault import header_dates
-from memvault.vault.file_names import LINK_KEYS
+from memvault.vault.header_links import LINK_KEYS
 
 _LAST = 1e11
-"""Seconds since 1970 beyond any time in an export."""
+"""Upper bound for times in seconds since 1970; larger numbers are not times."""
 _OWN_KEYS = frozenset(
     "id title aliases alias memory_type type tags tag path status importance confidence valid_from "
     "valid_to source created modified imported_from imported_id imported_version".split()
 ) | {*LINK_KEYS, KEY}
-"""Header keys to which memvault gives a meaning, which a program's property does not have."""
+"""Header keys with a meaning in memvault; a property with such a name gets a prefix."""
 _CELL = lazy_pattern(r"[ >]*+\|")
 _NOT_IN_LABELS = lazy_pattern(r"[\[\]|]")
 _NOT_IN_REFS = lazy_pattern(r"[\[\]|#\\\r\n]")
 
 
 def time_of(seconds: object, unit: float = 1.0) -> str:
-    """Return a time in ISO 8601, from a number of ``unit`` seconds since 1970; else ""."""
+    """Convert a number of ``unit`` seconds since 1970 to ISO 8601; "" if it is not a time."""
     if not isinstance(seconds, str | int | float) or not seconds:
         return ""
     try:
@@ -39,9 +39,9 @@ def time_of(seconds: object, unit: float = 1.0) -> str:
 
 
 def parsed_time(text: object) -> str:
-    """Return a time in ISO 8601, from a text such as ``20240131T120000Z`` or a date; else ""."""
+    """Convert a text such as ``20240131T120000Z`` or a date to ISO 8601; "" if it is neither."""
     value = str(text).strip() if isinstance(text, str | int | float) else ""
-    if value[10:11] == "T" and value.endswith("Z"):  # the usual form, tried first
+    if value[10:11] == "T" and value.endswith("Z"):  # the most frequent form
         with suppress(ValueError, OverflowError):
             return clock.iso(datetime.fromisoformat(value))
     for pattern in ("%Y%m%dT%H%M%SZ", "%Y-%m-%dT%H:%M:%S%z", "%Y-%m-%d %H:%M:%S"):
@@ -55,72 +55,72 @@ def parsed_time(text: object) -> str:
 
 
 def time_or_text(value: object, unit: float = 1.0) -> str:
-    """As ``time_of`` for a number, and as ``parsed_time`` for a text."""
+    """Convert a number as ``time_of`` does, a text as ``parsed_time`` does."""
     if isinstance(value, int | float):
         return time_of(value, unit) if 0 < value < _LAST / unit else ""
     return parsed_time(value)
 
 
 def text(value: object) -> str:
-    """Return a text; empty for anything else."""
+    """Return a string; "" for a value of another type."""
     return value if isinstance(value, str) else ""
 
 
-def listed(entry: Mapping[str, Any], key: str) -> list[Any]:
-    """Return the list at a key; empty for anything else."""
+def list_at(entry: Mapping[str, Any], key: str) -> list[Any]:
+    """Return the list at a key; empty if there is none."""
     value = entry.get(key)
     return value if isinstance(value, list) else []
 
 
-def objects(entry: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
+def objects_at(entry: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
     """Return the objects in the list at a key."""
-    return [one for one in listed(entry, key) if isinstance(one, dict)]
+    return [item for item in list_at(entry, key) if isinstance(item, dict)]
 
 
-def mapping(entry: Mapping[str, Any], key: str) -> dict[str, Any]:
-    """Return the object at a key; empty for anything else."""
+def object_at(entry: Mapping[str, Any], key: str) -> dict[str, Any]:
+    """Return the object at a key; empty if there is none."""
     value = entry.get(key)
     return value if isinstance(value, dict) else {}
 
 
-def line(value: object) -> str:
-    """Return a text as one line; empty for no text."""
+def one_line(value: object) -> str:
+    """Return a value as one line of text."""
     return " ".join(str(value or "").split())
 
 
-def body(text: str) -> str:
-    """Return the text of a program without front matter, so that a first line is not read as it."""
+def protect_first_line(text: str) -> str:
+    """Return a text whose first line cannot be mistaken for front matter."""
     return f"\n{text}" if text.startswith("---") else text
 
 
 def tag(text: str) -> str:
-    """Return a name as a tag, in which blanks are hyphens."""
+    """Return a name as a tag, with hyphens for spaces."""
     return "-".join(text.split())
 
 
-def numbered(key: str, seen: Counter[str]) -> str:
-    """Return the key of a record, with a number if an earlier record has the same."""
+def unique_key(key: str, seen: Counter[str]) -> str:
+    """Return the key of a record, with a number appended if an earlier record has it."""
     seen[key] += 1
     free = key if seen[key] == 1 else f"{key}-{seen[key]}"
-    return free if free == key else numbered(free, seen)
+    return free if free == key else unique_key(free, seen)
 
 
-def free_key(seen: Counter[str], key: str, fallback: str) -> str:
-    """Return the key of a record, or another if an earlier record has it; no two are the same."""
-    return numbered(fallback if key in seen else key, seen)
+def unique_key_or(seen: Counter[str], key: str, fallback: str) -> str:
+    """Return a unique key of a record, based on ``fallback`` if an earlier record has its key."""
+    return unique_key(fallback if key in seen else key, seen)
 
 
-def ref(name: str) -> str:
-    """Return a name as an id, without the signs of links."""
+def id_from_name(name: str) -> str:
+    """Return a name as an id, without the characters that end a link."""
     return _NOT_IN_REFS.sub("-", name).strip()
 
 
 def id_link(
     ref: str, shown: str, match: re.Match[str] | None = None, is_embed: bool = False
 ) -> str:
-    """Return a link to an id of the source in place of a match, also in a table's cell.
+    """Return a link to an id of the source; in a table cell, its bar is escaped.
 
-    ``ref`` has none of the signs ``[]|``.
+    ``match`` is the replaced text; ``ref`` contains none of ``[]|``.
     """
     begin = match.string.rfind("\n", 0, match.start()) + 1 if match is not None else 0
     is_cell = match is not None and _CELL.match(match.string, begin) is not None
@@ -130,27 +130,27 @@ def id_link(
 
 
 def web_link(url: object, title: object) -> str:
-    """Return a link to a page of the web, named by its host without a title; empty for no page."""
+    """Return a link to a web page, labeled by its title or host; "" for other addresses."""
     address = text(url)
     if not address.startswith(("http://", "https://")) or set(address) & set(" <>\n"):
         return ""
-    shown = plain_text.escaped(line(title) or address.split("/")[2], is_line=True)
+    shown = plain_text.escaped(one_line(title) or address.split("/")[2], is_line=True)
     return f"[{shown}](<{address}>)"
 
 
 def task(title: str, is_done: bool, day: str = "") -> str:
-    """Return a task with the day on which it is due."""
+    """Return a task, with its due day if there is one."""
     shown = plain_text.escaped(title, is_line=True)
     return f"- [{'x' if is_done else ' '}] {shown}{f' 📅 {day}' if day else ''}"
 
 
 def label(text: str) -> str:
-    """Return a text as the label of a link, without the signs that end it."""
+    """Return a text as a link label, without the characters that end it."""
     return _NOT_IN_LABELS.sub("-", text)
 
 
 def header_key(name: str, program: str) -> str:
-    """Return the header key for a property, with a prefix if memvault gives the key a meaning."""
+    """Return the header key for a property, with a prefix if memvault uses the name."""
     key = re.sub(r"\W+", "_", name.lower()).strip("_") or "property"
     is_own = key in _OWN_KEYS or header_dates.is_time_key(key)
     return f"{program}_{key}" if is_own else key

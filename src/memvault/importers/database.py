@@ -1,8 +1,8 @@
-"""SQLite databases of a source, opened for reading only.
+"""Read SQLite databases of a source.
 
-A stranger's database is a program as much as data: a generated column, a view or a virtual table
-computes its values when it is read, so that kilobytes become gigabytes. Only stored columns of
-plain tables are read, no function of SQL is called, and values and steps have limits.
+An untrusted database can run code: generated columns, views and virtual tables compute values, so
+that kilobytes become gigabytes. Only stored columns of plain tables are read, no SQL functions are
+called, and values and steps are limited.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from urllib.parse import quote
 from memvault.importers.source import MAX_FILE, Source, local_file
 
 _MAX_BYTES = 512 * 1024 * 1024
-"""Maximum size of a database in a zip or locked by its program, which is copied to be read."""
+"""Maximum size of a database that must be copied: one in a zip, or locked by its program."""
 _JOURNAL_MODES = 18
-"""Where the header of a file says that it has a write-ahead log, which a copy does not have."""
+"""Offset of the header bytes that enable the write-ahead log, which a copy does not have."""
 MAGIC = b"SQLite format 3\0"
 _PIECE = 1 << 20
 _STEPS = 100_000
-"""Steps of SQLite's virtual machine between two checks of the time."""
+"""Steps of SQLite's virtual machine between two checks of the time limit."""
 _SECONDS = 60
-"""Maximum CPU seconds of the search for one row."""
+"""Maximum CPU time for one row, in seconds."""
 _SECONDS_LOCKED = 1
-"""Seconds to wait for a database that its program has locked, before a copy is read."""
+"""Seconds to wait for a locked database before a copy is read."""
 _MAX_COLUMNS = 200
 _LIMITS = {
     "LENGTH": MAX_FILE,
@@ -44,15 +44,15 @@ _LIMITS = {
     "WORKER_THREADS": 0,
 }
 _PLAIN = 0
-"""How ``PRAGMA table_xinfo`` marks a column that is stored; others are hidden or generated."""
+"""The value of ``hidden`` in ``PRAGMA table_xinfo`` for a stored column."""
 
 
 class UnreadableDatabase(ValueError):
-    """A database that is damaged or has other tables than expected; the message is the reason."""
+    """A damaged database, or one without the expected tables."""
 
 
 class SourceDatabase:
-    """An open database, of which plain tables can be read."""
+    """An open database with readable plain tables."""
 
     def __init__(self, source: Source, connection: sqlite3.Connection) -> None:
         self._source = source
@@ -74,7 +74,7 @@ class SourceDatabase:
         return time.process_time() > self._deadline
 
     def _plain_columns(self) -> dict[str, frozenset[str]]:
-        found = {}
+        columns = {}
         for row in list(self._rows("SELECT name, type, sql FROM sqlite_master", ())):
             name, sql = str(row["name"]), str(row["sql"] or "")
             if row["type"] == "table" and not sql.upper().lstrip().startswith("CREATE VIRTUAL"):
@@ -82,20 +82,20 @@ class SourceDatabase:
                     f'PRAGMA table_xinfo("{name.replace(chr(34), chr(34) * 2)}")', ()
                 )
                 stored = (str(column["name"]) for column in listed if column["hidden"] == _PLAIN)
-                found[name] = frozenset(stored)
-        return found
+                columns[name] = frozenset(stored)
+        return columns
 
     def _authorize(
         self,
         action: int,
-        one: str | None,
-        other: str | None,
+        table: str | None,
+        column: str | None,
         _database: str | None,
         _in: str | None,
     ) -> int:
-        """Allow to read stored columns of plain tables, and nothing else."""
+        """Allow only reading stored columns of plain tables."""
         is_read = action == sqlite3.SQLITE_READ and (
-            not other or other in self.columns.get(one or "", ()) or other.upper() == "ROWID"
+            not column or column in self.columns.get(table or "", ()) or column.upper() == "ROWID"
         )
         return (
             sqlite3.SQLITE_OK if is_read or action == sqlite3.SQLITE_SELECT else sqlite3.SQLITE_DENY
@@ -119,16 +119,13 @@ class SourceDatabase:
             self._deadline = time.process_time() + _SECONDS
 
     def table(self, name: str, wanted: Iterable[str], rest: str = "") -> Iterator[dict[str, Any]]:
-        """Yield the rows of a table with those of the wanted columns that it has.
+        """Yield the rows of a table with the wanted columns that exist.
 
-        ``rest`` is the rest of the query, such as an order.
-
-        Raises:
-            UnreadableDatabase: as for ``rows``.
+        ``rest`` ends the query, for example with an order. Raises ``UnreadableDatabase``.
         """
         columns = [column for column in wanted if column in self.columns.get(name, ())]
         if not columns:
-            raise UnreadableDatabase(f"it has no plain table {name}")
+            raise UnreadableDatabase(f"the table {name} is missing")
         for row in self.rows(f"SELECT {', '.join(columns)} FROM {name} {rest}"):
             yield dict(row)
 
@@ -138,7 +135,7 @@ def open_database(source: Source, name: str) -> Iterator[SourceDatabase]:
     """Open a database of a source; its rows are ``sqlite3.Row``.
 
     Raises:
-        UnreadableDatabase: it cannot be read; the body of the ``with`` statement raises it, too.
+        UnreadableDatabase: it cannot be read; also raised in the body of the ``with`` statement.
     """
     try:
         with ExitStack() as opened:
@@ -148,22 +145,22 @@ def open_database(source: Source, name: str) -> Iterator[SourceDatabase]:
         OSError,
         UnicodeError,
         MemoryError,
-    ) as error:  # a damaged schema is no text
+    ) as error:  # a damaged schema may not be text
         raise UnreadableDatabase(_reason(error)) from error
 
 
 def _reason(error: BaseException) -> str:
     if isinstance(error, MemoryError):
-        return "it takes more memory than an import may use"
+        return "exceeds the memory limit"
     if str(error) == "interrupted":
-        return f"reading one row takes more than {_SECONDS} seconds"
+        return f"a row takes more than {_SECONDS} seconds"
     if "prohibited" in str(error) or "not authorized" in str(error):
-        return f"it computes a value that its program stores: {error}"
+        return f"it computes values instead of storing them: {error}"
     return str(error)
 
 
 def _opened(source: Source, name: str, opened: ExitStack) -> SourceDatabase:
-    """Open a database where it is, or a copy if it is in a zip, locked or would be changed."""
+    """Open a database in place, or a copy if it is in a zip, locked, or would be changed."""
     source.begin(name)
     path = local_file(source, name)
     if path is not None and not _is_left_by_program(source, name):
@@ -178,9 +175,9 @@ def _opened(source: Source, name: str, opened: ExitStack) -> SourceDatabase:
 
 
 def _is_left_by_program(source: Source, name: str) -> bool:
-    """Return whether a database has a write-ahead log that no program has open.
+    """Return whether a database has a write-ahead log, but is not open in a program.
 
-    SQLite would create a file beside it, also in order to read it.
+    SQLite would create a file beside it even for reading.
     """
     has_log = f"{name}-wal" in source.name_set and f"{name}-shm" not in source.name_set
     return has_log and source.size(name) <= _MAX_BYTES
@@ -219,9 +216,9 @@ def _connect(path: Path, mode: str) -> sqlite3.Connection:
     return sqlite3.connect(address, uri=True, timeout=_SECONDS_LOCKED)
 
 
-def tables(source: Source, name: str) -> frozenset[str]:
-    """Return the names of a database's plain tables; empty if it is none, or cannot be read."""
-    if name not in source.tables:  # a database in a zip is unpacked for it
+def table_names(source: Source, name: str) -> frozenset[str]:
+    """Return the names of a database's plain tables; empty if it cannot be read."""
+    if name not in source.tables:  # cached, since a database in a zip must be unpacked
         source.tables[name] = _tables(source, name)
     return source.tables[name]
 

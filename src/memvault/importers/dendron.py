@@ -1,9 +1,9 @@
-"""Import of a Dendron workspace: notes named by dots, with links whose label comes first.
+"""Import a Dendron workspace.
 
-``a.b.md`` is below ``a.md``; the header has ``id``, ``title``, ``desc`` and times in milliseconds;
-``[[label|a.b]]`` links to ``a.b``, ``[[dendron://vault/a.b]]`` to that of another vault,
-``![[a.b#heading:#end]]`` embeds a part of it, and ``@ann`` links to ``user.ann`` (Dendron 0.124,
-wiki.dendron.so). Schemas and empty stubs are left out.
+``a.b.md`` is a child of ``a.md``; the header has ``id``, ``title``, ``desc`` and times in
+milliseconds. ``[[label|a.b]]`` links to ``a.b``, ``[[dendron://vault/a.b]]`` to a note of another
+vault, ``![[a.b#heading:#end]]`` embeds a part of a note, and ``@ann`` links to ``user.ann``
+(Dendron 0.124, wiki.dendron.so). Schemas and empty stubs are skipped.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _MARKUP = lazy_pattern(
     r"(!?)\[\[([^\[\]\n]{1,600})\]\]|(?<=\]\()/(?=assets/)"
     r"|@(?<![\w@/.]@)([A-Za-z0-9][\w.-]{0,99})"
 )
-"""Matches a link or an embed, the beginning of an absolute path of a file, and a user."""
+"""Matches a link or embed, the start of an absolute file path, or a user."""
 _OTHER_VAULT = lazy_pattern(r"dendron://([^/\s]{1,100})/(.+)")
 _VAULT = lazy_pattern(r"^[ \t]*+(?:-[ \t]++)?(fsPath|name):[ \t]*+['\"]?([^\s'\"#]+)", re.MULTILINE)
 _MILLISECONDS = lazy_pattern(r"^(created|updated): *'?(\d{12,14})'?[ \t]*\n", re.MULTILINE)
@@ -35,16 +35,16 @@ _MAX_SNIFFED = 20
 
 
 def recognize(source: Source) -> Confidence:
-    """Return ``SURE`` if there is ``dendron.yml``, or notes have its times and ids."""
+    """Return ``SURE`` for ``dendron.yml``, or if most notes have Dendron's header."""
     if any(name.rpartition("/")[2] in ("dendron.yml", ".dendron.ws") for name in source.names):
         return Confidence.SURE
-    heads = [source.head(name) for name in source.named(".md")[:_MAX_SNIFFED]]
-    own = sum(b"\ndesc:" in head and b"\nupdated: 1" in head for head in heads)
-    return Confidence.sure_if(own and own * 2 > len(heads))
+    heads = [source.head(name) for name in source.with_endings(".md")[:_MAX_SNIFFED]]
+    dendron_notes = sum(b"\ndesc:" in head and b"\nupdated: 1" in head for head in heads)
+    return Confidence.sure_if(dendron_notes and dendron_notes * 2 > len(heads))
 
 
 def claims(source: Source) -> list[str]:
-    """Return all files except hidden ones and those in hidden folders."""
+    """Return all visible files."""
     return folder.claims(source)
 
 
@@ -55,28 +55,28 @@ def read(source: Source) -> Iterator[Item]:
     assets = sum(not name.lower().endswith(".md") for name in names)
     if assets:
         source.counts.converted("asset", assets)
-    schemas = len(source.named(".schema.yml"))
+    schemas = len(source.with_endings(".schema.yml"))
     if schemas:
         source.counts.omitted("schema", schemas)
 
 
 def _is_own(name: str) -> bool:
-    """Return whether a file has settings or schemas, and no notes."""
+    """Return whether a file contains settings or schemas."""
     return name.endswith(_OWN) or name.rpartition("/")[2].startswith("dendron.")
 
 
 class _DendronWorkspace:
-    """The vaults of a workspace, and the paths of notes without ``.md`` by their names."""
+    """Converts the notes of a workspace, with its vaults and all note paths by name."""
 
     def __init__(self, source: Source) -> None:
         self._counts = source.counts
         self._keys: Counter[str] = Counter()
         """The keys of notes so far; the root notes of vaults may share an id."""
         self._paths: dict[str, list[str]] = defaultdict(list)
-        for name in source.named(".md"):
+        for name in source.with_endings(".md"):
             self._paths[posixpath.basename(name)[:-3].casefold()].append(name[:-3])
         self._vaults: dict[str, str] = {}
-        """The folders of vaults by their names."""
+        """The folders of vaults by name."""
         for name in source.names:
             if posixpath.basename(name) == "dendron.yml":
                 text = source.head(name, 1 << 16).decode("utf-8", "replace")
@@ -92,7 +92,7 @@ class _DendronWorkspace:
                 self._vaults[match[2]] = path
 
     def note(self, item: ImportedNote) -> ImportedNote | None:
-        """Return a note; None for a stub without text, which Dendron makes for notes below it."""
+        """Convert a note; None for an empty stub, which Dendron creates for its children."""
         data = item.text.encode("utf-8", "replace")
         document = Document.parse(data)
         header = document.header or {}
@@ -111,7 +111,7 @@ class _DendronWorkspace:
         text = re.sub(r"\Aid: .*\n|(?<=\A---\n)id: .*\n", "", text)
         tag = posixpath.basename(name).removeprefix("tags.")
         tags = {"tags": [tag]} if posixpath.basename(name).startswith("tags.") else {}
-        key = convert.free_key(self._keys, str(header.get("id") or item.key), item.key)
+        key = convert.unique_key_or(self._keys, str(header.get("id") or item.key), item.key)
         return ImportedNote(key, item.path, text, times | tags, (name,))
 
     def _written(self, markup: re.Match[str], beside: str) -> str:
@@ -122,7 +122,7 @@ class _DendronWorkspace:
     def _linked(self, link: re.Match[str], beside: str) -> str:
         label, separator, target = link[2].rpartition("|")
         name, _, anchor = target.strip().partition("#")
-        # A range of a reference ends after a colon, and an offset after a comma.
+        # An embed may have a range after a colon and an offset after a comma.
         anchor = re.split(r"[:,]", anchor, maxsplit=1)[0] if link[1] else anchor
         anchor = "" if anchor.strip() in ("", "*") else f"#{anchor}"
         path = self._path(name, beside)
@@ -131,7 +131,7 @@ class _DendronWorkspace:
         return f"{link[1]}[[{path}{anchor}{shown}]]"
 
     def _path(self, name: str, beside: str) -> str:
-        """Return the name of a note, with its folder if several vaults have one of that name."""
+        """Return the name of a note, with its folder if several vaults have the name."""
         vault = _OTHER_VAULT.fullmatch(name)
         wished = self._vaults.get(vault[1], vault[1]) if vault else beside
         name = vault[2] if vault else name

@@ -80,8 +80,8 @@ def detect_format(source: Source) -> ImportFormat:
         UsageError: no format fits, or several do.
     """
     if not source.names and source.skipped:
-        what, reason = source.skipped[0]
-        raise UsageError(f"Nothing in {source.path} can be read: {what}: {reason}", LIST_HINT)
+        name, reason = source.skipped[0]
+        raise UsageError(f"Nothing in {source.path} can be read: {name}: {reason}", LIST_HINT)
     confidences = {entry: entry.recognize(source) for entry in FORMATS}
     best = max(confidences.values())
     fitting = [entry for entry, confidence in confidences.items() if confidence == best]

@@ -1,8 +1,8 @@
-"""Documents of Word, .docx, as markdown: Office Open XML, read by lxml without entities.
+"""Convert Word documents, Office Open XML, to markdown.
 
-The text is ``word/document.xml``; styles, lists, links, footnotes and properties are files beside
-it (ECMA-376, parts 1 and 4). Their elements are known here by their names without namespaces, which
-differ between the two variants of the format.
+The text is ``word/document.xml``; styles, lists, links, footnotes and properties are in other files
+(ECMA-376, parts 1 and 4). Elements are identified by local name, since the two variants of the
+format use different namespaces. Entities are not expanded.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ _CODE_FONTS = frozenset(
 )
 _QUOTES = frozenset(("quote", "intense quote", "block text"))
 _TASK = lazy_pattern(r"\s*([\u2610\u2611\u2612\u2705])[ \u00a0\t]*")
-"""Matches the check box at the start of a task."""
+"""Matches the checkbox at the start of a task."""
 _SYMBOLS = {"F0A8": "\u2610", "F06F": "\u2610", "F0FE": "\u2611", "F0FD": "\u2611"}
-"""Boxes of the font Wingdings."""
+"""Checkboxes in the font Wingdings."""
 _FIELD = lazy_pattern(r"\s*HYPERLINK\s+\"([^\"]+)\"")
 _OFF = frozenset(("0", "false", "off", "none"))
 _FORMATS = {"b": "b", "i": "i", "strike": "del", "dstrike": "del", "u": "u", "highlight": "mark"}
@@ -61,13 +61,13 @@ _OMITTED = {
 
 
 def _name(element: Any) -> str:
-    """Return an element's name without its namespace; empty for a comment."""
+    """Return an element's local name; empty for a comment."""
     tag = element.tag
     return tag.rpartition("}")[2] if isinstance(tag, str) else ""
 
 
 def _value(element: Any, name: str = "val") -> str:
-    """Return an attribute by its name without the namespace; empty if there is none."""
+    """Return an attribute by local name; empty if there is none."""
     for key, value in () if element is None else element.attrib.items():
         if key.rpartition("}")[2] == name:
             return str(value)
@@ -76,11 +76,8 @@ def _value(element: Any, name: str = "val") -> str:
 
 def _child(element: Any, *names: str) -> Any:
     """Return the element at a path of names, or None."""
-    for name in names:
-        if element is None:
-            return None
-        element = next((one for one in element if _name(one) == name), None)
-    return element
+    path = "/".join(f"{{*}}{name}" for name in names)
+    return None if element is None else element.find(path)
 
 
 def _is_on(element: Any) -> bool:
@@ -88,10 +85,7 @@ def _is_on(element: Any) -> bool:
 
 
 class Docx:
-    """Converts one document to markdown.
-
-    ``read`` returns the bytes of a file of it and raises ``OSError``; ``key`` is an id for it.
-    """
+    """Converts a document; ``read`` returns the bytes of one of its files, ``key`` is its id."""
 
     def __init__(self, read: Callable[[str], bytes], names: frozenset[str], key: str) -> None:
         self._read = read
@@ -99,7 +93,7 @@ class Docx:
         self._key = key
         self._counts = ContentCounts()
         self._styles: dict[str, tuple[str, str]] = {}
-        """The name and base style id of each style, by style id."""
+        """The name and the base style id of each style, by style id."""
         self._numbered: dict[str, tuple[str, str]] = {}
         """The list id and level of each style, by style id; empty if unknown."""
         self._numbers: dict[str, dict[str, str]] = {}
@@ -108,15 +102,15 @@ class Docx:
         self._notes: dict[str, str] = {}
         """The texts of the footnotes found so far, by label."""
         self._footnotes: dict[str, tuple[Any, dict[str, str]]] = {}
-        """The element and links of each footnote or endnote, by kind and id."""
+        """The element and the links of each footnote or endnote, by type and id."""
         self._field = self._address = ""
         self.problems: list[SkippedItem] = []
-        """The files of the document that are damaged."""
+        """The damaged files of the document."""
         self.files: dict[str, Attachment] = {}
-        """The pictures, by their names in the document."""
+        """The pictures by their names in the document."""
 
     def markdown(self, counts: ContentCounts) -> str:
-        """Return the document as markdown; ``self.files`` are its pictures.
+        """Convert the document; afterwards ``files`` are its pictures.
 
         Raises:
             OSError: it lacks its text, or is damaged.
@@ -125,7 +119,7 @@ class Docx:
         self._counts = counts
         body = _child(self._parsed("word/document.xml"), "body")
         if body is None:
-            raise ValueError("it has no text")
+            raise ValueError("has no text")
         self._read_styles()
         self._read_numbers()
         self._links = self._relations("word/_rels/document.xml.rels")
@@ -136,34 +130,40 @@ class Docx:
         for name in sorted(self._names):
             margin = _MARGIN.fullmatch(name)
             blocks = self._optional(name) if margin else ()
-            if margin and any(one.text for block in blocks for one in block.iter("{*}t")):
+            if margin and any(
+                text_element.text for block in blocks for text_element in block.iter("{*}t")
+            ):
                 counts.omitted(f"page {margin[1]}")
         text = marked_html.markdown("".join(self._blocks(body)))
         notes = (f"[^{label}]: {marked_html.markdown(note)}" for label, note in self._notes.items())
         return "\n\n".join([text, *(re.sub(r"\n+", "\n    ", note) for note in notes)])
 
     def properties(self) -> dict[str, str]:
-        """Return the properties of the document by their names."""
-        found = self._optional("docProps/core.xml")
-        return {_name(one): str(one.text or "").strip() for one in found if _name(one)}
+        """Return the document properties by name."""
+        elements = self._optional("docProps/core.xml")
+        return {
+            _name(element): str(element.text or "").strip()
+            for element in elements
+            if _name(element)
+        }
 
     def _parsed(self, name: str) -> Any:
         from lxml import etree
 
         data = self._read(name)
         if data.count(b"<") > _MAX_ELEMENTS:
-            raise ValueError(f"it has more than {_MAX_ELEMENTS:,} elements")
+            raise ValueError(f"more than {_MAX_ELEMENTS:,} elements")
         parser = etree.XMLParser(resolve_entities=False, no_network=True, remove_comments=True)
         try:
             root = etree.fromstring(data, parser)
         except etree.XMLSyntaxError as error:
-            raise ValueError(f"its XML is damaged: {error.msg}") from error
+            raise ValueError(f"damaged XML: {error.msg}") from error
         if root.getroottree().docinfo.doctype:
-            raise ValueError("its XML has a DOCTYPE, which Word documents never have")
+            raise ValueError("the XML has a DOCTYPE, which Word never writes")
         return root
 
     def _optional(self, name: str) -> Any:
-        """Return the root of a file; an empty list if there is none or it is damaged."""
+        """Return the root element of a file; an empty list if it is missing or damaged."""
         if name not in self._names:
             return []
         try:
@@ -185,12 +185,12 @@ class Docx:
                 self._numbered[_value(style, "styleId")] = numbered
 
     def _list(self, properties: Any, style: str) -> tuple[int, str] | None:
-        """Return the level and tag of the list of a paragraph, its own or its style's; else None.
+        """Return the level and tag of the list of a paragraph or of its style; None without one.
 
-        A style may also have the name of Word's own styles of lists, without a list in the file.
+        A style may also be called like one of Word's list styles, without a list definition.
         """
-        own = _child(properties, "numPr")
-        number, level = _value(_child(own, "numId")), _value(_child(own, "ilvl"))
+        numbering = _child(properties, "numPr")
+        number, level = _value(_child(numbering, "numId")), _value(_child(numbering, "ilvl"))
         named = None
         for _ in range(_MAX_STYLES):
             number_of_style, level_of_style = self._numbered.get(style, ("", ""))
@@ -208,23 +208,25 @@ class Docx:
 
     def _read_numbers(self) -> None:
         root, abstract = self._optional("word/numbering.xml"), dict[str, dict[str, str]]()
-        for one in root:
-            if _name(one) == "abstractNum":
-                levels = (level for level in one if _name(level) == "lvl")
-                abstract[_value(one, "abstractNumId")] = {
+        for element in root:
+            if _name(element) == "abstractNum":
+                levels = (level for level in element if _name(level) == "lvl")
+                abstract[_value(element, "abstractNumId")] = {
                     _value(level, "ilvl"): _list_tag(_child(level, "numFmt")) for level in levels
                 }
-        for one in root:
-            if _name(one) == "num":
-                used = _child(one, "abstractNumId")
-                found = abstract.get(_value(used), {}) if used is not None else {}
-                self._numbers[_value(one, "numId")] = found
+        for element in root:
+            if _name(element) == "num":
+                used = _child(element, "abstractNumId")
+                level_tags = abstract.get(_value(used), {}) if used is not None else {}
+                self._numbers[_value(element, "numId")] = level_tags
 
     def _relations(self, name: str) -> dict[str, str]:
-        return {_value(one, "Id"): _value(one, "Target") for one in self._optional(name)}
+        return {
+            _value(relation, "Id"): _value(relation, "Target") for relation in self._optional(name)
+        }
 
     def _style(self, style: str) -> str:
-        """Return the name of a style, or of the one it is based on, that has a meaning here."""
+        """Return the name of the first style in a chain of base styles that is converted."""
         names = []
         for _ in range(_MAX_STYLES):
             name, base = self._styles.get(style, (style.lower(), ""))
@@ -232,11 +234,13 @@ class Docx:
             if not base:
                 break
             style = base
-        known = (name for name in names if _HEADING.match(name) or name in _CODE_STYLES | _QUOTES)
-        return next(known, names[0])
+        known_names = (
+            name for name in names if _HEADING.match(name) or name in _CODE_STYLES | _QUOTES
+        )
+        return next(known_names, names[0])
 
     def _blocks(self, parent: Any) -> Iterator[str]:
-        """Yield the blocks of an element as HTML; items of a list, code and quotes together."""
+        """Yield the blocks of an element as HTML; join adjacent list items, code and quotes."""
         for (kind, _), group in groupby(self._parts(parent), key=lambda part: part[0]):
             parts = [part[1] for part in group]
             if kind == "list":
@@ -249,13 +253,13 @@ class Docx:
                 yield from parts
 
     def _parts(self, parent: Any) -> Iterator[tuple[tuple[str, int], Any]]:
-        """Yield the kind of each block, and what it is made of; others have kinds of their own."""
+        """Yield the type of each block with its content; types of joined blocks are equal."""
         for number, child in enumerate(parent):
             name = _name(child)
             if name == "p":
-                kind, made = self._paragraph(child)
-                if made:
-                    yield (kind, 0 if kind in ("list", "pre", "blockquote") else number), made
+                kind, content = self._paragraph(child)
+                if content:
+                    yield (kind, 0 if kind in ("list", "pre", "blockquote") else number), content
             elif name == "tbl":
                 self._counts.converted("table")
                 yield from self._table(child, number)
@@ -268,7 +272,7 @@ class Docx:
                 self._count(name)
 
     def _paragraph(self, element: Any) -> tuple[str, Any]:
-        """Return the kind of a paragraph, and its HTML; that of an item of a list has its level."""
+        """Return the type of a paragraph and its HTML, for a list item with its level and tag."""
         properties = _child(element, "pPr")
         style = _child(properties, "pStyle")
         named = self._style(_value(style)) if style is not None else ""
@@ -280,8 +284,8 @@ class Docx:
         if is_code:
             self._counts.converted("line of code")
             return "pre", "".join(text for _, text in runs).replace("<br>", "\n")
-        made = _joined(runs)
-        if not made.strip():
+        inner = _joined(runs)
+        if not inner.strip():
             return "p", ""
         if _CONTENTS.fullmatch(named):
             self._counts.omitted("line of a table of contents")
@@ -290,18 +294,18 @@ class Docx:
         if heading or named == "title" or level is not None:
             self._counts.converted("heading")
             number = min(6, level or (int(heading[1]) if heading else 1))
-            return "heading", f"<h{number}>{_without_bold(made)}</h{number}>"
+            return "heading", f"<h{number}>{_without_bold(inner)}</h{number}>"
         listed = self._list(properties, _value(style))
-        task = _TASK.match(made)
+        task = _TASK.match(inner)
         if task is not None:
             mark = marked_html.task(task[1] != "\u2610")
             self._counts.converted("task")
-            made = mark + made[task.end() :]
+            inner = mark + inner[task.end() :]
         if task is not None or listed is not None:
             self._counts.converted("list item")
-            return "list", (*(listed or (0, "ul")), made)
+            return "list", (*(listed or (0, "ul")), inner)
         self._counts.converted("paragraph")
-        return ("blockquote", made) if named in _QUOTES else ("p", f"<p>{made}</p>")
+        return ("blockquote", inner) if named in _QUOTES else ("p", f"<p>{inner}</p>")
 
     @staticmethod
     def _level(properties: Any) -> int | None:
@@ -310,7 +314,7 @@ class Docx:
         return int(value) + 1 if value.isdecimal() and len(value) == 1 and value != "9" else None
 
     def _runs(self, element: Any, formats: frozenset[str]) -> Iterator[tuple[frozenset[str], str]]:
-        """Yield the texts in an element as HTML, with the tags around them."""
+        """Yield the texts of an element as HTML, each with its formatting tags."""
         for child in element:
             name = _name(child)
             if name == "r":
@@ -366,8 +370,8 @@ class Docx:
             self._field += str(element.text or "")
         elif name in _OMITTED:
             self._counts.omitted(_OMITTED[name])
-            words = element.iter("{*}t") if name.startswith("oMath") else ()
-            return escape("".join(str(word.text or "") for word in words))
+            text_elements = element.iter("{*}t") if name.startswith("oMath") else ()
+            return escape("".join(str(word.text or "") for word in text_elements))
         else:
             self._count(name)
         return ""
@@ -376,8 +380,10 @@ class Docx:
         properties = _child(run, "rPr")
         if properties is None:
             return frozenset()
-        found = {
-            _FORMATS[_name(one)] for one in properties if _name(one) in _FORMATS and _is_on(one)
+        formats = {
+            _FORMATS[_name(element)]
+            for element in properties
+            if _name(element) in _FORMATS and _is_on(element)
         }
         style, fonts = _child(properties, "rStyle"), _child(properties, "rFonts")
         if style is not None and self._style(_value(style)) in _CODE_STYLES:
@@ -385,11 +391,11 @@ class Docx:
         if fonts is not None and _value(fonts, "ascii").lower() in _CODE_FONTS:
             return frozenset(("code",))
         if style is not None and _value(style) == "Hyperlink":
-            found.discard("u")
-        return frozenset(found)
+            formats.discard("u")
+        return frozenset(formats)
 
     def _begin_field(self, element: Any) -> None:
-        """Track the start and end of a field, such as a link."""
+        """Track the start and the end of a field, such as a link."""
         kind = _value(element, "fldCharType")
         match = _FIELD.match(self._field) if kind == "separate" else None
         self._address = match[1] if match else ""
@@ -402,13 +408,13 @@ class Docx:
 
     def _footnote(self, kind: str, note_id: str) -> str:
         label = note_id if kind == "f" else f"e{note_id}"
-        note, own = self._footnotes.get(kind + note_id, (None, {}))
+        note, own_links = self._footnotes.get(kind + note_id, (None, {}))
         if note is None or not label.isalnum():
             return ""
         if label not in self._notes:
             self._counts.converted("footnote")
-            self._notes[label] = ""  # it may refer to itself
-            links, self._links = self._links, own
+            self._notes[label] = ""  # a footnote may refer to itself
+            links, self._links = self._links, own_links
             self._notes[label] = "".join(self._blocks(note))
             self._links = links
         return marked_html.raw(f"[^{label}]")
@@ -428,21 +434,25 @@ class Docx:
         return marked_html.link(ref, "", is_embed=True)
 
     def _table(self, table: Any, number: int) -> Iterator[tuple[tuple[str, int], Any]]:
-        """Yield a table; one of a single cell, which is there for its frame, as its blocks."""
-        rows = [[one for one in row if _name(one) == "tc"] for row in table if _name(row) == "tr"]
+        """Yield a table; a single cell, used as a frame, is replaced by its blocks."""
+        rows = [
+            [cell for cell in row if _name(cell) == "tc"] for row in table if _name(row) == "tr"
+        ]
         if len(rows) == 1 and len(rows[0]) == 1:
             yield from self._parts(rows[0][0])
             return
-        made = []
+        table_rows = []
         for index, row in enumerate(rows):
             tag = "td" if index else "th"
             cells = [f"<{tag}>{text}</{tag}>" for cell in row for text in self._cell(cell)]
-            made.append(f"<tr>{''.join(cells)}</tr>")
-        yield ("table", number), f"<table>{''.join(made)}</table>"
+            table_rows.append(f"<tr>{''.join(cells)}</tr>")
+        yield ("table", number), f"<table>{''.join(table_rows)}</table>"
 
     def _cell(self, cell: Any) -> Iterator[str]:
-        """Yield the text of a cell, then empty texts for the other columns that it spans."""
-        lines = (_joined(list(self._runs(one, frozenset()))) for one in cell.iter("{*}p"))
+        """Yield the text of a cell, then an empty text for each further column that it spans."""
+        lines = (
+            _joined(list(self._runs(paragraph, frozenset()))) for paragraph in cell.iter("{*}p")
+        )
         merged = _child(cell, "tcPr", "vMerge")
         is_continued = merged is not None and _value(merged) != "restart"
         yield "" if is_continued else "<br>".join(line for line in lines if line.strip())
@@ -460,8 +470,8 @@ def _list_tag(form: Any) -> str:
 
 
 def _joined(runs: list[tuple[frozenset[str], str]]) -> str:
-    """Return texts with their tags, those of one form together."""
-    made = []
+    """Join texts, each run of equal formatting within its tags."""
+    parts = []
     for formats, group in groupby(runs, key=lambda run: run[0]):
         text = "".join(part for _, part in group)
         core = text.strip()
@@ -471,29 +481,29 @@ def _joined(runs: list[tuple[frozenset[str], str]]) -> str:
             for tag in sorted(formats):
                 core = f"<{tag}>{core}</{tag}>"
             text = start + core + end
-        made.append(text)
-    return "".join(made)
+        parts.append(text)
+    return "".join(parts)
 
 
-def _without_bold(made: str) -> str:
-    return re.sub(r"</?b>", "", made)
+def _without_bold(inner: str) -> str:
+    return re.sub(r"</?b>", "", inner)
 
 
 def _lists(items: list[tuple[int, str, str]]) -> str:
-    """Return lists, of which each item has a level, the tag of its list and its HTML."""
-    made: list[str] = []
+    """Return nested lists of items with a level, a list tag and HTML."""
+    parts: list[str] = []
     tags: list[str] = []
     for level, tag, inner in items:
         level = min(level, len(tags), _MAX_LEVEL)
         while len(tags) > level + 1:
-            made.append(f"</li></{tags.pop()}>")
+            parts.append(f"</li></{tags.pop()}>")
         if len(tags) == level + 1:
-            made.append("</li>")
+            parts.append("</li>")
             if tags[-1] != tag:
-                made.append(f"</{tags.pop()}>")
+                parts.append(f"</{tags.pop()}>")
         if len(tags) == level:
-            made.append(f"<{tag}>")
+            parts.append(f"<{tag}>")
             tags.append(tag)
-        made.append(f"<li>{inner}")
-    made += (f"</li></{tag}>" for tag in reversed(tags))
-    return "".join(made)
+        parts.append(f"<li>{inner}")
+    parts += (f"</li></{tag}>" for tag in reversed(tags))
+    return "".join(parts)

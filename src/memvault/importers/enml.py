@@ -1,9 +1,9 @@
-"""The text of Evernote's notes as markdown.
+"""Convert the text of Evernote notes, ENML, to markdown.
 
 ENML is HTML with ``en-media`` for files, ``en-todo`` for checkboxes and ``en-crypt`` for encrypted
-text. The blocks of Evernote 10 are elements of HTML with styles: ``--en-todo`` and ``--en-checked``
-for checklists, ``--en-codeblock``, ``--en-task-group`` with the ``--en-id`` of tasks that are in
-the note beside its text, ``--en-toggle``, ``--en-callout`` and others.
+text. Blocks of Evernote 10 are HTML elements with styles: ``--en-todo`` and ``--en-checked`` for
+checklists, ``--en-codeblock``, ``--en-task-group`` with the ``--en-id`` of tasks stored outside the
+text, ``--en-toggle``, ``--en-callout`` and others.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ _TASK_KEYS = (
     *("created", "updated", "statusUpdated", "noteLevelID", "dueDateUIOption", "inNote"),
     *("creator", "lastEditor"),
 )
-"""The parts of a task that are converted, and those that only say how Evernote shows it."""
+"""Parts of a task that are converted, or matter only in Evernote."""
 
 
 class EvernoteTask(NamedTuple):
-    """A task of a note, which is in one of the groups of tasks in its text."""
+    """A task of a note, shown in one of the task groups of its text."""
 
     group: str
     weight: str
@@ -42,7 +42,7 @@ class EvernoteTask(NamedTuple):
 
     @classmethod
     def of(cls, element: Any, counts: ContentCounts) -> EvernoteTask:
-        """Return a task with its status and the day on which it is due."""
+        """Convert a task with its status and due day."""
         counts.converted("task")
         for part in element:
             text = (part.text or "").strip()
@@ -58,29 +58,29 @@ class EvernoteTask(NamedTuple):
 
 
 def _day(time: str, zone: str) -> str:
-    """Return the day of a time in a time zone."""
+    """Return the day of a time in a time zone; "" if it is not a time."""
     from datetime import datetime
     from zoneinfo import ZoneInfo
 
-    found = convert.parsed_time(time.strip())
-    if not found:
+    moment = convert.parsed_time(time.strip())
+    if not moment:
         return ""
     try:
-        return datetime.fromisoformat(found).astimezone(ZoneInfo(zone.strip())).date().isoformat()
-    except (ValueError, OverflowError, OSError, KeyError):  # there is no such time zone
-        return found[:10]
+        return datetime.fromisoformat(moment).astimezone(ZoneInfo(zone.strip())).date().isoformat()
+    except (ValueError, OverflowError, OSError, KeyError):  # unknown time zone
+        return moment[:10]
 
 
 def title_ref(title: str) -> str:
     """Return the link id of a note, derived from its title, since exports contain no ids."""
-    return f"enex-title {' '.join(convert.ref(title).split()).casefold()}"
+    return f"enex-title {' '.join(convert.id_from_name(title).split()).casefold()}"
 
 
 class NoteText:
-    """The text of a note: ``markdown``, and ``problems`` with the parts that are not in it.
+    """The text of a note as ``markdown``; ``problems`` lists the parts that are missing in it.
 
-    ``files`` are the names of the note's files by their digests. ``is_damaged`` is whether the text
-    is no valid XML, and was repaired.
+    ``files`` are the names of the note's files by digest. ``is_damaged`` is whether the text is not
+    valid XML, and was repaired.
     """
 
     def __init__(
@@ -101,18 +101,18 @@ class NoteText:
         for element in [] if root is None else list(root.iter()):
             _standardize(element, counts)
         parts = [html_markdown.tree_markdown(root, len(content), self._custom)]
-        parts += ["\n".join(left) for left in self._tasks.values()]
+        parts += ["\n".join(unplaced) for unplaced in self._tasks.values()]
         parts += [self._embed(digest) for digest in self._unused]
         self.markdown = "\n\n".join(part for part in parts if part)
 
     def _custom(self, element: Any) -> str | None:
-        """Return the markdown of an element that only Evernote has."""
+        """Return the markdown of an element specific to Evernote; None for others."""
         tag = element.tag
         if tag == "en-media":
             return self._media(element)
         if tag == "en-crypt":
             self._counts.omitted("encrypted text")
-            self.problems.append("its encrypted text is not imported: decrypt it in Evernote")
+            self.problems.append("encrypted text is not imported: decrypt it in Evernote")
             hint = plain_text.escaped(element.get("hint") or "", is_line=True)
             return f"(encrypted text{f': {hint}' if hint else ''})"
         if tag == "a" and (element.get("href") or "").strip().lower().startswith("evernote:"):
@@ -129,7 +129,7 @@ class NoteText:
     def _media(self, element: Any) -> str:
         digest = (element.get("hash") or "").strip().lower()
         if digest not in self._files or not _HASH.fullmatch(digest):
-            kind = convert.line(element.get("type")) or "file"
+            kind = convert.one_line(element.get("type")) or "file"
             self.problems.append(f"an embedded file is missing from the export: {kind}")
             return ""
         self._unused.pop(digest, None)
@@ -140,16 +140,16 @@ class NoteText:
 
 
 def _styles(element: Any) -> dict[str, str]:
-    """Return Evernote's own styles of an element by their names, without those that are off."""
+    """Return the enabled Evernote styles of an element by name."""
     style = element.get("style")
     if not style or "en-" not in style:
         return {}
-    found = {name.lower(): value.strip() for name, value in _STYLE.findall(style[:9_999])}
-    return {name: value for name, value in found.items() if value.lower() != "false"}
+    styles = {name.lower(): value.strip() for name, value in _STYLE.findall(style[:9_999])}
+    return {name: value for name, value in styles.items() if value.lower() != "false"}
 
 
 def _standardize(element: Any, counts: ContentCounts) -> None:
-    """Replace an Evernote element with the equivalent HTML element, if any."""
+    """Replace an Evernote element with the equivalent HTML element, if there is one."""
     tag, styles = element.tag, _styles(element)
     for name in styles.keys() - _KNOWN:
         counts.omitted(f'style "{name}"')
@@ -173,7 +173,7 @@ def _standardize(element: Any, counts: ContentCounts) -> None:
 
 
 def _add_checkbox(element: Any, is_checked: bool) -> None:
-    """Put a checkbox at the beginning of an element."""
+    """Insert a checkbox at the start of an element."""
     box = element.makeelement("input", {"type": "checkbox"})
     if is_checked:
         box.set("checked", "")

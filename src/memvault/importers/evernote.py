@@ -1,12 +1,11 @@
-"""Import of Evernote's exports, ``.enex`` files.
+"""Import Evernote's exports, ``.enex`` files.
 
-An ENEX file has a ``note`` for each note with a title, tags, times, tasks, the text as ENML in
-CDATA, and ``resource`` elements with files in base64; ENML names these by the MD5 of their bytes in
-``en-media`` (http://xml.evernote.com/pub/evernote-export4.dtd; Evernote 10). Checklists, code and
-other blocks of Evernote 10 are known by their styles, such as ``--en-codeblock:true``.
+A ``note`` element has a title, tags, times, tasks, the text as ENML in CDATA, and ``resource``
+elements with files in base64; ``en-media`` refers to them by the MD5 hash of their bytes
+(http://xml.evernote.com/pub/evernote-export4.dtd; Evernote 10).
 
-Notes are read one at a time, each by a parser of its own, so that a damaged one costs no other.
-Entities are not expanded: a file that declares any is not read.
+Each note is parsed separately, so a damaged one does not affect the others. Entities are not
+expanded: a file that declares one is not read.
 """
 
 from __future__ import annotations
@@ -39,12 +38,12 @@ from memvault.lazy_pattern import lazy_pattern
 
 _PIECE = 1 << 16
 _MAX_CHARACTERS = 4 * MAX_FILE
-"""Maximum length of a note with its files in base64: Evernote limits a note to 200 MB."""
+"""Maximum length of a note with its files in base64; Evernote's limit is 200 MB."""
 _MAX_TAGS = 200_000
-_TOO_LARGE = "it exceeds Evernote's limits on text, files or elements"
+_TOO_LARGE = "exceeds Evernote's limits on text, files or elements"
 _NOTE = lazy_pattern(r"<note(?=[\s>])|</note\s{0,9}>")
 _LONGEST = 20
-"""Upper bound on the length of a match of ``_NOTE``, including lookahead."""
+"""Maximum length of a match of ``_NOTE`` with its lookahead."""
 _NOT_IN_XML = lazy_pattern("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _DECLARED = lazy_pattern(
     r"<\?xml[^>]{0,99}?encoding=[\"'](iso-8859-\d{1,2}|windows-125\d)", re.IGNORECASE
@@ -58,10 +57,10 @@ _KEYS = {
     "altitude": "altitude",
     "place-name": "place",
 }
-"""Header keys of attributes of a note."""
+"""Header keys of note attributes."""
 _TIME_KEYS = {"reminder-time": "reminder", "reminder-done-time": "reminder_done"}
 _OF_EVERNOTE = ("source", "source-application", "reminder-order", "subject-date", "content-class")
-"""Attributes to ignore: the creating program and the sort order."""
+"""Ignored attributes: the creating program and the sort order."""
 _NOTE_PARTS = (
     "title", "content", "created", "updated", "tag", "note-attributes", "resource", "task"
 )  # fmt: skip
@@ -69,12 +68,12 @@ _NOTE_PARTS = (
 
 def claims(source: Source) -> Collection[str]:
     """Return the names of the exports."""
-    return source.named(".enex")
+    return source.with_endings(".enex")
 
 
 def read(source: Source) -> Iterator[Item]:
-    """Yield the notes of each file, with their attachments before them."""
-    names = source.named(".enex")
+    """Yield the notes of each file, preceded by their attachments."""
+    names = source.with_endings(".enex")
     reader = _EnexReader(source)
     for name in names:
         notebook = posixpath.basename(name)[: -len(".enex")]
@@ -82,12 +81,12 @@ def read(source: Source) -> Iterator[Item]:
         try:
             with source.open(name) as file:
                 for number, parsed in enumerate(_notes(source, file), 1):
-                    place = f"{name}, note {number}"
+                    location = f"{name}, note {number}"
                     if parsed.element is not None:
-                        arguments = (parsed.element, place, folders)
-                        yield from records.convert_record(place, reader.note, *arguments)
+                        arguments = (parsed.element, location, folders)
+                        yield from records.convert_record(location, reader.note, *arguments)
                     if parsed.problem:
-                        yield SkippedItem(place, parsed.problem)
+                        yield SkippedItem(location, parsed.problem)
         except (OSError, ValueError, LookupError) as error:
             yield SkippedItem(name, f"{REST}: {error}")
 
@@ -107,9 +106,9 @@ def _parsed(data: bytes) -> _ParsedNote:
     is_complete = data.rstrip().endswith(b">") and data.rfind(b"</note") > 0
     if not error and is_complete:
         return _ParsedNote(root)
-    problem = f"it is damaged, and parts of it may be missing: {error}"
+    problem = f"damaged, parts may be missing: {error}"
     if not is_complete:
-        problem = "it is cut off, and parts of it may be missing"
+        problem = "truncated, parts may be missing"
     is_note = root is not None and root.find("content") is not None
     return _ParsedNote(root if is_note else None, problem)
 
@@ -135,26 +134,26 @@ def _notes(source: Source, file: BinaryIO) -> Iterator[_ParsedNote]:
 
 
 def _pieces(source: Source, file: BinaryIO) -> Iterator[tuple[str, bool]]:
-    """Yield the text of the notes of a file in pieces, each with whether it is the last of a note.
+    """Yield the text of notes in chunks, each with whether it is the last of its note.
 
-    A note without an end goes on to the next note, or to the end of the file.
+    A note without an end tag extends to the next note or to the end of the file.
     """
     rest, is_inside = "", False
     for piece in _text(source, file):
         rest += piece
-        while found := _NOTE.search(rest):
-            is_start = found[0] == "<note"
-            before = rest[: found.start()]
+        while tag := _NOTE.search(rest):
+            is_start = tag[0] == "<note"
+            before = rest[: tag.start()]
             if not is_inside:
                 _check(before)
             elif is_start:
                 yield before, True
             else:
-                yield before + found[0], True
+                yield before + tag[0], True
             is_inside = is_start
             if is_start:
-                yield found[0], False
-            rest = rest[found.end() :]
+                yield tag[0], False
+            rest = rest[tag.end() :]
         done, rest = rest[:-_LONGEST], rest[-_LONGEST:]
         if is_inside and done:
             yield done, False
@@ -166,11 +165,11 @@ def _pieces(source: Source, file: BinaryIO) -> Iterator[tuple[str, bool]]:
 
 def _check(text: str) -> None:
     if "<!ENTITY" in text:
-        raise ValueError("it declares entities, which are not expanded")
+        raise ValueError("it declares entities, which are not supported")
 
 
 def _text(source: Source, file: BinaryIO) -> Iterator[str]:
-    """Yield the text of a file in pieces, without characters that XML does not allow."""
+    """Yield the text of a file in chunks, without characters that XML does not allow."""
     data = file.read(_PIECE)
     declared = _DECLARED.match(data[:256].removeprefix(b"\xef\xbb\xbf").decode("latin-1"))
     encoding = declared[1] if declared else "utf-8-sig"
@@ -186,33 +185,37 @@ def _text(source: Source, file: BinaryIO) -> Iterator[str]:
 
 
 class _EnexReader:
-    """Reads the notes of a source and tracks which it has read."""
+    """Converts the notes of a source; keys and file names are unique among them."""
 
     def __init__(self, source: Source) -> None:
         self._counts, self._warnings = source.counts, source.warnings
         self._files: dict[str, str] = {}
-        """The digests of the files so far, by their paths."""
+        """The digests of previous files by path."""
         self._keys: Counter[str] = Counter()
 
-    def note(self, element: Any, place: str, folders: tuple[str, ...]) -> Iterator[Item]:
-        """Yield a note's files and the note."""
+    def note(self, element: Any, location: str, folders: tuple[str, ...]) -> Iterator[Item]:
+        """Yield the files of a note, then the note."""
         title = " ".join((element.findtext("title") or "Untitled").split())
         created = element.findtext("created")
-        key = convert.numbered(f"{created or ''} {title}".strip(), self._keys)
+        key = convert.unique_key(f"{created or ''} {title}".strip(), self._keys)
         refs: dict[str, str] = {}
         for number, resource in enumerate(element.iter("resource"), 1):
-            yield from self._file(resource, f"{place}, file {number}", folders, refs)
+            yield from self._file(resource, f"{location}, file {number}", folders, refs)
         tasks = [enml.EvernoteTask.of(task, self._counts) for task in element.iter("task")]
-        content = "".join(part for one in element.findall("content") for part in one.itertext())
+        content = "".join(
+            part
+            for content_element in element.findall("content")
+            for part in content_element.itertext()
+        )
         try:
             text = enml.NoteText(content, refs, tasks, self._counts)
-        except ValueError as error:  # which costs none of the files
-            yield SkippedItem(place, str(error))
+        except ValueError as error:  # the files are imported anyway
+            yield SkippedItem(location, str(error))
             return
         self._counts.converted("note")
         if text.is_damaged:
             self._warnings.append(
-                ItemWarning(place, "its text was damaged, and is repaired: check it")
+                ItemWarning(location, "damaged text was repaired; check the note")
             )
         header = {
             "title": title,
@@ -224,47 +227,47 @@ class _EnexReader:
         yield ImportedNote(
             key, note_path(title, *folders), text.markdown, header, (enml.title_ref(title),)
         )
-        yield from (SkippedItem(place, problem) for problem in text.problems)
+        yield from (SkippedItem(location, problem) for problem in text.problems)
 
     def _attributes(self, element: Any) -> dict[str, str]:
-        """Return the header keys of a note's attributes, and count the others."""
-        found: dict[str, str] = {}
+        """Return the header of a note's attributes, and count the omitted ones."""
+        header: dict[str, str] = {}
         for part in element:
             if part.tag not in _NOTE_PARTS:
                 self._counts.omitted(f'note property "{part.tag}"')
         for part in element.iterfind("note-attributes/*"):
             text = " ".join((part.text or "").split())
             if part.tag in _KEYS and text:
-                found[_KEYS[part.tag]] = text
+                header[_KEYS[part.tag]] = text
             elif part.tag in _TIME_KEYS and text:
-                found[_TIME_KEYS[part.tag]] = convert.parsed_time(text)
+                header[_TIME_KEYS[part.tag]] = convert.parsed_time(text)
             elif text and part.tag not in _OF_EVERNOTE:
                 self._counts.omitted(f'note property "{part.tag}"')
-        return found
+        return header
 
     def _file(
-        self, resource: Any, place: str, folders: tuple[str, ...], refs: dict[str, str]
+        self, resource: Any, location: str, folders: tuple[str, ...], refs: dict[str, str]
     ) -> Iterator[Item]:
-        """Yield a file of a note, whose digest is added to ``refs`` with its name."""
+        """Yield a file of a note, and add its name to ``refs`` by digest."""
         mime = (resource.findtext("mime") or "").strip()
         try:
             encoded = "".join((resource.findtext("data") or "").split())
             data = base64.b64decode(encoded, validate=True)
         except (binascii.Error, ValueError):
-            yield SkippedItem(place, "it is not valid base64")
+            yield SkippedItem(location, "is not valid base64")
             return
         if not data or len(data) > MAX_FILE:
-            yield SkippedItem(
-                place, f"larger than {MAX_FILE >> 20} MB" if data else "it has no data"
-            )
+            yield SkippedItem(location, f"larger than {MAX_FILE >> 20} MB" if data else "is empty")
             return
         self._counts.converted("file")
         digest = hashlib.md5(data, usedforsecurity=False).hexdigest()
         suffix = ".jpg" if mime == "image/jpeg" else mimetypes.guess_extension(mime) or ".bin"
-        given = (resource.findtext("resource-attributes/file-name") or "").replace("\\", "/")
-        base = convert.line(posixpath.basename(given)) or f"{digest[:12]}{suffix}"
+        given_name = (resource.findtext("resource-attributes/file-name") or "").replace("\\", "/")
+        base = convert.one_line(posixpath.basename(given_name)) or f"{digest[:12]}{suffix}"
         refs.setdefault(digest, base)
         path = "/".join([*folders, "files", base])
-        if self._files.setdefault(path.casefold(), digest) != digest:  # many are named image.png
+        if (
+            self._files.setdefault(path.casefold(), digest) != digest
+        ):  # many files are called image.png
             path = "/".join([*folders, "files", f"{digest[:12]}-{base}"])
         yield Attachment(path, GivenBytes(data), (f"enex-{digest}",))

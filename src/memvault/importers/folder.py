@@ -1,4 +1,4 @@
-"""Import of a folder of markdown files, with the files that they embed."""
+"""Import a folder of markdown files and attachments."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from memvault.importers.items import (
     StoredBytes,
 )
 from memvault.importers.source import MAX_FILE, Source
-from memvault.vault import document
+from memvault.vault import decoding
 
 _NOTES = (".md", ".markdown")
 
 
 def recognize(source: Source) -> Confidence:
     """Return ``POSSIBLE`` if there is a markdown file."""
-    return Confidence.POSSIBLE if source.named(*_NOTES) else Confidence.NO
+    return Confidence.POSSIBLE if source.with_endings(*_NOTES) else Confidence.NO
 
 
 def claims(source: Source) -> list[str]:
-    """Return all files except hidden ones and those in hidden folders, such as settings."""
+    """Return all visible files."""
     return source.visible
 
 
@@ -74,7 +74,7 @@ def convert_note(
 def read_file(source: Source, name: str) -> Item:
     """Return a markdown file of a source as a note, or why it cannot be read."""
     try:
-        decoded = document.decode(source.read(name))
+        decoded = decoding.decode(source.read(name))
         changed = convert.time_of(source.modified(name))
     except (OSError, ValueError) as error:
         return SkippedItem(name, records.reason_for(error))
@@ -86,8 +86,8 @@ def read_file(source: Source, name: str) -> Item:
     return ImportedNote(name, path, decoded.text, {"modified": changed})
 
 
-def guessed(decoded: document.DecodedText) -> str:
-    """Return how a text that is not UTF-8 is read, for people."""
+def guessed(decoded: decoding.DecodedText) -> str:
+    """Return how a text was decoded that is not UTF-8, as a message for users."""
     if decoded.damaged:
         return f"{decoded.problem}: \ufffd replaces the damaged characters"
     return f"read as {decoded.encoding.replace('cp125', 'windows-125')} (guessed)"

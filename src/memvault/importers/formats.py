@@ -130,7 +130,7 @@ class ImportFormat(NamedTuple):
             break
         yield from source.skipped
         yield from source.warnings
-        for name in claims.missed(source, claimed):
+        for name in claims.missed_files(source, claimed):
             yield SkippedItem(name, UNCLAIMED)
         yield from source.counts.items()
 

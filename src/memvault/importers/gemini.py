@@ -1,10 +1,9 @@
-"""Import of Gemini CLI's sessions, ``~/.gemini/tmp/PROJECT/chats/session-*``, as episodes.
+"""Import Gemini CLI's sessions, ``~/.gemini/tmp/PROJECT/chats/session-*``, as episodes.
 
-Until version 0.38 a session is a JSON object with ``messages``, then a file of JSON lines, in which
-a later line of the same ``id`` replaces an earlier one and ``$set`` changes the session's data
-(github.com/google-gemini/gemini-cli, packages/core/src/services/chatRecordingService.ts; up to
-0.61). Files of one session are one episode; the program's log of prompts and its checkpoints, which
-name no session, are left out.
+Up to version 0.38 a session is a JSON object with ``messages``. Later versions, up to 0.61, write
+JSON lines: a line replaces an earlier one with the same ``id``, and ``$set`` changes the session's
+data (github.com/google-gemini/gemini-cli, packages/core/src/services/chatRecordingService.ts). The
+files of a session are one episode; the log of prompts and checkpoints are skipped.
 """
 
 from __future__ import annotations
@@ -25,17 +24,19 @@ _SESSION_ID = lazy_pattern(r'"sessionId"\s*:\s*"([\w.-]{1,100})"')
 
 
 def _session_of(source: Source, name: str) -> str:
-    """Return the id of the session of a file; empty if it is none."""
+    """Return the session id of a file; empty if it is not a session."""
     head = source.head(name)
     if b'"sessionId"' not in head or b'"projectHash"' not in head:
         return ""
-    found = _SESSION_ID.search(head.decode("utf-8", "replace"))
-    return found[1] if found else name
+    match = _SESSION_ID.search(head.decode("utf-8", "replace"))
+    return match[1] if match else name
 
 
 def claims(source: Source) -> Collection[str]:
-    """Return the names of the files of sessions, and of the program's own data beside them."""
-    sessions = [name for name in source.named(".json", ".jsonl") if _session_of(source, name)]
+    """Return the files of sessions, and the program's other data."""
+    sessions = [
+        name for name in source.with_endings(".json", ".jsonl") if _session_of(source, name)
+    ]
     return [*sessions, *filter(_is_own, source.names)] if sessions else []
 
 
@@ -46,16 +47,16 @@ def _is_own(name: str) -> bool:
 
 
 def read(source: Source) -> Iterator[Item]:
-    """Yield an episode for each session with a prompt; those of sub-agents are left out."""
+    """Yield an episode for each session with a prompt, except those of sub-agents."""
     for names in _threads(source).values():
         about: dict[str, Any] = {}
         messages: dict[str, dict[str, Any]] = {}
         for name in names:
-            for found in _entries(source, name):
-                if isinstance(found, SkippedItem):
-                    yield found
+            for line in _entries(source, name):
+                if isinstance(line, SkippedItem):
+                    yield line
                     continue
-                entry = found[1]
+                entry = line[1]
                 if isinstance(entry.get("$set"), dict):
                     about |= entry["$set"]
                 elif "type" in entry:
@@ -65,14 +66,14 @@ def read(source: Source) -> Iterator[Item]:
         if about.get("kind") == "subagent":
             source.counts.omitted("session of a sub-agent")
         else:
-            made = (_episode, names[0], about, messages, source.counts)
-            yield from records.convert_record(names[0], *made)
+            arguments = (_episode, names[0], about, messages, source.counts)
+            yield from records.convert_record(names[0], *arguments)
 
 
 def _threads(source: Source) -> dict[str, list[str]]:
-    """Return the names of the files of each session by its id; checkpoints are counted."""
+    """Return the files of each session by id, and count checkpoints."""
     threads: dict[str, list[str]] = {}
-    for name in source.named(".json", ".jsonl"):
+    for name in source.with_endings(".json", ".jsonl"):
         if name.rpartition("/")[2].startswith("checkpoint") and _is_own(name):
             source.counts.omitted("checkpoint")
         elif key := _session_of(source, name):
@@ -83,7 +84,7 @@ def _threads(source: Source) -> dict[str, list[str]]:
 def _entries(source: Source, name: str) -> Iterator[tuple[str, dict[str, Any]] | SkippedItem]:
     """Yield the data of a session and its messages with their locations."""
     if name.endswith(".jsonl"):
-        yield from json_source.lines(source, name)
+        yield from json_source.json_lines(source, name)
         return
     try:
         whole = json_source.read_object(source, name)
@@ -104,7 +105,7 @@ def _episode(
     session = Session(_PROGRAM, str(about.get("sessionId") or name))
     session.extend_to(about.get("startTime"))
     session.title = str(about.get("summary") or "")
-    session.folder = "".join(map(str, convert.listed(about, "directories")[:1]))
+    session.folder = "".join(map(str, convert.list_at(about, "directories")[:1]))
     for message in messages.values():
         session.extend_to(message.get("timestamp"))
         kind = message.get("type")
@@ -112,7 +113,7 @@ def _episode(
             session.add_prompt(text_of(message.get("displayContent") or message.get("content")))
         elif kind == "gemini":
             session.add_answer(text_of(message.get("content")))
-            _add_tools(session, convert.objects(message, "toolCalls"))
+            _add_tools(session, convert.objects_at(message, "toolCalls"))
         else:
             counts.omitted(f"message {kind}")
             if kind == "error":

@@ -1,7 +1,7 @@
-"""HTML of notes as markdown, and HTML of other files as events; parsed by lxml.
+"""Convert HTML to markdown, and parse HTML and XML, with lxml.
 
-The parser of Python's own library takes minutes for kilobytes of unclosed tags and comments. The
-tree is converted here: whether a text must be escaped depends on the whole line that it is in.
+Python's own HTML parser takes minutes for kilobytes of unclosed tags. Existing converters escape
+text by itself, but whether a character needs an escape depends on the whole line.
 """
 
 from __future__ import annotations
@@ -14,15 +14,14 @@ from memvault.importers import plain_text
 from memvault.lazy_pattern import lazy_pattern
 
 Custom = Callable[[Any], str | None]
-"""Returns the markdown of an element that has no meaning in HTML; None for others."""
+"""Returns the markdown of a nonstandard element; None for other elements."""
 _MAX_LENGTH = 16_000_000
 _MAX_TAGS = 100_000
-"""Maximum number of tags of one text: each takes two kilobytes of memory while it is converted."""
+"""Maximum number of tags in one text; each takes two kilobytes during the conversion."""
 _MAX_GROWTH, _MIN_GROWN = 20, 1_000_000
-"""Maximum length of the markdown: this many times its HTML, or this many characters if that is
-more."""
+"""Maximum length of the markdown: this many times the HTML, or this many characters if more."""
 _MAX_SPANNED = 10_000
-"""Maximum number of empty cells that merged cells of a table add."""
+"""Maximum number of empty cells added for merged table cells."""
 _CONTROLS = lazy_pattern(r"[\x00-\x08\x0b\x0e-\x1f\x7f]")
 _SPACE = lazy_pattern(r"[ \t\r\n\f\xa0]+")
 _HARD_SPACE = lazy_pattern(r" ?\xa0[ \xa0]*")
@@ -54,12 +53,12 @@ _STYLES = (
     (lazy_pattern(r"(?<![\w-])text-decoration(?:-line)?:[^;]*underline"), _UNDERLINED),
     (lazy_pattern(r"(?:--en|-evernote)-highlight:(?!\s*(?:false|none))"), _HIGHLIGHTED),
 )
-"""Styles of a ``span`` or ``font`` that mean the same as a tag."""
+"""Styles of a ``span`` or ``font`` that are equivalent to a tag."""
 _IN_HTML = {"**": "b", "*": "i", "~~": "s", "==": "mark"}
-"""HTML tags to use next to a word, where markdown would not parse emphasis."""
+"""HTML tags to use next to a word, where emphasis signs would stay text."""
 _TASK = lazy_pattern(r"- \[[ x]\] ")
 _CLOSING = lazy_pattern(r"(?<= )#+\Z")
-"""Matches signs that would end a heading, and not be a part of it."""
+"""Matches trailing signs that would not be part of a heading."""
 _LANGUAGE = lazy_pattern(r"(?:^|\s)(?:lang|language)-([\w#+.-]{1,30})")
 _NOT_IN_TARGETS = lazy_pattern(r"[\x00-\x20\x7f<>\\|]")
 _ENTITY = lazy_pattern(r"&(?=#?\w{1,32};)")
@@ -68,10 +67,10 @@ _UNSAFE = ("javascript:", "vbscript:", "data:")
 
 
 def markdown(html: str, custom: Custom = lambda _: None) -> str:
-    """Return HTML as markdown, without scripts and styles; code keeps each of its characters.
+    """Convert HTML to markdown, without scripts and styles; code stays unchanged.
 
     Raises:
-        ValueError: it is nested too deeply, or too long.
+        ValueError: nested too deeply, or too long.
     """
     return tree_markdown(tree(html), len(html), custom)
 
@@ -85,7 +84,7 @@ def tree(html: str) -> Any:
     from lxml.etree import HTMLParser, fromstring
 
     if len(html) > _MAX_LENGTH or html.count("<") > _MAX_TAGS:
-        raise ValueError(f"its HTML has more than {_MAX_LENGTH:,} characters or {_MAX_TAGS:,} tags")
+        raise ValueError(f"more than {_MAX_LENGTH:,} characters or {_MAX_TAGS:,} tags of HTML")
     data = _CONTROLS.sub("", html).encode("utf-8", "replace")
     if not data.strip():
         return None
@@ -94,22 +93,20 @@ def tree(html: str) -> Any:
 
 
 def tree_markdown(root: Any, length: int, custom: Custom = lambda _: None) -> str:
-    """Return parsed HTML of a length as markdown; raises as ``markdown`` does."""
+    """Convert parsed HTML with a length to markdown; raises ``ValueError`` as ``markdown``."""
     if root is None:
         return ""
     try:
-        made = _joined(_Converter(root, custom).flow(root))
+        text = _join_blocks(_Converter(root, custom).flow(root))
     except RecursionError as error:
-        raise ValueError("its HTML is nested too deeply") from error
-    if len(made) > max(_MIN_GROWN, _MAX_GROWTH * length):
-        raise ValueError("its HTML becomes a text of many times its length")
-    return (
-        f"***{made[3:]}" if f"{made}\n".startswith("---\n") else made
-    )  # which would begin a header
+        raise ValueError("the HTML is nested too deeply") from error
+    if len(text) > max(_MIN_GROWN, _MAX_GROWTH * length):
+        raise ValueError("the HTML expands too much")
+    return f"***{text[3:]}" if f"{text}\n".startswith("---\n") else text  # avoid front matter
 
 
 class _Piece(NamedTuple):
-    """A part of a line: text or markdown, with the marks around it from the outside in."""
+    """A part of a line: text or markdown, with its emphasis marks from the outside in."""
 
     text: str
     marks: tuple[tuple[str, str], ...] = ()
@@ -123,15 +120,15 @@ _CHECKBOXES = (_CHECKED, _UNCHECKED)
 
 
 class _Converter:
-    """Converts a tree; ``marks`` are those of the text at the moment."""
+    """Converts a tree; ``_marks`` are the emphasis marks of the current text."""
 
     def __init__(self, root: Any, custom: Custom) -> None:
         self._custom = custom
         self._marks: tuple[tuple[str, str], ...] = ()
         self._checkbox: _Piece | None = None
-        """A checkbox whose text is in the next block."""
+        """A checkbox whose label is in the next block."""
         self._cells = 0
-        """The number of cells of tables around the current element."""
+        """The number of table cells around the current element."""
         self._spanned = _MAX_SPANNED
         self._methods: dict[str, Callable[[Any], list[str]]] = {
             **dict.fromkeys(_LISTS, self._list),
@@ -142,7 +139,7 @@ class _Converter:
             "dl": self._definitions,
         }
         self._with_blocks: set[Any] = set()
-        """The elements that have blocks, although they are not blocks themselves."""
+        """Inline elements that contain blocks."""
         for element in root.iter():
             if element.tag in _BLOCKS:
                 above = element.getparent()
@@ -175,7 +172,7 @@ class _Converter:
             line.append(_Piece(_SPACE.sub(_space, _CONTROLS.sub("", text)), self._marks))
 
     def _end(self, line: list[_Piece], blocks: list[str]) -> None:
-        """Add a line of inline content as blocks, and empty it."""
+        """Move a line of inline content to the blocks."""
         content = [piece for piece in line if piece.is_markup or piece.text.strip()]
         if content and self._checkbox and content[0] not in _CHECKBOXES:
             line.insert(0, self._checkbox)
@@ -185,11 +182,11 @@ class _Converter:
         line.clear()
 
     def _inline(self, element: Any, line: list[_Piece]) -> None:
-        """Add an element without blocks to a line."""
+        """Add an inline element to a line."""
         tag = element.tag
-        made = self._custom(element)
-        if made is not None:
-            line.append(_Piece(made, self._marks, True))
+        custom_markdown = self._custom(element)
+        if custom_markdown is not None:
+            line.append(_Piece(custom_markdown, self._marks, True))
         elif tag == "br":
             line.append(_BREAK)
         elif tag == "input":
@@ -198,7 +195,7 @@ class _Converter:
         elif tag == "img":
             line.append(_Piece(_image(element), self._marks, True))
         elif tag in _CODE:
-            for number, text in enumerate(_code_text(element, is_span=True).split("\n")):
+            for number, text in enumerate(_text_of_code(element, is_span=True).split("\n")):
                 line += [_BREAK] if number else []
                 is_code = bool(text.strip())
                 line.append(_Piece(text if is_code else " ", self._marks, is_code, is_code))
@@ -214,11 +211,11 @@ class _Converter:
             self._marks = marks
 
     def _block(self, element: Any) -> list[str]:
-        """Return the blocks of an element that is or has one."""
+        """Return the blocks of a block element, or of an inline element that contains blocks."""
         tag = element.tag
-        made = self._custom(element)
-        if made is not None:
-            return [made]
+        custom_markdown = self._custom(element)
+        if custom_markdown is not None:
+            return [custom_markdown]
         if tag in self._methods:
             return self._methods[tag](element)
         marks = self._marks
@@ -228,9 +225,9 @@ class _Converter:
         return self._framed(tag, blocks) if blocks else []
 
     def _framed(self, tag: str, blocks: list[str]) -> list[str]:
-        """Return the blocks of an element with markup that shows its kind."""
+        """Return the blocks of an element with the markup of its type."""
         if tag in ("blockquote", "aside"):
-            return [_indented(_joined(blocks), "> ", "> ")]
+            return [_indent(_join_blocks(blocks), "> ", "> ")]
         if tag in ("h1", "h2", "h3", "h4", "h5", "h6"):
             text = _CLOSING.sub(r"\\\g<0>", " ".join(" ".join(blocks).split()))
             return [f"{'#' * int(tag[1])} {text}"]
@@ -246,7 +243,7 @@ class _Converter:
         line: list[_Piece] = []
         self._add_text(line, element.text)
         for child in element:
-            if child.tag in _LISTS and items:  # as some programs nest lists
+            if child.tag in _LISTS and items:  # some programs nest lists like this
                 items[-1] += self._block(child)
             elif self._is_block(child):
                 items.append([])
@@ -263,40 +260,42 @@ class _Converter:
         lines = []
         for item in filter(None, items):
             marker = f"{number}. " if element.tag == "ol" else "- "
-            text = _joined(item, is_item=True)
-            if _TASK.match(text):  # its own checkbox
+            text = _join_blocks(item, is_item=True)
+            if _TASK.match(text):  # the item has a checkbox
                 text = text[2:]
-            lines.append(_indented(text, marker, " " * len(marker)))
+            lines.append(_indent(text, marker, " " * len(marker)))
             number += 1
-        return [_Items("\n".join(lines))] if lines else []
+        return [_ListBlock("\n".join(lines))] if lines else []
 
     def _definitions(self, element: Any) -> list[str]:
         lines: list[str] = []
         for child in element.iter("dt", "dd"):
-            text = _joined(self.flow(child))
+            text = _join_blocks(self.flow(child))
             if text and child.tag == "dt":
                 lines += ["", f"**{text}**" if "\n" not in text and "**" not in text else text, ""]
             elif text:
-                lines.append(_indented(text, "- ", "  "))
+                lines.append(_indent(text, "- ", "  "))
         return ["\n".join(lines).strip("\n")] if lines else []
 
     def _code(self, element: Any) -> list[str]:
-        text = _code_text(element)
+        text = _text_of_code(element)
         if self._cells:
             return [plain_text.code_span(line) for line in text.split("\n") if line.strip()]
         inner = next(element.iter("code"), element)
-        found = _LANGUAGE.search(f"{element.get('class') or ''} {inner.get('class') or ''}")
-        return [plain_text.fenced(text, found[1] if found else "")] if text.strip() else []
+        language = _LANGUAGE.search(f"{element.get('class') or ''} {inner.get('class') or ''}")
+        return [plain_text.fenced(text, language[1] if language else "")] if text.strip() else []
 
     def _table(self, element: Any) -> list[str]:
         rows = _rows(element)
         cells = [cell for row in rows for cell in row]
-        if len(cells) < 2 or element.find(".//table") is not None:  # which only arranges a page
+        if len(cells) < 2 or element.find(".//table") is not None:  # a table used for layout
             return self.flow(element)
-        captions = [block for one in element.iterchildren("caption") for block in self.flow(one)]
+        captions = [
+            block for caption in element.iterchildren("caption") for block in self.flow(caption)
+        ]
         lines = []
         below: dict[int, int] = {}
-        """The number of rows still spanned by a merged cell, by column."""
+        """The number of remaining rows of a merged cell, by column."""
         for row in rows:
             written: list[str] = []
             for cell in row:
@@ -314,15 +313,15 @@ class _Converter:
         return [*captions, plain_text.table(lines)]
 
     def _spans(self, cell: Any, name: str) -> int:
-        given = str(cell.get(name) or "1")[:4]
-        number = int(given) if given.isascii() and given.isdigit() else 1
+        value = str(cell.get(name) or "1")[:4]
+        number = int(value) if value.isascii() and value.isdigit() else 1
         number = max(1, min(number, self._spanned))
         self._spanned -= number - 1
         return number
 
     def _cell(self, cell: Any) -> str:
         self._cells += 1
-        text = _joined(self.flow(cell))
+        text = _join_blocks(self.flow(cell))
         self._cells -= 1
         return "<br>".join(line.strip() for line in text.split("\n") if line.strip()).replace(
             "|", "\\|"
@@ -330,7 +329,7 @@ class _Converter:
 
 
 def _rows(table: Any) -> list[Any]:
-    """Return the rows of a table; none if it has anything else."""
+    """Return the rows of a table; none if it contains anything but rows."""
     rows: list[Any] = []
     for child in table:
         if child.tag in ("thead", "tbody", "tfoot"):
@@ -343,18 +342,18 @@ def _rows(table: Any) -> list[Any]:
     return [row for row in rows if len(row)] if is_whole else []
 
 
-class _Items(str):
-    """The items of a list, or a task."""
+class _ListBlock(str):
+    """A list or a task."""
 
     __slots__ = ()
 
 
-def _joined(blocks: Iterable[str], is_item: bool = False) -> str:
-    """Return blocks as one text: with blank lines between, but none between tasks or in an item."""
+def _join_blocks(blocks: Iterable[str], is_item: bool = False) -> str:
+    """Join blocks with blank lines, but without them between tasks and in list items."""
     parts: list[str] = []
     was_task = False
     for block in blocks:
-        is_items, is_task = isinstance(block, _Items), _TASK.match(block) is not None
+        is_items, is_task = isinstance(block, _ListBlock), _TASK.match(block) is not None
         if parts:
             parts.append("\n" if is_items and (is_item or (was_task and is_task)) else "\n\n")
         parts.append(block)
@@ -362,7 +361,7 @@ def _joined(blocks: Iterable[str], is_item: bool = False) -> str:
     return "".join(parts)
 
 
-def _indented(text: str, first: str, rest: str) -> str:
+def _indent(text: str, first: str, rest: str) -> str:
     lines = text.split("\n")
     return "\n".join(
         (first if number == 0 else rest) + line if line else rest.rstrip()
@@ -371,7 +370,7 @@ def _indented(text: str, first: str, rest: str) -> str:
 
 
 def _marks_of(element: Any) -> list[tuple[str, str]]:
-    """Return the marks around the text of an element."""
+    """Return the emphasis or link marks of an element."""
     tag = element.tag
     if tag in _MARKS:
         return [_MARKS[tag]]
@@ -386,13 +385,13 @@ def _marks_of(element: Any) -> list[tuple[str, str]]:
 
 
 def _is_same(element: Any, target: str) -> bool:
-    """Return whether the text of a link is its own URL, which needs no markup."""
+    """Return whether a link's text is its URL, which needs no markup."""
     text = "".join(element.itertext()).strip()
     return "://" in text and len(element) == 0 and target in (text, f"{text}/")
 
 
 def link_target(address: str | None) -> str:
-    """Return an address as the target of a link; empty for scripts and data."""
+    """Return a URL as a link target; empty for scripts and data."""
     from urllib.parse import quote
 
     address = (address or "").strip()
@@ -415,10 +414,10 @@ def _image(element: Any) -> str:
     return f"![{alt}]({target})" if target else alt
 
 
-def _code_text(element: Any, is_span: bool = False) -> str:
-    """Return the text of code, with a line break for each ``br`` and each block.
+def _text_of_code(element: Any, is_span: bool = False) -> str:
+    """Return the text of code, with a line break for each ``br`` and block.
 
-    In a span, the line ends of the HTML are blanks.
+    In a code span, line breaks of the HTML become spaces.
     """
     parts: list[str] = []
 
@@ -426,9 +425,9 @@ def _code_text(element: Any, is_span: bool = False) -> str:
         if text:
             parts.append(text.replace("\n", " ") if is_span else text)
 
-    def add(one: Any) -> None:
-        put(one.text)
-        for child in one:
+    def add(element_or_child: Any) -> None:
+        put(element_or_child.text)
+        for child in element_or_child:
             is_line = child.tag in ("div", "p", "li")
             if is_line and parts and parts[-1][-1] != "\n":
                 parts.append("\n")
@@ -447,7 +446,7 @@ def _code_text(element: Any, is_span: bool = False) -> str:
 
 
 def _paragraphs(pieces: list[_Piece]) -> list[str]:
-    """Return a line of pieces as paragraphs: with breaks between lines, split at blank ones."""
+    """Return pieces as paragraphs: split at empty lines, with hard breaks at others."""
     lines: list[list[_Piece]] = [[]]
     for piece in pieces:
         if piece is _BREAK:
@@ -457,8 +456,8 @@ def _paragraphs(pieces: list[_Piece]) -> list[str]:
     groups: list[list[str]] = []
     is_open = False
     for line in lines:
-        text = _line(line)
-        is_task = isinstance(text, _Items)
+        text = _render_line(line)
+        is_task = isinstance(text, _ListBlock)
         if text and is_open and not is_task:
             groups[-1].append(text)
         elif text:
@@ -468,45 +467,45 @@ def _paragraphs(pieces: list[_Piece]) -> list[str]:
 
 
 def _space(match: re.Match[str]) -> str:
-    """Return a blank for some; of hard ones two or more are kept, which may indent a line."""
+    """Collapse whitespace; keep several non-breaking spaces, which may be an indentation."""
     count = match[0].count("\xa0")
     return "\xa0" * count if count > 1 else " "
 
 
-def _line(pieces: list[_Piece]) -> str:
-    """Return one line with its text escaped."""
-    found: list[_Piece] = []
+def _render_line(pieces: list[_Piece]) -> str:
+    """Return pieces as one line of markdown."""
+    merged: list[_Piece] = []
     is_begun = False
-    for piece in pieces:  # blanks that meet are one, and marks do not begin with any
+    for piece in pieces:  # collapse adjacent spaces
         text = piece.text
         if not piece.is_markup:
-            if not found or found[-1].text.endswith(" "):
+            if not merged or merged[-1].text.endswith(" "):
                 text = text.lstrip(" ")
             if not text:
                 continue
         elif piece in _CHECKBOXES and is_begun:
             text = "\u2611 " if piece == _CHECKED else "\u2610 "
-        if piece.is_code and found and found[-1][1:] == piece[1:]:
-            text = found.pop().text + text
-        found.append(piece._replace(text=text))
+        if piece.is_code and merged and merged[-1][1:] == piece[1:]:
+            text = merged.pop().text + text
+        merged.append(piece._replace(text=text))
         is_begun = is_begun or bool(text.strip())
-    if len(found) > 1 and found[1] in _CHECKBOXES and not found[0].text.strip():
-        del found[0]
-    is_task = bool(found) and found[0] in _CHECKBOXES
+    if len(merged) > 1 and merged[1] in _CHECKBOXES and not merged[0].text.strip():
+        del merged[0]
+    is_task = bool(merged) and merged[0] in _CHECKBOXES
     markup: list[str] = []
-    shown = _rendered(found[1:] if is_task else found, 0, markup)
+    shown = _render(merged[1:] if is_task else merged, 0, markup)
     text = shown.strip()
     indentation = shown[: len(shown) - len(shown.lstrip())].count("\xa0") if text else 0
     whole = "\xa0" * indentation + plain_text.escaped(_HARD_SPACE.sub(" ", text))
     pieces_left = iter(markup)
     whole = re.sub(plain_text.MARKUP, lambda _: next(pieces_left), whole)
-    return _Items(f"- {found[0].text}{whole}") if is_task else whole
+    return _ListBlock(f"- {merged[0].text}{whole}") if is_task else whole
 
 
-def _rendered(
+def _render(
     pieces: list[_Piece], depth: int, markup: list[str], before: str = "", after: str = ""
 ) -> str:
-    """Return pieces as text with ``plain_text.MARKUP`` for markdown, which is added to a list."""
+    """Return pieces as text, with ``plain_text.MARKUP`` for each part added to ``markup``."""
     parts: list[str] = []
     start = 0
     while start < len(pieces):
@@ -522,12 +521,12 @@ def _rendered(
         previous = parts[-1][-1:] if parts else before
         following = pieces[end].text[:1] if end < len(pieces) else after
         opening = mark[0] if mark else group[0].text if group[0].is_markup else ""
-        if previous == "!" and parts and opening.startswith("["):  # it would be an image
+        if previous == "!" and parts and opening.startswith("["):  # would become an image
             parts[-1] = parts[-1][:-1] + plain_text.MARKUP
             markup.append("\\!")
         if mark is not None:
             is_part = len(group) < len(pieces)
-            parts.append(_marked(group, mark, depth, markup, previous, following, is_part))
+            parts.append(_render_mark(group, mark, depth, markup, previous, following, is_part))
         elif group[0].is_markup:
             text = group[0].text
             markup.append(plain_text.code_span(text) if group[0].is_code else text)
@@ -538,7 +537,7 @@ def _rendered(
     return "".join(parts)
 
 
-def _marked(
+def _render_mark(
     group: list[_Piece],
     mark: tuple[str, str],
     depth: int,
@@ -547,9 +546,9 @@ def _marked(
     after: str,
     is_part: bool,
 ) -> str:
-    """Return pieces with a mark around them, outside of which their outer blanks are.
+    """Return pieces within a mark, which excludes their outer spaces.
 
-    ``is_part`` is whether there is more within the marks around it.
+    ``is_part`` is whether the enclosing marks contain more pieces.
     """
     whole = "".join(piece.text for piece in group)
     if not whole.strip():
@@ -565,47 +564,47 @@ def _marked(
         group = [*group[:-1], group[-1]._replace(text=group[-1].text.rstrip())]
     begin, end = mark
     if begin in _IN_HTML:
-        first = _edge(group[0], group, depth + 1, begin, whole.strip()[0])
-        last = _edge(group[-1], group, depth + 1, begin, whole.strip()[-1])
+        first = _edge_character(group[0], group, depth + 1, begin, whole.strip()[0])
+        last = _edge_character(group[-1], group, depth + 1, begin, whole.strip()[-1])
         if (
             (not lead and _is_word(before) and not first.isalnum())
             or (not tail and _is_word(after) and not last.isalnum())
             or (not lead and before == plain_text.MARKUP and markup[-1].endswith(begin[0]))
-            or (is_part and any(one[0][0] == begin[0] for one in group[0].marks[:depth]))
+            or (is_part and any(part[0][0] == begin[0] for part in group[0].marks[:depth]))
         ):
             begin, end = f"<{_IN_HTML[begin]}>", f"</{_IN_HTML[begin]}>"
     if begin == "[":
-        group = [one for piece in group for one in _in_link(piece)]
+        group = [part for piece in group for part in _escape_label(piece)]
     markup.append(begin)
-    inner = _rendered(group, depth + 1, markup)
+    inner = _render(group, depth + 1, markup)
     markup.append(end)
     return f"{lead}{plain_text.MARKUP}{inner}{plain_text.MARKUP}{tail}"
 
 
-def _edge(piece: _Piece, group: list[_Piece], depth: int, outer: str, sign: str) -> str:
-    """Return the character next to a mark: that of another mark, if one begins or ends there."""
+def _edge_character(piece: _Piece, group: list[_Piece], depth: int, outer: str, sign: str) -> str:
+    """Return the character next to a mark, which may belong to an inner mark."""
     inner = piece.marks[depth : depth + 1]
     is_same = bool(inner) and inner[0][0][0] == outer[0]
-    if not inner or (is_same and all(one.marks[depth : depth + 1] == inner for one in group)):
+    if not inner or (is_same and all(other.marks[depth : depth + 1] == inner for other in group)):
         return "`" if piece.is_code else sign
     return inner[0][0][0]
 
 
 def _is_word(sign: str) -> bool:
-    """Return whether a character is neither a blank nor punctuation."""
+    """Return whether a character is part of a word."""
     return bool(sign) and not sign.isspace() and (sign.isalnum() or sign > "\x7f")
 
 
-def _in_link(piece: _Piece) -> list[_Piece]:
-    """Return the pieces of the text of a link: its brackets escaped, its addresses no links."""
+def _escape_label(piece: _Piece) -> list[_Piece]:
+    """Return the pieces of a link's label, with brackets escaped and without autolinks."""
     if piece.is_markup:
         return [piece]
-    made = []
+    pieces = []
     for text in re.split(r"([\[\]]|:(?=//))", piece.text):
         is_sign = text in ("[", "]", ":")
         written = text if text == ":" or not is_sign else f"\\{text}"
-        made.append(_Piece(written, piece.marks, is_sign))
-    return [one for one in made if one.text]
+        pieces.append(_Piece(written, piece.marks, is_sign))
+    return [part for part in pieces if part.text]
 
 
 def parse_xml(data: bytes) -> tuple[Any, str]:
@@ -642,10 +641,10 @@ def _character(entity: re.Match[bytes]) -> bytes:
 
 
 class Target(Protocol):
-    """What ``parse`` calls for the tags and texts of HTML."""
+    """Receives the tags and texts of HTML from ``parse``."""
 
     def start(self, tag: str, attributes: dict[str, str]) -> None:
-        """Begin an element."""
+        """Start an element."""
 
     def end(self, tag: str) -> None:
         """End an element."""
@@ -658,7 +657,7 @@ class Target(Protocol):
 
 
 def parse(html: str, target: Target) -> None:
-    """Parse HTML of any length, and call a target; elements without an end get one."""
+    """Parse HTML of any length for a target; all elements are closed."""
     from lxml.etree import HTMLParser
 
     parser = HTMLParser(target=target, huge_tree=True)

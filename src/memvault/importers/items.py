@@ -1,4 +1,4 @@
-"""The values that readers of a kind yield."""
+"""The values that the readers of formats yield."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from memvault.vault import paths
+from memvault.vault import naming
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
@@ -14,11 +14,10 @@ _NOTHING: Mapping[str, Any] = MappingProxyType({})
 class ImportedNote(NamedTuple):
     """A note to import.
 
-    ``key`` is its id in the source, ``path`` its wished path below the target folder, ``text`` its
-    markdown, ``header`` the keys for its header if the text has none of that name: ``title``,
-    ``memory_type``, ``tags``, ``aliases``, ``created``, ``modified``, ``source`` for its address,
-    and others. ``refs`` are the ids by which links name it. With ``masked``, secrets in it are
-    masked before it is written.
+    ``key`` is its id in the source, ``path`` the wanted path in the target folder, ``text`` its
+    markdown. ``header`` has the header keys to add if the text lacks them: ``title``,
+    ``memory_type``, ``tags``, ``aliases``, ``created``, ``modified``, ``source`` (an address), and
+    others. ``refs`` are the ids that links use. ``masked`` masks secrets before writing.
     """
 
     key: str
@@ -30,7 +29,7 @@ class ImportedNote(NamedTuple):
 
 
 class StoredBytes:
-    """The bytes of a file of the source; raises ``OSError`` if they cannot be read."""
+    """Reads a file of the source on demand; raises ``OSError``."""
 
     def __init__(self, read: Callable[[str], bytes], name: str) -> None:
         self._read = read
@@ -42,7 +41,7 @@ class StoredBytes:
 
 
 class GivenBytes:
-    """Bytes that were part of another file of the source."""
+    """Bytes that were stored in another file of the source."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data
@@ -53,7 +52,7 @@ class GivenBytes:
 
 
 class Attachment(NamedTuple):
-    """A file to copy next to the notes; ``read`` returns its bytes and raises ``OSError``."""
+    """A file to copy; ``read`` returns its bytes or raises ``OSError``."""
 
     path: str
     read: Callable[[], bytes]
@@ -61,32 +60,32 @@ class Attachment(NamedTuple):
 
 
 class VaultFile(NamedTuple):
-    """A file of another vault, which is copied to the same path as it is; as ``Attachment``."""
+    """A file of another vault, which is copied unchanged to the same path."""
 
     path: str
     read: Callable[[], bytes]
 
 
 class SkippedItem(NamedTuple):
-    """A part of the source that is not imported, and the reason."""
+    """A part of the source that is not imported, with the reason."""
 
     what: str
     reason: str
 
 
-UNCLAIMED = "this kind does not read such files"
-"""The reason of an ``SkippedItem`` that is a whole file."""
+UNCLAIMED = "this format does not read the file"
+"""The reason of a ``SkippedItem`` for a file that the format does not read."""
 
 
 class ItemWarning(NamedTuple):
-    """A part of the source that is imported in another form, or by a guess, and how."""
+    """A part of the source that is imported in another form or with a guess, with the reason."""
 
     what: str
     reason: str
 
 
 class TypeCount(NamedTuple):
-    """How many parts of a type a source has, and whether they are converted."""
+    """The number of parts of a type in a source, converted or omitted."""
 
     type_name: str
     number: int
@@ -98,4 +97,6 @@ Item = ImportedNote | Attachment | VaultFile | SkippedItem | ItemWarning | TypeC
 
 def note_path(title: str, *folders: str) -> str:
     """Return the path of a note with a title, in folders with the given names."""
-    return "/".join([*(paths.file_name(name) for name in folders), f"{paths.file_name(title)}.md"])
+    return "/".join(
+        [*(naming.file_name(name) for name in folders), f"{naming.file_name(title)}.md"]
+    )

@@ -1,9 +1,9 @@
-"""Import of Joplin's exports: JEX, a tar of items, or "RAW", a folder of the same.
+"""Import Joplin's exports: JEX, a tar of items, or "RAW", a folder of items.
 
-An item is ``ID.md``: the title, the text and a last paragraph of ``key: value`` lines, of which
-``type_`` is 1 for a note, 2 for a notebook, 4 for a file, 5 for a tag and 6 for a tag of a note.
-Files are ``resources/ID.ext``, and links are ``:/ID`` (Joplin 3;
-https://joplinapp.org/help/api/references/rest_api, and the source of its class ``BaseItem``).
+An item is ``ID.md``: the title, the text and a last paragraph of ``key: value`` lines; ``type_`` is
+1 for a note, 2 for a notebook, 4 for a file, 5 for a tag and 6 for the assignment of a tag. Files
+are ``resources/ID.ext``, links are ``:/ID`` (Joplin 3;
+https://joplinapp.org/help/api/references/rest_api, and its class ``BaseItem``).
 """
 
 from __future__ import annotations
@@ -60,22 +60,22 @@ _USED = frozenset(
 
 
 class _JoplinItem(NamedTuple):
-    """An item: its title, its text and its properties."""
+    """An item of an export."""
 
     title: str
     text: str
     properties: dict[str, str]
 
     def get(self, key: str) -> str:
-        """Return a property; empty if it has none, or 0."""
+        """Return a property; empty if it is missing or 0."""
         value = self.properties.get(key, "")
         return "" if not value.strip("0.") else value
 
 
 def recognize(source: Source) -> Confidence:
-    """Return ``SURE`` if most markdown files have an id as their name, and some a type."""
+    """Return ``SURE`` if most markdown files are named by an id, and one has a type."""
     items = _items(source)
-    if not items or len(items) * 2 <= len(source.named(".md")):
+    if not items or len(items) * 2 <= len(source.with_endings(".md")):
         return Confidence.NO
     heads = (source.head(name, _SNIFFED) for name in items[:_MAX_SNIFFED])
     return (
@@ -86,34 +86,30 @@ def recognize(source: Source) -> Confidence:
 
 
 def _items(source: Source) -> list[str]:
-    return [name for name in source.named(".md") if _ITEM.fullmatch(name)]
+    return [name for name in source.with_endings(".md") if _ITEM.fullmatch(name)]
 
 
 def claims(source: Source) -> Collection[str]:
-    """Return the names of the items and files."""
+    """Return the items and files."""
     return [*_items(source), *(name for name in source.names if _FILE.fullmatch(name))]
 
 
 def read(source: Source) -> Iterator[Item]:
-    """Yield the files and the notes, without those in the trash."""
+    """Yield the files and the notes, except those in the trash."""
     export = _JoplinExport(source)
     files = [name for name in source.names if _FILE.fullmatch(name)]
     for name in files:
         yield from records.convert_record(name, export.file, name)
-    found = {str(match[1]).lower() for match in map(_FILE.fullmatch, files) if match}
+    exported_ids = {str(match[1]).lower() for match in map(_FILE.fullmatch, files) if match}
     for item_id, resource in export.resources.items():
-        if item_id not in found:
+        if item_id not in exported_ids:
             yield SkippedItem(resource.title or item_id, "missing from the export")
     for name in _items(source):
         yield from records.convert_record(name, export.item, name)
 
 
 def _parsed(data: bytes) -> _JoplinItem:
-    """Return an item.
-
-    Raises:
-        ValueError: it has no type.
-    """
+    """Parse an item; raises ``ValueError`` if it has no type."""
     text = data.decode("utf-8-sig", "replace").replace("\r\n", "\n").rstrip()
     before, _, last = text.rpartition("\n\n")
     pairs = (line.partition(":") for line in last.split("\n"))
@@ -125,7 +121,7 @@ def _parsed(data: bytes) -> _JoplinItem:
 
 
 class _JoplinExport:
-    """What the items say of each other: notebooks, tags and files, by their ids."""
+    """Converts the items of an export, with their notebooks, tags and files."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
@@ -135,11 +131,11 @@ class _JoplinExport:
         self._seen: Counter[str] = Counter()
         self.resources: dict[str, _JoplinItem] = {}
         self._paths: dict[str, str] = {}
-        """By the folded path of a file: its id."""
+        """The id of each file by its folded path."""
         for name in _items(source):
             try:
                 self._add(_parsed(source.read(name)))
-            except (OSError, ValueError):  # which is listed when the items are read
+            except (OSError, ValueError):  # reported when the items are read
                 continue
 
     def _add(self, item: _JoplinItem) -> None:
@@ -157,7 +153,7 @@ class _JoplinExport:
             self._tags_of.setdefault(note, []).append(tag)
 
     def file(self, name: str) -> Item:
-        """Return a file, whose name is that of its item."""
+        """Return a file with the title of its item as name."""
         match = _FILE.fullmatch(name)
         assert match is not None
         item_id = match[1].lower()
@@ -170,16 +166,16 @@ class _JoplinExport:
             ending = posixpath.splitext(base)[1]
             base = title if posixpath.splitext(title)[1] else title + ending
         base = base.replace("/", "-")
-        ways = (base, f"{item_id[:8]}-{base}", f"{item_id}-{base}")
+        variants = (base, f"{item_id[:8]}-{base}", f"{item_id}-{base}")
         path = next(
             path
-            for path in (f"resources/{way}" for way in ways)
+            for path in (f"resources/{variant}" for variant in variants)
             if self._paths.setdefault(path.casefold(), item_id) == item_id
         )
         return folder.attachment(self._source, name, path, (item_id,))
 
     def item(self, name: str) -> Item | None:
-        """Return the note that an item is, and count the item."""
+        """Count an item; return its note if it is one."""
         item, counts = _parsed(self._source.read(name)), self._source.counts
         kind = item.properties["type_"]
         if item.get("encryption_applied"):
@@ -218,11 +214,11 @@ class _JoplinExport:
         if item.get("is_todo"):
             text = f"{_task(item)}\n\n{text}"
         path = note_path(item.title or "Untitled", *self._folders(item))
-        key = convert.numbered(item_id, self._seen)
-        return ImportedNote(key, path, convert.body(text), header, (item_id,))
+        key = convert.unique_key(item_id, self._seen)
+        return ImportedNote(key, path, convert.protect_first_line(text), header, (item_id,))
 
     def _folders(self, item: _JoplinItem) -> list[str]:
-        """Return the titles of the notebooks that an item is in, outermost first."""
+        """Return the titles of an item's notebooks, outermost first."""
         folders: list[str] = []
         while len(folders) < _MAX_DEPTH:
             notebook = self._notebooks.get(item.properties.get("parent_id", "").lower())
@@ -243,17 +239,17 @@ class _JoplinExport:
         return convert.id_link(item_id, shown, match, bool(match[1]))
 
 
-_ENCRYPTED = "it is encrypted: turn off encryption in Joplin, and export again"
+_ENCRYPTED = "encrypted: turn off encryption in Joplin, and export again"
 
 
 def _time(item: _JoplinItem, *keys: str) -> str:
-    """Return the time under the first of the keys that has one."""
+    """Return the first time among properties."""
     times = (convert.parsed_time(item.get(key)) for key in keys)
     return next(filter(None, times), "")
 
 
 def _task(item: _JoplinItem) -> str:
-    """Return a to-do as a task."""
+    """Return the task for a to-do."""
     due = convert.time_of(item.get("todo_due"), 1e-3)
     day = str(clock.local(due)) if due else ""
     return convert.task(item.title or "Untitled", bool(item.get("todo_completed")), day)

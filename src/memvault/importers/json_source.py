@@ -1,7 +1,7 @@
 """JSON files of a source: arrays and lines, one item at a time.
 
-The items of an array are cut out of the stream by their brackets and parsed one by one, so an item
-that is not JSON does not affect the others. A streaming parser would stop there.
+The items of an array are cut out by their brackets and parsed one by one, so invalid items do not
+affect the others. A streaming parser would stop at the first one.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from memvault.importers.formats import REST
 from memvault.importers.items import SkippedItem
 from memvault.importers.source import MAX_FILE, Source, text_lines
 
-NO_OBJECT = "no JSON object"
+NO_OBJECT = "not a JSON object"
 TOO_LARGE = f"larger than {MAX_FILE >> 20} MB"
 _BLANKS = b"\xef\xbb\xbf \t\r\n"
 _PIECE = 1 << 16
 _MAX_KEY = 200
 _MAX_CONTAINERS = 2_000_000
-"""Maximum number of objects and arrays of one item: each takes a hundred bytes of memory."""
+"""Maximum number of objects and arrays in one item; each takes a hundred bytes of memory."""
 _TOKEN = re.compile(rb'[\[\]{},]|"[^"\\]*+(?:\\.[^"\\]*+)*+(")?+', re.DOTALL)
 _WITHOUT_BRACKETS = re.compile(rb'(?:[^"\[\]{}]++|"[^"\\]*+(?:\\.[^"\\]*+)*+")*+', re.DOTALL)
 _REST_OF_STRING = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+(")?+', re.DOTALL)
@@ -31,28 +31,28 @@ def parse(data: bytes | str) -> Any:
     """Return the value of a JSON text.
 
     Raises:
-        ValueError: it is not JSON, nested too deeply, or has too many parts.
+        ValueError: it is not JSON, or exceeds the limits.
     """
     text = data if isinstance(data, str) else data.decode("utf-8-sig")
     if text.count("{") + text.count("[") > _MAX_CONTAINERS:  # those in strings included
-        raise ValueError(f"it has more than {_MAX_CONTAINERS:,} objects and arrays")
+        raise ValueError(f"more than {_MAX_CONTAINERS:,} objects and arrays")
     try:
         return json.loads(text)
     except RecursionError as error:
-        raise ValueError("it is nested too deeply") from error
+        raise ValueError("nested too deeply") from error
 
 
 class _ArrayScanner:
-    """Cuts the items of one array out of the pieces of a JSON text.
+    """Cuts the items of one array out of chunks of a JSON text.
 
-    The array is the text itself, or the value of ``key`` in the object that the text is.
+    The array is the whole text, or the value of ``key`` in an object.
     """
 
     def __init__(self, key: bytes) -> None:
         self._key = key
         self._depth = 0
         self._level = 0
-        """The depth within the array while it is read; 0 before and after."""
+        """The depth of the array while it is read, else 0."""
         self._last_key = b""
         self._in_string = self._is_escaped = False
         self._item: list[bytes] = []
@@ -61,27 +61,27 @@ class _ArrayScanner:
 
     @property
     def is_open(self) -> bool:
-        """Whether the array has begun and not ended."""
+        """Whether the array has started but not ended."""
         return self._level > 0
 
     def items(self, piece: bytes) -> Iterator[bytes | None]:
-        """Yield the items that end in the next piece; None for one that is too large."""
+        """Yield the items that end in the next chunk; None for an item that is too large."""
         start = position = 0
         if self._in_string:
             begin = 1 if self._is_escaped else 0
             position = self._end_of_string(piece, 0, _REST_OF_STRING.match(piece, begin))
         while not self.is_done and (token := self._next(piece, position)) is not None:
-            mark, at = piece[token.start()], token.start()
+            mark, start_of_token = piece[token.start()], token.start()
             position = token.end()
             if mark == 0x22:
                 self._last_key = b""
-                position = self._end_of_string(piece, at, token)
+                position = self._end_of_string(piece, start_of_token, token)
             elif mark in b"[{":
                 self._depth += 1
                 if mark == 0x5B and self._begins():
                     self._level, start = self._depth, position
             elif self._depth == self._level and mark in b",]":
-                self._keep(piece[start:at])
+                self._keep(piece[start:start_of_token])
                 start = position
                 yield from self._taken(is_last=mark == 0x5D)
             elif mark in b"]}" and self._depth > self._level:
@@ -90,19 +90,19 @@ class _ArrayScanner:
             self._keep(piece[start:])
 
     def _next(self, piece: bytes, position: int) -> re.Match[bytes] | None:
-        if self._level and self._depth > self._level:  # only brackets matter within an item
+        if self._level and self._depth > self._level:  # within an item, only brackets matter
             position = _WITHOUT_BRACKETS.match(piece, position).end()  # type: ignore[union-attr]
         return _TOKEN.search(piece, position)
 
     def _begins(self) -> bool:
-        """Return whether the array that begins now is the one to read."""
+        """Return whether the array that starts here is the one to read."""
         if self._level:
             return False
         return self._last_key == self._key if self._key else self._depth == 1
 
     def _end_of_string(self, piece: bytes, start: int, match: re.Match[bytes] | None) -> int:
-        """Return where a string ends in a piece, and note whether it goes on in the next."""
-        assert match is not None  # the pattern of a rest matches nothing, too
+        """Return the end of a string in a chunk, and record whether it continues in the next."""
+        assert match is not None  # the pattern also matches an empty string
         end, is_whole = match.end(), match[1] is not None
         if self._key and self._depth == 1 and not self._level and len(self._last_key) < _MAX_KEY:
             self._last_key += piece[start:end].strip(b'"')
@@ -126,12 +126,12 @@ class _ArrayScanner:
             yield item
 
 
-def array_items(source: Source, name: str, place: str = "") -> Iterator[Any | SkippedItem]:
+def array_items(source: Source, name: str, key: str = "") -> Iterator[Any | SkippedItem]:
     """Yield the items of a JSON array, or why an item or the rest cannot be read.
 
-    ``place`` is the key of the array in the object that the file has; empty if it is an array.
+    ``key`` is the array's key in the file's object; empty if the file is an array.
     """
-    scanner, number = _ArrayScanner(place.encode()), 0
+    scanner, number = _ArrayScanner(key.encode()), 0
     try:
         with source.open(name) as file:
             while not scanner.is_done and (piece := file.read(_PIECE)):
@@ -152,28 +152,28 @@ def _parsed(data: bytes | None, where: str) -> Any | SkippedItem:
     try:
         return parse(data)
     except ValueError as error:
-        return SkippedItem(where, f"it is not JSON: {str(error).partition(': line')[0]}")
+        return SkippedItem(where, f"is not JSON: {str(error).partition(': line')[0]}")
 
 
 def objects(
-    source: Source, name: str, place: str = ""
+    source: Source, name: str, key: str = ""
 ) -> Iterator[tuple[str, dict[str, Any]] | SkippedItem]:
-    """Yield each object of a JSON array with its place, for people; else why it cannot be read.
+    """Yield each object of a JSON array with its location, or why it cannot be read.
 
-    The parameter ``place`` is as for ``array_items``.
+    ``key`` is the array's key in the file's object; empty if the file is an array.
     """
     number = 0
-    for number, entry in enumerate(array_items(source, name, place), 1):
+    for number, entry in enumerate(array_items(source, name, key), 1):
         where = f"{name}, entry {number}"
         if isinstance(entry, SkippedItem):
             yield entry
         else:
             yield (where, entry) if isinstance(entry, dict) else SkippedItem(where, NO_OBJECT)
-    if not place and not number and not source.head(name).lstrip(_BLANKS).startswith(b"["):
-        yield SkippedItem(name, "no JSON array")
+    if not key and not number and not source.head(name).lstrip(_BLANKS).startswith(b"["):
+        yield SkippedItem(name, "not a JSON array")
 
 
-def lines(
+def json_lines(
     source: Source, name: str, most: int = MAX_FILE
 ) -> Iterator[tuple[str, dict[str, Any]] | SkippedItem]:
     """Yield the object in each line with its location, or why it cannot be read."""
@@ -196,7 +196,7 @@ def read_object(source: Source, name: str) -> dict[str, Any]:
 
     Raises:
         OSError: it cannot be read.
-        ValueError: it is no JSON object.
+        ValueError: it is not a JSON object.
     """
     try:
         entry = parse(source.read(name))

@@ -1,9 +1,9 @@
-"""Import of Google Keep from Google Takeout: ``Keep/*.json`` and the files of the notes.
+"""Import Google Keep from Google Takeout: ``Keep/*.json`` and attached files.
 
 A note is a JSON object with ``title``, ``textContent`` or ``listContent``, ``labels``,
 ``attachments``, ``annotations`` with links, ``sharees``, and times in microseconds (Takeout of
-November 2026). ``textContentHtml`` is the text with its formatting. The folder's name is in the
-user's language, such as ``Google Notizen``, and has each note as HTML too, and ``Labels.txt``.
+November 2026). ``textContentHtml`` is the formatted text. The folder's name is localized, such as
+``Google Notizen``; it also has each note as HTML, and ``Labels.txt``.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _FORMATTED = lazy_pattern(
     r"<(?:h[1-6]|b|i|u|s|strong|em|a)\b|font-weight:\s*(?:bold|[6-9]00)|font-style:\s*italic"
     r"|text-decoration:[^;\"]{0,99}(?:underline|line-through)"
 )
-"""Matches what text as HTML has and plain text has not."""
+"""Matches formatting in HTML."""
 _NOT_IN_WIKILINKS = lazy_pattern(r"[\[\]#^|\\]")
 _LIST_MARK = lazy_pattern(r"\A\s*(?:[-*+#>]{1,6} )?(?:\[[ xX]\] )?")
 _MAX_SNIFFED = 20
@@ -41,10 +41,10 @@ _JPEG = (".jpg", ".jpeg", ".JPG")
 
 
 def claims(source: Source) -> Collection[str]:
-    """Return the names of all files in the folders that have a note, and of Takeout's list."""
+    """Return all files in folders with a note, and Takeout's list."""
     looked: dict[str, int] = {}
     folders: set[str] = set()
-    for name in source.named(".json"):
+    for name in source.with_endings(".json"):
         above = posixpath.dirname(name)
         looked[above] = looked.get(above, 0) + 1
         is_unknown = above not in folders and looked[above] <= _MAX_SNIFFED
@@ -59,7 +59,7 @@ def claims(source: Source) -> Collection[str]:
 
 
 def read(source: Source) -> Iterator[Item]:
-    """Yield the notes, without those in the trash, and the files that they have."""
+    """Yield the notes, except those in the trash, and their files."""
     files: set[str] = set()
     keys: Counter[str] = Counter()
     for name in claims(source):
@@ -68,7 +68,7 @@ def read(source: Source) -> Iterator[Item]:
         try:
             note = json_source.read_object(source, name)
             if _NOTE_KEYS.isdisjoint(note):
-                raise ValueError("no note of Keep")
+                raise ValueError("not a Keep note")
         except (OSError, ValueError) as error:
             yield SkippedItem(name, records.reason_for(error))
             continue
@@ -78,7 +78,7 @@ def read(source: Source) -> Iterator[Item]:
         attached = list(_attached(source, name, note))
         paths = [path for path in attached if isinstance(path, str)]
         base = posixpath.basename(name)
-        key = convert.free_key(keys, base, name)  # each part of a Takeout may have a folder
+        key = convert.unique_key_or(keys, base, name)  # each part of a Takeout may have a folder
         yield from records.convert_record(name, _note, key, note, paths, source.counts)
         yield from (item for item in attached if isinstance(item, SkippedItem))
         files.update(paths)
@@ -88,31 +88,33 @@ def read(source: Source) -> Iterator[Item]:
 
 
 def _attached(source: Source, name: str, note: dict[str, Any]) -> Iterator[str | SkippedItem]:
-    """Yield the paths of a note's files; Takeout names a JPEG .jpeg that it writes as .jpg."""
-    for entry in convert.objects(note, "attachments"):
-        given = convert.text(entry.get("filePath"))
-        path = posixpath.join(posixpath.dirname(name), given)
+    """Yield the paths of a note's files; Takeout may list ``.jpeg`` for a file ``.jpg``."""
+    for entry in convert.objects_at(note, "attachments"):
+        given_path = convert.text(entry.get("filePath"))
+        path = posixpath.join(posixpath.dirname(name), given_path)
         stem, suffix = posixpath.splitext(path)
         endings = (suffix, *(_JPEG if suffix.lower() in _JPEG else ()), suffix.lower())
         mime = convert.text(entry.get("mimetype"))
         endings += (f".{mime.rpartition('/')[2]}", *(_JPEG if mime == "image/jpeg" else ()))
-        found = next((stem + one for one in endings if stem + one in source.name_set), "")
-        if given.startswith("/") or ".." in given.split("/"):
-            yield SkippedItem(f"{name}, {given}", "its path points outside the folder")
-        elif found and given:
-            yield found
+        path_in_source = next(
+            (stem + ending for ending in endings if stem + ending in source.name_set), ""
+        )
+        if given_path.startswith("/") or ".." in given_path.split("/"):
+            yield SkippedItem(f"{name}, {given_path}", "the path points outside the folder")
+        elif path_in_source and given_path:
+            yield path_in_source
         else:
-            yield SkippedItem(f"{name}, {given or 'a file'}", "missing from the export")
+            yield SkippedItem(f"{name}, {given_path or 'a file'}", "missing from the export")
 
 
 def _note(key: str, note: dict[str, Any], files: list[str], counts: ContentCounts) -> ImportedNote:
     items = [
-        (bool(entry.get("isChecked")), convert.line(entry.get("text")))
-        for entry in convert.objects(note, "listContent")
+        (bool(entry.get("isChecked")), convert.one_line(entry.get("text")))
+        for entry in convert.objects_at(note, "listContent")
     ]
     links = [
-        (convert.line(entry.get("title") or entry["url"]), entry)
-        for entry in convert.objects(note, "annotations")
+        (convert.one_line(entry.get("title") or entry["url"]), entry)
+        for entry in convert.objects_at(note, "annotations")
         if str(entry.get("url", "")).startswith(("http:", "https:"))
     ]
     text = convert.text(note.get("textContent"))
@@ -127,10 +129,11 @@ def _note(key: str, note: dict[str, Any], files: list[str], counts: ContentCount
     named = convert.text(note.get("title")).strip() or _LIST_MARK.sub("", first)
     title = " ".join(named.split())[:_MAX_TITLE]
     tags = [
-        convert.tag(convert.line(label.get("name"))) for label in convert.objects(note, "labels")
+        convert.tag(convert.one_line(label.get("name")))
+        for label in convert.objects_at(note, "labels")
     ]
     tags += [flag for flag in ("pinned", "archived") if note.get(f"is{flag.title()}")]
-    color = convert.line(note.get("color")).lower()
+    color = convert.one_line(note.get("color")).lower()
     created = convert.time_of(note.get("createdTimestampUsec"), 1e-6)
     header = {
         "title": title,
@@ -140,8 +143,8 @@ def _note(key: str, note: dict[str, Any], files: list[str], counts: ContentCount
         "color": "" if color == "default" else color,
         "shared_with": [
             email
-            for sharee in convert.objects(note, "sharees")
-            if (email := convert.line(sharee.get("email"))) and not sharee.get("isOwner")
+            for sharee in convert.objects_at(note, "sharees")
+            if (email := convert.one_line(sharee.get("email"))) and not sharee.get("isOwner")
         ],
     }
     counts.converted("note")
@@ -151,7 +154,7 @@ def _note(key: str, note: dict[str, Any], files: list[str], counts: ContentCount
 
 
 def _text(text: str, html: str) -> str:
-    """Return the text of a note, with its formatting if it has any."""
+    """Return the text of a note, with its formatting if there is any."""
     html = html.replace("<\\/", "</")  # as some exports have it
     if html and (not text.strip() or _FORMATTED.search(html)):
         return html_markdown.markdown(html)
@@ -159,7 +162,7 @@ def _text(text: str, html: str) -> str:
 
 
 def _link(shown: str, entry: dict[str, Any]) -> str:
-    about = plain_text.escaped(convert.line(entry.get("description")), is_line=True)
+    about = plain_text.escaped(convert.one_line(entry.get("description")), is_line=True)
     target = html_markdown.link_target(str(entry["url"]))
     label = plain_text.escaped(shown, is_line=True)
     link = f"<{target}>" if shown == entry["url"] else f"[{label}]({target})"

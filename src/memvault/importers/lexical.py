@@ -1,7 +1,7 @@
-"""Documents of the editor Lexical, in which Standard Notes keeps its Super notes, as markdown.
+"""Convert documents of the editor Lexical, such as Standard Notes' Super notes, to markdown.
 
-A node has a ``type`` and mostly ``children``; text has a ``format`` of bits (Lexical 0.30, and
-Standard Notes' own nodes in its packages/web, Components/SuperEditor).
+A node has a ``type`` and usually ``children``; the ``format`` of text is a bit mask (Lexical 0.30;
+Standard Notes' additional nodes: its packages/web, Components/SuperEditor).
 """
 
 from __future__ import annotations
@@ -35,10 +35,7 @@ _MAX_URL = 10_000
 
 
 class LexicalDocument:
-    """Makes markdown of a document.
-
-    ``linked`` are the ids of the items that it links to, ``files`` the files within it.
-    """
+    """Converts a document; ``linked`` are the ids of linked items, ``files`` embedded files."""
 
     def __init__(self, counts: ContentCounts, key: str, titles: dict[str, str]) -> None:
         self._counts = counts
@@ -89,7 +86,7 @@ class LexicalDocument:
         return inner
 
     def _children(self, node: dict[str, Any]) -> str:
-        return "".join(map(self._node, convert.objects(node, "children")))
+        return "".join(map(self._node, convert.objects_at(node, "children")))
 
     def _plain(self, node: dict[str, Any]) -> str:
         return escape(convert.text(node.get("text")))
@@ -107,12 +104,13 @@ class LexicalDocument:
         return f"<{tag}>{self._children(node)}</{tag}>"
 
     def _list(self, node: dict[str, Any]) -> str:
-        """Return a list; an item of lists only is a part of the item before it."""
+        """Return a list; an item that contains only lists belongs to the previous item."""
         kind, items = node.get("listType"), list[str]()
-        for child in convert.objects(node, "children"):
+        for child in convert.objects_at(node, "children"):
             inner = self._children(child)
             if items and all(
-                one.get("type") == "list" for one in convert.objects(child, "children")
+                grandchild.get("type") == "list"
+                for grandchild in convert.objects_at(child, "children")
             ):
                 items[-1] += inner
             else:
@@ -157,7 +155,7 @@ class LexicalDocument:
         return f'<img src="{escape(src)}" alt="{alt}">'
 
     def _file(self, node: dict[str, Any]) -> str:
-        """Return the embed of a file that is in the text as a data address."""
+        """Return the embed of a file that is stored as a data URL."""
         start, _, data = convert.text(node.get("src")).partition(",")
         try:
             content = base64.b64decode(data, validate=True)

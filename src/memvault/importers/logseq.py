@@ -1,9 +1,9 @@
-"""Import of a Logseq graph: ``pages``, ``journals``, ``assets`` and ``draws``.
+"""Import a Logseq graph: ``pages``, ``journals``, ``assets`` and ``draws``.
 
 Pages are outlines, whose blocks ``logseq_text`` converts. ``key:: value`` lines of the first block
-are the page's properties; ``___`` or ``%2F`` in a file's name is a slash; the names and titles of
-journals have the formats of ``logseq/config.edn`` (Logseq 0.10, docs.logseq.com). Files of Org mode
-and graphs of the version with a database are not read.
+are page properties; ``___`` or ``%2F`` in a file name is a slash; ``logseq/config.edn`` defines the
+names and titles of journals (Logseq 0.10, docs.logseq.com). Org files and database graphs are not
+read.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from urllib.parse import unquote
 
 from memvault.importers import convert, folder, outlines
 from memvault.importers.claims import is_hidden
-from memvault.importers.database import tables
+from memvault.importers.database import table_names
 from memvault.importers.formats import Confidence
 from memvault.importers.items import ImportedNote, Item, SkippedItem
-from memvault.importers.logseq_text import converted, first_lines, page_properties
+from memvault.importers.logseq_text import convert_page, first_lines_of_blocks, page_properties
 from memvault.importers.outlines import DayFormat, OutlineContext, ReferredBlock
 from memvault.importers.source import Source
 from memvault.lazy_pattern import lazy_pattern
@@ -29,7 +29,7 @@ _CONFIG = "logseq/config.edn"
 _SETTING = lazy_pattern(r'(?<![\w/#_-])(:[\w/-]{1,60})\s+"((?:[^"\\]|\\.){0,200})"')
 _COMMENT = lazy_pattern(r'("(?:[^"\\]|\\.)*+"?+)|;[^\n]*')
 _MAX_QUOTED = 300
-"""Maximum length of the text of a block where another refers to it."""
+"""Maximum length of the text of a referenced block."""
 _MAX_CONFIG = 1 << 20
 _LISTS = frozenset(("tags", "alias"))
 _ITEMS = lazy_pattern(r"\[\[((?:[^\[\]\n]|\[\[[^\[\]\n]*\]\])+)\]\]|\"([^\"]*)\"|[^,]+")
@@ -50,27 +50,27 @@ def recognize(source: Source) -> Confidence:
         return Confidence.SURE
     return (
         Confidence.POSSIBLE
-        if any(_why_no_graph(source, name) for name in source.names)
+        if any(_why_unsupported(source, name) for name in source.names)
         else Confidence.NO
     )
 
 
 def claims(source: Source) -> Collection[str]:
-    """Return the names of all files but those that are in no folder of Logseq's."""
+    """Return all hidden files, and those in Logseq's folders."""
     graph = _LogseqGraph(source)
     folders = (*graph.folders, *_OWN_FOLDERS)
     return [
         name
         for name in source.names
-        if name.startswith(folders) or is_hidden(name) or _why_no_graph(source, name)
+        if name.startswith(folders) or is_hidden(name) or _why_unsupported(source, name)
     ]
 
 
-def _why_no_graph(source: Source, name: str) -> str:
-    """Return the reason why a file with data of Logseq's is not read; empty if it has none."""
+def _why_unsupported(source: Source, name: str) -> str:
+    """Return why a file with Logseq data is not read; empty for other files."""
     lowered = name.lower()
     if lowered.endswith("db.sqlite"):
-        return _DB if "kvs" in tables(source, name) else ""
+        return _DB if "kvs" in table_names(source, name) else ""
     if "/" in name or not lowered.endswith((".edn", ".json", ".transit")):
         return ""
     head = source.head(name)
@@ -81,9 +81,9 @@ def _why_no_graph(source: Source, name: str) -> str:
 
 
 def read(source: Source) -> Iterator[Item]:
-    """Yield the pages, the journals and the assets; Logseq's own files and drafts are left out."""
+    """Yield the pages, journals and assets; Logseq's own files are skipped."""
     graph = _LogseqGraph(source)
-    for name in source.named(".md"):
+    for name in source.with_endings(".md"):
         if graph.is_page(name):
             folder.convert_note(source, name, graph.add)
     graph.complete()
@@ -91,8 +91,8 @@ def read(source: Source) -> Iterator[Item]:
         if name.startswith(graph.folders):
             yield from _read_file(source, name, graph)
         elif name.startswith("whiteboards/"):
-            yield SkippedItem(name, "a whiteboard, which is no text")
-        elif reason := _why_no_graph(source, name):
+            yield SkippedItem(name, "a whiteboard, which has no text")
+        elif reason := _why_unsupported(source, name):
             yield SkippedItem(name, reason)
 
 
@@ -107,12 +107,12 @@ def _read_file(source: Source, name: str, graph: _LogseqGraph) -> Iterator[Item]
 
 
 def _is_highlights(name: str) -> bool:
-    """Return whether a file has the positions of highlights, whose texts are in a page."""
+    """Return whether a file has positions of highlights; their texts are in pages."""
     return name.startswith("assets/") and name.lower().endswith(".edn")
 
 
 class _LogseqGraph:
-    """The settings of a graph, and the names of its pages."""
+    """Converts the pages of a graph, with its settings and the names of all pages."""
 
     def __init__(self, source: Source) -> None:
         self._counts = source.counts
@@ -130,19 +130,19 @@ class _LogseqGraph:
         self._title_formats = (self._title, DayFormat("MMM do, yyyy"), *self._file_formats)
         self._blocks: dict[str, ReferredBlock] = {}
         self._refs: dict[str, str] = {}
-        """The ids of pages by their names, in lower case."""
+        """The ids of pages by lower-case name."""
         self._last_parts: Counter[str] = Counter()
-        """How many pages have a name that ends in the same part after a slash."""
+        """The number of pages by the last part of the name."""
         self._paths: dict[str, str] = {}
-        """The names of the notes of pages, in lower case, by their ids."""
+        """The lower-case names of pages by id."""
         self._others: list[tuple[str, str]] = []
-        """The titles and aliases of pages, with the ids of these."""
+        """The titles and aliases of pages with their ids."""
         self._days: dict[date, str] = {}
         self._assets = frozenset(name for name in source.names if name.startswith("assets/"))
 
     @property
     def has_pages(self) -> bool:
-        """Whether settings name the folders of pages or journals."""
+        """Whether the settings change the folders of pages or journals."""
         return self._pages != "pages/" or self._journals != "journals/"
 
     def is_page(self, name: str) -> bool:
@@ -150,8 +150,8 @@ class _LogseqGraph:
         return name.startswith((self._pages, self._journals))
 
     def add(self, item: ImportedNote) -> None:
-        """Add the names and the blocks of a page."""
-        ref = convert.ref(item.key)
+        """Add the names and blocks of a page, in a first pass."""
+        ref = convert.id_from_name(item.key)
         day = self._journal_day(item.path)
         if day is not None:
             self._days.setdefault(day, ref)
@@ -160,22 +160,22 @@ class _LogseqGraph:
             self._refs.setdefault(self._paths[ref], ref)
         if ":: " in item.text:
             properties, _ = page_properties(item.text)
-            names = [properties.get("title", ""), *_listed(properties.get("alias", ""))]
+            names = [properties.get("title", ""), *_names_in(properties.get("alias", ""))]
             self._others += [(name.casefold(), ref) for name in names if name]
             own_title = properties.get("title", "").casefold()
             if own_title and day is None:
                 self._paths[ref] = own_title
-            for key, text in first_lines(item.text):
+            for key, text in first_lines_of_blocks(item.text):
                 self._blocks[key] = ReferredBlock(ref, text[:_MAX_QUOTED])
 
     def complete(self) -> None:
-        """Add the titles and aliases, which count only if no page has such a name."""
+        """Add titles and aliases, which are overridden by names of pages."""
         for name, ref in self._others:
             self._refs.setdefault(name, ref)
         self._last_parts.update(name.rpartition("/")[2] for name in self._paths.values())
 
     def note(self, item: ImportedNote) -> ImportedNote:
-        """Return a page as a note."""
+        """Convert a page to a note."""
         front = _FRONT_MATTER.match(item.text)
         start = front.end() if front else 0
         properties, text = page_properties(item.text[start:])
@@ -197,17 +197,17 @@ class _LogseqGraph:
             text = f"{properties.pop('file')}\n\n{text.lstrip()}"
             properties.pop("file-path", None)
         self._add_properties(properties, header)
-        ref = convert.ref(item.key)
+        ref = convert.id_from_name(item.key)
         to_root = "../" * path.count("/")
         links = (self._blocks, self._link, self._counts)
         context = OutlineContext(ref, *links, to_root, self._assets)
-        body = converted(text, context).lstrip("\n")
+        body = convert_page(text, context).lstrip("\n")
         return ImportedNote(item.key, path, item.text[:start] + body, header, (ref,))
 
     def _add_properties(self, properties: dict[str, str], header: dict[str, object]) -> None:
         for key, value in properties.items():
             if key in _LISTS:
-                names = _listed(value)
+                names = _names_in(value)
                 if key == "tags":
                     header["tags"] = list(map(convert.tag, names))
                 else:
@@ -223,7 +223,7 @@ class _LogseqGraph:
                 header[convert.header_key(key, "logseq")] = self._value(value)
 
     def _value(self, value: str) -> str:
-        """Return the value of a property without the signs of links; a day is one in ISO 8601."""
+        """Return the value of a property without link markup; a day in ISO 8601."""
         bare = re.sub(r"\[\[|\]\]|#", "", value).strip()
         day = self._day(bare) if value.startswith("[[") else None
         return day.isoformat() if day else bare
@@ -237,14 +237,14 @@ class _LogseqGraph:
             ref = self._days.get(day)
             if ref is None:
                 return outlines.day_link(day, convert.label(shown))
-        if ref is not None and not (self._is_found(bare, ref) and not label):
+        if ref is not None and not (self._is_reachable(bare, ref) and not label):
             return f"[[import:{ref}|{convert.label(shown)}]]"
-        if "[[" in bare:  # no page has this name, but one may have the name within
-            return outlines.within(bare, label, self._link)
+        if "[[" in bare:  # a nested name may be a page
+            return outlines.link_nested_names(bare, label, self._link)
         return f"[[{bare}|{label}]]" if label and label != bare else f"[[{bare}]]"
 
-    def _is_found(self, name: str, ref: str) -> bool:
-        """Return whether a link with a page's name leads to its note as it is."""
+    def _is_reachable(self, name: str, ref: str) -> bool:
+        """Return whether a wikilink with a page's name leads to its note."""
         folded = name.casefold()
         is_plain = not _NOT_IN_LINKS.intersection(folded)
         is_path = self._paths.get(ref) == folded
@@ -262,7 +262,7 @@ class _LogseqGraph:
 
 
 def _settings(source: Source) -> dict[str, str]:
-    """Return the texts of the settings of a graph by their keys."""
+    """Return the text settings of a graph by key."""
     if _CONFIG not in source.name_set:
         return {}
     text = source.head(_CONFIG, _MAX_CONFIG).decode("utf-8", "replace")
@@ -271,16 +271,16 @@ def _settings(source: Source) -> dict[str, str]:
 
 
 def _name(path: str, pages: str) -> str:
-    """Return the name of a page with slashes."""
+    """Return the name of a page."""
     return unquote(path.removeprefix(pages)[: -len(".md")]).replace("___", "/")
 
 
-def _listed(value: str) -> list[str]:
-    """Return the names in the value of a property: links, tags or words between commas."""
-    found = []
+def _names_in(value: str) -> list[str]:
+    """Return the names in the value of a property: links, tags or comma-separated text."""
+    names = []
     for match in _ITEMS.finditer(value):
         name = match[1] or match[2] or match[0].strip().removeprefix("#").strip()
         bare = name.replace("[[", "").replace("]]", "").strip("# ")
-        if bare and bare not in found:
-            found.append(" ".join(bare.split()))
-    return found
+        if bare and bare not in names:
+            names.append(" ".join(bare.split()))
+    return names

@@ -1,7 +1,7 @@
-"""Logseq's blocks as markdown: tasks, properties, references, macros and drawers.
+"""Convert Logseq's blocks to markdown: tasks, properties, references, macros and drawers.
 
-A block is an item of a list; the lines below it, indented by two spaces more than its mark, belong
-to it (Logseq 0.10, docs.logseq.com; markdown as read by its parser mldoc).
+A block is a list item; further lines are indented by two more spaces than its bullet (Logseq 0.10,
+docs.logseq.com; markdown as parsed by mldoc).
 """
 
 from __future__ import annotations
@@ -60,19 +60,19 @@ _MEDIA = {
 _USED = frozenset(
     "id collapsed heading logseq.order-list-type ls-type hl-page hl-color hl-type hl-stamp".split()
 )
-"""Properties of a block that are converted, or that mean nothing outside of Logseq."""
+"""Properties of blocks that are converted, or matter only in Logseq."""
 _PROGRAM = ("logseq.", "hl-", "ls-", "card-", "query-", "template")
 _PROGRAM_NAMES = frozenset(("background-color", "created-at", "updated-at", "public", "icon"))
 _TIMES = frozenset("todo doing now later done waiting created_at updated_at".split())
-"""Properties of a block that are Logseq's own if they are a time in milliseconds."""
+"""Properties of blocks that belong to Logseq if they are a time in milliseconds."""
 _BEGINNINGS = ("```", "~~~", "#+")
-"""Prefixes of the first line of code or a quote, which does not describe the block."""
+"""Prefixes of a first line that does not describe its block."""
 _MAX_NUMBER = 99
-"""A longer number would need a deeper indentation than a tab."""
+"""Longer numbers would need a deeper indentation than a tab."""
 
 
 class _LogseqBlock:
-    """A block: its depth, whether it has a mark, its lines without indentation."""
+    """A block: its depth, whether it has a bullet, and its lines without indentation."""
 
     def __init__(self, lead: int, depth: int, is_item: bool, line: str) -> None:
         self.lead = lead
@@ -83,7 +83,7 @@ class _LogseqBlock:
         self._missing: set[str] = set()
 
     def position(self, start: int, wanted: str) -> int:
-        """Return the number of the next line with a text, ignoring case; -1 if there is none."""
+        """Return the number of the next line with a text, ignoring case; else -1."""
         if wanted not in self._missing:
             for number in range(start + 1, len(self.lines)):
                 if self.lines[number].strip().lower() == wanted:
@@ -92,8 +92,8 @@ class _LogseqBlock:
         return -1
 
 
-def first_lines(text: str) -> Iterator[tuple[str, str]]:
-    """Yield the id and the first line of each block that has an id."""
+def first_lines_of_blocks(text: str) -> Iterator[tuple[str, str]]:
+    """Yield the id and the first line of each block with an id."""
     if "id:: " not in text:
         return
     first = key = ""
@@ -112,10 +112,10 @@ def first_lines(text: str) -> Iterator[tuple[str, str]]:
 
 
 def page_properties(text: str) -> tuple[dict[str, str], str]:
-    """Return the properties of a page, which are its first block, and the rest of its text."""
+    """Return the properties of a page, in its first block, and the rest of its text."""
     text = text.replace("\r\n", "\n")
     lines = text.split("\n")
-    found: dict[str, str] = {}
+    properties: dict[str, str] = {}
     number = 0
     while number < len(lines):
         line = lines[number]
@@ -124,25 +124,25 @@ def page_properties(text: str) -> tuple[dict[str, str], str]:
         match = PROPERTY.fullmatch(bare.rstrip())
         if match is None:
             break
-        found[match[1].lower()] = (match[2] or "").strip()
+        properties[match[1].lower()] = (match[2] or "").strip()
         number += 1
     following = lines[number] if number < len(lines) else ""
     is_own_block = not following.strip() or _BULLET.match(following) or not lines[0].startswith("-")
-    if not found or not is_own_block:
+    if not properties or not is_own_block:
         return {}, text
-    return found, "\n".join(lines[number:])
+    return properties, "\n".join(lines[number:])
 
 
-def converted(text: str, context: OutlineContext) -> str:
-    """Return the text of a page, without its properties, as markdown."""
+def convert_page(text: str, context: OutlineContext) -> str:
+    """Convert the text of a page without its properties."""
     lines: list[str] = []
     numbers: dict[int, int] = {}
     for block in _blocks(text):
         context.counts.converted("block")
-        is_numbered, made = _lines(block, context)
+        is_numbered, block_lines = _lines(block, context)
         if not block.is_item:
             numbers.clear()
-            lines += made
+            lines += block_lines
             continue
         for depth in [depth for depth in numbers if depth > block.depth]:
             del numbers[depth]
@@ -153,14 +153,16 @@ def converted(text: str, context: OutlineContext) -> str:
         else:
             numbers.pop(block.depth, None)
         indent = "\t" * block.depth
-        lines.append(f"{indent}{mark} {made[0]}".rstrip() if made else f"{indent}{mark}")
+        lines.append(
+            f"{indent}{mark} {block_lines[0]}".rstrip() if block_lines else f"{indent}{mark}"
+        )
         rest = indent + " " * (len(mark) + 1)
-        lines += [f"{rest}{line}" if line else "" for line in made[1:]]
+        lines += [f"{rest}{line}" if line else "" for line in block_lines[1:]]
     return "\n".join(lines)
 
 
 def _blocks(text: str) -> Iterator[_LogseqBlock]:
-    """Yield the blocks of a page in their order."""
+    """Yield the blocks of a page in order."""
     block: _LogseqBlock | None = None
     leads: list[int] = []
     for line, is_inside, is_code in _lines_with_code(text):
@@ -186,7 +188,7 @@ def _blocks(text: str) -> Iterator[_LogseqBlock]:
 
 
 def _lines_with_code(text: str) -> Iterator[tuple[str, bool, bool]]:
-    """Yield each line, whether it is within a quote or code or ends it, and whether it is code."""
+    """Yield each line, whether it is in a quote or code, and whether it is code."""
     lines = text.split("\n")
     unclosed: set[str] = set()
     fence = quote = ""
@@ -207,13 +209,13 @@ def _lines_with_code(text: str) -> Iterator[tuple[str, bool, bool]]:
 
 
 def _is_outside(line: str, block: _LogseqBlock) -> bool:
-    """Return whether a line without a bullet follows a list instead of continuing it."""
+    """Return whether a line without a bullet is not part of the list before it."""
     is_flush = bool(line.strip()) and _width(line[: len(line) - len(line.lstrip())]) <= block.lead
     return is_flush and (not block.lines[-1].strip() or _HEADING.match(line) is not None)
 
 
 def _begun(line: str) -> tuple[str, bool]:
-    """Return how the code or quote ends that begins with a line, and whether it is code."""
+    """Return the end of the code or quote that a line starts, and whether it is code."""
     match = _FENCE.match(line)
     if match is not None:
         return match[1], True
@@ -233,17 +235,17 @@ def _width(blanks: str) -> int:
 
 
 def _dedented(line: str, width: int) -> str:
-    """Return a line with at most so many columns of its indentation removed."""
+    """Remove at most ``width`` columns of indentation from a line."""
     done = 0
-    for place, char in enumerate(line):
+    for position, char in enumerate(line):
         if done >= width or char not in " \t":
-            return line[place:]
+            return line[position:]
         done += 4 - done % 4 if char == "\t" else 1
     return ""
 
 
 def _lines(block: _LogseqBlock, context: OutlineContext) -> tuple[bool, list[str]]:
-    """Return whether a block is an item of a numbered list, and its lines as markdown."""
+    """Return whether a block is a numbered list item, and its lines as markdown."""
     properties = _without_drawers(block, context)
     out: list[str] = []
     plain: list[str] = []
@@ -260,24 +262,24 @@ def _lines(block: _LogseqBlock, context: OutlineContext) -> tuple[bool, list[str
             after = "".join(block.lines[end + 1 : end + 2])
             is_quote = bool(out) and out[-1].startswith(">")
             if is_quote and after.strip() and not PROPERTY.fullmatch(after):
-                out.append("")  # else the text below would be part of the quote
+                out.append("")  # separates the following text from the quote
         elif is_code:
             out += [*_inline(plain, context), line]
-        elif (found := PROPERTY.fullmatch(line)) is not None:
-            name, value = found[1].lower(), (found[2] or "").strip()
+        elif (property_match := PROPERTY.fullmatch(line)) is not None:
+            name, value = property_match[1].lower(), (property_match[2] or "").strip()
             properties[name] = value
             if not _is_of_program(name, value, context):
                 plain.append(line)
         else:
-            left = _without_days(line, due)
-            if left.strip() or not line.strip():
-                plain.append(left)
+            remaining = _without_days(line, due)
+            if remaining.strip() or not line.strip():
+                plain.append(remaining)
         number += 1
     return _finished(block, out + _inline(plain, context), properties, due, context)
 
 
 def _without_days(line: str, due: list[re.Match[str]]) -> str:
-    """Remove the days of a task from a line, and collect them."""
+    """Move the days of a task from a line to ``due``."""
     if "<" not in line or _DAY.search(line) is None:
         return line
     pieces: list[str] = []
@@ -296,7 +298,7 @@ def _finished(
     due: list[re.Match[str]],
     context: OutlineContext,
 ) -> tuple[bool, list[str]]:
-    """Return the lines of a block with its task, its days, its heading and its annotation."""
+    """Add the task, days, heading and annotation of a block to its lines."""
     lines = lines or [""]
     first = lines[0]
     task = _TASK.match(first) if block.is_item and not block.is_code[0] else None
@@ -305,8 +307,8 @@ def _finished(
         context.counts.converted("task")
         first = f"[{_MARKS.get(task[2], ' ')}] {first[task.end() :]}"
         priority = _PRIORITIES[task[3]] if task[3] else ""
-    for one in due:
-        context.counts.converted(one[1].lower())
+    for day_match in due:
+        context.counts.converted(day_match[1].lower())
     lines[0] = " ".join(part for part in [first.rstrip(), *_days(due, priority)] if part)
     heading = properties.get("heading", "")
     if heading and heading != "false" and not lines[0].startswith("#") and task is None:
@@ -319,7 +321,7 @@ def _finished(
 
 
 def _highlight(text: str, properties: Mapping[str, str], context: OutlineContext) -> str:
-    """Return a highlight of a PDF file with its page and its color."""
+    """Return a highlight of a PDF file with its page and color."""
     page, key = properties.get("hl-page", ""), properties.get("id", "")
     if properties.get("hl-type") == "area":
         begin = f"{page}_{key}_"
@@ -332,25 +334,25 @@ def _highlight(text: str, properties: Mapping[str, str], context: OutlineContext
 
 
 def _days(due: list[re.Match[str]], priority: str) -> list[str]:
-    """Return the days of a task as memvault and Obsidian's tasks have them."""
-    found: dict[str, str] = {}
+    """Return the days of a task in the form of Obsidian Tasks."""
+    days_by_role: dict[str, str] = {}
     times, repeats = [], []
     for match in due:
-        found.setdefault(match[1].upper(), match[2])
-        times += [one[0] for one in _CLOCK.finditer(match[3])]
+        days_by_role.setdefault(match[1].upper(), match[2])
+        times += [clock_match[0] for clock_match in _CLOCK.finditer(match[3])]
         for repeat in _REPEAT.finditer(match[3]):
             unit, count = _UNITS[repeat[3]], int(repeat[2])
-            every = f"every {unit}" if count == 1 else f"every {count} {unit}s"
-            repeats.append(f"🔁 {every}" + (" when done" if repeat[1] == ".+" else ""))
-    deadline = found.get("DEADLINE")
-    scheduled = found.get("SCHEDULED")
+            interval = f"every {unit}" if count == 1 else f"every {count} {unit}s"
+            repeats.append(f"🔁 {interval}" + (" when done" if repeat[1] == ".+" else ""))
+    deadline = days_by_role.get("DEADLINE")
+    scheduled = days_by_role.get("SCHEDULED")
     days = [f"⏳ {scheduled}"] if deadline and scheduled else []
     days += [f"📅 {day}"] if (day := deadline or scheduled) else []
     return [*times[:1], priority, *repeats[:1], *days]
 
 
 def _is_of_program(name: str, value: str, context: OutlineContext) -> bool:
-    """Return whether a property of a block is Logseq's own, and count it."""
+    """Count a property of a block; return whether it belongs to Logseq."""
     if name in _USED:
         return True
     is_time = name in _TIMES and len(value) == len("1609232063516") and value.isdecimal()
@@ -361,8 +363,8 @@ def _is_of_program(name: str, value: str, context: OutlineContext) -> bool:
 
 
 def _without_drawers(block: _LogseqBlock, context: OutlineContext) -> dict[str, str]:
-    """Remove the drawers of a block; return the properties in them."""
-    found: dict[str, str] = {}
+    """Remove the drawers of a block; return their properties."""
+    properties: dict[str, str] = {}
     lines: list[str] = []
     is_code: list[bool] = []
     number = 0
@@ -378,18 +380,20 @@ def _without_drawers(block: _LogseqBlock, context: OutlineContext) -> dict[str, 
             context.counts.omitted("logbook")
         else:
             for line in block.lines[number + 1 : end]:
-                if (one := _DRAWER_PROPERTY.fullmatch(line)) is not None:
-                    found[one[1].lower()] = one[2].strip()
-                    _is_of_program(one[1].lower(), found[one[1].lower()], context)
+                if (property_match := _DRAWER_PROPERTY.fullmatch(line)) is not None:
+                    properties[property_match[1].lower()] = property_match[2].strip()
+                    _is_of_program(
+                        property_match[1].lower(), properties[property_match[1].lower()], context
+                    )
         number = end + 1
     block.lines, block.is_code = lines or [""], is_code or [False]
-    return found
+    return properties
 
 
 def _special(
     begun: re.Match[str], block: _LogseqBlock, start: int, end: int, context: OutlineContext
 ) -> list[str]:
-    """Return the lines of a quote, a callout or code that is written as in Org."""
+    """Return the lines of a quote, callout or code in Org syntax."""
     name, lines = begun[1].lower(), block.lines[start:end]
     if name in _CODE:
         context.counts.converted(f"block {name}")
@@ -397,36 +401,38 @@ def _special(
             context.counts.omitted("query")
         language = _CODE[name] or begun[2].split(" ")[0]
         return plain_text.fenced("\n".join(lines), language).split("\n")
-    made: list[str] = []
+    converted_lines: list[str] = []
     plain: list[str] = []
     for line, is_code in zip(lines, block.is_code[start:end], strict=True):
         if is_code:
-            made += [*_inline(plain, context), line]
+            converted_lines += [*_inline(plain, context), line]
         else:
             plain.append(line)
-    made += _inline(plain, context)
+    converted_lines += _inline(plain, context)
     context.counts.converted(f"block {name}")
     if name == "center":
-        return made
+        return converted_lines
     if name == "comment":
-        return ["%%", *made, "%%"]
-    quoted = [f"> {line}".rstrip() for line in made]
+        return ["%%", *converted_lines, "%%"]
+    quoted = [f"> {line}".rstrip() for line in converted_lines]
     return quoted if name in ("quote", "verse") else [f"> [!{name}]", *quoted]
 
 
 def _inline(lines: list[str], context: OutlineContext) -> list[str]:
-    """Return lines with references, links and macros as markdown; the list is emptied."""
+    """Convert references, links and macros in lines, and clear the list."""
     text = "\n".join(lines)
     has_text = bool(lines)
     lines.clear()
     if "[" in text or "((" in text or "{{" in text or "^^" in text:
-        text = outlines.converted(text, _TOKEN, _LogseqInline(context, False))
-    made = text.split("\n") if has_text else []
-    return [_CELL_LINK.sub(r"\1\\|", line) if line.startswith("|") else line for line in made]
+        text = outlines.convert_markup(text, _TOKEN, _LogseqInline(context, False))
+    converted_lines = text.split("\n") if has_text else []
+    return [
+        _CELL_LINK.sub(r"\1\\|", line) if line.startswith("|") else line for line in converted_lines
+    ]
 
 
 class _LogseqInline(OutlineInline):
-    """Converts the markup within a block."""
+    """Converts the inline markup of a block."""
 
     block_target = _REF_TARGET
 
@@ -436,7 +442,7 @@ class _LogseqInline(OutlineInline):
     def _quoted(self, text: str) -> str:
         if self._is_quoted:
             return text
-        return outlines.converted(_shown(text), _TOKEN, _LogseqInline(self._context, True))
+        return outlines.convert_markup(_shown(text), _TOKEN, _LogseqInline(self._context, True))
 
     def _address(self, match: re.Match[str], label: str, text: str) -> tuple[str, int] | None:
         target_found = _TARGET.match(text, match.end())
@@ -455,19 +461,19 @@ class _LogseqInline(OutlineInline):
         return f"{match['image'] or ''}[{label}]({path})", target_found.end()
 
     def _macro(self, match: re.Match[str], text: str, end: int) -> tuple[str, int] | None:
-        found = _MACRO.fullmatch(text, match.start(), end)
-        if found is None:
+        macro = _MACRO.fullmatch(text, match.start(), end)
+        if macro is None:
             return None
-        name, argument = found[1].lower(), (found[2] or "").strip()
+        name, argument = macro[1].lower(), (macro[2] or "").strip()
         written = self._of_macro(name, argument)
         if written:
             self._context.counts.converted(name)
             return written, end
         self._context.counts.omitted(name if name in ("query", "renderer") else f'macro "{name}"')
-        return outlines.code_of(text[match.start() : end]), end
+        return outlines.as_code(text[match.start() : end]), end
 
     def _of_macro(self, name: str, argument: str) -> str:
-        """Return the markdown of a macro; empty if there is none."""
+        """Return the markdown of a macro; empty if it is not supported."""
         embed = _EMBED.fullmatch(argument) if name == "embed" else None
         if embed is not None:
             if embed[1]:
@@ -481,6 +487,6 @@ class _LogseqInline(OutlineInline):
 
 
 def _shown(text: str) -> str:
-    """Return the text of a block without the marks of its task."""
+    """Return the text of a block without task markup."""
     task = _TASK.match(text)
     return text[task.end() :] if task else text.lstrip("# ")

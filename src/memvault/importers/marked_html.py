@@ -1,6 +1,6 @@
-"""HTML that a reader makes of a program's own format, with links to ids, tasks and markdown.
+"""HTML as an intermediate form for a program's own document format.
 
-A link and markdown are elements of their own, as text of the source is escaped.
+Links to ids and literal markdown are custom elements, since text of the source is escaped.
 """
 
 from __future__ import annotations
@@ -14,24 +14,24 @@ _LINK, _RAW = "import-link", "import-raw"
 
 
 def task(is_done: bool) -> str:
-    """Return the checkbox at the beginning of an item that is a task."""
+    """Return the checkbox of a task."""
     return f'<input type="checkbox"{" checked" if is_done else ""}>'
 
 
 def link(ref: str, shown: str, is_embed: bool = False) -> str:
-    """Return a link to an id of the source, as ``values.id_link``."""
+    """Return a link to an id of the source."""
     mark = " embed" if is_embed else ""
     return f'<{_LINK} ref="{escape(ref)}"{mark}>{escape(shown)}</{_LINK}>'
 
 
 def raw(text: str) -> str:
-    """Return markdown that is kept as it is."""
+    """Return literal markdown."""
     return f"<{_RAW}>{escape(text)}</{_RAW}>"
 
 
-def markdown(made: str) -> str:
-    """Return HTML of such parts as markdown; raises ``ValueError`` as ``html_markdown``."""
-    return html_markdown.markdown(made, _custom)
+def markdown(html: str) -> str:
+    """Convert the HTML to markdown; raises ``ValueError`` as ``html_markdown`` does."""
+    return html_markdown.markdown(html, _custom)
 
 
 def _custom(element: Any) -> str | None:

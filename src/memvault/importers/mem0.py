@@ -1,8 +1,8 @@
-"""Import of mem0's memories.
+"""Import mem0's memories.
 
-These are an answer of its ``get_all`` or an export, a JSON file with ``results`` or ``memories``
-(docs.mem0.ai/api-reference, version 1); the local ``history.db``, whose last event of a memory has
-its text; and ``storage.sqlite`` of a local Qdrant, whose pickled points are read without running
+A source is the result of ``get_all`` or an export: a JSON file with ``results`` or ``memories``
+(docs.mem0.ai/api-reference, version 1); the local ``history.db``, where the last event of a memory
+has its text; or ``storage.sqlite`` of a local Qdrant, whose pickled points are read without running
 them (mem0ai 1.0, mem0/memory/storage.py; qdrant-client 1.15, local/persistence.py).
 """
 
@@ -17,7 +17,7 @@ from typing import Any
 from memvault.errors import UsageError
 from memvault.importers import convert, json_source, pickles, records
 from memvault.importers.content_counts import ContentCounts
-from memvault.importers.database import UnreadableDatabase, open_database, tables
+from memvault.importers.database import UnreadableDatabase, open_database, table_names
 from memvault.importers.items import ImportedNote, Item, SkippedItem, note_path
 from memvault.importers.source import Source
 from memvault.memories import create
@@ -29,7 +29,7 @@ _SETTINGS = ("config.json", "meta.json")
 _KEYS = frozenset(
     (*_OWN_KEYS, "id", "memory", "data", "hash", "metadata", "categories", "created_at")
 ) | {"updated_at"}
-"""Keys of a memory that are converted; its hash means nothing elsewhere."""
+"""Keys of a memory that are converted, and its hash."""
 _MAX_SNIFFED = 20
 
 
@@ -41,18 +41,20 @@ def _is_export(source: Source, name: str) -> bool:
 
 
 def _databases(source: Source) -> list[tuple[str, str]]:
-    found = []
-    for name in source.named(".db", ".sqlite"):
-        names = tables(source, name)
+    databases = []
+    for name in source.with_endings(".db", ".sqlite"):
+        names = table_names(source, name)
         if names >= _HISTORY:
-            found.append((name, "history"))
+            databases.append((name, "history"))
         elif "points" in names:
-            found.append((name, "points"))
-    return sorted(found, key=lambda entry: entry[1], reverse=True)  # points have the metadata
+            databases.append((name, "points"))
+    return sorted(
+        databases, key=lambda entry: entry[1], reverse=True
+    )  # points first: they have metadata
 
 
 def claims(source: Source) -> list[str]:
-    """Return the exports, the databases with their journals, and mem0's settings beside them."""
+    """Return the exports, the databases with their journals, and mem0's settings."""
     databases = tuple(name for name, _ in _databases(source))
     beside = [
         name
@@ -63,11 +65,11 @@ def claims(source: Source) -> list[str]:
 
 
 def _exports(source: Source) -> list[str]:
-    return [name for name in source.named(".json") if _is_export(source, name)]
+    return [name for name in source.with_endings(".json") if _is_export(source, name)]
 
 
 def read(source: Source) -> Iterator[Item]:
-    """Yield each memory once, as a note that is named by its first words."""
+    """Yield each memory once, as a note titled by its first words."""
     seen: set[str] = set()
     for item in _read_all(source):
         key = getattr(item, "key", "")
@@ -85,7 +87,7 @@ def _read_all(source: Source) -> Iterator[Item]:
         try:
             yield from (_read_points if kind == "points" else _read_history)(source, name)
         except UnreadableDatabase as error:
-            yield SkippedItem(name, f"it cannot be read: {error}")
+            yield SkippedItem(name, f"cannot be read: {error}")
 
 
 def _read_export(source: Source, name: str) -> Iterator[Item]:
@@ -99,7 +101,7 @@ def _read_export(source: Source, name: str) -> Iterator[Item]:
         for _ in json_source.array_items(source, name, "relations"):
             source.counts.omitted("relation")
         if not has_items:
-            yield SkippedItem(name, "it has no memories")
+            yield SkippedItem(name, "contains no memories")
 
 
 def _of_export(_location: str, entry: dict[str, Any], counts: ContentCounts) -> Item:
@@ -130,30 +132,32 @@ def _read_history(source: Source, name: str) -> Iterator[Item]:
 def _read_points(source: Source, name: str) -> Iterator[Item]:
     with open_database(source, name) as database:
         for row in database.rows("SELECT id, point FROM points ORDER BY id"):
-            place = f"{name}, point {row['id']}"
-            yield from records.convert_record(place, _of_point, place, row["id"], row["point"])
+            location = f"{name}, point {row['id']}"
+            yield from records.convert_record(
+                location, _of_point, location, row["id"], row["point"]
+            )
 
 
-def _of_point(place: str, row_id: Any, data: Any) -> list[Item]:
+def _of_point(location: str, row_id: Any, data: Any) -> list[Item]:
     """Return the memories in a pickled point."""
     try:
         points = pickles.mappings_with(pickles.parse(data), "payload")
     except pickles.UnreadablePickle as error:
-        return [SkippedItem(place, f"it cannot be read: {error}")]
+        return [SkippedItem(location, f"cannot be read: {error}")]
     notes = [note for point in points for note in _point(point, row_id)]
-    return notes or [SkippedItem(place, "it has no text")]
+    return notes or [SkippedItem(location, "has no text")]
 
 
 def _point(point: dict[Any, Any], row_id: Any) -> Iterator[Item]:
-    payload, own = point["payload"], point.get("id")
+    payload, point_id = point["payload"], point.get("id")
     if isinstance(payload, dict) and isinstance(payload.get("data"), str):
-        entry = {**payload, "id": own if isinstance(own, str | int) else row_id}
+        entry = {**payload, "id": point_id if isinstance(point_id, str | int) else row_id}
         metadata = {str(key): value for key, value in payload.items() if key not in _KEYS}
         yield _note(payload["data"], entry, _plain(metadata))
 
 
 def _plain(metadata: dict[str, Any]) -> dict[str, Any]:
-    """Return the entries with a value that JSON has; a pickle may have any other."""
+    """Return the entries with JSON values."""
     kinds = (str, int, float, bool, list, dict)
     return {key: value for key, value in metadata.items() if isinstance(value, kinds)}
 
@@ -182,7 +186,7 @@ def _note(text: str, entry: Mapping[str, Any], metadata: Any) -> Item:
 
 
 def _tags(categories: list[Any]) -> list[str]:
-    """Return tags without those that are none, such as ``a//b``."""
+    """Return the valid tags among categories."""
     tags: list[str] = []
     for category in categories:
         if isinstance(category, str):

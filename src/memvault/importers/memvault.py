@@ -1,6 +1,6 @@
-"""Import of another vault: its folder, a zip of it, or what ``memvault export`` wrote.
+"""Import another vault: its folder, a zip of it, or its export as JSON lines.
 
-Every file is copied as it is, to the path that it had; hidden ones are left out.
+Each visible file is copied unchanged to the same path.
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ from memvault.importers.items import GivenBytes, Item, SkippedItem, StoredBytes,
 from memvault.importers.source import MAX_FILE, Source
 
 FORMAT = 1
-"""The format of an export as JSON lines."""
+"""The version of the export format."""
 FIRST_LINE = b'{"memvault": "export"'
-"""How the first line of one begins."""
+"""The start of an export."""
 _MAX_LINE = 6 * MAX_FILE + (1 << 16)
-"""Maximum length of a line: JSON needs up to six bytes for one."""
+"""Maximum length of a line; JSON may encode a byte in six."""
 
 
 def recognize(source: Source) -> Confidence:
-    """Return ``OWN`` for a vault, or for JSON lines that begin as an export does."""
+    """Return ``OWN`` for a vault or its export."""
     return Confidence.OWN if SETTINGS_FILE in source.name_set or _export(source) else Confidence.NO
 
 
 def _export(source: Source) -> str:
-    """Return the name of the only file if it is an export; empty if not."""
+    """Return the name of the export; empty if the source is not one."""
     if len(source.names) == 1 and (name := source.names[0]).endswith((".jsonl", ".ndjson")):
         return name if source.head(name).startswith(FIRST_LINE) else ""
     return ""
 
 
 def claims(source: Source) -> list[str]:
-    """Return the export, or all files except hidden ones and those in hidden folders."""
+    """Return the export, or all visible files."""
     return [name] if (name := _export(source)) else source.visible
 
 
@@ -53,7 +53,7 @@ def read(source: Source) -> Iterator[Item]:
 
 
 def _read_lines(source: Source, name: str) -> Iterator[Item]:
-    for number, line in enumerate(json_source.lines(source, name, _MAX_LINE)):
+    for number, line in enumerate(json_source.json_lines(source, name, _MAX_LINE)):
         if isinstance(line, SkippedItem):
             yield line
         elif number == 0:
@@ -63,11 +63,11 @@ def _read_lines(source: Source, name: str) -> Iterator[Item]:
         elif isinstance(path := line[1].get("path"), str):
             yield from records.convert_record(path, _file, path, line[1])
         else:
-            yield SkippedItem(line[0], "it has no path")
+            yield SkippedItem(line[0], "has no path")
 
 
 def _file(path: str, entry: dict[str, Any]) -> VaultFile:
-    """Return a file; raises ``ValueError`` if its bytes are not as an export writes them."""
+    """Return a file; raises ``ValueError`` for an invalid entry."""
     content, encoding = entry.get("content"), entry.get("encoding")
     if isinstance(content, str) and encoding == "base64":
         try:
@@ -76,4 +76,4 @@ def _file(path: str, entry: dict[str, Any]) -> VaultFile:
             raise ValueError(str(error)) from error
     if isinstance(content, str) and encoding == "utf-8":
         return VaultFile(path, GivenBytes(content.encode()))
-    raise ValueError(f"its encoding {json.dumps(encoding)[:50]} is not known")
+    raise ValueError(f"unknown encoding {json.dumps(encoding)[:50]}")

@@ -1,7 +1,7 @@
-"""Import of ``.mnemonics``, the memories of opencode-historian in a project.
+"""Import ``.mnemonics``, the memories of opencode-historian in a project.
 
-They are markdown files in a folder per memory type, with the same keys in their headers as
-memvault's (opencode-historian 1.0, docs/tools.md). The pages that it generates are left out.
+They are markdown files in a folder per memory type, with memvault's header keys
+(opencode-historian 1.0, docs/tools.md). Generated pages are skipped.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ _FOLDER = ".mnemonics"
 
 
 def _paths(source: Source) -> dict[str, str]:
-    """Return the paths of the files below ``.mnemonics``, with their names in the source."""
+    """Return the names of files below ``.mnemonics`` by path."""
     is_top = source.path.name == _FOLDER
-    found = {}
-    for name in source.named(".md"):
+    names_by_path = {}
+    for name in source.with_endings(".md"):
         _, mark, below = f"/{name}".rpartition(f"/{_FOLDER}/")
         path = name if is_top and not mark else below if mark else ""
         if path and "/." not in f"/{path}":
-            found[path] = name
-    return found
+            names_by_path[path] = name
+    return names_by_path
 
 
 def _memories(source: Source) -> dict[str, str]:
-    """Return those in the folder of a type; the others are pages that the program generates."""
+    """Return the files in folders of memory types; others are generated pages."""
     return {path: name for path, name in _paths(source).items() if "/" in path}
 
 
@@ -38,7 +38,7 @@ def claims(source: Source) -> list[str]:
 
 
 def read(source: Source) -> Iterator[Item]:
-    """Yield each memory, in the folder of its type."""
+    """Yield each memory in the folder of its type."""
     for path, name in sorted(_memories(source).items()):
         item = folder.read_file(source, name)
         yield item._replace(key=path, path=path) if isinstance(item, ImportedNote) else item

@@ -1,11 +1,10 @@
-"""Import of Notion's export as "Markdown & CSV".
+"""Import Notion's export as "Markdown & CSV".
 
-A page is ``Title ID.md``, its sub-pages and files are in a folder of the same name, and links are
-relative paths with percent signs; below the title a page of a database has its properties as
-``Name: value`` lines, and the database itself is a CSV file. IDs are 32 hexadecimal digits (export
-of November 2026). An export is a zip in a zip, and a large one several, which ``Source`` reads as
-one. No real export in other languages was available: their names and dates are as Notion shows
-them. The pages of an export as HTML are listed.
+A page is ``Title ID.md``; its sub-pages and files are in a folder of the same name, and links are
+percent-encoded relative paths. A page of a database has ``Name: value`` lines below the title, and
+the database is a CSV file. IDs are 32 hexadecimal digits (as of November 2026). An export is a zip
+in a zip, or several, which ``Source`` reads as one. Names and dates in other languages are assumed
+to be those of Notion's user interface. HTML pages are listed as skipped.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ _PAGE = lazy_pattern(r"(?:\.md|_all\.csv|\.csv)\Z", re.IGNORECASE)
 _PROPERTY = lazy_pattern(r"([^\W\d_][^:\n]{0,60}): (\S.*)")
 _HEADING = lazy_pattern(r"\A#[ \t]++(.++)\n++")
 _RELATED = lazy_pattern(r" \((\S+?%20([0-9a-f]{32})\.(?:md|csv))\)(?:, |\Z)")
-"""Matches the address behind each title in a relation, with the ID of its page."""
+"""Matches the address after each title in a relation, with the ID of its page."""
 _ADDRESS = lazy_pattern(
     r"(?<=\]\()https://(?:[\w-]+\.)?notion\.(?:so|site|com)/[^\s()?#]{0,500}?([0-9a-f]{32})"
     r"(?:[?#][^\s()]{0,500})?(?=\))"
@@ -53,41 +52,44 @@ _MODIFIED = frozenset(
     "最后编辑时间|上次編輯時間|최종 편집 일시|laatst bewerkt|ultima modifica".split("|")
 )
 _MAX_ICON = 9
-"""Upper bound on the number of characters in an emoji."""
+"""Maximum number of characters in an emoji."""
 _MAX_COLUMN = 200
-"""Maximum length of the name of a column."""
+"""Maximum length of a column name."""
 _MAX_TIME = 40
-"""Maximum length of a time, such as "November 18, 2026 10:15 AM"; longer texts take seconds."""
+"""Maximum length of a time; parsing longer texts takes seconds."""
 
 
 def recognize(source: Source) -> Confidence:
-    """Return ``SURE`` if most pages end with an ID, or it is a folder of zips of Notion's."""
-    notes = [*source.named(".md", ".csv"), *filter(_is_html_page, source.named(".html"))]
-    own = sum(_ID.search(_stem(name)) is not None for name in notes)
-    parts = any(_PART.search(name) for name in source.named(".zip"))
-    return Confidence.sure_if(parts or (own and own * 2 > len(notes)))
+    """Return ``SURE`` if most pages have an ID, or there are parts of an export."""
+    notes = [
+        *source.with_endings(".md", ".csv"),
+        *filter(_is_html_page, source.with_endings(".html")),
+    ]
+    pages_with_id = sum(_ID.search(_stem(name)) is not None for name in notes)
+    parts = any(_PART.search(name) for name in source.with_endings(".zip"))
+    return Confidence.sure_if(parts or (pages_with_id and pages_with_id * 2 > len(notes)))
 
 
 def claims(source: Source) -> Collection[str]:
-    """Return the names of all files: those that are not pages belong to one."""
+    """Return all files: those that are not pages are attachments."""
     return source.names
 
 
 def read(source: Source) -> Iterator[Item]:
-    """Yield the pages without IDs in their names, the databases as tables, and the files."""
+    """Yield the pages, the databases as tables, and the files."""
     export = _Export(source)
     for name in source.names:
         lowered = name.lower()
         if lowered.endswith(".zip") and _PART.search(name):
             yield SkippedItem(name, "a zip next to other files: import it separately")
-        elif lowered == "index.html":  # of all pages
+        elif lowered == "index.html":  # a list of all pages
             continue
         elif _is_html_page(name):
             yield SkippedItem(name, "an HTML page: export it as Markdown & CSV")
         elif lowered.endswith(".md"):
             yield from folder.convert_note(source, name, _page, name, export)
         elif lowered.endswith(".csv"):
-            if f"{name[:-4]}_all.csv" not in source.name_set:  # which has all rows
+            if f"{name[:-4]}_all.csv" not in source.name_set:  # the other file has all rows
                 yield from records.convert_record(name, _database, source, name, export)
         else:
             source.counts.converted("file")
@@ -99,9 +101,9 @@ def _is_html_page(name: str) -> bool:
 
 
 class _Export:
-    """The paths without IDs of an export's files, by their names without the folder of a part.
+    """The files of an export with their paths without IDs.
 
-    Of items with one title in a folder, all but the first keep a part of their IDs.
+    If several items in a folder have the same title, all but the first keep a part of their ID.
     """
 
     def __init__(self, source: Source) -> None:
@@ -109,43 +111,43 @@ class _Export:
         self.counts = source.counts
         self.paths: dict[str, str] = {}
         self.by_id: dict[str, str] = {}
-        """The paths of the pages and databases by their IDs."""
+        """The paths of pages and databases by ID."""
         self._source = source
         self._used: set[str] = set()
-        """The keys of the notes and the paths of the files that were read."""
+        """The keys and paths that are in use."""
         self._columns: dict[str, frozenset[str]] = {}
         self._owners: dict[str, str] = {}
-        """By the folded path without IDs: the path with IDs of the item that has it."""
+        """The path with IDs of the owner of each folded path without IDs."""
         for name in sorted(names, key=lambda name: len(_ID.findall(name))):
-            self.paths[_whole(name)] = self._path(name)
-            if name.lower().endswith((".md", ".csv")) and (found := _ID.search(_stem(name))):
-                self.by_id[found[1]] = self.paths[_whole(name)]
+            self.paths[_without_part(name)] = self._path(name)
+            if name.lower().endswith((".md", ".csv")) and (page_id := _ID.search(_stem(name))):
+                self.by_id[page_id[1]] = self.paths[_without_part(name)]
         self._databases = {
-            self.paths[_whole(name)][: -len(".md")]: name
-            for name in names  # of the two of a database the last has all columns
+            self.paths[_without_part(name)][: -len(".md")]: name
+            for name in names  # the last of two files has all columns
             if name.lower().endswith(".csv")
         }
 
     def _path(self, name: str) -> str:
-        *folders, last = _whole(name).split("/")
+        *folders, last = _without_part(name).split("/")
         base, ending = (_PAGE.sub("", last), ".md") if _PAGE.search(last) else (last, "")
         path, owner = "", ""
         for part in (*folders, base):
             owner += f"/{part}"
-            for way in _ways(part):
-                free = path + way
+            for variant in _possible_names(part):
+                free = path + variant
                 if self._owners.setdefault(free.casefold(), owner) == owner:
                     break
             path = f"{free}/"
         return path.rstrip("/") + ending
 
     def is_row(self, name: str) -> bool:
-        """Return whether a page is one of a database, whose pages are in a folder of its name."""
-        return posixpath.dirname(self.paths[_whole(name)]) in self._databases
+        """Return whether a page is in the folder of a database."""
+        return posixpath.dirname(self.paths[_without_part(name)]) in self._databases
 
     def columns(self, name: str) -> frozenset[str]:
-        """Return the names of the columns of the database that a page is in."""
-        database = self._databases[posixpath.dirname(self.paths[_whole(name)])]
+        """Return the column names of the database of a page."""
+        database = self._databases[posixpath.dirname(self.paths[_without_part(name)])]
         if database not in self._columns:
             head = self._source.head(database, 1 << 16).decode("utf-8-sig", "replace")
             try:
@@ -156,11 +158,11 @@ class _Export:
         return self._columns[database]
 
     def free_path(self, name: str) -> str:
-        """Return a unique path for a file, since parts of the export may share paths."""
-        return self._free(self.paths[_whole(name)])
+        """Return a unique path for a file, as parts of an export may repeat paths."""
+        return self._free(self.paths[_without_part(name)])
 
     def free_key(self, key: str) -> str:
-        """Return a unique key for a note, since parts of the export may share keys."""
+        """Return a unique key for a note, as parts of an export may repeat keys."""
         return self._free(key)
 
     def _free(self, wished: str) -> str:
@@ -173,19 +175,19 @@ class _Export:
 
     def linked(self, text: str, name: str) -> str:
         """Return a page's text with links to the paths without IDs."""
-        whole = _whole(name)
+        whole = _without_part(name)
         beside = posixpath.dirname(self.paths[whole]) or "."
         edits = []
         for link in markdown.links(text):
             if link.is_wikilink:
                 continue
             path = self.paths.get(markdown_inline.path_beside(link.target, whole))
-            way = posixpath.relpath(path, beside) if path else _ID.sub("", link.target)
-            edits.append((link, markdown_inline.written_target(link, way, text)))
+            relative = posixpath.relpath(path, beside) if path else _ID.sub("", link.target)
+            edits.append((link, markdown_inline.written_target(link, relative, text)))
         return self._within(markdown_inline.replaced(text, edits), beside)
 
     def _within(self, text: str, beside: str) -> str:
-        """Return a text with links to the pages of the export that it names by their addresses."""
+        """Replace URLs of exported pages with links to them."""
         if "://" not in text or "notion." not in text:
             return text
 
@@ -196,26 +198,26 @@ class _Export:
         return markdown.replace_outside_code(_ADDRESS, written, text)
 
 
-def _ways(name: str) -> Iterator[str]:
-    """Yield the names that a file or folder may have, the last of them with its whole ID."""
+def _possible_names(name: str) -> Iterator[str]:
+    """Yield possible names for a file or folder, the last one with its full ID."""
     yield _ID.sub("", name)
-    if found := _ID.search(name):
-        yield _ID.sub(f" {found[1][-8:]}", name)  # IDs of one day begin alike
+    if page_id := _ID.search(name):
+        yield _ID.sub(f" {page_id[1][-8:]}", name)  # IDs of the same day start alike
         yield name
 
 
-def _whole(name: str) -> str:
-    """Return a name without the folder of a part of the export."""
+def _without_part(name: str) -> str:
+    """Return a name without the folder of an export part."""
     return _PART.sub("", name).lstrip("/") or name
 
 
 def _stem(name: str) -> str:
-    """Return the name of a page or database without its folders and ending."""
+    """Return the base name of a page or database without its extension."""
     return _PAGE.sub("", posixpath.basename(name))
 
 
 def _page(item: ImportedNote, name: str, export: _Export) -> ImportedNote:
-    found = _ID.search(_stem(name))
+    page_id = _ID.search(_stem(name))
     heading = _HEADING.match(item.text)
     title = heading[1].strip() if heading else _ID.sub("", _stem(name))
     body = item.text[heading.end() :] if heading else item.text
@@ -223,20 +225,20 @@ def _page(item: ImportedNote, name: str, export: _Export) -> ImportedNote:
     if heading and export.is_row(name):
         body = _without_properties(body, header, export.columns(name), export.by_id)
     text = _with_callouts(export.linked(body.lstrip("\n"), name))
-    path = export.paths[_whole(name)]
+    path = export.paths[_without_part(name)]
     export.counts.converted("page")
-    key = export.free_key(found[1] if found else name)
-    refs = (f"notion-{found[1]}",) if found else ()
+    key = export.free_key(page_id[1] if page_id else name)
+    refs = (f"notion-{page_id[1]}",) if page_id else ()
     return ImportedNote(key, path, f"# {title}\n\n{text}", header, refs)
 
 
 def _with_callouts(text: str) -> str:
-    """Return a text with callouts as quotes, in which markdown is read."""
+    """Convert callouts to quotes, so that their markdown is parsed."""
     if "<aside>" not in text:
         return text
     parts: list[str] = []
     callout: list[str] = []
-    """The lines of a callout, the first of them its tag."""
+    """The lines of a callout, starting with its tag."""
     for match, is_code in markdown.lines_with_code(text):
         line = match[0]
         if callout and line.strip() == "</aside>":
@@ -250,7 +252,7 @@ def _with_callouts(text: str) -> str:
 
 
 def _quoted(callout: list[str]) -> str:
-    """Return a callout as a quote, its icon in the first line."""
+    """Return a callout as a quote with its icon in the first line."""
     indent = callout[0][: len(callout[0]) - len(callout[0].lstrip())]
     lines = [line.removeprefix(indent).rstrip() for line in callout[1:]]
     while lines and not lines[-1]:
@@ -263,24 +265,24 @@ def _quoted(callout: list[str]) -> str:
 def _without_properties(
     body: str, header: dict[str, object], columns: frozenset[str], ids: Collection[str]
 ) -> str:
-    """Move the properties at the beginning of a page, which end with a blank line, to a header.
+    """Move the properties at the start of a page to the header; return the rest.
 
-    A line that begins with no column of the database goes on with the value before it.
+    A line that does not start with a column name continues the previous value.
     """
     block, _, rest = body.partition("\n\n")
     lines = block.rstrip("\n").split("\n")
-    found: list[tuple[str, list[str]]] = []
+    properties_found: list[tuple[str, list[str]]] = []
     for line in lines:
-        colons = (place for place, sign in enumerate(line[:_MAX_COLUMN]) if sign == ":")
-        named = [line[:place] for place in colons if line[:place] in columns]
+        colons = (colon for colon, sign in enumerate(line[:_MAX_COLUMN]) if sign == ":")
+        named = [line[:colon] for colon in colons if line[:colon] in columns]
         if name := named[-1] if named else "":
-            found.append((name, [line[len(name) + 1 :]]))
-        elif found:
-            found[-1][1].append(line)
+            properties_found.append((name, [line[len(name) + 1 :]]))
+        elif properties_found:
+            properties_found[-1][1].append(line)
         else:
             break
-    if found:
-        for name, texts in found:
+    if properties_found:
+        for name, texts in properties_found:
             _add_property(header, name, "\n".join(texts).strip(), ids)
         return rest
     properties = [_PROPERTY.fullmatch(line) for line in lines]
@@ -292,7 +294,7 @@ def _without_properties(
 
 
 def _add_property(header: dict[str, object], name: str, value: str, ids: Collection[str]) -> None:
-    """Add a property of a database's page to the header of the note."""
+    """Add a property of a database page to the header."""
     lowered = name.lower()
     if lowered == "tags":
         header["tags"] = ["-".join(tag.split()) for tag in value.split(",") if tag.strip()]
@@ -303,22 +305,22 @@ def _add_property(header: dict[str, object], name: str, value: str, ids: Collect
 
 
 def _related(value: str, ids: Collection[str]) -> object:
-    """Return a relation as links to its pages, and any other value as it is."""
+    """Return a relation as links to its pages; other values are unchanged."""
     links: list[str] = []
     done = 0
-    for found in _RELATED.finditer(value):
-        title = convert.label(value[done : found.start()]).strip()
-        links.append(f"[[import:notion-{found[2]}|{title}]]" if found[2] in ids else title)
-        done = found.end()
+    for match in _RELATED.finditer(value):
+        title = convert.label(value[done : match.start()]).strip()
+        links.append(f"[[import:notion-{match[2]}|{title}]]" if match[2] in ids else title)
+        done = match.end()
     if done < len(value) or not links:
         return value
     return links if len(links) > 1 else links[0]
 
 
 def _time(value: str) -> str:
-    """Return a time such as ``November 3, 2026 9:15 AM`` in ISO 8601; "" if it is not one.
+    """Convert a time such as ``November 3, 2026 9:15 AM`` to ISO 8601; "" if it is not a time.
 
-    It is in the user's time zone, as Notion shows it; a day without a time is stored as such.
+    It is in the local time zone, as Notion shows it; a day without a time stays a day.
     """
     from memvault.recall.foreign_dates import parse_full_date
 
@@ -342,13 +344,13 @@ def _database(source: Source, name: str, export: _Export) -> Item:
     except (OSError, ValueError, csv.Error) as error:
         return SkippedItem(name, str(error))
     if not table:
-        return SkippedItem(name, "an empty table")
-    found = _ID.search(_stem(name))
+        return SkippedItem(name, "the table is empty")
+    page_id = _ID.search(_stem(name))
     source.counts.converted("database")
-    key = export.free_key(f"table-{found[1] if found else name}")
-    refs = (f"notion-{found[1]}",) if found else ()
+    key = export.free_key(f"table-{page_id[1] if page_id else name}")
+    refs = (f"notion-{page_id[1]}",) if page_id else ()
     header = {"title": _ID.sub("", _stem(name))}
-    return ImportedNote(key, export.paths[_whole(name)], table, header, refs)
+    return ImportedNote(key, export.paths[_without_part(name)], table, header, refs)
 
 
 def _cell(text: str) -> str:

@@ -1,9 +1,9 @@
-"""Import of OpenCode's sessions as episodes.
+"""Import OpenCode's sessions as episodes.
 
 Up to version 1.1 they are JSON files in ``~/.local/share/opencode/storage``: ``session/PROJECT``,
-``message/SESSION`` and ``part/MESSAGE``; from 1.2 (read as of 1.18) rows of ``opencode.db``, whose
-column ``data`` has the same JSON (github.com/anomalyco/opencode, packages/core/src/*/sql.ts).
-Sub-agents' sessions, which have a parent, are left out.
+``message/SESSION`` and ``part/MESSAGE``. From 1.2 to 1.18 they are rows of ``opencode.db`` with the
+same JSON in ``data`` (github.com/anomalyco/opencode, packages/core/src/*/sql.ts). Sub-agents'
+sessions, which have a parent, are skipped.
 """
 
 from __future__ import annotations
@@ -14,7 +14,12 @@ from typing import Any
 
 from memvault.importers import convert, json_source, records
 from memvault.importers.content_counts import ContentCounts
-from memvault.importers.database import SourceDatabase, UnreadableDatabase, open_database, tables
+from memvault.importers.database import (
+    SourceDatabase,
+    UnreadableDatabase,
+    open_database,
+    table_names,
+)
 from memvault.importers.items import ImportedNote, Item, SkippedItem
 from memvault.importers.sessions import Session, episode
 from memvault.importers.source import Source
@@ -28,33 +33,35 @@ _FINISHED_WITH_ERROR = "error"
 
 
 def claims(source: Source) -> Collection[str]:
-    """Return the names of the database and of the files that the program stores."""
+    """Return the files of the database and of the storage folder."""
     database = _database(source)
-    stored = [name for name in source.named(".json") if "storage/" in f"/{name}"]
+    stored = [name for name in source.with_endings(".json") if "storage/" in f"/{name}"]
     sessions = _sessions(source)
-    if sessions and not stored:  # the folder of the storage itself is the source
+    if sessions and not stored:  # the source is the storage folder itself
         parts = ("session/", "message/", "part/", "session_diff/", "todo/", "project/")
-        stored = [name for name in source.named(".json") if any(part in name for part in parts)]
+        stored = [
+            name for name in source.with_endings(".json") if any(part in name for part in parts)
+        ]
     files = [name for name in source.names if database and name.startswith(database)]
     return [*files, *stored] if database or sessions else []
 
 
 def _database(source: Source) -> str:
-    names = source.named(".db", ".sqlite")
-    return next((name for name in names if tables(source, name) >= _TABLES), "")
+    names = source.with_endings(".db", ".sqlite")
+    return next((name for name in names if table_names(source, name) >= _TABLES), "")
 
 
 def _sessions(source: Source) -> list[str]:
-    """Return the names of the files of sessions: ``session/PROJECT/ses_….json``."""
+    """Return the files of sessions: ``session/PROJECT/ses_….json``."""
     return [
         name
-        for name in source.named(".json")
+        for name in source.with_endings(".json")
         if "session/" in name and name.rpartition("/")[2].startswith("ses_")
     ]
 
 
 def read(source: Source) -> Iterator[Item]:
-    """Yield an episode for each session with a prompt; the database has the newer ones."""
+    """Yield an episode for each session with a prompt; the database takes precedence."""
     seen: set[str] = set()
     database = _database(source)
     if database:
@@ -74,16 +81,18 @@ def _read_database(source: Source, name: str) -> Iterator[Item]:
                 if row.get("parent_id"):
                     source.counts.omitted("session of a sub-agent")
                     continue
-                place, counts = f"{name}, session {row.get('id')}", source.counts
-                yield from records.convert_record(place, _of_database, database, name, row, counts)
+                location, counts = f"{name}, session {row.get('id')}", source.counts
+                yield from records.convert_record(
+                    location, _of_database, database, name, row, counts
+                )
     except UnreadableDatabase as error:
-        yield SkippedItem(name, f"it cannot be read: {error}")
+        yield SkippedItem(name, f"cannot be read: {error}")
 
 
 def _of_database(
     database: SourceDatabase, name: str, row: dict[str, Any], counts: ContentCounts
 ) -> Iterator[Item]:
-    """Yield the episode of a session, and before it what of it cannot be read."""
+    """Yield the unreadable parts of a session, then its episode."""
     parts: dict[str, list[dict[str, Any]]] = defaultdict(list)
     messages: list[dict[str, Any]] = []
     for part in database.rows(_PARTS, [row["id"]]):
@@ -98,13 +107,13 @@ def _of_database(
             messages.append({**data, "id": message["id"]})
     times = {"created": row.get("time_created"), "updated": row.get("time_updated")}
     about: dict[str, Any] = {key: row.get(key) for key in ("id", "title", "directory")}
-    found = _episode({**about, "time": times}, messages, parts.__getitem__, counts)
-    if found is not None:
-        yield found
+    note = _episode({**about, "time": times}, messages, parts.__getitem__, counts)
+    if note is not None:
+        yield note
 
 
 def _parsed(text: Any) -> dict[str, Any] | None:
-    """Return the object in a JSON text; None if there is none."""
+    """Return the object in a JSON text; None if it is not an object."""
     try:
         value = json_source.parse(text)
     except (ValueError, TypeError, AttributeError):  # a number or a blob
@@ -114,14 +123,14 @@ def _parsed(text: Any) -> dict[str, Any] | None:
 
 def _read_files(source: Source) -> Iterator[Item]:
     below: dict[str, list[str]] = defaultdict(list)
-    for name in source.named(".json"):
+    for name in source.with_endings(".json"):
         below[name.rpartition("/")[0]].append(name)
     for name in _sessions(source):
         yield from records.convert_record(name, _of_files, source, name, below)
 
 
 def _of_files(source: Source, name: str, below: Mapping[str, list[str]]) -> Iterator[Item]:
-    """Yield the episode of a session, and before it what of it cannot be read."""
+    """Yield the unreadable parts of a session, then its episode."""
     about = _objects(source, [name])[0]
     if isinstance(about, SkippedItem):
         yield about
@@ -135,9 +144,9 @@ def _of_files(source: Source, name: str, below: Mapping[str, list[str]]) -> Iter
     for message in messages:
         if isinstance(message, dict):
             key = str(message.get("id"))
-            found = _objects(source, below.get(f"{top}part/{key}", ()))
-            parts[key] = [part for part in found if isinstance(part, dict)]
-            yield from (part for part in found if isinstance(part, SkippedItem))
+            part_entries = _objects(source, below.get(f"{top}part/{key}", ()))
+            parts[key] = [part for part in part_entries if isinstance(part, dict)]
+            yield from (part for part in part_entries if isinstance(part, SkippedItem))
         else:
             yield message
     read = [message for message in messages if isinstance(message, dict)]
@@ -146,14 +155,14 @@ def _of_files(source: Source, name: str, below: Mapping[str, list[str]]) -> Iter
 
 
 def _objects(source: Source, names: Iterable[str]) -> list[dict[str, Any] | SkippedItem]:
-    """Return the object in each of some files, or why it cannot be read."""
-    found: list[dict[str, Any] | SkippedItem] = []
+    """Return the object in each file, or why it cannot be read."""
+    entries: list[dict[str, Any] | SkippedItem] = []
     for name in names:
         try:
-            found.append(json_source.read_object(source, name))
+            entries.append(json_source.read_object(source, name))
         except (OSError, ValueError) as error:
-            found.append(SkippedItem(name, records.reason_for(error)))
-    return found
+            entries.append(SkippedItem(name, records.reason_for(error)))
+    return entries
 
 
 def _episode(
@@ -166,11 +175,11 @@ def _episode(
     session.title, session.folder = str(about.get("title") or ""), str(about.get("directory") or "")
     if session.title.startswith(("New session - ", "Child session - ")):
         session.title = ""
-    for time in convert.mapping(about, "time").values():
+    for time in convert.object_at(about, "time").values():
         session.extend_to(time)
     for message in messages:
         parts = list(parts_of(str(message.get("id"))))
-        if message.get("summary") is True:  # of what was before, for the agent
+        if message.get("summary") is True:  # a summary for the agent
             counts.omitted("message of the program")
             continue
         texts = [str(part.get("text") or "") for part in parts if _is_said(part)]

@@ -1,4 +1,4 @@
-"""Text of outliners: names of days, code spans, and markup with nested brackets."""
+"""Functions for outliners: day formats, code spans, and markup with nested brackets."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ MARKUP = (
     r"|(?P<image>!)?\[(?!\[)(?P<label>(?:[^\[\]\n]|\[[^\[\]\n]{0,99}\]){0,500}+)\]\("
     r"|#?\[\["
 )
-"""Matches the beginnings of the markup that outliners share."""
+"""Matches the start of markup that outliners share."""
 _PAGE_TARGET = lazy_pattern(r"\[\[((?:[^\[\]\n]|\[\[[^\[\]\n]{0,200}\]\]){1,300}+)\]\]\)")
 PLACE = "\ue000"
-"""Stands for converted markup while the text around it is escaped."""
+"""Placeholder for converted markup while the text around it is escaped."""
 
 
 class ReferredBlock(NamedTuple):
-    """A block that others refer to: the id of its note, and the beginning of its text."""
+    """A referenced block: the id of its note, and the start of its text."""
 
     ref: str
     text: str
@@ -67,13 +67,13 @@ class DayFormat:
         self._is_day = is_complete and not {"%m", "%b", "%B"}.isdisjoint(written)
 
     def written(self, day: date) -> str:
-        """Return a day in this format."""
+        """Format a day."""
         return "".join(_written(part, day) for part in self._parts)
 
     def parsed(self, text: str) -> date | None:
-        """Return the day of a text in this format."""
+        """Parse a day; None if the text has another format."""
         if self._is_day and not text.isalpha():
-            with suppress(ValueError, re.error):  # a directive may be there twice
+            with suppress(ValueError, re.error):  # a directive may occur twice
                 return datetime.strptime(_ORDINAL.sub("", text.strip()), self._format).date()  # noqa: DTZ007
         return None
 
@@ -87,7 +87,7 @@ def _written(part: str, day: date) -> str:
 
 
 def code_spans(text: str) -> list[tuple[int, int]]:
-    """Return the positions of the code spans in a text without code blocks."""
+    """Return the start and end of each code span in a text without code blocks."""
     runs = list(_TICKS.finditer(text))
     following: dict[int, int] = {}
     closing: list[int | None] = [None] * len(runs)
@@ -108,7 +108,7 @@ def code_spans(text: str) -> list[tuple[int, int]]:
 
 
 def without_code(text: str) -> str:
-    """Return a text of the same length in which code spans are null characters."""
+    """Replace code spans with null characters, without changing the length."""
     if "`" not in text:
         return text
     pieces: list[str] = []
@@ -119,49 +119,49 @@ def without_code(text: str) -> str:
     return "".join([*pieces, text[done:]])
 
 
-def brackets(text: str) -> dict[int, int]:
+def bracket_ends(text: str) -> dict[int, int]:
     """Return the end of each balanced ``[[…]]`` and ``{…}`` by its start."""
-    found: dict[int, int] = {}
+    ends: dict[int, int] = {}
     if "[[" not in text and "{" not in text:
-        return found
+        return ends
     opened: dict[str, list[int]] = {"]]": [], "}": []}
     for match in _BRACKET.finditer(text):
         sign = match[0]
         if sign in _CLOSING:
             opened[_CLOSING[sign]].append(match.start())
         elif opened[sign]:
-            found[opened[sign].pop()] = match.end()
-    return found
+            ends[opened[sign].pop()] = match.end()
+    return ends
 
 
-def within(name: str, label: str, link: Callable[[str, str], str]) -> str:
-    """Return the name of a missing page with links to the pages whose names are in it."""
-    made = _INNER.sub(lambda match: link(match[1], ""), name)
-    return f"{label} ({made})" if label else made
+def link_nested_names(name: str, label: str, link: Callable[[str, str], str]) -> str:
+    """Return the name of a missing page with links to the pages in it."""
+    linked_name = _INNER.sub(lambda match: link(match[1], ""), name)
+    return f"{label} ({linked_name})" if label else linked_name
 
 
 def day_link(day: date, shown: str) -> str:
-    """Return a link to the daily note of a day, which may be written later."""
+    """Return a link to the daily note of a day, which may not exist yet."""
     name = day.isoformat()
     return f"[[{name}]]" if shown == name else f"[[{name}|{shown}]]"
 
 
 Convert = Callable[[re.Match[str], str, dict[int, int]], "tuple[str, int] | None"]
-"""Returns the markdown of markup that begins at a match, and where the markup ends."""
+"""Returns the markdown for markup that starts at a match, and the end of the markup."""
 
 
-def converted(
+def convert_markup(
     text: str, token: re.Pattern[str], convert: Convert, plain: Callable[[str], str] = str
 ) -> str:
-    """Return a text in which markup outside code spans is converted.
+    """Convert the markup outside of code spans.
 
-    ``token`` matches where markup may begin. The rest of the text goes to ``plain`` as one text, in
-    which a character for private use stands for each part that is converted.
+    ``token`` matches possible starts of markup. ``plain`` converts the rest of the text, in which a
+    private-use character stands for each converted part.
     """
     masked = without_code(text)
-    ends = brackets(masked)
+    ends = bracket_ends(masked)
     pieces: list[str] = []
-    made: list[str] = []
+    converted_parts: list[str] = []
     done = position = 0
     while (match := token.search(masked, position)) is not None:
         result = convert(match, text, ends)
@@ -169,21 +169,25 @@ def converted(
             position = max(match.start() + 1, position + 1)
             continue
         pieces.append(text[done : match.start()])
-        made.append(result[0])
+        converted_parts.append(result[0])
         done = position = max(result[1], match.start() + 1)
     pieces.append(text[done:])
     if plain is str:
-        return "".join(part for pair in zip(pieces, [*made, ""], strict=True) for part in pair)
+        return "".join(
+            part for pair in zip(pieces, [*converted_parts, ""], strict=True) for part in pair
+        )
     parts = plain(PLACE.join(piece.replace(PLACE, "") for piece in pieces)).split(PLACE)
-    return "".join(part for pair in zip(parts, [*made, ""], strict=False) for part in pair)
+    return "".join(
+        part for pair in zip(parts, [*converted_parts, ""], strict=False) for part in pair
+    )
 
 
 class OutlineContext(NamedTuple):
-    """What converting a page needs of its graph: its id, the blocks by their ids, and links.
+    """The graph, as far as the conversion of a page needs it.
 
-    ``page_link`` returns a link to the page with a name, with a label if that is not empty.
-    ``to_root`` is the relative path from the folder of the page to the graph's, ``asset_names`` are
-    the files in the folder for assets, if there is one.
+    ``ref`` is the id of the page, ``blocks`` are the referenced blocks by id. ``page_link`` returns
+    a link to the page with a name, with a label unless it is empty. ``to_root`` is the relative
+    path from the page's folder to the graph, ``asset_names`` are the files in its assets folder.
     """
 
     ref: str
@@ -195,10 +199,10 @@ class OutlineContext(NamedTuple):
 
 
 class OutlineInline(ABC):
-    """Converts the markup within a block that outliners share.
+    """Converts inline markup of a block that outliners share.
 
-    The token has the groups of ``MARKUP``, and ``ref`` for the id of a block. ``block_target``
-    matches the id of a block as the target of a link.
+    The token has the groups of ``MARKUP``, and ``ref`` for a block id. ``block_target`` matches a
+    block id as the target of a link.
     """
 
     block_target: re.Pattern[str]
@@ -206,12 +210,12 @@ class OutlineInline(ABC):
     def __init__(self, context: OutlineContext, is_quoted: bool) -> None:
         self._context = context
         self._is_quoted = is_quoted
-        """Whether the text is that of another block."""
+        """Whether the text is quoted from another block."""
 
     def __call__(
         self, match: re.Match[str], text: str, ends: dict[int, int]
     ) -> tuple[str, int] | None:
-        """Return the markup at a match as markdown, and where it ends; None if it is text."""
+        """Return the markdown for markup at a match, and its end; None for text."""
         if match["macro"]:
             end = ends.get(match.start())
             return self._macro(match, text, end) if end else None
@@ -232,32 +236,32 @@ class OutlineInline(ABC):
 
     @abstractmethod
     def _macro(self, match: re.Match[str], text: str, end: int) -> tuple[str, int] | None:
-        """Return a macro as markdown, and where it ends."""
+        """Return the markdown of a macro, and its end."""
 
     @abstractmethod
     def _quoted(self, text: str) -> str:
-        """Return the beginning of another block as markdown."""
+        """Return the start of another block as markdown."""
 
     @abstractmethod
     def _address(self, match: re.Match[str], label: str, text: str) -> tuple[str, int] | None:
-        """Return a link to anything but a page or block, and where it ends."""
+        """Return a link to other targets than pages and blocks, and its end."""
 
     @abstractmethod
     def _other(self, match: re.Match[str], text: str) -> tuple[str, int] | None:
-        """Return markup that only one program has, and where it ends."""
+        """Return the markdown for markup of one program, and its end."""
 
     def _plain(self, text: str) -> str:
-        """Return text of a block that is not converted."""
+        """Return literal text of a block."""
         return text
 
     def _tag(self, name: str) -> str:
         tag = f"#{convert.tag(name)}"
-        found = markdown.tags(tag)
-        is_whole = bool(found) and found[0][0] == tag
+        tags_found = markdown.tags(tag)
+        is_whole = bool(tags_found) and tags_found[0][0] == tag
         return tag if is_whole else self._context.page_link(name, "")
 
     def _reference(self, key: str, written: str) -> str:
-        """Return the text of a block that is referred to, and a link to its page."""
+        """Return the text of a referenced block, and a link to its page."""
         target = self._context.blocks.get(key)
         if target is None:
             self._context.counts.omitted("reference to a missing block")
@@ -285,8 +289,8 @@ class OutlineInline(ABC):
         return self._address(match, label, text)
 
 
-def code_of(text: str) -> str:
-    """Return markup that is not converted as a code span."""
+def as_code(text: str) -> str:
+    """Return unsupported markup as a code span."""
     return plain_text.code_span(" ".join(text.split()))
 
 

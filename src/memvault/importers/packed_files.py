@@ -1,4 +1,4 @@
-"""The files of a zip that is itself a file of the source, such as a document of Word."""
+"""The files of a zip in a source, such as a Word document."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from memvault.importers.source import MAX_FILE, Source
 _DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError)
 _MAX_FILES = 100_000
 _MAX_EXPANDED = 4 * MAX_FILE
-"""Maximum number of bytes that are read of one such zip."""
+"""Maximum number of bytes that are read from one zip."""
 
 
 class PackedFiles:
-    """Reads the files of a zip, whose own size is limited as that of each file."""
+    """Reads the files of a zip into memory, with limits on each and on all."""
 
     def __init__(self, source: Source, name: str) -> None:
         """Open the zip.
@@ -28,26 +28,26 @@ class PackedFiles:
         try:
             self._zip = zipfile.ZipFile(io.BytesIO(source.read(name)))
         except (zipfile.BadZipFile, NotImplementedError, ValueError) as error:
-            raise ValueError(f"it is damaged: {error}") from error
+            raise ValueError(f"damaged: {error}") from error
         entries = [entry for entry in self._zip.infolist() if not entry.is_dir()]
         if len(entries) > _MAX_FILES:
-            raise ValueError(f"it has more than {_MAX_FILES:,} files")
+            raise ValueError(f"more than {_MAX_FILES:,} files")
         self._room = _MAX_EXPANDED
         self._entries = {entry.filename: entry for entry in entries}
         self.names = sorted(self._entries)
-        """The names of its files, sorted. They may be anything: nothing is extracted."""
+        """The names of its files, sorted; they may be unsafe, but nothing is extracted."""
 
     def read(self, name: str) -> bytes:
-        """Return a file's bytes; raises ``OSError``, also if there are too many."""
+        """Return a file's bytes; raises ``OSError``, for example beyond the limit."""
         if name not in self._entries:
-            raise FileNotFoundError(errno.ENOENT, f"it lacks {name}")
+            raise FileNotFoundError(errno.ENOENT, f"{name} is missing")
         most = min(MAX_FILE, self._room)
         try:
             with self._zip.open(self._entries[name]) as file:
                 data = file.read(most + 1)
         except _DAMAGED as error:
-            raise OSError(errno.EIO, f"it is damaged: {error}") from error
+            raise OSError(errno.EIO, f"damaged: {error}") from error
         self._room -= len(data)
         if len(data) > most:
-            raise OSError(errno.EFBIG, "it expands beyond the import limit")
+            raise OSError(errno.EFBIG, "expands beyond the import limit")
         return data

@@ -1,6 +1,6 @@
-"""Values in a pickle, read without running it: no class is imported and no function called.
+"""Read the values in a pickle without running it: no import, and no function call.
 
-An object becomes an ``Opaque``, which has the name of its class, its arguments and its state.
+An object becomes an ``Opaque`` with its class name, arguments and state.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 _MAX_OPERATIONS = 20_000_000
 _MAX_MEMORY = 512 * 1024 * 1024
-"""Maximum number of bytes that the values of a pickle take, estimated from above."""
+"""Maximum size of the values of a pickle in bytes, as an upper estimate."""
 _SLOT, _CONTAINER, _OPAQUE = 16, 128, 512
-"""Estimated bytes of a stack entry, of an empty container and of an object."""
+"""Estimated bytes of a stack entry, an empty container and an object."""
 _MAX_NAME = 300
 _MAX_DEPTH = 200
 
@@ -24,7 +24,7 @@ class UnreadablePickle(ValueError):
 
 
 class Opaque:
-    """An object in a pickle: the name of its class, its arguments and its state."""
+    """An object in a pickle: its class name, arguments and state."""
 
     def __init__(self, name: str, arguments: Any = ()) -> None:
         self.name = name
@@ -51,7 +51,7 @@ class _Machine:
     def _account(self, size: int) -> None:
         self._memory += size
         if self._memory > _MAX_MEMORY:
-            raise UnreadablePickle(f"its values take more than {_MAX_MEMORY >> 20} MB")
+            raise UnreadablePickle(f"its values exceed {_MAX_MEMORY >> 20} MB")
 
     def pop_to_mark(self) -> list[Any]:
         items = []
@@ -77,7 +77,7 @@ class _Machine:
         elif name in _OPERATIONS:
             _OPERATIONS[name](self, argument)
         elif name not in ("PROTO", "FRAME", "STOP"):
-            raise UnreadablePickle(f"it has the operation {name}, which is not read")
+            raise UnreadablePickle(f"unsupported operation {name}")
 
     def reduce(self, *_: Any) -> None:
         arguments, function = self.stack.pop(), self.stack.pop()
@@ -123,7 +123,7 @@ class _Machine:
 
 
 def _name(value: Any) -> str:
-    """Return a short text as it is; the text of other values may be without end."""
+    """Return a short text; "?" for other values, whose text may be unlimited."""
     return value if isinstance(value, str) and len(value) <= _MAX_NAME else "?"
 
 
@@ -176,23 +176,23 @@ def parse(data: bytes) -> Any:
     """Return the value in a pickle.
 
     Raises:
-        UnreadablePickle: it is damaged, or has operations that are not read.
+        UnreadablePickle: it is damaged, or has unsupported operations.
     """
     machine = _Machine()
     try:
         for count, (operation, argument, _) in enumerate(pickletools.genops(data)):
             if count > _MAX_OPERATIONS:
-                raise UnreadablePickle("it has too many operations")
+                raise UnreadablePickle("too many operations")
             machine.run(operation.name, argument)
         return machine.stack[-1]
     except UnreadablePickle:
         raise
     except (ValueError, IndexError, KeyError, TypeError, AttributeError, OverflowError) as error:
-        raise UnreadablePickle(f"it is damaged: {error}") from error
+        raise UnreadablePickle(f"damaged: {error}") from error
 
 
 def mappings_with(value: Any, key: str) -> Iterator[dict[Any, Any]]:
-    """Yield the mappings with a key in a parsed value, in its order, each once."""
+    """Yield each mapping with a key in a parsed value once, in order."""
     pending, seen = [(value, 0)], set()
     while pending:
         current, depth = pending.pop()

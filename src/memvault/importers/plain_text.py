@@ -1,7 +1,7 @@
-"""Plain text as markdown that shows the same text: no headings, links, tags, tasks or code.
+"""Escape plain text so that markdown shows it unchanged.
 
-Only signs that would have a meaning are escaped: ``snake_case``, ``3 * 4``, ``a < b``, ``C#`` and
-``$5`` stay as they are.
+Only characters that would be markup are escaped: ``snake_case``, ``3 * 4``, ``a < b``, ``C#`` and
+``$5`` are unchanged.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _ADDRESS = lazy_pattern(
     r"(?:[^\s<>\[\]\"`|\\$\x00-\x20]|\$(?=\w))+"  # other dollars would end math
 )
 _AFTER_ADDRESS = "?!.,:*'\")"
-"""Characters at the end of an address that belong to the text around it."""
+"""Punctuation after a URL that is not part of it."""
 MARKUP = "\x01"
 """Placeholder for markdown that the caller inserts after escaping."""
 _MARKUP = (
@@ -26,28 +26,28 @@ _MARKUP = (
     r"|(?<!\S)\^(?=[A-Za-z0-9-]+\Z)"
 )
 _IN_TEXT = lazy_pattern(_MARKUP)
-"""Matches signs that begin or end markup, if they touch a word."""
+"""Matches signs of inline markup."""
 _IN_LINE = lazy_pattern(rf"{_MARKUP}|[\[\]|]|(?<=\s)#+\Z")
-"""As ``_IN_TEXT``, for text within a link, a heading or a table."""
+"""Matches signs of inline markup in link labels, headings and tables."""
 _START = lazy_pattern(
     r"#{1,6}(?=\s|\Z)|[-+*](?=\s|\Z)|>|[0-9]{1,9}(?=[.)](?:\s|\Z))|=+\Z|-+\Z"
     r"|[*_](?=[*_\s]{2,}\Z)|(?=[|:\s]*-)[-|:](?=[-|:\s]*\Z)|\[(?=[^\]]\](?:\s|\Z))"
 )
-"""Matches signs that begin a block, or turn the line above into a heading or table."""
+"""Matches signs that start a block, or turn the previous line into a heading or table."""
 _SIGN = lazy_pattern(r"\A[ \t0-9+>:-]|[\\`*_~=%$|\[\]^<&#\x01]|:(?=//)|(?i:mailto:)|-\Z|\s\Z")
-"""Matches in every line that needs escaping; most lines do not."""
+"""Matches if a line may need escapes, which is rare."""
 _INDENT = lazy_pattern(r"[ \t]*")
 _TICKS = lazy_pattern(r"`++")
 _LANGUAGE = lazy_pattern(r"[\w+#.-]{1,30}")
 MAX_CELLS = 200_000
-TOO_MANY_CELLS = "a table has more cells than a note should have"
+TOO_MANY_CELLS = f"a table has more than {MAX_CELLS:,} cells"
 
 
 def escaped(text: str, is_line: bool = False) -> str:
-    """Return plain text as markdown that has the same words, lines and paragraphs.
+    """Return plain text as markdown with the same words, lines and paragraphs.
 
-    Addresses stay as they are, so that they are links. With ``is_line`` the result is one line,
-    which may become an item of a list, a cell of a table, a heading, or the text of a link.
+    URLs are unchanged, so they become links. With ``is_line`` the result is one line, for a list
+    item, a table cell, a heading or a link label.
     """
     if is_line:
         return _line(" ".join(text.split()), _IN_LINE)
@@ -57,33 +57,33 @@ def escaped(text: str, is_line: bool = False) -> str:
 def _indented(line: str) -> str:
     if _SIGN.search(line) is None:
         return line
-    found = _INDENT.match(line)
-    assert found is not None  # it can be empty
-    rest = line[found.end() :].rstrip()
+    indent = _INDENT.match(line)
+    assert indent is not None  # it can be empty
+    rest = line[indent.end() :].rstrip()
     if not rest:
         return ""
-    width = len(found[0].expandtabs(4))
-    if width > 3:  # four spaces would begin code
+    width = len(indent[0].expandtabs(4))
+    if width > 3:  # four spaces would start a code block
         return "\u00a0" * width + _inline(rest, _IN_TEXT)
     return " " * width + _line(rest, _IN_TEXT)
 
 
 def _line(text: str, markup: re.Pattern[str]) -> str:
-    found = _START.match(text)
-    if found is None:
+    block_start = _START.match(text)
+    if block_start is None:
         return _inline(text, markup)
-    at = found.end() if text[0].isdigit() else 0
-    return f"{text[:at]}\\{text[at]}{_inline(text[at + 1 :], markup)}"
+    sign_index = block_start.end() if text[0].isdigit() else 0
+    return f"{text[:sign_index]}\\{text[sign_index]}{_inline(text[sign_index + 1 :], markup)}"
 
 
 def _inline(text: str, markup: re.Pattern[str]) -> str:
     parts: list[str] = []
     done = 0
-    for found in _ADDRESS.finditer(text) if ":" in text else ():
-        address = _without_punctuation(found[0])
-        if len(address) <= len(found[1]):
+    for match in _ADDRESS.finditer(text) if ":" in text else ():
+        address = _without_punctuation(match[0])
+        if len(address) <= len(match[1]):
             continue
-        start, end = found.start(), found.start() + len(address)
+        start, end = match.start(), match.start() + len(address)
         parts.append(_escaped(text, done, start, markup))
         following = markup.match(text, end)
         is_plain = following is None or _written(following) == following[0]
@@ -95,7 +95,7 @@ def _inline(text: str, markup: re.Pattern[str]) -> str:
 
 
 def _without_punctuation(address: str) -> str:
-    """Return an address without the punctuation of the sentence, but with its parentheses."""
+    """Return a URL without trailing punctuation, but with balanced parentheses."""
     end = len(address.rstrip(_AFTER_ADDRESS))
     depth = address.count("(", 0, end) - address.count(")", 0, end)
     while depth > 0 and address[end : end + 1] == ")":
@@ -105,20 +105,20 @@ def _without_punctuation(address: str) -> str:
 
 def _escaped(text: str, start: int, end: int, markup: re.Pattern[str]) -> str:
     parts: list[str] = []
-    for found in markup.finditer(text, start):
-        if found.start() >= end:
+    for match in markup.finditer(text, start):
+        if match.start() >= end:
             break
-        parts += (text[start : found.start()], _written(found))
-        start = found.end()
+        parts += (text[start : match.start()], _written(match))
+        start = match.end()
     return "".join([*parts, text[start:end]])
 
 
-def _written(found: re.Match[str]) -> str:
-    """Return signs with their escapes; runs that cannot begin emphasis need none."""
-    signs, text = found[0], found.string
+def _written(match: re.Match[str]) -> str:
+    """Return escaped signs; runs that cannot start emphasis are unchanged."""
+    signs, text = match[0], match.string
     if signs[0] in "*_=":
-        before = text[found.start() - 1] if found.start() else ""
-        after = text[found.end() : found.end() + 1]
+        before = text[match.start() - 1] if match.start() else ""
+        after = text[match.end() : match.end() + 1]
         is_within_word = signs[0] == "_" and before.isalnum()
         if is_within_word or not (before.strip() or after.strip()):
             return signs
@@ -126,37 +126,37 @@ def _written(found: re.Match[str]) -> str:
 
 
 def fenced(text: str, language: str = "") -> str:
-    """Return code as a block whose fence is longer than any run of its sign in it."""
+    """Return code as a block with a fence longer than any run of backticks in it."""
     fence = "`" * max(3, 1 + _longest(text))
-    found = _LANGUAGE.match(language)
-    return f"{fence}{found[0] if found else ''}\n{text}\n{fence}"
+    info = _LANGUAGE.match(language)
+    return f"{fence}{info[0] if info else ''}\n{text}\n{fence}"
 
 
 def code_span(text: str) -> str:
-    """Return a text of one line as a code span."""
+    """Return one line of text as a code span."""
     ticks = "`" * (1 + _longest(text))
     is_padded = text[:1] == "`" or text[-1:] == "`" or (text[:1] == " " and text[-1:] == " ")
     return f"{ticks} {text} {ticks}" if is_padded else f"{ticks}{text}{ticks}"
 
 
 def table(rows: Iterable[list[str]]) -> str:
-    """Return rows of cells as a table, of which the first is the head; empty if there are none.
+    """Return rows of cells as a table with the first row as its head; "" without rows.
 
     Raises:
         ValueError: it has more than ``MAX_CELLS`` cells.
     """
-    found: list[list[str]] = []
+    table_rows: list[list[str]] = []
     cells = 0
     for row in filter(None, rows):
-        found.append(row)
+        table_rows.append(row)
         cells += len(row)
         if cells > MAX_CELLS:
             raise ValueError(TOO_MANY_CELLS)
-    if not found:
+    if not table_rows:
         return ""
-    width = max(map(len, found))
-    found[:1] = [found[0] + [""] * (width - len(found[0])), ["---"] * width]
-    return "\n".join(f"| {' | '.join(row)} |" for row in found)
+    width = max(map(len, table_rows))
+    table_rows[:1] = [table_rows[0] + [""] * (width - len(table_rows[0])), ["---"] * width]
+    return "\n".join(f"| {' | '.join(row)} |" for row in table_rows)
 
 
 def _longest(text: str) -> int:

@@ -1,4 +1,4 @@
-"""The plan of an import: where each item goes, and what is there already."""
+"""The plan of an import: the path of each item, and what the vault already has."""
 
 from __future__ import annotations
 
@@ -24,34 +24,34 @@ from memvault.importers.items import (
 from memvault.importers.links import LinkTargets
 from memvault.importers.state import VaultState
 from memvault.model import FALLBACK_TYPE
-from memvault.vault import document, paths, program_files
+from memvault.vault import decoding, document, naming, paths, program_files
 from memvault.vault.document import etag
-from memvault.vault.file_names import name_key, names_folded
+from memvault.vault.names import name_key, names_folded
 
 Status = Literal["new", "changed", "edited", "unchanged"]
-"""Of a note: not in the vault; changed in the source; changed in both; as it was imported."""
+"""Of a note: not in the vault; changed in the source; edited in the vault, too; unchanged."""
 _NOT_IN_NAMES = frozenset('\\/:*?"<>|#^[]')
 _MAX_NAME = 120
 _MAX_NAME_OF_FILE = 255
-"""Maximum number of bytes of a name in most file systems."""
+"""Maximum length of a file name, in bytes, in most file systems."""
 _TIMES = frozenset({"created", "modified"})
 _OTHER_NAME = "-memory"
-"""Follows the name of a note that programs would read as instructions."""
+"""Appended to the name of a note that programs would read as instructions."""
 _AGENTS_FOLDERS = ("agents", "spaces")
 
 
 class PlannedNote(NamedTuple):
-    """Where a note goes, and whether it is written."""
+    """The path of a note in the vault, and its status."""
 
     path: str
     status: Status
 
 
 class Included(NamedTuple):
-    """Files that are imported only if the user asks for them.
+    """Files that are imported only on request.
 
-    ``instructions`` are those that programs read by themselves as instructions or settings, and
-    ``agents`` those below ``agents/`` and ``spaces/``: messages, plans and other state.
+    ``instructions`` are files that programs read automatically as instructions or settings;
+    ``agents`` are those in ``agents/`` and ``spaces/``: messages, plans and other state.
     """
 
     instructions: bool = False
@@ -64,27 +64,27 @@ _READ_AS = "programs read it as {}; use `--with-instructions` to import it uncha
 
 
 class ImportPlan:
-    """An import as planned. ``types`` counts the notes to write by their memory type."""
+    """A planned import; ``types`` counts the notes to write by memory type."""
 
     def __init__(self, kind: str, folder: str) -> None:
         self.kind = kind
         self.folder = folder
         self.notes: dict[str, PlannedNote] = {}
         self.attachments: dict[str, tuple[str, bool]] = {}
-        """By the path in the source: the path in the vault, and whether the file is there."""
+        """Maps each source path to its path in the vault and whether the file exists."""
         self.ids: dict[str, str] = {}
-        """The ids in the headers of notes to write, folded, with the paths that they belong to."""
+        """The paths of notes to write by the folded ids in their headers."""
         self.new_ids: set[str] = set()
-        """The keys of the notes that get a new id, as another memory has theirs."""
+        """The keys of notes that get a new id because another memory has theirs."""
         self.names = LinkTargets()
         self.types: Counter[str] = Counter()
         self.unreadable: list[SkippedItem] = []
         self.warnings: list[ItemWarning] = []
-        """What is imported in another form than the source has, or by a guess."""
+        """Items that are imported in another form, or with guessed values."""
         self.other_files: list[str] = []
-        """The names of the files of the source that the kind does not read."""
+        """The names of source files that the format does not read."""
         self.left_out: list[SkippedItem] = []
-        """Files that are imported only with an option, and the reason."""
+        """Files that are imported only with an option, with the reason."""
         self.contents: Counter[str] = Counter()
         """Counts of imported content, by type."""
         self.omitted: Counter[str] = Counter()
@@ -114,109 +114,196 @@ def plan(
     progress: Callable[[int], object] = lambda _: None,
     included: Included = _DEFAULT,
 ) -> ImportPlan:
-    """Return the plan of an import into a folder of the vault; empty for its root.
+    """Plan an import into a folder of the vault; "" is its root.
 
-    ``progress`` is called with the number of items read so far. Keeps paths and ids in memory, and
-    one item at a time.
+    ``progress`` is called with the number of items read so far. Memory holds the paths and ids, but
+    only one item at a time.
     """
-    made = ImportPlan(kind, folder)
-    for path in state.paths:
-        made.names.add_taken(path)
-    claimed: set[str] = set()
+    planner = _Planner(ImportPlan(kind, folder), state, included)
     for count, item in enumerate(items):
         progress(count)
+        planner.add(item)
+    return planner.result
+
+
+class _Planner:
+    """Adds items to a plan."""
+
+    def __init__(self, result: ImportPlan, state: VaultState, included: Included) -> None:
+        self.result = result
+        self._state = state
+        self._files = state.files
+        self._included = included
+        self._reserved: set[str] = set()
+        """The folded paths of items to write."""
+        for path in state.paths:
+            result.names.add_existing(path)
+
+    def add(self, item: Item) -> None:
+        """Add an item."""
         if isinstance(item, SkippedItem):
             if item.reason == UNCLAIMED:
-                made.other_files.append(item.what)
+                self.result.other_files.append(item.what)
             else:
-                made.unreadable.append(item)
-            continue
-        if isinstance(item, ItemWarning):
-            made.warnings.append(item)
-            continue
-        if isinstance(item, TypeCount):
-            counts = made.contents if item.is_converted else made.omitted
+                self.result.unreadable.append(item)
+        elif isinstance(item, ItemWarning):
+            self.result.warnings.append(item)
+        elif isinstance(item, TypeCount):
+            counts = self.result.contents if item.is_converted else self.result.omitted
             counts[item.type_name] += item.number
-            continue
-        try:
-            _place(made, item, state, claimed, included)
-        except (OSError, ValueError, RecursionError) as error:  # a path that no system has
-            made.unreadable.append(SkippedItem(item.path, records.reason_for(error)))
-    return made
+        else:
+            try:
+                self._add_file(item)
+            except (OSError, ValueError, RecursionError) as error:  # no file system has the path
+                self._skip(item.path, records.reason_for(error))
 
+    def _skip(self, path: str, reason: str) -> None:
+        self.result.unreadable.append(SkippedItem(path, reason))
 
-def _place(
-    made: ImportPlan,
-    item: ImportedNote | Attachment | VaultFile,
-    state: VaultState,
-    claimed: set[str],
-    included: Included,
-) -> None:
-    if _is_settings(made, item):
-        reason = "the settings of a vault, which are not copied into another"
-        made.unreadable.append(SkippedItem(item.path, reason))
-    elif isinstance(item, ImportedNote) and item.key in made.notes:
-        made.unreadable.append(SkippedItem(item.path, f"another note has its id {item.key}"))
-    elif reason := _why_left_out(wished := _wished(made, item, state, included), included):
-        made.left_out.append(SkippedItem(item.path, reason))
-    elif isinstance(item, Attachment):
-        _place_attachment(made, item, wished, state, claimed)
-    elif isinstance(item, VaultFile):
-        _place_file(made, item, wished, state)
-    else:
-        note = _place_note(item, wished, state, claimed)
-        made.notes[item.key] = note
-        made.names.add(item.path, item.refs, note.path)
-        if note.status == "new" and _OTHER_NAME in note.path:
-            _note_new_name(made, item.path, note.path)
-        if note.status in ("new", "changed"):
-            made.types[_type_of(item, note.path, state)] += 1
-            if owner := _owner_of_id(made, item.text, note.path, state):
-                made.new_ids.add(item.key)
-                made.warnings.append(ItemWarning(item.path, f"gets a new id: {owner} has the same"))
+    def _warn(self, path: str, reason: str) -> None:
+        self.result.warnings.append(ItemWarning(path, reason))
 
+    def _add_file(self, item: ImportedNote | Attachment | VaultFile) -> None:
+        wanted = self._wanted_path(item)
+        if self._is_settings(item):
+            self._skip(item.path, "settings of another vault are not imported")
+        elif isinstance(item, ImportedNote) and item.key in self.result.notes:
+            self._skip(item.path, f"duplicate id {item.key}")
+        elif reason := _reason_to_skip(wanted, self._included):
+            self.result.left_out.append(SkippedItem(item.path, reason))
+        elif isinstance(item, Attachment):
+            self._add_attachment(item, wanted)
+        elif isinstance(item, VaultFile):
+            self._add_vault_file(item, wanted)
+        else:
+            self._add_note(item, wanted)
 
-def _note_new_name(made: ImportPlan, name: str, path: str) -> None:
-    if program_files.read_as(_safe(name)) == "instructions" != program_files.read_as(path):
-        reason = f"imported as {path}: programs read {posixpath.basename(name)} as instructions"
-        made.warnings.append(ItemWarning(name, reason))
+    def _wanted_path(self, item: ImportedNote | Attachment | VaultFile) -> str:
+        """Return the path in the vault that an item should get.
 
-
-def _owner_of_id(made: ImportPlan, text: str, path: str, state: VaultState) -> str:
-    """Return the path of another memory with the id in the header of a note; empty if none has."""
-    mem_id = document.given_id(text)
-    if not mem_id:
-        return ""
-    key = name_key(mem_id)
-    owner = made.ids.setdefault(key, state.ids.get(key, path))
-    return owner if owner != path else ""
-
-
-def _wished(
-    made: ImportPlan,
-    item: ImportedNote | Attachment | VaultFile,
-    state: VaultState,
-    included: Included,
-) -> str:
-    """Return the path of the vault that an item should have.
-
-    A note that programs would read as instructions gets another name, unless they are included.
-    """
-    if isinstance(item, VaultFile):
-        return _joined(made.folder, item.path)
-    path = _joined(made.folder, _safe(item.path))
-    if isinstance(item, Attachment):
+        A note that programs would read as instructions gets another name, unless these are
+        included.
+        """
+        if isinstance(item, VaultFile):
+            return _join(self.result.folder, item.path)
+        path = _join(self.result.folder, _safe(item.path))
+        if isinstance(item, Attachment):
+            return path
+        if item.key in self._state.imported:
+            return self._state.imported[item.key].path
+        if not self._included.instructions and program_files.read_as(path) == "instructions":
+            stem, suffix = posixpath.splitext(path)
+            return f"{stem}{_OTHER_NAME}{suffix}"
         return path
-    if item.key in state.imported:
-        return state.imported[item.key].path
-    if not included.instructions and program_files.read_as(path) == "instructions":
-        stem, suffix = posixpath.splitext(path)
-        return f"{stem}{_OTHER_NAME}{suffix}"
-    return path
+
+    def _is_settings(self, item: Item) -> bool:
+        """Return whether an item would create a vault inside the vault."""
+        if not isinstance(item, Attachment | VaultFile):
+            return False
+        is_file = isinstance(item, VaultFile)
+        path = _join(self.result.folder, item.path) if is_file else f"/{item.path}"
+        is_own = path == SETTINGS_FILE  # the vault keeps its own settings
+        return names_folded(path)[-1] == SETTINGS_FILE and not is_own
+
+    def _add_note(self, note: ImportedNote, wanted: str) -> None:
+        planned = self._planned(note, wanted)
+        path, status = planned
+        self.result.notes[note.key] = planned
+        self.result.names.add(note.path, note.refs, path)
+        if status not in ("new", "changed"):
+            return
+        is_instructions = program_files.read_as(_safe(note.path)) == "instructions"
+        if status == "new" and is_instructions and _OTHER_NAME in path:
+            name = posixpath.basename(note.path)
+            self._warn(note.path, f"imported as {path}: programs read {name} as instructions")
+        memory_type = self._files.type_of(path, note.text.encode("utf-8", "replace"))
+        if memory_type == FALLBACK_TYPE:
+            memory_type = str(note.header.get("memory_type") or FALLBACK_TYPE)
+        self.result.types[memory_type] += 1
+        if owner := self._owner_of_id(note.text, path):
+            self.result.new_ids.add(note.key)
+            self._warn(note.path, f"gets a new id, since {owner} has the same")
+
+    def _planned(self, note: ImportedNote, wanted: str) -> PlannedNote:
+        """Return the path and the status of a note."""
+        earlier = self._state.imported.get(note.key)
+        if earlier is None and note.key in self._state.imported_otherwise:
+            return PlannedNote(self._state.imported_otherwise[note.key], "unchanged")
+        if earlier is not None:
+            if earlier.source_hash == source_hash(note):
+                return PlannedNote(earlier.path, "unchanged")
+            return PlannedNote(earlier.path, "edited" if earlier.is_edited else "changed")
+        if self._files.has_content(wanted, note.text.encode("utf-8", "replace")):
+            return PlannedNote(wanted, "unchanged")
+        return PlannedNote(self._reserve(wanted), "new")
+
+    def _owner_of_id(self, text: str, path: str) -> str:
+        """Return the path of another memory with the same id as a note; "" if there is none."""
+        mem_id = document.given_id(text)
+        if not mem_id:
+            return ""
+        key = name_key(mem_id)
+        owner = self.result.ids.setdefault(key, self._state.ids.get(key, path))
+        return owner if owner != path else ""
+
+    def _add_attachment(self, item: Attachment, wanted: str) -> None:
+        if item.path in self.result.attachments:
+            return
+        path, is_there = wanted, False
+        if self._files.exists(wanted):
+            data = item.read()
+            for path in paths.numbered_names(wanted, self._files.exists):
+                is_there = self._files.has_content(path, data)
+                if is_there or not self._files.exists(path):
+                    break
+        if not is_there:
+            path = self._reserve(path)
+        self.result.attachments[item.path] = path, is_there
+        self.result.names.add(item.path, item.refs, path)
+
+    def _add_vault_file(self, item: VaultFile, path: str) -> None:
+        """Add a file of another vault, which is written only if its path is free.
+
+        Raises:
+            ValueError: the name is not a valid file name.
+        """
+        if "\0" in os.fsdecode(os.fsencode(path)):
+            raise ValueError("not a valid file name")
+        if any(len(os.fsencode(part)) > _MAX_NAME_OF_FILE for part in path.split("/")):
+            raise ValueError(f"the name is longer than {_MAX_NAME_OF_FILE} bytes")
+        if not path.isprintable():
+            raise ValueError("the name contains a control character")
+        if any(part.startswith(".") or not part for part in item.path.split("/")):
+            self._skip(item.path, "hidden or outside the vault")
+            return
+        data = item.read()
+        is_there = self._files.exists(path)
+        is_different = is_there and not self._files.has_content(path, data)
+        if not self._files.is_memory(path):
+            if is_different:
+                self._skip(item.path, "the vault has a different file at this path")
+            self.result.attachments[item.path] = path, is_there
+            return
+        status: Status = "edited" if is_different else "unchanged" if is_there else "new"
+        self.result.notes[item.path] = PlannedNote(path, status)
+        if status == "new":
+            self.result.types[self._files.type_of(path, data)] += 1
+            if owner := self._owner_of_id(decoding.decode(data).text, path):
+                self._warn(item.path, f"has the same id as {owner}; change one of them")
+
+    def _reserve(self, wanted: str) -> str:
+        """Return the first free variant of a path, and reserve it."""
+
+        def is_taken(path: str) -> bool:
+            return path.casefold() in self._reserved or self._files.exists(path)
+
+        path = next(name for name in paths.numbered_names(wanted, is_taken) if not is_taken(name))
+        self._reserved.add(path.casefold())
+        return path
 
 
-def _why_left_out(path: str, included: Included) -> str:
-    """Return why a file at a path of the vault is imported with an option only; empty if not."""
+def _reason_to_skip(path: str, included: Included) -> str:
+    """Return why a file is imported only with an option; empty if it is always imported."""
     first, *rest = names_folded(path)
     if rest and first in _AGENTS_FOLDERS and not included.agents:
         return _OF_AGENTS
@@ -225,111 +312,18 @@ def _why_left_out(path: str, included: Included) -> str:
 
 
 def source_hash(note: ImportedNote) -> str:
-    """Return a hash of a note as it is in the source, whose times differ between its copies."""
+    """Return a hash of a note in the source, without its times, which differ between copies."""
     header = {key: note.header[key] for key in sorted(note.header) if key not in _TIMES}
     content: list[Any] = [note.text, header]
     return etag(json.dumps(content, default=str).encode("utf-8", "surrogatepass"))
 
 
-def _is_settings(made: ImportPlan, item: Item) -> bool:
-    """Return whether an item would make a vault within the vault."""
-    if not isinstance(item, Attachment | VaultFile):
-        return False
-    path = _joined(made.folder, item.path) if isinstance(item, VaultFile) else f"/{item.path}"
-    is_own = path == SETTINGS_FILE  # the vault has it already, and keeps it
-    return names_folded(path)[-1] == SETTINGS_FILE and not is_own
-
-
-def _type_of(note: ImportedNote, path: str, state: VaultState) -> str:
-    own = state.type_of(path, note.text.encode("utf-8", "replace"))
-    return own if own != FALLBACK_TYPE else str(note.header.get("memory_type") or FALLBACK_TYPE)
-
-
-def _place_note(
-    note: ImportedNote, wished: str, state: VaultState, claimed: set[str]
-) -> PlannedNote:
-    earlier = state.imported.get(note.key)
-    if earlier is None and note.key in state.imported_otherwise:
-        return PlannedNote(state.imported_otherwise[note.key], "unchanged")
-    if earlier is not None:
-        if earlier.source_hash == source_hash(note):
-            return PlannedNote(earlier.path, "unchanged")
-        return PlannedNote(earlier.path, "edited" if earlier.is_edited else "changed")
-    if state.holds(wished, note.text.encode("utf-8", "replace")):
-        return PlannedNote(wished, "unchanged")
-    return PlannedNote(_claim(wished, state, claimed), "new")
-
-
-def _place_attachment(
-    made: ImportPlan, item: Attachment, wished: str, state: VaultState, claimed: set[str]
-) -> None:
-    if item.path in made.attachments:
-        return
-    path, is_there = wished, False
-    if state.is_taken(wished):
-        data = item.read()
-        for path in paths.numbered_names(wished, state.is_taken):
-            is_there = state.holds(path, data)
-            if is_there or not state.is_taken(path):
-                break
-    if not is_there:
-        path = _claim(path, state, claimed)
-    made.attachments[item.path] = path, is_there
-    made.names.add(item.path, item.refs, path)
-
-
-def _place_file(made: ImportPlan, item: VaultFile, path: str, state: VaultState) -> None:
-    """Plan a file of another vault: written if its path is free, kept if that has other bytes.
-
-    Raises:
-        ValueError: no file can have this name.
-    """
-    if "\0" in os.fsdecode(os.fsencode(path)):
-        raise ValueError("no file can have this name")
-    if any(len(os.fsencode(part)) > _MAX_NAME_OF_FILE for part in path.split("/")):
-        raise ValueError(f"its name has more than {_MAX_NAME_OF_FILE} bytes")
-    if not path.isprintable():
-        raise ValueError("its name has a line end or another control character")
-    if any(part.startswith(".") or not part for part in item.path.split("/")):
-        made.unreadable.append(SkippedItem(item.path, "hidden, or outside of the vault"))
-        return
-    data = item.read()
-    is_there = state.is_taken(path)
-    status: Status = "new" if not is_there else "unchanged"
-    if is_there and not state.holds(path, data):
-        status = "edited"
-    if not state.is_memory(path):
-        if status == "edited":
-            reason = "there with other contents, which are kept"
-            made.unreadable.append(SkippedItem(item.path, reason))
-        made.attachments[item.path] = path, is_there
-        return
-    made.notes[item.path] = PlannedNote(path, status)
-    if status == "new":
-        made.types[state.type_of(path, data)] += 1
-        if owner := _owner_of_id(made, document.decode(data).text, path, state):
-            made.warnings.append(
-                ItemWarning(item.path, f"has the id of {owner}: change one of them")
-            )
-
-
-def _claim(wished: str, state: VaultState, claimed: set[str]) -> str:
-    """Return the first free variant of a path, and let no other item have it."""
-
-    def is_taken(path: str) -> bool:
-        return path.casefold() in claimed or state.is_taken(path)
-
-    path = next(name for name in paths.numbered_names(wished, is_taken) if not is_taken(name))
-    claimed.add(path.casefold())
-    return path
-
-
-def _joined(folder: str, path: str) -> str:
+def _join(folder: str, path: str) -> str:
     return f"{folder}/{path}" if folder else path
 
 
 def _safe(path: str) -> str:
-    """Return a path whose parts every system and Obsidian accept, none of them hidden."""
+    """Return a path of visible names that every file system and Obsidian accept."""
     *folders, name = [part for part in path.split("/") if part.strip(". ")] or ["memory.md"]
     stem, suffix = posixpath.splitext(name)
     return "/".join([*(_safe_name(part) for part in folders), _safe_name(stem, suffix)])
@@ -342,4 +336,4 @@ def _safe_name(stem: str, suffix: str = "") -> str:
     stem = stem.strip(" .-") or "memory"
     stem = stem.encode("utf-8", "replace")[:_MAX_NAME].decode("utf-8", "ignore").rstrip()
     suffix = "".join(char for char in suffix[:20] if char.isalnum() or char == ".")
-    return f"{stem}-memory{suffix}" if paths.is_reserved(stem) else f"{stem}{suffix}"
+    return f"{stem}-memory{suffix}" if naming.is_reserved(stem) else f"{stem}{suffix}"

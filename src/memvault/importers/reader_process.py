@@ -1,9 +1,9 @@
-"""The process that reads a source which may come from a stranger, and the one that starts it.
+"""Read an untrusted source in a process with limits.
 
-Parsers of a dozen formats meet files made to exhaust memory or time. They run in a process with
-limits, which sends plain values: a message is JSON with a length before it, and the bytes of a
-file, if it has some. If it exceeds a limit, the file that it was reading is left out and a new
-process reads the others; what was read before counts.
+Files may be built to exhaust memory or time, so a worker process parses them and sends plain
+values. A message is length-prefixed JSON, followed by the bytes of a file if there are any. If the
+worker exceeds a limit, the current file is skipped and a new worker reads the others; items that
+were already received remain.
 """
 
 from __future__ import annotations
@@ -41,18 +41,18 @@ if TYPE_CHECKING:
     from memvault.process import Worker
 
 MEMORY = 2 << 30
-"""Bytes of address space that the process may use; macOS and Windows do not enforce this."""
+"""Maximum address space of the worker in bytes; macOS and Windows do not enforce it."""
 _MAX_WRITTEN = 1 << 30
-"""Maximum size in bytes of a file that it writes, such as a database unpacked from a zip."""
+"""Maximum size in bytes of a file that the worker writes, such as an unpacked database."""
 SILENCE = 120
-"""Seconds in which it has to send something, while the other process waits for it."""
+"""Maximum time between two messages of the worker, in seconds."""
 _BEAT = 1.0
-"""Seconds between two messages while it reads without finding anything."""
+"""Seconds between two messages while the worker reads without yielding items."""
 _MAX_MESSAGE = 16 * MAX_FILE
 _MAX_GROWTH, _MIN_GROWN = 50, 256 << 20
-"""Maximum size of the items: this many times the bytes read, or this many bytes if that is more."""
+"""Maximum size of the items: this many times the bytes read, or this many bytes if more."""
 _MIN_ITEM, _MIN_ITEMS = 16, 10_000
-"""Minimum bytes of the source per item, once there are more items than this."""
+"""Minimum source bytes per item, beyond this number of items."""
 _QUEUED = 64
 _PAUSE = 0.01
 _HEAD = struct.Struct(">II")
@@ -63,11 +63,11 @@ _PLAIN: dict[str, type[SkippedItem | ItemWarning | TypeCount]] = {
     "noted": ItemWarning,
     "counted": TypeCount,
 }
-"""The items whose messages are their values."""
+"""Items that are sent as their plain fields."""
 
 
 class ReaderMessage(NamedTuple):
-    """A message: its name, its values, and bytes."""
+    """A message with values and bytes."""
 
     name: str
     values: list[Any]
@@ -103,7 +103,7 @@ def _item_of(message: ReaderMessage, source: Source) -> Item:
 
 
 def encoded(item: Item) -> bytes:
-    """Return an item as it is sent."""
+    """Return the bytes that are sent for an item."""
     message = _of_item(item)
     return _head(message) + message.data
 
@@ -122,7 +122,7 @@ def _write(stream: IO[bytes], message: ReaderMessage) -> int:
 
 
 def _read(stream: IO[bytes]) -> ReaderMessage | None:
-    """Return the next message; None at the end, or if it is none."""
+    """Return the next message; None at the end or for an invalid message."""
     start = stream.read(_HEAD.size)
     if len(start) < _HEAD.size:
         return None
@@ -137,7 +137,7 @@ def _read(stream: IO[bytes]) -> ReaderMessage | None:
 
 
 class SourceReader:
-    """Reads a source in a process with limits, which is started when it is needed."""
+    """Reads a source in a worker process, which is started on demand."""
 
     def __init__(self, source: Source) -> None:
         self.source = source
@@ -147,24 +147,26 @@ class SourceReader:
 
     @property
     def process_id(self) -> int:
-        """The id of the process; 0 if there is none."""
+        """The id of the worker; 0 if none is running."""
         return self._process.pid if self._process is not None else 0
 
     def detect(self) -> detection.Detection:
-        """Return the kind of the source, and how much of it the kind claims.
+        """Detect the format of the source, and how much of it the format claims.
 
         Raises:
-            UsageError: no kind or several fit; the message lists those.
+            UsageError: no format fits, or several do.
         """
         for message in self._answers("recognize"):
             if message.name == "kind":
                 name, covered, total = message.values
                 return detection.Detection(formats.find_format(name), covered, total)
         hint = "pass `--from KIND`"
-        raise UsageError(f"Detecting the kind of {self.source.path} hit a resource limit", hint)
+        raise UsageError(
+            f"Detecting the format of {self.source.path} exceeded a resource limit", hint
+        )
 
     def read(self, kind: formats.ImportFormat) -> Iterator[Item]:
-        """Yield what a source of a kind holds, as ``Kind.read``."""
+        """Yield the items of a source, as ``ImportFormat.read``."""
         seen, left_out = formats.SeenItems(), list[str]()
         while True:
             current, is_complete = "", False
@@ -179,7 +181,7 @@ class SourceReader:
                         yield item
             if is_complete:
                 return
-            reason = f"{formats.REST}: it exceeded the time or memory limit"
+            reason = f"{formats.REST}: time or memory limit exceeded"
             yield SkippedItem(current or self.source.label, reason)
             left_out.append(current)
             if not current or len(left_out) >= formats.MAX_RESTARTS:
@@ -187,12 +189,12 @@ class SourceReader:
             seen.restart()
 
     def close(self) -> None:
-        """Kill the process, even while it works."""
+        """Stop the worker, even while it is busy."""
         if self._process is not None:
-            self._process.terminate()  # it handles no signal, whatever it does
+            self._process.terminate()  # it does not handle signals
             self._process.wait()
         while self._receiver is not None and self._receiver.is_alive():
-            with contextlib.suppress(queue.Empty):  # it may wait for room
+            with contextlib.suppress(queue.Empty):  # it may be blocked by a full queue
                 self._messages.get(timeout=_PAUSE)
         if self._process is not None:
             for pipe in (self._process.stdin, self._process.stdout):
@@ -202,14 +204,14 @@ class SourceReader:
             self._process = None
 
     def _answers(self, *request: object) -> Iterator[ReaderMessage]:
-        """Yield the replies to a request until the last one or until the process exits.
+        """Yield the replies to a request, until the last one or the end of the worker.
 
         Raises:
-            UsageError: the process reports an error of the user.
+            UsageError: the worker reports a user error.
         """
         worker = self._start()
         assert worker.stdin is not None
-        with contextlib.suppress(OSError):  # it has ended, as the missing answer shows
+        with contextlib.suppress(OSError):  # the worker has exited, so there will be no reply
             worker.stdin.write(json.dumps(request).encode() + b"\n")
             worker.stdin.flush()
         is_whole = False
@@ -238,8 +240,8 @@ class SourceReader:
             process.environment(self.source.path),
         )
         self._messages = queue.Queue(_QUEUED)
-        given = self._process.stdout, self._messages
-        self._receiver = threading.Thread(target=_receive, args=given, daemon=True)
+        arguments = self._process.stdout, self._messages
+        self._receiver = threading.Thread(target=_receive, args=arguments, daemon=True)
         self._receiver.start()
         with contextlib.suppress(OSError):
             assert self._process.stdin is not None
@@ -248,7 +250,7 @@ class SourceReader:
 
 
 def _receive(stream: IO[bytes], messages: queue.Queue[ReaderMessage | None]) -> None:
-    """Put the messages of a process into a queue, and None at the end."""
+    """Put the messages of a worker into a queue, then None."""
     with contextlib.suppress(OSError, ValueError):
         while (message := _read(stream)) is not None:
             messages.put(message)
@@ -256,11 +258,11 @@ def _receive(stream: IO[bytes], messages: queue.Queue[ReaderMessage | None]) -> 
 
 
 class _TooMuch(Exception):
-    """A source expanded to more than the import limit; the message has the figures."""
+    """A source expanded beyond the import limit."""
 
 
 class _Sender:
-    """Sends messages of this process, and progress while it reads."""
+    """Sends the items and the progress of this process."""
 
     def __init__(self, source: Source, stream: IO[bytes]) -> None:
         self._source = source
@@ -271,7 +273,7 @@ class _Sender:
         source.tick = self.tick
 
     def tick(self) -> None:
-        """Report the current file if it has changed or some time has passed."""
+        """Report the current file if it has changed or no message was sent recently."""
         if self._source.current != self._current or time.monotonic() - self._last > _BEAT:
             self._current = self._source.current
             self.send(ReaderMessage("at", [self._current]))
@@ -282,7 +284,7 @@ class _Sender:
         self._last = time.monotonic()
 
     def send_item(self, item: Item) -> None:
-        """Send an item; raises ``_TooMuch`` if there were too many before, or too large ones."""
+        """Send an item; raises ``_TooMuch`` beyond the limits."""
         try:
             message = _of_item(item)
         except (OSError, ValueError) as error:
@@ -295,13 +297,13 @@ class _Sender:
         most = _MIN_ITEMS + len(self._source.names) + read // _MIN_ITEM
         if self._sent > max(_MIN_GROWN, _MAX_GROWTH * read) or self._items > most:
             raise _TooMuch(
-                f"{formats.REST}: {read:,} bytes expanded to {self._items:,} notes and files "
-                f"({self._sent >> 20:,} MB), over the import limit"
+                f"{formats.REST}: {read:,} bytes expand to {self._items:,} items "
+                f"({self._sent >> 20:,} MB), beyond the import limit"
             )
 
 
 def limit() -> None:
-    """Limit the memory, the files and the time of this process; raises nothing."""
+    """Limit the memory, file size and time of this process, as far as the system allows."""
     records.limit_time()
     if sys.platform == "win32":
         return
@@ -316,7 +318,7 @@ def limit() -> None:
 
 
 def serve(requests: IO[bytes], results: IO[bytes]) -> None:
-    """Answer requests until they end: the first line is the path of the source."""
+    """Answer requests; the first line is the path of the source."""
     path = json.loads(requests.readline())
     for line in requests:
         try:
@@ -342,12 +344,12 @@ def _answer(source: Source, sender: _Sender, action: str, name: str = "", *left_
 
 
 def main() -> None:
-    """Serve the process that has started this one; a Ctrl-C is its to answer."""
+    """Serve the parent process, which handles Ctrl-C."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     limit()
     results = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what a library prints is no result
+    os.dup2(2, 1)  # libraries may print to stdout
     with contextlib.suppress(BrokenPipeError):
         serve(sys.stdin.buffer, results)
 

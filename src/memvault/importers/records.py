@@ -1,4 +1,4 @@
-"""Conversion of one record of a source at a time: its failure costs no other record.
+"""Convert one record of a source at a time, so that a failure affects no other record.
 
 Exports may be untrusted or damaged: a value may be missing, have the wrong type, be nested too
 deeply, or be built to take minutes. ``convert_record`` turns any exception into a ``SkippedItem``,
@@ -24,22 +24,22 @@ from memvault.importers.items import (
 )
 
 SECONDS = 20
-"""CPU seconds that the conversion of one record may take."""
+"""Maximum CPU time of the conversion of one record, in seconds."""
 _EXPECTED = (OSError, ValueError)
-"""Errors that readers raise with a message for people."""
+"""Errors whose messages are written for users."""
 _FOREIGN = (UnicodeError,)
-"""Kinds of ``_EXPECTED`` whose messages are not for people."""
+"""Subclasses of ``_EXPECTED`` whose messages are not written for users."""
 
 
 class RecordTooSlow(Exception):
-    """The conversion of a record took longer than ``SECONDS``."""
+    """The conversion of a record exceeded ``SECONDS``."""
 
 
 class _Timer:
-    """The system's timer of this process's CPU time; Windows has none."""
+    """The timer of this process's CPU time; not available on Windows."""
 
     is_on = False
-    """Whether conversions are limited."""
+    """Whether the time of conversions is limited."""
     _is_running = False
 
     def start(self) -> None:
@@ -51,37 +51,37 @@ class _Timer:
         self._set(0)
 
     def _set(self, seconds: float) -> None:
-        if sys.platform != "win32":  # again after a second, if a library catches the first
+        if sys.platform != "win32":  # repeat, in case a library catches the exception
             signal.setitimer(signal.ITIMER_VIRTUAL, seconds, 1 if seconds else 0)
 
     def fire(self, _number: int, _frame: FrameType | None) -> None:
-        if not self._is_running:  # it ended at this moment
+        if not self._is_running:  # the conversion ended just before
             self.stop()
             return
-        raise RecordTooSlow(f"reading it takes more than {SECONDS} seconds")
+        raise RecordTooSlow(f"takes more than {SECONDS} seconds")
 
 
 _timer = _Timer()
 
 
 def limit_time() -> None:
-    """Limit the time of each conversion in this process, which has to be in its main thread."""
+    """Limit the time of each conversion in this process; call it in the main thread."""
     if sys.platform != "win32":
         signal.signal(signal.SIGVTALRM, _timer.fire)
         _timer.is_on = True
 
 
 def convert_record(
-    place: str, convert: Callable[..., Item | Iterable[Item] | None], *arguments: Any
+    location: str, convert: Callable[..., Item | Iterable[Item] | None], *arguments: Any
 ) -> list[Item]:
-    """Return the items that ``convert`` makes of a record, or why it cannot be read.
+    """Return the items that ``convert`` makes of a record, or why it cannot be converted.
 
-    ``place`` is where the record is in the source, for people.
+    ``location`` tells users where the record is.
     """
     try:
         return _timed(convert, *arguments) if _timer.is_on else _listed(convert(*arguments))
     except Exception as error:
-        return [SkippedItem(place, reason_for(error))]
+        return [SkippedItem(location, reason_for(error))]
 
 
 def convert_each(
@@ -89,7 +89,7 @@ def convert_each(
     convert: Callable[..., Item | Iterable[Item] | None],
     *arguments: Any,
 ) -> Iterator[Item]:
-    """Yield the items of each entry: a value with its location, which ``convert`` gets first."""
+    """Yield the items of each entry; ``convert`` gets its location, its value and ``arguments``."""
     for entry in entries:
         if isinstance(entry, SkippedItem):
             yield entry
@@ -105,24 +105,24 @@ def _timed(convert: Callable[..., Item | Iterable[Item] | None], *arguments: Any
         _timer.stop()
 
 
-def _listed(made: Item | Iterable[Item] | None) -> list[Item]:
+def _listed(converted: Item | Iterable[Item] | None) -> list[Item]:
     if isinstance(
-        made, ImportedNote | Attachment | VaultFile | SkippedItem | ItemWarning | TypeCount
+        converted, ImportedNote | Attachment | VaultFile | SkippedItem | ItemWarning | TypeCount
     ):
-        return [made]
-    return [] if made is None else list(made)
+        return [converted]
+    return [] if converted is None else list(converted)
 
 
 def reason_for(error: BaseException) -> str:
-    """Return why a record or file cannot be read, for people."""
+    """Return why a record or file cannot be read, as a message for users."""
     if isinstance(error, RecordTooSlow):
         return str(error)
     if isinstance(error, MemoryError):
-        return "reading it takes more memory than an import may use"
+        return "exceeds the memory limit"
     if isinstance(error, RecursionError):
-        return "it is nested too deeply"
+        return "nested too deeply"
     if isinstance(error, _EXPECTED) and not isinstance(error, _FOREIGN):
         reason = getattr(error, "strerror", None) or str(error).partition("\n")[0]
         if reason:
             return str(reason)
-    return f"it is not in the expected format ({type(error).__name__})"
+    return f"not in the expected format ({type(error).__name__})"

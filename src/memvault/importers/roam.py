@@ -1,8 +1,8 @@
-"""Import of Roam Research's export as JSON.
+"""Import Roam Research's export as JSON.
 
-Each file is the array of a graph's pages with a ``title`` and nested ``children``, blocks with a
-``string`` and a ``uid``; ``((uid))`` refers to a block, and ``roam_text`` converts the strings
-(export of November 2026). EDN is not read: Roam exports the same as JSON.
+A file is an array of the pages of a graph, with a ``title`` and nested ``children``: blocks with a
+``string`` and a ``uid``. ``((uid))`` refers to a block; ``roam_text`` converts the strings (as of
+November 2026). EDN is not read, since Roam exports the same data as JSON.
 """
 
 from __future__ import annotations
@@ -39,26 +39,26 @@ def recognize(source: Source) -> Confidence:
 
 
 def claims(source: Source) -> Collection[str]:
-    """Return the names of the exports as JSON and as EDN."""
+    """Return the exports as JSON and EDN."""
     return [*_files(source), *_edn_files(source)]
 
 
 def _files(source: Source) -> list[str]:
-    found = []
-    for name in source.named(".json"):
+    exports = []
+    for name in source.with_endings(".json"):
         head = source.head(name, 1 << 16).lstrip(b"\xef\xbb\xbf \t\r\n")
         has_blocks = b'"children"' in head and b'"string"' in head
         if head[:1] == b"[" and b'"title"' in head and (has_blocks or b'"edit-time"' in head):
-            found.append(name)
-    return found
+            exports.append(name)
+    return exports
 
 
 def _edn_files(source: Source) -> list[str]:
-    return [name for name in source.named(".edn") if b"datascript" in source.head(name)]
+    return [name for name in source.with_endings(".edn") if b"datascript" in source.head(name)]
 
 
 def read(source: Source) -> Iterator[Item]:
-    """Yield a note for each page of each graph; with several graphs, each has a folder."""
+    """Yield a note for each page; each of several graphs has a folder."""
     names = _files(source)
     for edn in _edn_files(source):
         if not names:
@@ -73,49 +73,49 @@ def read(source: Source) -> Iterator[Item]:
 
 
 def _view(node: dict[str, Any]) -> str:
-    """Return how the blocks below a node are shown: as bullets, numbered or as a document."""
+    """Return the view of the blocks below a node: bullet, numbered or document."""
     view = node.get("children-view-type") or node.get(":children/view-type")
     return str(view or node.get("view-type") or "bullet").removeprefix(":")
 
 
 class _RoamGraph:
-    """The pages and blocks of a graph by their names and ids."""
+    """Converts the pages of a graph, with all its pages and blocks."""
 
     def __init__(self, stem: str, has_folder: bool, counts: ContentCounts) -> None:
         self._stem = stem
         self._folders = (stem,) if has_folder else ()
         self._counts = counts
         self._pages: dict[str, str] = {}
-        """The ids of the notes by the titles of the pages."""
+        """The ids of notes by page title."""
         self._blocks: dict[str, ReferredBlock] = {}
 
     def _ref(self, page: dict[str, Any]) -> str:
         key = str(page.get("uid") or " ".join(str(page.get("title")).split()))
-        return convert.ref(f"{self._stem}/{key}")
+        return convert.id_from_name(f"{self._stem}/{key}")
 
     def add(self, page: dict[str, Any]) -> None:
-        """Add a page and its blocks."""
+        """Add a page and its blocks, in a first pass."""
         ref = self._ref(page)
         self._pages.setdefault(" ".join(str(page.get("title", "")).split()), ref)
         waiting = [page]
         while waiting:
-            for child in convert.objects(waiting.pop(), "children"):
-                text = str(child.get("string", ""))[: roam_text.MAX_KEPT]
+            for child in convert.objects_at(waiting.pop(), "children"):
+                text = str(child.get("string", ""))[: roam_text.MAX_STORED]
                 self._blocks[str(child.get("uid", ""))] = ReferredBlock(ref, text)
                 waiting.append(child)
 
-    def note(self, place: str, page: dict[str, Any]) -> Item:
-        """Return a page as a note."""
-        title = convert.line(convert.text(page.get("title")))
+    def note(self, location: str, page: dict[str, Any]) -> Item:
+        """Convert a page to a note."""
+        title = convert.one_line(convert.text(page.get("title")))
         if not title:
-            return SkippedItem(place, "a page without a title")
+            return SkippedItem(location, "a page without a title")
         ref = self._ref(page)
         day = _DAYS.parsed(title)
         self._counts.converted("daily page" if day else "page")
         self._counts.unused_properties("page", page, _PAGE_KEYS)
         writer = _RoamWriter(OutlineContext(ref, self._blocks, self._link, self._counts))
         writer.write(page, "")
-        writer.see(page)
+        writer.record(page)
         if writer.blocks:
             self._counts.converted("block", writer.blocks)
         header: dict[str, Any] = {
@@ -140,7 +140,7 @@ class _RoamGraph:
         if day is not None:
             return outlines.day_link(day, shown)
         if "[[" in bare:
-            return outlines.within(bare, label, self._link)
+            return outlines.link_nested_names(bare, label, self._link)
         return f"[[{bare}|{label}]]" if label and label != bare else f"[[{bare}]]"
 
 
@@ -149,22 +149,22 @@ def _folder(day: date | None) -> tuple[str, ...]:
 
 
 def _lists(page: dict[str, Any]) -> dict[str, list[str]]:
-    """Return the tags and aliases in the attributes of a page."""
-    found: dict[str, list[str]] = {}
-    for child in convert.objects(page, "children"):
+    """Return the tags and aliases of a page, which are attributes."""
+    lists: dict[str, list[str]] = {}
+    for child in convert.objects_at(page, "children"):
         name, value = roam_text.attribute(str(child.get("string", ""))) or ("", "")
         if name in _LISTS:
             names = roam_text.names_in(value)
             key = _LISTS[name]
-            found[key] = [convert.tag(one) for one in names] if key == "tags" else names
-    return found
+            lists[key] = [convert.tag(name) for name in names] if key == "tags" else names
+    return lists
 
 
 class _RoamWriter:
-    """Writes the blocks of a page as a list, or headings at the top.
+    """Writes the blocks of a page as a list, with top-level headings.
 
-    ``edited`` is when the page or a block in it was last edited, ``users`` who wrote in it,
-    ``blocks`` how many blocks it has.
+    ``edited`` is the last edit of the page or a block, ``users`` are its authors, ``blocks`` is the
+    number of its blocks.
     """
 
     def __init__(self, context: OutlineContext) -> None:
@@ -178,8 +178,8 @@ class _RoamWriter:
         """Return the markdown."""
         return "\n".join(self._lines)
 
-    def see(self, node: dict[str, Any]) -> None:
-        """Collect when and by whom a page or block was written."""
+    def record(self, node: dict[str, Any]) -> None:
+        """Record the time and the author of a page or block."""
         time = node.get("edit-time") or node.get("create-time")
         if isinstance(time, int | float) and time > self.edited:
             self.edited = time
@@ -191,18 +191,18 @@ class _RoamWriter:
 
     def write(self, node: dict[str, Any], indent: str) -> None:
         """Write the blocks below a page or block."""
-        children = convert.objects(node, "children")
+        children = convert.objects_at(node, "children")
         if not children:
             return
         view, number = _view(node), 0
         for child in children:
-            self.see(child)
+            self.record(child)
             self._count(child)
             string = str(child.get("string", ""))
             if (
                 "table" in string
                 and roam_text.macro_name(string) == "table"
-                and convert.objects(child, "children")
+                and convert.objects_at(child, "children")
             ):
                 self._table(child, indent)
                 continue
@@ -233,18 +233,18 @@ class _RoamWriter:
         self._lines += [*before, *lines, ""]
 
     def _table(self, node: dict[str, Any], indent: str) -> None:
-        """Write a table, each of whose rows is a block with the other cells nested below it."""
-        children = convert.objects(node, "children")
-        made = plain_text.table(row for child in children for row in self._rows(child, []))
+        """Write a table, in which a row is a block with the other cells nested below it."""
+        children = convert.objects_at(node, "children")
+        table = plain_text.table(row for child in children for row in self._rows(child, []))
         self._context.counts.converted("table")
-        self._paragraph(made, indent)
+        self._paragraph(table, indent)
 
     def _rows(self, node: dict[str, Any], before: list[str]) -> Iterator[list[str]]:
-        self.see(node)
+        self.record(node)
         self._count(node)
         text = roam_text.markdown_of(str(node.get("string", "")), self._context)
         row = [*before, roam_text.cell(text)]
-        children = convert.objects(node, "children")
+        children = convert.objects_at(node, "children")
         for child in children:
             yield from self._rows(child, row)
             row = [""] * len(row)

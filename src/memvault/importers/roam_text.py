@@ -1,7 +1,7 @@
-"""Strings of Roam Research's blocks as markdown.
+"""Convert the strings of Roam Research's blocks to markdown.
 
-Roam's own markup is converted, code stays as it is, and all else is escaped, as Roam shows it as
-plain text: a single asterisk, a number sign and a hyphen at the beginning of a line.
+Roam's markup is converted and code is unchanged. Everything else is escaped, since Roam shows it as
+plain text: a single asterisk, or a hyphen at the start of a line.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ _TOKEN = lazy_pattern(
 _BLOCK_TARGET = lazy_pattern(r"\(\((" + UID + r")\)\)\)")
 _TARGET = lazy_pattern(r"((?:[^()\n]|\([^()\n]{0,200}\)){1,2000}+)\)")
 _PLAIN = lazy_pattern(r"[^\W\d_][^\W_]*+(?: ?[,.;?'\"!/-]?[^\W_]++)*+[,.;?!]?")
-"""Matches text without markup, as most blocks are; it needs no other treatment."""
+"""Matches text without markup, the usual case, which needs no conversion."""
 _SAFE = lazy_pattern(
     rf"(?:[^\W\d_]|{outlines.PLACE})(?:[^\W_]|[ ,.;?'\"/{outlines.PLACE}-])*+(?<! )"
 )
-"""Matches text without signs to escape, in which a character stands for converted markup."""
+"""Matches text that needs no escapes, with placeholders for converted markup."""
 _MACRO = lazy_pattern(
     r"\{\{[ \t]*(?:\[\[([^\[\]{}\n]{1,40})\]\]|([^\[\]{}:\n]{1,40}))(?::(.*))?\}\}", re.DOTALL
 )
@@ -42,8 +42,8 @@ _ATTRIBUTE = lazy_pattern(
     r"(\[\[[^\[\]\n]{1,100}\]\]|[^\s:`\[\](){}][^:`\[\](){}\n]{0,99})::(?=\s|\Z)"
 )
 _QUOTE = lazy_pattern(r"(?:\[\[>\]\]|>)[ \t]+")
-MAX_KEPT = 330
-"""Maximum length of the beginning of a block that is kept for references to it."""
+MAX_STORED = 330
+"""Maximum length of the stored start of a block, for references to it."""
 _MAX_QUOTED = 300
 _PIPE = lazy_pattern(r"(?<!\\)\|")
 _NAMES = lazy_pattern(
@@ -52,7 +52,7 @@ _NAMES = lazy_pattern(
 
 
 def markdown_of(string: str, context: OutlineContext, is_quoted: bool = False) -> str:
-    """Return a block's text as markdown; ``is_quoted`` if it is text of another block."""
+    """Convert the string of a block; ``is_quoted`` if it is quoted from another block."""
     if _PLAIN.fullmatch(string):
         return string
     string = string.replace("\x00", "").replace(outlines.PLACE, "").replace("\r\n", "\n")
@@ -96,7 +96,7 @@ def _with_code(string: str, context: OutlineContext, is_quoted: bool) -> str:
 
 
 def attribute(string: str) -> tuple[str, str] | None:
-    """Return the name and value of a block that is an attribute, such as ``Tags:: #bees``."""
+    """Return the name and value of an attribute such as ``Tags:: #bees``; else None."""
     match = _ATTRIBUTE.match(string)
     if match is None:
         return None
@@ -104,32 +104,32 @@ def attribute(string: str) -> tuple[str, str] | None:
 
 
 def names_in(value: str) -> list[str]:
-    """Return the names in an attribute's value: links, tags or words between commas."""
+    """Return the names in the value of an attribute: links, tags or comma-separated text."""
     names = (match[1] or match[0].strip().removeprefix("#") for match in _NAMES.finditer(value))
     return [name for name in dict.fromkeys(names) if name.strip(" .;&")]
 
 
 def cell(text: str) -> str:
-    """Return the markdown of a block as a cell of a table."""
+    """Return the markdown of a block as a table cell."""
     bare = " ".join(text.split())
     return _PIPE.sub(r"\\|", bare)
 
 
 def macro_name(string: str) -> str:
-    """Return the name of the macro that a block consists of; empty if it is none."""
+    """Return the name of the macro that is the whole block; empty if it is not one."""
     match = _MACRO.fullmatch(string.strip())
     return (match[1] or match[2] or "").strip().lower() if match else ""
 
 
 def _inline(text: str, context: OutlineContext, is_quoted: bool) -> str:
-    return outlines.converted(text, _TOKEN, _RoamInline(context, is_quoted), _escaped)
+    return outlines.convert_markup(text, _TOKEN, _RoamInline(context, is_quoted), _escaped)
 
 
 def _escaped(text: str) -> str:
     if _SAFE.fullmatch(text):
         return text
     text = plain_text.escaped(text)
-    return text.replace(f"!{outlines.PLACE}", f"\\!{outlines.PLACE}")  # no embed
+    return text.replace(f"!{outlines.PLACE}", f"\\!{outlines.PLACE}")  # avoid embeds
 
 
 class _RoamInline(OutlineInline):
@@ -140,7 +140,7 @@ class _RoamInline(OutlineInline):
     def __init__(self, context: OutlineContext, is_quoted: bool) -> None:
         super().__init__(context, is_quoted)
         self._open: dict[str, int] = {}
-        """The ends of the marks of emphasis that are open."""
+        """The positions of closing emphasis marks by mark."""
 
     def _other(self, match: re.Match[str], text: str) -> tuple[str, int] | None:
         if match["code"]:
@@ -151,17 +151,17 @@ class _RoamInline(OutlineInline):
 
     def _tag_at(self, match: re.Match[str], text: str) -> tuple[str, int] | None:
         before = text[match.start() - 1 : match.start()]
-        found = _TAG.match(match.string, match.start())
-        if found is None or before.isalnum() or before in ("/", "&", "_"):
+        tag_match = _TAG.match(match.string, match.start())
+        if tag_match is None or before.isalnum() or before in ("/", "&", "_"):
             return None
-        tag = found[0].rstrip(_TRAILING)
+        tag = tag_match[0].rstrip(_TRAILING)
         if not tag[1:] or tag[1:].isdigit():
             return None
         self._context.counts.converted("page reference")
         return self._tag(tag[1:].removeprefix(".")), match.start() + len(tag)
 
     def _emphasis(self, match: re.Match[str]) -> tuple[str, int] | None:
-        """Return a mark of emphasis, if another one of the kind closes or opens it."""
+        """Return an emphasis mark if it has a matching one."""
         mark = match["mark"]
         if self._open.get(mark) == match.start():
             del self._open[mark]
@@ -196,31 +196,31 @@ class _RoamInline(OutlineInline):
         return " ".join(markdown_of(_shown(text), self._context, True).split())
 
     def _address(self, match: re.Match[str], label: str, text: str) -> tuple[str, int] | None:
-        found = _TARGET.match(text, match.end())
-        if found is None:
+        target = _TARGET.match(text, match.end())
+        if target is None:
             return None
-        address = found[1].strip()
+        address = target[1].strip()
         address = f"<{address}>" if " " in address and "<" not in address else address
         if match["image"]:
             self._context.counts.converted("image")
-            return f"![{convert.label(label)}]({address})", found.end()
-        return f"[{_inline(label, self._context, True)}]({address})", found.end()
+            return f"![{convert.label(label)}]({address})", target.end()
+        return f"[{_inline(label, self._context, True)}]({address})", target.end()
 
     def _macro(self, match: re.Match[str], text: str, end: int) -> tuple[str, int] | None:
-        found = _MACRO.fullmatch(text, match.start(), end)
-        name = (found[1] or found[2] or "").strip() if found else ""
-        argument = (found[3] or "").strip() if found else ""
+        macro = _MACRO.fullmatch(text, match.start(), end)
+        name = (macro[1] or macro[2] or "").strip() if macro else ""
+        argument = (macro[3] or "").strip() if macro else ""
         if name in ("TODO", "DONE"):
             return self._task(name, match, text, end)
         written = self._of_macro(name.lower(), argument)
         if written:
             return written, end
         self._context.counts.omitted(f'component "{name}"' if name else "component")
-        return outlines.code_of(text[match.start() : end]), end
+        return outlines.as_code(text[match.start() : end]), end
 
     def _task(self, name: str, match: re.Match[str], text: str, end: int) -> tuple[str, int]:
         mark = "[x]" if name == "DONE" else "[ ]"
-        if text[: match.start()].strip():  # within a text, where markdown has no tasks
+        if text[: match.start()].strip():  # markdown has no tasks within text
             return f"\\{mark}", end
         self._context.counts.converted("task")
         while text[end : end + 1] in (" ", "\t"):
@@ -228,7 +228,7 @@ class _RoamInline(OutlineInline):
         return f"{mark} ", end
 
     def _of_macro(self, name: str, argument: str) -> str:
-        """Return the markdown of a component; empty if there is none."""
+        """Return the markdown of a component; empty if it is not supported."""
         embed = _EMBED.fullmatch(argument) if name in _EMBEDS else None
         if embed is not None:
             self._context.counts.converted("embed")
@@ -244,7 +244,7 @@ class _RoamInline(OutlineInline):
 
 
 def _shown(text: str) -> str:
-    """Return the beginning of a block's text without the marks of its task."""
+    """Return the start of a block's text without task markup."""
     for mark in ("{{[[TODO]]}}", "{{[[DONE]]}}", "{{TODO}}", "{{DONE}}"):
         text = text.removeprefix(mark)
     return text.strip()[:_MAX_QUOTED]

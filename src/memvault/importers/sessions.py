@@ -1,8 +1,7 @@
-"""Sessions of agents' programs, and the episode that each becomes, by rules without a model.
+"""Convert sessions of agents to episodes, by rules and without a model.
 
-A reader turns its program's record into a ``Session``. ``episode`` keeps what was asked, the files
-that were changed, a summary of the tools that were used, sentences that read like decisions, and
-the last answer.
+A reader collects a ``Session`` from its program's files. The ``episode`` contains the prompts, the
+changed files, a summary of the tool uses, sentences that look like decisions, and the last answer.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from memvault.model import IMPORTANCE
 from memvault.secrets.detector import masked
 
 _MAX_TEXT = 20_000
-"""Maximum number of characters kept of a prompt or answer while a session is read."""
+"""Maximum length of a prompt or answer in a ``Session``."""
 _MAX_PROMPTS, _MAX_PROMPT = 12, 300
 _MAX_COMMANDS, _MAX_COMMAND = 8, 120
 _MAX_FILES = 40
@@ -50,7 +49,7 @@ _ADDED_BY_PROGRAMS = lazy_pattern(
     r"command-name|command-message|command-args|command-contents|bash-input|bash-stdout|"
     r"bash-stderr|user-prompt-submit-hook|session-start-hook|INSTRUCTIONS)\b[^<>]{0,200}>"
 )
-_NO_PROMPTS = (
+_PROGRAM_PROMPTS = (
     "<local-command",
     "Caveat: The messages below",
     "[Request interrupted",
@@ -61,7 +60,7 @@ _NO_PROMPTS = (
     "This is the Gemini CLI. We are setting up the context",
 )
 _SLASH_COMMAND = lazy_pattern(r"/[\w:.-]+(?:\s|\Z)")
-"""A command of the program; a path contains a second slash and does not match."""
+"""Matches a slash command; a path has a second slash and does not match."""
 _ERRORS = ("API Error", "[Request interrupted", "Invalid API key")
 _REFERENCED = "\n--- Content from referenced files ---"
 _REQUEST = "## My request for Codex:"
@@ -74,15 +73,15 @@ _DECISION = lazy_pattern(
 
 
 class ToolUse(NamedTuple):
-    """One use of a tool: its name, what it was used on, the files it changed."""
+    """A use of a tool: its name, its main argument, and the files it changed."""
 
     name: str
-    on: str
+    argument: str
     files: tuple[str, ...] = ()
 
 
 class Session:
-    """A session as a reader collects it; the times are ISO 8601."""
+    """A session as collected by a reader; times are in ISO 8601."""
 
     def __init__(self, program: str, session_id: str) -> None:
         self.program = program
@@ -94,41 +93,41 @@ class Session:
         self.prompts: list[str] = []
         self.answers: list[str] = []
         self.tools: dict[str, ToolUse] = {}
-        """The uses by call id, or by number if there is none."""
+        """Tool uses by call id, or by number without one."""
         self.failed: set[str] = set()
         self.is_interrupted = False
-        """Whether an error came after the last answer."""
+        """Whether an error follows the last answer."""
 
     def extend_to(self, time: Any) -> None:
-        """Extend the session to a time: ISO 8601, or milliseconds since 1970."""
+        """Extend the session to a time in ISO 8601 or in milliseconds since 1970."""
         iso = convert.time_or_text(time, 1e-3)
         if iso:
             self.started = min(self.started or iso, iso)
             self.ended = max(self.ended, iso)
 
     def add_prompt(self, text: str) -> None:
-        """Add a prompt of the user, unless the program wrote it."""
-        text = _without_additions(text[: _MAX_TEXT * 10])
-        text = _kept(text.rpartition(_REQUEST)[2].partition(_REFERENCED)[0])
-        if text and _is_of_user(text):
+        """Add a prompt, unless the program wrote it."""
+        text = _without_added_elements(text[: _MAX_TEXT * 10])
+        text = _masked_and_cut(text.rpartition(_REQUEST)[2].partition(_REFERENCED)[0])
+        if text and _is_user_text(text):
             self.prompts.append(text)
 
     def add_answer(self, text: str) -> None:
-        """Add an answer of the agent, unless it is an error of the program."""
+        """Add an answer, unless it is an error message of the program."""
         if is_error(text):
             self.mark_interrupted()
         elif text.strip():
-            self.answers.append(_kept(text))
+            self.answers.append(_masked_and_cut(text))
             self.is_interrupted = False
 
     def mark_interrupted(self) -> None:
-        """Note an error, after which the agent may go on."""
+        """Record an error, after which the agent may continue."""
         self.is_interrupted = True
 
     def join(self, other: Session) -> None:
-        """Add a record of the same session, which may repeat the beginning of this one."""
-        asked = _behind_common(self.prompts, other.prompts)
-        answered = _behind_common(self.answers, other.answers)
+        """Add another part of the session, which may repeat the start of this one."""
+        asked = _after_common_prefix(self.prompts, other.prompts)
+        answered = _after_common_prefix(self.answers, other.answers)
         self.prompts += asked
         self.answers += answered
         self.tools |= other.tools
@@ -141,7 +140,7 @@ class Session:
             self.extend_to(time)
 
     def add_tool_use(self, call_id: str, name: str, arguments: Any) -> None:
-        """Add a use of a tool with its arguments: an object, JSON, or a patch."""
+        """Add a use of a tool; ``arguments`` is an object, JSON, or a patch."""
         self.tools[call_id or str(len(self.tools))] = tool_use(name, arguments)
 
     def mark_failed(self, call_id: str) -> None:
@@ -151,27 +150,27 @@ class Session:
 
 
 def is_error(text: str) -> bool:
-    """Return whether a text is an error that a program shows in place of an answer."""
+    """Return whether a text is an error that replaces an answer."""
     return text.lstrip().startswith(_ERRORS)
 
 
-def _behind_common(first: list[str], other: list[str]) -> list[str]:
-    """Return the entries of the second list after the common prefix."""
+def _after_common_prefix(first: list[str], other: list[str]) -> list[str]:
+    """Return the entries of the second list after the common prefix of both."""
     count = 0
     while count < min(len(first), len(other)) and first[count] == other[count]:
         count += 1
     return other[count:]
 
 
-def _is_of_user(text: str) -> bool:
-    """Return whether a user wrote a text, and it is not a slash command."""
-    is_added = text.startswith(_NO_PROMPTS) or _ADDED_BY_PROGRAMS.match(text) is not None
+def _is_user_text(text: str) -> bool:
+    """Return whether a text was written by the user and is not a slash command."""
+    is_added = text.startswith(_PROGRAM_PROMPTS) or _ADDED_BY_PROGRAMS.match(text) is not None
     return not is_added and _SLASH_COMMAND.match(text) is None
 
 
-def _without_additions(text: str) -> str:
-    """Return a prompt without the elements that programs add to it, each looked through once."""
-    kept: list[str] = []
+def _without_added_elements(text: str) -> str:
+    """Return a prompt without the elements that programs add to it."""
+    parts: list[str] = []
     done = 0
     unclosed: set[str] = set()
     for match in _ADDED_BY_PROGRAMS.finditer(text):
@@ -182,52 +181,54 @@ def _without_additions(text: str) -> str:
         if end < 0:
             unclosed.add(match[1])
         else:
-            kept.append(text[done : match.start()])
+            parts.append(text[done : match.start()])
             done = end + len(closing)
-    return "".join(kept) + text[done:]
+    return "".join(parts) + text[done:]
 
 
-def _kept(text: str) -> str:
-    """Return a text cut to what is kept; a secret would not be recognized once it is cut."""
+def _masked_and_cut(text: str) -> str:
+    """Mask secrets in a text, then cut it: a cut secret would not be detected."""
     return masked(text[: _MAX_TEXT * 10]).strip()[:_MAX_TEXT]
 
 
 def tool_use(name: str, arguments: Any) -> ToolUse:
-    """Return a use of a tool, with the file, command or query that it names."""
+    """Return a use of a tool with the file, command or query in its arguments."""
     if isinstance(arguments, str):
         try:
             parsed = json_source.parse(arguments)
         except ValueError:
             parsed = None
         arguments = parsed if isinstance(parsed, dict) else {"input": arguments}
-    convert: Mapping[str, Any] = arguments if isinstance(arguments, dict) else {}
-    text = " ".join(_words(value) for value in convert.values())
+    values: Mapping[str, Any] = arguments if isinstance(arguments, dict) else {}
+    text = " ".join(_as_text(value) for value in values.values())
     patched = tuple(match[1].strip() for match in _PATCHED.finditer(text)) if "***" in text else ()
-    command = next((_words(convert[key]) for key in _COMMAND_KEYS if convert.get(key)), "")
-    file = next((str(convert[key]) for key in _FILE_KEYS if isinstance(convert.get(key), str)), "")
+    command = next((_as_text(values[key]) for key in _COMMAND_KEYS if values.get(key)), "")
+    file = next((str(values[key]) for key in _FILE_KEYS if isinstance(values.get(key), str)), "")
     plain = name.rpartition("__")[2].lower()
     if patched:
         return ToolUse("edit", "", patched)
     if plain in _EDITS and file:
         return ToolUse("edit", "", (file,))
     if command:
-        return ToolUse("command", _kept(command))
+        return ToolUse("command", _masked_and_cut(command))
     if plain in _READS:
         return ToolUse("read", file)
     others = ("pattern", "query", "url", "prompt", "description")
-    return ToolUse(name, _kept(next((str(convert[key]) for key in others if convert.get(key)), "")))
+    return ToolUse(
+        name, _masked_and_cut(next((str(values[key]) for key in others if values.get(key)), ""))
+    )
 
 
-def _words(value: Any) -> str:
-    """Return a value of an argument as text; of a shell's list, only the script."""
+def _as_text(value: Any) -> str:
+    """Return the value of an argument as text; of a shell's argv, only the script."""
     if isinstance(value, list):
-        words = [str(word) for word in value]
-        return words[-1] if len(words) == 3 and words[1] in ("-lc", "-c") else " ".join(words)
+        argv = [str(word) for word in value]
+        return argv[-1] if len(argv) == 3 and argv[1] in ("-lc", "-c") else " ".join(argv)
     return value if isinstance(value, str) else ""
 
 
 def text_of(content: Any) -> str:
-    """Return the text of a message: a string, or the texts of its parts."""
+    """Return the text of a message, which is a string or a list of parts."""
     if isinstance(content, str):
         return content
     if isinstance(content, list):
@@ -242,9 +243,9 @@ def text_of(content: Any) -> str:
 
 
 def first_entries(head: bytes, length: int) -> Iterator[dict[str, Any]]:
-    """Yield the objects of the lines in the first bytes of a file, of which ``length`` are read."""
+    """Yield the objects in the first ``length`` bytes of a file of JSON lines."""
     lines = head.split(b"\n")
-    if len(head) == length:  # the last line is cut
+    if len(head) == length:  # the last line may be incomplete
         del lines[-1]
     for line in filter(bytes.strip, lines):
         try:
@@ -256,7 +257,7 @@ def first_entries(head: bytes, length: int) -> Iterator[dict[str, Any]]:
 
 
 def episode(session: Session, counts: ContentCounts) -> ImportedNote | None:
-    """Convert a session to an episode without repeated sentences; None if it has no prompts."""
+    """Convert a session to an episode; None if it has no prompts."""
     if not session.prompts:
         counts.omitted("session without a prompt")
         return None
@@ -292,7 +293,7 @@ def episode(session: Session, counts: ContentCounts) -> ImportedNote | None:
 
 
 def _title(session: Session) -> str:
-    title = session.title if _is_of_user(session.title) else ""
+    title = session.title if _is_user_text(session.title) else ""
     for text in ("" if is_error(title) else title, *session.prompts):
         try:
             return create.title_of(text)
@@ -319,9 +320,9 @@ def _actions(session: Session, files: list[str]) -> list[str]:
     actions = [f"Changed {file}{_times(edits[file])}" for file in files[:_MAX_FILES]]
     if len(files) > _MAX_FILES:
         actions.append(f"Changed {len(files) - _MAX_FILES} further files")
-    commands = Counter(_short(use.on, _MAX_COMMAND) for use in uses if use.name == "command")
+    commands = Counter(_short(use.argument, _MAX_COMMAND) for use in uses if use.name == "command")
     failed = {
-        _short(session.tools[name].on, _MAX_COMMAND)
+        _short(session.tools[name].argument, _MAX_COMMAND)
         for name in session.failed
         if session.tools[name].name == "command"
     }
@@ -336,7 +337,7 @@ def _actions(session: Session, files: list[str]) -> list[str]:
 
 
 def _outcomes(session: Session, shown: str) -> list[str]:
-    """Return what was decided, unless it is in ``shown``, and how the session ended."""
+    """Return the decisions that are not in ``shown``, and how the session ended."""
     decided = [f"decision: {text}" for text in _decisions(session, shown)]
     calls, failed = len(session.tools), len(session.failed)
     if session.is_interrupted or not session.answers:
@@ -347,28 +348,28 @@ def _outcomes(session: Session, shown: str) -> list[str]:
 
 
 def _decisions(session: Session, shown: str) -> list[str]:
-    """Return the sentences of prompts and answers that read like decisions, first ones first."""
-    found: dict[str, None] = {}
+    """Return the sentences of prompts and answers that look like decisions, in order."""
+    sentences: dict[str, None] = {}
     for text in (*session.prompts, *session.answers):
         for line in filter(_DECISION.search, text.splitlines()):
             for sentence in _sentences(line):
                 is_short = _MIN_DECISION < len(sentence) <= _MAX_DECISION
                 if is_short and _DECISION.search(sentence) and sentence not in shown:
-                    found.setdefault(sentence)
-    return list(found)[:_MAX_DECISIONS]
+                    sentences.setdefault(sentence)
+    return list(sentences)[:_MAX_DECISIONS]
 
 
 def _sentences(line: str) -> Iterator[str]:
     start = 0
     for end in (*sentence_ends(line), len(line)):
         sentence = " ".join(line[start:end].strip(" \t#>*-").split())
-        if sentence and not sentence.startswith(("{", "[", '"')):  # no data
+        if sentence and not sentence.startswith(("{", "[", '"')):  # skip data
             yield sentence
         start = end
 
 
 def _reflection(session: Session) -> str:
-    """Return the last answer, cut to its maximum length."""
+    """Return the last answer, shortened if necessary."""
     text = session.answers[-1] if session.answers else ""
     return text if len(text) <= _MAX_ANSWER else f"{text[:_MAX_ANSWER].rpartition(' ')[0]} …"
 

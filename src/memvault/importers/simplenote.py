@@ -1,8 +1,8 @@
-"""Import of Simplenote's export: ``source/notes.json`` in its zip.
+"""Import Simplenote's export: ``source/notes.json`` in its zip.
 
-The file has ``activeNotes`` and ``trashedNotes``, objects with ``content``, whose first line is the
-title, ``markdown`` if the text is markdown, ``tags`` and times. The ``.txt`` files of the zip are
-copies of the notes (the source of its program for desktops, lib/utils/export, version 2.23).
+The file has ``activeNotes`` and ``trashedNotes``: objects with ``content``, whose first line is the
+title; ``markdown`` if the text is markdown; ``tags`` and times. The ``.txt`` files in the zip are
+copies (desktop program 2.23, lib/utils/export).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _LINK = lazy_pattern(
 _TASK = lazy_pattern(r"([ \t]*[-*+] \[[ xX]\])(?:[ \t]+|\Z)")
 _HEADING = lazy_pattern(r"\A#++[ \t]++")
 _MARK = "\ue000"
-"""What surrounds a link's number while the text is escaped; no text has this private character."""
+"""Encloses the number of a link while the text is escaped; a private-use character."""
 _MARKED = lazy_pattern("\ue000([0-9]+)\ue000")
 _MAX_TITLE = 100
 _USED = frozenset(
@@ -36,21 +36,23 @@ _USED = frozenset(
 
 
 def _files(source: Source) -> list[str]:
-    names = (name for name in source.named(_NAME) if posixpath.basename(name).lower() == _NAME)
+    names = (
+        name for name in source.with_endings(_NAME) if posixpath.basename(name).lower() == _NAME
+    )
     return [name for name in names if _SIGN in source.head(name)]
 
 
 def claims(source: Source) -> Collection[str]:
-    """Return the names of the files of notes, and of the copies of the notes."""
-    found = _files(source)
-    folders = {posixpath.dirname(posixpath.dirname(name)) for name in found}
+    """Return the files of notes, and the copies."""
+    note_files = _files(source)
+    folders = {posixpath.dirname(posixpath.dirname(name)) for name in note_files}
     folders |= {posixpath.join(folder, "trash") for folder in folders}
-    copies = (name for name in source.named(".txt") if posixpath.dirname(name) in folders)
-    return [*found, *copies]
+    copies = (name for name in source.with_endings(".txt") if posixpath.dirname(name) in folders)
+    return [*note_files, *copies]
 
 
 def read(source: Source) -> Iterator[Item]:
-    """Yield the notes, without those in the trash."""
+    """Yield the notes, except those in the trash."""
     seen: Counter[str] = Counter()
     for name in _files(source):
         notes = json_source.objects(source, name, "activeNotes")
@@ -60,18 +62,18 @@ def read(source: Source) -> Iterator[Item]:
 
 
 def _note(
-    place: str, entry: dict[str, Any], source: Source, seen: Counter[str]
+    location: str, entry: dict[str, Any], source: Source, seen: Counter[str]
 ) -> ImportedNote | SkippedItem:
     content = entry.get("content")
     if not isinstance(content, str):
-        return SkippedItem(place, "a note without text")
+        return SkippedItem(location, "a note without text")
     source.counts.unused_properties("note", entry, _USED)
     source.counts.converted("note")
     text = content.replace("\r\n", "\n").replace("\r", "\n").replace(_MARK, "")
     flags = _texts(entry, "systemTags")
     is_markdown = bool(entry.get("markdown")) or "markdown" in flags
     first = next(filter(str.strip, text.split("\n")), "")
-    title = convert.line(_HEADING.sub("", first, 1) if is_markdown else first)[:_MAX_TITLE]
+    title = convert.one_line(_HEADING.sub("", first, 1) if is_markdown else first)[:_MAX_TITLE]
     tags = [convert.tag(tag) for tag in _texts(entry, "tags")]
     if entry.get("pinned") or "pinned" in flags:
         tags.append("pinned")
@@ -84,12 +86,18 @@ def _note(
     }
     key = convert.text(entry.get("id")) or f"{header['created']} {title}"
     text = replace_outside_code(_LINK, _link, text) if is_markdown else _plain(text)
-    own = convert.numbered(key, seen)
-    return ImportedNote(own, note_path(str(header["title"])), convert.body(text), header, (key,))
+    unique_key = convert.unique_key(key, seen)
+    return ImportedNote(
+        unique_key,
+        note_path(str(header["title"])),
+        convert.protect_first_line(text),
+        header,
+        (key,),
+    )
 
 
 def _texts(entry: dict[str, Any], key: str) -> list[str]:
-    return [text for text in convert.listed(entry, key) if isinstance(text, str)]
+    return [text for text in convert.list_at(entry, key) if isinstance(text, str)]
 
 
 def _link(match: re.Match[str]) -> str:
@@ -98,20 +106,20 @@ def _link(match: re.Match[str]) -> str:
 
 
 def _plain(text: str) -> str:
-    """Return plain text as markdown; tasks and links to notes, which it may have, stay."""
-    found: list[str] = []
+    """Escape plain text, but keep tasks and links to notes."""
+    links: list[str] = []
 
     def marked(match: re.Match[str]) -> str:
-        found.append(_link(match))
-        return f"{_MARK}{len(found) - 1}{_MARK}"
+        links.append(_link(match))
+        return f"{_MARK}{len(links) - 1}{_MARK}"
 
     lines: list[str] = []
     is_after_task = False
     for line in _LINK.sub(marked, text).split("\n"):
         task = _TASK.match(line)
         if is_after_task and task is None and line.strip():
-            lines.append("")  # the line is no part of the task
+            lines.append("")  # the line is not part of the task
         is_after_task = task is not None
         rest = plain_text.escaped(line[task.end() :] if task else line)
         lines.append(f"{task[1]} {rest}" if task else rest)
-    return _MARKED.sub(lambda match: found[int(match[1])], "\n".join(lines)).strip("\n")
+    return _MARKED.sub(lambda match: links[int(match[1])], "\n".join(lines)).strip("\n")

@@ -1,4 +1,4 @@
-"""The folder, file or archive that is imported, read with limits and without following links."""
+"""The imported folder or file, read with limits and without following links."""
 
 from __future__ import annotations
 
@@ -16,45 +16,45 @@ from memvault.files.walk import is_link, walk
 from memvault.importers.content_counts import ContentCounts
 from memvault.importers.items import ItemWarning, SkippedItem
 
-MAX_FILE = plain_files.MEMORY
-"""Maximum size in bytes of a file that is read as a whole."""
+MAX_FILE = plain_files.MAX_MEMORY_BYTES
+"""Maximum size in bytes of a file that is read into memory."""
 MAX_FILES = 1_000_000
-"""Maximum number of files of a source."""
+"""Maximum number of files in a source."""
 _HEAD, _LONG_HEAD = 4096, 1 << 16
 _MAX_HEADS = 64 * 1024 * 1024
-"""Maximum size of the beginnings of files that are stored, so that each file is opened once."""
+"""Maximum total size of cached file beginnings."""
 JUNK = frozenset({"__MACOSX", ".DS_Store", "Thumbs.db", "desktop.ini"})
-"""Names of files and folders that systems add."""
-LINK = "a symbolic link; links are not followed"
+"""Names of files and folders that operating systems add."""
+LINK = "a symbolic link, which is not followed"
 _FIXED_NAMES = frozenset({"memory", "claude", "bookmarks", "conversations"})
-"""Names that a program gives to each of its files, which tell no source from another."""
+"""File names that all exports of a program share, so they cannot identify a source."""
 
 
 class Source:
-    """The files of a source by their names: relative paths with forward slashes, sorted.
+    """The files of a source by name: a relative path with forward slashes.
 
-    ``path`` is what the user named. ``skipped`` are the parts that cannot be read. A single file
-    is a source with one name.
+    ``path`` is the path given by the user; ``skipped`` lists the unreadable parts. A single file is
+    a source with one name.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.skipped: list[SkippedItem] = []
         self.warnings: list[ItemWarning] = []
-        """The parts that are imported in another form, or by a guess."""
+        """Parts that are imported in another form, or with guessed values."""
         self.counts = ContentCounts()
         self._heads: dict[str, tuple[int, bytes]] = {}
         self._room_for_heads = _MAX_HEADS
         self.tables: dict[str, frozenset[str]] = {}
-        """The names of the tables of each database that was looked into."""
+        """The names of the tables of each inspected database."""
         self.left_out: list[str] = []
         """The names of files that are skipped because reading them failed."""
         self.current = ""
-        """The name of the file that was opened last."""
+        """The name of the most recently opened file."""
         self.opened_bytes = 0
-        """The sizes of all files that were opened, together."""
+        """The total size of all opened files."""
         self.tick: Callable[[], object] = lambda: None
-        """Called while a file is read."""
+        """Called repeatedly while a file is read."""
 
     @cached_property
     def names(self) -> list[str]:
@@ -63,20 +63,20 @@ class Source:
 
     @property
     def label(self) -> str:
-        """The name by which a source is known: that of the folder or file, without an ending."""
+        """The name of the folder or file, without its extension."""
         if not self.path.is_dir() and self.path.stem.casefold() not in _FIXED_NAMES:
             return self.path.stem
         folder = self.path if self.path.is_dir() else self.path.parent
-        is_hidden = folder.name.startswith(".")  # named by the program, such as .mnemonics
+        is_hidden = folder.name.startswith(".")  # a fixed name, such as .mnemonics
         return folder.parent.name if is_hidden else folder.name
 
     def close(self) -> None:
-        """Close what is open."""
+        """Close open files."""
 
     def leave_out(self, name: str) -> None:
-        """Skip a file from now on, as if the source did not have it."""
+        """Remove a file from the source."""
         self.left_out.append(name)
-        self.names = [one for one in self.names if one != name]
+        self.names = [other for other in self.names if other != name]
         for listing in ("name_set", "visible"):
             self.__dict__.pop(listing, None)
         self.tables.pop(name, None)
@@ -96,11 +96,11 @@ class Source:
         raise NotImplementedError
 
     def modified(self, name: str) -> float:
-        """Return when a file was changed last, in seconds since 1970."""
+        """Return the modification time of a file, in seconds since 1970."""
         raise NotImplementedError
 
     def open(self, name: str) -> BinaryIO:
-        """Open a file for reading; raises ``OSError``, also while it is read."""
+        """Open a file for reading; opening and reading raise ``OSError``."""
         self.begin(name)
         return self._open(name)
 
@@ -108,13 +108,13 @@ class Source:
         raise NotImplementedError
 
     def begin(self, name: str) -> None:
-        """Record that reading a file begins."""
+        """Record that a file is about to be read."""
         self.current = name
         self.opened_bytes += self.size(name)
         self.tick()
 
     def read(self, name: str, most: int = MAX_FILE) -> bytes:
-        """Return a file's bytes; raises ``OSError``, also if there are more than ``most``."""
+        """Return a file's bytes; raises ``OSError`` if there are more than ``most``."""
         if self.size(name) <= most:
             with self.open(name) as file:
                 data = file.read(most + 1)
@@ -137,8 +137,8 @@ class Source:
                 self._heads[name] = asked, data
         return data[:length]
 
-    def named(self, *endings: str) -> list[str]:
-        """Return the names with one of these endings, in any case."""
+    def with_endings(self, *endings: str) -> list[str]:
+        """Return the names with one of these endings, ignoring case."""
         return [name for name in self.names if name.lower().endswith(endings)]
 
 
@@ -150,7 +150,7 @@ class PlainSource(Source):
         """The names of all files, sorted."""
         if not self.path.is_dir():
             return [self.path.name]
-        found: list[str] = []
+        files: list[str] = []
         for folder, folders, names in walk(self.path, self._skip):
             below = os.path.relpath(folder, self.path).replace(os.sep, "/")
             prefix = "" if below == "." else f"{below}/"
@@ -160,21 +160,21 @@ class PlainSource(Source):
                 elif is_link(os.path.join(folder, name)):
                     self.skipped.append(SkippedItem(prefix + name, LINK))
             for name in filter(lambda name: name not in JUNK, names):
-                reason = _why_no_file(os.path.join(folder, name))
+                reason = _why_not_regular(os.path.join(folder, name))
                 if reason:
                     self.skipped.append(SkippedItem(prefix + name, reason))
                 else:
-                    found.append(prefix + name)
-            if len(found) > MAX_FILES:
+                    files.append(prefix + name)
+            if len(files) > MAX_FILES:
                 reason = f"{self.path} has more than {MAX_FILES:,} files"
                 raise UsageError(reason, "import a folder in it")
-        return sorted(found)
+        return sorted(files)
 
     def _skip(self, error: OSError) -> None:
         self.skipped.append(SkippedItem(str(error.filename), error.strerror or str(error)))
 
     def file(self, name: str) -> Path:
-        """Return the path of a file on this machine."""
+        """Return the absolute path of a file."""
         return self.path / name if self.path.is_dir() else self.path
 
     def size(self, name: str) -> int:
@@ -182,36 +182,36 @@ class PlainSource(Source):
         return self.file(name).lstat().st_size
 
     def modified(self, name: str) -> float:
-        """Return when a file was changed last, in seconds since 1970."""
+        """Return the modification time of a file, in seconds since 1970."""
         return self.file(name).lstat().st_mtime
 
     def _open(self, name: str) -> BinaryIO:
         flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
         if not stat.S_ISREG(self.file(name).lstat().st_mode):
-            raise OSError(errno.EINVAL, "no plain file", name)
+            raise OSError(errno.EINVAL, "not a regular file", name)
         return open(os.open(self.file(name), flags), "rb")
 
 
-def _why_no_file(path: str) -> str:
-    """Return why a path is no plain file; empty if it is one."""
+def _why_not_regular(path: str) -> str:
+    """Return why a path is not a regular file; empty if it is one."""
     try:
         mode = os.lstat(path).st_mode
-    except OSError as error:  # deleted in the meantime, or in /proc
+    except OSError as error:  # deleted since, or in /proc
         return error.strerror or str(error)
     if stat.S_ISREG(mode):
         return ""
-    return LINK if stat.S_ISLNK(mode) else "no file"
+    return LINK if stat.S_ISLNK(mode) else "not a regular file"
 
 
 def local_file(source: Source, name: str) -> Path | None:
-    """Return the path of a file that a program can open by itself; None in a zip."""
+    """Return the absolute path of a file; None if it is in an archive."""
     return source.file(name) if isinstance(source, PlainSource) else None
 
 
 def text_lines(source: Source, name: str, most: int = MAX_FILE) -> Iterator[tuple[int, bytes]]:
-    """Yield the lines of a file with their numbers, from 1; one longer than ``most`` is cut.
+    """Yield the lines of a file, cut at ``most`` bytes, with their numbers from 1.
 
-    Raises ``OSError`` where the file cannot be read any further.
+    Raises ``OSError`` if the file becomes unreadable.
     """
     with source.open(name) as file:
         number = 0

@@ -1,8 +1,8 @@
-"""Import of a decrypted backup of Standard Notes.
+"""Import a decrypted backup of Standard Notes.
 
 The zip has ``Standard Notes Backup and Import File.txt``, an object with ``items``: notes, tags and
-others with ``uuid``, ``content_type``, ``content`` and times. The type of a note says what its text
-is. ``Items/`` has copies (format 004; the source of its packages/web and packages/features).
+others with ``uuid``, ``content_type``, ``content`` and times. The note type defines the format of
+the text. ``Items/`` has copies (format 004; its packages/web and packages/features).
 """
 
 from __future__ import annotations
@@ -38,18 +38,18 @@ _EDITORS = {
     "advanced-checklist": "task",
     "super-editor": "super",
 }
-"""The type of a note by the last part of the identifier of its editor."""
+"""Note types by the last part of the editor's identifier."""
 _USED = frozenset(
     "title text references appData noteType editorIdentifier trashed conflict_of preview_plain "
     "preview_html hidePreview spellcheck locked editorWidth prefersPlainEditor "
     "mobilePrefersPlainEditor".split()
 ).union(_FLAGS)
 _LATEST = "1970-01-02"
-"""Times before this day are those of items that were never synced."""
+"""Times before this day belong to items that were never synced."""
 
 
 def _files(source: Source) -> list[str]:
-    names = source.named(".txt", ".json")
+    names = source.with_endings(".txt", ".json")
     named = [name for name in names if _NAMED in posixpath.basename(name).lower()]
     for name in named or names[:_MAX_SNIFFED]:
         head = source.head(name, _SNIFFED)
@@ -61,33 +61,33 @@ def _files(source: Source) -> list[str]:
 
 
 def claims(source: Source) -> Collection[str]:
-    """Return the name of the backup, and those of the copies of the items."""
-    found = _files(source)
-    folders = tuple(posixpath.join(posixpath.dirname(name), "Items/") for name in found)
-    return [*found, *(name for name in source.names if folders and name.startswith(folders))]
+    """Return the backup, and the copies of its items."""
+    backups = _files(source)
+    folders = tuple(posixpath.join(posixpath.dirname(name), "Items/") for name in backups)
+    return [*backups, *(name for name in source.names if folders and name.startswith(folders))]
 
 
 def read(source: Source) -> Iterator[Item]:
-    """Yield the notes outside the trash, and an ``SkippedItem`` for each uploaded file."""
+    """Yield the notes outside the trash, and a ``SkippedItem`` for each uploaded file."""
     for name in _files(source):
         backup = _Backup(source)
         encrypted = 0
         for entry in json_source.array_items(source, name, "items"):
             if isinstance(entry, dict):
                 records.convert_record(name, backup.add, entry)
-        for found in json_source.objects(source, name, "items"):
-            if isinstance(found, SkippedItem):
-                yield found
-            elif isinstance(found[1].get("content"), str):
+        for item in json_source.objects(source, name, "items"):
+            if isinstance(item, SkippedItem):
+                yield item
+            elif isinstance(item[1].get("content"), str):
                 encrypted += 1
             else:
-                yield from records.convert_record(found[0], backup.items, *found)
+                yield from records.convert_record(item[0], backup.items, *item)
         if encrypted:
             yield SkippedItem(name, _ENCRYPTED.format(encrypted))
 
 
 class _Backup:
-    """What the items say of each other: titles, and tags with those that they are in."""
+    """Converts the items of a backup, with their titles and nested tags."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
@@ -97,22 +97,22 @@ class _Backup:
         self._tags_of: dict[str, list[str]] = {}
 
     def add(self, entry: dict[str, Any]) -> None:
-        """Add an item of the first reading."""
+        """Add the title or tag of an item, in a first pass."""
         item_id, kind, content = _parts(entry)
         if not item_id or entry.get("deleted"):
             return
         if kind in ("Note", "Tag", "File"):
-            self._titles[item_id] = convert.line(content.get("title") or content.get("name"))
+            self._titles[item_id] = convert.one_line(content.get("title") or content.get("name"))
         if kind == "Tag":
-            for reference in convert.objects(content, "references"):
+            for reference in convert.objects_at(content, "references"):
                 other = convert.text(reference.get("uuid"))
                 if reference.get("content_type") == "Tag":
                     self._parents[item_id] = other
                 else:
                     self._tags_of.setdefault(other, []).append(item_id)
 
-    def items(self, place: str, entry: dict[str, Any]) -> Iterator[Item]:
-        """Yield what an item becomes, and count it."""
+    def items(self, location: str, entry: dict[str, Any]) -> Iterator[Item]:
+        """Convert and count an item."""
         counts = self._source.counts
         item_id, kind, content = _parts(entry)
         if entry.get("deleted") or content.get("trashed"):
@@ -121,24 +121,24 @@ class _Backup:
             counts.converted("tag")
         elif kind == "File":
             counts.omitted("file")
-            title = convert.line(content.get("name")) or place
+            title = convert.one_line(content.get("name")) or location
             yield SkippedItem(title, "backups do not include files: download it in Standard Notes")
         elif kind != "Note":
             counts.omitted(f"item {kind}")
         elif not item_id:
-            yield SkippedItem(place, "a note without an id")
+            yield SkippedItem(location, "a note without an id")
         else:
             yield from self._note(item_id, entry, content)
 
     def _note(self, item_id: str, entry: dict[str, Any], content: dict[str, Any]) -> Iterator[Item]:
-        title = convert.line(content.get("title")) or "Untitled"
+        title = convert.one_line(content.get("title")) or "Untitled"
         text = convert.text(content.get("text"))
         kind = _type_of(content, text)
         if kind == "authentication":
             yield SkippedItem(title, _AUTHENTICATOR)
             return
         self._source.counts.unused_properties("note", content, _USED)
-        key = convert.numbered(item_id, self._seen)
+        key = convert.unique_key(item_id, self._seen)
         document = LexicalDocument(self._source.counts, key, self._titles)
         if kind == "super":
             root = json_source.parse(text or '{"root": {}}')
@@ -154,27 +154,32 @@ class _Backup:
         linked = f"Linked notes: {', '.join(links)}" if links else ""
         text = "\n\n".join(filter(None, [text, linked]))
         tags = [self._tag(tag) for tag in self._tags_of.get(item_id, ())]
-        own = convert.mapping(convert.mapping(content, "appData"), "org.standardnotes.sn")
-        tags += [flag for flag in _FLAGS if content.get(flag) or own.get(flag)]
+        program_data = convert.object_at(
+            convert.object_at(content, "appData"), "org.standardnotes.sn"
+        )
+        tags += [flag for flag in _FLAGS if content.get(flag) or program_data.get(flag)]
         tags += ["conflict"] if content.get("conflict_of") else []
         header = {
             "title": title,
             "tags": list(dict.fromkeys(filter(None, tags))),
             "created": _time(entry.get("created_at")),
-            "modified": _time(own.get("client_updated_at")) or _time(entry.get("updated_at")),
+            "modified": _time(program_data.get("client_updated_at"))
+            or _time(entry.get("updated_at")),
         }
         self._source.counts.converted(f"{kind} note")
-        yield ImportedNote(key, note_path(title), convert.body(text), header, (item_id,))
+        yield ImportedNote(
+            key, note_path(title), convert.protect_first_line(text), header, (item_id,)
+        )
 
     def _linked(self, content: dict[str, Any]) -> Iterator[str]:
-        """Yield the ids of the notes that a note refers to."""
-        for reference in convert.objects(content, "references"):
+        """Yield the ids of the notes that a note links to."""
+        for reference in convert.objects_at(content, "references"):
             other = convert.text(reference.get("uuid"))
             if reference.get("content_type") == "Note" and self._titles.get(other):
                 yield other
 
     def _tag(self, tag: str) -> str:
-        """Return the name of a tag with those of the tags that it is in."""
+        """Return the full name of a nested tag."""
         names: list[str] = []
         while tag and len(names) < _MAX_DEPTH:
             names.insert(0, convert.tag(self._titles.get(tag, "")))
@@ -186,7 +191,7 @@ def _parts(entry: dict[str, Any]) -> tuple[str, str, dict[str, Any]]:
     """Return an item's id, type and content."""
     item_id = convert.text(entry.get("uuid"))
     kind = convert.text(entry.get("content_type"))
-    return item_id if _UUID.fullmatch(item_id) else "", kind, convert.mapping(entry, "content")
+    return item_id if _UUID.fullmatch(item_id) else "", kind, convert.object_at(entry, "content")
 
 
 def _time(value: object) -> str:
@@ -195,7 +200,7 @@ def _time(value: object) -> str:
 
 
 def _type_of(content: dict[str, Any], text: str) -> str:
-    """Return the type of a note; without one, derive it from the editor and the text."""
+    """Return the type of a note, or guess it from its editor and text."""
     kind = convert.text(content.get("noteType"))
     if kind in ("", "unknown"):
         editor = convert.text(content.get("editorIdentifier")).rpartition(".")[2]
@@ -208,7 +213,7 @@ def _type_of(content: dict[str, Any], text: str) -> str:
 
 
 def _markdown(text: str, kind: str) -> str:
-    """Return the text of a note of a type as markdown."""
+    """Convert the text of a note to markdown."""
     if kind == "markdown":
         return text
     if kind == "rich-text":
@@ -223,37 +228,37 @@ def _markdown(text: str, kind: str) -> str:
 
 
 def _tasks(text: str) -> str:
-    """Return a checklist, which the newer of two editors writes as JSON, the other as markdown."""
+    """Convert a checklist, which the newer editor writes as JSON, the older as markdown."""
     if not text.lstrip().startswith("{"):
         return text
     parts = []
-    for group in convert.objects(json_source.parse(text), "groups"):
+    for group in convert.objects_at(json_source.parse(text), "groups"):
         tasks = "\n".join(
-            convert.task(convert.line(task.get("description")), bool(task.get("completed")))
-            for task in convert.objects(group, "tasks")
+            convert.task(convert.one_line(task.get("description")), bool(task.get("completed")))
+            for task in convert.objects_at(group, "tasks")
         )
-        name = plain_text.escaped(convert.line(group.get("name")), is_line=True)
+        name = plain_text.escaped(convert.one_line(group.get("name")), is_line=True)
         parts += [f"## {name}", tasks]
     return "\n\n".join(filter(None, parts))
 
 
 def _tables(text: str) -> str:
-    """Return the sheets of a spreadsheet as tables."""
+    """Convert the sheets of a spreadsheet to tables."""
     parts, cells = [], 0
-    for sheet in convert.objects(json_source.parse(text or "{}"), "sheets"):
+    for sheet in convert.objects_at(json_source.parse(text or "{}"), "sheets"):
         rows = [
             {
-                cell["index"]: plain_text.escaped(convert.line(cell.get("value")), is_line=True)
-                for cell in convert.objects(row, "cells")
+                cell["index"]: plain_text.escaped(convert.one_line(cell.get("value")), is_line=True)
+                for cell in convert.objects_at(row, "cells")
                 if isinstance(cell.get("index"), int) and 0 <= cell["index"] < plain_text.MAX_CELLS
             }
-            for row in convert.objects(sheet, "rows")
+            for row in convert.objects_at(sheet, "rows")
         ]
         width = max((max(row, default=-1) + 1 for row in rows), default=0)
         cells += width * len(rows)
         if cells > plain_text.MAX_CELLS:
             raise ValueError(plain_text.TOO_MANY_CELLS)
-        made = plain_text.table([row.get(index, "") for index in range(width)] for row in rows)
-        name = plain_text.escaped(convert.line(sheet.get("name")), is_line=True)
-        parts += [f"## {name}" if name else "", made]
+        table = plain_text.table([row.get(index, "") for index in range(width)] for row in rows)
+        name = plain_text.escaped(convert.one_line(sheet.get("name")), is_line=True)
+        parts += [f"## {name}" if name else "", table]
     return "\n\n".join(filter(None, parts))

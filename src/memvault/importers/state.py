@@ -1,10 +1,10 @@
-"""Imported notes in the vault: the keys in their headers, and whether they were edited since."""
+"""The state of the vault that an import depends on, and the header keys of imported notes."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -14,14 +14,14 @@ from memvault.importers.formats import FOLDER
 from memvault.model import FileState
 from memvault.store.memory_store import MemoryStore
 from memvault.vault.document import etag
-from memvault.vault.file_names import name_key
-from memvault.vault.paths import is_memory, is_memory_path
+from memvault.vault.names import name_key
+from memvault.vault.paths import is_memory
 
 if TYPE_CHECKING:
     from memvault.index.protocol import MemoryRecord
 
 KIND, ID, VERSION = "imported_from", "imported_id", "imported_version"
-"""The header keys of an imported note: its kind, its id there, and its ``version``."""
+"""Header keys of an imported note: its format, its id in the source, and its version."""
 _VERSION_LINE = f"\n{VERSION}: ".encode()
 _MAX_HEADER = 256 * 1024
 
@@ -29,8 +29,8 @@ _MAX_HEADER = 256 * 1024
 class Imported(NamedTuple):
     """An imported note in the vault.
 
-    ``source_hash`` is that of the item it was made of; ``is_edited`` is whether the file differs
-    from what the import wrote.
+    ``source_hash`` is the hash of the imported item; ``is_edited`` is whether the file has changed
+    since the import.
     """
 
     path: str
@@ -38,62 +38,69 @@ class Imported(NamedTuple):
     is_edited: bool
 
 
-class VaultState(NamedTuple):
-    """What a plan depends on: the imported notes of a kind by their ids, and the files.
+class VaultFiles:
+    """Answers questions of a plan about the files of a vault."""
 
-    ``paths`` are those of all memories. ``is_taken`` returns whether a path has a file, ``holds``
-    whether it has exactly these bytes, ``type_of`` the memory type that a file with some bytes has
-    at a path, ``is_memory`` whether a file there is a memory. ``imported_otherwise`` maps the ids
-    of notes that another kind imported from the same files to their paths, ``ids`` the ids of all
-    memories, folded, to theirs.
+    def __init__(self, store: MemoryStore) -> None:
+        self._store = store
+
+    def exists(self, path: str) -> bool:
+        """Return whether there is a file, folder or link at a path."""
+        return os.path.lexists(self._store.root / path)
+
+    def has_content(self, path: str, data: bytes) -> bool:
+        """Return whether a file has exactly these bytes."""
+        with contextlib.suppress(OSError):
+            file = self._store.root / path
+            return file.lstat().st_size == len(data) and plain_files.read(file) == data
+        return False
+
+    def type_of(self, path: str, data: bytes) -> str:
+        """Return the memory type of a file with these bytes at a path."""
+        return self._store.parse(data, FileState.of(path, data)).memory_type
+
+    def is_memory(self, path: str) -> bool:
+        """Return whether a file at a path is a memory."""
+        return is_memory(path, self._store.settings.exclusions)
+
+
+class VaultState(NamedTuple):
+    """The state of a vault that a plan depends on.
+
+    ``imported`` are the notes of the format by their ids in the source, ``paths`` the paths of all
+    memories, ``ids`` these paths by folded memory id. ``imported_otherwise`` are the paths of notes
+    that another format imported from the same files, by id.
     """
 
-    imported: dict[str, Imported]
+    imported: Mapping[str, Imported]
     paths: Collection[str]
-    is_taken: Callable[[str], bool]
-    holds: Callable[[str, bytes], bool]
-    type_of: Callable[[str, bytes], str]
-    is_memory: Callable[[str], bool] = is_memory_path
+    files: VaultFiles
     imported_otherwise: Mapping[str, str] = MappingProxyType({})
     ids: Mapping[str, str] = MappingProxyType({})
 
 
-def vault_state(store: MemoryStore, records: Iterable[MemoryRecord], kind: str) -> VaultState:
-    """Return the state of a vault with some memories for an import of a kind."""
+def vault_state(
+    store: MemoryStore, memories: Iterable[MemoryRecord], format_name: str
+) -> VaultState:
+    """Return the state of a vault with some memories for an import of a format."""
     imported: dict[str, Imported] = {}
     otherwise: dict[str, str] = {}
-    every: list[str] = []
+    paths: list[str] = []
     ids: dict[str, str] = {}
-    for record in records:
-        every.append(record.path)
-        ids[name_key(record.mem_id)] = record.path
-        key = record.metadata.get(ID)
-        other = record.metadata.get(KIND)
+    for memory in memories:
+        paths.append(memory.path)
+        ids[name_key(memory.mem_id)] = memory.path
+        key = memory.metadata.get(ID)
+        origin = memory.metadata.get(KIND)
         if not isinstance(key, str):
             continue
-        if other != kind and FOLDER in (other, kind):  # both use the path of the file as the id
-            otherwise[key] = record.path
-        elif other == kind:
+        if origin != format_name and FOLDER in (origin, format_name):  # both use the file's path
+            otherwise[key] = memory.path
+        elif origin == format_name:
             with contextlib.suppress(MemvaultError):
-                data, _ = store.read_bytes(record.path)
-                imported.setdefault(key, _imported(record.path, data))
-
-    def holds(path: str, data: bytes) -> bool:
-        with contextlib.suppress(OSError):
-            file = store.root / path
-            return file.lstat().st_size == len(data) and plain_files.read(file) == data
-        return False
-
-    def is_taken(path: str) -> bool:
-        return os.path.lexists(store.root / path)
-
-    def type_of(path: str, data: bytes) -> str:
-        return store.parse(data, FileState.of(path, data)).memory_type
-
-    def is_found(path: str) -> bool:
-        return is_memory(path, store.settings.exclusions)
-
-    return VaultState(imported, every, is_taken, holds, type_of, is_found, otherwise, ids)
+                data, _ = store.read_bytes(memory.path)
+                imported.setdefault(key, _imported(memory.path, data))
+    return VaultState(imported, paths, VaultFiles(store), otherwise, ids)
 
 
 def _imported(path: str, data: bytes) -> Imported:
@@ -103,14 +110,14 @@ def _imported(path: str, data: bytes) -> Imported:
 
 
 def with_version(data: bytes, source_hash: str) -> bytes:
-    """Return a file's bytes, which have a version, with that of the item and of the file itself."""
+    """Return a file's bytes with the hashes of the item and of the file as its version."""
     rest, version = _split_version(data)
     end = data.index(_VERSION_LINE) + len(_VERSION_LINE)
     return data[:end] + f"{source_hash}-{etag(rest)}".encode() + data[end + len(version) :]
 
 
 def _split_version(data: bytes) -> tuple[bytes, str]:
-    """Return a file's bytes without the line of its version, and the version; empty if missing."""
+    """Return a file's bytes without the version line, and the version; empty if missing."""
     start = data.find(_VERSION_LINE, 0, _MAX_HEADER)
     if start < 0:
         return data, ""

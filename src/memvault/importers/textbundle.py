@@ -1,8 +1,8 @@
-"""Import of TextBundles: Bear's backup, and what Ulysses, iA Writer and others write.
+"""Import TextBundles: Bear's backup, and bundles of Ulysses, iA Writer and others.
 
 A bundle is a folder ``Title.textbundle`` with ``text.md``, ``info.json`` and ``assets``, or a zip
-of one, ``Title.textpack`` (version 2, textbundle.org). Bear adds ``net.shinyfrog.bear`` to the
-information, and its backup, ``.bear2bk``, is a zip of bundles and ``tags.json`` (Bear 2).
+of it, ``Title.textpack`` (version 2, textbundle.org). Bear adds ``net.shinyfrog.bear`` to
+``info.json``; its backup, ``.bear2bk``, is a zip of bundles and ``tags.json`` (Bear 2).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from memvault.importers.items import (
 from memvault.importers.packed_files import PackedFiles
 from memvault.importers.source import Source
 from memvault.lazy_pattern import lazy_pattern
-from memvault.vault import document, markdown, markdown_inline
+from memvault.vault import decoding, document, markdown, markdown_inline
 from memvault.vault.markdown import replace_outside_code
 
 _BUNDLE, _PACK, _BACKUP = ".textbundle", ".textpack", ".bear2bk"
@@ -54,10 +54,10 @@ _USED_OF_BEAR = frozenset(
 
 
 class _Bundle(NamedTuple):
-    """A bundle: its name without the ending, where its files are, and their names below it.
+    """A bundle: its name without the extension, and its files.
 
-    ``names`` maps each name with composed accents to the name as it is: macOS decomposes accents in
-    names, but not in links.
+    ``names`` maps composed (NFC) names to actual names: macOS decomposes accents in file names, but
+    not in links.
     """
 
     name: str
@@ -69,18 +69,18 @@ class _Bundle(NamedTuple):
         """Return the bytes of a file; raises ``OSError``."""
         return self.files.read(posixpath.join(self.folder, name))
 
-    def named(self, path: str) -> str:
-        """Return the name of a file; empty if it lacks it."""
+    def actual_name(self, path: str) -> str:
+        """Return the actual name of a file; empty if it is missing."""
         return self.names.get(_composed(path), "")
 
     @property
     def text_name(self) -> str:
-        """The name of the file with the text; empty if it has none."""
+        """The name of the text file; empty if there is none."""
         lowered = {name.lower(): name for name in self.names.values()}
         return next((lowered[name] for name in _TEXTS if name in lowered), "")
 
     def asset_path(self, name: str) -> str:
-        """Return the path that a file of it gets."""
+        """Return the target path of a file."""
         folder, title = posixpath.split(self.name)
         return posixpath.join(folder, "assets", title, name.removeprefix("assets/"))
 
@@ -96,39 +96,39 @@ def _by_composed(names: Iterable[str]) -> dict[str, str]:
 def recognize(source: Source) -> Confidence:
     """Return ``SURE`` if the source is a bundle, or has more bundles than other markdown files."""
     bundles = _folders(source)
-    notes = source.named(".md", ".markdown")
+    notes = source.with_endings(".md", ".markdown")
     if "" in bundles:
         others = [name for name in notes if name not in _TEXTS and not name.startswith("assets/")]
         return Confidence.sure_if(not others and _SIGN in source.head(_INFO))
     loose_notes = max(0, len(notes) - len(bundles))
-    return Confidence.sure_if(len(bundles) + len(source.named(_PACK)) > loose_notes)
+    return Confidence.sure_if(len(bundles) + len(source.with_endings(_PACK)) > loose_notes)
 
 
 def _folders(source: Source) -> dict[str, list[str]]:
-    """Return the names of the files of each bundle, by its folder; "" if the source is one."""
-    found: dict[str, list[str]] = {}
+    """Return the files of each bundle by its folder; "" if the source is a bundle."""
+    bundles: dict[str, list[str]] = {}
     for name in source.names:
-        at = name.lower().find(f"{_BUNDLE}/")
-        if at > 0:
-            end = at + len(_BUNDLE)
-            found.setdefault(name[:end], []).append(name[end + 1 :])
-    if not found and _INFO in source.name_set and any(t in source.name_set for t in _TEXTS):
+        suffix_start = name.lower().find(f"{_BUNDLE}/")
+        if suffix_start > 0:
+            end = suffix_start + len(_BUNDLE)
+            bundles.setdefault(name[:end], []).append(name[end + 1 :])
+    if not bundles and _INFO in source.name_set and any(t in source.name_set for t in _TEXTS):
         return {"": source.names}
-    return found
+    return bundles
 
 
 def claims(source: Source) -> Collection[str]:
-    """Return the names of the files of bundles, and those of Bear's own lists."""
+    """Return the files of bundles, and Bear's lists."""
     folders = _folders(source)
     return [
         *(posixpath.join(folder, name) for folder, names in folders.items() for name in names),
-        *source.named(_PACK),
+        *source.with_endings(_PACK),
         *(name for name in source.names if posixpath.basename(name) in _OF_BEAR and folders),
     ]
 
 
 def read(source: Source) -> Iterator[Item]:
-    """Yield the notes with their files, without those in the trash."""
+    """Yield the notes with their files, except those in the trash."""
     titles: dict[str, str] = {}
     seen: Counter[str] = Counter()
     bundles = [
@@ -140,30 +140,32 @@ def read(source: Source) -> Iterator[Item]:
         titles.setdefault((title or posixpath.basename(bundle.name)).casefold(), bundle.name)
     for bundle in bundles:
         yield from records.convert_record(bundle.name, _items, source, bundle, titles, seen)
-    for name in source.named(_PACK):
+    for name in source.with_endings(_PACK):
         yield from records.convert_record(name, _packed, source, name, titles, seen)
 
 
 def _bare(name: str) -> str:
-    """Return the name of a bundle without its ending, and without the folder of a backup."""
+    """Return the name of a bundle without its extension and the folder of the backup."""
     name = name[: -len(_BUNDLE)] if name.lower().endswith(_BUNDLE) else name
     return name.rpartition(f"{_BACKUP}/")[2]
 
 
 def _title(text: bytes) -> str:
-    found = _TITLE.match(text.decode("utf-8", "replace"))
-    return convert.line(found[1]) if found else ""
+    heading = _TITLE.match(text.decode("utf-8", "replace"))
+    return convert.one_line(heading[1]) if heading else ""
 
 
 def _packed(
     source: Source, name: str, titles: dict[str, str], seen: Counter[str]
 ) -> Iterator[Item]:
-    """Yield the items of a bundle that is a zip, in which it may be in a folder."""
+    """Yield the items of a zipped bundle, possibly in a folder of the zip."""
     files = PackedFiles(source, name)
-    infos = [one for one in files.names if posixpath.basename(one) == _INFO]
+    infos = [file_name for file_name in files.names if posixpath.basename(file_name) == _INFO]
     folder = posixpath.dirname(min(infos, key=len)) if infos else ""
     prefix = f"{folder}/" if folder else ""
-    names = [one.removeprefix(prefix) for one in files.names if one.startswith(prefix)]
+    names = [
+        file_name.removeprefix(prefix) for file_name in files.names if file_name.startswith(prefix)
+    ]
     bundle = _Bundle(name[: -len(_PACK)], files, folder, _by_composed(names))
     yield from _items(source, bundle, titles, seen)
 
@@ -171,14 +173,14 @@ def _packed(
 def _items(
     source: Source, bundle: _Bundle, titles: dict[str, str], seen: Counter[str]
 ) -> Iterator[Item]:
-    """Yield the files of a bundle, and its note."""
+    """Yield the files of a bundle, then its note."""
     info = _info(bundle)
-    bear = convert.mapping(info, _BEAR)
+    bear = convert.object_at(info, _BEAR)
     if bear.get("trashed"):
         source.counts.omitted("note in the trash")
         return
     if bear.get("encrypted"):
-        yield SkippedItem(bundle.name, "it is encrypted: unlock the note in Bear, and export again")
+        yield SkippedItem(bundle.name, "encrypted: unlock the note in Bear, and export again")
         return
     if not bundle.text_name:
         yield SkippedItem(bundle.name, "the bundle contains no readable text file")
@@ -188,7 +190,7 @@ def _items(
             yield from records.convert_record(f"{bundle.name}/{name}", _asset, bundle, name)
     source.counts.unused_properties("bundle", info, _USED)
     source.counts.unused_properties("note", bear, _USED_OF_BEAR)
-    decoded = document.decode(bundle.read(bundle.text_name))
+    decoded = decoding.decode(bundle.read(bundle.text_name))
     if decoded.encoding == "binary":
         yield SkippedItem(bundle.name, decoded.problem)
         return
@@ -211,13 +213,13 @@ def _items(
         "source": convert.text(info.get("sourceURL")),
     }
     key = convert.text(bear.get("uniqueIdentifier")) or f"{source.label}/{bundle.name}"
-    key = convert.numbered(key, seen)
-    text = text if has_header else convert.body(text)
-    yield ImportedNote(key, f"{bundle.name}.md", text, header, (convert.ref(bundle.name),))
+    key = convert.unique_key(key, seen)
+    text = text if has_header else convert.protect_first_line(text)
+    yield ImportedNote(key, f"{bundle.name}.md", text, header, (convert.id_from_name(bundle.name),))
 
 
 def _info(bundle: _Bundle) -> dict[str, Any]:
-    """Return the information on a bundle; it may lack any."""
+    """Return the metadata of a bundle; empty if it has none."""
     if _INFO not in bundle.names:
         return {}
     info = json_source.parse(bundle.read(_INFO))
@@ -232,26 +234,26 @@ def _asset(bundle: _Bundle, name: str) -> Item:
 
 
 def _markdown(text: str, bundle: _Bundle, kind: str, is_bear: bool, titles: dict[str, str]) -> str:
-    """Return the text of a bundle with links to the files and notes."""
+    """Convert the text of a bundle, with links to its files and other notes."""
     if bundle.text_name.lower().endswith("html"):
         text = html_markdown.markdown(text)
     elif "plain" in kind and not is_bear:
         text = plain_text.escaped(text)
     if is_bear:
-        text = _without_bear(text, bundle, titles)
+        text = _convert_bear(text, bundle, titles)
     edits = []
     beside = posixpath.dirname(bundle.name)
     for link in markdown.links(text):
         if link.is_wikilink:
             continue
-        if target := bundle.named(markdown_inline.path_beside(link.target, "text.md")):
-            way = posixpath.relpath(bundle.asset_path(target), beside or ".")
-            edits.append((link, markdown_inline.written_target(link, way, text)))
+        if target := bundle.actual_name(markdown_inline.path_beside(link.target, "text.md")):
+            relative = posixpath.relpath(bundle.asset_path(target), beside or ".")
+            edits.append((link, markdown_inline.written_target(link, relative, text)))
     return markdown_inline.replaced(text, edits)
 
 
-def _without_bear(text: str, bundle: _Bundle, titles: dict[str, str]) -> str:
-    """Return a text with Bear's tags of several words, marks and links as markdown has them."""
+def _convert_bear(text: str, bundle: _Bundle, titles: dict[str, str]) -> str:
+    """Convert Bear's multi-word tags, marks and links to markdown."""
 
     def note(match: re.Match[str]) -> str:
         title, heading = match[1].strip(), ""
@@ -261,10 +263,12 @@ def _without_bear(text: str, bundle: _Bundle, titles: dict[str, str]) -> str:
         if name is None:
             return match[0]
         shown = match[2] or (title if not heading else "")
-        return convert.id_link(convert.ref(name) + (f"#{heading}" if heading else ""), shown, match)
+        return convert.id_link(
+            convert.id_from_name(name) + (f"#{heading}" if heading else ""), shown, match
+        )
 
     def file(match: re.Match[str]) -> str:
-        path = bundle.named(f"assets/{posixpath.basename(match[1])}")
+        path = bundle.actual_name(f"assets/{posixpath.basename(match[1])}")
         return f"![](<{path}>)" if path else match[0]
 
     for pattern, written in (

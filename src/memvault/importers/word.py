@@ -1,7 +1,7 @@
-"""Import of Word's documents, as which OneNote exports a page, a section or a notebook.
+"""Import Word documents, such as OneNote's exports.
 
-OneNote for Windows exports .docx, its own formats (.one, .onepkg), single web pages (.mht) and PDF;
-only the first is read (OneNote of Microsoft 365).
+OneNote of Microsoft 365 exports pages, sections and notebooks as .docx, .one, .onepkg, .mht and
+PDF; only .docx is read.
 """
 
 from __future__ import annotations
@@ -22,42 +22,44 @@ _NOTES = (".md", ".markdown")
 _ONENOTE = (".one", ".onepkg", ".onetoc2", ".mht", ".mhtml")
 _HINT = "unsupported format: export the page or section from OneNote as a Word document"
 _NO_YEAR = "1980"
-"""The year that Word gives to the files in a document."""
+"""The year of all files in a document that Word wrote."""
 _USED = frozenset(
     "title creator created modified keywords lastModifiedBy revision lastPrinted language "
     "version".split()
 )
-"""Properties of a document that are converted, or have no meaning outside of Word."""
+"""Properties of a document that are converted, or matter only in Word."""
 _TAG_SIGNS = str.maketrans(";", ",")
 
 
 def recognize(source: Source) -> Confidence:
-    """Return ``SURE`` for a document, ``LIKELY`` for more documents than other notes."""
+    """Return ``SURE`` for a document, ``LIKELY`` for more documents than markdown files."""
     if _TEXT in source.name_set:
         return Confidence.SURE
     documents = len(_documents(source))
-    others = len(source.named(*_NOTES))
+    others = len(source.with_endings(*_NOTES))
     if documents:
         return Confidence.LIKELY if documents > others else Confidence.NO
-    return Confidence.POSSIBLE if source.named(*_ONENOTE) and not others else Confidence.NO
+    return Confidence.POSSIBLE if source.with_endings(*_ONENOTE) and not others else Confidence.NO
 
 
 def _documents(source: Source) -> list[str]:
-    """Return the names of the documents, without those that Word writes while one is open."""
-    return [one for one in source.named(_DOCX) if not posixpath.basename(one).startswith("~$")]
+    """Return the names of the documents, without Word's lock files."""
+    return [
+        name for name in source.with_endings(_DOCX) if not posixpath.basename(name).startswith("~$")
+    ]
 
 
 def claims(source: Source) -> Collection[str]:
-    """Return the names of all files: those of other kinds are copied, or listed with a hint."""
+    """Return all files: other files are copied, or listed with a hint."""
     return source.names
 
 
 def read(source: Source) -> Iterator[Item]:
-    """Yield the documents with their pictures, and the other files of a folder."""
+    """Yield the documents with their pictures, and all other files."""
     if _TEXT in source.name_set:
         label = source.label
         name = label[: -len(_DOCX)] if label.lower().endswith(_DOCX) else label
-        document = Docx(source.read, source.name_set, convert.ref(name))
+        document = Docx(source.read, source.name_set, convert.id_from_name(name))
         yield from records.convert_record(name, _note, source, f"{name}{_DOCX}", document, _TEXT)
         return
     documents = set(_documents(source))
@@ -76,27 +78,28 @@ def read(source: Source) -> Iterator[Item]:
 
 def _packed(source: Source, name: str) -> Iterator[Item]:
     files = PackedFiles(source, name)
-    document = Docx(files.read, frozenset(files.names), convert.ref(name[: -len(_DOCX)]))
+    document = Docx(files.read, frozenset(files.names), convert.id_from_name(name[: -len(_DOCX)]))
     yield from _note(source, name, document, name)
 
 
 def _note(source: Source, name: str, document: Docx, dated: str) -> Iterator[Item]:
-    """Yield the pictures of a document, and its note; ``dated`` is the file with its time."""
+    """Yield the pictures of a document, then its note; ``dated`` is the file with its time."""
     text = document.markdown(source.counts)
-    found = document.properties()
-    keywords = found.get("keywords", "").translate(_TAG_SIGNS).split(",")
+    properties = document.properties()
+    keywords = properties.get("keywords", "").translate(_TAG_SIGNS).split(",")
     changed = convert.time_of(source.modified(dated))
     if changed.startswith(_NO_YEAR):
         changed = ""
     header = {
-        "title": convert.line(found.get("title")) or posixpath.basename(name)[: -len(_DOCX)],
+        "title": convert.one_line(properties.get("title"))
+        or posixpath.basename(name)[: -len(_DOCX)],
         "tags": [tag for tag in map(convert.tag, keywords) if tag],
-        "created": convert.parsed_time(found.get("created")),
-        "modified": convert.parsed_time(found.get("modified")) or changed,
-        "author": found.get("creator", ""),
+        "created": convert.parsed_time(properties.get("created")),
+        "modified": convert.parsed_time(properties.get("modified")) or changed,
+        "author": properties.get("creator", ""),
     }
-    source.counts.unused_properties("document", found, _USED)
+    source.counts.unused_properties("document", properties, _USED)
     source.counts.converted("document")
     yield from document.problems
     yield from document.files.values()
-    yield ImportedNote(name, f"{name[: -len(_DOCX)]}.md", convert.body(text), header)
+    yield ImportedNote(name, f"{name[: -len(_DOCX)]}.md", convert.protect_first_line(text), header)

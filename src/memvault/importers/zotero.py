@@ -1,9 +1,9 @@
-"""Import of Zotero's notes and annotations from its database, ``zotero.sqlite``.
+"""Import Zotero's notes and annotations from its database, ``zotero.sqlite``.
 
-Notes are HTML in ``itemNotes``, annotations of PDF files in ``itemAnnotations``; the data of the
-item that they belong to are in ``itemData``, ``creators``, ``collections`` and ``tags`` (Zotero 7,
-github.com/zotero/zotero, resource/schema/userdata.sql). Items in the trash are left out, with their
-notes and annotations. Items without any are counted.
+Notes are HTML in ``itemNotes``, annotations of PDF files are in ``itemAnnotations``; data of their
+items is in ``itemData``, ``creators``, ``collections`` and ``tags`` (Zotero 7,
+github.com/zotero/zotero, resource/schema/userdata.sql). Items in the trash are skipped with their
+notes and annotations. Items without notes are only counted.
 """
 
 from __future__ import annotations
@@ -15,7 +15,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from memvault.importers import convert, folder, html_markdown, outlines, plain_text, records
-from memvault.importers.database import SourceDatabase, UnreadableDatabase, open_database, tables
+from memvault.importers.database import (
+    SourceDatabase,
+    UnreadableDatabase,
+    open_database,
+    table_names,
+)
 from memvault.importers.items import ImportedNote, Item, SkippedItem, note_path
 from memvault.importers.source import Source
 from memvault.lazy_pattern import lazy_pattern
@@ -58,48 +63,50 @@ _NOTE_ADDRESS = lazy_pattern(r"zotero://\S{0,300}?/items/([A-Z0-9]{8})")
 
 
 def _databases(source: Source) -> list[str]:
-    found = [name for name in source.named(".sqlite") if tables(source, name) >= _TABLES]
-    return sorted(found, key=lambda name: (name.count("/"), name))
+    databases = [
+        name for name in source.with_endings(".sqlite") if table_names(source, name) >= _TABLES
+    ]
+    return sorted(databases, key=lambda name: (name.count("/"), name))
 
 
 def claims(source: Source) -> list[str]:
-    """Return the names of the databases, their journals and backups, and stored files."""
+    """Return the databases with their journals and backups, and the stored files."""
     databases = _databases(source)
     folders = [f"{posixpath.dirname(name)}/storage/".lstrip("/") for name in databases]
     return [name for name in source.names if name.startswith((*databases, *folders))]
 
 
 def read(source: Source) -> Iterator[Item]:
-    """Yield the notes, and for each item with annotations a note with all of them."""
+    """Yield the notes, and a note with the annotations of each item."""
     seen: Counter[str] = Counter()
     for name in _databases(source):
-        place = posixpath.dirname(name) or name
+        location = posixpath.dirname(name) or name
         try:
             with open_database(source, name) as database:
                 for item in _ZoteroLibrary(database, source, posixpath.dirname(name)).read(name):
-                    yield _unique(item, place, seen)
+                    yield _unique(item, location, seen)
         except UnreadableDatabase as error:
-            yield SkippedItem(name, f"it cannot be read: {error}")
+            yield SkippedItem(name, f"cannot be read: {error}")
 
 
-def _unique(item: Item, place: str, seen: Counter[str]) -> Item:
-    """Return a note with a key that is unique across libraries."""
+def _unique(item: Item, location: str, seen: Counter[str]) -> Item:
+    """Return an item with a key that is unique across libraries."""
     if not isinstance(item, ImportedNote):
         return item
-    fallback = f"{place}/{item.header.get('library', '')}/{item.key}"
-    return item._replace(key=convert.free_key(seen, item.key, fallback))
+    fallback = f"{location}/{item.header.get('library', '')}/{item.key}"
+    return item._replace(key=convert.unique_key_or(seen, item.key, fallback))
 
 
 class _ZoteroLibrary:
-    """The items of a database, with the titles of collections and groups."""
+    """Converts the notes and annotations of a database."""
 
-    def __init__(self, database: SourceDatabase, source: Source, place: str) -> None:
+    def __init__(self, database: SourceDatabase, source: Source, folder_name: str) -> None:
         self._database = database
         self._source = source
         self._counts = source.counts
-        self._place = f"{place}/" if place else ""
+        self._place = f"{folder_name}/" if folder_name else ""
         self._pictures: dict[str, str] = {}
-        """Image file names, by key."""
+        """File names of images by key."""
         self._note_keys: frozenset[str] = frozenset()
         self._roles: dict[Any, str] = {}
         self._items: dict[int, dict[str, Any]] = {}
@@ -107,12 +114,12 @@ class _ZoteroLibrary:
         self._groups: dict[Any, str] = {}
         self._deleted: set[Any] = set()
         self._files: dict[Any, list[str]] = {}
-        """The names of the files of each item."""
+        """File names of each item."""
         self._parents: dict[Any, Any] = {}
         self._abouts: dict[Any, dict[str, Any]] = {}
 
     def _table(self, name: str, columns: list[str], rest: str = "") -> Iterator[dict[str, Any]]:
-        """Yield the rows of a table, none if it is missing or has not the first column."""
+        """Yield the rows of a table; none if it or its first column is missing."""
         if columns[0] in self._database.columns.get(name, ()):
             yield from self._database.table(name, columns, rest)
 
@@ -124,7 +131,7 @@ class _ZoteroLibrary:
             yield folder.attachment(self._source, file, refs=(self._ref(key),))
         for note in self._table("itemNotes", _NOTE, "ORDER BY itemID"):
             row = {**self._items.get(note["itemID"], {}), **note}
-            if self._is_kept(row["itemID"], "note"):
+            if self._is_in_use(row["itemID"], "note"):
                 yield from records.convert_record(f"{name}, {row.get('key')}", self._note, row)
         yield from self._annotated()
         self._count_items()
@@ -135,7 +142,7 @@ class _ZoteroLibrary:
         for row in self._table("itemTypes", ["itemTypeID", "typeName"]):
             self._types[row["itemTypeID"]] = str(row["typeName"])
         for row in self._table("groups", ["libraryID", "name"]):
-            self._groups[row.get("libraryID")] = convert.line(row.get("name"))
+            self._groups[row.get("libraryID")] = convert.one_line(row.get("name"))
         if "creatorTypeID" in self._database.columns.get("itemCreators", ()):
             for row in self._table("creatorTypes", ["creatorTypeID", "creatorType"]):
                 self._roles[row["creatorTypeID"]] = str(row["creatorType"])
@@ -154,7 +161,7 @@ class _ZoteroLibrary:
                 self._add_file(row, keys.get(row["itemID"], ""), notes)
 
     def _add_file(self, row: dict[str, Any], key: str, notes: set[Any]) -> None:
-        """Add the name of an attached file, or an image in a note."""
+        """Add the name of an attached file, or of an image in a note."""
         path = str(row.get("path") or "")
         stored = _STORED.fullmatch(path)
         file = (stored[1] if stored else path).replace("\\", "/").rpartition("/")[2]
@@ -162,12 +169,12 @@ class _ZoteroLibrary:
         if row.get("parentItemID") not in notes:
             if file:
                 owner = row.get("parentItemID") or row["itemID"]
-                self._files.setdefault(owner, []).append(convert.line(file))
+                self._files.setdefault(owner, []).append(convert.one_line(file))
         elif name in self._source.name_set:
             self._pictures[key] = name
 
-    def _is_kept(self, item: Any, type_name: str) -> bool:
-        """Return whether neither an item nor what it belongs to is in the trash, and count it."""
+    def _is_in_use(self, item: Any, type_name: str) -> bool:
+        """Count an item; return whether neither it nor an item above it is in the trash."""
         above, steps = item, 0
         while above is not None and steps < len(_TYPES):
             if above in self._deleted:
@@ -196,7 +203,7 @@ class _ZoteroLibrary:
                 self._counts.omitted(f"item {kind} without notes".replace("  ", " "))
 
     def _about(self, item: Any) -> dict[str, Any]:
-        """Return what the header says of the item that a note belongs to."""
+        """Return the header of the item of a note."""
         if item is None:
             return {}
         if item not in self._abouts:
@@ -223,7 +230,7 @@ class _ZoteroLibrary:
             "isbn": fields.get("ISBN", ""),
             "publication": fields.get("publicationTitle", ""),
             "publisher": fields.get("publisher", ""),
-            "abstract": convert.line(fields.get("abstractNote", "")),
+            "abstract": convert.one_line(fields.get("abstractNote", "")),
             "collections": self._names(_COLLECTIONS, item),
             "files": self._files.get(item, []),
             "item_tags": self._names(_ITEM_TAGS, item),
@@ -234,30 +241,30 @@ class _ZoteroLibrary:
         return self._types.get(self._items.get(item, {}).get("itemTypeID"), "")
 
     def _names(self, query: str, item: Any) -> list[str]:
-        """Return the tags or the collections of an item, if the database has such tables."""
+        """Return the tags or collections of an item, if the tables exist."""
         if not set(re.findall(r"(?:FROM|JOIN) (\w+)", query)) <= self._database.columns.keys():
             return []
-        return [convert.line(row[0]) for row in self._database.rows(query, [item]) if row[0]]
+        return [convert.one_line(row[0]) for row in self._database.rows(query, [item]) if row[0]]
 
     def _creators(self, item: Any) -> list[tuple[str, str, str]]:
-        """Return the last name, the first name and the role of each creator of an item."""
+        """Return the last name, first name and role of each creator of an item."""
         query = _CREATORS.format(", creatorTypeID" if self._roles else "")
         return [
             (
-                convert.line(row["lastName"]),
-                convert.line(row["firstName"]),
+                convert.one_line(row["lastName"]),
+                convert.one_line(row["firstName"]),
                 self._roles.get(row["creatorTypeID"], "") if self._roles else "",
             )
             for row in self._database.rows(query, [item])
         ]
 
     def _header(self, row: dict[str, Any], about: dict[str, Any], title: str) -> dict[str, Any]:
-        own = {key: value for key, value in about.items() if key != "item_tags"}
+        item_header = {key: value for key, value in about.items() if key != "item_tags"}
         tags = [*self._names(_ITEM_TAGS, row["itemID"]), *about.get("item_tags", [])]
         return {
             "title": title,
             "tags": list(dict.fromkeys(map(convert.tag, tags))),
-            **own,
+            **item_header,
             "library": self._groups.get(row.get("libraryID"), ""),
             "created": convert.parsed_time(row.get("dateAdded")),
             "modified": convert.parsed_time(row.get("dateModified")),
@@ -266,7 +273,7 @@ class _ZoteroLibrary:
     def _note(self, row: dict[str, Any]) -> Item:
         text = html_markdown.markdown(str(row.get("note") or ""), self._custom)
         about = self._about(row.get("parentItemID"))
-        title = convert.line(row.get("title") or about.get("work") or "Note")
+        title = convert.one_line(row.get("title") or about.get("work") or "Note")
         citation = _citation(about)
         return ImportedNote(
             str(row.get("key")),
@@ -277,40 +284,44 @@ class _ZoteroLibrary:
         )
 
     def _ref(self, key: str) -> str:
-        return convert.ref(f"{self._place}{key}")
+        return convert.id_from_name(f"{self._place}{key}")
 
     def _custom(self, element: Any) -> str | None:
-        """Return an image of a note, and a link to another note; None for all else."""
+        """Return an image, or a link to another note; None for other elements."""
         key = element.get("data-attachment-key") if element.tag == "img" else None
         if key is not None:
             is_there = key in self._pictures
             (self._counts.converted if is_there else self._counts.omitted)("image of a note")
             return convert.id_link(self._ref(key), "", is_embed=True) if is_there else ""
-        found = _NOTE_ADDRESS.match(element.get("href") or "") if element.tag == "a" else None
-        if found is None or found[1] not in self._note_keys:
+        note_address = (
+            _NOTE_ADDRESS.match(element.get("href") or "") if element.tag == "a" else None
+        )
+        if note_address is None or note_address[1] not in self._note_keys:
             return None
-        return convert.id_link(self._ref(found[1]), "".join(element.itertext()))
+        return convert.id_link(self._ref(note_address[1]), "".join(element.itertext()))
 
     def _annotated(self) -> Iterator[Item]:
-        """Yield a note for each item with the annotations of its files, in the order of pages."""
+        """Yield a note for each item with its annotations, in page order."""
         rows: dict[Any, list[dict[str, Any]]] = {}
         for annotation in self._table("itemAnnotations", _ANNOTATION):
             file = annotation.get("parentItemID")
             row = {**self._items.get(annotation["itemID"], {}), **annotation}
             rows.setdefault(self._parents.get(file, file), []).append(row)
-        for item, found in rows.items():
-            kept = [row for row in found if self._is_kept(row["itemID"], _type_of(row))]
-            if kept:
-                place = f"the annotations of {kept[0].get('key')}"
-                yield from records.convert_record(place, self._annotations, item, kept)
+        for item, item_rows in rows.items():
+            rows_in_use = [
+                row for row in item_rows if self._is_in_use(row["itemID"], _type_of(row))
+            ]
+            if rows_in_use:
+                location = f"the annotations of {rows_in_use[0].get('key')}"
+                yield from records.convert_record(location, self._annotations, item, rows_in_use)
 
-    def _annotations(self, item: Any, found: list[dict[str, Any]]) -> ImportedNote:
+    def _annotations(self, item: Any, annotations: list[dict[str, Any]]) -> ImportedNote:
         about = self._about(item)
         title = f"Annotations of {about.get('work') or 'a file'}"
-        first = min(found, key=lambda row: row["itemID"])
-        last = max(found, key=lambda row: str(row.get("dateModified")))
+        first = min(annotations, key=lambda row: row["itemID"])
+        last = max(annotations, key=lambda row: str(row.get("dateModified")))
         paragraphs: list[str] = []
-        for row in sorted(found, key=lambda row: str(row.get("sortIndex"))):
+        for row in sorted(annotations, key=lambda row: str(row.get("sortIndex"))):
             tags = self._names(_ITEM_TAGS, row["itemID"])
             paragraphs += _paragraphs(row, [f"#{convert.tag(tag)}" for tag in tags])
         text = "\n\n".join(paragraphs)
@@ -320,7 +331,7 @@ class _ZoteroLibrary:
             note_path(title[:100]),
             f"{text}\n\n{_citation(about)}".strip(),
             header,
-            tuple(self._ref(str(row.get("key"))) for row in found),
+            tuple(self._ref(str(row.get("key"))) for row in annotations),
         )
 
 
@@ -329,13 +340,13 @@ def _type_of(annotation: dict[str, Any]) -> str:
 
 
 def _paragraphs(row: dict[str, Any], tags: list[str]) -> list[str]:
-    """Return an annotation as a quote with its page and color, and its comment."""
+    """Return an annotation as a quote with its page and color, then its comment."""
     quoted = _escaped(" ".join(str(row.get("text") or "").split()))
     comment = _escaped(str(row.get("comment") or ""))
     color = str(row.get("color") or "").lower()
     page = f" (p. {row['pageLabel']})" if row.get("pageLabel") else ""
     about = page + (f", {_COLORS.get(color, color)}" if color else "")
-    about += f", {convert.line(row['authorName'])}" if row.get("authorName") else ""
+    about += f", {convert.one_line(row['authorName'])}" if row.get("authorName") else ""
     about = " ".join([about, *tags]).rstrip()
     if quoted:
         return [f"> {quoted}{about}", *([comment] if comment else [])]
@@ -344,11 +355,13 @@ def _paragraphs(row: dict[str, Any], tags: list[str]) -> list[str]:
 
 
 def _escaped(text: str) -> str:
-    """Return the text of an annotation, which is plain but for a few tags, as markdown."""
+    """Convert the text of an annotation, which is plain text with a few tags."""
     parts = _TAG.split(text.replace(outlines.PLACE, ""))
-    made = plain_text.escaped(outlines.PLACE.join(parts[::2])).split(outlines.PLACE)
+    escaped_parts = plain_text.escaped(outlines.PLACE.join(parts[::2])).split(outlines.PLACE)
     written = [_MARKS.get(tag.strip("</>"), tag) for tag in parts[1::2]]
-    return "".join(part for pair in zip(made, [*written, ""], strict=False) for part in pair)
+    return "".join(
+        part for pair in zip(escaped_parts, [*written, ""], strict=False) for part in pair
+    )
 
 
 def _person(last: str, first: str, role: str) -> str:
@@ -357,7 +370,7 @@ def _person(last: str, first: str, role: str) -> str:
 
 
 def _date(text: str) -> str:
-    """Return the date of an item, which begins with a day, in which a missing part is zero."""
+    """Return the date of an item without parts that are zero."""
     return text[:10].removesuffix("-00").removesuffix("-00").removesuffix("0000")
 
 

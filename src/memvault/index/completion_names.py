@@ -42,11 +42,11 @@ def types(root: Path) -> list[str]:
 
 def tags(root: Path) -> dict[str, int]:
     """Return the tags of all memories, with the number of memories that have each."""
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for (text,) in _rows(root, "SELECT tags FROM memories WHERE tags != '[]'"):
         for tag in json.loads(str(text)):
-            found[tag] = found.get(tag, 0) + 1
-    return found
+            counts[tag] = counts.get(tag, 0) + 1
+    return counts
 
 
 def _rows(root: Path, query: str, values: tuple[object, ...] = ()) -> Iterator[tuple[object, ...]]:

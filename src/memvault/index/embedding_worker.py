@@ -17,7 +17,7 @@ from pathlib import Path
 
 from memvault.errors import MemvaultError
 from memvault.files.lock import FileLock
-from memvault.files.plain_files import state_of
+from memvault.files.plain_files import stamp_of
 from memvault.files.user_folders import SETTINGS_FILE
 from memvault.index.factory import open_index
 from memvault.index.folder import IndexFolder
@@ -56,7 +56,7 @@ def main(root: Path, folder: Path) -> None:
             time.sleep(_TURN_PAUSE)
     except FileNotFoundError:  # the index was deleted
         return
-    settings = state_of(root / SETTINGS_FILE)
+    settings = stamp_of(root / SETTINGS_FILE)
     index = open_index(
         MemoryStore(root, load_settings(root)), IndexFolder(folder.parent), lambda *_: None
     )
@@ -67,17 +67,17 @@ def main(root: Path, folder: Path) -> None:
             time.monotonic() - started < _LIFETIME
             and lock.is_valid
             and index.exists
-            and state_of(root / SETTINGS_FILE) == settings
+            and stamp_of(root / SETTINGS_FILE) == settings
             and not background_embedding.is_running(folder, background_embedding.FOREGROUND_LOCK)
         )
 
     try:
-        background_embedding.began(folder)
+        background_embedding.record_start(folder)
         index.schedule.embed_missing(should_continue)
     except (Exception, MemoryError) as error:
         message = error.message if isinstance(error, MemvaultError) else type(error).__name__
         if lock.is_valid:
-            background_embedding.failed(folder, model, message)
+            background_embedding.record_failure(folder, model, message)
 
 
 def _limit_resources() -> None:

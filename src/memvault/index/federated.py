@@ -34,7 +34,7 @@ from memvault.index.protocol import (
 )
 from memvault.index.text.analyzer import DEFAULT_LANGUAGE
 from memvault.model import Memory, Passage
-from memvault.vault.file_names import DateRange
+from memvault.vault.date_ranges import DateRange
 
 _ANY_LANGUAGE = "none"
 
@@ -59,18 +59,18 @@ class FederatedView:
         self.vaults = vaults
         self.errors = errors
 
-    def _key(self, place: int, key: int) -> int:
+    def _key(self, vault_number: int, key: int) -> int:
         """Return the key of a memory of the vault at a position."""
-        return key * len(self.vaults) + place
+        return key * len(self.vaults) + vault_number
 
-    def _own_keys(self, place: int, keys: Iterable[int]) -> dict[int, int]:
+    def _own_keys(self, vault_number: int, keys: Iterable[int]) -> dict[int, int]:
         """Return those of the keys that belong to the vault at a position, by its own keys."""
         count = len(self.vaults)
-        return {key // count: key for key in keys if key % count == place}
+        return {key // count: key for key in keys if key % count == vault_number}
 
-    def _allowed(self, place: int, keys: Set[int] | None) -> Set[int] | None:
+    def _allowed(self, vault_number: int, keys: Set[int] | None) -> Set[int] | None:
         """Return the keys of ``_own_keys`` as a set; None stands for all."""
-        return None if keys is None else set(self._own_keys(place, keys))
+        return None if keys is None else set(self._own_keys(vault_number, keys))
 
     @property
     def missing(self) -> int:
@@ -91,13 +91,15 @@ class FederatedView:
     def keyword(self, query: KeywordQuery) -> KeywordAnswer:
         """Return the best memories for a query's words, scored as if they were in one vault."""
         answers = []
-        for place, vault in enumerate(self.vaults):
-            allowed = self._allowed(place, query.allowed_keys)
+        for number, vault in enumerate(self.vaults):
+            allowed = self._allowed(number, query.allowed_keys)
             answers.append(vault.view.keyword(query._replace(allowed_keys=allowed, explain=True)))
         rarity = _rarity_of_all(answers)
         hits = [
-            _rescale(hit, answer.idf, rarity, query.explain)._replace(key=self._key(place, hit.key))
-            for place, answer in enumerate(answers)
+            _rescale(hit, answer.idf, rarity, query.explain)._replace(
+                key=self._key(number, hit.key)
+            )
+            for number, answer in enumerate(answers)
             for hit in answer.hits
         ]
         hits.sort(key=lambda hit: -hit.score)
@@ -110,13 +112,11 @@ class FederatedView:
 
         They are ordered by their best place in the languages of a vault, and not by the vaults.
         """
-        places: dict[str, int] = {}
+        ranks: dict[str, int] = {}
         for vault in self.vaults:
-            for place, name in enumerate(vault.view.languages()):
-                places[name] = min(place, places.get(name, place))
-        return tuple(
-            sorted(places, key=lambda name: (places[name], name != DEFAULT_LANGUAGE, name))
-        )
+            for rank, name in enumerate(vault.view.languages()):
+                ranks[name] = min(rank, ranks.get(name, rank))
+        return tuple(sorted(ranks, key=lambda name: (ranks[name], name != DEFAULT_LANGUAGE, name)))
 
     def nearest(self, query: VectorQuery) -> VectorAnswer:
         """Return the memories nearest to a query's text.
@@ -125,21 +125,21 @@ class FederatedView:
         multilingual model, a vault of the model of English uses its own for a query in any
         language: their cosines are low, as they should be for memories in another language.
         """
-        answers = [self._nearest_in(place, query) for place in range(len(self.vaults))]
+        answers = [self._nearest_in(number, query) for number in range(len(self.vaults))]
         if any(answer.is_multilingual for answer in answers):
             query = query._replace(language=_ANY_LANGUAGE)
             answers = [
-                self._nearest_in(place, query)
+                self._nearest_in(number, query)
                 if answer.has_vectors and not answer.transformer_weight
                 else answer
-                for place, answer in enumerate(answers)
+                for number, answer in enumerate(answers)
             ]
         share = min(
             (answer.transformer_weight for answer in answers if answer.has_vectors), default=0.0
         )
         hits = [
-            hit._replace(key=self._key(place, hit.key))
-            for place, answer in enumerate(answers)
+            hit._replace(key=self._key(number, hit.key))
+            for number, answer in enumerate(answers)
             for hit in answer.hits
         ]
         if not share:  # at least one vault does not use transformer vectors
@@ -154,8 +154,8 @@ class FederatedView:
         hits.sort(key=lambda hit: (-hit.similarity, -hit.static_cosine))
         selected = [
             hit
-            for place, hit in enumerate(hits)
-            if place < query.limit or hit.key in query.include_keys
+            for number, hit in enumerate(hits)
+            if number < query.limit or hit.key in query.include_keys
         ]
         static = _combined([(one.memories, one.static_mean, one.static_spread) for one in answers])
         transformer = (0.0, 0.0)
@@ -179,44 +179,44 @@ class FederatedView:
             ),
         )
 
-    def _nearest_in(self, place: int, query: VectorQuery) -> VectorAnswer:
+    def _nearest_in(self, vault_number: int, query: VectorQuery) -> VectorAnswer:
         """Return the nearest memories of the vault at a position, by its own keys."""
         own = query._replace(
-            allowed_keys=self._allowed(place, query.allowed_keys),
-            include_keys=frozenset(self._own_keys(place, query.include_keys)),
+            allowed_keys=self._allowed(vault_number, query.allowed_keys),
+            include_keys=frozenset(self._own_keys(vault_number, query.include_keys)),
         )
-        return self.vaults[place].view.nearest(own)
+        return self.vaults[vault_number].view.nearest(own)
 
     def token_matches(self, text: str, passages: Mapping[int, Sequence[int]]) -> dict[int, float]:
         """Return how well a query's tokens match memories; empty if a vault has no tokens."""
         matches: dict[int, float] = {}
-        for place, vault in enumerate(self.vaults):
-            keys = self._own_keys(place, passages)
+        for number, vault in enumerate(self.vaults):
+            keys = self._own_keys(number, passages)
             own = {own_key: passages[key] for own_key, key in keys.items()}
-            found = vault.view.token_matches(text, own) if own else {}
-            if own and not found:
+            vault_matches = vault.view.token_matches(text, own) if own else {}
+            if own and not vault_matches:
                 return {}
-            matches |= {keys[own_key]: match for own_key, match in found.items()}
+            matches |= {keys[own_key]: match for own_key, match in vault_matches.items()}
         return matches
 
     def sentence_features(
-        self, asked: SentenceQuery, places: Mapping[int, MatchLocation]
+        self, asked: SentenceQuery, locations: Mapping[int, MatchLocation]
     ) -> dict[int, SentenceFeatures]:
         """Compute features of memories for a query."""
         features: dict[int, SentenceFeatures] = {}
-        for place, vault in enumerate(self.vaults):
-            keys = self._own_keys(place, places)
-            own = {own_key: places[key] for own_key, key in keys.items()}
-            found = vault.view.sentence_features(asked, own)
-            features |= {keys[own_key]: values for own_key, values in found.items()}
+        for number, vault in enumerate(self.vaults):
+            keys = self._own_keys(number, locations)
+            own = {own_key: locations[key] for own_key, key in keys.items()}
+            vault_features = vault.view.sentence_features(asked, own)
+            features |= {keys[own_key]: values for own_key, values in vault_features.items()}
         return features
 
     def similarity_matrix(self, passages: Mapping[int, int]) -> list[list[float]]:
         """Return the matrix of similarities; memories of different vaults count as unrelated."""
         rows = {key: row for row, key in enumerate(passages)}
         table = [[0.0] * len(rows) for _ in rows]
-        for place, vault in enumerate(self.vaults):
-            keys = self._own_keys(place, passages)
+        for number, vault in enumerate(self.vaults):
+            keys = self._own_keys(number, passages)
             own = {own_key: passages[key] for own_key, key in keys.items()}
             values = vault.view.similarity_matrix(own) if own else []
             if len(values) < len(own):
@@ -226,26 +226,26 @@ class FederatedView:
                     table[rows[key]][rows[other]] = value
         return table
 
-    def passages(self, key: int, places: MatchLocation) -> list[tuple[int, Passage]]:
+    def passages(self, key: int, location: MatchLocation) -> list[tuple[int, Passage]]:
         """Return the passages around a memory's best places."""
-        own_key, place = divmod(key, len(self.vaults))
-        return self.vaults[place].view.passages(own_key, places)
+        own_key, number = divmod(key, len(self.vaults))
+        return self.vaults[number].view.passages(own_key, location)
 
     def record(self, key: int) -> MemoryRecord | None:
         """Return what the index knows about a memory, except its text."""
-        own_key, place = divmod(key, len(self.vaults))
-        record = self.vaults[place].view.record(own_key)
-        return record and record._replace(key=key, vault=self.vaults[place].name)
+        own_key, number = divmod(key, len(self.vaults))
+        record = self.vaults[number].view.record(own_key)
+        return record and record._replace(key=key, vault=self.vaults[number].name)
 
     def records_of(self, keys: Collection[int]) -> dict[int, MemoryRecord]:
         """Return what the index knows about memories, by key; missing ones are left out."""
-        found = {}
-        for place, vault in enumerate(self.vaults):
-            own_keys = self._own_keys(place, keys)
+        records = {}
+        for number, vault in enumerate(self.vaults):
+            own_keys = self._own_keys(number, keys)
             for own_key, record in vault.view.records_of(own_keys).items():
                 key = own_keys[own_key]
-                found[key] = record._replace(key=key, vault=vault.name)
-        return found
+                records[key] = record._replace(key=key, vault=vault.name)
+        return records
 
     def records(self) -> Iterator[MemoryRecord]:
         """Yield the record of every memory."""
@@ -262,8 +262,8 @@ class FederatedView:
     def links(self) -> dict[int, LinkEntry]:
         """Return the names and links of each memory, by key, as far as the files are here."""
         return {
-            self._key(place, own_key): entry
-            for place, vault in enumerate(self.vaults)
+            self._key(number, own_key): entry
+            for number, vault in enumerate(self.vaults)
             for own_key, entry in vault.view.links().items()
         }
 
@@ -279,15 +279,15 @@ class FederatedView:
         self, vault: str, ask: Callable[[View], Iterable[MemoryRecord]]
     ) -> Iterator[MemoryRecord]:
         """Yield the records that one vault answers, or, for an empty name, each of them."""
-        for place, (name, _, view) in enumerate(self.vaults):
+        for number, (name, _, view) in enumerate(self.vaults):
             if vault in ("", name):
                 for record in ask(view):
-                    yield record._replace(key=self._key(place, record.key), vault=name)
+                    yield record._replace(key=self._key(number, record.key), vault=name)
 
     def text(self, key: int, accept_changed: bool = False) -> Memory | None:
         """Read a memory; errors as for ``View.text``."""
-        own_key, place = divmod(key, len(self.vaults))
-        return self.vaults[place].view.text(own_key, accept_changed)
+        own_key, number = divmod(key, len(self.vaults))
+        return self.vaults[number].view.text(own_key, accept_changed)
 
 
 class FederatedIndex:

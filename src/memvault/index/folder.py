@@ -21,7 +21,7 @@ from typing import NamedTuple
 from memvault.errors import MemvaultError, StorageError
 from memvault.files import atomic
 from memvault.files.lock import FileLock
-from memvault.files.plain_files import SETTING, read
+from memvault.files.plain_files import MAX_SETTING_BYTES, read
 from memvault.files.user_folders import (
     SETTINGS_FILE,
     NotPrivate,
@@ -30,7 +30,7 @@ from memvault.files.user_folders import (
     only_user_can_write,
     user_folder,
 )
-from memvault.vault import paths
+from memvault.vault import naming
 
 _INDEXES = "indexes"
 _VAULT = "vault"
@@ -85,7 +85,7 @@ def delete_abandoned(indexes: Path, days: float = _KEPT_DAYS) -> list[Path]:
     deleted = []
     for folder in indexes.iterdir():
         with contextlib.suppress(OSError, MemvaultError):  # for example, not an index
-            root = os.fsdecode(read(folder / _VAULT, SETTING))
+            root = os.fsdecode(read(folder / _VAULT, MAX_SETTING_BYTES))
             is_old = time.time() - (folder / _VAULT).stat().st_mtime > days * _DAY
             is_named = folder.name == folder_name(Path(root))
             has_vault = os.path.lexists(os.path.join(root, SETTINGS_FILE))
@@ -118,7 +118,7 @@ def is_unused(folder: Path) -> bool:
 def folder_name(root: Path) -> str:
     """Return the name of the folder of a vault's index; ``root`` must be a real path."""
     digest = hashlib.blake2b(os.fsencode(root), digest_size=12).hexdigest()
-    return f"{paths.slug(root.name, 40)}-{digest}"
+    return f"{naming.slug(root.name, 40)}-{digest}"
 
 
 def _bases() -> Iterator[Path]:

@@ -20,7 +20,7 @@ from memvault.model import DateSource, Memory, Passage, aliases_of
 if TYPE_CHECKING:
     from array import array
 
-    from memvault.vault.file_names import DateRange
+    from memvault.vault.date_ranges import DateRange
     from memvault.vault.folder_watch import FolderWatch
 
 
@@ -154,7 +154,7 @@ class StoredLink(NamedTuple):
 class LinkEntry(NamedTuple):
     """A memory as links refer to it: its names and its links, those of the text first, in order.
 
-    ``names`` are those that ``vault.file_names.link_keys`` returns.
+    ``names`` are those that ``vault.names.link_keys`` returns.
     """
 
     path: str
@@ -355,7 +355,7 @@ class View(Protocol):
         """
 
     def sentence_features(
-        self, asked: SentenceQuery, places: Mapping[int, MatchLocation]
+        self, asked: SentenceQuery, locations: Mapping[int, MatchLocation]
     ) -> dict[int, SentenceFeatures]:
         """Compute features of memories at their best places; missing memories are left out."""
 
@@ -375,7 +375,7 @@ class View(Protocol):
         It is empty unless all of the memories have vectors.
         """
 
-    def passages(self, key: int, places: MatchLocation) -> list[tuple[int, Passage]]:
+    def passages(self, key: int, location: MatchLocation) -> list[tuple[int, Passage]]:
         """Return the passages around a memory's best places, each with its number."""
 
     def record(self, key: int) -> MemoryRecord | None:
@@ -402,7 +402,7 @@ class View(Protocol):
     def superseding(self, names: Sequence[str] | None, vault: str = "") -> list[MemoryRecord]:
         """Return the memories whose headers supersede one of the names, or anything if None.
 
-        Names are in the form that ``vault.file_names.name_keys`` returns. If several vaults are
+        Names are in the form that ``vault.names.name_keys`` returns. If several vaults are
         searched, ``vault`` limits the answer to one of them.
         """
 

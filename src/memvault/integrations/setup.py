@@ -247,7 +247,7 @@ def _resolve(path: Path, context: SetupContext) -> Path:
 
 def _read(path: Path) -> str | None:
     try:
-        return plain_files.read(path, plain_files.STATE).decode()
+        return plain_files.read(path, plain_files.MAX_STATE_BYTES).decode()
     except FileNotFoundError:
         if os.path.lexists(path):
             raise Refused(f"{path} is not a plain file", "move it away") from None

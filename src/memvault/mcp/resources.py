@@ -157,7 +157,7 @@ def read(call: Call, uri: str) -> types.ReadResourceResult:
 
 def _read(call: Call, uri: str) -> str:
     from memvault.recall.filters import Filters
-    from memvault.vault import document
+    from memvault.vault import decoding
 
     start = next((entry for entry in (MEMORY, TYPE, TAG) if uri.startswith(entry)), None)
     if start is None:
@@ -166,7 +166,7 @@ def _read(call: Call, uri: str) -> str:
     if start == MEMORY:
         memory = call.engine.resolve(name)
         data, _ = call.reader.read_bytes(memory.path)
-        text = document.decode(data, call.settings.encoding).text
+        text = decoding.decode(data, call.settings.encoding).text
         return call.settings.detector.masking(memory.metadata)(text)
     filters = Filters(memory_type=name) if start == TYPE else Filters(tags=(name,))
     records = call.engine.list_records(filters) if name else []

@@ -14,7 +14,7 @@ from memvault.lazy_pattern import lazy_pattern
 from memvault.model import FALLBACK_TYPE, Memory
 from memvault.secrets.detector import BUILTIN, SecretDetector
 from memvault.store.memory_store import MemoryStore
-from memvault.vault import paths
+from memvault.vault import naming
 from memvault.vault.document import plain_text
 
 _MAX_TITLE = 60
@@ -44,9 +44,9 @@ def add(
         UsageError: the title is empty, or the name of the type is invalid.
     """
     name = clean_title(title)
-    kind = paths.normal_type(memory_type) if memory_type.strip() else FALLBACK_TYPE
+    kind = naming.normal_type(memory_type) if memory_type.strip() else FALLBACK_TYPE
     identity = {
-        "id": paths.new_id(store.settings.detector.masked(name)),
+        "id": naming.new_id(store.settings.detector.masked(name)),
         "memory_type": kind,
         "tags": [],
     }

@@ -15,7 +15,7 @@ from memvault.memories import edit, templates
 from memvault.model import Memory
 from memvault.settings.vault_settings import Settings
 from memvault.store.memory_store import MemoryStore, WriteResult
-from memvault.vault import paths
+from memvault.vault import naming, paths
 from memvault.vault.document import plain_text
 from memvault.vault.markdown import headings
 
@@ -142,7 +142,13 @@ def ensure(store: MemoryStore, day: date, item: str = "") -> tuple[Memory, bool]
             times = dict.fromkeys(("created", "modified"), clock.iso())
             tags = {"tags": filled.tags} if filled.tags else {}
             kind = {"memory_type": filled.memory_type} if filled.memory_type else {}
-            header = {"id": paths.new_id(day.isoformat()), **filled.header, **kind, **tags, **times}
+            header = {
+                "id": naming.new_id(day.isoformat()),
+                **filled.header,
+                **kind,
+                **tags,
+                **times,
+            }
             body = f"{filled.body}\n" if filled.body else ""
             text = filled.body
             if item:

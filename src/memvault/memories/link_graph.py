@@ -18,9 +18,10 @@ from memvault.index.protocol import (
 )
 from memvault.model import Memory
 from memvault.recall.resolve import match_link
-from memvault.vault.file_names import header_links, link_keys, name_key
+from memvault.vault.header_links import header_links
 from memvault.vault.markdown import links
 from memvault.vault.markdown_inline import Link
+from memvault.vault.names import link_keys, name_key
 
 
 class ResolvedLink(NamedTuple):

@@ -23,15 +23,9 @@ from memvault.memories.link_graph import LinkGraph, ResolvedLink, keys_of
 from memvault.model import Memory
 from memvault.store.change_set import missing_as_not_found
 from memvault.store.memory_store import MemoryStore
-from memvault.vault import document, paths
-from memvault.vault.file_names import (
-    LINK_KEYS,
-    ends,
-    is_wikilink,
-    name_key,
-    referenced_names,
-    retitled,
-)
+from memvault.vault import document, naming, paths
+from memvault.vault.aliases import aliases_after_rename
+from memvault.vault.header_links import LINK_KEYS, is_wikilink, referenced_names
 from memvault.vault.markdown import first_heading, headings
 from memvault.vault.markdown_inline import (
     Link,
@@ -40,6 +34,7 @@ from memvault.vault.markdown_inline import (
     replaced,
     written_target,
 )
+from memvault.vault.names import name_key, path_suffixes
 
 _NOT_IN_LINKS = frozenset("[]|#^\n")
 
@@ -150,9 +145,9 @@ def _new_path(store: MemoryStore, memory: Memory, title: str, place: str) -> str
     if title != memory.title:
         shown = masked(title)
         if stem == memory.title and shown == title:
-            stem = paths.file_name(title)
-        elif stem == memory.title or paths.slug(memory.title) == stem:
-            stem = paths.slug(shown)
+            stem = naming.file_name(title)
+        elif stem == memory.title or naming.slug(memory.title) == stem:
+            stem = naming.slug(shown)
     if not place.strip():
         return str(old.with_name(f"{stem}{old.suffix}"))
     is_file = place.lower().endswith(".md") and not place.endswith("/")
@@ -168,7 +163,7 @@ def _new_path(store: MemoryStore, memory: Memory, title: str, place: str) -> str
     if not paths.is_memory_path(path):
         raise UsageError(
             f"{path} cannot be a memory's path",
-            f"avoid hidden folders and {', '.join(sorted(paths.RESERVED))}",
+            f"avoid hidden folders and {', '.join(sorted(naming.RESERVED))}",
         )
     return path
 
@@ -237,7 +232,9 @@ def _aliases(renaming: RenamePlan) -> dict[str, Any]:
     if renaming.title == memory.title:
         return {}
     given = {key: memory.metadata[key] for key in ("aliases",) if key in memory.metadata}
-    return given | retitled(memory._replace(path=renaming.path), renaming.title, keep_old=True)
+    return given | aliases_after_rename(
+        memory._replace(path=renaming.path), renaming.title, keep_old=True
+    )
 
 
 def _new_target(
@@ -320,7 +317,9 @@ def _renamed_reference(name: str, renaming: RenamePlan, after: LinkGraph) -> str
     if after.files[name_key(file)] > 1:
         file = path
     stem = PurePosixPath(memory.path).stem
-    if key == name_key(memory.path) or ("/" in key and key in map(name_key, ends(memory.path))):
+    if key == name_key(memory.path) or (
+        "/" in key and key in map(name_key, path_suffixes(memory.path))
+    ):
         return f"{path}{suffix}"
     if key == name_key(stem):
         return f"{file}{suffix}" if name_key(file) != key else name

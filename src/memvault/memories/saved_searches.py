@@ -36,7 +36,7 @@ def save(store: MemoryStore, name: str, search: Mapping[str, Any] | None) -> Non
         value.update({key: entry for key, entry in search.items() if entry not in ("", [])})
     path = store.root / SETTINGS_FILE
     try:
-        before = plain_files.read(path, plain_files.SETTING)
+        before = plain_files.read(path, plain_files.MAX_SETTING_BYTES)
         after = set_values(path, "searches", {name: value}, VaultUnreadable)
         store.changes.replace(SETTINGS_FILE, before, after, FileRef(SETTINGS_FILE, SETTINGS_FILE))
     except (FileNotFoundError, NotFound) as error:

@@ -12,9 +12,9 @@ from memvault.index.protocol import MemoryRecord
 from memvault.memories.edit import modified_now, retry_on_conflict
 from memvault.model import Memory, is_example
 from memvault.store.memory_store import MemoryStore, WriteResult
-from memvault.vault.document import tag_items, tag_of_item
-from memvault.vault.file_names import normalize, tag_key
 from memvault.vault.markdown import tags as tags_in
+from memvault.vault.memory_file import tag_items, tag_of_item
+from memvault.vault.names import normalize, tag_key
 
 _NOT_IN_TAGS = frozenset(" #,[]{}\"'`|^")
 

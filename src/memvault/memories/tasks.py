@@ -13,7 +13,7 @@ from memvault.lazy_pattern import lazy_pattern
 from memvault.memories import edit
 from memvault.model import Memory
 from memvault.store.memory_store import MemoryReader, MemoryStore, WriteResult
-from memvault.vault.document import decode
+from memvault.vault.decoding import decode
 from memvault.vault.markdown import tasks
 
 _REST = lazy_pattern(r"[^\r\n]*")

@@ -13,7 +13,7 @@ from memvault.files import plain_files
 from memvault.lazy_pattern import lazy_pattern
 from memvault.memories.create import is_key, is_reserved
 from memvault.model import FileState
-from memvault.vault import document, paths
+from memvault.vault import memory_file, paths
 
 FOLDER = "templates"
 _PLACEHOLDER = lazy_pattern(r"\{\{\s{0,9}(title|date|time)\s{0,9}(?::([^{}\n]{1,60}))?\}\}")
@@ -83,7 +83,7 @@ def fill_template(
         data = plain_files.read(root / path)
     except OSError as error:
         raise StorageError(f"{path} cannot be read: {error.strerror}") from error
-    memory = document.read_memory(data, FileState.of(path, data), frozenset())
+    memory = memory_file.read_memory(data, FileState.of(path, data), frozenset())
     now = moment or clock.now().astimezone()
     kind = memory.metadata.get("memory_type", memory.metadata.get("type"))
     return RenderedTemplate(

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from memvault import named_vaults
 from memvault.errors import Conflict, MemvaultError, NotFound, StorageError
 from memvault.files import atomic
 from memvault.files.user_folders import SETTINGS_FILE, user_folder
@@ -20,7 +21,7 @@ from memvault.index.folder import find_folder
 from memvault.index.milvus import access
 from memvault.index.milvus.publication import Publication
 from memvault.publishing import publish
-from memvault.settings import user_settings, vaults
+from memvault.settings import user_settings
 from memvault.settings.vault_settings import EngineSettings, load_settings
 
 _FOLDER = "sent"
@@ -60,10 +61,10 @@ def add(
         EngineUnavailable: it does not answer.
         EngineRefused: it denies access, or holds nothing of memvault's.
     """
-    vaults.check(name)
-    given = {"collection": collection or None, "patience": patience}
-    given = {key: value for key, value in given.items() if value is not None}
-    shared = EngineSettings(engine="milvus", uri=uri, sent="?", **given)
+    named_vaults.check(name)
+    options = {"collection": collection or None, "patience": patience}
+    options = {key: value for key, value in options.items() if value is not None}
+    shared = EngineSettings(engine="milvus", uri=uri, sent="?", **options)
     publish.validate_engine(shared)
     access.allow_token(uri, True)
     engine = access.engine_of(shared)
@@ -90,7 +91,7 @@ def add(
     )
     atomic.write(settings, text.encode(), private=True)
     access.grant(root, shared, "")
-    vaults.add_vault(name, str(root))
+    named_vaults.add_vault(name, str(root))
     return {"name": name, "uri": uri, "vault": vault, **publication.about(), "host": shared.sent}
 
 

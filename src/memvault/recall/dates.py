@@ -21,12 +21,7 @@ from memvault.model import Memory
 from memvault.recall.answer import ScoredMemory
 from memvault.settings.vault_settings import RankingSettings
 from memvault.vault import header_dates
-from memvault.vault.file_names import (
-    DateRange,
-    declared_dates,
-    note_days,
-    parse_period,
-)
+from memvault.vault.date_ranges import DateRange, declared_dates, note_days, parse_period
 
 _LINK = r"(?:\s+(?:of|in|de|du|des|del|di|von|vom|the|van))*[\s'’-]*$"
 _PARTS = (

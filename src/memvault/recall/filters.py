@@ -13,8 +13,8 @@ from memvault import clock
 from memvault.errors import UsageError
 from memvault.index.protocol import KeywordQuery, MemoryRecord
 from memvault.model import MemoryType
-from memvault.vault.file_names import folded, normalize_title, tag_key
-from memvault.vault.paths import normal_type
+from memvault.vault.names import folded, normalize_title, tag_key
+from memvault.vault.naming import normal_type
 
 if TYPE_CHECKING:
     from memvault.index.protocol import View

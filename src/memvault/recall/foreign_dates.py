@@ -16,7 +16,7 @@ from typing import Any
 
 from memvault.index.text.analyzer import fold
 from memvault.lazy_pattern import lazy_pattern
-from memvault.vault.file_names import DateRange
+from memvault.vault.date_ranges import DateRange
 
 
 def _words(**tables: str) -> dict[str, frozenset[str]]:

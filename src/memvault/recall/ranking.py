@@ -20,7 +20,7 @@ from memvault.recall.features import FeatureRow, columns, evidence
 from memvault.recall.query import Query
 from memvault.recall.weights import RankingWeights, constants
 from memvault.settings.vault_settings import RankingSettings
-from memvault.vault.file_names import normalize_title
+from memvault.vault.names import normalize_title
 
 
 def answer_probability(found: dict[str, float], fit: RankingWeights, behind: float) -> float:

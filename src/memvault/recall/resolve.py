@@ -7,7 +7,8 @@ from pathlib import PurePosixPath
 from typing import Protocol, TypeVar
 
 from memvault.lazy_pattern import lazy_pattern
-from memvault.vault.file_names import link_target, name_key, normalize_title
+from memvault.vault.header_links import link_target
+from memvault.vault.names import name_key, normalize_title
 
 MAX_SUGGESTIONS = 5
 """Maximum number of memories listed for a name that none has."""

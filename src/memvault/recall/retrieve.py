@@ -24,7 +24,8 @@ from memvault.recall.dates import date_proximity, days_near, is_note_of
 from memvault.recall.filters import Filters, tags_with_parents
 from memvault.recall.query import Query
 from memvault.recall.weights import constants
-from memvault.vault.file_names import DateRange, tag_key
+from memvault.vault.date_ranges import DateRange
+from memvault.vault.names import tag_key
 
 
 def fuse(

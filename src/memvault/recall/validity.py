@@ -18,14 +18,9 @@ from memvault.model import Memory
 from memvault.recall.answer import CURRENT, ScoredMemory, Validity
 from memvault.recall.resolve import match_link
 from memvault.recall.weights import constants
-from memvault.vault.file_names import (
-    SUPERSEDED_BY,
-    SUPERSEDES,
-    name_key,
-    name_keys,
-    parse_period,
-    referenced_names,
-)
+from memvault.vault.date_ranges import parse_period
+from memvault.vault.header_links import SUPERSEDED_BY, SUPERSEDES, referenced_names
+from memvault.vault.names import name_key, name_keys
 
 _VALIDITY_KEYS = frozenset(("valid_from", "valid_to", SUPERSEDED_BY))
 """Header keys that can by themselves make a memory not current."""

@@ -16,13 +16,13 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
+from memvault import grants
 from memvault.errors import MemvaultError, Refused
 from memvault.files import plain_files
 from memvault.files.user_folders import expand_home
 from memvault.repository.location import GRANT, RepositoryLocation
 from memvault.sanitize import replace_surrogates
-from memvault.settings import grants
-from memvault.vault.file_names import folded
+from memvault.vault.names import folded
 
 _HEADER = re.compile(r'\[([A-Za-z][A-Za-z0-9-]*)(?: "([^"\\\x00-\x1f\x7f]*)")?\]')
 _SETTING = re.compile(r"[ \t]*([A-Za-z][A-Za-z0-9-]*)(?:[ \t]*=((?: |[^\s\"\\#;\x00-\x1f\x7f])*))?")
@@ -70,23 +70,23 @@ _MAX_PARTS = 1_000
 _SHOWN = 100
 
 
-class Part(NamedTuple):
+class ApprovalItem(NamedTuple):
     """A setting or file that needs approval: a name for people and a SHA-256 digest."""
 
     name: str
     digest: str
 
 
-def parts(place: RepositoryLocation) -> list[Part]:
+def items_to_approve(place: RepositoryLocation) -> list[ApprovalItem]:
     """Return the parts of a repository that need approval, without running git.
 
     Raises:
         Refused: a part cannot be read.
     """
-    return list(_Look(place).parts())
+    return list(RepositoryScan(place).parts())
 
 
-def affected(place: RepositoryLocation, paths: Iterable[str]) -> list[str]:
+def paths_git_may_run(place: RepositoryLocation, paths: Iterable[str]) -> list[str]:
     """Return the given paths that git may run or read settings from.
 
     The paths are relative to the repository's top folder. A folder or link on the
@@ -95,7 +95,7 @@ def affected(place: RepositoryLocation, paths: Iterable[str]) -> list[str]:
     Raises:
         Refused: a part of the repository cannot be read.
     """
-    look = _Look(place)
+    look = RepositoryScan(place)
     for _ in look.parts():
         pass
     used = {entry for path in (*look.used, *look.hooks) for entry in _below(place.top, path)}
@@ -131,18 +131,18 @@ def _name_below(top: Path, path: Path) -> str:
     return folded(path.relative_to(top).as_posix())
 
 
-def allowed(root: Path, place: RepositoryLocation) -> list[Part] | None:
+def approved_items(root: Path, place: RepositoryLocation) -> list[ApprovalItem] | None:
     """Return the approved parts of a vault's repository, or None without an approval."""
     try:
         kept = grants.get(root, *GRANT)
         if kept.get("folder") != str(place.folder):
             return None
-        return [Part(str(name), str(digest)) for name, digest in kept.get("covers", [])]
+        return [ApprovalItem(str(name), str(digest)) for name, digest in kept.get("covers", [])]
     except (MemvaultError, ValueError, TypeError):
         return None
 
 
-def is_within(now: list[Part], before: list[Part]) -> bool:
+def is_approved(now: list[ApprovalItem], before: list[ApprovalItem]) -> bool:
     """Return whether all current parts were approved, in this order.
 
     The order matters, since the last of two equal settings takes effect.
@@ -151,19 +151,19 @@ def is_within(now: list[Part], before: list[Part]) -> bool:
     return all(part in rest for part in now)
 
 
-def new(now: list[Part], before: list[Part]) -> list[str]:
+def unapproved_names(now: list[ApprovalItem], before: list[ApprovalItem]) -> list[str]:
     """Return the names of new and changed parts, or of all parts if only their order changed."""
     found = [part.name for part in now if part not in before]
     return list(dict.fromkeys(found or [part.name for part in now]))
 
 
-def allow(root: Path, place: RepositoryLocation, found: list[Part]) -> None:
+def store_approval(root: Path, place: RepositoryLocation, found: list[ApprovalItem]) -> None:
     """Store the approval of a repository in its current state; raises as ``grants.add`` does."""
     covers = [list(part) for part in found]
     grants.add(root, *GRANT, {"folder": str(place.folder), "covers": covers})
 
 
-def remotes(place: RepositoryLocation) -> dict[str, str]:
+def remote_urls(place: RepositoryLocation) -> dict[str, str]:
     """Return the URLs of remotes by name, as far as the settings have them in plain form."""
     lines = _lines(_read(place.common / "config") or b"")
     return {line.below: line.value for line in lines
@@ -215,7 +215,7 @@ def _lines(data: bytes) -> Iterator[_Line]:
             yield _Line(text, section, below)
 
 
-class _Look:
+class RepositoryScan:
     """A single scan of a repository, which reads each file once."""
 
     def __init__(self, place: RepositoryLocation) -> None:
@@ -228,18 +228,18 @@ class _Look:
         self._remotes: dict[str, None] = {}
         self._with_url: set[str] = set()
 
-    def parts(self) -> Iterator[Part]:
+    def parts(self) -> Iterator[ApprovalItem]:
         """Yield the parts that need approval: settings in their order, then files."""
         top, folder, common = self._place
         if folder != top / ".git":
-            yield _part(f".git = {replace_surrogates(str(folder))}", str(folder))
+            yield _item(f".git = {replace_surrogates(str(folder))}", str(folder))
         if common != folder:
-            yield _part(f".git/commondir = {replace_surrogates(str(common))}", str(common))
+            yield _item(f".git/commondir = {replace_surrogates(str(common))}", str(common))
         for file in dict.fromkeys((common / "config", folder / "config.worktree")):
             yield from self._settings(file)
         for name in self._remotes:
             if name not in self._with_url:  # git uses the name as a path
-                yield _part(_Line(f"url = {name}", "remote", name, "url", name).shown, name)
+                yield _item(_Line(f"url = {name}", "remote", name, "url", name).shown, name)
         for hooks in self.hooks:
             yield from self._folder(hooks)
         for above in dict.fromkeys((common, folder)):
@@ -248,9 +248,9 @@ class _Look:
             for name in _FOLDERS:
                 yield from self._folder(above / name)
 
-    def _settings(self, file: Path, depth: int = 0) -> Iterator[Part]:
+    def _settings(self, file: Path, depth: int = 0) -> Iterator[ApprovalItem]:
         real = Path(os.path.realpath(file)) if depth else file
-        data = _read(real, plain_files.SETTING)
+        data = _read(real, plain_files.MAX_SETTING_BYTES)
         if data is None or depth > _DEEPEST:
             return
         for line in _lines(data):
@@ -258,7 +258,7 @@ class _Look:
             is_include = line.section in ("include", "includeif") and line.key == "path"
             is_hooks = (line.section, line.key) == ("core", "hookspath")
             if is_include or is_hooks:
-                yield _part(line.shown, f"{line.section} {line.below}\n{line.text}")
+                yield _item(line.shown, f"{line.section} {line.below}\n{line.text}")
                 named = self._named(line.value, file.parent if is_include else self._place.top)
                 if is_hooks:
                     self.hooks.append(named)
@@ -278,7 +278,7 @@ class _Look:
                 hint = "write a setting that names files on a line of its own, as git config does"
                 raise Refused(f"{self._name(file)} cannot be read: {line.shown}", hint)
             elif not line.is_harmless:
-                yield _part(line.shown, f"{line.section} {line.below}\n{line.text}")
+                yield _item(line.shown, f"{line.section} {line.below}\n{line.text}")
                 yield from self._words(line)
 
     def _note_remote(self, line: _Line, file: Path) -> None:
@@ -304,7 +304,7 @@ class _Look:
             raise Refused(f"The settings name a file as {value!r}", "name it by its path")
         return below / expand_home(value)
 
-    def _words(self, line: _Line) -> Iterator[Part]:
+    def _words(self, line: _Line) -> Iterator[ApprovalItem]:
         """Yield the files in the vault that a setting names, as far as its text contains them.
 
         The trailing parts of a path are tried too, since it may begin with ``~`` or a
@@ -324,7 +324,7 @@ class _Look:
                     if any(Path(way).is_relative_to(top) for way in (real, os.path.normpath(file))):
                         yield from self._file(real)
 
-    def _folder(self, folder: Path) -> Iterator[Part]:
+    def _folder(self, folder: Path) -> Iterator[ApprovalItem]:
         count = 0
         for parent, folders, names in os.walk(folder):
             folders.sort()
@@ -336,13 +336,13 @@ class _Look:
                 if not name.endswith(".sample"):
                     yield from self._file(Path(parent, name))
 
-    def _file(self, file: Path) -> Iterator[Part]:
+    def _file(self, file: Path) -> Iterator[ApprovalItem]:
         self.used.add(file)
         if str(file) not in self._digested:
             self._digested.add(str(file))
             data = _read(Path(os.path.realpath(file)))
             if data is not None:
-                yield _part(self._name(file), data)
+                yield _item(self._name(file), data)
 
     def _name(self, file: Path) -> str:
         for above in (self._place.folder, self._place.common, self._place.top):
@@ -351,12 +351,12 @@ class _Look:
         return replace_surrogates(file.name)
 
 
-def _part(name: str, data: bytes | str) -> Part:
+def _item(name: str, data: bytes | str) -> ApprovalItem:
     whole = os.fsencode(data) if isinstance(data, str) else data
-    return Part(name, hashlib.sha256(whole).hexdigest())
+    return ApprovalItem(name, hashlib.sha256(whole).hexdigest())
 
 
-def _read(file: Path, most: int = plain_files.STATE) -> bytes | None:
+def _read(file: Path, most: int = plain_files.MAX_STATE_BYTES) -> bytes | None:
     """Return a file's bytes, or None if it is missing.
 
     Raises:

@@ -7,7 +7,7 @@ from pathlib import Path
 from memvault.errors import Refused
 from memvault.repository import approval
 from memvault.repository.location import RepositoryLocation
-from memvault.repository.program import Repository, at
+from memvault.repository.program import Repository, open_repository
 
 _SHOWN = 5
 
@@ -20,8 +20,10 @@ class NotAllowed(Refused):
     since values of settings may be private.
     """
 
-    def __init__(self, now: list[approval.Part], before: list[approval.Part] | None) -> None:
-        self.runs = approval.new(now, before or [])
+    def __init__(
+        self, now: list[approval.ApprovalItem], before: list[approval.ApprovalItem] | None
+    ) -> None:
+        self.runs = approval.unapproved_names(now, before or [])
         self.was_allowed = before is not None
         self.covered = [f"{part.name}\n{part.digest}" for part in now]
         message = "This repository makes git run programs, and nobody at this machine approved it"
@@ -44,10 +46,10 @@ def approved_repository(root: Path, place: RepositoryLocation) -> Repository:
         NotAllowed: it was never approved, or an approved part has changed since.
         Refused: git is not installed, or the repository cannot be read.
     """
-    before = approval.allowed(root, place)
+    before = approval.approved_items(root, place)
     if before is None:
         raise NotAllowed([], None)
-    now = approval.parts(place)
-    if not approval.is_within(now, before):
+    now = approval.items_to_approve(place)
+    if not approval.is_approved(now, before):
         raise NotAllowed(now, before)
-    return at(root, place)
+    return open_repository(root, place)

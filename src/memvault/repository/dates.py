@@ -14,11 +14,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from memvault import grants
 from memvault.errors import MemvaultError, TimedOut
 from memvault.files import plain_files
 from memvault.model import CommitTimes, FileCommits
-from memvault.repository.location import GRANT, RepositoryLocation, find
-from memvault.settings import grants
+from memvault.repository.location import GRANT, RepositoryLocation, find_repository
 
 if TYPE_CHECKING:
     from memvault.repository.commit_cache import CacheState, CommitCache
@@ -139,7 +139,7 @@ class CommitDates:
                 cached = cache.state()
         place, stamp = None, ""
         with contextlib.suppress(MemvaultError, OSError, ValueError):
-            place = find(self._root)
+            place = find_repository(self._root)
             stamp = "" if place is None else _stamp(place)
         look = _DatesState(place, stamp, cached)
         self.is_delayed = not look.is_read and cached is not None and cached.limit > 0
@@ -230,13 +230,13 @@ class CommitDates:
 
         This is looked up again if one of the files on which it depends has changed.
         """
-        stamps = map(plain_files.state_of, self._git_paths)
+        stamps = map(plain_files.stamp_of, self._git_paths)
         files = self._settings_file, self._file or ""
-        key = next(filter(None, stamps), None), *map(plain_files.state_of, files)
+        key = next(filter(None, stamps), None), *map(plain_files.stamp_of, files)
         if self._known_source[0] != key:
             place = None
             with contextlib.suppress(MemvaultError):
-                place = find(self._root)
+                place = find_repository(self._root)
             is_own = place is not None and cache.state().folder == str(place.folder)
             self._known_source = key, cache.identity() if is_own and self._is_enabled() else 0
         return self._known_source[1]
@@ -273,13 +273,13 @@ def _stamp(place: RepositoryLocation) -> str:
     own = ("HEAD", "logs/HEAD", "reftable/tables.list")
     shared = ("packed-refs", "reftable/tables.list", "shallow", *place.refs)
     files = [place.folder / name for name in own] + [place.common / name for name in shared]
-    return json.dumps([str(place.folder), [plain_files.state_of(file) for file in files]])
+    return json.dumps([str(place.folder), [plain_files.stamp_of(file) for file in files]])
 
 
 def _shallow(place: RepositoryLocation) -> tuple[str, ...]:
     """Return the commits whose parents a shallow clone lacks."""
     try:
-        data = plain_files.read(place.common / "shallow", plain_files.STATE)
+        data = plain_files.read(place.common / "shallow", plain_files.MAX_STATE_BYTES)
     except FileNotFoundError:
         return ()
     return tuple(sorted(data.decode("ascii", "replace").split()))

@@ -14,7 +14,7 @@ from memvault.errors import Refused
 from memvault.files import plain_files
 from memvault.sanitize import replace_surrogates
 
-_UNDER_WAY = {
+_OPERATIONS = {
     "rebase-merge": "rebase",
     "rebase-apply": "rebase",
     "MERGE_HEAD": "merge",
@@ -64,7 +64,9 @@ class RepositoryLocation(NamedTuple):
         file = self.folder / "HEAD"
         with contextlib.suppress(OSError, ValueError):
             while len(found) < _MAX_REFS:
-                text = plain_files.read(file, plain_files.SETTING).decode("utf-8", "replace")
+                text = plain_files.read(file, plain_files.MAX_SETTING_BYTES).decode(
+                    "utf-8", "replace"
+                )
                 name = text.removeprefix(_REF).strip()
                 if not text.startswith(f"{_REF}refs/") or ".." in name:
                     break
@@ -73,9 +75,9 @@ class RepositoryLocation(NamedTuple):
         return found
 
     @property
-    def under_way(self) -> str:
+    def operation_in_progress(self) -> str:
         """The operation in progress, such as ``rebase`` or ``merge``; empty if there is none."""
-        found = (what for name, what in _UNDER_WAY.items() if (self.folder / name).exists())
+        found = (what for name, what in _OPERATIONS.items() if (self.folder / name).exists())
         return next(found, "")
 
     def prefix_of(self, root: Path) -> str:
@@ -84,7 +86,7 @@ class RepositoryLocation(NamedTuple):
         return "" if below == "." else f"{below}/"
 
 
-def find(root: Path) -> RepositoryLocation | None:
+def find_repository(root: Path) -> RepositoryLocation | None:
     """Return the repository that contains a vault, or None.
 
     Raises:
@@ -118,13 +120,15 @@ def _place(top: Path) -> RepositoryLocation | None:
     folder = top / ".git"
     try:
         if not folder.is_dir():  # as in a worktree or a submodule
-            text = os.fsdecode(plain_files.read(folder, plain_files.SETTING))
+            text = os.fsdecode(plain_files.read(folder, plain_files.MAX_SETTING_BYTES))
             if not text.startswith(_GITDIR):
                 return None
             folder = top / text.removeprefix(_GITDIR).rstrip("\r\n")
         folder = common = Path(os.path.realpath(folder))
         if os.path.lexists(folder / "commondir"):
-            text = os.fsdecode(plain_files.read(folder / "commondir", plain_files.SETTING))
+            text = os.fsdecode(
+                plain_files.read(folder / "commondir", plain_files.MAX_SETTING_BYTES)
+            )
             common = Path(os.path.realpath(folder / text.rstrip("\r\n")))
     except (OSError, ValueError):
         return None

@@ -6,74 +6,17 @@ repository, after its user has approved it.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 from memvault import process
 from memvault.errors import MemvaultError, Refused, TimedOut, UsageError
-from memvault.files import plain_files
 from memvault.files.user_folders import is_owned
 from memvault.repository.location import RepositoryLocation, check_plain
 from memvault.sanitize import replace_surrogates
-
-_MODULE = re.compile(r"^[ \t]*+path[ \t]*+=[ \t]*+\"?([^\s\"][^\r\n\"]*)", re.MULTILINE)
-HINT = "sync it by itself, or move its .git away"
-"""The hint for a nested repository."""
-
-
-def submodules(root: Path) -> frozenset[str]:
-    """Return the folders that ``.gitmodules`` names, which are nested on purpose."""
-    with contextlib.suppress(OSError):
-        data = plain_files.read(root / ".gitmodules", plain_files.SETTING)
-        found = _MODULE.findall(data.decode("utf-8", "replace"))
-        return frozenset(path.rstrip() for path in found)
-    return frozenset()
-
-
-def nested_repositories(root: Path, folders: Iterable[str]) -> list[str]:
-    """Return those of a vault's folders that are nested repositories, without running git.
-
-    Submodules are left out, and so is everything if the vault itself is in no repository.
-    """
-    if not any(os.path.lexists(folder / ".git") for folder in (root, *root.parents)):
-        return []
-    intended = submodules(root)
-    return [
-        path for path in folders if path not in intended and os.path.lexists(root / path / ".git")
-    ]
-
-
-def repositories(found: Repository) -> list[str]:
-    """Return the folders that are nested repositories and not submodules."""
-    inherited = null_separated(found.git.run("ls-files", "--stage", "-z"))
-    held = [line.partition("\t")[2] for line in inherited if line.startswith("160000 ")]
-    new = [path.rstrip("/") for path in _untracked(found.git) if path.endswith("/")]
-    return sorted({*held, *new} - submodules(found.top))
-
-
-def new_files(git: Git) -> list[str]:
-    """Return the untracked files that are not ignored."""
-    return [path for path in _untracked(git) if not path.endswith("/")]
-
-
-def tracked(git: Git, path: str, seconds: float = 0) -> list[str]:
-    """Return the tracked files at or below a path of the vault."""
-    return null_separated(git.run("ls-files", "-z", "--", path, seconds=seconds))
-
-
-def _untracked(git: Git) -> list[str]:
-    """Return the untracked paths that are not ignored; a nested repository ends with a slash."""
-    return null_separated(git.run("ls-files", "--others", "--exclude-standard", "-z"))
-
-
-def null_separated(data: bytes) -> list[str]:
-    """Return the paths or records that git ends with null bytes."""
-    return [part.decode("utf-8", "surrogateescape") for part in data.split(b"\0") if part]
-
 
 _MAX_OUTPUT_BYTES = 4 << 30
 _SECONDS = 120.0
@@ -141,7 +84,7 @@ class Git:
             program = process.find_program("git", folder, inherited)
         except UsageError as error:
             raise Refused("There is no git program on this machine", "install git") from error
-        settings = [word for setting in _SETTINGS for word in ("-c", setting)]
+        settings = [argument for setting in _SETTINGS for argument in ("-c", setting)]
         self._prefix = [program, "--no-pager", "--literal-pathspecs", *settings]
         self._environment = {
             key: value for key, value in inherited.items() if key not in _LOCATION_VARIABLES
@@ -156,10 +99,10 @@ class Git:
 
     def run_unchecked(
         self,
-        *words: str,
+        *args: str,
         data: bytes = b"",
         seconds: float = 0,
-        more: Mapping[str, str] | None = None,
+        env: Mapping[str, str] | None = None,
     ) -> process.ProcessResult:
         """Run git and return its result, whatever its exit code.
 
@@ -168,62 +111,64 @@ class Git:
             TimedOut: git took longer than ``seconds``, or than the default of two minutes.
         """
         seconds = seconds or _SECONDS
-        allowed = {"GIT_ALLOW_PROTOCOL": self._protocols if words[0] in _NETWORK else ""}
-        environment = {**self._environment, **allowed, **(more or {})}
+        allowed = {"GIT_ALLOW_PROTOCOL": self._protocols if args[0] in _NETWORK else ""}
+        environment = {**self._environment, **allowed, **(env or {})}
         folder, quiet = self.folder, ["-c", f"core.hooksPath={os.devnull}"]
-        if words[0] in _HOOKED:  # a hook may unset only GIT_DIR to use another repository
+        if args[0] in _HOOKED:  # a hook may unset only GIT_DIR to use another repository
             folder, quiet = Path(environment.pop("GIT_WORK_TREE", folder)), []
-        command = [*self._prefix, *quiet, *words]
+        command = [*self._prefix, *quiet, *args]
         # SIGTERM first: git then removes its lock files.
-        ran = process.run(
+        result = process.run(
             command, data, seconds, _MAX_OUTPUT_BYTES, folder, environment, terminate_first=True
         )
-        if ran.timed_out:
+        if result.timed_out:
             hint = "try again; a pipe in the vault or in .git may keep git waiting"
-            raise TimedOut(f"git {words[0]} took more than {seconds:.0f} seconds", hint)
-        return ran
+            raise TimedOut(f"git {args[0]} took more than {seconds:.0f} seconds", hint)
+        return result
 
     def run(
         self,
-        *words: str,
+        *args: str,
         data: bytes = b"",
-        good: tuple[int, ...] = (0,),
+        ok_codes: tuple[int, ...] = (0,),
         seconds: float = 0,
-        more: Mapping[str, str] | None = None,
+        env: Mapping[str, str] | None = None,
         hint: str = "",
     ) -> bytes:
-        """Run git and return its standard output; raises as ``run_unchecked`` does, and more.
+        """Run git and return its standard output.
 
         Raises:
-            GitError: its exit code is not one of ``good``.
+            GitError: its exit code is not one of ``ok_codes``.
+            TimedOut: git took longer than ``seconds``, or than the default of two minutes.
+            UsageError: git cannot be started.
         """
-        ran = self.run_unchecked(*words, data=data, seconds=seconds, more=more)
-        if ran.code not in good:
-            raise self.failed(words[0], ran, hint)
-        return ran.stdout
+        result = self.run_unchecked(*args, data=data, seconds=seconds, env=env)
+        if result.code not in ok_codes:
+            raise self.failed(args[0], result, hint)
+        return result.stdout
 
-    def failed(self, what: str, ran: process.ProcessResult, hint: str = "") -> GitError:
+    def failed(self, what: str, result: process.ProcessResult, hint: str = "") -> GitError:
         """Return the error for a failed git command."""
-        stderr, printed = map(without_credentials, (ran.stderr.strip(), ran.output.strip()))
-        why = _reason(stderr) or _reason(printed) or "it does not say why"
+        stderr, printed = map(without_credentials, (result.stderr.strip(), result.output.strip()))
+        why = _reason(stderr) or _reason(printed) or "no reason given"
         message = f"git {what} failed: {why}"
         if _LOCK_EXISTS in stderr:
-            hint = "if no git is at work in the vault, delete that file"
-        return GitError(message, hint or f"git {what} by hand says more", stderr or printed)
+            hint = "if no git process is running in the vault, delete that file"
+        return GitError(message, hint or f"run git {what} by hand to see more", stderr or printed)
 
-    def line(self, *words: str, good: tuple[int, ...] = (0,), seconds: float = 0) -> str:
+    def line(self, *args: str, ok_codes: tuple[int, ...] = (0,), seconds: float = 0) -> str:
         """Run git and return its standard output as text without trailing newlines."""
-        found = self.run(*words, good=good, seconds=seconds)
-        return found.decode("utf-8", "surrogateescape").rstrip("\n")
+        output = self.run(*args, ok_codes=ok_codes, seconds=seconds)
+        return output.decode("utf-8", "surrogateescape").rstrip("\n")
 
     def config(self, name: str) -> str:
         """Return the value of a git setting, empty if it is not set."""
-        return self.line("config", "--get", name, good=(0, 1))
+        return self.line("config", "--get", name, ok_codes=(0, 1))
 
     def commit_id(self, name: str, seconds: float = 0) -> str:
         """Return the id of the commit that a name refers to, empty if it is missing."""
-        words = ("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}")
-        return self.line(*words, good=(0, 1), seconds=seconds)
+        args = ("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}")
+        return self.line(*args, ok_codes=(0, 1), seconds=seconds)
 
     def empty_tree(self) -> str:
         """Return the id of the empty tree."""
@@ -231,7 +176,7 @@ class Git:
 
     def identity(self) -> dict[str, str]:
         """Return environment variables for the author and committer fields that are not set."""
-        found = self.line("config", "--name-only", "--get-regexp", r"^user\.", good=(0, 1))
+        found = self.line("config", "--name-only", "--get-regexp", r"^user\.", ok_codes=(0, 1))
         return {
             name: value
             for what, value in _FALLBACK.items()
@@ -245,19 +190,19 @@ class Repository(NamedTuple):
     """A repository that contains a vault: git in it, its top folder and its git directory.
 
     ``prefix`` is the path from the top folder to the vault, empty if they are equal.
-    ``under_way`` is the operation in progress, such as ``rebase`` or ``merge``, or empty.
+    ``operation_in_progress`` is, for example, ``rebase`` or ``merge``; empty if there is none.
     """
 
     git: Git
     top: Path
     folder: Path
     prefix: str
-    under_way: str
+    operation_in_progress: str
 
     @property
     def branch(self) -> str:
         """The branch's name, empty if no branch is checked out."""
-        return self.git.line("symbolic-ref", "--quiet", "--short", "HEAD", good=(0, 1))
+        return self.git.line("symbolic-ref", "--quiet", "--short", "HEAD", ok_codes=(0, 1))
 
     @property
     def unmerged(self) -> list[str]:
@@ -266,7 +211,7 @@ class Repository(NamedTuple):
         return null_separated(self.git.run(*words))
 
 
-def at(root: Path, place: RepositoryLocation) -> Repository:
+def open_repository(root: Path, place: RepositoryLocation) -> Repository:
     """Return a vault's repository with git bound to it; its user must have approved it.
 
     Raises:
@@ -280,7 +225,11 @@ def at(root: Path, place: RepositoryLocation) -> Repository:
         Git(place.top, {}).run("rev-parse", "--git-dir")
     location = {"GIT_DIR": str(place.folder), "GIT_WORK_TREE": str(place.top)}
     return Repository(
-        Git(root, location), place.top, place.folder, place.prefix_of(root), place.under_way
+        Git(root, location),
+        place.top,
+        place.folder,
+        place.prefix_of(root),
+        place.operation_in_progress,
     )
 
 
@@ -290,10 +239,12 @@ def require_idle_branch(repository: Repository) -> str:
     Raises:
         Refused: a merge, rebase or similar is in progress, or no branch is checked out.
     """
-    under_way = repository.under_way
-    if under_way:
-        hint = f"{resume_hint(repository)}; or give it up with `git {under_way} --abort`"
-        raise Refused(f"A {under_way} is under way in the repository", hint)
+    operation_in_progress = repository.operation_in_progress
+    if operation_in_progress:
+        hint = (
+            f"{resume_hint(repository)}; or give it up with `git {operation_in_progress} --abort`"
+        )
+        raise Refused(f"A {operation_in_progress} is under way in the repository", hint)
     branch = repository.branch
     if not branch:
         raise Refused("No branch is checked out", "`git switch BRANCH` checks one out")
@@ -306,7 +257,7 @@ def resume_hint(repository: Repository) -> str:
     more = f" and {len(files) - _SHOWN} more" if len(files) > _SHOWN else ""
     named = ", ".join(map(replace_surrogates, files[:_SHOWN])) + more
     settled = f"settle {named}, `git add` them, then " if files else ""
-    return f"{settled}`git {repository.under_way} --continue`"
+    return f"{settled}`git {repository.operation_in_progress} --continue`"
 
 
 def without_credentials(text: str) -> str:
@@ -322,3 +273,8 @@ def _reason(stderr: str) -> str:
             if line.startswith(mark):
                 return line.removeprefix(mark).rstrip(".")
     return lines[-1].rstrip(".") if lines else ""
+
+
+def null_separated(data: bytes) -> list[str]:
+    """Return the paths or records that git ends with null bytes."""
+    return [part.decode("utf-8", "surrogateescape") for part in data.split(b"\0") if part]

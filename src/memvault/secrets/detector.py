@@ -2,86 +2,24 @@
 
 from __future__ import annotations
 
-import contextlib
-import re
 from bisect import bisect_right
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from functools import lru_cache
-from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 from memvault.errors import MemvaultError
-from memvault.files.user_folders import user_folder
 from memvault.lazy_pattern import lazy_pattern
 from memvault.secrets import plain_copy
+from memvault.secrets.kingfisher import find_spans, is_installed
 from memvault.secrets.patterns import (
     FORMS,
+    MASK,
     SHORTEST_WORD,
     SecretPattern,
     is_placeholder,
     pattern,
     unbounded,
 )
-
-_LONG_WORD = lazy_pattern(r"\w{16,}")
-
-
-def is_installed() -> bool:
-    """Return whether the optional kingfisher package is installed."""
-    return find_spec("kingfisher_sdk") is not None
-
-
-def spans(text: str) -> list[tuple[int, int, str]]:
-    """Return the position and kind of each secret that kingfisher finds."""
-    if not any(_has_digit(match[0]) for match in _LONG_WORD.finditer(text)):
-        return []
-    data = text.encode("utf-8", "replace")
-    findings = [
-        (
-            finding.location["start_offset"],
-            finding.location["end_offset"],
-            _rule_kind(finding.rule_id),
-        )
-        for finding in _scanner().scan(data)
-        if finding.visible
-    ]
-    placed = zip(_to_character_offsets(data, findings), findings, strict=True)
-    secrets = [(start, end, kind) for (start, end), (_, _, kind) in placed]
-    return [one for one in secrets if one[0] < one[1] and MASK not in text[one[0] : one[1]]]
-
-
-def _to_character_offsets(data: bytes, places: list[tuple[int, int, str]]) -> list[tuple[int, int]]:
-    """Convert positions in bytes to positions in the decoded text."""
-    offsets = sorted({at for start, end, _ in places for at in (start, end)})
-    at: dict[int, int] = {}
-    characters = last = 0
-    for offset in offsets:
-        characters += len(data[last:offset].decode("utf-8", "ignore"))
-        at[offset], last = characters, offset
-    return [(at[start], at[end]) for start, end, _ in places]
-
-
-def _has_digit(word: str) -> bool:
-    return any(char.isdigit() for char in word)
-
-
-@lru_cache(None)
-def _scanner() -> Any:
-    """Return the scanner, with rules compiled once and then loaded from the user's cache."""
-    import kingfisher_sdk
-
-    folder = None
-    with contextlib.suppress(MemvaultError):  # an invalid folder is reported elsewhere
-        folder = user_folder("cache")
-    cache_folder = folder / "kingfisher" if folder else None
-    rules = kingfisher_sdk.Rules(cache=cache_folder is not None, cache_dir=cache_folder)
-    return kingfisher_sdk.DetectionScanner(rules, base64=False)
-
-
-def _rule_kind(rule_id: str) -> str:
-    """Return a rule's name as a phrase: ``betterleaks.github-pat`` is a github pat."""
-    return re.split(r"[./]", rule_id)[-1].replace("-", " ")
-
 
 KEY = "secrets"
 """The header key whose value ``allowed`` declares that a memory may contain secrets."""
@@ -96,8 +34,6 @@ _MAX_REPEATED = 100
 """Maximum number of secrets searched for at other positions; each search scans the whole text."""
 _PIECE_LENGTH = 8
 """Length in characters of the pieces by which parts of a secret are recognized."""
-MASK = "[masked: "
-"""The beginning of a mask."""
 _MASKS = lazy_pattern(r"(\[masked: [^\]\n]{1,40}\])")
 _IN_URL = "password in a URL"
 _NEEDED = {
@@ -278,7 +214,7 @@ masked = BUILTIN.masked
 @lru_cache(None)
 def detector_named(name: str) -> SecretDetector:
     """Return the detector that a vault's settings name: ``kingfisher`` if it is installed."""
-    return SecretDetector(spans) if name == "kingfisher" and is_installed() else BUILTIN
+    return SecretDetector(find_spans) if name == "kingfisher" and is_installed() else BUILTIN
 
 
 def _piece_spans(text: str, pieces: Mapping[str, str]) -> Iterator[tuple[int, int, str]]:

@@ -194,3 +194,7 @@ def is_placeholder(form: SecretPattern, value: str) -> bool:
     )
     is_plain_word = value == folded and not any(char.isdigit() for char in value)
     return is_example or is_plain_word or value.isdigit() or len(set(value[-20:])) < 6
+
+
+MASK = "[masked: "
+"""The beginning of a mask."""

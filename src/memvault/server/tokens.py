@@ -22,9 +22,9 @@ from memvault.agents.address import USER, address
 from memvault.errors import Conflict, MemvaultError, NotFound, StorageError, UsageError
 from memvault.files import atomic, plain_files
 from memvault.files.user_folders import make_private, only_user_can_write
+from memvault.named_vaults import NAME
 from memvault.secrets.patterns import OUR_MARK
 from memvault.settings import locate, user_settings
-from memvault.settings.vaults import NAME
 
 READ: Literal["read"] = "read"
 SCOPES = (READ, "write")

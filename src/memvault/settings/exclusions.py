@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from memvault.files import plain_files
-from memvault.files.plain_files import FileStamp, state_of
+from memvault.files.plain_files import FileStamp, stamp_of
 from memvault.lazy_pattern import lazy_pattern
 
 IGNORE_FILES = (".ignore", ".gitignore")
@@ -294,7 +294,7 @@ class Exclusions:
 
     def _file(self, folder: str, name: str) -> IgnoreFile:
         path = f"{folder}/{name}" if folder else name
-        stamp = state_of(self._root / path)
+        stamp = stamp_of(self._root / path)
         known = self._read.get(path)
         if known is None or known[0] != stamp:
             known = stamp, IgnoreFile(_text(self._root / path) if stamp is not None else "")
@@ -307,7 +307,7 @@ def sources_state(root: Path) -> tuple[FileStamp | None, ...]:
 
     Ignore files of subfolders are not among them.
     """
-    return tuple(state_of(root / name) for name in (*IGNORE_FILES, *_OBSIDIAN_FILES))
+    return tuple(stamp_of(root / name) for name in (*IGNORE_FILES, *_OBSIDIAN_FILES))
 
 
 def _obsidian_prefixes(root: Path) -> Iterator[str]:

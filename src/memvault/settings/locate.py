@@ -10,7 +10,7 @@ from pathlib import Path
 
 from memvault import sanitize
 from memvault.errors import UsageError, VaultNotFound, VaultUnreadable
-from memvault.files.user_folders import SETTINGS_FILE, expand_home, whose_vault
+from memvault.files.user_folders import SETTINGS_FILE, expand_home, ownership_problem
 
 ALL, THIS = "all", "this"
 """Names that no vault can have: they mean every named vault, and the vault of the call."""
@@ -171,7 +171,7 @@ def _nearest_vault(here: Path) -> Path | None:
             continue
         if stat.S_ISDIR(status.st_mode):
             continue
-        if (why := whose_vault(folder)) and not _is_trusted(folder):
+        if (why := ownership_problem(folder)) and not _is_trusted(folder):
             raise VaultUnreadable(
                 f"The vault {folder} {why}",
                 f"`memvault vaults trust {sanitize.quote_argument(str(folder))}` if you trust who "

@@ -8,7 +8,7 @@ from typing import Any
 
 from memvault.errors import MemvaultError
 from memvault.files import atomic
-from memvault.files.plain_files import SETTING, read
+from memvault.files.plain_files import MAX_SETTING_BYTES, read
 from memvault.lazy_pattern import lazy_pattern
 
 HINT = "correct the line, or delete it for the default"
@@ -49,7 +49,7 @@ def _check_text(text: str) -> str:
 
 def _read_file(path: Path, failure: type[MemvaultError]) -> bytes:
     try:
-        return read(path, SETTING)
+        return read(path, MAX_SETTING_BYTES)
     except FileNotFoundError:
         if path.is_symlink():
             reason, hint = "it is a link", "settings are read from the file itself: put it there"

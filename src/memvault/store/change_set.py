@@ -11,7 +11,8 @@ from memvault import clock
 from memvault.errors import Conflict, NotFound
 from memvault.store.journal import FileChange
 from memvault.vault.document import etag
-from memvault.vault.paths import belongs_to_other_agent, derived_id
+from memvault.vault.naming import derived_id
+from memvault.vault.paths import belongs_to_other_agent
 
 FILE_MISSING_HINT = "`memvault list` shows what is there, `memvault trash list` what was forgotten"
 """The hint of an error about a file that is missing."""

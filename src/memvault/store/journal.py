@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple, get_args
 from memvault import clock
 from memvault.files import atomic, plain_files
 from memvault.lazy_pattern import lazy_pattern
-from memvault.vault.paths import existing_private
+from memvault.vault.private_folder import existing_private
 
 _SEGMENT_BYTES = 1024 * 1024
 """Size in bytes at which a new segment is started; the lines of one call stay in one segment, which
@@ -172,7 +172,7 @@ class FileChange(NamedTuple):
     after: str
 
     @property
-    def left(self) -> str:
+    def etag_after(self) -> str:
         """The etag of the file that the change left at its path; empty if it left none."""
         return "" if self.kind in ("removed", "forgotten") else self.after
 

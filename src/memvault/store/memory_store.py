@@ -22,10 +22,10 @@ from memvault.store.change_set import (
     missing_as_not_found,
 )
 from memvault.store.moves import MOVE_INTENT
-from memvault.vault import document, paths
+from memvault.vault import aliases, document, memory_file, naming, paths
 from memvault.vault.markdown import first_heading
-from memvault.vault.paths import private_folder
-from memvault.vault.reader import Scan, listed, scan, state_of
+from memvault.vault.private_folder import private_folder
+from memvault.vault.scan import Scan, file_state, is_listed, scan
 
 if TYPE_CHECKING:
     from memvault.repository.dates import CommitDates
@@ -151,7 +151,7 @@ class MemoryStore:
         """Return the states of those of the given paths that a scan of their folders would list."""
         covers = self.settings.exclusions.covers
         listed = (path for path in found if not covers(path))
-        return [state for path in listed if (state := state_of(self.root, path)) is not None]
+        return [state for path in listed if (state := file_state(self.root, path)) is not None]
 
     def state(self) -> Hashable:
         """Return a value that differs once any file has changed; raises as ``scan`` does."""
@@ -164,7 +164,7 @@ class MemoryStore:
             NotFound: there is no regular file at that path.
             StorageError: the file cannot be read.
         """
-        state = state_of(self.root, path)
+        state = file_state(self.root, path)
         if state is None:
             what = "plain file" if os.path.lexists(self.root / path) else "file"
             raise NotFound(f"There is no {what} {path} in the vault", FILE_MISSING_HINT)
@@ -181,14 +181,14 @@ class MemoryStore:
         A move that was interrupted is completed first.
         """
         self.complete_interrupted_move()
-        if listed(self.root, path, self.settings.exclusions):
+        if is_listed(self.root, path, self.settings.exclusions):
             with contextlib.suppress(NotFound):
                 return self.read(path)
         return None
 
     def parse(self, data: bytes, state: FileState) -> Memory:
         """Parse a memory from bytes already read."""
-        return document.read_memory(
+        return memory_file.read_memory(
             data, state, self.known_types, self.settings.encoding, self._commit_times
         )
 
@@ -199,16 +199,14 @@ class MemoryStore:
         written to the header. It also becomes an alias if Obsidian would not find the memory by its
         file name.
         """
-        from memvault.vault import file_names
-
-        stem = paths.slug(self.settings.detector.masked(title))
+        stem = naming.slug(self.settings.detector.masked(title))
         heading = first_heading(body)
         private_folder(self.root)
         path = f"{memory_type}/{stem}.md"
 
         def encode(name: str) -> bytes:
             title_keys: dict[str, Any] = {} if title == (heading or name) else {"title": title}
-            title_keys |= file_names.of_new(title, name, header.get("aliases"))
+            title_keys |= aliases.aliases_for_new(title, name, header.get("aliases"))
             rest = {key: value for key, value in header.items() if key not in ("id", "aliases")}
             return document.encode_new({"id": header["id"], **title_keys, **rest}, body)
 
@@ -267,9 +265,7 @@ class MemoryStore:
         """
         named = dict(changes)
         if "title" in named and "aliases" not in named:
-            from memvault.vault import file_names
-
-            named |= file_names.retitled(memory, str(named["title"]))
+            named |= aliases.aliases_after_rename(memory, str(named["title"]))
         path = self._path_for_type(memory, memory_type)
         if path != memory.path:
             if "id" not in memory.metadata:
@@ -321,9 +317,7 @@ class MemoryStore:
         id_header = {} if "id" in memory.metadata else {"id": memory.mem_id}
         named = {**id_header, **(changes or {})}
         if "title" in named and "aliases" not in named:
-            from memvault.vault import file_names
-
-            named |= file_names.retitled(memory._replace(path=path), str(named["title"]))
+            named |= aliases.aliases_after_rename(memory._replace(path=path), str(named["title"]))
         edited = partial(self._edit_bytes, memory, named, body)
         self._check_path(path)
         return self._replace_file(memory, edited, [path], times=self.times_of(memory.path))
@@ -385,7 +379,7 @@ class MemoryStore:
 
     def _written_memory(self, path: str, data: bytes) -> Memory:
         """Return the memory just written, even if its file has been deleted since."""
-        return self.parse(data, state_of(self.root, path) or FileState.of(path, data))
+        return self.parse(data, file_state(self.root, path) or FileState.of(path, data))
 
     def complete_interrupted_move(self, seconds: float = 1.0) -> None:
         """Delete the old file of a move that was killed before doing so; its bytes are a revision.

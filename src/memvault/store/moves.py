@@ -17,9 +17,9 @@ from memvault.files import atomic, plain_files
 from memvault.model import FileState, Memory
 from memvault.store.change_set import missing_as_not_found
 from memvault.store.revisions import Revisions
-from memvault.vault import document
+from memvault.vault import memory_file
 from memvault.vault.document import etag
-from memvault.vault.file_names import normalize_title
+from memvault.vault.names import normalize_title
 from memvault.vault.paths import is_memory_path, require_plain_folders
 
 MOVE_INTENT = ".memvault/moving.json"
@@ -139,4 +139,4 @@ def _memory_with_etag(root: Path, path: str, wanted: str, encoding: str) -> Memo
     data = plain_files.read(root / path)
     if etag(data) != wanted:
         return None
-    return document.read_memory(data, FileState.of(path, data), frozenset(), encoding)
+    return memory_file.read_memory(data, FileState.of(path, data), frozenset(), encoding)

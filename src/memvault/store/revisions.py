@@ -21,7 +21,7 @@ from memvault.lazy_pattern import lazy_pattern
 from memvault.settings.vault_settings import DEFAULTS, HistorySettings
 from memvault.store.stamps import format_stamp, new_stamp, trusted_stamp
 from memvault.vault.document import etag
-from memvault.vault.paths import list_private, private_folder
+from memvault.vault.private_folder import list_private, private_folder
 
 _REVISION_NAME = lazy_pattern(r"\d{8}T\d{6}\.\d{3}Z-([0-9a-f]{20})\.md", re.ASCII)
 _ALWAYS_KEPT = 5

@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 from memvault.errors import FailedCall, Refused
 from memvault.files import plain_files
 from memvault.lazy_pattern import lazy_pattern
-from memvault.secrets.detector import MASK, Secret, SecretDetector, allows, mask
+from memvault.secrets.detector import Secret, SecretDetector, allows, mask
+from memvault.secrets.patterns import MASK
 from memvault.settings.vault_settings import Settings
-from memvault.vault import document
+from memvault.vault import decoding, document
 
 _MAX_PLACES = 5
 _REFUSED_MESSAGE = "A secret is not written, as memvault.toml says: "
@@ -90,16 +91,16 @@ def added_secrets(before: bytes, after: bytes, settings: Settings) -> list[Secre
 
     ``before`` is empty for a new file.
     """
-    secrets = settings.detector.find(document.decode(after, settings.encoding).text)
+    secrets = settings.detector.find(decoding.decode(after, settings.encoding).text)
     if not secrets or _allows_secrets(after, settings.encoding):
         return []
-    known = settings.detector.values(document.decode(before, settings.encoding).text)
+    known = settings.detector.values(decoding.decode(before, settings.encoding).text)
     return [one for one in secrets if not one.is_in(known)]
 
 
-def in_file(path: str, data: bytes, settings: Settings) -> str:
+def secrets_in_file(path: str, data: bytes, settings: Settings) -> str:
     """Describe the secrets in a file or its name; empty if its header allows them."""
-    text = document.decode(data, settings.encoding).text
+    text = decoding.decode(data, settings.encoding).text
     secrets = settings.detector.find(f"{path}\n{text}")
     if not secrets or _allows_secrets(data, settings.encoding):
         return ""
@@ -121,10 +122,10 @@ def check_masks(before: bytes, after: bytes, settings: Settings) -> Refused | No
     ``before`` is empty for a new file.
     """
     detector = settings.detector
-    text = document.decode(after, settings.encoding).text
+    text = decoding.decode(after, settings.encoding).text
     if MASK not in text:
         return None
-    old = document.decode(before, settings.encoding).text
+    old = decoding.decode(before, settings.encoding).text
     remaining = detector.values(text)
     lost_kinds = {kind for value, kind in detector.values(old).items() if value not in remaining}
     for masked in map(mask, sorted(lost_kinds)):
@@ -150,7 +151,7 @@ def _strings_in(name: str, value: Any) -> Iterator[tuple[str, str]]:
             yield from _strings_in(f"{name}[{position}]", entry)
 
 
-def warning(path: str, secrets: Sequence[Secret]) -> str:
+def secret_warning(path: str, secrets: Sequence[Secret]) -> str:
     """Return the warning about secrets that were written."""
     return (
         f"{path} holds a secret now: {_describe_secrets(secrets)}; keep it elsewhere, and revoke "

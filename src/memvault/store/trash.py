@@ -18,7 +18,8 @@ from memvault.files import atomic
 from memvault.settings.vault_settings import DEFAULTS, HistorySettings
 from memvault.store.revisions import files_linked_to
 from memvault.store.stamps import STAMPED_NAME, format_stamp, new_stamp
-from memvault.vault.paths import existing_private, is_memory_path, list_private
+from memvault.vault.paths import is_memory_path
+from memvault.vault.private_folder import existing_private, list_private
 
 
 class TrashedFile(NamedTuple):

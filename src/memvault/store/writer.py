@@ -21,10 +21,11 @@ from memvault.store.change_set import ChangeSet, FileRef, changed_meanwhile, mis
 from memvault.store.journal import FileChange, Journal, JournalEntry, Kind
 from memvault.store.moves import FileMove, complete_move
 from memvault.store.revisions import Revisions
-from memvault.store.secret_policy import CheckedBytes, SecretPolicy, warning
+from memvault.store.secret_policy import CheckedBytes, SecretPolicy, secret_warning
 from memvault.store.trash import Trash, TrashedFile
 from memvault.vault.document import etag
-from memvault.vault.paths import derived_id, private_folder
+from memvault.vault.naming import derived_id
+from memvault.vault.private_folder import private_folder
 
 _DAY = 24 * 3_600.0
 _MAX_JOURNAL_BYTES = 16 * 1024 * 1024
@@ -252,7 +253,7 @@ class VaultWriter:
         """Record a change that wrote bytes, and warn of the secrets in them."""
         self._record(kind, path, subject, backup, etag(checked.data))
         if checked.secrets:
-            self._change_set.warnings.append(warning(path, checked.secrets))
+            self._change_set.warnings.append(secret_warning(path, checked.secrets))
 
     def _record(self, kind: Kind, path: str, subject: FileRef, before: str, after: str) -> None:
         change_set = self._change_set

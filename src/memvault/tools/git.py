@@ -36,8 +36,10 @@ def git_init(call: Call, confirm: Confirm = None) -> InitializedRepository:
     """
     from memvault.git import setup
 
-    repository, made = setup.begin(call, partial(_require_confirmation, call, confirm, "git init"))
-    changed = setup.prepare(call, repository)
+    repository, made = setup.init_repository(
+        call, partial(_require_confirmation, call, confirm, "git init")
+    )
+    changed = setup.write_git_files(call, repository)
     return {"made": made, "branch": repository.branch, "changed": changed, "driver": True}
 
 
@@ -95,9 +97,9 @@ def git_status(call: Call) -> RepositoryStatus:
 
     Git itself is not run until a person on this machine has allowed it with git init or git sync.
     """
-    from memvault.git.setup import status
+    from memvault.git.status import repository_status
 
-    return status(call)
+    return repository_status(call)
 
 
 def _require_confirmation(
@@ -109,7 +111,7 @@ def _require_confirmation(
         Conflict: If something else was confirmed.
         Refused: If nothing was confirmed.
     """
-    from memvault.settings import grants
+    from memvault import grants
 
     items = [*asked.covered, grants.machine_secret()]  # the token is not to be known beforehand
     if token := token_to_confirm(confirm, items, "what git would run here now"):

@@ -238,7 +238,7 @@ def _backlink_item(call: Call, view: View, source: MemoryRecord, link: StoredLin
         StaleView: the memory has changed since the view was made.
     """
     from memvault.recall.answer import memory_reference
-    from memvault.vault import document
+    from memvault.vault import decoding
 
     reference = memory_reference(source)
     if link.key:
@@ -247,7 +247,7 @@ def _backlink_item(call: Call, view: View, source: MemoryRecord, link: StoredLin
     if memory is None:
         return {**reference}
     data, _ = call.store.read_bytes(memory.path)
-    text = document.decode(data, call.settings.encoding).text
+    text = decoding.decode(data, call.settings.encoding).text
     above = text.count("\n", 0, max(0, len(text) - len(memory.body)))
     line = memory.body.split("\n", link.line + 1)[link.line].strip()
     shown = line if len(line) <= 200 else f"{line[:200]}…"
@@ -345,12 +345,12 @@ def tag_remove(
 ) -> TaggedMemory:
     """Remove tags from a memory; a tag in its text loses the # and stays as a word."""
     from memvault.memories import tagging
-    from memvault.vault import file_names
+    from memvault.vault import names
 
     memory = call.resolve(name)
     present_tags = tagging.parse_existing_tags(tags, memory)
-    known = set(map(file_names.tag_key, memory.tags))
-    missing = [tag for tag in present_tags if file_names.tag_key(tag) not in known]
+    known = set(map(names.tag_key, memory.tags))
+    missing = [tag for tag in present_tags if names.tag_key(tag) not in known]
     result = _tag_result(tagging.remove(call.store, memory, present_tags))
     return {**result, **without_none(missing=missing or None)}
 

@@ -17,8 +17,8 @@ from memvault.files import inotify
 from memvault.files.inotify import FolderEvent, Inotify, Mounts
 from memvault.files.user_folders import SETTINGS_FILE
 from memvault.settings.exclusions import FOLDER_MARKERS, Exclusions
-from memvault.vault import reader
-from memvault.vault.reader import Scan
+from memvault.vault import scan
+from memvault.vault.scan import Scan
 
 TRUSTED_SECONDS = 300.0
 _GONE = inotify.DELETE_SELF | inotify.MOVE_SELF | inotify.UNMOUNT | inotify.IGNORED
@@ -64,13 +64,13 @@ class FolderWatch:
             try:
                 self._open()
             except OSError:
-                return reader.scan(self._root, exclusions)
+                return scan.scan(self._root, exclusions)
         self._drain()
         self._changed.clear()
         earlier, self._folders, self._device = self._folders, {}, 0
         self._is_complete, self._scanned_at = True, time.monotonic()
         self._mounts.has_changed()
-        found = reader.scan(self._root, exclusions, self._enter)
+        found = scan.scan(self._root, exclusions, self._enter)
         for watch in earlier.keys() - self._folders.keys():
             self._inotify.remove(watch)
         self._is_complete &= not found.has_hard_links

@@ -13,7 +13,7 @@ from memvault.model import is_example
 from memvault.settings.vault_settings import load_settings
 from memvault.vault.front_matter import split_front_matter
 from memvault.vault.header_yaml import parse_header
-from memvault.vault.reader import scan
+from memvault.vault.scan import scan
 
 _PACKAGED = Path(__file__).resolve().parents[1] / "data" / "template"
 _CHECKOUT = Path(__file__).resolve().parents[3] / "vault-template"

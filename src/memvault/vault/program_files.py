@@ -14,7 +14,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Literal
 
-from memvault.vault.file_names import names_folded
+from memvault.vault.names import names_folded
 
 Reader = Literal["", "instructions", "settings"]
 """What programs read a file as; empty if no program reads it automatically."""

@@ -11,7 +11,7 @@ from memvault.arguments.binding import bind, check_type
 from memvault.arguments.parameters import JSON_NAMES, Arg, Parameter, kebab, normal_key, normal_name
 from memvault.command_table import COMMANDS
 from memvault.errors import UsageError
-from memvault.vault import document, paths
+from memvault.vault import document, naming
 
 FOLDER = "tools"
 """The folder of a vault's tools."""
@@ -112,7 +112,7 @@ def _description(text: str, whose: str) -> str:
 
 
 def _check_tool_name(name: str) -> None:
-    _check_name(name, "a tool", paths.slug(name) == f"{name.lower()}-memory")
+    _check_name(name, "a tool", naming.slug(name) == f"{name.lower()}-memory")
     reserved_names = {"help", "version"}
     for command in COMMANDS:
         words = command.words

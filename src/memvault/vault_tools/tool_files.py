@@ -10,12 +10,12 @@ from memvault.arguments import parameters
 from memvault.arguments.binding import bind
 from memvault.arguments.parameters import normal_name
 from memvault.errors import Conflict, MemvaultError, UsageError
-from memvault.files.plain_files import SETTING
+from memvault.files.plain_files import MAX_SETTING_BYTES
 from memvault.sanitize import replace_surrogates
 from memvault.store.change_set import FileRef
 from memvault.store.memory_store import MemoryStore
 from memvault.vault import document, paths
-from memvault.vault.reader import read_header_files
+from memvault.vault.header_files import read_header_files
 from memvault.vault_tools.definition import FOLDER, TIMEOUT, ToolDefinition, tool_definition
 
 
@@ -49,7 +49,7 @@ def read_all(root: Path) -> ToolFiles:
         found.broken[stem] = f"{path} is not a tool: {reason}"
 
     try:
-        for file in read_header_files(root, FOLDER, skip, SETTING):
+        for file in read_header_files(root, FOLDER, skip, MAX_SETTING_BYTES):
             header = file.document.header
             shown = replace_surrogates(file.path)
             if header is None:  # documentation

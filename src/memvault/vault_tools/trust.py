@@ -9,9 +9,9 @@ import contextlib
 from collections.abc import Iterable
 from pathlib import Path
 
+from memvault import grants
 from memvault.arguments.parameters import normal_name
 from memvault.errors import Refused, StorageError
-from memvault.settings import grants
 from memvault.vault_tools.fingerprint import DigestCache, ToolFingerprint, fingerprint_of
 from memvault.vault_tools.tool_files import ToolFile
 

@@ -28,7 +28,7 @@ from memvault.agents.messages.service_names import (
 )
 from memvault.errors import Unwritable, UsageError
 from memvault.files import atomic
-from memvault.vault import paths
+from memvault.vault import naming
 
 if TYPE_CHECKING:
     from memvault.store.writer import VaultWriter
@@ -92,7 +92,7 @@ class Inbox:
         """
         name = event_id or message_files.new_id()
         if event_id:
-            if not paths.is_mem_id(event_id):
+            if not naming.is_mem_id(event_id):
                 raise UsageError(f"{event_id!r} cannot be an event's id", "use letters and digits")
             if self._leases.contains(event_id):
                 return event_id
@@ -168,7 +168,7 @@ class Inbox:
         Raises:
             UsageError: the id is invalid.
         """
-        if not paths.is_mem_id(event_id):
+        if not naming.is_mem_id(event_id):
             raise UsageError(
                 f"{event_id[:100]!r} is not an event id", "`memvault inbox list` shows the ids"
             )

@@ -21,7 +21,7 @@ from memvault.files import atomic, plain_files
 from memvault.lazy_pattern import lazy_pattern
 from memvault.store.change_set import FileRef
 from memvault.vault import document, paths
-from memvault.vault.reader import read_header_file
+from memvault.vault.header_files import read_header_file
 
 if TYPE_CHECKING:
     from memvault.store.writer import VaultWriter

@@ -8,7 +8,7 @@ from typing import Any
 
 from memvault.agents.address import PRIMARY, USER, agent_names
 from memvault.errors import UsageError
-from memvault.vault.file_names import normalize
+from memvault.vault.names import normalize
 
 SPACE_MESSAGE = "space_message"
 PLAN = "plan"

@@ -20,10 +20,10 @@ from memvault.agents.messages.inbox import Inbox
 from memvault.agents.messages.service_names import SPACE_MESSAGE
 from memvault.errors import MemvaultError, NotFound, Refused, UsageError, suggestion
 from memvault.files import atomic, plain_files
-from memvault.files.plain_files import STATE
+from memvault.files.plain_files import MAX_STATE_BYTES
 from memvault.lazy_pattern import lazy_pattern
-from memvault.vault import paths
-from memvault.vault.file_names import normalize
+from memvault.vault import naming
+from memvault.vault.names import normalize
 
 if TYPE_CHECKING:
     from memvault.store.writer import VaultWriter
@@ -89,7 +89,7 @@ class Spaces:
             Refused: it has not entered any.
         """
         try:
-            space_id = plain_files.read(self._entered_file, STATE).decode().strip()
+            space_id = plain_files.read(self._entered_file, MAX_STATE_BYTES).decode().strip()
         except (OSError, UnicodeDecodeError):
             space_id = ""
         if not space_id or not self._exists(space_id):
@@ -209,7 +209,7 @@ class Spaces:
             raise UsageError(
                 f"{given!r} cannot be the name of a space", "use letters, digits and hyphens"
             )
-        space_id = paths.slug(stripped, _MAX_ID)
+        space_id = naming.slug(stripped, _MAX_ID)
         digest = hashlib.blake2b(_normalized_name(stripped).encode(), digest_size=4).hexdigest()
         other = f"{space_id}-{digest}"
         if self._exists(other):
@@ -219,7 +219,7 @@ class Spaces:
 
     def _exists(self, space_id: str) -> bool:
         """Return whether a space of that id exists; raises Refused if it is a link."""
-        return paths.is_mem_id(f"{space_id}-") and self._folder(space_id).is_dir()
+        return naming.is_mem_id(f"{space_id}-") and self._folder(space_id).is_dir()
 
     def _folder(self, *parts: str) -> Path:
         return message_files.inside(self._root, self._root.joinpath("spaces", *parts))

@@ -17,8 +17,8 @@ from memvault.agents.messages.service_names import TALK
 from memvault.errors import NotFound, Refused
 from memvault.files import atomic, plain_files
 from memvault.files.lock import FileLock
-from memvault.files.plain_files import STATE
-from memvault.vault.paths import private_folder
+from memvault.files.plain_files import MAX_STATE_BYTES
+from memvault.vault.private_folder import private_folder
 
 if TYPE_CHECKING:
     from memvault.store.writer import VaultWriter
@@ -160,7 +160,7 @@ def next_id(root: Path, latest_received: int = 0) -> int:
     path = folder / "talk-id"
     with FileLock(folder / "talk.lock"):
         try:
-            last = int(plain_files.read(path, STATE))
+            last = int(plain_files.read(path, MAX_STATE_BYTES))
         except (OSError, ValueError):
             last = 0
         now = int(clock.now().timestamp() * 1000) - _EPOCH_MS

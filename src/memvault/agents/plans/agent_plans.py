@@ -38,7 +38,7 @@ from memvault.agents.plans.status import PlanRequest, PlanStatus, due, header_fo
 from memvault.errors import Conflict, MemvaultError, Refused, UsageError
 from memvault.sanitize import replace_surrogates
 from memvault.store.memory_store import MemoryStore
-from memvault.vault import paths
+from memvault.vault import naming
 
 _NEVER = datetime.max.replace(tzinfo=UTC)
 
@@ -50,7 +50,7 @@ _MAX_ID = 60
 
 def event_id(plan_id: str, at: datetime) -> str:
     """Return the id of a run's event, which is a valid file name."""
-    name = paths.slug(plan_id, _MAX_ID)
+    name = naming.slug(plan_id, _MAX_ID)
     if name != plan_id:
         import hashlib
 
@@ -138,8 +138,8 @@ class AgentPlans:
                 except UsageError as error:
                     message = f"The plan {name!r} is invalid: {error.message}"
                     raise UsageError(message, error.hint) from error
-                fresh = paths.id_from_name(name)
-                new_id = fresh if fresh not in existing else paths.new_id(name)
+                fresh = naming.id_from_name(name)
+                new_id = fresh if fresh not in existing else naming.new_id(name)
                 text = plan.instruction.strip()
                 puts[name] = AgentFileUpdate(old.name if old else new_id, old, header, text, name)
             self.files.put(puts.values())

@@ -178,14 +178,19 @@ class MemoryBrowser(App[BrowsedMemory]):
     @property
     def chosen(self) -> BrowsedMemory | None:
         """The memory that is highlighted in the list."""
-        place = self.query_one("#list", OptionList).highlighted
+        place = self.query_one("#list", OptionList).highlighted if self._has_list else None
         return self._memories[place] if place is not None and self._memories else None
+
+    @property
+    def _has_list(self) -> bool:
+        """Whether the list is still there: a worker may go on while the program ends."""
+        return bool(self.query("#list"))
 
     @work(group="search", exclusive=True)
     async def _search(self, line: str, keep: bool = False) -> None:
         """Search, and show what is found; with ``keep`` the chosen memory stays chosen."""
         outcome = await asyncio.wrap_future(self._session.search(line))
-        if outcome is not None and outcome.line == self._line:
+        if outcome is not None and outcome.line == self._line and self._has_list:
             self._show_found(outcome, keep)
 
     def _show_found(self, outcome: SearchOutcome, keep: bool) -> None:
@@ -220,7 +225,9 @@ class MemoryBrowser(App[BrowsedMemory]):
         except MemvaultError as error:
             self._show_error(error)
             return
-        if pairs is not None and (memory, part) == (self.chosen, self._open_part):
+        if pairs is None or not self._has_list:
+            return
+        if (memory, part) == (self.chosen, self._open_part):
             self._show_part(part, pairs)
 
     @property

@@ -143,7 +143,7 @@ def _clipboard(options: GlobalOptions) -> str:
     Raises:
         Refused: If there is no program that prints it, or it holds no text.
     """
-    from memvault.vault import document
+    from memvault.vault import decoding
 
     if sys.platform == "win32":  # where no program can be run
         raise Refused(
@@ -153,7 +153,7 @@ def _clipboard(options: GlobalOptions) -> str:
     for line in _PASTE_COMMANDS.get(sys.platform, _PASTE_COMMANDS_ELSEWHERE):
         with contextlib.suppress(UsageError):  # there is no such program
             done = process.run(line.split(), "", _SECONDS, _MAX_CLIPBOARD, environment=environment)
-            text = document.decode(done.stdout).text if done.code == 0 else ""
+            text = decoding.decode(done.stdout).text if done.code == 0 else ""
             if text.strip():
                 return text
     raise Refused(

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _IMPORT_VIEW = """
     {heading}
        {new:new note|new notes}  {changed:changed note|changed notes}  {attachments:file|files} \
- {unchanged:note is there already|notes are there already}
+ {unchanged:unchanged note|unchanged notes}
        types: {typeCounts}
        contents: {contentCounts}
        not converted: {omittedCounts}
@@ -39,7 +39,7 @@ _IMPORT_VIEW = """
        at the vault's root: {rootNames}
        left out: {leftOutLines:each}
        to change: {toChange:each}
-       edited here and in the source, so not updated: {editedHere:each}
+       not updated, because edited in the vault: {editedHere:each}
        to check: {notedLines:each}
        not read: {otherNames}
        not read: {problems:each}
@@ -51,7 +51,7 @@ _IMPORT_VIEW = """
 
 
 def _for_people(found: Mapping[str, Any]) -> dict[str, Any]:
-    """Add to a result of ``import`` what its view prints."""
+    """Add the values that the view of ``import`` prints to its result."""
     if "kinds" in found:
         return dict(found)
     verb = "Imported from" if found["imported"] else "To import from"
@@ -77,7 +77,7 @@ def _for_people(found: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _other_files(found: Mapping[str, Any]) -> str:
-    """Return the files that the kind does not read as one line, and how to import markdown."""
+    """Return the files that the format does not read as one line, with a hint for markdown."""
     from memvault.importers import claims, detection
     from memvault.importers import formats as table
 
@@ -94,18 +94,18 @@ def _other_files(found: Mapping[str, Any]) -> str:
 
 
 def _reasons(entries: Sequence[Mapping[str, str]]) -> list[str]:
-    """Return a line for each part of a source with a reason, the first ones only."""
+    """Return a line for each of the first items with its reason."""
     return shortened(": ".join(filter(None, (one["what"], one["reason"]))) for one in entries)
 
 
 def _counts(entries: Sequence[Mapping[str, Any]]) -> str:
-    """Return counts by name as one line, the first ones only."""
+    """Return the first counts as one line."""
     return ", ".join(shortened((f"{one['name']} ({one['count']:,})" for one in entries), 8))
 
 
 def _left_out(entries: Sequence[Mapping[str, str]]) -> list[str]:
-    """Return a line for each file that programs read, and one for all files of agents."""
-    from memvault.vault.file_names import names_folded
+    """Return a line for each instruction file, and one line for all agent files."""
+    from memvault.vault.names import names_folded
 
     of_agents, lines = [], []
     for one in entries:
@@ -136,24 +136,24 @@ def import_notes(
         str, Arg("A file or folder, or a zip of either", positional=True, names="file")
     ] = "",
     kind: Annotated[
-        str, Arg("The kind of source, if it is not recognized", flag="--from", metavar="KIND")
+        str, Arg("The format, if it is not recognized", flag="--from", metavar="KIND")
     ] = "",
     to: Annotated[str, Arg("The folder in the vault", metavar="FOLDER")] = "",
-    yes: Annotated[bool, Arg("Do not ask")] = False,
+    yes: Annotated[bool, Arg("Import without asking")] = False,
     with_instructions: Annotated[
         bool, Arg("Also import instruction or settings files that programs read, such as AGENTS.md")
     ] = False,
     agents: Annotated[
         bool, Arg("Also import agent messages and state (agents/ and spaces/)")
     ] = False,
-    kinds: Annotated[bool, Arg("List the kinds of sources")] = False,
+    kinds: Annotated[bool, Arg("List the import formats")] = False,
 ) -> dict[str, Any]:
-    """Import notes, memories or sessions that another program keeps.
+    """Import notes, memories or sessions of other programs.
 
-    It shows what would be imported, and asks; without a terminal it changes nothing
-    unless `--yes` is given. Each note names in its header where it is from, so that a
-    second import adds what is new, updates what changed in the source, and keeps what
-    was edited here. The import is one change: `memvault undo` takes it back.
+    It shows what would be imported and asks; without a terminal nothing changes unless
+    `--yes` is given. Each note records its origin in its header, so a second import adds
+    new notes, updates those changed in the source, and keeps those edited in the vault.
+    `memvault undo` reverts the whole import.
     """
     from memvault.call import Call
     from memvault.importers import formats as table
@@ -170,7 +170,7 @@ def import_notes(
             ]
         }
     if not source:
-        raise UsageError("The source is missing", "`memvault import --kinds` lists what it can be")
+        raise UsageError("Name the source to import", "`memvault import --kinds` lists the formats")
     workspace = options.workspace()
     opened = open_source(source)
     reader = SourceReader(opened)
@@ -190,10 +190,10 @@ def import_notes(
 
 
 def _chosen_kind(reader: SourceReader, may_ask: bool) -> ImportFormat:
-    """Return the kind of a source; ask the user if it covers less than half of the notes.
+    """Return the format of a source; ask the user if it covers less than half of the notes.
 
     Raises:
-        UsageError: the kind is unknown, or the user did not choose one.
+        UsageError: the format is unknown, or the user did not choose one.
     """
     from memvault.importers import detection
     from memvault.importers import formats as table
@@ -224,7 +224,7 @@ def _import(
     yes: bool,
     included: Included,
 ) -> dict[str, Any]:
-    """Plan an import, ask whether to apply it, and return what it did or would do."""
+    """Plan an import, ask whether to apply it, and return its result."""
     from memvault.importers.applying import apply
     from memvault.importers.planning import plan
     from memvault.importers.state import vault_state
@@ -254,18 +254,20 @@ def _import(
                 "export it again, or pass `--from KIND`",
                 {key: result[key] for key in ("unreadable", "leftOut") if key in result},
             )
-        return {**result, "next": "There is nothing to import"}
+        return {**result, "next": "Nothing to import"}
     if not yes:
         lines = ["".join(text for text, _ in line) for line in render.lines(_VIEW, result)]
         if call.caller.confirm is None:
-            return {**result, "next": "Nothing was changed; `--yes` imports it"}
+            return {**result, "next": "Nothing was changed; pass `--yes` to import"}
         if not call.caller.confirm(lines, "Import it?"):
             return {**result, "next": "Nothing was changed"}
     try:
         failed = apply(call.store, made, reader.read(kind), lambda *place: bar("importing", *place))
     except BaseException:
         if call.change_set.files:
-            output.notes([f"Stopped: {call.change_set.summary()}; a second import adds the rest"])
+            output.notes(
+                [f"Stopped: {call.change_set.summary()}; run the import again to add the rest"]
+            )
         raise
     if failed and not call.change_set.files:
         raise Refused(
@@ -275,7 +277,7 @@ def _import(
     notes = list(dict.fromkeys((*call.settings.warnings, *call.all_notes())))
     result = _result(made, source, [*made.unreadable, *failed], written=True)
     result["changeId"] = call.change_set.change_id
-    result["next"] = "`memvault undo` takes it back"
+    result["next"] = "`memvault undo` reverts the import"
     return {**result, "warnings": truncate_warnings(notes)} if notes else result
 
 
@@ -295,21 +297,25 @@ def export(
     options: GlobalOptions,
     target: Annotated[str, Arg("The file or folder to write", positional=True, names="file")],
     to: Annotated[
-        str, Arg("The format, if the name's ending does not say", metavar="|".join(formats.NAMES))
+        str,
+        Arg(
+            "The format, if the file extension does not determine it",
+            metavar="|".join(formats.NAMES),
+        ),
     ] = "",
     memory_type: TypeName = None,
     tags: TagFilter = None,
     expression: Expression = None,
     since: Since = None,
     until: Until = None,
-    force: Annotated[bool, Arg("Replace what is there")] = False,
+    force: Annotated[bool, Arg("Replace an existing target")] = False,
 ) -> dict[str, Any]:
-    """Export the vault, or the memories that pass filters, to a file or folder.
+    """Export the vault, or the memories that match filters, to a file or folder.
 
-    A .jsonl file has a line for each file, a .zip and a folder have the files, a .md file has
-    all memories as one text. `memvault import` reads all but the last, byte for byte.
-    `--to site` writes pages to read in any browser, and needs the extra web.
-    Hidden files are left out. Nothing is replaced without `--force`.
+    A .jsonl file has one line per file; a .zip or a folder contains the files; a .md file
+    contains all memories as one text. `memvault import` reads all but the last, byte for
+    byte. `--to site` writes web pages, and needs the extra web. Hidden files are skipped.
+    Nothing is replaced without `--force`.
     """
     from memvault.call import Call
     from memvault.cli.commands.web import require_extra
@@ -326,9 +332,7 @@ def export(
         chosen = filters(memory_type, tags, since, until, expression)
         records = None if chosen == Filters() else call.engine.list_records(chosen)
         if records is not None and not records:
-            raise NotFound(
-                "There are no memories that pass the filters", "`memvault list` shows all"
-            )
+            raise NotFound("No memories match the filters", "`memvault list` shows all memories")
         chosen_paths = None if records is None else [record.path for record in records]
         files = ExportedFiles(call.store, chosen_paths)
         place = Path(target).expanduser().absolute()
@@ -345,11 +349,11 @@ _VIEW = Template(_IMPORT_VIEW, _for_people)
 
 
 def _require_apart(call: Call, source: Source, kind: ImportFormat) -> None:
-    """Raise ``Refused`` for a source that has memories of the vault itself."""
+    """Raise ``Refused`` for a source that contains memories of this vault."""
     from memvault.vault import paths
 
     root, place = call.root.resolve(), source.path
-    if kind.name == "mnemonics":  # which reads a hidden folder only
+    if kind.name == "mnemonics":  # it reads only a hidden folder
         return
     if root.is_relative_to(place):
         what = "is the vault itself" if place == root else "contains the vault"
@@ -360,15 +364,15 @@ def _require_apart(call: Call, source: Source, kind: ImportFormat) -> None:
             return
     else:
         return
-    raise Refused(f"{place} {what}, whose notes are memories already", "name another source")
+    raise Refused(f"{place} {what}, so its notes are already memories", "choose another source")
 
 
 def _target_folder(call: Call, to: str) -> str:
     """Return the folder to import into, relative to the vault.
 
     Raises:
-        Refused: It is outside the vault, or a part of it is a link or a file.
-        UsageError: Memories in it would not be found.
+        Refused: it is outside the vault, or a part of it is a link or a file.
+        UsageError: memories in it would not be indexed.
     """
     from memvault.vault import paths
 
@@ -376,7 +380,7 @@ def _target_folder(call: Call, to: str) -> str:
     folder = "" if folder == "." else folder
     if not paths.is_memory(f"{folder}/memory.md".removeprefix("/"), call.settings.exclusions):
         raise UsageError(
-            f"Memories in {to} would not be found", "choose another folder with `--to`"
+            f"Memories in {to} would not be indexed", "choose another folder with `--to`"
         )
     paths.require_plain_folders(call.root, folder)
     return folder
@@ -385,7 +389,7 @@ def _target_folder(call: Call, to: str) -> str:
 def _result(
     made: ImportPlan, source: Source, unreadable: list[SkippedItem], written: bool = False
 ) -> dict[str, Any]:
-    """Return the result of an import, done or planned."""
+    """Return the result of a planned or completed import."""
     result = {
         "imported": written,
         "kind": made.kind,

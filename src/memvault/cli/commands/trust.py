@@ -78,9 +78,9 @@ def trust_vault(_: GlobalOptions, folder: Folder) -> dict[str, Any]:
     vault of another user is otherwise used only if `--vault` or MEMVAULT_VAULT names it.
     The list of trusted vaults is in your own settings.
     """
-    from memvault.settings import vaults
+    from memvault import named_vaults
 
-    return {"trusted": vaults.trust(folder)}
+    return {"trusted": named_vaults.trust(folder)}
 
 
 @command(
@@ -90,9 +90,9 @@ def trust_vault(_: GlobalOptions, folder: Folder) -> dict[str, Any]:
 )
 def untrust_vault(_: GlobalOptions, folder: Folder) -> dict[str, Any]:
     """Revoke the trust in a vault of another user; it is then used only when named."""
-    from memvault.settings import vaults
+    from memvault import named_vaults
 
-    return {"trusted": vaults.distrust(folder)}
+    return {"trusted": named_vaults.distrust(folder)}
 
 
 def _find_tool_file(options: GlobalOptions, name: str) -> ToolFile:

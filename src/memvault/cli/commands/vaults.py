@@ -76,7 +76,7 @@ def init(
     gets only memvault.toml. On a terminal, init offers to make your first vault the
     default, which commands use when you are not in a vault.
     """
-    from memvault.settings.vaults import has_default, make_default
+    from memvault.named_vaults import has_default, make_default
     from memvault.vault.init import init_vault
 
     made = init_vault(folder or options.vault or ".", bare, examples)
@@ -129,8 +129,8 @@ def add(
     recalled, listed and shown here, as of its last push. The token is read from
     MEMVAULT_MILVUS_TOKEN.
     """
+    from memvault.named_vaults import add_vault
     from memvault.publishing import remote_vaults
-    from memvault.settings.vaults import add_vault
 
     if remote_vaults.is_address(folder):
         return remote_vaults.add(name, folder, collection, remote_vault, timeout)
@@ -155,8 +155,8 @@ def remove(_: GlobalOptions, name: Name) -> dict[str, Any]:
 
     For a vault that another machine sent, the data cached on this machine is deleted too.
     """
+    from memvault.named_vaults import remove_vault
     from memvault.publishing import remote_vaults
-    from memvault.settings.vaults import remove_vault
 
     folder = remove_vault(name)
     return {"name": name, "folder": folder, "stays": not remote_vaults.forget(Path(folder))}
@@ -171,7 +171,7 @@ def remove(_: GlobalOptions, name: Name) -> dict[str, Any]:
 )
 def names(_: GlobalOptions) -> dict[str, Any]:
     """List the named vaults."""
-    from memvault.settings.vaults import vault_table
+    from memvault.named_vaults import vault_table
 
     nothing = "No vault has a name; `memvault vaults add NAME DIR` gives one"
     return list_result("vaults", vault_table(), nothing)
@@ -192,7 +192,7 @@ def default(
 
     `memvault recall --vaults` this searches only the current vault.
     """
-    from memvault.settings.vaults import set_default
+    from memvault.named_vaults import set_default
 
     chosen = [name.strip() for name in vaults.split(",") if name.strip()]
     set_default(chosen)

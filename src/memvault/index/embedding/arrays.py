@@ -33,5 +33,5 @@ def normalize(rows: Matrix) -> Matrix:
 def distinct(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """Return the distinct values in ascending order."""
     # Without the counts NumPy looks for masked arrays, whose module takes 7 ms to load.
-    found: np.ndarray[Any, Any] = np.unique(values, return_counts=True)[0]
-    return found
+    unique_values: np.ndarray[Any, Any] = np.unique(values, return_counts=True)[0]
+    return unique_values

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 from weakref import WeakValueDictionary
 
 from memvault.errors import INSTALL, EmbedderError
-from memvault.files.plain_files import state_of
+from memvault.files.plain_files import stamp_of
 
 if TYPE_CHECKING:
     from memvault.index.embedding.arrays import Matrix
@@ -145,4 +145,4 @@ MODELS = ModelCache()
 def fingerprint_of(folder: Path) -> Hashable:
     """Return a value that changes with the state of any file of a folder; no file is read."""
     paths = [os.path.join(parent, name) for parent, _, names in os.walk(folder) for name in names]
-    return tuple((path, state_of(path)) for path in sorted(paths))
+    return tuple((path, stamp_of(path)) for path in sorted(paths))

@@ -86,16 +86,16 @@ def verify(root: Path, settings: Settings, name: str | None, purpose: Purpose) -
         NotFound: it does not distinguish the texts.
     """
     if name:
-        model_name, place = _resolve_name(root, name, purpose)
+        model_name, folder = _resolve_name(root, name, purpose)
     else:
         choose = (
             model_settings.choose_embedder if purpose == "embed" else model_settings.choose_reranker
         )
-        model_name, place, note = choose(settings, root)
+        model_name, folder, note = choose(settings, root)
         if note:
             message, _, hint = note.partition("; ")
             raise EmbedderError(message, hint)
-    checked = _check_model(model_name, place, purpose)
+    checked = _check_model(model_name, folder, purpose)
     if checked.related <= checked.unrelated:
         raise NotFound(
             f"The model {checked.name} loads, but does not tell texts apart",
@@ -123,7 +123,7 @@ def _check_model(
 def _save_model(store: MemoryStore, section: str, name: str | None) -> None:
     path = store.root / SETTINGS_FILE
     try:
-        before = plain_files.read(path, plain_files.SETTING)
+        before = plain_files.read(path, plain_files.MAX_SETTING_BYTES)
         after = set_values(path, section, {"model": name}, VaultUnreadable)
         store.changes.replace(SETTINGS_FILE, before, after, FileRef(SETTINGS_FILE, SETTINGS_FILE))
     except (FileNotFoundError, NotFound) as error:

@@ -52,13 +52,13 @@ def folder_of(name: str, root: Path | None) -> Path | None:
 
     A folder may be relative to the vault ``root``; without a vault the path must be absolute.
     """
-    given = expand_home(name)
+    path = expand_home(name)
     if name in (BUILTIN, MULTILINGUAL):
         return None
     if root is None:
-        return given if given.is_absolute() else None
-    folder = root / given
-    return folder if folder.is_dir() or given.is_absolute() or name.startswith(".") else None
+        return path if path.is_absolute() else None
+    folder = root / path
+    return folder if folder.is_dir() or path.is_absolute() or name.startswith(".") else None
 
 
 def identity(name: str, root: Path | None) -> tuple[Hashable, ...]:
@@ -146,7 +146,7 @@ def allow(name: str, root: Path, tried: ModelFingerprint | None) -> None:
     """
     folder = folder_of(name, root)
     if folder is not None and tried is not None:
-        from memvault.settings import grants
+        from memvault import grants
 
         grants.add(root, _KIND, str(folder.resolve()), tried._asdict())
 
@@ -182,7 +182,7 @@ def is_allowed(name: str, root: Path) -> bool:
 
 
 def _granted(folder: Path, root: Path) -> dict[str, Any]:
-    from memvault.settings import grants
+    from memvault import grants
 
     return grants.get(root, _KIND, str(folder.resolve()))
 

@@ -85,10 +85,10 @@ class Embedding(NamedTuple):
     scale: np.float32
     zero: np.float32
 
-    def rows(self, places: slice | Sequence[int]) -> Matrix:
+    def rows(self, ids: slice | Sequence[int]) -> Matrix:
         """Return the vectors in the given rows."""
-        found: Matrix = (self.table[places].astype(np.float32) - self.zero) * self.scale
-        return found
+        rows: Matrix = (self.table[ids].astype(np.float32) - self.zero) * self.scale
+        return rows
 
 
 class NumpyTransformer:
@@ -106,7 +106,7 @@ class NumpyTransformer:
         try:
             if len(data) != about["size"]:
                 raise ValueError(f"model.onnx does not have the size in {WEIGHTS}")
-            tensors = {name: _read(data, *place) for name, place in about["tensors"].items()}
+            tensors = {name: _read(data, *location) for name, location in about["tensors"].items()}
             self._embeddings = [
                 Embedding(tensors[name], *map(np.float32, about["quantisation"][name]))
                 for name in ("word", "type", "position")
@@ -179,8 +179,8 @@ def _read(data: mmap.mmap, kind: str, offset: int, *shape: int) -> Any:
     header = raw_header(count * dtype.itemsize)
     if data[offset - len(header) : offset] != header:
         raise ValueError(f"model.onnx has no tensor at {offset}")
-    found = np.frombuffer(data, dtype, count, offset).reshape(shape)
-    return found if found.flags.aligned else found.copy()
+    tensor = np.frombuffer(data, dtype, count, offset).reshape(shape)
+    return tensor if tensor.flags.aligned else tensor.copy()
 
 
 def _norm_of(tensors: Mapping[str, Any], name: str) -> Norm:

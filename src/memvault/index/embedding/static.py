@@ -69,9 +69,9 @@ class StaticEmbedder:
         sums = np.zeros((len(texts), self.dimension), dtype=np.float32)
         for start in range(0, len(texts), _BATCH):
             batch = list(texts[start : start + _BATCH])
-            for place, ids in enumerate(self._ids(batch), start):
+            for number, ids in enumerate(self._ids(batch), start):
                 # One product per text: np.add.reduceat over a whole batch took eight times as long.
-                sums[place] = self._sum(ids)
+                sums[number] = self._sum(ids)
         return normalize(sums)
 
     def embed_query(self, text: str) -> Matrix:
@@ -104,13 +104,13 @@ class StaticEmbedder:
         ids, counts = np.unique(self._known_ids(query), return_counts=True)
         return ids, np.linalg.norm(self._rows(ids), axis=1) * counts
 
-    def subword_similarities(self, wanted: Integers, held: Subwords) -> Matrix:
+    def subword_similarities(self, wanted: Integers, stored: Subwords) -> Matrix:
         """Return the cosine of each wanted subword to each held one, at least 0.
 
         The shape is (len(wanted), len(held)). The cosine to an unknown subword is 0.
         """
         occurs = np.zeros(self.vocabulary, dtype=np.bool_)
-        occurs[held] = True
+        occurs[stored] = True
         ids = np.flatnonzero(occurs)
         place = np.zeros(self.vocabulary, dtype=np.intp)
         place[ids] = np.arange(len(ids))
@@ -118,7 +118,7 @@ class StaticEmbedder:
         lengths = np.maximum(np.sqrt(np.einsum("ij,ij->i", rows, rows)), 1e-12)
         cosines = np.maximum(normalize(self._rows(wanted)) @ rows.T / lengths, 0.0)
         cosines[:, ids == self._unknown] = 0.0
-        result: Matrix = cosines[:, place[held]]
+        result: Matrix = cosines[:, place[stored]]
         return result
 
     def _ids(self, texts: Sequence[str]) -> list[Subwords]:

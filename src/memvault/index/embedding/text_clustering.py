@@ -127,7 +127,7 @@ def similar_pairs(space: EmbeddedTexts, least: float) -> list[Similar]:
     Of each text, only the pairs with its twenty nearest are returned, and memory for a block of
     rows is needed at a time.
     """
-    found: dict[tuple[int, int], float] = {}
+    similarities: dict[tuple[int, int], float] = {}
     count, limit = len(space.vectors), space.cosine(least)
     for start in range(0, count, _BLOCK):
         block = space.vectors[start : start + _BLOCK] @ space.vectors.T
@@ -138,9 +138,9 @@ def similar_pairs(space: EmbeddedTexts, least: float) -> list[Similar]:
             for other in others:
                 if block[row, other] >= limit:
                     pair = (min(start + row, other), max(start + row, other))
-                    found[pair] = float(block[row, other])
-    ordered = sorted(found, key=lambda pair: (-round(found[pair], 4), pair))
-    return [Similar(*pair, space.calibration.similarity(found[pair])) for pair in ordered]
+                    similarities[pair] = float(block[row, other])
+    ordered = sorted(similarities, key=lambda pair: (-round(similarities[pair], 4), pair))
+    return [Similar(*pair, space.calibration.similarity(similarities[pair])) for pair in ordered]
 
 
 def grouped(
@@ -200,13 +200,13 @@ def best_matches(
         (-round(float(cosines[row, column]), 4), row, column)
         for row, column in zip(found_rows.tolist(), found_columns.tolist(), strict=True)
     )
-    used_rows, used_columns, found = set(), set(), []
+    used_rows, used_columns, matches = set(), set(), []
     for cosine, row, column in pairs:
         if row not in used_rows and column not in used_columns:
             used_rows.add(row)
             used_columns.add(column)
-            found.append((-cosine, row, column))
-    return found
+            matches.append((-cosine, row, column))
+    return matches
 
 
 def mean_vector(vectors: Sequence[Matrix]) -> Matrix:

@@ -80,8 +80,8 @@ class TokenCodec(NamedTuple):
 
         ``pool`` makes them fewer than the tokens.
         """
-        kept = text.tokens[~np.isin(text.ids, self.ignored)]
-        return np.packbits(pool(kept) > self.mean, axis=1)
+        tokens = text.tokens[~np.isin(text.ids, self.ignored)]
+        return np.packbits(pool(tokens) > self.mean, axis=1)
 
     def cosines(self, query: Matrix, codes: Codes) -> Matrix:
         """Return the approximate cosine of each token of a query to each code.

@@ -92,7 +92,7 @@ class BuiltinTransformer:
 
     def embed(self, texts: Sequence[str]) -> Matrix:
         """Return unit vectors, shape (len(texts), dimension)."""
-        rows = [found.vector for found in self.embed_tokens(texts)]
+        rows = [vectors.vector for vectors in self.embed_tokens(texts)]
         return np.stack(rows) if rows else np.zeros((0, self.dimension), np.float32)
 
     def embed_tokens(self, texts: Sequence[str]) -> list[TextVectors]:
@@ -108,11 +108,11 @@ class BuiltinTransformer:
             return [self._embed(text) for text in texts]
         from concurrent.futures import ThreadPoolExecutor
 
-        longest_first = sorted(range(len(texts)), key=lambda place: -len(texts[place]))
+        longest_first = sorted(range(len(texts)), key=lambda number: -len(texts[number]))
         with ThreadPoolExecutor(workers) as pool:
-            found = pool.map(self._embed, [texts[place] for place in longest_first])
-            by_place = dict(zip(longest_first, found, strict=True))
-        return [by_place[place] for place in range(len(texts))]
+            embedded = pool.map(self._embed, [texts[number] for number in longest_first])
+            by_place = dict(zip(longest_first, embedded, strict=True))
+        return [by_place[number] for number in range(len(texts))]
 
     def embed_query(self, text: str) -> Matrix:
         """Return a query's unit vector, the normalized mean of its tokens'; shape (dimension,).
@@ -130,10 +130,10 @@ class BuiltinTransformer:
         """
         known = self._last_query
         if known is None or known[0] != text:
-            found = self._embed(text, is_query=True)
-            query = found._replace(tokens=found.tokens[1:-1], ids=found.ids[1:-1])
+            vectors = self._embed(text, is_query=True)
+            query = vectors._replace(tokens=vectors.tokens[1:-1], ids=vectors.ids[1:-1])
             if not len(query.ids):
-                query = query._replace(vector=np.zeros_like(found.vector))
+                query = query._replace(vector=np.zeros_like(vectors.vector))
             known = self._last_query = text, query
         return known[1]
 
@@ -148,15 +148,17 @@ class BuiltinTransformer:
         room = self._max_tokens - 2 - len(lead)
         count = max(1, -(-len(inner) // room))
         size = room if is_query else -(-len(inner) // count)
-        states, kept, read = [], [], []
+        states, token_states, read = [], [], []
         for start in range(0, 1 if is_query else max(len(inner), 1), max(size, 1)):
             part = inner[start : start + size]
             state = self._run([first, *lead, *part, last], is_query)
             states.append(state)
-            kept.append(np.delete(state, np.s_[1 : 1 + len(lead)], axis=0))
+            token_states.append(np.delete(state, np.s_[1 : 1 + len(lead)], axis=0))
             read += [first, *part, last]
         vector = normalize(np.concatenate(states).mean(axis=0))
-        return TextVectors(vector, normalize(np.concatenate(kept)), np.array(read, np.int64))
+        return TextVectors(
+            vector, normalize(np.concatenate(token_states)), np.array(read, np.int64)
+        )
 
     def _token_ids(self, text: str, is_query: bool) -> tuple[int, list[int], list[int], int]:
         """Return the ids of the beginning, of the prefix, of the text, and of the end."""
@@ -189,8 +191,8 @@ class BuiltinTransformer:
             raise EmbedderError(
                 f"The {self._label} model cannot be used: {summary}", REINSTALL
             ) from error
-        found: Matrix = state[0]
-        return found
+        hidden_state: Matrix = state[0]
+        return hidden_state
 
     @cached_property
     def codec(self) -> TokenCodec:

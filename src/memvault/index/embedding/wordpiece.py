@@ -88,8 +88,8 @@ class WordPiece:
             EmbedderError: the table of characters cannot be read.
         """
         parts = re.split(_SPECIAL_PATTERN, text) if "[" in text else [text]
-        for place, part in enumerate(parts):
-            if place % 2:
+        for number, part in enumerate(parts):
+            if number % 2:
                 yield self._id_of(part)
                 continue
             for word in part.translate(self._replacements).split():
@@ -117,11 +117,11 @@ class WordPiece:
         """
         lines = self._lines
         while piece:
-            place = self._place(piece)
-            end = place + len(piece)
-            if lines.startswith(piece + b"\t", place):
+            line = self._place(piece)
+            end = line + len(piece)
+            if lines.startswith(piece + b"\t", line):
                 return len(piece), int(lines[end + 1 : lines.index(b"\n", end)])
-            before = lines[lines.rfind(b"\n", 0, max(place - 1, 0)) + 1 : place]
+            before = lines[lines.rfind(b"\n", 0, max(line - 1, 0)) + 1 : line]
             length = _shared_length(before, piece)
             while length and piece[length] & 0xC0 == 0x80:  # within a character
                 length -= 1
@@ -144,10 +144,10 @@ class WordPiece:
 
     def _id_of(self, token: str) -> int:
         """Return the id of a token; raise ValueError if there is none."""
-        length, found = self._longest(token.encode())
+        length, token_id = self._longest(token.encode())
         if length != len(token):
             raise ValueError(f"{VOCABULARY} has no {token}")
-        return found
+        return token_id
 
 
 class _CharacterTable(dict[int, str]):

@@ -100,7 +100,7 @@ class QueryTerm(NamedTuple):
     fields: Mapping[str, float]
 
 
-def wanted(query: KeywordQuery) -> list[QueryTerm]:
+def query_terms(query: KeywordQuery) -> list[QueryTerm]:
     """Return the search terms of a query's words and whole terms."""
     terms = [QueryTerm(group, FIELDS) for group in query.term_groups]
     return terms + [QueryTerm((whole,), {EXACT_FIELD: WHOLE_WEIGHT}) for whole in query.exact_terms]
@@ -110,7 +110,7 @@ class FoundTerm(NamedTuple):
     """A search term with its postings: by segment, those of each stem by field."""
 
     term: QueryTerm
-    lists: Sequence[Sequence[Mapping[str, PostingList]]]
+    postings: Sequence[Sequence[Mapping[str, PostingList]]]
 
 
 class Scored(NamedTuple):
@@ -139,9 +139,9 @@ class Statistics(NamedTuple):
         total = sum(segment.documents for segment in segments)
         return cls(total, {name: lengths.get(name, 0.0) / total or 1.0 for name in B if total})
 
-    def rarity(self, segments: Sequence[Segment], row: int, found: int) -> float:
+    def rarity(self, segments: Sequence[Segment], row: int, matching: int) -> float:
         """Return the idf of the search term at a position that was found in some documents."""
-        holding = max(found, sum(entry.holding[row] for entry in segments if entry.holding))
+        holding = max(matching, sum(entry.holding[row] for entry in segments if entry.holding))
         return math.log(1.0 + (max(self.total - holding, 0) + 0.5) / (holding + 0.5))
 
 
@@ -158,7 +158,7 @@ class _Norms(dict[int, float]):
 
 def score(
     segments: Sequence[Segment],
-    found: Sequence[FoundTerm],
+    terms: Sequence[FoundTerm],
     lengths: Mapping[str, float],
     explain: bool,
 ) -> tuple[dict[int, float], dict[str, float], list[tuple[str, dict[int, float]]]]:
@@ -173,7 +173,7 @@ def score(
     scores: dict[int, float] = {}
     rarities: dict[str, float] = {}
     explained: list[tuple[str, dict[int, float]]] = []
-    for row, entry in enumerate(found if statistics.total else ()):
+    for row, entry in enumerate(terms if statistics.total else ()):
         weights = _weights(segments, entry, norms)
         rarity = statistics.rarity(segments, row, len(weights))
         rarities.setdefault(entry.term.group[0], rarity)  # the word's, if also a whole term
@@ -192,25 +192,25 @@ def score(
 
 
 def _weights(
-    segments: Sequence[Segment], found: FoundTerm, norms: Mapping[str, _Norms]
+    segments: Sequence[Segment], term: FoundTerm, norms: Mapping[str, _Norms]
 ) -> dict[int, float]:
     """Return the weighted frequency of a search term in each document that contains it."""
     weights: dict[int, float] = {}
     base = 0
-    for segment, stems in zip(segments, found.lists, strict=True):
-        for name, boost in found.term.fields.items():
+    for segment, stems in zip(segments, term.postings, strict=True):
+        for name, boost in term.term.fields.items():
             numbers, counts = _most_frequent([lists[name] for lists in stems if name in lists])
             norm, column = norms[name], segment.lengths[name]
             gained = [
                 boost * count / norm[column[number]]
                 for number, count in zip(numbers, counts, strict=True)
             ]
-            places = [base + number for number in numbers] if base else numbers
+            rows = [base + number for number in numbers] if base else numbers
             if weights:
-                for place, weight in zip(places, gained, strict=True):
-                    weights[place] = weights.get(place, 0.0) + weight
+                for row, weight in zip(rows, gained, strict=True):
+                    weights[row] = weights.get(row, 0.0) + weight
             else:
-                weights = dict(zip(places, gained, strict=True))
+                weights = dict(zip(rows, gained, strict=True))
         for number in segment.deleted:
             weights.pop(base + number, None)
         base += segment.size
@@ -232,12 +232,12 @@ def _most_frequent(lists: Sequence[PostingList]) -> PostingList:
 
 def scored(
     segments: Sequence[Segment],
-    found: Sequence[FoundTerm],
+    found_terms: Sequence[FoundTerm],
     lengths: Mapping[str, float],
     explain: bool,
 ) -> Scored:
     """Return the documents with their scores, computed in plain Python."""
-    scores, rarities, explained = score(segments, found, lengths, explain)
+    scores, rarities, explained = score(segments, found_terms, lengths, explain)
 
     def best(count: int) -> Iterator[tuple[int, float]]:
         first: list[int] = []

@@ -60,7 +60,7 @@ class _Documents:
 
 def scored(
     segments: Sequence[Segment],
-    found: Sequence[FoundTerm],
+    found_terms: Sequence[FoundTerm],
     lengths: Mapping[str, float],
     explain: bool,
 ) -> Scored:
@@ -72,7 +72,7 @@ def scored(
     lists = np.zeros(documents.size, np.int64)  # the list of postings in which it was
     rarities: dict[str, float] = {}
     explained: list[tuple[str, Integers, Floats]] = []
-    for row, entry in enumerate(found if statistics.total else ()):
+    for row, entry in enumerate(found_terms if statistics.total else ()):
         weights, first = _weights(documents, entry)
         numbers = np.flatnonzero(weights)
         rarity = statistics.rarity(segments, row, len(numbers))
@@ -118,7 +118,7 @@ def scored(
     return Scored(best, rarities, terms)
 
 
-def _weights(documents: _Documents, found: FoundTerm) -> tuple[Floats, Any]:
+def _weights(documents: _Documents, term: FoundTerm) -> tuple[Floats, Any]:
     """Return the weighted frequency of a search term in each document, 0.0 if it has none.
 
     The second array has for each of the documents that contain it the number of the first list of
@@ -127,10 +127,10 @@ def _weights(documents: _Documents, found: FoundTerm) -> tuple[Floats, Any]:
     weights = np.zeros(documents.size)
     first = np.zeros(documents.size, np.int64)
     numbered: list[Integers] = []
-    for name, boost in found.term.fields.items():
+    for name, boost in term.term.fields.items():
         stems = [
-            documents.joined([lists[stem].get(name) for lists in found.lists])
-            for stem in range(len(found.term.group))
+            documents.joined([lists[stem].get(name) for lists in term.postings])
+            for stem in range(len(term.term.group))
         ]
         numbered += [numbers for numbers, _ in stems]
         numbers, counts = stems[0]

@@ -19,7 +19,7 @@ from contextlib import ExitStack, closing, suppress
 from itertools import accumulate
 from pathlib import Path
 
-from memvault.files.plain_files import FileStamp, state_of
+from memvault.files.plain_files import FileStamp, stamp_of
 from memvault.index.keyword import bm25f
 from memvault.index.keyword.bm25f import (
     FoundTerm,
@@ -27,7 +27,7 @@ from memvault.index.keyword.bm25f import (
     QueryTerm,
     Scored,
     Segment,
-    wanted,
+    query_terms,
 )
 from memvault.index.keyword.segment import (
     PackedSegment,
@@ -135,7 +135,7 @@ class KeywordIndex:
         if self._folder is None:
             return {}
         names = [self._table, *(entry.file for entry in self._entries())]
-        states = {name: state_of(self._folder / name) for name in names}
+        states = {name: stamp_of(self._folder / name) for name in names}
         return {name: state for name, state in states.items() if state is not None}
 
     def candidates(self, query: KeywordQuery) -> list[Segment]:  # noqa: ARG002 - all are candidates
@@ -163,10 +163,10 @@ def _number_of(name: str) -> int:
     return int(digits) if digits.isdecimal() and name == _table_name(int(digits)) else -1
 
 
-def _delete_except(folder: Path, kept: set[str]) -> None:
+def _delete_except(folder: Path, names: set[str]) -> None:
     """Delete the files that are in no commit; on Windows, those that nobody has open."""
     for name in os.listdir(folder):
-        if name not in kept:
+        if name not in names:
             with suppress(OSError):
                 os.unlink(folder / name)
 
@@ -179,11 +179,11 @@ def find_terms(segments: Sequence[Segment], terms: Sequence[QueryTerm]) -> list[
     ]
 
 
-def _scorer(found: Sequence[FoundTerm]) -> Callable[..., Scored]:
+def _scorer(terms: Sequence[FoundTerm]) -> Callable[..., Scored]:
     """Return the faster of the two functions that score postings."""
     postings = sum(
         len(lists[name].numbers)
-        for term, segments in found
+        for term, segments in terms
         for stems in segments
         for lists in stems
         for name in term.fields
@@ -203,8 +203,8 @@ def rank_documents(
 
     ``lengths`` maps each field to its number of terms in all documents.
     """
-    found = find_terms(segments, wanted(query))
-    answer = _scorer(found)(segments, found, lengths, query.explain)
+    found_terms = find_terms(segments, query_terms(query))
+    answer = _scorer(found_terms)(segments, found_terms, lengths, query.explain)
     owner = _owners(segments)
     hits: dict[int, KeywordHit] = {}
     documents: list[int] = []

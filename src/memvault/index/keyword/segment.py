@@ -99,12 +99,12 @@ def read_table(path: Path) -> list[SegmentEntry]:
         check, content = path.read_bytes().split(b"\n", 1)
         if int(check, 16) != crc32(content):
             raise ValueError(f"{path.name} is damaged")
-        found = json.loads(content)
-        if found["byteorder"] != sys.byteorder:
+        table = json.loads(content)
+        if table["byteorder"] != sys.byteorder:
             raise ValueError("it has another byte order")
         return [
             SegmentEntry(name, tail, size, check, documents, tuple(deleted))
-            for name, tail, size, check, documents, deleted in found["segments"]
+            for name, tail, size, check, documents, deleted in table["segments"]
         ]
 
 
@@ -291,19 +291,19 @@ class PackedSegment:
         with reading():
             keys, sizes, postings, width = self._block(block)
             at = bisect_left(keys, first)
-            found = []
-            for place in range(at, len(keys)):
-                if keys[place][:-1] != encoded:
+            matches = []
+            for position in range(at, len(keys)):
+                if keys[position][:-1] != encoded:
                     break
-                found.append((place, FIELD_NAMES[keys[place][-1] - 0xF8]))
-            if not found:
+                matches.append((position, FIELD_NAMES[keys[position][-1] - 0xF8]))
+            if not matches:
                 return {}
             before, total = sum(sizes[:at]), sum(sizes)
             start = postings.position
             count_start = start + total * sizes.itemsize
             lists = {}
-            for place, field in found:
-                size = sizes[place]
+            for position, field in matches:
+                size = sizes[position]
                 postings.position = start + before * sizes.itemsize
                 numbers = postings.take(self._number_type, size)
                 postings.position = count_start + before * width

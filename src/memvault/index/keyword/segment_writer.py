@@ -78,12 +78,12 @@ class Postings:
 
     def iter_postings(self) -> Iterator[tuple[bytes, array[int]]]:
         """Yield each key with its postings, each a document's number and a count, in order."""
-        found = {
+        counts = {
             key_of(name, term): pair
             for name, pairs in self._pairs.items()
             for term, pair in pairs.items()
         }
-        yield from sorted(found.items())
+        yield from sorted(counts.items())
 
     def cleanup(self) -> None:
         """Do nothing: there are no temporary files."""
@@ -317,15 +317,15 @@ def merge_segments(storage: FileStorage, segments: Sequence[WhooshSegment]) -> W
     made = WhooshSegment()
     numbers = [made.add_documents(segment).__getitem__ for segment in segments]
     entries = heapq.merge(
-        *(_numbered(place, segment) for place, segment in enumerate(segments)),
+        *(_numbered(segment_number, segment) for segment_number, segment in enumerate(segments)),
         key=itemgetter(0, 1),
     )
     with made.create_file(storage, ".seg") as file:
         writer = PackedWriter(file, made.new_documents)
-        for key, found in groupby(entries, key=itemgetter(0)):
+        for key, group in groupby(entries, key=itemgetter(0)):
             pairs = array("I")
-            for _, place, old, counts in found:
-                for number, count in zip(map(numbers[place], old), counts, strict=True):
+            for _, segment_number, old, counts in group:
+                for number, count in zip(map(numbers[segment_number], old), counts, strict=True):
                     if number is not None:
                         pairs.append(number)
                         pairs.append(count)

@@ -69,21 +69,21 @@ class AnalysisPool:
         setting = self._store.settings.language
         done = 0
         for batch in batches:
-            found: list[Analysis] = []
+            finished: list[Analysis] = []
             tasks: list[FileTask] = []
             for task, analysis in islice(results, len(_split(batch))):
                 done += total_size(task.files)
                 report(done)
                 tasks.append(task)
-                found.append(analysis)
-            detected = [language for one in found for language in one.detected]
+                finished.append(analysis)
+            detected = [language for one in finished for language in one.detected]
             language = main_language(setting, detected, languages())
             yield joined(
                 [
                     self._analyse(task, language)
                     if one.main_language != language and "" in one.detected
                     else one
-                    for task, one in zip(tasks, found, strict=True)
+                    for task, one in zip(tasks, finished, strict=True)
                 ]
             )
 
@@ -190,10 +190,10 @@ class _Process:
             if not self._is_ready and output.readline(len(_READY)) != _READY:
                 return None
             self._is_ready = True
-            found: Analysis = pickle.load(output)  # noqa: S301 - of our own process
+            analysis: Analysis = pickle.load(output)  # noqa: S301 - of our own process
         except (OSError, EOFError, pickle.UnpicklingError):
             return None
-        return found
+        return analysis
 
     def _send(self, value: object) -> None:
         assert self._process.stdin is not None
@@ -226,8 +226,8 @@ def serve(tasks: BinaryIO, results: BinaryIO) -> None:
     with suppress(EOFError):
         while True:
             analysis = analyse(store, pickle.load(tasks))  # noqa: S301 - of the same
-            found = analysis if table is None else embed(analysis, table)
-            pickle.dump(found, results, pickle.HIGHEST_PROTOCOL)
+            result = analysis if table is None else embed(analysis, table)
+            pickle.dump(result, results, pickle.HIGHEST_PROTOCOL)
             results.flush()
 
 

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from memvault import clock
 from memvault.files import atomic
 from memvault.files.lock import FileLock
-from memvault.files.plain_files import SETTING, read
+from memvault.files.plain_files import MAX_SETTING_BYTES, read
 
 BACKGROUND_LOCK = "following.lock"
 FOREGROUND_LOCK = "foreground.lock"
@@ -53,7 +53,9 @@ def start(root: Path, folder: Path | None, model: str) -> bool:
             return False
         starts = _starts(folder, model)
         if starts >= _MAX_STARTS:
-            failed(folder, model, f"{starts} processes ended before they had computed any vectors")
+            record_failure(
+                folder, model, f"{starts} processes ended before they had computed any vectors"
+            )
             return False
         if not _write_state(folder, model, time.time() + _START_SECONDS, "", starts + 1):
             return False  # nothing would prevent that each search starts another one
@@ -88,13 +90,13 @@ class Worker(NamedTuple):
     rate: float = 0.0
 
 
-def began(folder: Path) -> None:
+def record_start(folder: Path) -> None:
     """Record that this process computes vectors in the background."""
     known = worker(folder)
     _write(folder / _WORKER, Worker(os.getpid(), clock.iso(), known.rate)._asdict())
 
 
-def measured(folder: Path, rate: float) -> None:
+def record_rate(folder: Path, rate: float) -> None:
     """Record how many passages a second this process embeds, if it works in the background."""
     known = worker(folder)
     if known.process == os.getpid():
@@ -105,28 +107,28 @@ def worker(folder: Path | None) -> Worker:
     """Return the process that last began to compute vectors; one without an id if unknown."""
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
         if folder is not None:
-            found = json.loads(read(folder / _WORKER, SETTING))
-            rate = float(found.get("rate", 0.0))
-            return Worker(int(found["process"]), str(found["since"]), rate)
+            values = json.loads(read(folder / _WORKER, MAX_SETTING_BYTES))
+            rate = float(values.get("rate", 0.0))
+            return Worker(int(values["process"]), str(values["since"]), rate)
     return Worker()
 
 
-def succeeded(folder: Path | None) -> None:
+def clear_failure(folder: Path | None) -> None:
     """Clear a recorded failure."""
     if folder is not None:
         with atomic.best_effort():
             (folder / _STATE).unlink(missing_ok=True)
 
 
-def failed(folder: Path, model: str, why: str) -> None:
+def record_failure(folder: Path, model: str, why: str) -> None:
     """Record a failure, so that no process is started for an hour."""
     _write_state(folder, model, time.time() + _FAILURE_SECONDS, why)
 
 
 def failure(folder: Path | None, model: str) -> str:
     """Return why embedding with a model failed within the last hour; empty if it did not."""
-    found = _read_state(folder, model) if folder is not None else {}
-    return str(found.get("why", "")) if found.get("until", 0.0) > time.time() else ""
+    state = _read_state(folder, model) if folder is not None else {}
+    return str(state.get("why", "")) if state.get("until", 0.0) > time.time() else ""
 
 
 @contextmanager
@@ -161,9 +163,9 @@ def _is_postponed(folder: Path, model: str) -> bool:
 
 def _read_state(folder: Path, model: str) -> dict[str, Any]:
     try:
-        found: dict[str, Any] = json.loads(read(folder / _STATE, SETTING))
-        is_valid = found["model"] == model and found["until"] <= time.time() + _FAILURE_SECONDS
-        return found if is_valid else {}
+        state: dict[str, Any] = json.loads(read(folder / _STATE, MAX_SETTING_BYTES))
+        is_valid = state["model"] == model and state["until"] <= time.time() + _FAILURE_SECONDS
+        return state if is_valid else {}
     except (OSError, ValueError, KeyError, TypeError):
         return {}
 

@@ -11,7 +11,7 @@ from operator import itemgetter
 
 from memvault.index.local.sqlite_file import MAX_VARIABLES, Database, batches, placeholders
 from memvault.index.protocol import IndexCorrupted
-from memvault.index.text.sentence_blocks import EncodedBlock, tokens_of
+from memvault.index.text.sentence_blocks import EncodedBlock, decode_subwords
 from memvault.model import Passage
 
 _MAX_BLOCKS = 1 << 20
@@ -39,8 +39,8 @@ class BlockTable:
                     uid * _MAX_BLOCKS + number,
                     block.first,
                     json.dumps(block.passages),
-                    block.counts.tobytes(),
-                    block.codes.tobytes(),
+                    block.stretch_lengths.tobytes(),
+                    block.term_ids.tobytes(),
                     *(part.tobytes() for part in block.subwords or ()),
                     *((None, None) if block.subwords is None else ()),
                 )
@@ -49,54 +49,56 @@ class BlockTable:
             ),
         )
 
-    def of(self, wanted: Mapping[int, Sequence[int]]) -> dict[int, list[EncodedBlock]]:
+    def of(self, numbers_by_uid: Mapping[int, Sequence[int]]) -> dict[int, list[EncodedBlock]]:
         """Return blocks by the uid of their memory, in the order of the wanted numbers.
 
         Missing blocks are left out.
         """
-        places = [uid * _MAX_BLOCKS + number for uid in wanted for number in wanted[uid]]
-        found: dict[int, EncodedBlock] = {}
-        for some in batches(places):
-            query = f"SELECT {_BLOCK_COLUMNS} FROM blocks WHERE place IN ({placeholders(some)})"
+        keys = [
+            uid * _MAX_BLOCKS + number for uid in numbers_by_uid for number in numbers_by_uid[uid]
+        ]
+        blocks: dict[int, EncodedBlock] = {}
+        for batch in batches(keys):
+            query = f"SELECT {_BLOCK_COLUMNS} FROM blocks WHERE place IN ({placeholders(batch)})"
             try:
-                found |= {place: _block(*columns) for place, *columns in self._db.rows(query, some)}
+                blocks |= {key: _block(*columns) for key, *columns in self._db.rows(query, batch)}
             except (ValueError, TypeError) as error:  # not what ``replace`` wrote
                 raise IndexCorrupted(str(error)) from error
         return {
             uid: [
-                found[uid * _MAX_BLOCKS + number]
+                blocks[uid * _MAX_BLOCKS + number]
                 for number in numbers
-                if uid * _MAX_BLOCKS + number in found
+                if uid * _MAX_BLOCKS + number in blocks
             ]
-            for uid, numbers in wanted.items()
+            for uid, numbers in numbers_by_uid.items()
         }
 
     def of_passages(self, passages: Mapping[int, int]) -> dict[int, int]:
         """Return the number of the block that contains a passage of each memory, by uid."""
-        found: dict[int, int] = {}
-        for some in batches(passages, MAX_VARIABLES // 2):
-            rows = ",".join(["(?, ?)"] * len(some))
+        numbers: dict[int, int] = {}
+        for batch in batches(passages, MAX_VARIABLES // 2):
+            rows = ",".join(["(?, ?)"] * len(batch))
             query = (
                 "SELECT (SELECT max(place) FROM blocks WHERE place >= column1 "
                 f"AND place < column1 + {_MAX_BLOCKS} AND first <= column2) FROM (VALUES {rows})"
             )
-            values = [value for uid in some for value in (uid * _MAX_BLOCKS, passages[uid])]
-            places = [place for (place,) in self._db.rows(query, values) if place is not None]
-            found |= {place // _MAX_BLOCKS: place % _MAX_BLOCKS for place in places}
-        return found
+            values = [value for uid in batch for value in (uid * _MAX_BLOCKS, passages[uid])]
+            keys = [key for (key,) in self._db.rows(query, values) if key is not None]
+            numbers |= {key // _MAX_BLOCKS: key % _MAX_BLOCKS for key in keys}
+        return numbers
 
-    def lacks_tokens(self) -> bool:
+    def has_missing_subwords(self) -> bool:
         """Return whether any block has no subwords yet."""
         return bool(list(self._db.rows("SELECT place FROM blocks WHERE tokens IS NULL LIMIT 1")))
 
-    def without_tokens(self) -> dict[int, int]:
+    def missing_subwords(self) -> dict[int, int]:
         """Return the number of blocks without subwords by the uid of their memory."""
         query = "SELECT place FROM blocks WHERE tokens IS NULL"
-        found: dict[int, int] = {}
-        for (place,) in self._db.rows(query):
-            uid = place // _MAX_BLOCKS
-            found[uid] = found.get(uid, 0) + 1
-        return found
+        counts: dict[int, int] = {}
+        for (key,) in self._db.rows(query):
+            uid = key // _MAX_BLOCKS
+            counts[uid] = counts.get(uid, 0) + 1
+        return counts
 
     def store_subwords(self, tokens: Mapping[tuple[int, int], tuple[bytes, bytes]]) -> None:
         """Store the subwords of blocks, by uid and number: counts by segment, and ids."""
@@ -109,7 +111,7 @@ class BlockTable:
                 ),
             )
 
-    def tokens(self) -> Iterator[list[array[int]]]:
+    def subwords(self) -> Iterator[list[array[int]]]:
         """Yield the subwords of each memory, some memories at a time."""
         query = (
             f"SELECT place / {_MAX_BLOCKS}, tokens FROM blocks "
@@ -124,22 +126,22 @@ class BlockTable:
                 for _, own in groupby(rows, key=itemgetter(0))
             ]
 
-    def frequency(self) -> tuple[bytes, int] | None:
+    def document_frequency(self) -> tuple[bytes, int] | None:
         """Return how many memories contain each subword, and how many memories were counted.
 
         None if they were never counted.
         """
-        return self._db.kept("frequency", self._frequency)
+        return self._db.kept("frequency", self._document_frequency)
 
-    def _frequency(self) -> tuple[bytes, int] | None:
+    def _document_frequency(self) -> tuple[bytes, int] | None:
         for packed, memories in self._db.rows("SELECT holding, memories FROM token_frequency"):
             try:
                 return zlib.decompress(packed), memories
-            except (zlib.error, TypeError) as error:  # not what ``count_tokens`` wrote
+            except (zlib.error, TypeError) as error:  # not what ``store_document_frequency`` wrote
                 raise IndexCorrupted(str(error)) from error
         return None
 
-    def count_tokens(self, holding: bytes, memories: int) -> None:
+    def store_document_frequency(self, holding: bytes, memories: int) -> None:
         """Store how many of the given number of memories contain each subword."""
         with self._db.transaction():
             self._db.execute("DELETE FROM token_frequency")
@@ -157,12 +159,15 @@ def _block(
 ) -> EncodedBlock:
     subwords = None
     if token_counts is not None and tokens is not None:
-        subwords = tokens_of(token_counts, tokens)
-    places = [Passage(*entry) for entry in json.loads(passages)]
-    block = EncodedBlock(first, places, array("H", counts), array("I", codes), subwords)
-    compared = sum(block.counts)
-    if compared > len(block.codes):  # the codes of a list of links follow
+        subwords = decode_subwords(token_counts, tokens)
+    spans = [Passage(*entry) for entry in json.loads(passages)]
+    block = EncodedBlock(first, spans, array("H", counts), array("I", codes), subwords)
+    compared = sum(block.stretch_lengths)
+    if compared > len(block.term_ids):  # the codes of a list of links follow
         raise ValueError("a block has fewer terms than its stretches")
-    if subwords and (sum(subwords[0]), len(subwords[0])) != (len(subwords[1]), len(block.counts)):
+    if subwords and (sum(subwords[0]), len(subwords[0])) != (
+        len(subwords[1]),
+        len(block.stretch_lengths),
+    ):
         raise ValueError("a block's subwords do not add up")
     return block

@@ -24,8 +24,9 @@ from memvault.index.text.sentence_blocks import (
 )
 from memvault.model import FileState, Memory
 from memvault.store.memory_store import MemoryStore
-from memvault.vault.file_names import header_links, link_keys
+from memvault.vault.header_links import header_links
 from memvault.vault.markdown import links
+from memvault.vault.names import link_keys
 
 if TYPE_CHECKING:
     from memvault.index.embedding.arrays import Hashes, Matrix
@@ -75,14 +76,14 @@ def header_problem(memory: Memory, state: FileState) -> str:
 def link_entry(memory: Memory) -> LinkEntry:
     """Return the names of a memory and its links."""
     names = link_keys(memory.path, memory.mem_id, memory.title, memory.aliases)
-    found: list[StoredLink] = []
+    stored: list[StoredLink] = []
     line = position = 0
     for link in links(memory.body):
         line += memory.body.count("\n", position, link.span[0])
         position = link.span[0]
-        found.append(StoredLink(link.target, link.path_beside(memory.path), line))
-    found += [StoredLink(name, key=key) for key, name in header_links(memory.metadata)]
-    return LinkEntry(memory.path, names, found)
+        stored.append(StoredLink(link.target, link.path_beside(memory.path), line))
+    stored += [StoredLink(name, key=key) for key, name in header_links(memory.metadata)]
+    return LinkEntry(memory.path, names, stored)
 
 
 class FileTask(NamedTuple):
@@ -105,9 +106,9 @@ class EmbeddedPassages(NamedTuple):
 class Analysis(NamedTuple):
     """What an index stores of some memories, in the order of their files.
 
-    ``passages`` and ``cuts`` are the texts to embed, by uid, as long as ``embedded`` is None.
-    ``detected`` is the language of each memory, empty if its text does not show it: these are
-    analysed in ``main_language``.
+    ``passages`` and ``text_blocks`` are the texts to embed, by uid, while ``embedded`` is None.
+    ``detected`` is the language of each memory, empty if its text does not show it; such a memory
+    is analyzed in ``main_language``.
     """
 
     rows: Sequence[ManifestRow]
@@ -115,7 +116,7 @@ class Analysis(NamedTuple):
     blocks: Mapping[int, Sequence[EncodedBlock]]
     links: Mapping[int, LinkEntry]
     passages: Mapping[int, list[str]]
-    cuts: Mapping[int, Sequence[TextBlock]]
+    text_blocks: Mapping[int, Sequence[TextBlock]]
     detected: Sequence[str]
     main_language: str
     embedded: EmbeddedPassages | None = None
@@ -143,7 +144,7 @@ def analyse(
     language = language or main_language(setting, detected, task.languages)
     rows: list[ManifestRow] = []
     documents: list[KeywordDocument] = []
-    blocks, links, passages, cuts = {}, {}, {}, {}
+    blocks, links, passages, text_blocks = {}, {}, {}, {}
     size = 0
     for number, (memory, fresh, checked) in enumerate(read):
         if number % _REPORTED == 0:
@@ -156,10 +157,10 @@ def analyse(
         rows.append(ManifestRow(record, fresh, checked, field_lengths(counted)))
         documents.extend(counted)
         passages[uid] = passage_texts(part)
-        cuts[uid] = split_memory(part)
-        blocks[uid] = encode_blocks(cuts[uid], words)
+        text_blocks[uid] = split_memory(part)
+        blocks[uid] = encode_blocks(text_blocks[uid], words)
         links[uid] = link_entry(memory)
-    return Analysis(rows, documents, blocks, links, passages, cuts, detected, language)
+    return Analysis(rows, documents, blocks, links, passages, text_blocks, detected, language)
 
 
 def embed(analysis: Analysis, table: StaticEmbedder) -> Analysis:
@@ -174,8 +175,8 @@ def embed(analysis: Analysis, table: StaticEmbedder) -> Analysis:
         hashes_of(texts),
         table.embed(texts),
     )
-    blocks = with_subwords(table, analysis.blocks, analysis.cuts)
-    return analysis._replace(blocks=blocks, passages={}, cuts={}, embedded=embedded)
+    blocks = with_subwords(table, analysis.blocks, analysis.text_blocks)
+    return analysis._replace(blocks=blocks, passages={}, text_blocks={}, embedded=embedded)
 
 
 def joined(analyses: Sequence[Analysis]) -> Analysis:
@@ -189,7 +190,7 @@ def joined(analyses: Sequence[Analysis]) -> Analysis:
         _union(one.blocks for one in analyses),
         _union(one.links for one in analyses),
         _union(one.passages for one in analyses),
-        _union(one.cuts for one in analyses),
+        _union(one.text_blocks for one in analyses),
         [language for one in analyses for language in one.detected],
         analyses[0].main_language,
         _joined(embedded) if embedded else None,

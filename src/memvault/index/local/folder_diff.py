@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from memvault.index.local.manifest import IndexCommit, IndexedFile
 from memvault.model import FileState
-from memvault.vault.reader import TIMESTAMP_GRANULARITY
+from memvault.vault.scan import TIMESTAMP_GRANULARITY
 
 _MAX_READ_FILES = 500
 _MAX_READ_BYTES = 4_000_000

@@ -27,8 +27,8 @@ from memvault.index.protocol import COMPLETE, IndexCorrupted, VectorsCorrupted
 from memvault.index.text import analyzer, passages, sentence_blocks
 from memvault.lazy_pattern import lazy_pattern
 from memvault.settings.vault_settings import Settings
-from memvault.vault.document import AUTO
-from memvault.vault.reader import Scan
+from memvault.vault.decoding import AUTO
+from memvault.vault.scan import Scan
 
 if TYPE_CHECKING:
     from memvault.index.local.stores import KeywordBackend, KeywordStore
@@ -97,12 +97,12 @@ class IndexFiles:
         of this method, so they are checked up to four times.
         """
         for attempt in range(4):
-            found = self._committed(writing)
-            if found is None or found.fingerprint != self.fingerprint:
+            commit = self._committed(writing)
+            if commit is None or commit.fingerprint != self.fingerprint:
                 break
-            if found.holds(self.keyword_folder):
+            if commit.holds(self.keyword_folder):
                 self._mark_used()
-                return self._use(found)
+                return self._use(commit)
             time.sleep(_RETRY_PAUSE * attempt)
         self.close()
         return None
@@ -208,43 +208,43 @@ class IndexFiles:
                 )
             yield
 
-    def is_remembered(self, found: Scan) -> bool:
+    def is_remembered(self, scan: Scan) -> bool:
         """Return whether a scan equals the one that was remembered for the open commit.
 
         Then no file has changed, and the manifest's states need not be compared one by one.
         """
-        if self.opened is None or found.unreadable:
+        if self.opened is None or scan.unreadable:
             return False
         try:
-            known = self._scan_file.read_bytes()
+            remembered = self._scan_file.read_bytes()
         except OSError:
             return False
-        return known == _scan_stamp(self.opened.commit, found)
+        return remembered == _scan_stamp(self.opened.commit, scan)
 
-    def changed_since_scan(self, found: Scan) -> set[str] | None:
+    def changed_since_scan(self, scan: Scan) -> set[str] | None:
         """Return which files may differ from the open commit; None if each may.
 
         These are the files that differ from the scan that was remembered for this commit.
         """
-        if self.opened is None or found.unreadable:
+        if self.opened is None or scan.unreadable:
             return None
         try:
             identity, commits, packed = self._scan_file.read_bytes().split(b" ", 2)
             if (int(identity), int(commits)) != self.opened.commit.number:
                 return None
-            changed = found.paths_that_differ(Scan.unpack(packed))
+            changed = scan.paths_that_differ(Scan.unpack(packed))
         except (OSError, ValueError):
             return None
         return changed if len(changed) <= _MOST_CHANGED else None
 
-    def remember_scan(self, found: Scan) -> None:
+    def remember_scan(self, scan: Scan) -> None:
         """Remember a scan in which no file differs from the last commit, or may differ unnoticed.
 
         Several processes may write the same; what cannot be written is compared again.
         """
-        if self.opened is not None and not found.unreadable:
+        if self.opened is not None and not scan.unreadable:
             with contextlib.suppress(OSError, MemvaultError):
-                stamp = _scan_stamp(self.opened.commit, found)
+                stamp = _scan_stamp(self.opened.commit, scan)
                 atomic.write(self._scan_file, stamp, durable=False, makes_folder=False)
 
     # Methods that require the lock
@@ -280,9 +280,9 @@ class IndexFiles:
         """Clean up after a process that was killed while it built a replacement."""
         if self._backup.is_dir() and not self.folder.exists():
             self._backup.rename(self.folder)
-        for left in (self._replacement, self._backup):
-            if left.exists():
-                _delete(left)
+        for leftover in (self._replacement, self._backup):
+            if leftover.exists():
+                _delete(leftover)
 
     def commit(self, keyword: KeywordStore) -> OpenIndex:
         """Commit what was written, so that every process opens it from now on."""
@@ -330,8 +330,8 @@ class IndexFiles:
         self.close()
         if commit is not None and not isinstance(error, VectorsCorrupted):
             with contextlib.suppress(OSError, MemvaultError), FileLock(self._lock.path, 1.0):
-                found = self._committed()
-                if found is None or found.number == commit.number:
+                current = self._committed()
+                if current is None or current.number == commit.number:
                     self.invalidate()
             self.close()
         return MemvaultError(
@@ -340,8 +340,8 @@ class IndexFiles:
         )
 
 
-def _scan_stamp(commit: IndexCommit, found: Scan) -> bytes:
-    return b"%d %d " % commit.number + found.packed
+def _scan_stamp(commit: IndexCommit, scan: Scan) -> bytes:
+    return b"%d %d " % commit.number + scan.packed
 
 
 def _delete(path: Path) -> None:

@@ -91,8 +91,8 @@ class IndexWriter(NamedTuple):
                 opened = self.files.open(writing=True) or self.files.create_empty()
                 if look is not None and look.commit.number == opened.commit.number:
                     return self._apply(opened, look.whole, static, until, git_seconds)
-                found = self.store.scan()
-                diff = diff_folder(opened.manifest.known(), found.files, found.unreadable)
+                scan = self.store.scan()
+                diff = diff_folder(opened.manifest.known(), scan.files, scan.unreadable)
                 return self._apply(opened, diff, static, until, git_seconds)
             except IndexCorrupted:
                 if attempt == 2:
@@ -131,21 +131,21 @@ class IndexWriter(NamedTuple):
             opened = self._commit(opened, NO_ANALYSIS, removed)
         size = _ByteCount(self.progress, pending)
         analyses = self._analyses(opened.manifest, parts, static, size.read, until is not None)
-        with closing(analyses) as found:
+        with closing(analyses) as results:
             for number, batch in enumerate(parts):
                 if until is not None and number and time.monotonic() > until:
-                    left = [state for part in parts[number:] for state in part]
+                    unindexed = [state for part in parts[number:] for state in part]
                     return FolderDiff(
-                        [state for state in left if state.path not in known_by_path],
+                        [state for state in unindexed if state.path not in known_by_path],
                         [
                             (known_by_path[state.path], state)
-                            for state in left
+                            for state in unindexed
                             if state.path in known_by_path
                         ],
                         [],
                         [],
                     )
-                analysis = next(found)
+                analysis = next(results)
                 removed += (
                     known_by_path[state.path].uid for state in batch if state.path in known_by_path
                 )
@@ -154,11 +154,11 @@ class IndexWriter(NamedTuple):
                 size.add_indexed(batch)
                 if static is not None:
                     static.embed(opened.manifest, analysis.passages, analysis.embedded)
-                    self._complete_subwords(opened, static.table, analysis.cuts)
+                    self._complete_subwords(opened, static.table, analysis.text_blocks)
         if static is not None:
             if not static.is_finished(opened.manifest):
                 static.embed(opened.manifest)
-            if opened.manifest.blocks.lacks_tokens():
+            if opened.manifest.blocks.has_missing_subwords():
                 self._complete_subwords(opened, static.table)
         self._settle_dates(opened, source, paths_with_new_times)
         return EMPTY_DIFF
@@ -283,9 +283,9 @@ class IndexWriter(NamedTuple):
         self,
         opened: OpenIndex,
         table: StaticEmbedder,
-        cuts: Mapping[int, Sequence[TextBlock]] = MappingProxyType({}),
+        text_blocks: Mapping[int, Sequence[TextBlock]] = MappingProxyType({}),
     ) -> None:
         """Compute the subwords of all blocks without them; raises the same errors as embedding."""
         from memvault.index.local import soft_match
 
-        soft_match.complete(opened.manifest, self.store, table, cuts)
+        soft_match.complete(opened.manifest, self.store, table, text_blocks)

@@ -31,7 +31,7 @@ from memvault.index.local.manifest import IndexedFile
 from memvault.index.local.snapshot import Overlay, Snapshot
 from memvault.index.protocol import BEST_EFFORT, IndexCorrupted, IndexStatus, WaitPolicy
 from memvault.store.memory_store import MemoryStore
-from memvault.vault.reader import state_of
+from memvault.vault.scan import file_state
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -309,7 +309,7 @@ class LocalIndex:
         from memvault.index.local.file_analysis import read_file
         from memvault.index.text.sentence_blocks import leading_part, passage_texts
 
-        state = state_of(self._store.root, path)
+        state = file_state(self._store.root, path)
         read = read_file(self._store, state) if state is not None else None
         if read is None:
             return [path]
@@ -321,7 +321,7 @@ class LocalIndex:
         return (
             opened is not None
             and self.static.is_finished(opened.manifest)
-            and not opened.manifest.blocks.lacks_tokens()
+            and not opened.manifest.blocks.has_missing_subwords()
         )
 
     def _compare_folder(
@@ -349,22 +349,22 @@ class LocalIndex:
             self.freshness = self.freshness or ("behind" if diff.size else "current")
             changes = PendingChanges(opened.commit, known, diff, *split_readable(diff), True)
             return changes, changes.is_unchanged and is_complete
-        found = self._store.scan(self.watch)
-        is_remembered = self.files.is_remembered(found)
+        scan = self._store.scan(self.watch)
+        is_remembered = self.files.is_remembered(scan)
         if is_complete and is_remembered:
             self.freshness = self.freshness or "current"
             return None, True
-        differing = None if whole else self.files.changed_since_scan(found)
+        differing = None if whole else self.files.changed_since_scan(scan)
         if differing is None:
-            known, files = opened.manifest.known(), found.files
+            known, files = opened.manifest.known(), scan.files
         else:
-            known, files = opened.manifest.known_of(differing), found.states_of(differing)
-        diff = diff_folder(known, files, found.unreadable)
+            known, files = opened.manifest.known_of(differing), scan.states_of(differing)
+        diff = diff_folder(known, files, scan.unreadable)
         self.freshness = self.freshness or ("behind" if diff.size else "current")
         is_partial = differing is not None
         changes = PendingChanges(opened.commit, known, diff, *split_readable(diff), is_partial)
         if changes.is_unchanged and not is_remembered:
-            self.files.remember_scan(found)
+            self.files.remember_scan(scan)
         return changes, changes.is_unchanged and is_complete
 
     def _update_dates(self, seconds: float) -> None:
@@ -409,8 +409,8 @@ class LocalIndex:
         """Read all files that differ from the index, after an attempt to write it failed."""
         opened = self.files.open()
         known = opened.manifest.known() if opened is not None else {}
-        found = self._store.scan()
-        return self._read(known, diff_folder(known, found.files, found.unreadable))
+        scan = self._store.scan()
+        return self._read(known, diff_folder(known, scan.files, scan.unreadable))
 
     def _updated(self, unindexed: FolderDiff, vectors: bool) -> Snapshot:
         """Return a snapshot after an update, without the files that it left unindexed."""

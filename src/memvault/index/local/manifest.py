@@ -16,20 +16,15 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from memvault.files.plain_files import FileStamp, state_of
+from memvault.files.plain_files import FileStamp, stamp_of
 from memvault.index.local.block_table import BlockTable
 from memvault.index.local.sqlite_file import Database, batches, placeholders
 from memvault.index.protocol import IndexCorrupted, LinkEntry, MemoryRecord, StoredLink
 from memvault.index.text.sentence_blocks import EncodedBlock
 from memvault.model import FileState
-from memvault.vault.file_names import (
-    SUPERSEDES,
-    DateRange,
-    declared_dates,
-    name_key,
-    normalize_title,
-    referenced_names,
-)
+from memvault.vault.date_ranges import DateRange, declared_dates
+from memvault.vault.header_links import SUPERSEDES, referenced_names
+from memvault.vault.names import name_key, normalize_title
 
 
 class IndexCommit(NamedTuple):
@@ -42,7 +37,7 @@ class IndexCommit(NamedTuple):
     def holds(self, keyword: Path) -> bool:
         """Return whether the committed files of the keyword index in a folder are unchanged."""
         return all(
-            state_of(os.path.join(keyword, name)) == state for name, state in self.files.items()
+            stamp_of(os.path.join(keyword, name)) == state for name, state in self.files.items()
         )
 
 
@@ -69,7 +64,7 @@ CREATE TABLE blocks (
     place INTEGER PRIMARY KEY, first INTEGER NOT NULL, passages TEXT NOT NULL,
     counts BLOB NOT NULL, codes BLOB NOT NULL, token_counts BLOB, tokens BLOB
 );
-CREATE INDEX without_tokens ON blocks (place) WHERE tokens IS NULL;
+CREATE INDEX missing_subwords ON blocks (place) WHERE tokens IS NULL;
 CREATE TABLE token_frequency (holding BLOB NOT NULL, memories INTEGER NOT NULL);
 CREATE TABLE supersedes (name TEXT NOT NULL, uid INTEGER NOT NULL);
 CREATE INDEX by_superseded ON supersedes (name);
@@ -217,8 +212,8 @@ class Manifest:
         if len(selected) > _READ_ALL_FROM:
             return [entry for entry in self.uids_above(0) if entry[0] in selected]
         query = f"SELECT uid, path FROM memories WHERE uid IN ({','.join('?' * len(selected))})"
-        found = self._db.rows(f"{query} ORDER BY uid", list(selected))
-        return [(uid, _decoded(path)) for uid, path in found]
+        rows = self._db.rows(f"{query} ORDER BY uid", list(selected))
+        return [(uid, _decoded(path)) for uid, path in rows]
 
     def uids_above(self, uid: int) -> list[tuple[int, str]]:
         """Return (uid, path) of the memories with a higher uid, in ascending order."""
@@ -283,8 +278,8 @@ class Manifest:
         names, links = (_parse_each(row[column] for row in rows) for column in (2, 3))
         try:
             return {
-                row[0]: LinkEntry(_decoded(row[1]), own, list(map(StoredLink._make, found)))
-                for row, own, found in zip(rows, names, links, strict=True)
+                row[0]: LinkEntry(_decoded(row[1]), own, list(map(StoredLink._make, stored)))
+                for row, own, stored in zip(rows, names, links, strict=True)
             }
         except (TypeError, ValueError) as error:  # not what ``apply`` wrote
             raise IndexCorrupted(str(error)) from error
@@ -463,10 +458,10 @@ def _declared_days(record: MemoryRecord) -> tuple[str | None, str | None]:
 
 def _indexed_files(rows: Iterable[tuple[Any, ...]]) -> dict[str, IndexedFile]:
     """Return the files in rows of ``_STATE_COLUMNS``, by path."""
-    found = list(rows)
-    if not found:
+    values = list(rows)
+    if not values:
         return {}
-    uids, checked, etags, paths, *state = zip(*found, strict=True)
+    uids, checked, etags, paths, *state = zip(*values, strict=True)
     states = map(FileState._make, zip(map(_decoded, paths), *state, strict=True))
     files = map(IndexedFile, uids, states, checked, etags)
     return {known.state.path: known for known in files}

@@ -27,7 +27,7 @@ from memvault.index.text.sentence_blocks import (
 )
 from memvault.model import FileState, Memory
 from memvault.store.memory_store import MemoryStore
-from memvault.vault.file_names import dates_in_path
+from memvault.vault.date_ranges import dates_in_path
 
 Value = TypeVar("Value")
 
@@ -51,7 +51,7 @@ def read_overlay(
     if unread is not None:
         alive -= {known.uid for known, _ in unread.changed}
         missing = len(unread.added) + len(unread.changed)
-    found: list[tuple[int, Memory, FileState]] = []
+    memories: list[tuple[int, Memory, FileState]] = []
     differing = [*((None, state) for state in diff.added), *diff.changed, *diff.doubtful]
     for number, (known, state) in enumerate(differing, start=1):
         read = read_file(store, state)
@@ -60,12 +60,12 @@ def read_overlay(
                 continue
             alive.discard(known.uid)
         if read is not None:
-            found.append((-number, *read[:2]))
+            memories.append((-number, *read[:2]))
     detected = detect_languages(
-        store.settings.language, [memory for _, memory, _ in found], languages
+        store.settings.language, [memory for _, memory, _ in memories], languages
     )
     overlay = Overlay.empty(frozenset(alive), missing)
-    for (key, memory, fresh), language in zip(found, detected, strict=True):
+    for (key, memory, fresh), language in zip(memories, detected, strict=True):
         _add_memory(overlay, key, memory, fresh.size, language, store.settings.index.characters)
     return overlay
 
@@ -81,15 +81,15 @@ def _add_memory(
     overlay.records[key] = MemoryRecord.from_memory(key, size, memory, language)
     overlay.documents.extend(keyword_documents(key, part, analyser(language)))
     overlay.passages[key] = passage_texts(part)
-    overlay.cuts[key] = split_memory(part)
-    overlay.blocks[key] = encode_blocks(overlay.cuts[key], analyser(language))
+    overlay.text_blocks[key] = split_memory(part)
+    overlay.blocks[key] = encode_blocks(overlay.text_blocks[key], analyser(language))
     overlay.links[key] = link_entry(memory)
 
 
-def as_of(seen: Snapshot, store: MemoryStore, moment: datetime) -> Snapshot:
+def as_of(snapshot: Snapshot, store: MemoryStore, moment: datetime) -> Snapshot:
     """Return a snapshot of the memories that existed at a given time."""
     time = clock.iso(moment)
-    records = list(seen.records())
+    records = list(snapshot.records())
     existing = [record for record in records if _created_at(record) <= time]
     id_counts = Counter(record.mem_id for record in records)
     unambiguous = {record.mem_id: record for record in existing if id_counts[record.mem_id] == 1}
@@ -97,10 +97,10 @@ def as_of(seen: Snapshot, store: MemoryStore, moment: datetime) -> Snapshot:
         unambiguous[mem_id].key: _parse_version(store, unambiguous[mem_id], data, since)
         for mem_id, data, since in store.history.versions_at(unambiguous, moment)
     }
-    past = _with_texts(seen, existing, earlier)
-    for place, key in enumerate(past.overlay.texts):
+    past = _with_texts(snapshot, existing, earlier)
+    for number, key in enumerate(past.overlay.texts):
         past.overlay.records[key] = past.overlay.records[key]._replace(is_past=True)
-        if place >= _MAX_EMBEDDED:
+        if number >= _MAX_EMBEDDED:
             del past.overlay.passages[key]
     return past
 
@@ -128,7 +128,7 @@ def _parse_version(store: MemoryStore, record: MemoryRecord, data: bytes, since:
 
 
 def _with_texts(
-    seen: Snapshot, records: Iterable[MemoryRecord], texts: Mapping[int, Memory]
+    snapshot: Snapshot, records: Iterable[MemoryRecord], texts: Mapping[int, Memory]
 ) -> Snapshot:
     """Return a snapshot of the given memories, some of which have other texts.
 
@@ -137,24 +137,24 @@ def _with_texts(
     """
     languages = {record.key: record.language for record in records}
     unchanged = languages.keys() - texts.keys()
-    previous = seen.overlay
+    previous = snapshot.overlay
     first = min(previous.records, default=0) - 1
-    replaced = {first - place: memory for place, memory in enumerate(texts.values())}
+    replaced = {first - number: memory for number, memory in enumerate(texts.values())}
     overlay = Overlay(
         _select(previous.records, unchanged),
         [document for document in previous.documents if document.uid in unchanged],
         _select(previous.passages, unchanged),
         frozenset(key for key in unchanged if key > 0),
         previous.missing,
-        _select(previous.cuts, unchanged),
+        _select(previous.text_blocks, unchanged),
         _select(previous.blocks, unchanged),
         _select(previous.links, unchanged),
         replaced,
     )
-    most = seen.store.settings.index.characters
+    most = snapshot.store.settings.index.characters
     for now, (key, memory) in zip(texts, replaced.items(), strict=True):
         _add_memory(overlay, key, memory, len(memory.body), languages[now], most)
-    return seen._replace(overlay=overlay)
+    return snapshot._replace(overlay=overlay)
 
 
 def _select(entries: dict[int, Value], keys: set[int]) -> dict[int, Value]:

@@ -39,9 +39,12 @@ from memvault.index.text.sentence_blocks import (
 )
 from memvault.model import Memory, Passage
 from memvault.store.memory_store import MemoryReader
-from memvault.vault.document import decode, etag
-from memvault.vault.file_names import SUPERSEDES, DateRange, name_key, referenced_names
+from memvault.vault.date_ranges import DateRange
+from memvault.vault.decoding import decode
+from memvault.vault.document import etag
 from memvault.vault.front_matter import split_front_matter
+from memvault.vault.header_links import SUPERSEDES, referenced_names
+from memvault.vault.names import name_key
 
 if TYPE_CHECKING:
     from memvault.index.local.stores import KeywordStore
@@ -65,7 +68,7 @@ class Overlay(NamedTuple):
     passages: dict[int, list[str]]
     alive: frozenset[int] | None
     missing: int
-    cuts: dict[int, list[TextBlock]]
+    text_blocks: dict[int, list[TextBlock]]
     blocks: dict[int, list[EncodedBlock]]
     links: dict[int, LinkEntry]
     texts: Mapping[int, Memory] = MappingProxyType({})
@@ -76,11 +79,14 @@ class Overlay(NamedTuple):
         return cls({}, [], {}, alive, missing, {}, {}, {})
 
 
-def blocks_to_read(places: MatchLocation, holding: int) -> list[int]:
-    """Return the blocks of a memory to compare; ``holding`` is that of the matching passage."""
-    selected = {*range(_LEADING_BLOCKS), *places.blocks}
-    if places.passage is not None:
-        selected.add(holding)
+def blocks_to_read(location: MatchLocation, passage_block: int) -> list[int]:
+    """Return the blocks of a memory to compare.
+
+    ``passage_block`` is the block of the matching passage.
+    """
+    selected = {*range(_LEADING_BLOCKS), *location.blocks}
+    if location.passage is not None:
+        selected.add(passage_block)
     return sorted(selected)
 
 
@@ -133,19 +139,19 @@ class Snapshot(NamedTuple):
         """Return a memory's record; None if there is no such memory."""
         if uid < 0:
             return self.overlay.records.get(uid)
-        found = self.manifest.record(uid) if self.manifest is not None else None
-        return next(self._visible([found] if found is not None else []), None)
+        record = self.manifest.record(uid) if self.manifest is not None else None
+        return next(self._visible([record] if record is not None else []), None)
 
     @stale_if_corrupted
     def records_of(self, uids: Collection[int]) -> dict[int, MemoryRecord]:
         """Return the records of memories, by uid; missing ones are left out."""
         records = self.overlay.records
-        found = {uid: records[uid] for uid in uids if uid in records}
+        result = {uid: records[uid] for uid in uids if uid in records}
         indexed = [uid for uid in uids if uid >= 0]
         if self.manifest is not None and indexed:
             visible = self._visible(self.manifest.records_of(indexed))
-            found |= {record.key: record for record in visible}
-        return found
+            result |= {record.key: record for record in visible}
+        return result
 
     def _visible(self, indexed: Iterable[MemoryRecord]) -> Iterator[MemoryRecord]:
         """Yield those of the indexed records that the overlay does not replace."""
@@ -164,18 +170,18 @@ class Snapshot(NamedTuple):
     @stale_if_corrupted
     def records(self) -> Iterator[MemoryRecord]:
         """Return an iterator over every memory's record."""
-        found = list(self.overlay.records.values())
+        records = list(self.overlay.records.values())
         if self.manifest is not None:
-            found += self._visible(self.manifest.records())
-        return iter(found)
+            records += self._visible(self.manifest.records())
+        return iter(records)
 
     @stale_if_corrupted
     def dated(self, days: DateRange) -> Iterator[MemoryRecord]:
         """Yield the records of memories with a date in a range, and possibly a few others."""
-        found = list(self.overlay.records.values())
+        records = list(self.overlay.records.values())
         if self.manifest is not None:
-            found += self._visible(self.manifest.dated(days))
-        return iter(found)
+            records += self._visible(self.manifest.dated(days))
+        return iter(records)
 
     @stale_if_corrupted
     def latest(self, limit: int, offset: int) -> tuple[list[MemoryRecord], int]:
@@ -200,10 +206,10 @@ class Snapshot(NamedTuple):
         vault: str = "",  # noqa: ARG002  # there is only one
     ) -> list[MemoryRecord]:
         """Return the memories whose path, memId or its prefix, title or alias matches a name."""
-        found = list(self.overlay.records.values())
+        records = list(self.overlay.records.values())
         if self.manifest is not None:
-            found += self._visible(self.manifest.find_by_name(name))
-        return found
+            records += self._visible(self.manifest.find_by_name(name))
+        return records
 
     @stale_if_corrupted
     def superseding(
@@ -212,14 +218,14 @@ class Snapshot(NamedTuple):
         vault: str = "",  # noqa: ARG002  # there is only one
     ) -> list[MemoryRecord]:
         """Return the memories whose header supersedes one of the given names, or, for None, any."""
-        found = []
+        records = []
         for record in self.overlay.records.values():
             superseded = map(name_key, referenced_names(record.metadata, SUPERSEDES))
             if any(names is None or name in names for name in superseded):
-                found.append(record)
+                records.append(record)
         if self.manifest is not None:
-            found += self._visible(self.manifest.superseding(names))
-        return found
+            records += self._visible(self.manifest.superseding(names))
+        return records
 
     @stale_if_corrupted
     def text(self, key: int, accept_changed: bool = False) -> Memory | None:
@@ -255,17 +261,17 @@ class Snapshot(NamedTuple):
         return memory
 
     @stale_if_corrupted
-    def passages(self, key: int, places: MatchLocation) -> list[tuple[int, Passage]]:
+    def passages(self, key: int, location: MatchLocation) -> list[tuple[int, Passage]]:
         """Return the passages around a memory's best matches, each with its number."""
         return [
             (number, passage)
-            for block in self._blocks({key: places})[key]
+            for block in self._blocks({key: location})[key]
             for number, passage in enumerate(block.passages, block.first)
         ]
 
     @stale_if_corrupted
     def sentence_features(
-        self, asked: SentenceQuery, places: Mapping[int, MatchLocation]
+        self, asked: SentenceQuery, locations: Mapping[int, MatchLocation]
     ) -> dict[int, SentenceFeatures]:
         """Compute the features of the sentences around each memory's best matches for a query.
 
@@ -273,8 +279,8 @@ class Snapshot(NamedTuple):
         """
         from memvault.index.text.sentence_features import compute
 
-        self._fetch(places)
-        blocks = {key: found for key, found in self._blocks(places).items() if found}
+        self._fetch(locations)
+        blocks = {key: encoded for key, encoded in self._blocks(locations).items() if encoded}
         soft_matches = None
         if self.vectors is not None:
             from memvault.index.local import soft_match
@@ -283,47 +289,49 @@ class Snapshot(NamedTuple):
                 table = self.vectors.load_table()
                 for key, memory_blocks in blocks.items():
                     if any(block.subwords is None for block in memory_blocks):
-                        blocks[key] = soft_match.add_subwords(table, memory_blocks, self._cuts(key))
+                        blocks[key] = soft_match.add_subwords(
+                            table, memory_blocks, self._text_blocks(key)
+                        )
                 soft_matches = soft_match.soft_matches(
                     asked.text, list(blocks.values()), table, self.manifest
                 )
         measured = compute(asked, list(blocks.values()), soft_matches)
         return dict(zip(blocks, measured, strict=True))
 
-    def _cuts(self, key: int) -> Sequence[TextBlock]:
+    def _text_blocks(self, key: int) -> Sequence[TextBlock]:
         """Return the text segments of a memory whose subwords are not stored yet."""
-        if key in self.overlay.cuts:
-            return self.overlay.cuts[key]
+        if key in self.overlay.text_blocks:
+            return self.overlay.text_blocks[key]
         memory = self.text(key)
         return self._split(memory) if memory is not None else ()
 
     def _split(self, memory: Memory) -> list[TextBlock]:
         return split_memory(leading_part(memory, self.store.settings.index.characters))
 
-    def _blocks(self, places: Mapping[int, MatchLocation]) -> dict[int, Sequence[EncodedBlock]]:
+    def _blocks(self, locations: Mapping[int, MatchLocation]) -> dict[int, Sequence[EncodedBlock]]:
         """Return each memory's first blocks and those around its best matches, in order."""
-        found: dict[int, Sequence[EncodedBlock]] = {}
+        result: dict[int, Sequence[EncodedBlock]] = {}
         stored: dict[int, MatchLocation] = {}
-        for key, location in places.items():
+        for key, location in locations.items():
             if key < 0 or self.manifest is None:
-                found[key] = self.overlay.blocks.get(key, ())
+                result[key] = self.overlay.blocks.get(key, ())
             elif self.fetch is not None:
-                found[key] = self._computed_blocks(key, location)
+                result[key] = self._computed_blocks(key, location)
             else:
                 stored[key] = location
         if stored and self.manifest is not None:
             blocks = self.manifest.blocks
             passages = ((key, location.passage) for key, location in stored.items())
             holding = blocks.of_passages({key: at for key, at in passages if at is not None})
-            found |= blocks.of(
+            result |= blocks.of(
                 {
                     key: blocks_to_read(location, holding.get(key, 0))
                     for key, location in stored.items()
                 }
             )
-        return {key: found[key] for key in places}
+        return {key: result[key] for key in locations}
 
-    def _computed_blocks(self, key: int, places: MatchLocation) -> Sequence[EncodedBlock]:
+    def _computed_blocks(self, key: int, location: MatchLocation) -> Sequence[EncodedBlock]:
         """Return a memory's blocks, split from its text; ``overlay`` keeps them."""
         blocks = self.overlay.blocks.get(key)
         if blocks is None:
@@ -333,12 +341,12 @@ class Snapshot(NamedTuple):
                 if error.reason is not None:
                     raise
                 return ()  # its text was replaced in the meantime; the next refresh leaves it out
-            cuts = self._split(memory) if memory is not None else []
+            text_blocks = self._split(memory) if memory is not None else []
             language = record.language if record is not None else ""
-            blocks = encode_blocks(cuts, analyser(language)) if cuts else []
-            self.overlay.cuts[key], self.overlay.blocks[key] = cuts, blocks
+            blocks = encode_blocks(text_blocks, analyser(language)) if text_blocks else []
+            self.overlay.text_blocks[key], self.overlay.blocks[key] = text_blocks, blocks
         firsts = [block.first for block in blocks]
-        numbers = blocks_to_read(places, max(bisect_right(firsts, places.passage or 0) - 1, 0))
+        numbers = blocks_to_read(location, max(bisect_right(firsts, location.passage or 0) - 1, 0))
         return [blocks[number] for number in numbers if 0 <= number < len(blocks)]
 
     def _fetch(self, keys: Iterable[int]) -> None:
@@ -364,10 +372,10 @@ class Snapshot(NamedTuple):
     @stale_if_corrupted
     def languages(self) -> tuple[str, ...]:
         """Return the languages to analyse a query in, that of most memories first."""
-        found = Counter(record.language for record in self.overlay.records.values())
+        counts = Counter(record.language for record in self.overlay.records.values())
         if self.manifest is not None:
-            found.update(self.manifest.languages())
-        return query_languages(self.store.settings.language, found)
+            counts.update(self.manifest.languages())
+        return query_languages(self.store.settings.language, counts)
 
     @stale_if_corrupted
     def nearest(self, query: VectorQuery) -> VectorAnswer:

@@ -20,9 +20,9 @@ from memvault.index.protocol import IndexCorrupted
 from memvault.index.text.sentence_blocks import (
     EncodedBlock,
     TextBlock,
+    decode_subwords,
     leading_part,
     split_memory,
-    tokens_of,
 )
 from memvault.index.text.sentence_features import SoftMatch
 from memvault.store.memory_store import MemoryStore
@@ -45,7 +45,7 @@ def complete(
     at_hand: Mapping[int, Sequence[TextBlock]],
 ) -> None:
     """Compute the subwords of every block without them; ``at_hand`` are memories already split."""
-    pending = manifest.blocks.without_tokens()
+    pending = manifest.blocks.missing_subwords()
     paths = iter(manifest.paths(pending))
     while batch := list(islice(paths, _MEMORY_BATCH)):
         texts_by_block = {}
@@ -58,36 +58,36 @@ def complete(
         manifest.blocks.store_subwords(
             dict(zip(texts_by_block, _encode(table, list(texts_by_block.values())), strict=True))
         )
-    frequency = manifest.blocks.frequency()
+    frequency = manifest.blocks.document_frequency()
     memories = manifest.count()
     if frequency is None or abs(memories - frequency[1]) > _RECOUNT_CHANGE * memories:
         holding = np.zeros(table.vocabulary, np.int64)
-        for tokens in manifest.blocks.tokens():
+        for tokens in manifest.blocks.subwords():
             holding += np.bincount(_distinct(tokens)[1], minlength=table.vocabulary)
-        manifest.blocks.count_tokens(holding.astype(np.uint32).tobytes(), memories)
+        manifest.blocks.store_document_frequency(holding.astype(np.uint32).tobytes(), memories)
 
 
 def with_subwords(
     table: StaticEmbedder,
     blocks: Mapping[int, Sequence[EncodedBlock]],
-    cuts: Mapping[int, Sequence[TextBlock]],
+    text_blocks: Mapping[int, Sequence[TextBlock]],
 ) -> dict[int, list[EncodedBlock]]:
     """Return the blocks of memories, by uid, with the subwords of the same blocks' texts."""
-    encoded = iter(_encode(table, [cut.texts for uid in blocks for cut in cuts[uid]]))
+    encoded = iter(_encode(table, [cut.texts for uid in blocks for cut in text_blocks[uid]]))
     return {
-        uid: [block._replace(subwords=tokens_of(*next(encoded))) for block in own]
+        uid: [block._replace(subwords=decode_subwords(*next(encoded))) for block in own]
         for uid, own in blocks.items()
     }
 
 
 def add_subwords(
-    table: StaticEmbedder, blocks: Sequence[EncodedBlock], cuts: Sequence[TextBlock]
+    table: StaticEmbedder, blocks: Sequence[EncodedBlock], text_blocks: Sequence[TextBlock]
 ) -> list[EncodedBlock]:
     """Return blocks of a memory with their subwords, for blocks that have none in the index."""
-    texts = {cut.first: cut.texts for cut in cuts}
+    texts = {block.first: block.texts for block in text_blocks}
     encoded = _encode(table, [texts.get(block.first, [""]) for block in blocks])
     return [
-        block._replace(subwords=tokens_of(*tokens))
+        block._replace(subwords=decode_subwords(*tokens))
         for block, tokens in zip(blocks, encoded, strict=True)
     ]
 
@@ -100,14 +100,14 @@ def _encode(table: StaticEmbedder, blocks: Sequence[Sequence[str]]) -> list[tupl
     tokens = table.tokens([text for texts in blocks for text in texts])
     segments, ids = _distinct(tokens)
     counts = np.bincount(segments, minlength=len(tokens))
-    found = []
+    encoded = []
     segment = start = 0
     for texts in blocks:
         own = counts[segment : segment + len(texts)]
         end = start + int(own.sum())
-        found.append((own.astype(np.uint16).tobytes(), ids[start:end].tobytes()))
+        encoded.append((own.astype(np.uint16).tobytes(), ids[start:end].tobytes()))
         segment, start = segment + len(texts), end
-    return found
+    return encoded
 
 
 def _distinct(tokens: Sequence[Subwords | array[int]]) -> tuple[Integers, Subwords]:
@@ -143,19 +143,19 @@ def soft_matches(
     tokens: list[npt.NDArray[Any]] = [np.zeros(0, np.uint16)]
     owners: list[int] = []
     heads: list[bool] = []
-    for place, blocks in enumerate(memories):
+    for number, blocks in enumerate(memories):
         for block in blocks:
             if block.subwords is not None:
                 counts, ids = block.subwords
                 sizes.append(np.frombuffer(counts, np.uint16))
                 tokens.append(np.frombuffer(ids, np.uint16))
-                owners += [place] * len(counts)
+                owners += [number] * len(counts)
                 heads += [True, *[False] * (len(counts) - 1)]
     subwords = np.concatenate(tokens)
     if subwords.max(initial=0) >= table.vocabulary:
         raise IndexCorrupted("a token that the table does not have")
     query_ids, weights = table.query_subwords(text)
-    frequency = manifest.blocks.frequency() if manifest is not None else None
+    frequency = manifest.blocks.document_frequency() if manifest is not None else None
     weights = (weights * _rarity_of(query_ids, frequency)).astype(np.float32)
     heaviest = np.sort(np.argsort(-weights)[:_MAX_SUBWORDS])
     query_ids, weights = query_ids[heaviest], weights[heaviest]
@@ -163,7 +163,8 @@ def soft_matches(
     with_subwords = set(owners)
     if not total or not with_subwords:
         return [
-            (0.0, 0.0) if place in with_subwords else (None, None) for place in range(len(memories))
+            (0.0, 0.0) if number in with_subwords else (None, None)
+            for number in range(len(memories))
         ]
     lengths = np.concatenate(sizes).astype(np.int64)
     starts = np.cumsum(lengths) - lengths
@@ -174,8 +175,8 @@ def soft_matches(
     best_scores = max_per_memory(scores, owner_ids, len(memories)).tolist()
     title_scores = (weights @ in_head / total).tolist()
     return [
-        (best_scores[place], title_scores[place]) if place in with_subwords else (None, None)
-        for place in range(len(memories))
+        (best_scores[number], title_scores[number]) if number in with_subwords else (None, None)
+        for number in range(len(memories))
     ]
 
 

@@ -105,8 +105,8 @@ class Database:
             self._kept, self._kept_at = {}, (version, self._db.total_changes)
         if name not in self._kept:
             self._kept[name] = compute()
-        found: Value = self._kept[name]
-        return found
+        value: Value = self._kept[name]
+        return value
 
     @contextmanager
     def _checked(self) -> Iterator[None]:

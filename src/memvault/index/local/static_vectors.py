@@ -52,21 +52,21 @@ class StaticVectors:
 
     def opened(self, manifest: Manifest) -> VectorStore | None:
         """Open the vectors; None if they are incomplete or of another table version."""
-        found = self._backend.open_vectors(self._folder, manifest.identity())
-        if found is not None and found.file.card.version != read_card(DATA).version:
-            found = None
-        self._last = found  # keeps this version's memory map open for later calls
-        return found
+        vectors = self._backend.open_vectors(self._folder, manifest.identity())
+        if vectors is not None and vectors.file.card.version != read_card(DATA).version:
+            vectors = None
+        self._last = vectors  # keeps this version's memory map open for later calls
+        return vectors
 
     def stored(self, manifest: Manifest) -> tuple[Integers, Hashes] | None:
         """Return the uid and hash of each passage that has a vector; None without vectors."""
-        found = self.opened(manifest)
-        return static_vector_file.passages(found.file) if found is not None else None
+        vectors = self.opened(manifest)
+        return static_vector_file.passages(vectors.file) if vectors is not None else None
 
     def pending(self, manifest: Manifest) -> list[tuple[int, str]]:
         """Return (uid, path) of the memories that have no vectors yet, in ascending order."""
-        found = self.opened(manifest)
-        return manifest.uids_above(found.file.card.last_uid if found else 0)
+        vectors = self.opened(manifest)
+        return manifest.uids_above(vectors.file.card.last_uid if vectors else 0)
 
     def is_finished(self, manifest: Manifest) -> bool:
         """Return whether all memories have vectors that can be searched at once.
@@ -74,10 +74,10 @@ class StaticVectors:
         Files that another program has touched are read and verified completely each time, until the
         card records their new states.
         """
-        found = self.opened(manifest)
-        if found is None:
+        vectors = self.opened(manifest)
+        if vectors is None:
             return not manifest.uids_above(0)
-        return found.file.is_unchanged and not manifest.uids_above(found.file.card.last_uid)
+        return vectors.file.is_unchanged and not manifest.uids_above(vectors.file.card.last_uid)
 
     def passages(self, pending: Sequence[tuple[int, str]]) -> dict[int, list[str]]:
         """Return the passages of the last indexed memories, at most 500, for embedding in memory.
@@ -97,17 +97,17 @@ class StaticVectors:
         Those ``embedded`` already are added if no others are pending. With either, this is a part
         of indexing, which reports its own progress.
         """
-        found = self.opened(manifest)
-        if found is not None and not found.file.is_unchanged:
-            found.file.write_card()
+        vectors = self.opened(manifest)
+        if vectors is not None and not vectors.file.is_unchanged:
+            vectors.file.write_card()
         if self.is_finished(manifest):
             return
-        if found is None:
-            found = self._backend.create_vectors(self._folder, self._card(manifest.identity()))
-        pending = manifest.uids_above(found.file.card.last_uid)
+        if vectors is None:
+            vectors = self._backend.create_vectors(self._folder, self._card(manifest.identity()))
+        pending = manifest.uids_above(vectors.file.card.last_uid)
         done = 0
         if embedded is not None and embedded.uids == [uid for uid, _ in pending]:
-            found.append(*embedded)
+            vectors.append(*embedded)
             done = len(pending)
         while done < len(pending):
             passages = self._next_batch(pending[done : done + _BATCH], texts)
@@ -115,11 +115,11 @@ class StaticVectors:
             all_texts = [text for entry in passages for text in entry]
             counts = [len(entry) for entry in passages]
             uids = [uid for uid, _ in batch]
-            found.append(uids, counts, hashes_of(all_texts), self.table.embed(all_texts))
+            vectors.append(uids, counts, hashes_of(all_texts), self.table.embed(all_texts))
             done += len(batch)
             if not texts and len(pending) > _BATCH:
                 self._progress("embedding", done, len(pending))
-        file = found.file
+        file = vectors.file
         if (
             file.card.rows > _MIN_ROWS_TO_COMPACT
             and static_vector_file.memories(file) * (1 - _MAX_DEAD_SHARE) > manifest.count()
@@ -133,11 +133,11 @@ class StaticVectors:
         self, pending: Sequence[tuple[int, str]], texts: Mapping[int, list[str]]
     ) -> list[list[str]]:
         """Return the passages of the first memories that fit into one batch."""
-        found: list[list[str]] = []
+        batch: list[list[str]] = []
         count = 0
         for uid, path in pending:
-            found.append(texts.get(uid) or self._texts(path))
-            count += len(found[-1])
+            batch.append(texts.get(uid) or self._texts(path))
+            count += len(batch[-1])
             if count > _MAX_BATCH_PASSAGES:
                 break
-        return found
+        return batch

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, cast
 
 from memvault.errors import EmbedderError, UsageError
-from memvault.files.user_folders import whose_vault
+from memvault.files.user_folders import ownership_problem
 from memvault.index.embedding import model_settings
 from memvault.index.embedding.embedder import MULTILINGUAL, ModelCard
 from memvault.index.embedding.transformer import card_of, load_embedder
@@ -24,7 +24,7 @@ from memvault.index.folder import DEEP, mark_used
 from memvault.index.vectors.transformer_vector_file import TransformerVectorFile
 from memvault.index.vectors.vector_file import FORMAT
 from memvault.store.memory_store import MemoryStore
-from memvault.vault import paths
+from memvault.vault import naming
 
 if TYPE_CHECKING:
     from memvault.index.embedding.token_vectors import TokenEmbedder
@@ -72,7 +72,7 @@ class TransformerModel:
 
     def _is_own(self) -> bool:
         try:
-            return not whose_vault(self.store.root)
+            return not ownership_problem(self.store.root)
         except OSError:
             return False
 
@@ -82,12 +82,12 @@ class TransformerModel:
         automatic = self._automatic_model()
         state = automatic, model_settings.cache_key(self.store.settings, self.store.root)
         if self._choice is None or state != self._choice[0]:
-            found = model_settings.choose_embedder(self.store.settings, self.store.root)
+            choice = model_settings.choose_embedder(self.store.settings, self.store.root)
             if automatic:
-                found = found._replace(name=automatic)
-            if self._choice is not None and found.name != self._choice[1].name:
+                choice = choice._replace(name=automatic)
+            if self._choice is not None and choice.name != self._choice[1].name:
                 self._embedder = self._opened = None
-            self._choice = state, found
+            self._choice = state, choice
         return self._choice[1]
 
     def _automatic_model(self) -> str:
@@ -138,16 +138,16 @@ class TransformerModel:
         """
         if self.folder is None:
             return None
-        found = TransformerVectorFile.open(self.vectors_folder(self.choice.name))
-        if found is None:
+        vectors = TransformerVectorFile.open(self.vectors_folder(self.choice.name))
+        if vectors is None:
             return None
-        known = self._embedder or self.card
-        if known is not None and found.card.version != known.version:
+        model = self._embedder or self.card
+        if model is not None and vectors.card.version != model.version:
             return None
-        if self._opened is None or self._opened.card != found.card:
-            self._opened = found
+        if self._opened is None or self._opened.card != vectors.card:
+            self._opened = vectors
             with contextlib.suppress(OSError):
-                mark_used(found.folder)
+                mark_used(vectors.folder)
         return self._opened
 
     def vectors_folder(self, name: str) -> Path:
@@ -156,4 +156,4 @@ class TransformerModel:
         card = card_of(name)
         key = name if card is None else f"{name} {card.version} {FORMAT}"
         digest = hashlib.blake2b(key.encode("utf-8", "surrogatepass"), digest_size=4).hexdigest()
-        return self.folder / f"{paths.slug(name, 40)}-{digest}"
+        return self.folder / f"{naming.slug(name, 40)}-{digest}"

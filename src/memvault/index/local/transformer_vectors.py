@@ -70,7 +70,7 @@ class TransformerVectors(NamedTuple):
     def similarity_matrix(self, hashes: Hashes) -> list[list[float]] | None:
         """Return the pairwise similarities of texts, in 0..1; None if a text has no vector yet."""
         vectors = self.model.opened() if self.model.mode != "off" else None
-        rows = vectors.places(hashes) if vectors is not None else None
+        rows = vectors.row_numbers(hashes) if vectors is not None else None
         if vectors is None or rows is None or (rows < 0).any():
             return None
         card = self.model.card
@@ -103,12 +103,12 @@ class TransformerVectors(NamedTuple):
             return {}
         lengths, owned = lengths[has_tokens], owners[has_tokens]
         if not len(query.ids):  # nothing that the model knows matches nothing
-            return {keys[place]: 0.0 for place in distinct(owned)}
+            return {keys[number]: 0.0 for number in distinct(owned)}
         cosines = embedder.codec.cosines(query.tokens, np.concatenate(codes))
         by_passage = np.maximum.reduceat(cosines, np.cumsum(lengths) - lengths, axis=1)
         best = max_per_memory(by_passage, owned, len(keys))
         means = best.mean(axis=0)
-        return {keys[place]: float(means[place]) for place in distinct(owned)}
+        return {keys[number]: float(means[number]) for number in distinct(owned)}
 
     def _start_worker(self) -> str:
         """Start a process that computes missing vectors, unless that failed recently.
@@ -129,7 +129,7 @@ class TransformerVectors(NamedTuple):
         vectors, card = self.model.opened(), self.model.card
         if vectors is None:
             return TransformerScores(len(firsts))
-        rows = vectors.places(passages.hashes)
+        rows = vectors.row_numbers(passages.hashes)
         waiting = int(np.logical_or.reduceat(rows < 0, firsts).sum())
         is_supported = card is None or language in (*card.languages, "none")
         if waiting > len(firsts) * (1 - _MIN_COVERAGE) or not is_supported:

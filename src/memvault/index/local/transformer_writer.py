@@ -53,8 +53,8 @@ class TransformerWriter(NamedTuple):
         return int(self._is_missing(hashes).sum())
 
     def _is_missing(self, hashes: Hashes) -> Flags:
-        found = self.model.opened()
-        return np.full(len(hashes), True) if found is None else found.places(hashes) < 0
+        vectors = self.model.opened()
+        return np.full(len(hashes), True) if vectors is None else vectors.row_numbers(hashes) < 0
 
     def embed(self, memories: Iterable[list[str]], should_continue: Callable[[int], bool]) -> None:
         """Embed the passages that lack vectors, memory by memory, in the given order.
@@ -69,28 +69,28 @@ class TransformerWriter(NamedTuple):
         """
         from concurrent.futures import ThreadPoolExecutor
 
-        found = self._open_or_create()
+        file = self._open_or_create()
         embedder = self.model.embedder()
-        texts = _lacking_texts(memories, found)
+        texts = _lacking_texts(memories, file)
         with ThreadPoolExecutor(1) as ahead:  # the next batch is read, and the last one written
             last: tuple[list[tuple[int, str]], Future[list[TextVectors]]] | None = None
             began, count = time.monotonic(), 0
             while batch := list(islice(texts, _BATCH)):
                 running = ahead.submit(embedder.embed_tokens, [text for _, text in batch])
                 if last is not None:
-                    if not self._add(found, *last, should_continue):
+                    if not self._add(file, *last, should_continue):
                         return
                     count += len(last[0])
-                    background_embedding.measured(
-                        found.folder.parent, count / (time.monotonic() - began)
+                    background_embedding.record_rate(
+                        file.folder.parent, count / (time.monotonic() - began)
                     )
                 last = batch, running
             if last is not None:
-                self._add(found, *last, should_continue)
+                self._add(file, *last, should_continue)
 
     def _add(
         self,
-        found: TransformerVectorFile,
+        file: TransformerVectorFile,
         batch: Sequence[tuple[int, str]],
         running: Future[list[TextVectors]],
         should_continue: Callable[[int], bool],
@@ -100,45 +100,45 @@ class TransformerWriter(NamedTuple):
         if not should_continue(batch[-1][0]):
             return False
         codes: list[Codes] = []
-        if codec is not None and found.card.tokens < self._max_tokens(found) * _MAX_EXCESS:
+        if codec is not None and file.card.tokens < self._max_tokens(file) * _MAX_EXCESS:
             codes = [codec.encode(own) for own in vectors]
         rows = np.stack([own.vector for own in vectors])
-        found.add(hashes_of([text for _, text in batch]), rows, codes)
-        background_embedding.succeeded(self.model.folder)
+        file.add(hashes_of([text for _, text in batch]), rows, codes)
+        background_embedding.clear_failure(self.model.folder)
         return True
 
     def _open_or_create(self) -> TransformerVectorFile:
         """Return the file of vectors to add to, created if missing, with its calibration known."""
         embedder = self.model.embedder()
-        found = self.model.opened()
-        existing = embedder.calibration or (found.card.calibration if found else None)
+        file = self.model.opened()
+        existing = embedder.calibration or (file.card.calibration if file else None)
         calibration = None if existing else calibrate.calibrate(embedder)
-        if found is None:
+        if file is None:
             name = self.model.choice.name
             width = embedder.codec.width if embedder.codec is not None else 0
             card = VectorCard(name, embedder.version, embedder.dimension, token_width=width)
-            found = TransformerVectorFile.create(self.model.vectors_folder(name), card)
+            file = TransformerVectorFile.create(self.model.vectors_folder(name), card)
         if calibration is not None:
-            found.store_calibration(calibration)
-        return found
+            file.store_calibration(calibration)
+        return file
 
     def compact(self, hashes: Sequence[int]) -> None:
         """Drop vectors that are not used and tokens that are too many, as the file's ``compact``.
 
         ``hashes`` are those of the passages of all memories, the most important first.
         """
-        found = self.model.opened()
-        if found is not None:
-            found.compact(np.array(hashes, np.uint64), self._max_tokens(found))
+        vectors = self.model.opened()
+        if vectors is not None:
+            vectors.compact(np.array(hashes, np.uint64), self._max_tokens(vectors))
 
-    def _max_tokens(self, found: TransformerVectorFile) -> int:
+    def _max_tokens(self, vectors: TransformerVectorFile) -> int:
         """Return how many tokens the settings allow to be stored."""
         megabytes = self.model.store.settings.embedder.token_megabytes
-        return int(megabytes * 1_000_000) // max(found.card.token_width, 1)
+        return int(megabytes * 1_000_000) // max(vectors.card.token_width, 1)
 
     def finish(self) -> None:
         """Clear failures and delete unused models: no vector is missing any more."""
-        background_embedding.succeeded(self.model.folder)
+        background_embedding.clear_failure(self.model.folder)
         self.delete_unused_models()
 
     def delete_unused_models(self) -> None:
@@ -174,15 +174,15 @@ class TransformerWriter(NamedTuple):
 
 
 def _lacking_texts(
-    memories: Iterable[list[str]], found: TransformerVectorFile
+    memories: Iterable[list[str]], vectors: TransformerVectorFile
 ) -> Iterator[tuple[int, str]]:
     """Yield each text without a vector once, with the number of memories before its own."""
     yielded: set[int] = set()
     for number, texts in enumerate(memories):
         hashes = hashes_of(texts)
-        for text, text_hash, place in zip(
-            texts, hashes.tolist(), found.places(hashes), strict=True
+        for text, text_hash, row in zip(
+            texts, hashes.tolist(), vectors.row_numbers(hashes), strict=True
         ):
-            if place < 0 and text_hash not in yielded:
+            if row < 0 and text_hash not in yielded:
                 yielded.add(text_hash)
                 yield number, text

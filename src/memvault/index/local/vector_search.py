@@ -75,7 +75,9 @@ class VectorSearch(NamedTuple):
         allowed = query.allowed_keys
         if visible is not None:
             allowed = visible if allowed is None else visible & allowed
-        found = nearest(passages, scores.cosines, allowed, query.limit, query.include_keys)
+        nearest_memories = nearest(
+            passages, scores.cosines, allowed, query.limit, query.include_keys
+        )
         hits = [
             VectorHit(
                 hit.uid,
@@ -88,16 +90,16 @@ class VectorSearch(NamedTuple):
                 hit.is_estimated,
                 scores.is_multilingual,
             )
-            for hit in found.hits
+            for hit in nearest_memories.hits
         ]
         return VectorAnswer(
             hits,
             self.waiting,
             True,
             scores.share,
-            found.memories,
-            *found.static,
-            *found.deep,
+            nearest_memories.memories,
+            *nearest_memories.static,
+            *nearest_memories.deep,
             is_multilingual=scores.is_multilingual,
             notes=self._notes(scores.note),
         )
@@ -115,10 +117,12 @@ class VectorSearch(NamedTuple):
         if self.transformer is None:
             return {}
         hashes: dict[int, list[int]] = {key: [] for key in passages}
-        for place in range(max(map(len, passages.values()), default=0)):
-            wanted = {key: own[place] for key, own in passages.items() if len(own) > place}
-            found = self.stored.rows_of(wanted) if self.stored is not None else {}
-            for key, (_, text_hash) in found.items():
+        for position in range(max(map(len, passages.values()), default=0)):
+            passage_numbers = {
+                key: own[position] for key, own in passages.items() if len(own) > position
+            }
+            rows = self.stored.rows_of(passage_numbers) if self.stored is not None else {}
+            for key, (_, text_hash) in rows.items():
                 hashes[key].append(text_hash)
         for key in passages.keys() & overlay.keys():
             texts = overlay[key]
@@ -139,14 +143,14 @@ class VectorSearch(NamedTuple):
             table = self.load_table()
         except EmbedderError:
             return []
-        found = self.stored.rows_of(passages) if self.stored is not None else {}
+        vectors = self.stored.rows_of(passages) if self.stored is not None else {}
         for uid in passages.keys() & overlay.keys():
             text = overlay[uid][passages[uid] :][:1]
             if text:
-                found[uid] = table.embed(text)[0], hashes_of(text)[0]
-        if len(found) < len(passages) or not found:
+                vectors[uid] = table.embed(text)[0], hashes_of(text)[0]
+        if len(vectors) < len(passages) or not vectors:
             return []
-        rows, hashes = (np.array([found[uid][part] for uid in passages]) for part in (0, 1))
+        rows, hashes = (np.array([vectors[uid][part] for uid in passages]) for part in (0, 1))
         found_by_model = self.transformer and self.transformer.similarity_matrix(hashes)
         return found_by_model or table.calibration.similarity_matrix(rows)
 

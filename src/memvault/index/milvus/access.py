@@ -10,6 +10,7 @@ import os
 from importlib.util import find_spec
 from pathlib import Path
 
+from memvault import grants
 from memvault.errors import INSTALL, MemvaultError, Refused, UsageError
 from memvault.files.user_folders import expand_home
 from memvault.index.folder import IndexFolder
@@ -18,7 +19,6 @@ from memvault.index.milvus.client import EngineClient
 from memvault.index.milvus.engine_errors import TOKEN, EngineAddress
 from memvault.index.milvus.published import Publisher, PublishingBackend
 from memvault.index.milvus.remote import RemoteIndex, RemoteReader
-from memvault.settings import grants
 from memvault.settings.vault_settings import EngineSettings, Settings
 from memvault.store.memory_store import MemoryStore
 
@@ -81,8 +81,8 @@ def why_unavailable(root: Path, shared: EngineSettings) -> str:
 
 def granted(root: Path, shared: EngineSettings) -> dict[str, object]:
     """Return the user's grant for the vault and its engine; empty if missing or pending."""
-    found = _grant(root, shared)
-    return {} if found.get("pending") else found
+    data = _grant(root, shared)
+    return {} if data.get("pending") else data
 
 
 def begin_grant(root: Path, shared: EngineSettings) -> str:

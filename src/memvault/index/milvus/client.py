@@ -163,12 +163,12 @@ class EngineClient:
             if has_texts:  # texts may have any size
                 yield from self._pages(name, where, fields, size)
                 continue
-            found = self._query(name, where, fields, MAX_ROWS)
+            rows = self._query(name, where, fields, MAX_ROWS)
             yield from (
-                found if len(found) < MAX_ROWS else self._pages(name, where, fields, MAX_ROWS)
+                rows if len(rows) < MAX_ROWS else self._pages(name, where, fields, MAX_ROWS)
             )
 
-    def every(
+    def generation_rows(
         self, kind: str, vault: str, generation: str, fields: Sequence[str], above: int = -1
     ) -> Iterator[Row]:
         """Yield all rows of one generation with a uid greater than ``above``."""
@@ -178,12 +178,12 @@ class EngineClient:
     def count(self, kind: str, expression: str) -> int:
         """Return how many rows match a filter expression."""
         name = self._collection(kind)
-        found = self._call(
+        rows = self._call(
             lambda client, timeout: client.query(
                 name, filter=expression, output_fields=["count(*)"], timeout=timeout
             )
         )
-        return int(found[0]["count(*)"])
+        return int(rows[0]["count(*)"])
 
     def upsert(self, kind: str, rows: Sequence[Row], progress: Callable[[int], None]) -> None:
         """Insert or replace rows by id; ``progress`` is called with the number of rows done."""
@@ -255,7 +255,7 @@ class EngineClient:
         name = self._collection(kind)
         if not limit:
             return []
-        (found,) = self._call(
+        (hits,) = self._call(
             lambda client, timeout: client.search(
                 name,
                 data=[query],
@@ -266,7 +266,7 @@ class EngineClient:
                 timeout=timeout,
             )
         )
-        return [Hit(dict(hit["entity"]), float(hit["distance"])) for hit in found]
+        return [Hit(dict(hit["entity"]), float(hit["distance"])) for hit in hits]
 
     def _query(self, name: str, expression: str, fields: Sequence[str], limit: int) -> list[Row]:
         """Return the rows that match a filter expression, in one request."""

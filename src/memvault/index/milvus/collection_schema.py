@@ -63,8 +63,8 @@ def collection_schema(kind: str) -> tuple[Any, Any]:
 
 def signature(fields: Sequence[dict[str, Any]]) -> set[tuple[str, str]]:
     """Return the names of fields with their types and sizes."""
-    found = set()
+    names = set()
     for field in fields:
         size = field.get("params", {}).get("dim") or field.get("params", {}).get("max_length") or ""
-        found.add((field["name"], f"{field['type'].name} {size}".strip()))
-    return found
+        names.add((field["name"], f"{field['type'].name} {size}".strip()))
+    return names

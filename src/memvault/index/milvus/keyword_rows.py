@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from memvault.files import atomic
-from memvault.files.plain_files import SETTING, FileStamp, read, state_of
+from memvault.files.plain_files import MAX_SETTING_BYTES, FileStamp, read, stamp_of
 from memvault.index.keyword import bm25f
 from memvault.index.keyword.bm25f import (
     EXACT_FIELD,
@@ -65,7 +65,7 @@ def encode_group(group: Iterable[str], is_whole: bool) -> list[str]:
 
 def encode_query(groups: Iterable[Iterable[str]], wholes: Iterable[str]) -> str:
     """Return a query text that repeats each token twice its field's weight, to weight it."""
-    found: list[str] = []
+    tokens: list[str] = []
     for terms, names in (
         (groups, tuple(FIELDS)),
         (((exact_term,) for exact_term in wholes), (EXACT_FIELD,)),
@@ -73,8 +73,8 @@ def encode_query(groups: Iterable[Iterable[str]], wholes: Iterable[str]) -> str:
         for group in terms:
             for term in group:
                 for name in names:
-                    found += [encode_term(name, term)] * round(2 * _WEIGHTS[name])
-    return " ".join(found)
+                    tokens += [encode_term(name, term)] * round(2 * _WEIGHTS[name])
+    return " ".join(tokens)
 
 
 _STATE_PREFIX = "engine-"
@@ -120,26 +120,27 @@ class _Candidates(NamedTuple):
 
     def segment(self, documents: int, holding: Sequence[int]) -> Segment:
         """Return the documents as a segment that stands for all documents of the vault."""
-        places = list(self.counted)
+        documents_in_order = list(self.counted)
 
         lengths = {
-            name: [self.lengths[place].get(name, 0) for place in places] for name in _WEIGHTS
+            name: [self.lengths[document].get(name, 0) for document in documents_in_order]
+            for name in _WEIGHTS
         }
 
         def find(term: str) -> Mapping[str, PostingList]:
-            found = {}
+            postings = {}
             for name in _WEIGHTS:
                 token = encode_term(name, term)
                 counts = {
                     number: count
-                    for number, place in enumerate(places)
-                    if (count := self.counted[place].get(token))
+                    for number, document in enumerate(documents_in_order)
+                    if (count := self.counted[document].get(token))
                 }
                 if counts:
-                    found[name] = PostingList([*counts], [*counts.values()])
-            return found
+                    postings[name] = PostingList([*counts], [*counts.values()])
+            return postings
 
-        return Segment(find, lengths, places.__getitem__, documents, holding)
+        return Segment(find, lengths, documents_in_order.__getitem__, documents, holding)
 
 
 class MilvusKeywordStore:
@@ -177,10 +178,10 @@ class MilvusKeywordStore:
         if self._folder is None:
             return GenerationState("none", 0)
         try:
-            found = json.loads(read(self._folder / self._name, SETTING))
-            recently_removed = tuple(map(int, found["recently_removed"]))
-            counts = int(found["documents"]), int(found["removed"])
-            return GenerationState(str(found["generation"]), *counts, recently_removed)
+            values = json.loads(read(self._folder / self._name, MAX_SETTING_BYTES))
+            recently_removed = tuple(map(int, values["recently_removed"]))
+            counts = int(values["documents"]), int(values["removed"])
+            return GenerationState(str(values["generation"]), *counts, recently_removed)
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise IndexCorrupted(f"{self._name}: {error}") from error
 
@@ -204,7 +205,7 @@ class MilvusKeywordStore:
 
     def files(self) -> dict[str, FileStamp]:
         """Return the state of its file."""
-        state = state_of(self._folder / self._name) if self._folder is not None else None
+        state = stamp_of(self._folder / self._name) if self._folder is not None else None
         return {self._name: state} if state is not None else {}
 
     def apply(self, removed: Iterable[int], added: Sequence[KeywordDocument]) -> MilvusKeywordStore:
@@ -245,11 +246,11 @@ class MilvusKeywordStore:
 
     def _counted(self, state: GenerationState) -> int:
         fields = ("uid", "block")
-        rows = self._engine.every("words", self._vault, state.generation, fields)
+        rows = self._engine.generation_rows("words", self._vault, state.generation, fields)
         return len({(row["uid"], row["block"]) for row in rows})
 
     def _rows(self, state: GenerationState, document: KeywordDocument) -> Iterable[Row]:
-        lengths = {name: sum(found.values()) for name, found in document.fields.items()}
+        lengths = {name: sum(counts.values()) for name, counts in document.fields.items()}
         for number, text in enumerate(_pieces(encode_document(document.fields))):
             yield {
                 "id": f"{self._vault}-{state.generation}-{document.uid}-{document.block}-{number}",
@@ -263,21 +264,23 @@ class MilvusKeywordStore:
 
     def candidates(self, query: KeywordQuery) -> list[Segment]:
         """Return the documents that Milvus ranks best, and how many contain each term."""
-        terms = bm25f.wanted(query)
+        terms = bm25f.query_terms(query)
         state = self.state
         tokens = [encode_group(entry.group, EXACT_FIELD in entry.fields) for entry in terms]
-        found, holding = _Candidates({}, {}, True), list[int]()
+        candidates, document_counts = _Candidates({}, {}, True), list[int]()
         if state.documents and terms:
             with self._engine.deadlines.search():
-                found = self._best(state, query)
+                candidates = self._best(state, query)
                 in_engine = partial(self._engine.count_documents, self._vault, state.generation)
                 counted = (
-                    found.holding if query.allowed_keys is None and found.is_all else in_engine
+                    candidates.holding
+                    if query.allowed_keys is None and candidates.is_all
+                    else in_engine
                 )
-                holding = list(map(counted, tokens))
+                document_counts = list(map(counted, tokens))
         if self._folder is not None and not self.files():  # maybe rebuilt, and the rows deleted
             raise StaleView
-        return [found.segment(state.documents, holding)]
+        return [candidates.segment(state.documents, document_counts)]
 
     def _best(self, state: GenerationState, query: KeywordQuery) -> _Candidates:
         """Return the documents that Milvus ranks best, with their token frequencies."""
@@ -287,13 +290,13 @@ class MilvusKeywordStore:
             pushdown_keys(query.allowed_keys),
         )
         hits = self._engine.search_keywords(self._vault, state.generation, encoded, limit, among)
-        found = _Candidates({}, {}, len(hits) < limit)
+        candidates = _Candidates({}, {}, len(hits) < limit)
         for hit in hits:
-            place, lengths = (hit.row["uid"], hit.row["block"]), hit.row["lengths"]
-            if min(place) >= 0 and are_lengths(lengths):
-                found.counted.setdefault(place, Counter()).update(hit.row["text"].split())
-                found.lengths[place] = dict(lengths)
-        return found
+            document, lengths = (hit.row["uid"], hit.row["block"]), hit.row["lengths"]
+            if min(document) >= 0 and are_lengths(lengths):
+                candidates.counted.setdefault(document, Counter()).update(hit.row["text"].split())
+                candidates.lengths[document] = dict(lengths)
+        return candidates
 
     def close(self) -> None:
         """Do nothing: the connection is shared."""

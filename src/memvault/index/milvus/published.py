@@ -216,7 +216,7 @@ class Publisher:
         if opened is None or words is None:
             return "this machine has published nothing yet"
         generation, uploaded = words.state.generation, opened.manifest.uids()
-        rows = backend.engine.every("words", backend.vault, generation, ("uid",))
+        rows = backend.engine.generation_rows("words", backend.vault, generation, ("uid",))
         in_words, in_texts = {row["uid"] for row in rows}, backend.texts.uids(generation)
         missing = (uploaded - (in_words & in_texts)) | (self._lost_vectors() & uploaded)
         missing_count, extra_count = len(missing), len((in_words | in_texts) - uploaded)
@@ -238,5 +238,5 @@ class Publisher:
         if opened is None or stored is None:
             return set()
         generation = vector_generation(opened.manifest.identity())
-        rows = backend.engine.every("passages", backend.vault, generation, ("uid",))
+        rows = backend.engine.generation_rows("passages", backend.vault, generation, ("uid",))
         return set(stored[0].tolist()) - {row["uid"] for row in rows}

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from memvault import clock
 from memvault.errors import NotFound, Refused, StorageError
 from memvault.files import atomic
-from memvault.files.plain_files import SETTING, read
+from memvault.files.plain_files import MAX_SETTING_BYTES, read
 from memvault.index.folder import IndexFolder
 from memvault.index.local.backend import Progress
 from memvault.index.local.index_files import IndexFiles
@@ -31,7 +31,8 @@ from memvault.index.milvus.text_rows import StoredText, StoredTexts
 from memvault.index.protocol import IndexCorrupted, StaleView, WaitPolicy
 from memvault.model import FileState, Memory
 from memvault.store.change_set import FILE_MISSING_HINT
-from memvault.vault.document import etag, read_memory
+from memvault.vault.document import etag
+from memvault.vault.memory_file import read_memory
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -207,7 +208,7 @@ class RemoteReader:
 
     def _synced_state(self) -> str:
         try:
-            return read(self.files.folder / _STATE_FILE, SETTING).decode()
+            return read(self.files.folder / _STATE_FILE, MAX_SETTING_BYTES).decode()
         except (OSError, UnicodeDecodeError):
             return ""
 
@@ -233,7 +234,7 @@ class RemoteReader:
             self._add(manifest, generation, published - stored)
         frequency = self._texts.frequency(generation)
         if frequency is not None:
-            manifest.blocks.count_tokens(*frequency)
+            manifest.blocks.store_document_frequency(*frequency)
         manifest.apply(self._invalid_keys & manifest.uids(), ())
         self._invalid_keys.clear()
         words.set_generation(

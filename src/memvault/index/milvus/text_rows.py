@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from memvault.errors import MemvaultError
 from memvault.files import atomic
-from memvault.files.plain_files import SETTING, read
+from memvault.files.plain_files import MAX_SETTING_BYTES, read
 from memvault.index.local.backend import Progress
 from memvault.index.local.manifest import Manifest, ManifestRow, columns_of
 from memvault.index.milvus.client import EngineClient, Row
@@ -27,9 +27,9 @@ from memvault.index.protocol import MemoryRecord
 from memvault.model import FileState
 from memvault.settings.vault_settings import LANGUAGES
 from memvault.store.memory_store import MemoryStore
-from memvault.vault import paths
+from memvault.vault import naming, paths
 from memvault.vault.document import etag as etag_of
-from memvault.vault.file_names import SUPERSEDES, referenced_names
+from memvault.vault.header_links import SUPERSEDES, referenced_names
 
 _MAX_PIECE_BYTES = 60_000
 """Bytes of a record or of a file in one row."""
@@ -71,7 +71,7 @@ class StoredTexts:
     def has_pending(self, manifest: Manifest, generation: str, folder: Path) -> bool:
         """Return whether any text or the subword frequencies still have to be uploaded."""
         uploaded = _read_state(folder)
-        frequency = manifest.blocks.frequency()
+        frequency = manifest.blocks.document_frequency()
         return (
             uploaded.generation != generation
             or bool(manifest.uids_above(uploaded.last))
@@ -112,7 +112,7 @@ class StoredTexts:
                 _write_state(folder, uploaded)
             if len(pending) > _BATCH:
                 progress("sending texts", first + len(batch), len(pending))
-        frequency = manifest.blocks.frequency()
+        frequency = manifest.blocks.document_frequency()
         if frequency is not None and frequency[1] != uploaded.counted:
             holding, memories = frequency
             text = base64.b64encode(zlib.compress(holding)).decode()
@@ -123,37 +123,37 @@ class StoredTexts:
 
     def uids(self, generation: str, above: int = 0) -> set[int]:
         """Return the uids of the memories that have stored texts, of those above a uid."""
-        rows = self._engine.every("memories", self._vault, generation, ("uid",), above)
+        rows = self._engine.generation_rows("memories", self._vault, generation, ("uid",), above)
         return {row["uid"] for row in rows}
 
     def manifest_rows(self, generation: str, uids: Sequence[int]) -> list[ManifestRow]:
         """Return the manifest rows of memories; one that is incomplete is left out."""
         pieces = self._pieces(generation, uids, ("uid", "piece", "record"))
-        found = [
+        rows = [
             parse_row(uid, _join(memory_pieces, "record")) for uid, memory_pieces in pieces.items()
         ]
-        return [row for row in found if row is not None]
+        return [row for row in rows if row is not None]
 
     def texts(self, generation: str, uids: Sequence[int]) -> dict[int, StoredText]:
         """Return the stored texts of memories; one that is incomplete is left out."""
         pieces = self._pieces(generation, uids, ("uid", "piece", "record", "text"))
-        found: dict[int, StoredText] = {}
+        texts: dict[int, StoredText] = {}
         for uid, memory_pieces in pieces.items():
             record = _join(memory_pieces, "record")
             row = parse_row(uid, record)
             if row is not None:
                 is_text = bool(json.loads(record).get("is_text"))
-                found[uid] = StoredText(row, bytes_of(_join(memory_pieces, "text"), is_text))
-        return found
+                texts[uid] = StoredText(row, bytes_of(_join(memory_pieces, "text"), is_text))
+        return texts
 
     def frequency(self, generation: str) -> tuple[bytes, int] | None:
         """Return how many memories contain each subword, and how many were counted.
 
         None if they were not counted, or the rows are invalid.
         """
-        found = self._pieces(generation, [_FREQUENCY_UID], ("uid", "piece", "record", "text"))
+        pieces = self._pieces(generation, [_FREQUENCY_UID], ("uid", "piece", "record", "text"))
         try:
-            frequency_pieces = found[_FREQUENCY_UID]
+            frequency_pieces = pieces[_FREQUENCY_UID]
             packed = base64.b64decode(_join(frequency_pieces, "text"))
             holding = zlib.decompressobj().decompress(packed, _MAX_FREQUENCY_BYTES)
             return holding, max(0, min(int(_join(frequency_pieces, "record")), _MAX_UID))
@@ -188,13 +188,13 @@ class StoredTexts:
     def _pieces(
         self, generation: str, uids: Sequence[int], fields: Sequence[str]
     ) -> dict[int, list[Row]]:
-        found: dict[int, list[Row]] = defaultdict(list)
+        pieces: dict[int, list[Row]] = defaultdict(list)
         for row in self._engine.rows("memories", self._vault, generation, uids, fields):
             if row["piece"] < _MAX_PIECES:
-                found[row["uid"]].append(row)
+                pieces[row["uid"]].append(row)
         return {
             uid: sorted(memory_pieces, key=lambda row: row["piece"])
-            for uid, memory_pieces in found.items()
+            for uid, memory_pieces in pieces.items()
         }
 
 
@@ -250,7 +250,7 @@ def _is_valid(record: MemoryRecord) -> bool:
         all(isinstance(getattr(record, name), types.get(name, str)) for name in RECORD_FIELDS)
         and all(isinstance(tag, str) for tag in record.tags)
         and paths.is_memory_path(record.path)
-        and paths.is_mem_id(record.mem_id)
+        and naming.is_mem_id(record.mem_id)
         and record.language in ("", *LANGUAGES)
     )
 
@@ -275,7 +275,7 @@ def bytes_of(text: str, is_text: bool) -> bytes:
 
 def _read_state(folder: Path) -> UploadState:
     try:
-        state = json.loads(read(folder / _STATE_FILE, SETTING))
+        state = json.loads(read(folder / _STATE_FILE, MAX_SETTING_BYTES))
         return UploadState(str(state["generation"]), int(state["last"]), int(state["counted"]))
     except (OSError, ValueError, KeyError, TypeError):
         return UploadState()

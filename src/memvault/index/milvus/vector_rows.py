@@ -34,12 +34,12 @@ class MilvusVectors(NamedTuple):
 
     def rows_of(self, passages: Mapping[int, int]) -> dict[int, tuple[Matrix, int]]:
         """Return the vector and hash of one passage of each memory, except removed memories."""
-        found: dict[int, tuple[Matrix, Any]] = {}
+        vectors: dict[int, tuple[Matrix, Any]] = {}
         for row in self._rows([uid for uid in passages if uid >= 0]):
             if passages[row["uid"]] == row["passage"]:
                 vector = np.array(row["dense"], dtype=np.float32)
-                found[row["uid"]] = vector, np.int64(row["hash"]).astype(np.uint64)
-        return found
+                vectors[row["uid"]] = vector, np.int64(row["hash"]).astype(np.uint64)
+        return vectors
 
     def search(
         self, query: Matrix, limit: int, also: Set[int], among: Set[int] | None
@@ -95,7 +95,7 @@ class MilvusVectorStore(NamedTuple):
         rows: list[Row] = []
         for uid, count in zip(uids, counts, strict=True):
             for passage in range(count):
-                place = len(rows)
+                number = len(rows)
                 rows.append(
                     {
                         "id": f"{vault}-{generation}-{uid}-{passage}",
@@ -103,8 +103,8 @@ class MilvusVectorStore(NamedTuple):
                         "generation": generation,
                         "uid": uid,
                         "passage": passage,
-                        "hash": int(hashes[place].astype("int64")),
-                        "dense": vectors[place].tolist(),
+                        "hash": int(hashes[number].astype("int64")),
+                        "dense": vectors[number].tolist(),
                     }
                 )
         # An interrupted attempt may have left rows of other texts.

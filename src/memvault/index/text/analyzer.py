@@ -20,7 +20,7 @@ from typing import NamedTuple, TypeVar
 
 from memvault.lazy_pattern import lazy_pattern
 from memvault.model import Memory
-from memvault.vault.file_names import normalize
+from memvault.vault.names import normalize
 
 VERSION = 5
 """Increased whenever the same text yields other terms, so that existing indexes are rebuilt."""
@@ -308,8 +308,8 @@ class QueryAnalyser:
             analysed = [one.analyse_query_token(chunk) for one in self._analysers]
             wholes += analysed[0].wholes
             names: list[str] = []
-            for place, forms in enumerate(zip(*(parts.words for parts in analysed), strict=True)):
-                others = () if place else _spellings(chunk, previous, following)
+            for number, forms in enumerate(zip(*(parts.words for parts in analysed), strict=True)):
+                others = () if number else _spellings(chunk, previous, following)
                 group = tuple(dict.fromkeys(chain(*forms, others)))
                 names.append(group[0])
                 words.setdefault(group[0], group)
@@ -364,7 +364,7 @@ def _pairs(run: str, querying: bool) -> Iterable[str]:
     """Yield overlapping pairs of characters, and for memories also single characters."""
     if not querying or len(run) == 1:
         yield from run
-    yield from (run[place : place + 2] for place in range(len(run) - 1))
+    yield from (run[start : start + 2] for start in range(len(run) - 1))
 
 
 def ideographs(text: str) -> list[str]:

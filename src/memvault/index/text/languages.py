@@ -13,7 +13,7 @@ from functools import cache
 from itertools import chain
 
 from memvault.lazy_pattern import lazy_pattern
-from memvault.vault.file_names import normalize
+from memvault.vault.names import normalize
 
 _CODES = {
     "danish": "da",

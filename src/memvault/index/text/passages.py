@@ -90,10 +90,10 @@ def split_passages(body: str) -> list[Passage]:
     return passages or [Passage(0, 0, "")]
 
 
-def split_blocks(found: list[Passage]) -> list[tuple[int, int]]:
+def split_blocks(passages: list[Passage]) -> list[tuple[int, int]]:
     """Group adjacent passages into blocks of up to about 1,000 words."""
     blocks: list[tuple[int, int]] = []
-    for passage in found:
+    for passage in passages:
         if blocks and passage.end - blocks[-1][0] <= _MAX_BLOCK:
             blocks[-1] = (blocks[-1][0], passage.end)
         else:
@@ -107,8 +107,8 @@ _Line = tuple[int, int, int, bool]
 """The same of a line without the white space at its end, and whether it is code."""
 
 
-def _span(found: Sequence[_Line]) -> _Part:
-    return found[0][0], found[-1][1], sum(line[2] for line in found)
+def _span(lines: Sequence[_Line]) -> _Part:
+    return lines[0][0], lines[-1][1], sum(line[2] for line in lines)
 
 
 def _fits(start: int, end: int, size: int) -> bool:
@@ -121,7 +121,7 @@ def _paragraphs(body: str) -> Iterator[tuple[list[_Line], str]]:
     A heading starts a paragraph, to which the next belongs. A blank line in code ends none.
     """
     above: list[tuple[int, str]] = []
-    found: list[_Line] = []
+    lines: list[_Line] = []
     heading = ""
     has_text = False  # more than a heading
     find_tokens = _TOKEN.findall
@@ -130,21 +130,21 @@ def _paragraphs(body: str) -> Iterator[tuple[list[_Line], str]]:
         text = line[0].rstrip()
         if not text:
             if has_text and not is_code:
-                yield found, heading
-                found, has_text = [], False
+                yield lines, heading
+                lines, has_text = [], False
             continue
         level, title = marked.get(line.start(), (0, ""))
         if level:
-            if found:
-                yield found, heading
-                found = []
+            if lines:
+                yield lines, heading
+                lines = []
             above = [*(entry for entry in above if entry[0] < level), (level, title)]
             heading = _path([title[:LONGEST_TITLE] for _, title in above])
         has_text = not level
         start = line.start()
-        found.append((start, start + len(text), len(find_tokens(text)), is_code))
-    if found:
-        yield found, heading
+        lines.append((start, start + len(text), len(find_tokens(text)), is_code))
+    if lines:
+        yield lines, heading
 
 
 def _path(above: list[str]) -> str:

@@ -29,9 +29,10 @@ from memvault.index.text.sentences import split_sentences
 from memvault.lazy_pattern import lazy_pattern
 from memvault.model import Memory, Passage
 from memvault.sanitize import replace_surrogates
-from memvault.vault.document import header_tags
-from memvault.vault.file_names import is_identifier, normalize_title, note_days
+from memvault.vault.date_ranges import note_days
 from memvault.vault.markdown import headings, is_link_line
+from memvault.vault.memory_file import header_tags
+from memvault.vault.names import is_identifier, normalize_title
 
 VERSION = 4
 """Increased whenever the same memory yields other stretches, term ids or passage texts."""
@@ -63,19 +64,19 @@ class TextBlock(NamedTuple):
 class EncodedBlock(NamedTuple):
     """A block as stored in the index.
 
-    ``counts`` is the number of ``codes`` of the head, and of each stretch; the codes of a list of
-    links follow. ``subwords`` has the same two arrays for subwords, without such a list, and is
-    None until vectors are computed.
+    ``stretch_lengths`` is the number of ``term_ids`` of the head, and of each stretch; the term ids
+    of a list of links follow. ``subwords`` has the same two arrays for subwords, without such a
+    list, and is None until vectors are computed.
     """
 
     first: int
     passages: list[Passage]
-    counts: array[int]
-    codes: array[int]
+    stretch_lengths: array[int]
+    term_ids: array[int]
     subwords: tuple[array[int], array[int]] | None = None
 
 
-def tokens_of(counts: bytes, tokens: bytes) -> tuple[array[int], array[int]]:
+def decode_subwords(counts: bytes, tokens: bytes) -> tuple[array[int], array[int]]:
     """Return stored subwords as arrays: the counts of the head and each stretch, and their ids."""
     return array("H", counts), array("H", tokens)
 
@@ -145,16 +146,16 @@ def _known_codes(analyser: Analyser) -> ChunkCache[bytes]:
 
 def _codes(forms: tuple[str, ...], stops: Set[str]) -> Iterator[int]:
     """Yield the codes of a word's stems."""
-    for place, stem in enumerate(forms):
-        is_skipped = place or len(stem) == 1 or stem in stops
+    for number, stem in enumerate(forms):
+        is_skipped = number or len(stem) == 1 or stem in stops
         yield (
-            number_of(stem)
+            term_id(stem)
             | DISTINCTIVE_BIT * _is_distinctive(stem)
             | (SKIP_BIT if is_skipped else 0)
         )
 
 
-def number_of(stem: str) -> int:
+def term_id(stem: str) -> int:
     """Return a term's number: 30 bits of a CRC, with the two lowest bits free for flags.
 
     The flags are ``DISTINCTIVE_BIT`` and ``SKIP_BIT``.
@@ -228,15 +229,15 @@ def keyword_documents(uid: int, memory: Memory, analyser: Analyser) -> list[Keyw
     first block has all values of the header, the others only as much as does not grow with the
     body.
     """
-    marks = [(place, text[:LONGEST_TITLE]) for place, _, _, text in headings(memory.body)]
-    places = [place for place, _ in marks]
+    marks = [(position, text[:LONGEST_TITLE]) for position, _, _, text in headings(memory.body)]
+    heading_starts = [position for position, _ in marks]
     common = _shared_terms(memory, analyser, None)
     documents: list[KeywordDocument] = []
     for start, end in passages.split_blocks(passages.split_passages(memory.body)):
         if len(documents) == 1:
             common = _shared_terms(memory, analyser, _MAX_REPEATED)
         stems, wholes = analyser.list_terms(memory.body[start:end])
-        inside = marks[bisect_left(places, start) : bisect_left(places, end)]
+        inside = marks[bisect_left(heading_starts, start) : bisect_left(heading_starts, end)]
         above = " \n".join(text for _, text in inside)
         fields = {
             "title": Counter(common["title"]),
@@ -322,24 +323,24 @@ def passage_texts(memory: Memory) -> list[str]:
         above = (title, aliases, "" if heading == title else heading, tags)
         size = estimate_tokens("\n".join(above))
         if size > MAX_EMBEDDED_TOKENS - MAX_TOKENS:  # else there is room beside any passage
-            left = min(_MAX_CONTEXT, MAX_EMBEDDED_TOKENS - estimate_tokens(text))
-            above = _shortened(above, left) if size > left else above
+            available = min(_MAX_CONTEXT, MAX_EMBEDDED_TOKENS - estimate_tokens(text))
+            above = _shortened(above, available) if size > available else above
         context = "\n".join(line for line in above if line)
         texts.append(f"{context}\n{text}".lstrip("\n"))
     return texts
 
 
-def _shortened(above: tuple[str, str, str, str], left: int) -> tuple[str, str, str, str]:
+def _shortened(above: tuple[str, str, str, str], available: int) -> tuple[str, str, str, str]:
     """Cut title, aliases, headings and tags; title and headings before the others."""
     title, aliases, heading, tags = above
-    title = prefix_of_tokens(title, left)
-    left -= estimate_tokens(title)
-    while estimate_tokens(heading) > left and " > " in heading:
+    title = prefix_of_tokens(title, available)
+    available -= estimate_tokens(title)
+    while estimate_tokens(heading) > available and " > " in heading:
         heading = heading.partition(" > ")[2]
-    heading = prefix_of_tokens(heading, left)
-    left -= estimate_tokens(heading)
-    aliases = prefix_of_tokens(aliases, left)
-    return title, aliases, heading, prefix_of_tokens(tags, left - estimate_tokens(aliases))
+    heading = prefix_of_tokens(heading, available)
+    available -= estimate_tokens(heading)
+    aliases = prefix_of_tokens(aliases, available)
+    return title, aliases, heading, prefix_of_tokens(tags, available - estimate_tokens(aliases))
 
 
 def _values(metadata: dict[str, Any]) -> Iterator[str]:

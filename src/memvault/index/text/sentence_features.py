@@ -11,7 +11,7 @@ from itertools import chain, pairwise
 from typing import NamedTuple
 
 from memvault.index.protocol import DISTINCTIVE_BIT, SKIP_BIT, SentenceFeatures, SentenceQuery
-from memvault.index.text.sentence_blocks import EncodedBlock, number_of
+from memvault.index.text.sentence_blocks import EncodedBlock, term_id
 
 SoftMatch = tuple[float | None, float | None]
 """The soft match of a memory's best stretch, and of its head, in 0..1; None if unknown."""
@@ -44,7 +44,7 @@ def compute(
     for number, stems in enumerate(asked.words):
         for stem in stems:
             for flags in range((DISTINCTIVE_BIT | SKIP_BIT) + 1):
-                words.setdefault(number_of(stem) | flags, number)
+                words.setdefault(term_id(stem) | flags, number)
     weights = asked.rarity
     pairs = [first + second for first, second in pairwise(weights)]
     numbers = frozenset(
@@ -69,12 +69,12 @@ def _features_of(
     stretches: list[set[int]] = []
     identifiers: set[tuple[int, ...]] = set()
     for block in blocks:
-        for place, codes in enumerate(_stretches(block)):
+        for number, codes in enumerate(_stretches(block)):
             matched_here = {words[value] for value in words.keys() & codes}
             if not matched_here:
                 continue
             matched |= matched_here
-            if place == 0:
+            if number == 0:
                 head |= matched_here
             else:
                 stretches.append(matched_here)
@@ -85,8 +85,8 @@ def _features_of(
                 for parts in terms.identifiers
                 if matched_here.issuperset(parts) and _contains_run(words, codes, parts)
             )
-    term_ids = frozenset(chain.from_iterable(block.codes for block in blocks))
-    found = {words[value] for value in term_ids.intersection(words)}
+    term_ids = frozenset(chain.from_iterable(block.term_ids for block in blocks))
+    matched_words = {words[value] for value in term_ids.intersection(words)}
     total = sum(weights) or 1.0
     numbers = len(terms.numbers) + len(terms.identifiers)
     best = max(
@@ -103,8 +103,8 @@ def _features_of(
         _weight(head, weights) / total,
         *soft,
         term_ids,
-        (len(found & terms.numbers) + len(identifiers)) / numbers if numbers else None,
-        [block.codes for block in blocks],
+        (len(matched_words & terms.numbers) + len(identifiers)) / numbers if numbers else None,
+        [block.term_ids for block in blocks],
     )
 
 
@@ -115,8 +115,8 @@ def _weight(numbers: set[int], weights: Sequence[float]) -> float:
 def _stretches(block: EncodedBlock) -> Iterator[Sequence[int]]:
     """Yield the term ids of the head, and of each stretch."""
     start = 0
-    for count in block.counts:
-        yield block.codes[start : start + count]
+    for count in block.stretch_lengths:
+        yield block.term_ids[start : start + count]
         start += count
 
 

@@ -69,33 +69,33 @@ def sentence_ends(text: str) -> Iterator[int]:
     atoms: Iterator[re.Match[str]] | None = None
     inside = outside = 0  # the next atom's start and end
     for mark in _MARK.finditer(text):
-        place, end = mark.span()
+        start, end = mark.span()
         if end == len(text):
             yield end
             return
         if atoms is None:
             atoms = _ATOM.finditer(text) if _ATOM_SIGNS.search(text) else iter(())
-        while outside <= place:
+        while outside <= start:
             atom = next(atoms, None)
             inside, outside = atom.span() if atom else (len(text), len(text))
-        if inside >= place and (mark[1] is None or _is_end(mark, text)):
+        if inside >= start and (mark[1] is None or _is_end(mark, text)):
             yield end
 
 
 def _is_end(mark: re.Match[str], text: str) -> bool:
     """Return whether a period, question mark or exclamation mark before a space ends a sentence."""
-    place, after = mark.start(), mark.end(3)
+    start, after = mark.start(), mark.end(3)
     following = text[after : after + 1]
     if mark[1] != ".":
         return not (following.islower() and (mark[2] or mark[1][-1] in ".…"))
     if following.islower() and mark[2]:
         return False
-    before = text[max(0, place - _LONGEST_WORD) : place]
+    before = text[max(0, start - _LONGEST_WORD) : start]
     words = before.split()
     word = words[-1].lstrip(_OPENING) if words and not before[-1].isspace() else ""
     if word.isdigit() and len(word) <= 4:
         line = before[: -len(word)].rpartition("\n")
-        is_item = not line[2].strip() and (line[1] != "" or place <= _LONGEST_WORD)
+        is_item = not line[2].strip() and (line[1] != "" or start <= _LONGEST_WORD)
         return not (is_item or following.islower() or _ORDINAL.match(text, after))
     if len(word) == 1:
         is_unit = len(words) > 1 and words[-2][-1].isdigit() and not following.islower()

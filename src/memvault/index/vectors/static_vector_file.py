@@ -77,11 +77,11 @@ class LocalVectorStore(NamedTuple):
         """Return the vector and hash of one passage of each memory, except removed memories."""
         rows, (uids, hashes) = self.file.load()
         wanted = np.array(list(passages), np.int64)
-        places = np.searchsorted(uids, wanted) + np.array(list(passages.values()), np.int64)
-        is_stored = places < np.searchsorted(uids, wanted + 1)
-        places = places[is_stored]
-        found = zip(rows.decode(places), hashes[places], strict=True)
-        return dict(zip(wanted[is_stored].tolist(), found, strict=True))
+        positions = np.searchsorted(uids, wanted) + np.array(list(passages.values()), np.int64)
+        is_stored = positions < np.searchsorted(uids, wanted + 1)
+        positions = positions[is_stored]
+        vectors = zip(rows.decode(positions), hashes[positions], strict=True)
+        return dict(zip(wanted[is_stored].tolist(), vectors, strict=True))
 
     def search(
         self,

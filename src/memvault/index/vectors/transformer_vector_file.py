@@ -62,7 +62,7 @@ class TransformerVectorFile:
         """The model that computed the vectors, and their number."""
         return self._file.card
 
-    def places(self, hashes: Hashes) -> Integers:
+    def row_numbers(self, hashes: Hashes) -> Integers:
         """Return the row of each hash, or -1 where there is none."""
         _, (known, _) = self._file.load()
         if not len(known):
@@ -74,31 +74,28 @@ class TransformerVectorFile:
             return self._found[1]
         order, sorted_hashes = self._order
         nearest = np.minimum(np.searchsorted(sorted_hashes, hashes), len(sorted_hashes) - 1)
-        found: Integers = np.where(sorted_hashes[nearest] == hashes, order[nearest], -1)
+        result: Integers = np.where(sorted_hashes[nearest] == hashes, order[nearest], -1)
         if len(hashes) > _MIN_KEPT:
-            self._found = hashes, found
-        return found
+            self._found = hashes, result
+        return result
 
-    def rows(self, places: Integers) -> Matrix:
+    def rows(self, rows: Integers) -> Matrix:
         """Return the vectors in the given rows."""
-        return self._file.load()[0].decode(places)
+        return self._file.load()[0].decode(rows)
 
-    def score(self, query: Matrix, places: Integers) -> Matrix:
+    def score(self, query: Matrix, positions: Integers) -> Matrix:
         """Return the cosine of each row to a query; nan for -1."""
         rows, _ = self._file.load()
-        cosines: Matrix = np.append(rows.cosines(query), np.float32(np.nan))[places]
+        cosines: Matrix = np.append(rows.cosines(query), np.float32(np.nan))[positions]
         return cosines
 
     def token_codes(self, hashes: Hashes) -> list[Codes]:
         """Return the codes of each text's tokens; a text without any has none."""
         codes = self._file.load_tokens()
-        places = self.places(hashes)
+        rows = self.row_numbers(hashes)
         _, (_, ends) = self._file.load()
         bounds = np.append(0, ends).astype(np.int64)
-        return [
-            codes[bounds[place] : bounds[place + 1]] if place >= 0 else codes[:0]
-            for place in places
-        ]
+        return [codes[bounds[row] : bounds[row + 1]] if row >= 0 else codes[:0] for row in rows]
 
     def add(self, hashes: Hashes, rows: Matrix, codes: Sequence[Codes] = ()) -> None:
         """Add the vectors of texts, except those that another process has added in the meantime.
@@ -107,9 +104,9 @@ class TransformerVectorFile:
         """
         with self._updating():
             _, first = np.unique(hashes, return_index=True)
-            new = first[self.places(hashes[first]) < 0]
+            new = first[self.row_numbers(hashes[first]) < 0]
             if len(new):
-                added = [codes[place] for place in new] if codes else []
+                added = [codes[number] for number in new] if codes else []
                 self._file.append(
                     rows[new],
                     hashes[new],
@@ -137,17 +134,17 @@ class TransformerVectorFile:
             wasted = self.card.rows > _MIN_ROWS_TO_COMPACT and is_used.mean() < _MIN_USED_SHARE
             if not wasted and self.card.tokens <= max_tokens:
                 return
-            kept = np.flatnonzero(is_used)
+            used_rows = np.flatnonzero(is_used)
             stored = np.diff(ends.astype(np.int64), prepend=0)
-            order = self.places(used)
+            order = self.row_numbers(used)
             order = order[order >= 0]
             _, first = np.unique(order, return_index=True)
             order = order[np.sort(first)]
             fits = np.zeros(len(hashes), np.bool_)
             fits[order[np.cumsum(stored[order]) <= max_tokens]] = True
-            new_ends = np.cumsum(np.where(fits, stored, 0)[kept]).astype(np.uint64)
+            new_ends = np.cumsum(np.where(fits, stored, 0)[used_rows]).astype(np.uint64)
             codes = self._file.load_tokens()[np.repeat(fits, stored)]
-            self._file.replace(rows.select(kept), hashes[kept], new_ends, tokens=codes)
+            self._file.replace(rows.select(used_rows), hashes[used_rows], new_ends, tokens=codes)
             self._order = None
 
     @contextmanager
@@ -172,9 +169,9 @@ def _ends(codes: Sequence[Codes], count: int) -> Hashes:
 
 
 def _open_or_create(folder: Path, card: VectorCard) -> VectorFile:
-    found = VectorFile.open(folder, _COLUMNS)
-    if found is not None and found.card.version == card.version:
-        return found
+    file = VectorFile.open(folder, _COLUMNS)
+    if file is not None and file.card.version == card.version:
+        return file
     return VectorFile.create(folder, card, _COLUMNS)
 
 

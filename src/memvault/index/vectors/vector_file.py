@@ -25,7 +25,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from memvault.files import atomic, plain_files
-from memvault.files.plain_files import SETTING, FileStamp, state_of
+from memvault.files.plain_files import MAX_SETTING_BYTES, FileStamp, stamp_of
 from memvault.index.embedding.arrays import Codes, Hashes, Integers, Matrix
 from memvault.index.embedding.embedder import Calibration
 from memvault.index.protocol import VectorsCorrupted
@@ -73,13 +73,13 @@ class UnitRows(NamedTuple):
         """The number of vectors."""
         return len(self.stored)
 
-    def select(self, places: Any) -> UnitRows:
+    def select(self, selection: Any) -> UnitRows:
         """Return the vectors that an index of NumPy's selects, without decoding them."""
-        return UnitRows(self.stored[places])
+        return UnitRows(self.stored[selection])
 
-    def decode(self, places: Any) -> Matrix:
+    def decode(self, selection: Any) -> Matrix:
         """Return the vectors that an index of NumPy's selects, shape (selected, dimension)."""
-        selected = self.stored[places]
+        selected = self.stored[selection]
         vectors: Matrix = _integers(selected).astype(np.float32) / _lengths(selected)[:, None]
         return vectors
 
@@ -90,8 +90,8 @@ class UnitRows(NamedTuple):
         for start in range(0, self.size, _BLOCK):
             block = integers[start : start + _BLOCK].astype(np.float32)
             np.matmul(block, query, out=products[start : start + _BLOCK])
-        found: Matrix = products / _lengths(self.stored)
-        return found
+        cosines: Matrix = products / _lengths(self.stored)
+        return cosines
 
 
 def _integers(stored: Codes) -> Any:
@@ -206,13 +206,13 @@ def _map_rows(files: Sequence[Path], columns: Columns, card: VectorCard) -> Rows
     if not card.rows:  # an empty store may have no files
         return UnitRows(np.zeros(shape, np.uint8)), [np.zeros(0, kind) for kind in types]
     first = 1 if card.dimension else 0
-    found: list[Any] = [
+    columns_read: list[Any] = [
         np.fromfile(file, kind, card.rows)
         for file, kind in zip(files[first : first + len(types)], types, strict=True)
     ]
-    if any(len(column) != card.rows for column in found):
+    if any(len(column) != card.rows for column in columns_read):
         raise VectorsCorrupted("a column is too short")
-    return UnitRows(_map(files[0], np.uint8, shape)), found
+    return UnitRows(_map(files[0], np.uint8, shape)), columns_read
 
 
 def _map(file: Path, kind: Any, shape: tuple[int, int]) -> Any:
@@ -241,11 +241,11 @@ class VectorFile:
         Files whose states differ from the card are read completely and verified by their checksums.
         If another process has replaced the files in the meantime, the new ones are opened.
         """
-        found = cls._from_card(folder, columns, manifest)
-        if found is None or found.is_usable:
-            return found
+        file = cls._from_card(folder, columns, manifest)
+        if file is None or file.is_usable:
+            return file
         reopened = cls._from_card(folder, columns, manifest)
-        if reopened is None or reopened.card == found.card or not reopened.is_usable:
+        if reopened is None or reopened.card == file.card or not reopened.is_usable:
             return None
         return reopened
 
@@ -253,7 +253,9 @@ class VectorFile:
     def _from_card(cls, folder: Path, columns: Columns, manifest: int) -> Self | None:
         """Return the vectors that the card in a folder describes, before they are verified."""
         try:
-            entries: dict[str, Any] = json.loads(plain_files.read(folder / "card.json", SETTING))
+            entries: dict[str, Any] = json.loads(
+                plain_files.read(folder / "card.json", MAX_SETTING_BYTES)
+            )
             is_known = entries["format"] == FORMAT and entries["manifest"] == manifest
             card = VectorCard(**entries)._replace(
                 checksums=tuple(entries["checksums"]),
@@ -367,17 +369,17 @@ class VectorFile:
         return self._states() == self.card.states
 
     def _states(self) -> tuple[FileStamp, ...]:
-        return tuple(state_of(self.folder / name) or () for name, *_ in self._files())
+        return tuple(stamp_of(self.folder / name) or () for name, *_ in self._files())
 
     def _files(self) -> list[tuple[str, int, int]]:
         """Return the name of each file, the bytes of an entry in it, and the number of entries."""
         card = self.card
-        found = [(f"rows-{card.generation}.i8", card.row_width, card.rows)]
-        found += [
+        files = [(f"rows-{card.generation}.i8", card.row_width, card.rows)]
+        files += [
             (f"{name}-{card.generation}.{kind}", 8, card.rows) for name, kind in self._columns
         ]
-        found += [(f"tokens-{card.generation}.bin", card.token_width, card.tokens)]
-        return [entry for entry in found if entry[1]]
+        files += [(f"tokens-{card.generation}.bin", card.token_width, card.tokens)]
+        return [entry for entry in files if entry[1]]
 
     def verify_checksums(self) -> bool:
         """Return whether the entries that the card counts are on disk as they were written."""
@@ -410,10 +412,10 @@ class VectorFile:
         try:
             return read(*self._mapped())
         except FileNotFoundError as error:
-            found = self.open(self.folder, self._columns, self.card.manifest)
-            if found is None:
+            file = self.open(self.folder, self._columns, self.card.manifest)
+            if file is None:
                 raise VectorsCorrupted(str(error)) from error
-            self.card = found.card
+            self.card = file.card
             return read(*self._mapped())
 
     def _mapped(self) -> tuple[list[Path], VectorMap]:

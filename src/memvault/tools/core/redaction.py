@@ -18,7 +18,7 @@ from memvault.errors import MemvaultError
 from memvault.model import FileState, Memory
 from memvault.secrets.detector import BUILTIN, SecretDetector, allows
 from memvault.store.memory_store import MemoryStore
-from memvault.vault.reader import is_settled, state_of
+from memvault.vault.scan import file_state, is_settled
 from memvault.workspace import Workspace
 
 _ID_KEYS = ("memId", "id")
@@ -154,7 +154,7 @@ def _known(call: Call, path: str, mem_id: str) -> KnownSecrets | None:
     with contextlib.suppress(MemvaultError):
         if not path:
             return _in_memory(call.engine.resolve(mem_id), _detector(call.workspace))
-        state = None if call.settings.index.sent else state_of(call.root, path)
+        state = None if call.settings.index.sent else file_state(call.root, path)
         if state is not None and is_settled(state):
             return _in_file(call.workspace.store, state)
         return _in_memory(call.reader.read_listed(path), _detector(call.workspace))

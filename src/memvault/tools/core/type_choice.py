@@ -32,9 +32,9 @@ def choose_type(call: Call, given: str | None) -> TypeChoice:
     Raises:
         UsageError: If it cannot be the name of a type.
     """
-    from memvault.vault import paths
+    from memvault.vault import naming
 
-    name = paths.normal_type(given) if given and given.strip() else ""
+    name = naming.normal_type(given) if given and given.strip() else ""
     if not name or name in call.store.known_types:
         return TypeChoice(name)
     from memvault.index.protocol import NO_WAIT

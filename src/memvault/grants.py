@@ -16,7 +16,7 @@ from typing import Any
 from memvault import clock
 from memvault.errors import Refused, StorageError
 from memvault.files import atomic
-from memvault.files.plain_files import SETTING, read_json
+from memvault.files.plain_files import MAX_SETTING_BYTES, read_json
 from memvault.files.user_folders import enclosing_vault, only_user_can_write, user_folder
 
 
@@ -32,7 +32,7 @@ def get(root: Path, kind: str, name: str) -> dict[str, Any]:
             return {}
     except OSError:
         return {}
-    allowed = read_json(file, SETTING).get("allowed")
+    allowed = read_json(file, MAX_SETTING_BYTES).get("allowed")
     return allowed if isinstance(allowed, dict) else {}
 
 

@@ -10,15 +10,12 @@ from collections.abc import Callable, Container, Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import Self
 
 from memvault.errors import VaultUnreadable
-from memvault.files import atomic, plain_files
 from memvault.model import FileState
-from memvault.sanitize import replace_surrogates
 from memvault.settings.exclusions import FOLDER_MARKERS, Exclusions, Levels
-from memvault.vault import paths
-from memvault.vault.document import Document
+from memvault.vault import naming, paths
 
 _MAX_INT64 = (1 << 63) - 1
 _STEP = 256
@@ -176,7 +173,7 @@ def _add_files(
         path = f"{folder}/{name}" if folder else name
         try:
             is_file = name[-3:].lower() == ".md" and entry.is_file(follow_symlinks=False)
-            if not is_file and (not entry.is_dir(follow_symlinks=False) or path in paths.RESERVED):
+            if not is_file and (not entry.is_dir(follow_symlinks=False) or path in naming.RESERVED):
                 continue
             if exclusions.excludes(path, not is_file, levels):
                 found.excluded.append(path)
@@ -203,12 +200,12 @@ def _entries(folder: Path) -> Iterator[Iterator[os.DirEntry[str]]]:
         os.close(descriptor)
 
 
-def listed(root: Path, path: str, exclusions: Exclusions) -> bool:
+def is_listed(root: Path, path: str, exclusions: Exclusions) -> bool:
     """Return whether ``scan`` lists a memory's file under exactly this path.
 
     Each folder of the path is listed, since a file system may accept a name in another spelling.
     """
-    if state_of(root, path) is None or not paths.is_memory_path(path):
+    if file_state(root, path) is None or not paths.is_memory_path(path):
         return False
     folder = ""
     for part in path.split("/"):
@@ -223,7 +220,7 @@ def listed(root: Path, path: str, exclusions: Exclusions) -> bool:
     return not exclusions.covers(path)
 
 
-def state_of(root: Path, path: str) -> FileState | None:
+def file_state(root: Path, path: str) -> FileState | None:
     """Return one file's state, or None if there is no regular file at that path."""
     import stat
 
@@ -246,62 +243,3 @@ def _state(path: str, status: os.stat_result) -> FileState:
         max(-_MAX_INT64, min(time, _MAX_INT64)) for time in (status.st_mtime_ns, status.st_ctime_ns)
     )
     return FileState(path, status.st_size, mtime, ctime, inode)
-
-
-class HeaderFile(NamedTuple):
-    """A markdown file as read once: its path in the vault, bytes, and mtime in nanoseconds."""
-
-    path: str
-    data: bytes
-    document: Document
-    mtime: int
-
-
-def read_header_file(
-    root: Path, path: str, max_bytes: int = plain_files.MEMORY, ours: bool = False
-) -> HeaderFile:
-    """Read a markdown file; a link is not followed. ``ours`` is that of ``Document.parse``.
-
-    Raises:
-        OSError: it cannot be read; ``FileNotFoundError`` if it is no regular file.
-        ValueError: its header is broken, or it is binary.
-    """
-    data = plain_files.read(root / path, max_bytes)
-    mtime = (root / path).lstat().st_mtime_ns
-    document = Document.parse(data, ours)
-    if document.strict_problem:
-        raise ValueError(document.strict_problem)
-    return HeaderFile(path, data, document, mtime)
-
-
-def read_header_files(
-    root: Path,
-    folder: str,
-    skipped: Callable[[str, str], object],
-    max_bytes: int = plain_files.MEMORY,
-    ours: bool = False,
-) -> Iterator[HeaderFile]:
-    """Yield the markdown files in a folder of the vault, sorted by name; none if it is missing.
-
-    ``skipped`` is called with the printable path of each file that cannot be read, and the reason.
-
-    Raises:
-        Refused: the folder is a link or a file.
-        StorageError: the folder cannot be listed.
-    """
-    paths.require_plain_folders(root, folder)
-    try:
-        with atomic.map_os_errors(folder):
-            names = sorted(os.listdir(root / folder))
-    except FileNotFoundError:
-        return
-    for name in names:
-        path = f"{folder}/{name}"
-        if name[0] == "." or not name.lower().endswith(".md"):
-            continue
-        try:
-            file = read_header_file(root, path, max_bytes, ours)
-        except (OSError, ValueError) as error:
-            skipped(replace_surrogates(path), getattr(error, "strerror", None) or str(error))
-        else:
-            yield file

@@ -1,0 +1,36 @@
+"""Pairs of files of one memory whose text both sides of a sync changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, NamedTuple
+
+from memvault.git.tree_merge import LINK
+from memvault.vault.header_links import referenced_names
+
+if TYPE_CHECKING:
+    from memvault.index.protocol import MemoryRecord
+
+
+class ConflictPair(NamedTuple):
+    """The two files of a memory whose text both sides of a sync changed."""
+
+    path: str
+    other: str
+
+
+def conflict_pairs(memories: Iterable[MemoryRecord]) -> list[ConflictPair]:
+    """Return the memories that exist as two files, each pair once with the shorter path first."""
+    known = sorted(memories, key=lambda memory: memory.path)
+    paths: dict[str, str] = {}
+    for memory in known:
+        paths.setdefault(memory.mem_id, memory.path)
+    found = {
+        (memory.path, paths[link])
+        for memory in known
+        for link in referenced_names(memory.metadata, LINK)
+        if link in paths and paths[link] != memory.path
+    }
+    return sorted(
+        {ConflictPair(*sorted(pair, key=lambda path: (len(path), path))) for pair in found}
+    )

@@ -1,0 +1,102 @@
+"""The state of a vault's repository, and the next commands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, cast
+
+from memvault.call import Call
+from memvault.repository import approval, submodules
+from memvault.repository.approved import NotAllowed, approved_repository
+from memvault.repository.location import RepositoryLocation, find_repository
+from memvault.repository.program import (
+    LARGER,
+    QUIET_INSIDE,
+    Git,
+    Repository,
+    resume_hint,
+    without_credentials,
+)
+from memvault.sanitize import replace_surrogates
+
+if TYPE_CHECKING:
+    from memvault.results import RepositoryStatus
+from memvault.git.conflict_pairs import conflict_pairs
+from memvault.git.setup import is_registered
+
+
+def repository_status(call: Call) -> RepositoryStatus:
+    """Return the state of the vault's repository, pending changes, and the next commands.
+
+    Without approval, return only what can be read without running git.
+    """
+    from memvault.recall.filters import Filters
+
+    Git(call.root)  # raises if git is not installed
+    place = find_repository(call.root)
+    twice = conflict_pairs(call.engine.list_records(Filters()))
+    shown = {
+        "autocommit": call.settings.git.autocommit,
+        "keptTwice": [{"filePath": pair.path, "copyPath": pair.other} for pair in twice],
+    }
+    if place is None:
+        return cast(
+            "RepositoryStatus", {"repository": False, "todo": ["`memvault git init`"], **shown}
+        )
+    if place.prefix_of(call.root):
+        call.notes.append(LARGER)
+    try:
+        found = approved_repository(call.root, place)
+    except NotAllowed as error:
+        if error.was_allowed:
+            call.notes.append(f"{error.message}: `memvault git init`")
+        return cast("RepositoryStatus", {"repository": True, **_without_git(call, place), **shown})
+    return cast("RepositoryStatus", {"repository": True, **_about(call, found), **shown})
+
+
+def _without_git(call: Call, place: RepositoryLocation) -> Mapping[str, Any]:
+    known = approval.remote_urls(place)
+    remote = "origin" if "origin" in known else next(iter(known), "")
+    about: dict[str, Any] = {
+        "branch": replace_surrogates(place.branch),
+        "remote": replace_surrogates(remote),
+    }
+    if remote and call.caller.may_see_paths:
+        about["url"] = replace_surrogates(without_credentials(known[remote]))
+    if place.operation_in_progress:
+        about["underWay"] = place.operation_in_progress
+    return {**about, "driver": False, "todo": ["`memvault git init`"]}
+
+
+def _about(call: Call, found: Repository) -> Mapping[str, Any]:
+    git = found.git
+    branch = found.branch
+    name = git.config(f"branch.{branch}.remote") if branch else ""
+    remotes = git.line("remote").split("\n")
+    remote = name or ("origin" if "origin" in remotes else next(iter(remotes), ""))
+    about: dict[str, Any] = {"branch": branch, "remote": remote}
+    if remote and call.caller.may_see_paths:
+        about["url"] = without_credentials(git.config(f"remote.{remote}.url"))
+    others = git.commit_id(f"refs/remotes/{remote}/{branch}") if remote else ""
+    head = git.commit_id("HEAD")
+    if others and head:
+        counted = git.line("rev-list", "--left-right", "--count", f"{head}...{others}")
+        about["ahead"], about["behind"] = map(int, counted.split())
+    listed = git.run(
+        "status", "--porcelain", "-z", "--no-renames", "--untracked-files=all", QUIET_INSIDE,
+        "--", ".",
+    )  # fmt: skip
+    about["changed"] = sum(part[2:3] == b" " for part in listed.split(b"\0"))
+    apart = [] if found.prefix else submodules.repositories(found)
+    if apart:
+        about["notSynced"] = list(map(replace_surrogates, apart))
+    about["driver"] = is_registered(found)
+    todo = [] if about["driver"] else ["`memvault git init`"]
+    if found.operation_in_progress:
+        about["underWay"] = found.operation_in_progress
+        todo.insert(0, resume_hint(found))
+    elif not branch:
+        todo.append("`git switch BRANCH`")
+    if not remote:
+        todo.append("`git remote add origin URL`")
+    return {**about, **({"todo": todo} if todo else {})}

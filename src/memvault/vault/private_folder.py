@@ -1,0 +1,65 @@
+"""The vault's machine-local folder ``.memvault``, which is kept out of git."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+
+from memvault.errors import MemvaultError, Refused
+from memvault.files import atomic, plain_files
+from memvault.vault.paths import require_plain_folders
+
+
+def private_folder(root: Path, name: str = "") -> Path:
+    """Return ``.memvault``, created if missing and kept out of git, or the path of a folder in it.
+
+    Raises:
+        StorageError: it cannot be created.
+        Refused: a part of the path is a link or a file, or ``.memvault`` has links in it.
+    """
+    folder = root / ".memvault"
+    with atomic.map_os_errors(folder):
+        require_plain_folders(root, f"{folder.name}/{name}")
+        for path in (folder / part for part in ("lock", "history", "trash", "journal")):
+            if path.is_symlink():
+                raise Refused(f"{path} is a link", "remove the link")
+        if not (folder / ".gitignore").is_file():
+            atomic.make_folders(folder)
+            with contextlib.suppress(FileExistsError):
+                atomic.create(folder / ".gitignore", b"*\n")
+                _exclude_from_git(root)
+    return folder / name
+
+
+def existing_private(root: Path, name: str = "") -> Path | None:
+    """Return the path of a folder in ``.memvault`` for reading; None if a part of it is a link.
+
+    Reading through a link would present the files of others as the vault's own.
+    """
+    with contextlib.suppress(Refused):
+        require_plain_folders(root, f".memvault/{name}")
+        return root / ".memvault" / name
+    return None
+
+
+def list_private(root: Path, name: str) -> list[str]:
+    """Return the sorted names in a folder of ``.memvault``; none if it is missing or a link."""
+    folder = existing_private(root, name)
+    with contextlib.suppress(OSError):
+        return sorted(os.listdir(folder)) if folder else []
+    return []
+
+
+def _exclude_from_git(root: Path) -> None:
+    """Make git ignore temporary files in a vault that has no .gitignore for them.
+
+    ``.git/info/exclude`` belongs to this clone only and is never committed. A repository whose root
+    is above the vault is left unchanged.
+    """
+    exclude = root / ".git" / "info" / "exclude"
+    with contextlib.suppress(MemvaultError, OSError):
+        require_plain_folders(root, ".git/info")
+        data = plain_files.read(exclude, plain_files.MAX_SETTING_BYTES)
+        if b".*.tmp" not in data.splitlines():
+            atomic.replace_unchanged(exclude, data, data.rstrip(b"\n") + b"\n.*.tmp\n")
