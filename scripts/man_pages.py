@@ -8,9 +8,9 @@ from pathlib import Path
 
 from memvault import __version__
 from memvault.arguments.parameters import Parameter
+from memvault.cli.command_line import option_names
 from memvault.cli.options import GLOBAL_OPTIONS
 from memvault.cli.parameter_help import parameter_help, value_name
-from memvault.cli.plain_line import option_names
 from memvault.cli.registry import ShellCommand, find_command
 from memvault.command_table import COMMANDS, HELP_GROUPS, Command
 

@@ -323,7 +323,7 @@ def test_no_answer_waits_for_a_slow_git(repository: Repository, slow_git: Path) 
         assert any("git is slow" in note for note in view.notes)
         began = time.monotonic()
         workspace.index.refresh(False, EARLY)
-        assert time.monotonic() - began < 1
+        assert time.monotonic() - began < 1.9
         assert runs.read_text().count("\n") == 1
         slow_git.unlink()
         workspace.finish_indexing()

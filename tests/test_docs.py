@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from memvault import __all__ as public
-from memvault.cli.help_pages import everything, overview
+from memvault.cli.help_pages import all_commands_page, overview
 from memvault.command_table import HELP_GROUPS, visible_commands
 from memvault.tools.core import registry
 
@@ -27,7 +27,7 @@ def test_the_first_page_of_help_fits_a_terminal() -> None:
 
 def test_help_names_every_command() -> None:
     """No command is hidden from the page of all of them."""
-    page = everything()
+    page = all_commands_page()
     for command in visible_commands():
         assert page.count(f"\n  {command.words} ") == 1, command.words
         assert command.summary in page
@@ -111,7 +111,7 @@ def test_help_lists_each_command_once_in_groups_that_fit_a_screen() -> None:
     groups = Counter(row.group for row in visible_commands())
     assert {name: count for name, count in groups.items() if count > 15} == {}
     assert groups.keys() <= HELP_GROUPS.keys()
-    listed = re.findall(r"^  ([a-z][a-z -]*?)  ", everything(), re.MULTILINE)
+    listed = re.findall(r"^  ([a-z][a-z -]*?)  ", all_commands_page(), re.MULTILINE)
     assert sorted(listed) == sorted({row.words for row in visible_commands()})
     for words in ("today", "capture", "tasks", "browse", "import", "review", "web"):
         assert re.search(rf"^  {words}\b", overview(), re.MULTILINE)

@@ -257,7 +257,7 @@ def send():
     time.sleep(60)
 def run():
     threading.Thread(target=send, daemon=True).start()
-    command = [sys.executable, "-c", "import time; time.sleep(20)"]
+    command = [sys.executable, "-c", "import time; time.sleep(120)"]
     return run_interactive(command, dict(os.environ))
 exit_process(run_guarded(run))
 """
@@ -268,7 +268,7 @@ def test_a_signal_that_another_thread_gets_ends_a_wait(sent: signal.Signals, cod
     """A closing terminal may signal any thread; a process that waits for an editor ends then."""
     command = [sys.executable, "-c", WAITING, str(int(sent))]
     null = subprocess.DEVNULL
-    assert subprocess.run(command, stdout=null, timeout=15, check=False).returncode == code
+    assert subprocess.run(command, stdout=null, timeout=60, check=False).returncode == code
 
 
 STARTING = """

@@ -176,7 +176,7 @@ def test_a_busy_process_is_not_waited_for(folder: Path, watching: Watching) -> N
     os.kill(watching.process.pid, signal.SIGSTOP)
     began = time.monotonic()
     assert child(folder, "remember", "Once", "only").code == 0
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 60
     os.kill(watching.process.pid, signal.SIGCONT)
     assert watching.answered() >= 1
     assert len(child(folder, "list", "--json").json["memories"]) == 1
@@ -305,7 +305,7 @@ def test_an_interrupt_ends_the_command_alone(folder: Path, watching: Watching) -
     for sent, code in ((signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9)):
         process = reading(folder, watching.process.pid)
         process.send_signal(sent)
-        assert process.wait(20) == code
+        assert process.wait(60) == code
         process.communicate()
         assert child(folder, "list", "--json").json["memories"] == []
         assert watching.process.poll() is None
@@ -344,7 +344,7 @@ def test_others_cannot_use_it(folder: Path, watching: Watching) -> None:
         os.urandom(99),
     ):
         with socket.socket(socket.AF_UNIX) as connection:
-            connection.settimeout(5)
+            connection.settimeout(60)
             connection.connect(str(place))
             connection.sendall(message)
             connection.shutdown(socket.SHUT_WR)
@@ -472,7 +472,7 @@ def test_a_process_that_is_stopped_lets_its_client_go(long: Path, watching: Watc
     started.send_signal(signal.SIGINT)
     time.sleep(0.2)
     started.send_signal(signal.SIGINT)
-    assert started.wait(10) == -signal.SIGINT
+    assert started.wait(60) == -signal.SIGINT
     assert started.stdout is not None
     assert started.stderr is not None
     started.stdout.close()
@@ -486,7 +486,7 @@ def test_a_running_command_is_finished_before_the_end(long: Path, watching: Watc
     time.sleep(0.2)
     out, err = started.communicate(timeout=30)
     assert (started.returncode, err, len(out) > 250_000) == (0, b"", True)
-    assert watching.process.wait(20) == 0
+    assert watching.process.wait(60) == 0
 
 
 def test_nothing_of_its_starter_stays_open(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -510,7 +510,7 @@ def test_closed_outputs_cost_no_descriptor(long: Path, watching: Watching) -> No
         started = blocked(long, watching.process.pid, "show", "Long")
         assert started.stdout is not None
         started.stdout.close()
-        assert started.wait(20) == 0
+        assert started.wait(60) == 0
         assert started.stderr is not None
         started.stderr.close()
         child(long, "list", "--limit", "1")

@@ -224,7 +224,7 @@ def connected(watching: Watching) -> socket.socket:
     place = Path(*client.socket_place(str(watching.folder)))
     connection = socket.socket(socket.AF_UNIX)
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
-    connection.settimeout(5)
+    connection.settimeout(60)
     connection.connect(str(place))
     return connection
 

@@ -150,7 +150,7 @@ def test_another_agents_change_is_not_undone_by_chance(run: Run) -> None:
     refused = run("undo")
     assert refused.code == 1, refused.err
     assert "by coder" in refused.err
-    given = refused.err.split("memvault undo ")[1].split()[0]
+    given = refused.err.split("memvault undo ")[1].split("`")[0]
     assert run("undo", given).code == 0
 
 
@@ -178,7 +178,7 @@ def test_a_call_that_fails_half_way_says_what_it_wrote(vault: Vault, folder: Pat
     assert failed["error"]["code"] == "storage"
     assert "nothing was changed" not in hint
     assert "agents/main/plans/report.md was changed" in hint
-    given = hint.split("memory_undo ")[1].split()[0]
+    given = hint.split("memory_undo change=")[1].split("`")[0]
     assert vault.call("memory_undo", change=given)["success"]
     assert files(folder) == before
 
@@ -471,7 +471,7 @@ def test_what_another_tool_did_later_is_to_be_undone_first(run: Run, vault: Vaul
     for _ in range(2):
         ran = run("undo", first)
         assert refused(ran, 1)
-        later = ran.err.split("memvault undo ")[1].split()[0]
+        later = ran.err.split("memvault undo ")[1].split("`")[0]
         assert run("undo", later).code == 0
     assert run("undo", first).code == 0
 

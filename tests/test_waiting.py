@@ -219,9 +219,9 @@ def test_three_shells_hold_a_conversation(run: Run, folder: Path) -> None:
     looks(folder, "alice")
     looks(folder, "bob")
     run("reply", str(question), "You may", "--agent", "user")
-    assert json.loads(bob.communicate(timeout=20)[0])["events"][0]["event"]["eventType"] == "User"
+    assert json.loads(bob.communicate(timeout=60)[0])["events"][0]["event"]["eventType"] == "User"
     run("reply", str(asked), "Ready", "--agent", "bob")
-    found = json.loads(alice.communicate(timeout=20)[0])["events"][0]
+    found = json.loads(alice.communicate(timeout=60)[0])["events"][0]
     assert found["event"] == {"eventType": "Agent", "parameter": "bob", "talkId": asked}
     assert found["result"]["data"]["message"] == "Ready"
     assert found["result"]["data"]["inReplyTo"] == asked
@@ -236,7 +236,7 @@ def test_a_message_back_ends_the_wait_for_an_answer(run: Run, folder: Path) -> N
     alice = waiting(folder, f"agent:bob#{asked}", agent="alice")
     looks(folder, "alice")
     run("talk", "agent", "alice", "8081", "--agent", "bob")
-    found = json.loads(alice.communicate(timeout=20)[0])["events"][0]
+    found = json.loads(alice.communicate(timeout=60)[0])["events"][0]
     assert found["event"] == {"eventType": "Agent", "parameter": "bob", "talkId": asked}
     assert found["result"]["data"]["message"] == "8081"
     assert run("inbox", "list", "--agent", "alice", "--json").json["total"] == 0

@@ -469,7 +469,7 @@ def test_web_address_never_appears_in_command_lines(root: Path, tmp_path: Path, 
             assert code_of(build_opener(HTTPCookieProcessor(CookieJar())), address, **cross) == 200
         else:
             process.send_signal(signal.SIGTERM)
-            process.wait(20)
+            process.wait(60)
         until(lambda: not file.exists())
         assert list(file.parent.iterdir()) == []
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memvault.cli import plain_line
+from memvault.cli import command_line
 from memvault.cli.daemon import client, request
 
 TOKENS = (
@@ -25,7 +25,7 @@ def check(data: bytes) -> None:
         assert all(map(client.is_sent, names))
         assert parsed.applied.keys() | parsed.compared.keys() == names
         assert parsed.applied.keys() <= client.APPLIED
-        plain_line.parse(parsed.arguments)
+        command_line.parse(parsed.arguments)
         assert request.parse(_encoded(parsed)) == parsed
 
 

@@ -6,7 +6,7 @@ import os
 import sys
 
 from memvault import threads
-from memvault.cli.daemon.client import end_at_once_on_interrupt, hand_over
+from memvault.cli.daemon.client import end_at_once_on_interrupt, run_in_daemon
 
 _OBJECTS = 100_000
 """Garbage collection threshold of new objects; those made at startup live until the end anyway."""
@@ -16,7 +16,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Run the command line and return its exit code."""
     if arguments is None:
         end_at_once_on_interrupt()
-        code = hand_over(sys.argv[1:])
+        code = run_in_daemon(sys.argv[1:])
         if code is not None:
             os._exit(code)
     import gc
@@ -59,9 +59,9 @@ def _run(given: list[str]) -> int:
         print(coloured(overview()), end="")
         return 0
     if given in (["help", "--all"], ["--help", "--all"]):
-        from memvault.cli.help_pages import coloured, everything
+        from memvault.cli.help_pages import all_commands_page, coloured
 
-        print(coloured(everything()), end="")
+        print(coloured(all_commands_page()), end="")
         return 0
     if given[:1] == ["__complete"]:  # at every key press
         from memvault.cli.complete import main as complete

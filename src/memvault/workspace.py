@@ -70,7 +70,7 @@ class Workspace:
     ) -> None:
         self.root = root
         self.stays = stays
-        self.is_kept = False
+        self.is_cached = False
         self.lock = threading.RLock()
         self.condition = Turn(self.lock)
         self.progress = progress
@@ -201,7 +201,7 @@ class Workspace:
 
     def release(self) -> None:
         """Close the vault after a command, unless the process keeps it open for others."""
-        if not self.is_kept:
+        if not self.is_cached:
             self.close()
 
     def close(self) -> None:

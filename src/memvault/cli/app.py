@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 
-from memvault.cli import output, plain_line, run_command
-from memvault.cli.options import GlobalOptions
+from memvault.cli import command_line, output, run_command
+from memvault.cli.options import GlobalOptions, scan
 from memvault.cli.shutdown import Exit, OutputError, termination_requested
 from memvault.errors import MemvaultError, UsageError, to_memvault_error
 
@@ -34,11 +34,13 @@ def run(arguments: list[str]) -> int:
 
 
 def _run(arguments: list[str], options: GlobalOptions) -> int:
-    line = plain_line.parse(arguments)
+    line = command_line.parse(arguments)
     if line is None:
         from memvault.cli import typer_app
 
-        return typer_app.run(arguments, options)
+        line = typer_app.parse(arguments, options)
+        if line is None:
+            return 0
     options.update(**line.shared)
     run_command.run_command(line.command, line.name, line.values, options)
     return 0
@@ -48,9 +50,8 @@ def _report_failure(error: MemvaultError, arguments: list[str], options: GlobalO
     from memvault.secrets.detector import BUILTIN
 
     BUILTIN.mask_error(error)
-    # An invalid option may have stopped the parser before it reached --json; after -- it is a text.
-    before = arguments[: arguments.index("--")] if "--" in arguments else arguments
-    as_json = options.json or "--json" in before
+    # An invalid option may have stopped the parser before it reached --json.
+    as_json = options.json or scan(arguments).options.get("--json") == ""
     with contextlib.suppress(OutputError):
         output.failure(error, as_json)
     return error.exit_code

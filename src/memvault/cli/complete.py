@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from memvault import sanitize
-from memvault.cli.options import GLOBAL_OPTIONS
+from memvault.cli.options import GLOBAL_OPTIONS, scan
 from memvault.command_table import COMMANDS, TOOLS
 from memvault.errors import MemvaultError
 
@@ -48,7 +48,7 @@ def read() -> list[CompletionSpec]:
 
 def table() -> str:
     """Return the options and arguments of every command as tab-separated lines."""
-    from memvault.cli.plain_line import SHORT_FLAGS
+    from memvault.cli.command_line import SHORT_FLAGS
     from memvault.cli.registry import find
     from memvault.tools.core import registry
 
@@ -171,25 +171,16 @@ def _parse_line(
     Returns the command, the number of its positional arguments so far, the vault, and
     the option whose value is next, if any.
     """
-    command, position, vault = "", 0, ""
-    pending: CompletionSpec | None = None
     names = _names()
-    flags = dict(shared)
-    for text in before:
-        if pending is not None:
-            vault = text if pending.name == "--vault" else vault
-            pending = None
-        elif text.startswith("-"):
-            name, equals, value = text.partition("=")
-            option = flags.get(name)
-            vault = value if name == "--vault" and equals else vault
-            pending = option if option is not None and option.value and not equals else None
-        elif not position and (longer := f"{command} {text}".strip()) in names:
-            command = longer
-            flags = {**shared, **{word.name: word for word in specs if word.command == command}}
-        else:
-            position += 1
-    return command, position, vault, pending
+    words = scan(before).words  # only global options can be before the command
+    count = next(
+        n for n in range(min(len(words), 2), -1, -1) if n == 0 or " ".join(words[:n]) in names
+    )
+    command = " ".join(words[:count])
+    flags = {**shared, **{word.name: word for word in specs if word.command == command}}
+    options, words, pending = scan(before, {flag for flag in flags if flags[flag].value})
+    vault = options.get("--vault", "")
+    return command, len(words) - count, vault, flags.get(pending)
 
 
 def _names() -> dict[str, str]:

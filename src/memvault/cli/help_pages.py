@@ -23,10 +23,11 @@ def width() -> int:
     return shutil.get_terminal_size().columns if _is_looked_at() else _NARROW
 
 
-def with_examples(text: str, examples: tuple[str, ...]) -> str:
-    """Append the examples of a command to its help."""
+def with_footer(text: str, examples: tuple[str, ...]) -> str:
+    """Append to a command's help where the global options are listed, and its examples."""
     shown = "".join(f"  {line}\n" for line in examples)
-    return f"{text.rstrip()}\n\nExamples:\n{shown}" if examples else text
+    footer = f"\n\nExamples:\n{shown}" if examples else "\n"
+    return f"{text.rstrip()}\n\nGlobal options: see `memvault help --all`{footer}"
 
 
 def coloured(text: str) -> str:
@@ -90,7 +91,7 @@ def overview() -> str:
     return "\n".join(lines)
 
 
-def everything() -> str:
+def all_commands_page() -> str:
     """Return the page that lists all commands, grouped by purpose."""
     lines = [*_USAGE]
     commands = visible_commands()
@@ -98,7 +99,7 @@ def everything() -> str:
         entries = [(one.words, one.summary) for one in commands if one.group == group]
         lines += [f"{heading}:", *_rows(entries), ""]
     lines += ["Options, before or after the command:", *_rows(_options()), ""]
-    lines.append("memvault help COMMAND shows the arguments of a command.")
+    lines.append("`memvault help COMMAND` shows the arguments of a command.")
     return "\n".join(lines) + "\n"
 
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, cast
 
 from memvault.cli.daemon.client import HOOK_SECONDS
+from memvault.cli.options import scan
 
 if TYPE_CHECKING:
     from memvault.call import Caller
@@ -96,18 +97,10 @@ def answer(line: HookInvocation) -> NoReturn:
 
 def _parse_arguments(arguments: list[str]) -> HookInvocation:
     """Parse the command line leniently; unknown options are ignored."""
-    options: dict[str, str] = {}
-    words = []
-    remaining = iter(arguments)
-    for word in remaining:
-        name, sign, value = word.partition("=")
-        if name in _OPTIONS_WITH_VALUE:
-            options[name] = value if sign else next(remaining, "")
-        elif not word.startswith("-"):
-            words.append(word)
+    options, words, _ = scan(arguments, _OPTIONS_WITH_VALUE)
     agent = options.get("--agent") or os.environ.get("MEMVAULT_AGENT")
     event = words[0] if words else ""
-    captures = "--capture" in arguments
+    captures = "--capture" in options
     return HookInvocation(event, options.get("--for", ""), options.get("--vault"), agent, captures)
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
 
 from memvault.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Container, Iterable, Sequence
     from pathlib import Path
 
     from memvault.call import Caller
@@ -36,6 +37,45 @@ def decode(argument: str) -> str:
 
 _NEGATIVE = lazy_pattern(r"-\d+(?:\.\d*)?")
 _SPACED = lazy_pattern(r"(?!--[\w-]+=)\S*\s")
+
+
+class ScannedLine(NamedTuple):
+    """The parts of a command line that may be incomplete or wrong.
+
+    ``options`` are the values of the options, empty for a switch, and ``words`` the other words.
+    ``pending`` is the last option, if its value is missing.
+    """
+
+    options: dict[str, str]
+    words: list[str]
+    pending: str
+
+
+_WITH_VALUE = frozenset(flag for _, flag, takes, _ in GLOBAL_OPTIONS if takes)
+
+
+def scan(arguments: Iterable[str], with_value: Container[str] = _WITH_VALUE) -> ScannedLine:
+    """Split a command line into options and words, without checking either.
+
+    ``with_value`` are the options whose value may be the next argument.
+    """
+    options: dict[str, str] = {}
+    words: list[str] = []
+    pending = ""
+    rest = iter(arguments)
+    for argument in rest:
+        name, equals, value = argument.partition("=")
+        if pending:
+            options[pending], pending = argument, ""
+        elif argument == "--":
+            words += rest
+        elif not argument.startswith("-"):
+            words.append(argument)
+        elif name in with_value and not equals:
+            pending = name
+        else:
+            options[name] = value
+    return ScannedLine(options, words, pending)
 
 
 class GlobalOptions:
@@ -87,7 +127,7 @@ class GlobalOptions:
         after its ``=``, and is never a number; a number that follows an option is
         left in place, as it is that option's value.
         """
-        self._peek_vault(arguments)
+        self._vault_on_line = scan(arguments).options.get("--vault")  # it may define the command
         escaped = []
         previous = ""
         for argument in map(decode, arguments):
@@ -104,16 +144,6 @@ class GlobalOptions:
         placeholder = f"\ufdd0{len(self._placeholders)}\ufdd1"
         self._placeholders[placeholder] = argument
         return placeholder
-
-    def _peek_vault(self, arguments: list[str]) -> None:
-        """Find --vault anywhere on the line, since the vault may define the command itself."""
-        for argument, behind in zip(arguments, [*arguments[1:], ""], strict=True):
-            if argument == "--":
-                return
-            if argument == "--vault":
-                self._vault_on_line = behind
-            elif argument.startswith("--vault="):
-                self._vault_on_line = argument.partition("=")[2]
 
     @property
     def has_explicit_vault(self) -> bool:
@@ -186,14 +216,14 @@ class GlobalOptions:
 
         accepted: set[str] = set()
 
-        def asks(lines: Sequence[str], question: str) -> bool:
+        def confirm(lines: Sequence[str], question: str) -> bool:
             """Ask a question that was not answered with yes before, such as for a preview."""
-            if question not in accepted and output.agrees(lines, question):
+            if question not in accepted and output.confirm(lines, question):
                 accepted.add(question)
             return question in accepted
 
         caller = LOCAL._replace(secrets="asked")
         if self.may_ask:
-            prefers = None if self.quiet else output.prefers
-            caller = caller._replace(confirm=asks, confirm_suggestion=prefers)
+            suggestion = None if self.quiet else partial(output.confirm, default=True)
+            caller = caller._replace(confirm=confirm, confirm_suggestion=suggestion)
         return caller._replace(agent=self.agent) if self.agent else caller

@@ -294,14 +294,20 @@ def is_shown() -> bool:
     return sys.stdout is not None and sys.stdout.isatty()
 
 
-def agrees(lines: Iterable[str], question: str) -> bool:
-    """Print lines and a yes/no question to standard error; return whether the answer is yes."""
-    return _answer(lines, f"{question} [y/N]") in ("y", "yes")
+def confirm(lines: Iterable[str], question: str, default: bool = False) -> bool:
+    """Print lines and a yes/no question to standard error; return the answer, or the default."""
+    answer = _answer(lines, f"{question} {'[Y/n]' if default else '[y/N]'}")
+    return answer not in ("n", "no") if default else answer in ("y", "yes")
 
 
-def prefers(lines: Iterable[str], question: str) -> bool:
-    """Ask as ``agrees`` does, with yes as the default; return whether the answer is not no."""
-    return _answer(lines, f"{question} [Y/n]") not in ("n", "no")
+def consent(yes: bool, lines: Iterable[str], question: str) -> bool | None:
+    """Return whether files outside the vault may be written; None if nobody can be asked.
+
+    They may be with ``--yes``, or if a person at the terminal answers so.
+    """
+    if yes:
+        return True
+    return confirm(lines, question) if has_terminal() else None
 
 
 def chooses(lines: Iterable[str], question: str, choices: Sequence[str]) -> int:

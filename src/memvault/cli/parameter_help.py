@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from memvault import sanitize
 from memvault.arguments.parameters import Parameter
-from memvault.cli.plain_line import value_type
+from memvault.cli.command_line import value_type
 from memvault.cli.run_command import metavar
 
 
@@ -45,6 +45,6 @@ def _limits(parameter: Parameter) -> str:
     if lowest is not None and highest is not None:
         both = f"{lowest} to {highest}"
         return "" if both in parameter.arg.help else f"; {both}"
-    if lowest is not None:
+    if lowest not in (None, "0", "1"):
         return f"; at least {lowest}"
     return "" if highest is None else f"; at most {highest}"

@@ -10,24 +10,13 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from memvault.arguments.parameters import Arg, Parameter, parameters_of
+from memvault.arguments.parameters import Parameter, parameters_of
 from memvault.command_table import COMMANDS, TOOLS, Command
 from memvault.tools.core import registry
 from memvault.tools.core.registry import Tool
 from memvault.tools.core.render import Template
 
 Function = TypeVar("Function", bound=Callable[..., Mapping[str, Any] | None])
-CONFIRM = Parameter(
-    "confirm",
-    "confirm",
-    "--confirm",
-    (bool, str),
-    (),
-    False,
-    None,
-    Arg("true does the same as `--yes`", metavar="true"),
-)
-"""An option of the commands that have ``--yes``, which those of tools call so."""
 
 
 class CliCommand(NamedTuple):
@@ -49,9 +38,8 @@ class CliCommand(NamedTuple):
 
     @property
     def shell_parameters(self) -> tuple[Parameter, ...]:
-        """The parameters of the command: those of the function, and ``--confirm``."""
-        declared = parameters_of(self.function)
-        return (*declared, *([CONFIRM] if any(one.name == "yes" for one in declared) else []))
+        """The parameters of the function."""
+        return parameters_of(self.function)
 
     @property
     def doc(self) -> str:

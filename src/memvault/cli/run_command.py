@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping
 from typing import Any, Concatenate, ParamSpec
 
 from memvault import sanitize
-from memvault.arguments.binding import FLAGS, bind, read_input, read_json
+from memvault.arguments.binding import bind, read_input, read_json
 from memvault.arguments.parameters import Parameter
 from memvault.call import Call
 from memvault.cli import output, print_result
 from memvault.cli.daemon import client
 from memvault.cli.options import GlobalOptions
-from memvault.cli.registry import CONFIRM, CliCommand, ShellCommand
+from memvault.cli.registry import CliCommand, ShellCommand
 from memvault.cli.shutdown import Exit
 from memvault.errors import Refused, UsageError
 from memvault.tools.core.registry import OPEN, Tool
@@ -95,13 +95,6 @@ def _run_cli_command(
     _require(parameters, filled, f"`memvault {declared.words}`", declared.examples)
     arguments = {entry.key: given[entry.name] for entry in parameters if entry.name in given}
     bound = bind(parameters, arguments, f"`memvault {declared.words}`")
-    if CONFIRM in parameters and (confirm := bound.pop(CONFIRM.name, None)) is not None:
-        answer = FLAGS.get(str(confirm).strip().lower())
-        if answer is None:
-            raise UsageError(
-                f"`--confirm` must be true or false, not {confirm!r}", "`--yes` confirms"
-            )
-        bound["yes"] = bound.get("yes") or answer
     found = declared.function(options, **bound)
     if found is not None:
         if not declared.reveals:
@@ -171,7 +164,7 @@ def _text_from_editor(
 
     if memory:
         return drafts.enter_context(run_editor.addition(options, _title_of(options, title)))
-    return drafts.enter_context(run_editor.written(options, title, kind))
+    return drafts.enter_context(run_editor.text_from_editor(options, title, kind))
 
 
 def _title_of(options: GlobalOptions, name: str) -> str:
@@ -238,7 +231,7 @@ def run_tool(
             preview = {**outcome.result, "confirmToken": None}
             print_result.print_result(options, preview, view, query)
             output.flush()
-            if not output.agrees((), "Go ahead?"):
+            if not output.confirm((), "Go ahead?"):
                 raise Refused("Nothing was changed", f"y does it, or `--confirm {token}`")
             confirmed = {**arguments, "confirm": token}
             outcome = call(workspace, name, confirmed, caller)
@@ -254,7 +247,7 @@ def run_tool(
             workspace.finish_indexing()
     finally:
         workspace.release()
-    if name == "memory_recall" and not workspace.is_kept and client.was_used_lately():
+    if name == "memory_recall" and not workspace.is_cached and client.was_used_lately():
         from memvault.cli.daemon import process
 
         process.start_in_background()
@@ -272,12 +265,9 @@ def _confirm(error: Refused) -> dict[str, Any]:
     token, runs = error.details.get("confirmToken"), error.details.get("runs")
     if not token:
         raise error
-    from memvault.cli import output
-
-    if not output.has_terminal():
-        raise error
     lines = [f"   {line}" for line in runs] if isinstance(runs, list) else []
-    if not output.agrees([error.message, *lines], "May it, on this machine, as you?"):
+    question = "Allow it to run here with your permissions?"
+    if not output.consent(False, [error.message, *lines], question):
         raise error
     return {"confirm": token}
 

@@ -79,7 +79,7 @@ def open_in_obsidian(file: Path, root: Path) -> None:
 
 
 @contextlib.contextmanager
-def written(options: GlobalOptions, title: str, memory_type: str) -> Iterator[str]:
+def text_from_editor(options: GlobalOptions, title: str, memory_type: str) -> Iterator[str]:
     """Let a person write the text of a new memory in an editor, from its type's template.
 
     The draft is deleted after the body of the ``with`` statement; if that fails, it is kept, and

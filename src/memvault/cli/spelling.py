@@ -11,7 +11,7 @@ import typer
 import typer.core
 
 from memvault.arguments.parameters import Parameter, normal_key
-from memvault.cli.plain_line import is_excluded
+from memvault.cli.command_line import is_excluded
 from memvault.errors import UsageError
 
 _OPTION_SUFFIX = "_by_name"

@@ -1,4 +1,4 @@
-"""The Typer application, for help, mistakes, and lines that ``plain_line`` does not parse.
+"""The Typer application, for help, mistakes, and lines that ``command_line`` does not parse.
 
 It builds commands on demand from their declared parameters.
 """
@@ -6,7 +6,7 @@ It builds commands on demand from their declared parameters.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from functools import partial
 from typing import Any
 
@@ -16,10 +16,10 @@ import typer.main
 
 from memvault import __version__, sanitize
 from memvault.arguments.parameters import Parameter, normal_key
-from memvault.cli import run_command, spelling
+from memvault.cli import spelling
+from memvault.cli.command_line import CommandLine, option_names, takes_filters, value_type
 from memvault.cli.options import GLOBAL_OPTIONS, GlobalOptions
 from memvault.cli.parameter_help import parameter_help, value_name
-from memvault.cli.plain_line import option_names, takes_filters, value_type
 from memvault.cli.registry import CliCommand, ShellCommand, find_command, is_group
 from memvault.command_table import COMMANDS, TOOLS
 from memvault.errors import MemvaultError, UsageError, VaultNotFound
@@ -41,25 +41,18 @@ def canonical_name(name: str, names: Collection[str]) -> str | None:
     return next((known for known in names if known in forms), None)
 
 
-Execute = Callable[[ShellCommand, str, Mapping[str, Any], GlobalOptions], None]
-"""A function that runs a command with parsed values, as ``commands.run_command`` does."""
-
-
-def run(
-    arguments: list[str], options: GlobalOptions, execute: Execute = run_command.run_command
-) -> int:
-    """Run one command line and return its exit code.
+def parse(arguments: list[str], options: GlobalOptions) -> CommandLine | None:
+    """Return a parsed command line; None if help or the version was printed.
 
     Raises:
-        Exception: If it fails; an error of Typer's own has the method ``format_message``.
+        Exception: If the line is wrong; an error of Typer's own has the method ``format_message``.
     """
-    try:
-        code = _group(options, "", None, execute)(  # Typer returns the exit code of a typer.Exit
-            args=options.escape_dash_values(arguments), prog_name="memvault", standalone_mode=False
-        )
-    except typer.Exit as stop:
-        return stop.exit_code
-    return code if isinstance(code, int) else 0
+    group = _group(options, "", None)
+    # Typer returns what the command's callback returns, or the exit code of a typer.Exit.
+    line = group(
+        args=options.escape_dash_values(arguments), prog_name="memvault", standalone_mode=False
+    )
+    return line if isinstance(line, CommandLine) else None
 
 
 class CommandGroup(typer.core.TyperGroup):
@@ -67,7 +60,6 @@ class CommandGroup(typer.core.TyperGroup):
 
     options: GlobalOptions
     prefix: str
-    execute: Execute
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002  # Typer's signature
         """List the names of the visible commands."""
@@ -88,14 +80,14 @@ class CommandGroup(typer.core.TyperGroup):
         full_name = self.prefix + cmd_name
         entry = find_command(full_name)
         if entry is not None:
-            return build_command(entry, cmd_name, self.options, self.execute)
+            return build_command(entry, cmd_name, self.options)
         if is_group(full_name):
-            return _group(self.options, f"{full_name} ", cmd_name, self.execute)
+            return _group(self.options, f"{full_name} ", cmd_name)
         if cmd_name.startswith("-"):
             return None
         plugin = None if self.prefix else _plugin_tool(cmd_name, self.options)
         if plugin is not None:
-            return build_command(plugin, cmd_name, self.options, self.execute)
+            return build_command(plugin, cmd_name, self.options)
 
         names = self.list_commands(ctx)
         alias = canonical_name(cmd_name, names)
@@ -157,8 +149,8 @@ def _plugin_tool(name: str, options: GlobalOptions) -> Tool | None:
         return None
 
 
-def _group(options: GlobalOptions, prefix: str, name: str | None, execute: Execute) -> Any:
-    attributes = {"options": options, "prefix": prefix, "execute": staticmethod(execute)}
+def _group(options: GlobalOptions, prefix: str, name: str | None) -> Any:
+    attributes = {"options": options, "prefix": prefix}
     bound = type("Commands", (CommandGroup,), attributes)
     application = typer.Typer(
         name=name,
@@ -190,21 +182,16 @@ def _group(options: GlobalOptions, prefix: str, name: str | None, execute: Execu
     return typer.main.get_command(application)
 
 
-def build_command(
-    entry: ShellCommand,
-    name: str,
-    options: GlobalOptions,
-    execute: Execute = run_command.run_command,
-) -> Any:
+def build_command(entry: ShellCommand, name: str, options: GlobalOptions) -> Any:
     """Build the Typer command of a tool, or of a command that is not generated from one."""
     parameters = entry.shell_parameters
     if isinstance(entry, CliCommand):
         options.json = options.json or entry.always_json
 
-    def callback(**values: Any) -> None:
-        options.update(**{name: values[name] for name, *_ in GLOBAL_OPTIONS})
+    def callback(**values: Any) -> CommandLine:
+        shared = {name: values[name] for name, *_ in GLOBAL_OPTIONS}
         spelling.assign_positionals(parameters, values)
-        execute(entry, name, values, options)
+        return CommandLine(entry, name, shared, values)
 
     own = {parameter.name: _typer_parameter(parameter) for parameter in parameters}
     _with_signature(
@@ -231,7 +218,7 @@ def build_command(
 
         ctx.max_content_width = help_pages.width()
         text = sanitize.escape_text(original_help(ctx))  # the help of a vault's tool is untrusted
-        return help_pages.coloured(help_pages.with_examples(text, entry.examples))
+        return help_pages.coloured(help_pages.with_footer(text, entry.examples))
 
     command.get_help = page
     for parameter in command.params:
@@ -244,15 +231,18 @@ def build_command(
 
 
 def _shared_options() -> dict[str, tuple[Any, Any]]:
-    """Return the type and the Typer declaration of each global option, by parameter name."""
+    """Return the type and the Typer declaration of each global option, by parameter name.
+
+    The page of all commands lists them once.
+    """
     options: dict[str, tuple[Any, Any]] = {}
-    for name, flag, takes, text in GLOBAL_OPTIONS:
+    for name, flag, takes, _ in GLOBAL_OPTIONS:
         kind, default = (str | None, None) if takes else (bool, False)
-        options[name] = kind, typer.Option(default, flag, metavar=takes or None, help=text)
+        options[name] = kind, typer.Option(default, flag, metavar=takes or None, hidden=True)
     return options
 
 
-def _with_signature(callback: Callable[..., None], declared: dict[str, tuple[Any, Any]]) -> None:
+def _with_signature(callback: Callable[..., Any], declared: dict[str, tuple[Any, Any]]) -> None:
     """Set the signature that Typer reads from a callback."""
     callback.__annotations__ = {key: kind for key, (kind, _) in declared.items()}
     callback.__signature__ = inspect.Signature(  # type: ignore[attr-defined]  # read by inspect

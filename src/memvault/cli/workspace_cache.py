@@ -13,10 +13,10 @@ from memvault.workspace import Workspace, silent
 if TYPE_CHECKING:
     from memvault.vault.folder_watch import FolderWatch
 
-_MAX_KEPT = 4
+_MAX_WORKSPACES = 4
 
 
-class KeptWorkspaces:
+class WorkspaceCache:
     """The vaults that a resident process keeps open: the most recently used ones."""
 
     def __init__(self) -> None:
@@ -33,9 +33,9 @@ class KeptWorkspaces:
         workspace = self._workspaces.pop(key, None)
         if workspace is None:
             workspace = Workspace(root, stays=True)
-            workspace.is_kept = True
+            workspace.is_cached = True
         self._workspaces[key] = workspace
-        while len(self._workspaces) > _MAX_KEPT:
+        while len(self._workspaces) > _MAX_WORKSPACES:
             self._drop(next(iter(self._workspaces)))
         return workspace
 
@@ -70,15 +70,15 @@ class KeptWorkspaces:
         self._workspaces.pop(key).close()
 
 
-kept: KeptWorkspaces | None = None
+cache: WorkspaceCache | None = None
 """Where ``open_workspace`` keeps vaults open; None in a process that ends after one command."""
 
 
 def open_workspace(root: Path, progress: Callable[[str, int, int], None] = silent) -> Workspace:
     """Open the vault in a folder; the resident process reuses one that it keeps open."""
-    if kept is None:
+    if cache is None:
         return Workspace(root, progress)
-    workspace = kept.open(root)
+    workspace = cache.open(root)
     workspace.progress = progress
     return workspace
 

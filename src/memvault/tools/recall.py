@@ -197,7 +197,7 @@ def memory_recall(
     ] = None,
     rerank: Annotated[
         bool,
-        Arg("Reorder the best with a cross-encoder, once one is chosen with model use"),
+        Arg("Reorder the best with a cross-encoder, once `memvault model use` chose one"),
     ] = False,
     include: Annotated[
         list[str] | None,

@@ -106,8 +106,8 @@ def capture(
         return
     if not options.may_ask:
         raise UsageError("The text is missing", "give it as arguments, in a pipe, or with `--clip`")
-    with run_editor.written(options, "Thought", memory_type) as written:
-        _remember(options, written, to, memory_type, tags)
+    with run_editor.text_from_editor(options, "Thought", memory_type) as text:
+        _remember(options, text, to, memory_type, tags)
 
 
 def _remember(

@@ -105,13 +105,14 @@ def install(
     file, startup_file = _target_files(name)
     changes = _changes(name, file, startup_file, remove)
     paths = [str(path) for path, _, _ in changes]
-    if paths and not yes:
-        lines = [line for change in changes for line in _shown(*change)]
-        if not output.has_terminal():
-            waiting = {"shell": name, "changed": [], "wouldChange": paths, "diff": lines}
-            return {**waiting, "message": "Nothing was changed; `--yes` writes it"}
-        if not output.agrees(lines, f"Write {'these files' if len(paths) > 1 else 'this file'}?"):
-            raise Refused("Nothing was changed", "`--yes` does it without a question")
+    lines = [line for change in changes for line in _shown(*change)]
+    question = f"Write {'these files' if len(paths) > 1 else 'this file'}?"
+    agreed = output.consent(yes or not paths, lines, question)
+    if agreed is None:
+        waiting = {"shell": name, "changed": [], "wouldChange": paths, "diff": lines}
+        return {**waiting, "message": "Nothing was changed; `--yes` writes it"}
+    if not agreed:
+        raise Refused("Nothing was changed", "`--yes` does it without a question")
     for path, before, data in changes:
         _write(path, before, data)
     return {"shell": name, "changed": paths, "removed": remove}

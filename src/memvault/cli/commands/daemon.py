@@ -65,9 +65,9 @@ def _serve(folder: Path) -> None:
     global own_status  # noqa: PLW0603  # one process serves once
     if sys.platform == "linux":  # others have no such folder
         from memvault.cli import app, hook
-        from memvault.cli.daemon.server import Resident
+        from memvault.cli.daemon.server import Daemon
 
-        resident = Resident(folder, app.run, hook.respond)
+        resident = Daemon(folder, app.run, hook.respond)
         own_status = resident.status
         if not resident.serve():
             raise Refused("A resident process runs already", "`memvault watch --status` shows it")

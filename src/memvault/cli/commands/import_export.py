@@ -255,12 +255,12 @@ def _import(
                 {key: result[key] for key in ("unreadable", "leftOut") if key in result},
             )
         return {**result, "next": "Nothing to import"}
-    if not yes:
-        lines = ["".join(text for text, _ in line) for line in render.lines(_VIEW, result)]
-        if call.caller.confirm is None:
-            return {**result, "next": "Nothing was changed; pass `--yes` to import"}
-        if not call.caller.confirm(lines, "Import it?"):
-            return {**result, "next": "Nothing was changed"}
+    lines = ["".join(text for text, _ in line) for line in render.lines(_VIEW, result)]
+    agreed = output.consent(yes, lines, "Import it?")
+    if agreed is None:
+        return {**result, "next": "Nothing was changed; pass `--yes` to import"}
+    if not agreed:
+        return {**result, "next": "Nothing was changed"}
     try:
         failed = apply(call.store, made, reader.read(kind), lambda *place: bar("importing", *place))
     except BaseException:

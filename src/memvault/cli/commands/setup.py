@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -77,10 +77,12 @@ def setup(
     context = _setup_context(options, user, remove)._replace(captures=capture or remove)
     changes = planning.plan_edits(client.files(context), context, remove)
     diffs = [planning.diff(change) for change in changes]
-    asked = bool(changes) and not (dry_run or yes) and output.has_terminal()
-    if asked:
-        _ask(diffs)
-    written = bool(changes) and not dry_run and (yes or asked)
+    question = f"Write {f'these {len(diffs)} files' if len(diffs) > 1 else 'this file'}?"
+    lines = [line for text in diffs for line in text.splitlines()]
+    agreed = bool(changes) and not dry_run and output.consent(yes, lines, question)
+    if changes and agreed is False and not dry_run:
+        raise Refused("Nothing was changed", "`memvault setup PROGRAM --dry-run` only shows it")
+    written = bool(agreed)
     if written:
         planning.write(changes)  # before any output, which a closed pipe would end here
     is_sdk_missing = not remove and importlib.util.find_spec("mcp") is None
@@ -98,7 +100,8 @@ def setup(
     }
     if options.json:
         return result
-    shown = [*([] if asked else diffs), _summary(client.title, result)]
+    was_shown = written and not yes
+    shown = [*([] if was_shown else diffs), _summary(client.title, result)]
     output.text("\n".join(shown), as_json=False)
     if not options.quiet:
         output.notes(result.get("warnings", ()))
@@ -172,18 +175,6 @@ def _program(root: Path) -> tuple[str, ...]:
         # -P: do not import modules from the project's folder.
         return sys.executable, "-P", "-m", "memvault"
     return ("memvault",)
-
-
-def _ask(diffs: Sequence[str]) -> None:
-    """Show the changes of each file at the terminal, and ask for confirmation.
-
-    Raises:
-        Refused: If the answer is no.
-    """
-    count = f"these {len(diffs)} files" if len(diffs) > 1 else "this file"
-    lines = [line for text in diffs for line in text.splitlines()]
-    if not output.agrees(lines, f"Write {count}?"):
-        raise Refused("Nothing was changed", "`memvault setup PROGRAM --dry-run` only shows it")
 
 
 FORMS = {

@@ -47,8 +47,7 @@ def trust(
     tool = _find_tool_file(options, name)
     fingerprint = fingerprint_of(root, tool)
     summary = _summary(tool, fingerprint)
-    if not yes:
-        _ask(tool.definition.name, summary)
+    _require_consent(yes, tool.definition.name, summary)
     trust.grant(root, tool, fingerprint)
     return summary
 
@@ -134,18 +133,19 @@ def _summary(tool: ToolFile, fingerprint: ToolFingerprint) -> dict[str, Any]:
     }
 
 
-def _ask(name: str, summary: dict[str, Any]) -> None:
-    """Ask for confirmation at the terminal.
+def _require_consent(yes: bool, name: str, summary: dict[str, Any]) -> None:
+    """Ask for confirmation at the terminal, unless ``--yes`` was given.
 
     Raises:
         Refused: If there is no terminal, or the answer is no.
     """
-    if not output.has_terminal():
-        raise Refused(
-            f"There is no terminal to ask whether {name} may run {summary['command']}",
-            f"the owner of this machine runs `memvault tools trust {name}` at a terminal",
-        )
     texts = {k: ", ".join(v) if isinstance(v, list) else v for k, v in summary.items()}
     lines = [f"{key}: {value}" for key, value in texts.items()]
-    if not output.agrees(lines, "May it run on this machine, as you?"):
+    agreed = output.consent(yes, lines, "Allow it to run here with your permissions?")
+    if agreed is None:
+        raise Refused(
+            f"There is no terminal to ask whether {name} may run {summary['command']}",
+            f"run `memvault tools trust {name}` at a terminal",
+        )
+    if not agreed:
         raise Refused(f"{name} is not trusted", "nothing was changed")

@@ -16,7 +16,7 @@ from memvault.arguments.parameters import Arg
 from memvault.cli import output
 from memvault.cli.options import GlobalOptions
 from memvault.cli.registry import command
-from memvault.errors import UsageError
+from memvault.errors import Refused, UsageError
 from memvault.tools.core.render import Template
 from memvault.tools.core.result_parts import list_result
 
@@ -81,9 +81,8 @@ def init(
 
     made = init_vault(folder or options.vault or ".", bare, examples)
     if not default and options.may_ask and not has_default():
-        default = output.prefers(
-            (), "Make this your default vault, which recall also searches from other vaults?"
-        )
+        question = "Make this your default vault, which recall also searches from other vaults?"
+        default = output.confirm((), question, default=True)
     if default:
         made["default"] = make_default(made["vault"])
     return made
@@ -264,10 +263,8 @@ def drop(
     """
     from memvault.publishing import publish
 
-    if all_vaults and not yes:
-        raise UsageError(
-            "`--all` deletes what every vault has in the collection",
-            "`memvault index drop --all --yes`",
-        )
+    what = "This deletes the data of every vault in the collection"
+    if all_vaults and not output.consent(yes, [what], "Delete it?"):
+        raise Refused(f"{what}; nothing was changed", "`memvault index drop --all --yes`")
     with closing(options.workspace()) as workspace:
         return publish.drop(workspace, all_vaults)

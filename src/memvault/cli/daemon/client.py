@@ -77,7 +77,7 @@ _LOST_MESSAGE = "The resident process ended while running the command"
 _LOST_HINT = "check `memvault log` for changes, then run the command again"
 
 
-def hand_over(arguments: Sequence[str]) -> int | None:
+def run_in_daemon(arguments: Sequence[str]) -> int | None:
     """Run a command line in the resident process; None if it has to be run in this process.
 
     The exit code is returned once the command has ended.

@@ -24,7 +24,7 @@ from typing import Any
 
 from memvault.agents import address
 from memvault.call import LOCAL, Call
-from memvault.cli import output, plain_line, workspace_cache
+from memvault.cli import command_line, output, workspace_cache
 from memvault.cli.daemon import client as protocol
 from memvault.cli.daemon import peer_check, pending_clients
 from memvault.cli.daemon.request import Request, parse
@@ -59,7 +59,7 @@ _STREAM_NAMES = ("stdin", "stdout", "stderr", "__stdin__", "__stdout__", "__stde
 Run = Callable[[list[str]], int]
 
 
-class Resident:
+class Daemon:
     """The resident process of the cache folder that contains ``folder``."""
 
     def __init__(self, folder: Path, run: Run, respond: Run) -> None:
@@ -120,12 +120,12 @@ class Resident:
             listener = stack.enter_context(_listening(place))
             clients = pending_clients.WaitingClients(listener, secret, limits)
             stack.callback(clients.close)
-            kept = workspace_cache.kept = workspace_cache.KeptWorkspaces()
-            stack.callback(kept.close)
+            cache = workspace_cache.cache = workspace_cache.WorkspaceCache()
+            stack.callback(cache.close)
             os.chdir("/")
             _leave_streams(self._null)
             woken = stack.enter_context(_wake_up_by_signals())
-            self._serve(clients, woken, kept)
+            self._serve(clients, woken, cache)
         return True
 
     def status(self) -> dict[str, Any]:
@@ -134,8 +134,8 @@ class Resident:
             "process": os.getpid(),
             "commands": self._answered,
             "megabytes": round(_memory() / 1e6, 1),
-            "vaults": [str(root) for root in workspace_cache.kept.roots]
-            if workspace_cache.kept
+            "vaults": [str(root) for root in workspace_cache.cache.roots]
+            if workspace_cache.cache
             else [],
         }
 
@@ -143,9 +143,9 @@ class Resident:
         self,
         clients: pending_clients.WaitingClients,
         woken: int,
-        kept: workspace_cache.KeptWorkspaces,
+        cache: workspace_cache.WorkspaceCache,
     ) -> None:
-        """Answer clients, and index what changes in the kept vaults, until the process ends.
+        """Answer clients, and index what changes in the cached vaults, until the process ends.
 
         ``woken`` is a descriptor with the numbers of the signals that were received.
         """
@@ -155,7 +155,7 @@ class Resident:
         while not self._is_over(place, socket_file):
             waited = [woken, *clients.descriptors()]
             if not pending:
-                waited += [watch.fileno() for watch in kept.watched()]
+                waited += [watch.fileno() for watch in cache.watched()]
             seconds = clients.seconds_left()
             if seconds is None:
                 seconds = _PAUSE if pending else _CHECK_SECONDS
@@ -164,10 +164,10 @@ class Resident:
                 if _ENDING & {*os.read(woken, 4096)}:
                     return
             elif clients.are_waiting or clients.listener.fileno() in ready:
-                pending |= self._attend(clients, ready, kept)
+                pending |= self._attend(clients, ready, cache)
             elif pending or not ready:
                 pending = False
-                kept.for_each(_keep_up)
+                cache.for_each(_keep_up)
             else:
                 pending = True
 
@@ -175,7 +175,7 @@ class Resident:
         self,
         clients: pending_clients.WaitingClients,
         ready: set[int],
-        kept: workspace_cache.KeptWorkspaces,
+        cache: workspace_cache.WorkspaceCache,
     ) -> bool:
         """Accept a client and run fully received commands; return whether any ran.
 
@@ -189,11 +189,11 @@ class Resident:
                 pass
             except OSError:  # such as too many open files
                 clients.close()
-                kept.close()
+                cache.close()
                 time.sleep(protocol.PATIENCE)
         for client, body in clients.whole_requests(ready):
             if len(os.listdir("/proc/self/fd")) > self._descriptors[0] // 2:
-                kept.close()
+                cache.close()
             self._answer(client, body, clients)
             answered = True
         clients.close_late()
@@ -259,7 +259,7 @@ class Resident:
     def _answer_to(self, request: Request) -> bytes | None:
         if request.is_prompt_hook:
             return protocol.READS
-        line = plain_line.parse(request.arguments)
+        line = command_line.parse(request.arguments)
         if line is None:
             return None
         tool: Tool | None = None
@@ -299,8 +299,8 @@ class Resident:
                 return b""
             finally:
                 self._used = time.monotonic()
-                if not is_whole and workspace_cache.kept is not None:
-                    workspace_cache.kept.close()  # its parts were left anywhere
+                if not is_whole and workspace_cache.cache is not None:
+                    workspace_cache.cache.close()  # its parts were left anywhere
         raise AssertionError("nothing above suppresses exceptions")
 
 
@@ -343,11 +343,11 @@ def _wake_up_by_signals() -> Iterator[int]:
     for descriptor in (reader, writer):
         os.set_blocking(descriptor, False)
     signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
-    kept = {number: signal.signal(number, lambda *_: None) for number in _ENDING}
+    handlers = {number: signal.signal(number, lambda *_: None) for number in _ENDING}
     try:
         yield reader
     finally:
-        for number, handler in kept.items():
+        for number, handler in handlers.items():
             signal.signal(number, handler)
         signal.set_wakeup_fd(-1)
         os.close(reader)
@@ -458,12 +458,12 @@ def _identity(place: Path) -> tuple[int, int] | None:
 @contextmanager
 def _variables(given: dict[str, str]) -> Iterator[None]:
     """Set a client's variables for one command."""
-    kept = {name: os.environ[name] for name in protocol.APPLIED if name in os.environ}
+    previous = {name: os.environ[name] for name in protocol.APPLIED if name in os.environ}
     _apply(given)
     try:
         yield
     finally:
-        _apply(kept)
+        _apply(previous)
 
 
 def _apply(values: dict[str, str]) -> None:
@@ -500,7 +500,7 @@ def _standard_streams(
 
     ``errors`` is as in ``Request``, and ``null`` a descriptor of the null device.
     """
-    kept = {name: getattr(sys, name) for name in _STREAM_NAMES}
+    previous = {name: getattr(sys, name) for name in _STREAM_NAMES}
     for number, descriptor in enumerate(streams):
         os.dup2(descriptor, number)
     reader = open(0, encoding="utf-8", errors=errors, closefd=False)  # noqa: SIM115  # 0 stays open
@@ -526,7 +526,7 @@ def _standard_streams(
                 stream.flush()
             with contextlib.suppress(OSError, ValueError):
                 stream.detach()
-        for name, stream in kept.items():
+        for name, stream in previous.items():
             setattr(sys, name, stream)
         _leave_streams(null)
 
@@ -543,7 +543,7 @@ class _ClientSignals:
     def received(self) -> Iterator[None]:
         """Receive signals in the block; what comes before ``run`` is kept for it."""
         descriptor = self._connection.fileno()
-        kept = signal.signal(signal.SIGIO, self._receive)
+        previous = signal.signal(signal.SIGIO, self._receive)
         fcntl.fcntl(descriptor, fcntl.F_SETOWN, os.getpid())
         flags = fcntl.fcntl(descriptor, fcntl.F_GETFL)
         fcntl.fcntl(descriptor, fcntl.F_SETFL, flags | fcntl.FASYNC)
@@ -553,22 +553,22 @@ class _ClientSignals:
         finally:
             signal.signal(signal.SIGIO, signal.SIG_IGN)
             fcntl.fcntl(descriptor, fcntl.F_SETFL, flags)
-            signal.signal(signal.SIGIO, kept or signal.SIG_DFL)
+            signal.signal(signal.SIGIO, previous or signal.SIG_DFL)
 
     def run(self, command: Callable[[], int]) -> int:
         """Run a command within ``run_guarded``, interrupted by these signals only.
 
         Those that this process receives itself wait for the end of the command.
         """
-        kept = {number: signal.signal(number, lambda *_: None) for number in _ENDING}
+        handlers = {number: signal.signal(number, lambda *_: None) for number in _ENDING}
         try:
-            self._interrupt = kept[signal.SIGTERM]
+            self._interrupt = handlers[signal.SIGTERM]
             if self._pending:
                 self._interrupt(self._pending, None)
             return command()
         finally:
             self._interrupt = None
-            for number, handler in kept.items():
+            for number, handler in handlers.items():
                 signal.signal(number, handler)
 
     def _receive(self, _: int, frame: object) -> None:

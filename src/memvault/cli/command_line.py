@@ -77,7 +77,7 @@ def _is_value(letter: str, text: str) -> bool:
     return True
 
 
-class PlainLine(NamedTuple):
+class CommandLine(NamedTuple):
     """A parsed command line.
 
     ``name`` is the last word of the command as typed. ``shared`` are the values of the global
@@ -105,7 +105,7 @@ _SHARED = {
 }
 
 
-def parse(arguments: list[str]) -> PlainLine | None:
+def parse(arguments: list[str]) -> CommandLine | None:
     """Return the command of a command line and the values of its parameters.
 
     None if the line is not plain, or not valid.
@@ -121,7 +121,7 @@ def parse(arguments: list[str]) -> PlainLine | None:
         command = registry.find_command(group + word)
         if command is not None:
             values = _command_values(words, command.shell_parameters, shared)
-            return None if values is None else PlainLine(command, word, shared, values)
+            return None if values is None else CommandLine(command, word, shared, values)
         if not registry.is_group(group + word):
             return None
         group += f"{word} "

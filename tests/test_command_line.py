@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 
 from conftest import ROOT, examples, sampled, write
 from memvault.arguments.parameters import Parameter
-from memvault.cli import plain_line, typer_app
+from memvault.cli import command_line, typer_app
+from memvault.cli.command_line import SHORT_FLAGS, option_names
 from memvault.cli.options import GLOBAL_OPTIONS, GlobalOptions
-from memvault.cli.plain_line import SHORT_FLAGS, option_names
-from memvault.cli.registry import CliCommand, ShellCommand, find_command
+from memvault.cli.registry import CliCommand, find_command
 from memvault.command_table import COMMANDS, TOOLS
 
 WORDS = sorted({command.words for command in COMMANDS})
@@ -74,21 +74,17 @@ class Parsed:
 
     def __init__(self, line: list[str]) -> None:
         self.options = GlobalOptions.from_environment()
-        self.command: ShellCommand | None = None
-        self.name = ""
+        parsed = typer_app.parse(line, self.options)
+        assert parsed is not None
+        self.command, self.name = parsed.command, parsed.name
+        self.options.update(**parsed.shared)
         self.values: dict[str, Any] = {}
-        assert typer_app.run(line, self.options, self._keep) == 0
-
-    def _keep(
-        self, command: ShellCommand, name: str, values: Mapping[str, Any], options: GlobalOptions
-    ) -> None:
-        self.command, self.name = command, name
-        for parameter in command.shell_parameters:
-            value = values[parameter.name]
+        for parameter in parsed.command.shell_parameters:
+            value = parsed.values[parameter.name]
             if isinstance(value, list):
-                value = [options.unescape(text) for text in value]
+                value = [self.options.unescape(text) for text in value]
             elif isinstance(value, str):
-                value = options.unescape(value)
+                value = self.options.unescape(value)
             self.values[parameter.name] = value
 
 
@@ -106,7 +102,7 @@ def test_a_plain_line_means_what_it_means_to_typer(words: str) -> None:
     @example([*words.split(), "-T=two words"])
     @given(lines(words))
     def agree(line: list[str]) -> None:
-        plain = plain_line.parse(line)
+        plain = command_line.parse(line)
         if plain is None:
             return
         parsed = Parsed(line)
@@ -135,7 +131,7 @@ def test_each_command_has_plain_lines(words: str) -> None:
             line.append(negative or names[0])
         else:
             line += [names[-1], "1", f"{names[0]}=2"]
-    plain = plain_line.parse(line)
+    plain = command_line.parse(line)
     assert plain is not None
     assert all(value is not None for value in plain.values.values())
     assert [entry.key for entry in command.shell_parameters if _is_lost(entry, plain.values)] == []
@@ -188,7 +184,7 @@ def test_the_usual_commands_need_no_typer() -> None:
     """What the documentation shows is plain, but for mistakes, numbers below zero and own tools."""
     usual = usual_lines()
     assert len(usual) > 250
-    asked = [line for line in usual if plain_line.parse(shlex.split(line)[1:]) is None]
+    asked = [line for line in usual if command_line.parse(shlex.split(line)[1:]) is None]
     assert [line for line in asked if not line.startswith(NOT_PLAIN)] == []
     assert len(asked) <= 8
 
