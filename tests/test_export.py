@@ -75,7 +75,7 @@ _FILES = st.dictionaries(
 
 
 @given(_FILES, st.sampled_from(["export.jsonl", "export.zip", "export"]))
-def test_an_export_gives_the_same_vault_back(
+def test_export_restores_the_same_vault(
     tmp_path_factory: pytest.TempPathFactory, files: dict[str, bytes], name: str
 ) -> None:
     """Whatever the files hold, exporting and importing a vault keeps every byte of them."""
@@ -93,9 +93,7 @@ def test_an_export_gives_the_same_vault_back(
     assert files_of(other.root) == files_of(store.root)
 
 
-def test_each_line_of_json_has_a_file_and_what_is_known_of_it(
-    run: Run, tmp_path: Path, folder: Path
-) -> None:
+def test_jsonl_export_has_files_with_metadata(run: Run, tmp_path: Path, folder: Path) -> None:
     """Another program can read an export; bytes that are not UTF-8 are base64."""
     vault_source.make(tmp_path)
     succeeded(run("export", "../all.jsonl", cwd=tmp_path / "other"))
@@ -108,9 +106,7 @@ def test_each_line_of_json_has_a_file_and_what_is_known_of_it(
     assert found["old.md"]["encoding"] == "base64"
 
 
-def test_filters_choose_the_memories_and_what_they_embed(
-    run: Run, folder: Path, tmp_path: Path
-) -> None:
+def test_export_filters_select_memories_and_embeds(run: Run, folder: Path, tmp_path: Path) -> None:
     """With filters, an export has the memories that pass, and the files that they link to."""
     write(folder, "a.md", "---\ntags: [x]\n---\n![[plan.png]] and ![b](sub/b.png)\n")
     write(folder, "b.md", "![[other.png]]\n")
@@ -124,7 +120,7 @@ def test_filters_choose_the_memories_and_what_they_embed(
     assert (tmp_path / "x.md").read_text("utf-8").startswith("# a\n\n*a.md · context · #x · ")
 
 
-def test_nothing_is_replaced_without_force(run: Run, folder: Path, tmp_path: Path) -> None:
+def test_export_replaces_only_with_force(run: Run, folder: Path, tmp_path: Path) -> None:
     """An existing file or full folder is kept unless --force is given; nor is the vault filled."""
     write(folder, "a.md", "A")
     kept = write(tmp_path, "x.jsonl", "mine")
@@ -140,7 +136,7 @@ def test_nothing_is_replaced_without_force(run: Run, folder: Path, tmp_path: Pat
     assert "Cannot tell the format of" in refused(run("export", str(tmp_path / "x.xyz")), 2)
 
 
-def test_what_the_vault_has_already_is_kept(run: Run, folder: Path, tmp_path: Path) -> None:
+def test_import_of_an_export_keeps_existing_files(run: Run, folder: Path, tmp_path: Path) -> None:
     """Importing another vault replaces nothing, and lists hidden paths and what it cannot read."""
     lines = [
         {"memvault": "export", "format": 9},
@@ -167,7 +163,7 @@ def test_what_the_vault_has_already_is_kept(run: Run, folder: Path, tmp_path: Pa
     assert set(files_of(folder)) == {"memvault.toml", "fact/a.md", "b.md"}
 
 
-def test_files_that_are_no_memories_are_exported(run: Run, folder: Path, tmp_path: Path) -> None:
+def test_export_includes_other_files(run: Run, folder: Path, tmp_path: Path) -> None:
     """What the setting ignore leaves out of recall is in an export, and given back by it."""
     write(folder, "memvault.toml", 'version = 1\nignore = ["README.md", "drafts/**"]\n')
     for name in ("README.md", "drafts/a.md", "b.md"):
@@ -180,7 +176,7 @@ def test_files_that_are_no_memories_are_exported(run: Run, folder: Path, tmp_pat
 
 
 @pytest.mark.parametrize("form", ["folder", "site"])
-def test_an_export_follows_no_link(form: str, run: Run, folder: Path, tmp_path: Path) -> None:
+def test_export_follows_no_links(form: str, run: Run, folder: Path, tmp_path: Path) -> None:
     """A link in the folder to write to is refused, and nothing is written behind it."""
     write(folder, "notes/a.md", "A")
     (tmp_path / "elsewhere").mkdir()
@@ -191,7 +187,7 @@ def test_an_export_follows_no_link(form: str, run: Run, folder: Path, tmp_path: 
     assert not [*(tmp_path / "elsewhere").iterdir()]
 
 
-def test_a_site_that_was_interrupted_is_written_by_the_next_export(
+def test_interrupted_site_is_completed_by_the_next_export(
     run: Run, folder: Path, tmp_path: Path
 ) -> None:
     """An export that failed half way needs no --force to be run again."""
@@ -316,7 +312,7 @@ def test_export_follows_no_link_below_its_folder(
 
 @pytest.mark.promise("S96")
 @needs_root
-def test_links_of_other_users_are_not_followed(tmp_path: Path) -> None:
+def test_export_links_of_other_users_are_not_followed(tmp_path: Path) -> None:
     """A folder on the way may be a link of this user or of root, not of anyone else."""
     real = tmp_path / "real"
     shared = tmp_path / "shared"
@@ -345,7 +341,7 @@ def test_links_of_other_users_are_not_followed(tmp_path: Path) -> None:
 
 @pytest.mark.promise("S96")
 @needs_root
-def test_files_and_folders_of_other_users_are_not_ours(tmp_path: Path) -> None:
+def test_export_files_of_other_users_are_not_own(tmp_path: Path) -> None:
     """Another user's file with memvault's mark, or folder with its list, needs --force."""
     file = write(tmp_path, "map.html", "made by memvault graph")
     os.chown(file, NOBODY, NOBODY)
@@ -368,7 +364,7 @@ def test_files_and_folders_of_other_users_are_not_ours(tmp_path: Path) -> None:
 
 
 @pytest.mark.promise("S96")
-def test_name_taken_while_writing_is_kept(tmp_path: Path) -> None:
+def test_export_keeps_a_file_created_while_writing(tmp_path: Path) -> None:
     """A link that appears under the name in the meantime is not followed, nor anything replaced."""
     target, victim = tmp_path / "x.md", tmp_path / "victim"
     for force in (False, True):

@@ -61,7 +61,7 @@ def test_converted_html_shows_the_same_text(html: str) -> None:
 
 
 @given(code=st.text(st.characters(codec="ascii", exclude_categories=["Cc"]), min_size=1))
-def test_code_keeps_each_of_its_characters(code: str) -> None:
+def test_html_code_is_unchanged(code: str) -> None:
     """A line of a block of code, and a span of it, are what they were."""
     parser = MarkdownIt("commonmark")
     if code.strip():

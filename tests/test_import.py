@@ -55,7 +55,7 @@ def notes_in(vault: Path) -> dict[str, bytes]:
 
 @sampled(2)
 @pytest.mark.parametrize("kind", [kind.name for kind in FORMATS])
-def test_each_kind_is_recognized_imported_once_and_taken_back(
+def test_each_format_is_recognized_imported_once_and_undone(
     kind: str, run: Run, folder: Path, tmp_path: Path
 ) -> None:
     """A source is recognized by itself; a second import changes nothing; undo takes all back."""
@@ -77,7 +77,7 @@ def test_each_kind_is_recognized_imported_once_and_taken_back(
     assert notes_in(folder) == before
 
 
-def test_a_folder_keeps_its_notes_as_they_are(run: Run, folder: Path, tmp_path: Path) -> None:
+def test_folder_notes_are_unchanged(run: Run, folder: Path, tmp_path: Path) -> None:
     """A note keeps its own header and links; its file says where it is from; links out stay out."""
     found = import_all(run, folder_source.make(tmp_path)).json
     assert found["unreadable"] == [
@@ -97,7 +97,7 @@ def test_a_folder_keeps_its_notes_as_they_are(run: Run, folder: Path, tmp_path: 
     assert [link["title"] for link in links["links"]] == ["Alpha"]
 
 
-def test_what_changed_in_the_source_is_updated_and_what_was_edited_here_is_kept(
+def test_second_import_updates_changed_and_keeps_edited_notes(
     run: Run, folder: Path, tmp_path: Path
 ) -> None:
     """A second import writes what changed there only; what changed in both places is listed."""
@@ -118,9 +118,7 @@ def test_what_changed_in_the_source_is_updated_and_what_was_edited_here_is_kept(
     assert b"[[Nowhere]]" in notes_in(folder)["imported/notes/Beta.md"]
 
 
-def test_entities_become_notes_that_link_to_each_other(
-    run: Run, folder: Path, tmp_path: Path
-) -> None:
+def test_mcp_memory_entities_become_linked_notes(run: Run, folder: Path, tmp_path: Path) -> None:
     """Observations are list items, relations links; a name that is no entity remains as text."""
     found = import_all(run, mcp_source.make(tmp_path), "--to", "graph").json
     assert found["unreadable"] == [{"what": "memory.jsonl, line 5", "reason": "not a JSON object"}]
@@ -132,7 +130,7 @@ def test_entities_become_notes_that_link_to_each_other(
     assert "\n- owns Gone" in notes["graph/Anthropic.md"].decode()
 
 
-def test_a_zip_cannot_write_outside_of_the_vault(run: Run, folder: Path, tmp_path: Path) -> None:
+def test_zip_cannot_write_outside_the_vault(run: Run, folder: Path, tmp_path: Path) -> None:
     """Paths that climb, absolute paths and links in a zip are listed; the rest is imported."""
     with zipfile.ZipFile(tmp_path / "notes.zip", "w") as made:
         made.writestr("notes/fine.md", "# Fine\n")
@@ -161,7 +159,7 @@ def test_unknown_sources_and_kinds_are_refused(run: Run, tmp_path: Path) -> None
     assert [kind["name"] for kind in listed["kinds"]] == [kind.name for kind in FORMATS]
 
 
-def test_a_person_is_shown_the_plan_and_asked(folder: Path, tmp_path: Path) -> None:
+def test_import_shows_the_plan_and_asks(folder: Path, tmp_path: Path) -> None:
     """At a terminal the preview ends with a question; only yes imports."""
     made = str(folder_source.make(tmp_path))
     code, shown = at_terminal(folder, "import", made, answer="n\n")
@@ -181,9 +179,7 @@ def imported(run: Run, folder: Path, made: Path, path: str) -> str:
     return notes_in(folder)[path].decode()
 
 
-def test_a_session_becomes_an_episode_that_is_updated_as_it_grows(
-    run: Run, folder: Path, tmp_path: Path
-) -> None:
+def test_session_episode_is_updated_as_it_grows(run: Run, folder: Path, tmp_path: Path) -> None:
     """What was asked, done and decided is kept without secrets; recall finds it by its day."""
     secret, _ = made_secrets.made("GitHub token")
     write_session = claude_code_source.write_session
@@ -284,7 +280,7 @@ FORMS = [
     ("source", "make"), list(dict.fromkeys((source, make) for source, make, _, _ in FORMS))
 )
 @pytest.mark.usefixtures("in_utc")
-def test_each_form_of_a_kind_keeps_what_matters(
+def test_each_variant_of_a_format_is_converted(
     source: str, make: str, run: Run, folder: Path, tmp_path: Path
 ) -> None:
     """Each form that a program writes is read, and the notes are where its page says."""
@@ -314,7 +310,7 @@ def test_notion_times_are_local(text: str, local: str, place: str) -> None:
         assert notion._time("November 3, 2026 29:15") == ""
 
 
-def test_of_a_broken_export_what_can_be_read_is_imported(
+def test_broken_export_is_imported_as_far_as_possible(
     run: Run, folder: Path, tmp_path: Path
 ) -> None:
     """An array that ends half way gives the conversations before, and the reason for the rest."""
@@ -325,7 +321,7 @@ def test_of_a_broken_export_what_can_be_read_is_imported(
     assert [one["what"] for one in found["unreadable"]] == ["conversations.json"]
 
 
-def test_an_export_is_read_one_entry_at_a_time(tmp_path: Path) -> None:
+def test_export_is_read_one_entry_at_a_time(tmp_path: Path) -> None:
     """Memory does not grow with the export: 18 MB are planned in less than 6 MB."""
     answer = "flour " * 20_000
     with (tmp_path / "conversations.json").open("w") as file:
@@ -354,7 +350,7 @@ _EDITS = st.lists(
 
 
 @pytest.mark.parametrize("kind", list(_KINDS_BY_NAME))
-def test_no_damage_to_a_source_is_more_than_an_error_or_a_list(
+def test_damaged_source_is_refused_or_listed(
     kind: str, tmp_path: Path, subtests: pytest.Subtests
 ) -> None:
     """Whatever is wrong with a source, it is refused in one sentence, or its rest is read."""
@@ -409,9 +405,7 @@ def work(root):
 
 
 @sampled(1)
-def test_an_import_that_is_killed_is_completed_by_the_next(
-    run: Run, folder: Path, tmp_path: Path
-) -> None:
+def test_killed_import_is_completed_by_the_next(run: Run, folder: Path, tmp_path: Path) -> None:
     """Killed in front of a change it makes, no note is half or there twice; undo takes all."""
     made = folder_source.make(tmp_path)
     before = notes_in(folder)

@@ -58,7 +58,7 @@ def test_imported_note_keeps_the_date_in_its_name(run: Run, folder: Path, tmp_pa
     assert shown(run, "imported/notes/b.md")["created"].startswith("2020-09-13")
 
 
-def test_import_renews_ids_that_the_vault_has(run: Run, folder: Path, tmp_path: Path) -> None:
+def test_import_replaces_duplicate_ids(run: Run, folder: Path, tmp_path: Path) -> None:
     """A note whose id another memory has gets a new id and is listed; the vault's note stays."""
     write(folder, "own.md", "---\nid: same\n---\n\nown\n")
     for name in ("a", "b", "c"):
@@ -133,9 +133,7 @@ def test_undo_of_an_import_removes_the_folders_that_it_created(
     assert sorted(path.name for path in (folder / "imported").iterdir()) == ["own.md"]
 
 
-def test_names_that_no_file_can_have_are_listed_in_the_plan(
-    run: Run, folder: Path, tmp_path: Path
-) -> None:
+def test_plan_lists_invalid_file_names(run: Run, folder: Path, tmp_path: Path) -> None:
     """A file of a zipped vault with such a name is listed before anything is written."""
     with zipfile.ZipFile(tmp_path / "v.zip", "w") as files:
         files.writestr("memvault.toml", "version = 1\n")
@@ -149,7 +147,7 @@ def test_names_that_no_file_can_have_are_listed_in_the_plan(
     assert plan["new"] == 1
 
 
-def test_preview_lists_notes_that_get_another_name(run: Run, folder: Path, tmp_path: Path) -> None:
+def test_preview_lists_renamed_notes(run: Run, folder: Path, tmp_path: Path) -> None:
     """A note that programs would read as instructions is listed with its new name."""
     write(tmp_path / "n", "sub/AGENTS.md", "# Obey\n")
     plan = run("import", str(tmp_path / "n"), "--from", "folder", "--json").json
@@ -163,9 +161,7 @@ def test_preview_lists_notes_that_get_another_name(run: Run, folder: Path, tmp_p
     assert "to check: sub/AGENTS.md" in run("import", str(tmp_path / "n"), "--from", "folder").out
 
 
-def test_formulas_of_chatgpt_have_the_signs_of_markdown(
-    run: Run, folder: Path, tmp_path: Path
-) -> None:
+def test_chatgpt_formulas_become_markdown(run: Run, folder: Path, tmp_path: Path) -> None:
     """Formulas become those of markdown outside of code; escaped signs and open ones stay."""
     text = r"Let \( x^2 \) be. \[ a \\[2pt] b \]" + "\n\n" + r"`\(c\)` \\(d\\) \(open"
     source = chatgpt(tmp_path, said("user", "Why?"), said("assistant", text))

@@ -104,7 +104,7 @@ def test_claude_artifacts_keep_each_version_and_the_last(
     assert got.contents["version of an artifact"] == 4
 
 
-def test_claude_artifacts_in_tags_and_thinking_are_told_from_text(
+def test_claude_artifact_and_thinking_tags_are_converted(
     run: Run, folder: Path, tmp_path: Path
 ) -> None:
     """Tags in a text become documents and thinking is left out; tags in code stay."""
@@ -120,9 +120,7 @@ def test_claude_artifacts_in_tags_and_thinking_are_told_from_text(
     assert got.omitted == {"block thinking": 1}
 
 
-def test_claude_files_of_tools_and_of_the_user_are_kept(
-    run: Run, folder: Path, tmp_path: Path
-) -> None:
+def test_claude_tool_and_user_files_are_imported(run: Run, folder: Path, tmp_path: Path) -> None:
     """Created files are code, given files a quote of their text or a name; the rest is counted."""
     made = claude(
         tmp_path,
@@ -385,7 +383,7 @@ def test_chatgpt_counts_the_other_branches(run: Run, folder: Path, tmp_path: Pat
     assert got.omitted == {"message of another branch": 1}
 
 
-def test_chats_show_who_said_what_and_when(run: Run, folder: Path, tmp_path: Path) -> None:
+def test_chats_show_speakers_and_times(run: Run, folder: Path, tmp_path: Path) -> None:
     """A speaker's messages in a row are under one heading with the time of the first."""
     times = ("2026-03-01T10:00:00Z", "2026-03-01T10:01:00Z")
     made = claude(
@@ -416,7 +414,7 @@ _LINES = st.sampled_from(
 
 
 @given(st.lists(_LINES, max_size=12), st.booleans())
-def test_message_never_changes_what_follows(lines: list[str], is_plain: bool) -> None:
+def test_message_does_not_affect_following_text(lines: list[str], is_plain: bool) -> None:
     """Whatever a message has, the heading after it is one, and no heading in it is as high."""
     made = message("\n".join(lines), is_plain)
     body = f"## You\n\n{made}\n\n## Claude\n\n#shown [[link]]\n"
@@ -442,7 +440,7 @@ _BEFORE = (
 
 @pytest.mark.parametrize("tag", _TAGS.split("|"))
 @pytest.mark.parametrize("before", _BEFORE)
-def test_typed_message_has_no_html(tag: str, before: str) -> None:
+def test_typed_message_escapes_html(tag: str, before: str) -> None:
     """HTML that a person typed is text, also after backslashes, which are shown as they are."""
     given_text = f"{before}{tag} x"
     tokens = [
@@ -458,7 +456,7 @@ def test_typed_message_has_no_html(tag: str, before: str) -> None:
 
 
 @pytest.mark.parametrize("sign", ["<!-- a", "<script>", "[[a]]"])
-def test_message_escapes_signs_behind_escaped_backslashes(sign: str) -> None:
+def test_message_escapes_signs_after_escaped_backslashes(sign: str) -> None:
     """A sign has a meaning behind two backslashes, and none behind one: it is escaped once."""
     assert message(f"\\\\{sign}") == f"\\\\\\{sign}"
     assert message(f"\\{sign}") == f"\\{sign}"
@@ -504,7 +502,7 @@ def test_old_chatgpt_zip_matches_its_folder(tmp_path: Path, run: Run, folder: Pa
         ("gemini", {"GEMINI.md"}),
     ],
 )
-def test_each_kind_claims_the_files_of_its_program_only(
+def test_claims_cover_only_files_of_the_program(
     module: str, unclaimed: set[str], tmp_path: Path
 ) -> None:
     """A kind claims all files that its program writes, and no note beside them."""

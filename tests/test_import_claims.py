@@ -187,7 +187,7 @@ def test_unclaimed_files_are_listed(
 @sampled(4)
 @pytest.mark.parametrize("file", sorted(ORDINARY))
 @pytest.mark.parametrize(("kind", "module", "make"), MAKERS)
-def test_ordinary_document_does_not_change_the_kind(
+def test_detection_ignores_ordinary_documents(
     kind: str, module: str, make: str, file: str, tmp_path: Path
 ) -> None:
     """A Word document, a PDF or a JSON file beside a program's files leaves their kind as it is."""
@@ -211,7 +211,7 @@ def recognized(folder: Path) -> str:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_file_of_a_kind_is_claimed(kind: str, tmp_path: Path) -> None:
+def test_claims_cover_every_file_of_the_format(kind: str, tmp_path: Path) -> None:
     """A source that a program wrote has no file to list as not read."""
     module = importlib.import_module(f"import_sources.{formats.find_format(kind).module_name}")
     with closing(open_source(str(module.make(tmp_path)))) as source:
@@ -229,7 +229,7 @@ def test_every_file_of_a_kind_is_claimed(kind: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "below"), [*itertools.product(ODD_FILES, ("", "sub/", "sub/sub/"))]
 )
-def test_foreign_file_does_not_hide_notes(name: str, below: str, tmp_path: Path) -> None:
+def test_detection_foreign_file_does_not_hide_notes(name: str, below: str, tmp_path: Path) -> None:
     """Ten notes and one file that looks like another program's are imported or listed."""
     write(write_notes(tmp_path / "notes"), f"{below}{name}", ODD_FILES[name])
     with closing(open_source(str(tmp_path / "notes"))) as source:
@@ -266,7 +266,7 @@ def repository(folder: Path) -> Path:
 
 @pytest.mark.parametrize("make", [openclaw, obsidian, repository])
 @pytest.mark.parametrize("form", ["folder", "zip"])
-def test_workspace_is_a_folder_of_markdown(
+def test_detection_workspace_is_a_markdown_folder(
     make: Any, form: str, run: Run, folder: Path, tmp_path: Path
 ) -> None:
     """All visible notes of a workspace are imported, although some are named as Claude's are."""
@@ -297,7 +297,7 @@ def partial(folder: Path) -> Path:
 @sampled(3)
 @pytest.mark.parametrize("form", ["folder", "zip"])
 @pytest.mark.parametrize("options", [(), ("--yes",), ("--json",), ("--yes", "--json")])
-def test_partial_kind_is_not_chosen_without_a_terminal(
+def test_partial_format_needs_a_terminal(
     options: tuple[str, ...], form: str, run: Run, folder: Path, tmp_path: Path
 ) -> None:
     """A kind that reads less than half of the notes is an error with both commands."""
@@ -317,7 +317,7 @@ def test_partial_kind_is_not_chosen_without_a_terminal(
 @pytest.mark.parametrize(
     ("answer", "new", "others"), [("1", 2, 10), ("2", 12, None), ("", None, None)]
 )
-def test_user_chooses_the_kind_of_a_mixed_folder(
+def test_mixed_folder_asks_for_the_format(
     answer: str, new: int | None, others: int | None, folder: Path, tmp_path: Path
 ) -> None:
     """On a terminal the user chooses one part or all; no answer imports nothing."""
@@ -332,7 +332,7 @@ def test_user_chooses_the_kind_of_a_mixed_folder(
 
 
 @pytest.mark.parametrize("kinds_in_order", [*itertools.permutations(["claude-memory", "folder"])])
-def test_two_kinds_import_each_note_of_a_folder_once(
+def test_two_formats_import_each_note_once(
     kinds_in_order: tuple[str, str], run: Run, folder: Path, tmp_path: Path
 ) -> None:
     """Importing a part as its kind, and then all as a folder, duplicates no note."""
@@ -393,7 +393,7 @@ def test_kind_without_matching_files_is_an_error(
     assert f"`--from {kind}` needs {formats.find_format(kind).needs}" in ran.err
 
 
-def test_two_exports_in_one_folder_are_named_with_their_commands(run: Run, tmp_path: Path) -> None:
+def test_two_exports_in_a_folder_list_their_commands(run: Run, tmp_path: Path) -> None:
     """A folder with files of two programs is an error with a command for each."""
     made = write(tmp_path, "both/memory.jsonl", ODD_FILES["memory.jsonl"]).parent
     write(made, "mem0.json", ODD_FILES["mem0.json"])
@@ -425,7 +425,7 @@ def test_database_entities_without_a_file_are_imported(
     assert "imported/basic-memory/memory.db" not in notes
 
 
-def test_home_folder_of_claude_needs_no_choice(run: Run, folder: Path, tmp_path: Path) -> None:
+def test_claude_home_folder_is_detected(run: Run, folder: Path, tmp_path: Path) -> None:
     """Settings, commands and plugins in ~/.claude do not count as notes."""
     made = claude_memory_source.make(tmp_path)
     for name in ("commands/review.md", "agents/tester.md", "skills/dig/SKILL.md"):

@@ -72,9 +72,7 @@ def twins(folder: Path) -> Path:
     return made
 
 
-def test_links_of_notion_lead_to_the_page_that_they_name(
-    run: Run, folder: Path, tmp_path: Path
-) -> None:
+def test_notion_links_lead_to_their_pages(run: Run, folder: Path, tmp_path: Path) -> None:
     """Of pages and pictures with one name each link leads to its own; other links stay."""
     got = Imported(run, folder, twins(tmp_path), "notion")
     assert got.unreadable == set()
@@ -94,9 +92,7 @@ def test_links_of_notion_lead_to_the_page_that_they_name(
     assert (again["new"], again["changed"], again["attachments"]) == (0, 0, 0)
 
 
-def test_a_link_of_notion_leads_into_another_part_of_the_export(
-    run: Run, folder: Path, tmp_path: Path
-) -> None:
+def test_notion_link_leads_into_another_part(run: Run, folder: Path, tmp_path: Path) -> None:
     """The parts of a large export are one tree, also to the links in it."""
     made, part = tmp_path / "Export", "ExportBlock-0a1b-Part"
     write(made, f"{part}-1/Home {HOME}.md", f"# Home\n\n[one](Home%20{HOME}/Page%20{FIRST}.md)\n")
@@ -106,9 +102,7 @@ def test_a_link_of_notion_leads_into_another_part_of_the_export(
     assert "One." in got.text("Home/Page.md")
 
 
-def test_properties_of_notion_are_those_of_pages_of_a_database(
-    run: Run, folder: Path, tmp_path: Path
-) -> None:
+def test_notion_only_database_pages_have_properties(run: Run, folder: Path, tmp_path: Path) -> None:
     """Lines with colons of other pages stay text; keys of memvault keep their meaning."""
     made = twins(tmp_path)
     write(made, f"Plain {'a' * 32}.md", "# Plain\n\nWarning: hot\n\nText.\n")
@@ -128,7 +122,7 @@ def test_properties_of_notion_are_those_of_pages_of_a_database(
     "text",
     ["snake_case_name", "_x_ and __init__ in a_ _b", "x__y 2*3*4 * _", "_中_文_", "ghp_abc_1"],
 )
-def test_html_import_keeps_words_and_their_meaning(text: str) -> None:
+def test_html_import_preserves_text_and_formatting(text: str) -> None:
     """A name with underscores is stored as it is, and what is rendered is the text of the note."""
     from markdown_it import MarkdownIt
 
@@ -139,9 +133,7 @@ def test_html_import_keeps_words_and_their_meaning(text: str) -> None:
         assert word in made
 
 
-def test_a_cell_of_a_table_may_have_pipes_and_pictures(
-    run: Run, folder: Path, tmp_path: Path
-) -> None:
+def test_table_cell_may_have_pipes_and_pictures(run: Run, folder: Path, tmp_path: Path) -> None:
     """Of a database, and of a note in HTML, a pipe in a cell does not begin another."""
     got = Imported(run, folder, twins(tmp_path), "notion")
     assert "| Paint (green) | a\\|b |\n| Old | x y |\n" in got.text("Tasks.md")
@@ -177,7 +169,7 @@ def said(key: str, **more: Any) -> dict[str, Any]:
     return {"uuid": key, "name": "Tea", "chat_messages": messages, **more}
 
 
-def test_entries_of_claude_that_are_none_are_listed(run: Run, folder: Path, tmp_path: Path) -> None:
+def test_claude_invalid_entries_are_listed(run: Run, folder: Path, tmp_path: Path) -> None:
     """What is no object or has no text is named with its place; a name that is none is not used."""
     project = {"uuid": "p2345678-90", "name": {"a": 1}, "description": "On tea", "docs": [4, {}]}
     made = claude(
@@ -209,7 +201,7 @@ def test_entries_of_claude_that_are_none_are_listed(run: Run, folder: Path, tmp_
     assert "On tea" in got.text("projects/Project p2345678.md")
 
 
-def test_memories_of_two_accounts_of_claude_are_two_notes(
+def test_claude_memories_of_two_accounts_are_two_notes(
     run: Run, folder: Path, tmp_path: Path
 ) -> None:
     """What Claude remembers is known by its account, and of a project by the project's name."""
@@ -234,9 +226,7 @@ def test_memories_of_two_accounts_of_claude_are_two_notes(
 
 
 @pytest.mark.usefixtures("in_utc")
-def test_entries_of_chatgpt_that_are_none_are_listed(
-    run: Run, folder: Path, tmp_path: Path
-) -> None:
+def test_chatgpt_invalid_entries_are_listed(run: Run, folder: Path, tmp_path: Path) -> None:
     """Empty and damaged conversations are named; one whose last message is unknown is kept."""
     whole = [chatgpt_source.conversation(number) for number in range(5)]
     whole[1]["mapping"] = []
@@ -255,7 +245,7 @@ def test_entries_of_chatgpt_that_are_none_are_listed(
     assert "Two cups" in got.text("2026/2026-03-01-how-much-flour-is-in-this-cake.md")
 
 
-def test_an_export_that_is_no_array_is_listed(run: Run, folder: Path, tmp_path: Path) -> None:
+def test_json_export_without_array_is_listed(run: Run, folder: Path, tmp_path: Path) -> None:
     """A file whose conversations are not where they should be is named."""
     whole = {"conversations": [chatgpt_source.conversation(1)]}
     write(tmp_path, "conversations.json", json.dumps(whole))
@@ -263,7 +253,7 @@ def test_an_export_that_is_no_array_is_listed(run: Run, folder: Path, tmp_path: 
     assert got.unreadable == {("conversations.json", "not a JSON array")}
 
 
-def test_notes_of_keep_without_times_or_files_are_imported(
+def test_keep_notes_without_times_or_files_are_imported(
     run: Run, folder: Path, tmp_path: Path
 ) -> None:
     """A note needs no time; files that are missing or lead out, and other JSON, are listed."""
@@ -429,21 +419,23 @@ def logseq(folder: Path) -> Path:
         ),
     ],
 )
-def test_an_entry_that_cannot_be_understood_is_listed(
+def test_unknown_entry_is_listed(
     make: Any, kind: str, listed: set[tuple[str, str]], run: Run, folder: Path, tmp_path: Path
 ) -> None:
     """No entry that should be a note, or a part of one, is left out without being named."""
     assert Imported(run, folder, make(tmp_path), kind).unreadable >= listed
 
 
-def test_a_damaged_point_does_not_end_a_database(run: Run, folder: Path, tmp_path: Path) -> None:
+def test_damaged_qdrant_point_does_not_affect_others(
+    run: Run, folder: Path, tmp_path: Path
+) -> None:
     """The memories behind a point that cannot be read are imported."""
     got = Imported(run, folder, points(tmp_path), "mem0")
     assert any("point a" in what for what, _ in got.unreadable)
     assert "dev" in got.text("Works on the API.md")
 
 
-def test_a_session_that_begins_with_a_long_snapshot_is_imported(
+def test_claude_code_session_after_a_long_snapshot_is_imported(
     run: Run, folder: Path, tmp_path: Path
 ) -> None:
     """What makes a record of Claude Code's may be behind its first few thousand bytes."""

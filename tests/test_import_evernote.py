@@ -63,7 +63,7 @@ def counts(found: Imported, name: str) -> dict[str, int]:
     return {one["name"]: one["count"] for one in found.found.get(name, ())}
 
 
-def test_blocks_of_evernote_become_markdown(run: Run, folder: Path, tmp_path: Path) -> None:
+def test_evernote_blocks_become_markdown(run: Run, folder: Path, tmp_path: Path) -> None:
     """Checklists, code, tasks, formulas, callouts, toggles, highlights and links are converted."""
     got = Imported(run, folder, make_blocks(tmp_path), "evernote")
     header, _, body = got.text("Blocks.md").removeprefix("---\n").partition("---\n\n")
@@ -83,7 +83,7 @@ def test_blocks_of_evernote_become_markdown(run: Run, folder: Path, tmp_path: Pa
     }
 
 
-def test_signs_in_notes_of_evernote_stay_text(run: Run, folder: Path, tmp_path: Path) -> None:
+def test_evernote_signs_are_escaped(run: Run, folder: Path, tmp_path: Path) -> None:
     """A line that looks like markdown is text, and an address is as it was."""
     got = enex(run, folder, tmp_path, exported(note("Signs", SIGNS)))
     assert got.text("Signs.md").endswith(
@@ -92,7 +92,7 @@ def test_signs_in_notes_of_evernote_stay_text(run: Run, folder: Path, tmp_path: 
     )
 
 
-def test_indentation_of_evernote_is_kept(run: Run, folder: Path, tmp_path: Path) -> None:
+def test_evernote_indentation_is_preserved(run: Run, folder: Path, tmp_path: Path) -> None:
     """Hard blanks before a line indent it; blanks within it are one, and a task is a task."""
     lines = "<div>a&nbsp; b</div><div>&nbsp;&nbsp;&nbsp;&nbsp;# four</div>"
     done = '<div>&nbsp;&nbsp;<en-todo checked="true"/>done</div>'
@@ -100,7 +100,7 @@ def test_indentation_of_evernote_is_kept(run: Run, folder: Path, tmp_path: Path)
     assert got.text("N.md").endswith("a b\n\n\xa0\xa0\xa0\xa0\\# four\n\n- [x] done\n")
 
 
-def test_repaired_text_of_evernote_is_listed(run: Run, folder: Path, tmp_path: Path) -> None:
+def test_evernote_repaired_text_is_listed(run: Run, folder: Path, tmp_path: Path) -> None:
     """A note whose text is not valid XML is imported and listed; one with entities is not."""
     broken = note("Broken", "<div>good</div><div>bad & worse <b>unclosed</div>")
     got = enex(run, folder, tmp_path, exported(note("Fine", "<p>&nbsp;a&eacute;</p>"), broken))
@@ -126,7 +126,7 @@ BEFORE, AFTER = note("Before", "<div>marigold</div>"), note("After", "<div>dahli
         ('<note a="' + "x" * 70_000, ""),
     ],
 )
-def test_damaged_evernote_note_does_not_affect_others(
+def test_evernote_damaged_note_does_not_affect_others(
     middle: str, kept: str, run: Run, folder: Path, tmp_path: Path
 ) -> None:
     """The notes around it are imported, and what can be read of it too, which is listed."""
@@ -139,7 +139,7 @@ def test_damaged_evernote_note_does_not_affect_others(
         assert [what for what, _ in got.unreadable] == ["E.enex, note 2"]
 
 
-def test_a_truncated_export_of_evernote_is_imported_up_to_its_end(
+def test_evernote_truncated_export_is_imported_up_to_its_end(
     run: Run, folder: Path, tmp_path: Path
 ) -> None:
     """The last note of a file that was cut off is imported with the text that it has."""
@@ -153,7 +153,7 @@ def test_a_truncated_export_of_evernote_is_imported_up_to_its_end(
 
 
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "iso-8859-1"])
-def test_an_export_of_evernote_may_have_any_encoding(
+def test_evernote_export_may_have_other_encodings(
     encoding: str, run: Run, folder: Path, tmp_path: Path
 ) -> None:
     """The encoding is that of the mark at its beginning, or the one that it declares."""
@@ -164,7 +164,7 @@ def test_an_export_of_evernote_may_have_any_encoding(
     assert "süß" in got.text("Gruß.md")
 
 
-def test_two_notes_of_evernote_with_one_title_and_time_are_imported(
+def test_evernote_notes_with_equal_title_and_time_are_imported(
     run: Run, folder: Path, tmp_path: Path
 ) -> None:
     """Each is a note of its own, and a second import adds none."""
@@ -184,7 +184,7 @@ def resource(data: str, mime: str = "image/png", name: str = "") -> str:
     )
 
 
-def test_files_of_evernote_keep_their_names(run: Run, folder: Path, tmp_path: Path) -> None:
+def test_evernote_files_keep_their_names(run: Run, folder: Path, tmp_path: Path) -> None:
     """Files of one name are both there, one without a name gets one, damaged ones are listed."""
     one, two, three = (base64.b64encode(data).decode() for data in (b"1", b"2", b"3"))
     files = (
@@ -208,9 +208,7 @@ def test_files_of_evernote_keep_their_names(run: Run, folder: Path, tmp_path: Pa
     assert counts(got, "contents") == {"file": 3, "note": 1}
 
 
-def test_tasks_of_evernote_without_a_place_follow_the_text(
-    run: Run, folder: Path, tmp_path: Path
-) -> None:
+def test_evernote_unplaced_tasks_follow_the_text(run: Run, folder: Path, tmp_path: Path) -> None:
     """A task whose group is not in the text is at its end, and an odd due date costs nothing."""
     more = task("A", "open", "B", more="<dueDate>20260301T230000Z</dueDate>")
     more += task("B", "", "A", more="<dueDate>soon</dueDate><timeZone>Nowhere/X</timeZone>")
@@ -218,9 +216,7 @@ def test_tasks_of_evernote_without_a_place_follow_the_text(
     assert got.text("Tasks.md").endswith("Intro\n\n- [ ] B\n- [ ] A 📅 2026-03-01\n")
 
 
-def test_an_export_of_evernote_with_entities_is_not_read(
-    run: Run, folder: Path, tmp_path: Path
-) -> None:
+def test_evernote_export_with_entities_is_refused(run: Run, folder: Path, tmp_path: Path) -> None:
     """A file that declares entities, which could expand to gigabytes, is listed."""
     text = f'<!DOCTYPE en-export [<!ENTITY a "b">]>{exported(BEFORE)}'
     got = enex(run, folder, tmp_path, text)

@@ -31,7 +31,7 @@ def header_of(found: Imported, path: str) -> dict[str, Any]:
     return header
 
 
-def test_signs_in_notes_of_keep_stay_text(run: Run, folder: Path, tmp_path: Path) -> None:
+def test_keep_signs_are_escaped(run: Run, folder: Path, tmp_path: Path) -> None:
     """Text, items and titles of links that look like markdown are text, in the same lines."""
     text = "# no\n- no\n\n    code? no_x *y* #tag\nhttps://a.org/b_c [x](y)"
     items = [{"text": "# a [x] |", "isChecked": True}, {"text": "1. b\nc", "isChecked": False}]
@@ -58,7 +58,7 @@ def test_signs_in_notes_of_keep_stay_text(run: Run, folder: Path, tmp_path: Path
         ('<p><span style="font-weight:700">a<\\/span><\\/p>', "**a**"),
     ],
 )
-def test_formatting_of_keep_is_kept(
+def test_keep_formatting_is_preserved(
     html: str, made: str, run: Run, folder: Path, tmp_path: Path
 ) -> None:
     """Formatted text comes from its HTML, and other text is as it was typed."""
@@ -66,7 +66,7 @@ def test_formatting_of_keep_is_kept(
     assert keep(run, folder, tmp_path, note).text("T.md").endswith(f"---\n\n{made}\n")
 
 
-def test_list_of_takeout_is_not_missed(run: Run, folder: Path, tmp_path: Path) -> None:
+def test_keep_takeout_list_is_not_reported(run: Run, folder: Path, tmp_path: Path) -> None:
     """The page that Takeout adds to each export is not listed as not read."""
     write(tmp_path, "Takeout/archive_browser.html", "<html></html>")
     write(
@@ -88,7 +88,7 @@ def test_list_of_takeout_is_not_missed(run: Run, folder: Path, tmp_path: Path) -
     assert "otherFiles" not in got.found
 
 
-def test_states_and_times_of_keep_are_kept(run: Run, folder: Path, tmp_path: Path) -> None:
+def test_keep_states_and_times_are_preserved(run: Run, folder: Path, tmp_path: Path) -> None:
     """Color, labels, pins and people are in the header, and what is in the trash is counted."""
     note = {
         "title": "T",
@@ -113,9 +113,7 @@ def test_states_and_times_of_keep_are_kept(run: Run, folder: Path, tmp_path: Pat
     assert omitted == {"note in the trash": 1, 'note property "reminders"': 1}
 
 
-def test_files_of_keep_are_found_in_spite_of_their_endings(
-    run: Run, folder: Path, tmp_path: Path
-) -> None:
+def test_keep_files_are_found_with_other_extensions(run: Run, folder: Path, tmp_path: Path) -> None:
     """Takeout writes other endings than it names; names with signs are linked too."""
     names = ("a.jpeg", "b.jpg", "c.JPEG", "d #1.png", "e", "gone.png")
     for name in ("a.jpg", "b.jpeg", "c.jpg", "d #1.png", "e.gif"):

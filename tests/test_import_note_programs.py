@@ -61,7 +61,7 @@ def test_joplin_items_keep_their_properties_and_are_counted(
     assert {what for what, _ in got.unreadable} == {"lost.pdf", f"{joplin_source.SECRET}.md"}
 
 
-def test_title_of_a_joplin_task_keeps_its_meaning(run: Run, folder: Path, tmp_path: Path) -> None:
+def test_joplin_task_title_is_escaped(run: Run, folder: Path, tmp_path: Path) -> None:
     """Signs in the title of a to-do are no tag, link or emphasis in its task."""
     item = joplin_source.item("Ask #boss [[x]] *now*", "Text.", 1, "a" * 32, is_todo=1)
     write(tmp_path, f"raw/{'a' * 32}.md", item)
@@ -71,9 +71,7 @@ def test_title_of_a_joplin_task_keeps_its_meaning(run: Run, folder: Path, tmp_pa
     assert got.found["new"] == 1
 
 
-def test_tar_entries_that_are_not_plain_files_are_listed(
-    run: Run, folder: Path, tmp_path: Path
-) -> None:
+def test_tar_special_entries_are_listed(run: Run, folder: Path, tmp_path: Path) -> None:
     """Links, devices and paths that lead out of a tar are never followed; the rest is imported."""
     files = joplin_source.files()
     name = f"{joplin_source.HONEY}.md"
@@ -97,9 +95,7 @@ def test_tar_entries_that_are_not_plain_files_are_listed(
     assert not (tmp_path.parent / "out.md").exists()
 
 
-def test_truncated_tar_gives_the_items_before_its_end(
-    run: Run, folder: Path, tmp_path: Path
-) -> None:
+def test_tar_truncated_is_read_up_to_its_end(run: Run, folder: Path, tmp_path: Path) -> None:
     """Of a tar that was cut off, the whole items are imported and the rest is listed."""
     whole = joplin_source.make(tmp_path).read_bytes()
     (tmp_path / "notes.jex").write_bytes(whole[: len(whole) // 4])
@@ -108,7 +104,7 @@ def test_truncated_tar_gives_the_items_before_its_end(
     assert any("the rest cannot be read" in reason for _, reason in got.unreadable)
 
 
-def test_simplenote_plain_text_keeps_its_meaning(run: Run, folder: Path, tmp_path: Path) -> None:
+def test_simplenote_plain_text_is_escaped(run: Run, folder: Path, tmp_path: Path) -> None:
     """Plain notes are escaped, markdown notes are not; tasks and links work in both."""
     got = Imported(run, folder, simplenote_source.make(tmp_path), "simplenote")
     shop = body(got.text("shopping-1.md"))
@@ -149,7 +145,9 @@ def test_authenticator_secrets_are_not_imported(run: Run, folder: Path, tmp_path
     assert not any(b"JBSWY3DP" in data for data in notes_in(folder).values())
 
 
-def test_encrypted_backup_says_how_to_export_it(run: Run, folder: Path, tmp_path: Path) -> None:
+def test_standard_notes_encrypted_backup_hints_at_decryption(
+    run: Run, folder: Path, tmp_path: Path
+) -> None:
     """Encrypted items are counted in one message that says what to do."""
     got = Imported(run, folder, standard_source.make_encrypted(tmp_path), "standard-notes")
     assert got.unreadable == {
@@ -177,7 +175,7 @@ def test_bear_notes_keep_tags_links_and_code(run: Run, folder: Path, tmp_path: P
     assert counted(got, "notConverted") == {"note in the trash": 1, 'note property "colour"': 1}
 
 
-def test_later_bear_backup_adds_no_note_twice(run: Run, folder: Path, tmp_path: Path) -> None:
+def test_bear_later_backup_adds_no_duplicates(run: Run, folder: Path, tmp_path: Path) -> None:
     """A backup of another day, which has another name, has the same notes."""
     made = bundle_source.make(tmp_path)
     assert import_all(run, made).json["new"] == 3
@@ -282,7 +280,7 @@ def test_copy_of_apple_notes_keeps_times_tasks_and_files(
     assert counted(got, "notConverted") == {"note in the trash": 1}
 
 
-def test_apple_notes_of_one_title_take_linear_time(tmp_path: Path) -> None:
+def test_apple_notes_with_equal_titles_take_linear_time(tmp_path: Path) -> None:
     """The time of an import does not grow with the square of the notes in a folder."""
 
     def steps(size: int) -> Steps:
@@ -308,7 +306,7 @@ def test_apple_notes_of_one_title_take_linear_time(tmp_path: Path) -> None:
     ],
     ids=lambda file: file[0],
 )
-def test_one_odd_file_does_not_change_the_kind_of_a_folder(
+def test_detection_one_odd_file_does_not_change_the_format(
     file: tuple[str, bytes], tmp_path: Path
 ) -> None:
     """One file of another program does not change the kind of a folder of markdown."""
@@ -343,7 +341,7 @@ def test_unpacked_and_packed_exports_are_the_same(
         assert (found["kind"], found["unchanged"]) == (first["kind"], first["new"])
 
 
-def test_notes_with_one_id_are_all_imported(run: Run, folder: Path, tmp_path: Path) -> None:
+def test_notes_with_equal_ids_are_all_imported(run: Run, folder: Path, tmp_path: Path) -> None:
     """Of records with one id, none is lost, and a second import changes nothing."""
     write(
         tmp_path,

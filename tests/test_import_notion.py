@@ -36,7 +36,7 @@ TWO = zipped(
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_DEFLATED, zipfile.ZIP_STORED])
 @pytest.mark.parametrize("depth", [1, 2])
-def test_zips_in_a_zip_of_notion_are_one_export(
+def test_notion_nested_zips_are_one_export(
     method: int, depth: int, run: Run, folder: Path, tmp_path: Path
 ) -> None:
     """The parts of an export are read together, and files of one name in both are kept."""
@@ -54,7 +54,7 @@ def test_zips_in_a_zip_of_notion_are_one_export(
     assert (again["new"], again["changed"], again["attachments"]) == (0, 0, 0)
 
 
-def test_a_folder_of_zips_is_one_export(run: Run, folder: Path, tmp_path: Path) -> None:
+def test_zip_folder_is_one_export(run: Run, folder: Path, tmp_path: Path) -> None:
     """Parts that were extracted from the outer zip are read as one export."""
     write(tmp_path, f"Export/{PART}1.zip", ONE)
     write(tmp_path, f"Export/{PART}2.zip", TWO)
@@ -62,7 +62,9 @@ def test_a_folder_of_zips_is_one_export(run: Run, folder: Path, tmp_path: Path) 
     assert (found["kind"], found["new"]) == ("notion", 2)
 
 
-def test_a_damaged_zip_in_a_zip_costs_only_itself(run: Run, folder: Path, tmp_path: Path) -> None:
+def test_zip_damaged_nested_zip_does_not_affect_others(
+    run: Run, folder: Path, tmp_path: Path
+) -> None:
     """The other parts are imported, and the damaged one is listed."""
     write(tmp_path, "e.zip", zipped((f"{PART}1.zip", ONE), (f"{PART}2.zip", TWO[:-30])))
     got = Imported(run, folder, tmp_path / "e.zip", "notion")
@@ -70,7 +72,7 @@ def test_a_damaged_zip_in_a_zip_costs_only_itself(run: Run, folder: Path, tmp_pa
     assert "pack" in got.text("Trip.md")
 
 
-def test_a_zip_in_a_zip_expands_to_a_limit(run: Run, folder: Path, tmp_path: Path) -> None:
+def test_zip_nested_expansion_is_limited(run: Run, folder: Path, tmp_path: Path) -> None:
     """The limit of a zip holds for all that is in it, however deep."""
     bomb = zipped((f"Bomb {ROW}.md", b"\0" * (270 << 20)))
     write(tmp_path, "e.zip", zipped((f"{PART}1.zip", ONE), (f"{PART}2.zip", bomb)))
@@ -93,9 +95,7 @@ def header_of(found: Imported, path: str) -> str:
     return found.text(path).split("---\n")[1]
 
 
-def test_properties_of_notion_of_each_type_go_to_the_header(
-    run: Run, folder: Path, tmp_path: Path
-) -> None:
+def test_notion_properties_go_to_the_header(run: Run, folder: Path, tmp_path: Path) -> None:
     """Names may be of any language and signs, values of several lines; relations become links."""
     made = database(
         tmp_path,
@@ -140,7 +140,7 @@ def test_properties_of_notion_of_each_type_go_to_the_header(
         ("Created at", "11/18/2026 9:15 AM", "2026-11-18T09:15"),
     ],
 )
-def test_times_of_notion_may_be_in_any_language(
+def test_notion_times_may_be_in_any_language(
     name: str, value: str, created: str, run: Run, folder: Path, tmp_path: Path
 ) -> None:
     """The time of creation is that of the property, as Notion writes it for its user."""
@@ -148,15 +148,13 @@ def test_times_of_notion_may_be_in_any_language(
     assert f"created: {created}" in header_of(got, "Tasks/Row.md")
 
 
-def test_ambiguous_date_stays_text(run: Run, folder: Path, tmp_path: Path) -> None:
+def test_notion_ambiguous_date_stays_text(run: Run, folder: Path, tmp_path: Path) -> None:
     """An ambiguous date (March or April) is not parsed."""
     got = Imported(run, folder, database(tmp_path, "Created: 03/04/2026", "Created"), "notion")
     assert "notion_created: 03/04/2026" in header_of(got, "Tasks/Row.md")
 
 
-def test_callouts_and_addresses_of_notion_are_markdown(
-    run: Run, folder: Path, tmp_path: Path
-) -> None:
+def test_notion_callouts_and_urls_become_markdown(run: Run, folder: Path, tmp_path: Path) -> None:
     """A callout becomes a quote, and an address of an exported page a link to its note."""
     made = tmp_path / "Export"
     write(
@@ -190,7 +188,7 @@ def test_notion_table_cells_are_escaped(run: Run, folder: Path, tmp_path: Path) 
     assert contents == {"page": 2, "database": 1}
 
 
-def test_pages_of_notion_as_html_are_listed(run: Run, folder: Path, tmp_path: Path) -> None:
+def test_notion_html_pages_are_listed(run: Run, folder: Path, tmp_path: Path) -> None:
     """An export as HTML is recognized, and each of its pages listed with what to do."""
     made = tmp_path / "Export"
     write(made, f"Home {HOME}.html", "<html></html>")

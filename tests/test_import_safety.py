@@ -33,9 +33,7 @@ def limited(folder: Path, kilobytes: int, *arguments: str) -> subprocess.Complet
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
 
 
-def test_two_sources_with_the_same_names_are_kept_apart(
-    run: Run, folder: Path, tmp_path: Path
-) -> None:
+def test_sources_with_equal_names_are_separate(run: Run, folder: Path, tmp_path: Path) -> None:
     """A folder whose paths are those of an earlier one adds its notes, and changes none."""
     for name in ("one", "two"):
         write(tmp_path, f"{name}/README.md", f"# Read me\n\nThis is {name}: [[start]].\n")
@@ -51,9 +49,7 @@ def test_two_sources_with_the_same_names_are_kept_apart(
     assert b"The start of one." in notes_in(folder)["imported/notes/start.md"]
 
 
-def test_a_link_to_a_name_that_the_vault_has_too_gets_the_path(
-    run: Run, folder: Path, tmp_path: Path
-) -> None:
+def test_link_to_an_ambiguous_name_gets_the_path(run: Run, folder: Path, tmp_path: Path) -> None:
     """A link in an imported note leads to the imported note, not to one of the same name."""
     write(folder, "team/Plan.md", "The team's plan.\n")
     write(tmp_path, "mine/Plan.md", "My plan.\n")
@@ -63,9 +59,7 @@ def test_a_link_to_a_name_that_the_vault_has_too_gets_the_path(
     assert [link["filePath"] for link in found["links"]] == ["imported/notes/Plan.md"]
 
 
-def test_the_preview_names_each_note_that_would_change(
-    run: Run, folder: Path, tmp_path: Path
-) -> None:
+def test_preview_lists_each_changed_note(run: Run, folder: Path, tmp_path: Path) -> None:
     """Before anything is written, the notes to change and the files to copy are listed."""
     made = folder_source.make(tmp_path)
     assert "files: imported/notes/pictures/plan.png" in succeeded(run("import", str(made))).out
@@ -76,7 +70,7 @@ def test_the_preview_names_each_note_that_would_change(
     assert "[[Nowhere]]" in (folder / "imported/notes/Beta.md").read_text("utf-8")
 
 
-def test_the_times_of_files_alone_change_no_note(run: Run, folder: Path, tmp_path: Path) -> None:
+def test_changed_file_times_change_no_note(run: Run, folder: Path, tmp_path: Path) -> None:
     """A copy of a folder, or a zip of it, is the same source, whatever the times of its files."""
     made = folder_source.make(tmp_path)
     import_all(run, made)
@@ -89,7 +83,7 @@ def test_the_times_of_files_alone_change_no_note(run: Run, folder: Path, tmp_pat
         assert (found["new"], found["changed"]) == (0, 0)
 
 
-def test_a_vault_is_not_imported_into_itself(run: Run, folder: Path) -> None:
+def test_import_vault_into_itself_is_refused(run: Run, folder: Path) -> None:
     """The vault, a folder in it and one around it are refused; a hidden folder in it is not."""
     write(folder, "notes/a.md", "A\n")
     for source in (".", "notes", "notes/a.md", ".."):
@@ -98,7 +92,7 @@ def test_a_vault_is_not_imported_into_itself(run: Run, folder: Path) -> None:
     assert import_all(run, ".old").json["new"] == 1
 
 
-def test_a_name_that_no_file_can_have_is_listed(run: Run, folder: Path, tmp_path: Path) -> None:
+def test_import_invalid_file_name_is_listed(run: Run, folder: Path, tmp_path: Path) -> None:
     """A path that is too long for the file system is left out, and the rest is imported."""
     lines = [
         {"memvault": "export", "format": 1},
@@ -111,7 +105,7 @@ def test_a_name_that_no_file_can_have_is_listed(run: Run, folder: Path, tmp_path
     assert (folder / "z.md").read_text("utf-8") == "z"
 
 
-def test_an_import_that_could_not_be_undone_stops(run: Run, folder: Path, tmp_path: Path) -> None:
+def test_import_without_undo_stops(run: Run, folder: Path, tmp_path: Path) -> None:
     """If the journal cannot be written, no further note is, and the error names the reason."""
     made = folder_source.make(tmp_path)
     run("list")
@@ -122,7 +116,7 @@ def test_an_import_that_could_not_be_undone_stops(run: Run, folder: Path, tmp_pa
     assert [*folder.glob("imported/**/*.*")] == [folder / "imported/notes/Beta.md"]
 
 
-def test_an_import_that_writes_nothing_is_an_error(run: Run, folder: Path, tmp_path: Path) -> None:
+def test_import_that_writes_nothing_is_an_error(run: Run, folder: Path, tmp_path: Path) -> None:
     """If no note can be written, the reason is the error."""
     made = folder_source.make(tmp_path)
     (folder / ".memvault/journal").parent.mkdir(exist_ok=True)
@@ -130,7 +124,9 @@ def test_an_import_that_writes_nothing_is_an_error(run: Run, folder: Path, tmp_p
     assert "is a link" in refused(run("import", str(made), "--yes"), 1)
 
 
-def test_settings_of_other_vaults_are_not_copied(run: Run, folder: Path, tmp_path: Path) -> None:
+def test_import_settings_of_other_vaults_are_skipped(
+    run: Run, folder: Path, tmp_path: Path
+) -> None:
     """No import makes a vault within the vault."""
     write(tmp_path, "old/memvault.toml", "version = 1\n")
     write(tmp_path, "old/a.md", "A\n")
@@ -145,9 +141,7 @@ def test_settings_of_other_vaults_are_not_copied(run: Run, folder: Path, tmp_pat
     assert (folder / "team/a.md").exists()
 
 
-def test_a_source_of_which_nothing_can_be_read_is_an_error(
-    run: Run, folder: Path, tmp_path: Path
-) -> None:
+def test_unreadable_source_is_an_error(run: Run, folder: Path, tmp_path: Path) -> None:
     """The reason is in the message: encrypted, leading out of the zip, damaged."""
     with zipfile.ZipFile(tmp_path / "x.zip", "w") as made:
         made.writestr("../a.md", "A")
@@ -163,9 +157,7 @@ def test_a_source_of_which_nothing_can_be_read_is_an_error(
     assert "not a JSON object" in refused(run("import", str(tmp_path / "z.jsonl"), "--yes"), 2)
 
 
-def test_an_import_that_fails_half_way_says_how_to_go_on(
-    run: Run, folder: Path, tmp_path: Path
-) -> None:
+def test_import_failure_hints_at_continuing(run: Run, folder: Path, tmp_path: Path) -> None:
     """What was written is named with its undo, and the same command adds the rest."""
     write(tmp_path, "notes/a.md", "A\n")
     write(tmp_path, "notes/b.md", "B " * 200_000)
@@ -193,7 +185,7 @@ OF_PROGRAMS = (
 
 @pytest.mark.promise("S97")
 @pytest.mark.parametrize("form", ["jsonl", "folder", "zip"])
-def test_another_vault_brings_no_instructions(
+def test_import_vault_instructions_are_skipped(
     run: Run, folder: Path, tmp_path: Path, form: str
 ) -> None:
     """Files that programs read as instructions or settings are listed and left out."""
@@ -291,9 +283,7 @@ def test_instruction_attachments_are_skipped(run: Run, folder: Path, tmp_path: P
 
 
 @pytest.mark.promise("S97")
-def test_settings_of_a_vault_are_known_in_every_spelling(
-    run: Run, folder: Path, tmp_path: Path
-) -> None:
+def test_vault_settings_are_detected_in_any_case(run: Run, folder: Path, tmp_path: Path) -> None:
     """No spelling of memvault.toml is copied beside the vault's own or into a folder."""
     before = notes_in(folder)
     names = ("Memvault.toml", "memvault.toml.", "sub/MEMVAULT.TOML", "memvault.toml")
@@ -313,7 +303,9 @@ CHEAP = {
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=() if name in CHEAP else soak_only) for name in ATTACKS]
 )
-def test_a_small_file_takes_little_memory_and_time(folder: Path, tmp_path: Path, name: str) -> None:
+def test_hostile_source_takes_limited_memory_and_time(
+    folder: Path, tmp_path: Path, name: str
+) -> None:
     """What is made to take gigabytes or minutes is imported or listed, with the notes beside it."""
     attack = ATTACKS[name]
     made = attack.make(tmp_path / "source")
@@ -346,7 +338,7 @@ for convert in (use_memory, use_time):
 
 
 @pytest.mark.promise("S99")
-def test_a_record_has_limits_of_memory_and_time() -> None:
+def test_record_memory_and_time_are_limited() -> None:
     """A record that exceeds a limit of the process is listed, and the process goes on."""
     done = subprocess.run(
         [sys.executable, "-c", _LIMITED], capture_output=True, text=True, check=True
@@ -358,7 +350,7 @@ def test_a_record_has_limits_of_memory_and_time() -> None:
 
 
 @pytest.mark.promise("S99")
-def test_a_file_that_ends_its_reader_costs_no_other(tmp_path: Path) -> None:
+def test_reader_crash_does_not_affect_other_files(tmp_path: Path) -> None:
     """If the process that reads a file is killed, another one reads the other files."""
     for name in "abc":
         notes = (
@@ -393,7 +385,7 @@ RECORDS: dict[str, str] = {
 
 
 @pytest.mark.promise("S100")
-def test_an_odd_record_costs_no_other(run: Run, folder: Path, tmp_path: Path) -> None:
+def test_odd_record_does_not_affect_others(run: Run, folder: Path, tmp_path: Path) -> None:
     """Records with values that no program writes are imported or listed, the others imported."""
     notes = {**RECORDS, "z": '"title": "z", "textContent": "Wombats"'}
     for name, text in notes.items():
@@ -406,7 +398,7 @@ def test_an_odd_record_costs_no_other(run: Run, folder: Path, tmp_path: Path) ->
 
 @pytest.mark.promise("S100")
 @pytest.mark.parametrize("odd", ["a\0b.md", "\ud800.md", "a/\0/b.png", "/etc/x.md", "../x.md"])
-def test_a_name_that_no_system_has_costs_no_other(
+def test_invalid_name_does_not_affect_others(
     run: Run, folder: Path, tmp_path: Path, odd: str
 ) -> None:
     """A path with a NUL or half a character is listed, and the other files are imported."""
@@ -435,7 +427,7 @@ def test_invalid_array_entry_does_not_affect_others(
     assert all("entry" in one["what"] for one in found["unreadable"])
 
 
-def test_import_warns_of_secrets_and_goes_on(run: Run, folder: Path, tmp_path: Path) -> None:
+def test_import_warns_of_secrets_and_continues(run: Run, folder: Path, tmp_path: Path) -> None:
     """A note that contains a secret is imported with a warning, and so are the notes after it."""
     secret = made("GitHub token")[0]
     for name in ("a", "b", "c"):

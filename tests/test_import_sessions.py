@@ -57,7 +57,7 @@ class Episodes:
         return whole.split("---\n", 2)[2].strip()
 
 
-def test_each_sentence_of_an_episode_is_there_once(run: Run, folder: Path, tmp_path: Path) -> None:
+def test_episode_sentences_are_unique(run: Run, folder: Path, tmp_path: Path) -> None:
     """The last answer is the reflection, earlier decisions are outcomes, and neither is JSON."""
     earlier = "We decided to round prices to cents. That took long."
     last = "Prices are exact now. We will use decimals from now on."
@@ -80,9 +80,7 @@ def test_each_sentence_of_an_episode_is_there_once(run: Run, folder: Path, tmp_p
     assert "decision, We decided to round prices to cents." in shown["summary"]
 
 
-def test_signs_in_prompts_commands_and_answers_have_no_meaning(
-    run: Run, folder: Path, tmp_path: Path
-) -> None:
+def test_episode_signs_are_escaped(run: Run, folder: Path, tmp_path: Path) -> None:
     """No tag, link, comment or open fence of a session changes its episode or the vault."""
     source = record(
         tmp_path,
@@ -110,7 +108,7 @@ def test_signs_in_prompts_commands_and_answers_have_no_meaning(
         {},
     ],
 )
-def test_errors_of_the_program_are_neither_answers_nor_outcomes(
+def test_session_program_errors_are_not_answers(
     more: dict[str, Any], run: Run, folder: Path, tmp_path: Path
 ) -> None:
     """An API error is no answer; the episode says that it ended with one, without its JSON."""
@@ -156,7 +154,7 @@ def test_errors_of_the_program_are_neither_answers_nor_outcomes(
         "# AGENTS.md instructions for /home/ana/shop\n\n<INSTRUCTIONS>x</INSTRUCTIONS>",
     ],
 )
-def test_texts_of_programs_are_no_prompts(written: str) -> None:
+def test_session_program_texts_are_not_prompts(written: str) -> None:
     """Notifications, commands, their output, hooks and summaries are not what the user asked."""
     session = Session("claude-code", "s")
     session.add_prompt(written)
@@ -167,14 +165,14 @@ def test_texts_of_programs_are_no_prompts(written: str) -> None:
     "written",
     ["Caveat: mind the gap", "/home/ana/shop is broken", "# AGENTS.md needs a line", "<b>x</b>"],
 )
-def test_prompts_that_look_like_commands_are_prompts(written: str) -> None:
+def test_session_prompts_may_look_like_commands(written: str) -> None:
     """A path, a heading and a word that programs also use do not hide a prompt."""
     session = Session("claude-code", "s")
     session.add_prompt(written)
     assert session.prompts == [written]
 
 
-def test_meta_messages_and_results_are_no_prompts(run: Run, folder: Path, tmp_path: Path) -> None:
+def test_session_meta_messages_are_not_prompts(run: Run, folder: Path, tmp_path: Path) -> None:
     """Meta messages, summaries and sub-agents are counted; a queued prompt was asked."""
     queued = {"type": "queued_command", "prompt": "Also the docs", "commandMode": "prompt"}
     told = {"type": "queued_command", "prompt": "Task done", "commandMode": "task-notification"}
@@ -211,7 +209,7 @@ def test_meta_messages_and_results_are_no_prompts(run: Run, folder: Path, tmp_pa
     }
 
 
-def test_a_resumed_session_is_one_episode(run: Run, folder: Path, tmp_path: Path) -> None:
+def test_session_resumed_is_one_episode(run: Run, folder: Path, tmp_path: Path) -> None:
     """A copy with another session id, and a fork, update the episode, also if imported alone."""
     first = [line("user", 0, "Fix the tax"), line("assistant", 1, text("Tax is fixed."))]
     made = record(tmp_path, "s1", *first)
@@ -241,9 +239,7 @@ def test_a_resumed_session_is_one_episode(run: Run, folder: Path, tmp_path: Path
     assert (again["new"], again["changed"], again["unchanged"]) == (0, 0, 1)
 
 
-def test_an_edited_episode_is_kept_when_its_session_continues(
-    run: Run, folder: Path, tmp_path: Path
-) -> None:
+def test_episode_edited_is_not_updated(run: Run, folder: Path, tmp_path: Path) -> None:
     """What a user changed in an episode stays, and is listed."""
     first = [line("user", 0, "Fix the tax"), line("assistant", 1, text("Tax is fixed."))]
     made = record(tmp_path, "s1", *first)
@@ -256,7 +252,7 @@ def test_an_edited_episode_is_kept_when_its_session_continues(
     assert got.body.endswith("Mine.")
 
 
-def test_titles_are_those_of_the_session_itself(run: Run, folder: Path, tmp_path: Path) -> None:
+def test_session_titles_are_its_own(run: Run, folder: Path, tmp_path: Path) -> None:
     """A summary of another session or an error is no title; the user's own title wins."""
     said = [line("user", 0, "/clear"), line("user", 1, "Fix the tax")]
     other = {"type": "summary", "summary": "Another session", "leafUuid": "elsewhere"}
@@ -293,7 +289,7 @@ def said(kind: str, text: str) -> tuple[str, dict[str, Any]]:
     return "event_msg", {"type": f"{kind}_message", "message": text}
 
 
-def test_forked_sessions_of_codex_are_one_episode(run: Run, folder: Path, tmp_path: Path) -> None:
+def test_codex_forked_sessions_are_one_episode(run: Run, folder: Path, tmp_path: Path) -> None:
     """A fork repeats the lines of the other session; both are one, whichever is imported first."""
     meta = ("session_meta", {"id": "a", "cwd": "/home/ana/shop", "source": "cli"})
     first = [said("user", "Round prices"), said("agent", "Prices are rounded.")]
@@ -313,9 +309,7 @@ def test_forked_sessions_of_codex_are_one_episode(run: Run, folder: Path, tmp_pa
     assert got.omitted["session of a sub-agent"] == 1
 
 
-def test_files_of_one_gemini_session_are_one_episode(
-    run: Run, folder: Path, tmp_path: Path
-) -> None:
+def test_gemini_files_of_a_session_are_one_episode(run: Run, folder: Path, tmp_path: Path) -> None:
     """A session continued in another file is one episode; checkpoints and logs are ignored."""
     about = {"sessionId": "g1", "projectHash": "h", "startTime": "2026-11-20T08:00:00.000Z"}
 
@@ -339,7 +333,7 @@ def test_files_of_one_gemini_session_are_one_episode(
     assert "unreadable" not in got.found
 
 
-def test_opencode_leaves_out_what_it_added_itself(run: Run, folder: Path, tmp_path: Path) -> None:
+def test_opencode_added_texts_are_skipped(run: Run, folder: Path, tmp_path: Path) -> None:
     """Added texts, summaries of compactions and sub-agents' sessions are counted."""
     about = {"id": "ses_1", "title": "New session - 2026", "directory": "/home/ana/shop"}
     child = {"id": "ses_2", "parentID": "ses_1", "title": "Sub"}

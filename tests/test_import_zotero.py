@@ -14,7 +14,7 @@ from test_import_details import Imported
 from test_import_outlines import counts
 
 
-def test_zotero_notes_name_their_work(run: Run, folder: Path, tmp_path: Path) -> None:
+def test_zotero_notes_end_with_a_citation(run: Run, folder: Path, tmp_path: Path) -> None:
     """The header of a note has the work's creators, dates, DOI, tags, collections and files."""
     text = Imported(run, folder, zotero_source.make_library(tmp_path), "zotero").text(
         "Waggle dance.md"

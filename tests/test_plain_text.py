@@ -136,7 +136,7 @@ PLACES = {
 
 
 @given(text=TEXTS.filter(lambda text: text.strip()), place=st.sampled_from(sorted(PLACES)))
-def test_escaped_line_shows_the_same_words_wherever_it_is(text: str, place: str) -> None:
+def test_escaped_line_shows_the_same_words_in_any_block(text: str, place: str) -> None:
     """A line in a list, quote, heading or cell stays the text of that one block."""
     made = place.format(escaped(text, is_line=True))
     assert "\n" not in escaped(text, is_line=True)
@@ -154,7 +154,7 @@ def test_escaped_line_shows_the_same_words_wherever_it_is(text: str, place: str)
 
 
 @given(text=TEXTS.filter(lambda text: text.strip() and "://" not in text and "mailto:" not in text))
-def test_escaped_line_may_be_the_text_of_a_link(text: str) -> None:
+def test_escaped_line_may_be_a_link_label(text: str) -> None:
     """A title with brackets does not end the link that it is shown by."""
     made = f"see [{escaped(text, is_line=True)}](https://a.org)"
     inline = MarkdownIt("commonmark").parse(made)[1].children or []
@@ -204,7 +204,7 @@ def test_text_without_markup_is_not_escaped(text: str) -> None:
         ("[[a]]", "\\[\\[a]]"),
     ],
 )
-def test_text_with_markup_is_escaped_where_it_begins(text: str, made: str) -> None:
+def test_markup_is_escaped_at_its_start(text: str, made: str) -> None:
     """What has a meaning gets the backslashes that it needs, and code indentation blanks."""
     assert escaped(text) == made
 
