@@ -237,13 +237,14 @@ def test_an_alias_means_one_argument() -> None:
             aliases = [
                 alias
                 for entry in expected
-                for alias in {parameters.normal_key(alias) for alias in entry.arg.aliases} - keys
+                for alias in {parameters.normal_key(alias) for alias in entry.arg.json_aliases}
+                - keys
             ]
             assert sorted(aliases) == sorted(set(aliases)), tool.name
             assert all(
                 f"`{alias}`" in page
                 for entry in expected
-                for alias in entry.arg.aliases
+                for alias in entry.arg.json_aliases
                 if alias != entry.key
             )
 
@@ -328,7 +329,7 @@ def test_every_leniency_is_in_the_reference_and_has_an_example() -> None:
     for name, sent, _ in SENT:
         plain_arguments(registry.find(name).parameters, sent, used)
     for entry in LENIENCIES:
-        assert f"| {entry.taken} | {entry.meaning} |" in page
+        assert f"| {entry.accepts} | {entry.becomes} |" in page
     assert used == set(LENIENCIES)
 
 

@@ -450,7 +450,7 @@ def test_the_filters_of_a_saved_search_apply_to_every_tool(folder: Path, vault: 
         assert old["success"], tool
         assert "locked" not in str(old), tool
         said = vault.call(tool, **{key: "@issues"})["error"]
-        assert said["message"] == "@issues has filters but no words", tool
+        assert said["message"] == "@issues has filters but no search words", tool
     assert [entry["title"] for entry in vault.recall("@issues")["memories"]] == ["Disk full"]
 
 

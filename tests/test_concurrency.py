@@ -511,9 +511,9 @@ def test_incomplete_take_is_reported(folder: Path) -> None:
     outcome = invoke.call(workspace, "peek_inbox", {})
     taken = outcome.result["events"]
     blocking = write(folder, f"{PRIVATE}/popped", "")
-    notes = outcome.settle()
+    notes = outcome.acknowledge()
     assert len(notes) == 1
-    assert "may come a second time" in notes[0]
+    assert "may be delivered again" in notes[0]
     blocking.unlink()
     assert invoke.call_result(workspace, "peek_inbox", {})["events"] == taken
     assert invoke.call_result(workspace, "peek_inbox", {})["events"] == []
@@ -527,7 +527,7 @@ def test_a_result_that_is_not_settled_gives_its_events_back(folder: Path) -> Non
         assert len(left.result["result"]["events"]) == 1
     with invoke.call(workspace, "peek_inbox", {}) as settled:
         assert settled.result["events"] == left.result["result"]["events"]
-        assert settled.settle() == []
+        assert settled.acknowledge() == []
     assert invoke.call_result(workspace, "peek_inbox", {})["events"] == []
 
 

@@ -1,4 +1,4 @@
-"""Doctor finds each fault, fixes what it names, and undo takes that back."""
+"""Doctor finds each fault, fixes what it names, and undo reverts that."""
 
 from __future__ import annotations
 

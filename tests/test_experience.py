@@ -200,7 +200,7 @@ def test_like_experiences_come_with_a_distance(vault: Vault) -> None:
     assert same["distance"] < first["distance"]
     nothing = vault.call("recall_similar_experience", query="quantum chromodynamics")
     assert nothing["episodes"] == []
-    assert "`memory_recall` may help" in nothing["message"]
+    assert "or `memory_recall`" in nothing["message"]
     plain = vault.call("memory_recall", query="quantum chromodynamics")["memories"]
     assert [entry["strength"] for entry in plain] == ["weak", "weak"]
     assert vault.call("recall_similar_experience", query=" ")["error"]["code"] == "usage"

@@ -64,8 +64,8 @@ def test_init_adds_only_the_lines_that_are_missing(folder: Path, vault: Vault) -
 
 def test_status_says_what_is_to_be_done(tmp_path: Path, vault: Vault, run: Run) -> None:
     """Status reports a missing repository, a missing merge driver, and a waiting merge."""
-    assert vault.call("git_status")["todo"] == ["git_init"]
-    assert "to do: memvault git init" in run("git", "status").out
+    assert vault.call("git_status")["todo"] == ["`git_init`"]
+    assert "to do: `memvault git init`" in run("git", "status").out
     for one, two in cloned(tmp_path):
         two.sync()
         one.remember("Wombats", "They dig.")
@@ -192,7 +192,7 @@ def test_a_commit_that_fails_is_a_note(folder: Path, repository: Path, vault: Va
     assert "index.lock" in commit(repository, ["a.md"], "m")
     (repository / ".git" / "index.lock").unlink()
     file = hook(repository, "pre-commit", "echo 'no secrets please' >&2; exit 1")
-    assert "hooks/pre-commit: memvault git init" in commit(repository, ["a.md"], "m")
+    assert "hooks/pre-commit: `memvault git init`" in commit(repository, ["a.md"], "m")
     assert vault.call("git_init", confirm=True)["success"]
     assert "no secrets please" in commit(repository, ["a.md"], "m")
     file.unlink()
@@ -200,7 +200,7 @@ def test_a_commit_that_fails_is_a_note(folder: Path, repository: Path, vault: Va
     assert "No branch" in commit(repository, ["a.md"], "m")
     git(repository, "switch", "--quiet", "-")
     (repository / ".git" / "MERGE_HEAD").write_text(git(repository, "rev-parse", "HEAD"))
-    assert "merge is under way" in commit(repository, ["a.md"], "m")
+    assert "merge is in progress" in commit(repository, ["a.md"], "m")
     (repository / ".git" / "MERGE_HEAD").unlink()
     assert commit(repository, ["a.md"], "m") == ""
     assert "memvault git init" in commit(folder.parent, ["a.md"], "m")
@@ -235,14 +235,14 @@ def test_missing_git_is_reported(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_
     """Where there is no git program, the commands say so."""
     monkeypatch.setenv("PATH", str(tmp_path))
     for command in ("init", "sync", "status"):
-        assert "There is no git program" in refused(run("git", command), 1)
+        assert "git is not installed" in refused(run("git", command), 1)
 
 
 def test_a_git_folder_that_is_no_repository(folder: Path, run: Run) -> None:
     """A .git that leads nowhere, or that git cannot mend, is named; init ends what was begun."""
     write(folder, ".git", "gitdir: /nowhere/at/all\n")
     for command in ("init", "sync", "status"):
-        assert ".git is no git repository" in refused(run("git", command), 1)
+        assert ".git is not a git repository" in refused(run("git", command), 1)
     (folder / ".git").unlink()
     (folder / ".git/HEAD").mkdir(parents=True)
     assert "no git repository" in refused(run("git", "init"), 1)

@@ -126,10 +126,10 @@ def test_status_runs_nothing_of_a_foreign_repository(folder: Path, ran: Path, ki
     assert (found["repository"], found["branch"]) == (True, "main")
     assert "git_init" in found["todo"][-1]
     workspace = Workspace(folder)
-    with pytest.raises(Refused, match="nobody at this machine") as refused:
+    with pytest.raises(Refused, match="not approved on this machine") as refused:
         sync(Call(workspace, CLIENT))
     workspace.close()
-    assert "memvault git init" in render(refused.value.hint, None, CLIENT)
+    assert "`git_init`" in render(refused.value.hint, None, CLIENT)
     assert not ran.exists()
 
 
@@ -145,7 +145,7 @@ def test_doctor_runs_nothing_of_a_foreign_repository(begun: Path, ran: Path, vau
     write(begun, "a.md", "zebra\n")
     ran.unlink(missing_ok=True)
     workspace = Workspace(begun)
-    with pytest.raises(Refused, match="nobody at this machine"):
+    with pytest.raises(Refused, match="not approved on this machine"):
         sync(Call(workspace, CLIENT))
     workspace.close()
     assert vault.call("vault_doctor", fix=True)["success"]

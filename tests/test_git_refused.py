@@ -51,7 +51,7 @@ def test_a_repository_in_the_vault_is_named(clones: tuple[Clone, ...], has_commi
     done = one.sync()
     assert done["committed"] == 1
     assert done["notSynced"] == ["proj/sub"]
-    assert "proj/sub is a git repository of its own" in notes(done)
+    assert "proj/sub is a separate git repository" in notes(done)
     two.sync()
     assert [path for path in two.texts() if "beside-it" in path]
     assert not one.git("ls-files", "--stage", "proj")
@@ -88,9 +88,9 @@ def test_secret_in_any_file_is_reported_before_a_push(clones: tuple[Clone, ...])
     write(one.root, "goals.yaml", "<<<<<<< ours\na\n=======\nb\n>>>>>>> theirs\n")
     (one.root / "picture.png").write_bytes(b"\x89PNG\0" + token.encode())
     said = notes(one.sync())
-    assert "deploy.env holds a secret now" in said
+    assert "deploy.env now contains a secret" in said
     assert "line 2" in said
-    assert "goals.yaml is shared with the marks of a conflict" in said
+    assert "goals.yaml is committed with git conflict markers" in said
     assert "picture.png" not in said
     assert token not in said
 
@@ -110,7 +110,7 @@ def test_pasted_secret_is_reported_before_a_push(clones: tuple[Clone, ...]) -> N
     write(one.root, "memvault.toml", "version = 1\n")
     with open_vault(one.root) as vault:
         warned = vault.call("git_sync")["warnings"]
-    assert "note.md holds a secret" in warned[0]
+    assert "note.md now contains a secret" in warned[0]
     assert secret not in str(warned)
 
 
@@ -170,7 +170,7 @@ def test_a_merge_that_waits_for_a_person(clones: tuple[Clone, ...]) -> None:
     two.git("commit", "--quiet", "--message", "Two")
     git(two.root, "pull", "--quiet", "--no-rebase", good=False)
     failed = failure(two)
-    assert "merge is under way" in failed["message"]
+    assert "merge is in progress" in failed["message"]
     assert "note.md" in failed["hint"]
     assert "git merge --continue" in failed["hint"]
     assert "note.md" in two.call("git_status")["todo"][0]

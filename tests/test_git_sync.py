@@ -465,7 +465,7 @@ def test_what_git_passes_over_is_never_deleted_for_a_file(both: tuple[Clone, ...
     one.sync()
     failed = two.vault.call("git_sync")["error"]
     assert failed["code"] == "refused"
-    assert "a folder here with ideas/my.private" in failed["message"]
+    assert "a folder here (contains ideas/my.private)" in failed["message"]
     assert (two.root / "ideas/my.private").read_text("utf-8") == "Mine.\n"
     assert not list((two.root / ".memvault/history").rglob("*.md"))
     (two.root / "ideas/my.private").rename(two.root / "my.private")

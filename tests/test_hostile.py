@@ -331,7 +331,7 @@ def test_events_that_cannot_be_let_go_of_are_handed_out_whole(folder: Path) -> N
     finally:
         popped.chmod(0o755)
     assert "Permission denied" in first.err
-    assert "may come a second time" in first.err
+    assert "may be delivered again" in first.err
     for ran in (first, succeeded(child(folder, "inbox", "peek", "--json", prefix=weak))):
         assert [event["data"]["name"] for event in ran.json["events"]] == ["x"]
 
@@ -416,7 +416,7 @@ def test_changes_before_a_full_disk_are_reported(folder: Path) -> None:
     if done.returncode == 99 or "unshare failed" in done.stderr:
         pytest.skip("a small disk cannot be mounted here")
     error = json.loads(done.stdout)["error"]
-    assert "takes no more files" in error["message"]
+    assert "has no free inodes" in error["message"]
     assert "agents/main/goals/one.md was changed before that; memory_undo" in error["hint"]
 
 
@@ -635,7 +635,7 @@ def test_first_warnings_are_listed_and_the_rest_counted(folder: Path, run: Run) 
         write(folder, f"agents/reader/inbox/m{number}.md", "---\ntype: [\n---\n")
     told = asked_over_http(folder, "context", {"task": "tea"})
     assert len(told["warnings"]) == 21
-    assert told["warnings"][-1] == "480 more warnings are left out"
+    assert told["warnings"][-1] == "480 more warnings were omitted"
     assert len(run("context", "tea", "--agent", "reader", "--json").json["warnings"]) == 21
     with open_vault(folder, agent="reader") as vault:
         inner = vault.call("call_tool", toolName="context", parameters={"task": "tea"})

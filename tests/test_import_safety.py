@@ -112,7 +112,7 @@ def test_import_without_undo_stops(run: Run, folder: Path, tmp_path: Path) -> No
     write(folder, ".memvault/journal/1.jsonl", "\n" * 200 * 1024)
     done = limited(folder, 200, "import", str(made), "--yes")
     assert done.returncode == 1
-    assert "undo does not know of imported/notes/Beta.md" in done.stderr
+    assert "imported/notes/Beta.md was written but is not in the journal" in done.stderr
     assert [*folder.glob("imported/**/*.*")] == [folder / "imported/notes/Beta.md"]
 
 

@@ -247,7 +247,7 @@ def test_naming_a_vault_keeps_comments(folder: Path, tmp_path: Path) -> None:
 @pytest.mark.promise("R91")
 @pytest.mark.parametrize("body", ["zebra\n", "---\nid: m1\n---\n\nzebra\n"], ids=["no id", "an id"])
 def test_rename_changes_only_the_case_where_case_is_ignored(folder: Path, body: str) -> None:
-    """A rename can change the case of a name, and undo takes that back, byte for byte."""
+    """A rename can change the case of a name, and undo reverts that, byte for byte."""
     file = write(folder, "fact/postgres.md", body)
     file.chmod(0o600)
 

@@ -177,7 +177,7 @@ def test_past_the_end_there_is_a_word_and_no_error(crowded: Vault, name: str) ->
     found = read(crowded, name, offset=5_000)
     assert found[LISTS[name]] == []
     assert "next" not in found
-    assert found["message"].startswith(f"There are {found['total']:,};")
+    assert found["message"].startswith(f"There are only {found['total']:,}")
 
 
 def test_the_shell_says_how_to_go_on(crowded: Vault, run: Run) -> None:

@@ -172,7 +172,7 @@ def test_events_of_an_answer_that_never_left_go_back(folder: Path, vault: Vault)
     assert take() == 0  # nor does the next put it back
     taken[0].cancel()
     until(take)
-    taken[-1].settle()
+    taken[-1].acknowledge()
     threads = set(threading.enumerate())
     taken[-1].cancel()
     until(lambda: threads.issuperset(threading.enumerate()))  # events go back in one of their own
@@ -460,7 +460,7 @@ def told(root: Path, calls: Calls) -> list[str]:
     for name, arguments in calls:
         call = PendingCall(workspace, CLIENT, name, arguments)
         answer = result(Call(workspace, CLIENT), call.run())
-        call.settle()
+        call.acknowledge()
         found.append(f"{name} {arguments} {answer!r}")
     workspace.close()
     return found

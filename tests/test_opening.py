@@ -265,7 +265,7 @@ def test_a_secret_typed_in_an_editor_is_warned_of(
     """An edit that adds a secret gets the warning of every other write."""
     _, secret = made("GitHub token")
     scripted(folder, monkeypatch, f"path.write_text(text + {secret!r}, 'utf-8')")
-    assert "holds a secret now" in succeeded(run("edit", "The plan")).err
+    assert "now contains a secret" in succeeded(run("edit", "The plan")).err
 
 
 @pytest.mark.parametrize("command", ["remember", "new", "create"])

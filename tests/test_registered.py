@@ -168,9 +168,9 @@ def test_what_a_program_prints_is_the_result(
     [
         ("import sys; sys.exit('one\\nNo such city.\\n')", 1, "No such city"),
         ("import os; os._exit(7)", 1, "exit code 7"),
-        ("import os, signal; os.kill(os.getpid(), 9)", 1, "ended by signal 9"),
+        ("import os, signal; os.kill(os.getpid(), 9)", 1, "killed by signal 9"),
         ('print(\'{"success": false, "error": {"message": "Closed"}}\')', 1, "Closed"),
-        ('print(\'{"success": false, "candidates": 1}\')', 1, "gave no reason"),
+        ('print(\'{"success": false, "candidates": 1}\')', 1, "no reason given"),
         ("import time; time.sleep(600)", 4, "within 0.5 seconds"),
         ("while True: print('x' * 1000)", 1, "printed more than 1,000,000 bytes"),
     ],

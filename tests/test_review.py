@@ -62,7 +62,7 @@ def test_what_needs_a_person_is_listed(run: Run, troubled: Path) -> None:
 def test_nothing_needs_a_person_in_a_sound_vault(run: Run, folder: Path) -> None:
     """A vault without such things gets one line."""
     write(folder, "a.md", "# A\n\nFine.\n")
-    assert succeeded(run("review")).out == "Nothing needs a person\n"
+    assert succeeded(run("review")).out == "Nothing to review\n"
 
 
 @pytest.mark.skipif(os.name == "nt", reason="pseudo-terminals are of POSIX")
@@ -133,7 +133,7 @@ def test_what_consolidate_proposes_is_written_with_a_key(run: Run, folder: Path)
     assert code == 0, shown
     assert "1 of 1 answered" in shown
     assert succeeded(run("fact", "recall", "Docker", "--json")).json["facts"]
-    assert succeeded(run("review")).out == "Nothing needs a person\n"
+    assert succeeded(run("review")).out == "Nothing to review\n"
     succeeded(run("undo"))
     assert notes(folder) == before
 

@@ -67,7 +67,7 @@ def test_a_secret_is_written_with_a_warning(
             text = (folder / found["filePath"]).read_text("utf-8")
             line = text[: text.index(value)].count("\n") + 1
             assert value in text
-            assert f"{found['filePath']} holds a secret now: {kind} in line {line};" in warning
+            assert f"{found['filePath']} now contains a secret: {kind} in line {line};" in warning
             assert value not in warning
             assert "secrets: allowed" in warning
 
@@ -153,7 +153,7 @@ def test_a_refusal_is_a_failure_with_a_hint(run: Run, folder: Path) -> None:
     value, said = made("GitHub token")
     ran = run("remember", "Deploy", said, "--type", "fact")
     assert ran.code == 1
-    assert "A secret is not written, as memvault.toml says: GitHub token in content\n" in ran.err
+    assert "memvault.toml refuses secrets: GitHub token in content\n" in ran.err
     assert "hint: " in ran.err
     assert value not in ran.err
     assert not (folder / "fact").exists()
@@ -263,7 +263,7 @@ def _writes_no_secret(tool: Tool, copies: dict[str, Copy]) -> None:
             for given in replaced(arguments, secret := made("GitHub token")[0]):
                 before = files(root)
                 found = vault.call(tool.name, **given)
-                told = [note for note in found.get("warnings", ()) if "holds a secret" in note]
+                told = [note for note in found.get("warnings", ()) if "contains a secret" in note]
                 assert secret not in str(told)
                 if mode == "refuse":
                     assert holding(root, secret) == [], (given, found)
@@ -514,7 +514,7 @@ def test_more_forms_are_known_where_a_vault_asks(asking: Path, run: Run) -> None
     pytest.importorskip("kingfisher_sdk", reason="pip install 'memvault[secrets]'")
     write(asking, "login.md", f"# Login\n\nWe use this: {LOGIN}\n")
     made = succeeded(run("remember", "Login to the items", LOGIN, "--type", "fact"))
-    assert "holds a secret now: curl auth user in line" in made.err
+    assert "now contains a secret: curl auth user in line" in made.err
     told = succeeded(run("context", "how do we log in to the items", "--json")).json["context"]
     assert "k7Vq2mZx9LpT" not in told
     assert "[masked: curl auth user]" in told

@@ -556,7 +556,7 @@ def test_a_folder_as_open_as_tmp_is_nobodys_own(folder: Path, run: Run, tmp_path
     folder.chmod(0o1777)
     for place in (folder, inner):
         said = refused(run("list", cwd=place), 3)
-        assert "lies in a folder that every user can write to" in said
+        assert "is in a folder that every user can write to" in said
         assert run("list", "--vault", str(folder), cwd=place).code == 0
     folder.chmod(0o775)
     assert run("list", cwd=inner).code == 0

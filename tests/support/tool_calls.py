@@ -290,7 +290,7 @@ def over_mcp(root: Path, tool: str, arguments: dict[str, Any], halves: bool = Fa
     workspace = Workspace(root)
     call = PendingCall(workspace, TRUSTED, tool, arguments)
     answer = sdk_types.result(Call(workspace, TRUSTED), call.run())
-    call.settle()
+    call.acknowledge()
     workspace.close()
     text = answer.content[0].text  # type: ignore[union-attr]
     assert halves or text == render.text(answer.structured_content)

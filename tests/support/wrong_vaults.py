@@ -21,7 +21,7 @@ MARKS = "<<<<<<< HEAD\nThey dig.\n=======\nThey sleep.\n>>>>>>> theirs\n"
 class Fault(NamedTuple):
     """A fault made of files with given contents, the file it is reported for, and its fix.
 
-    ``fixed`` says whether ``--fix`` does, ``undone`` whether undo takes that back,
+    ``fixed`` says whether ``--fix`` does, ``undone`` whether undo reverts that,
     ``for_good`` whether it has to be asked for by its code.
     """
 

@@ -75,14 +75,14 @@ def _specs(
     for parameter in parameters:
         arg = parameter.arg
         choices = "|".join(parameter.choices) or (arg.metavar if "|" in arg.metavar else "")
-        value = choices or arg.names or "*"
+        value = choices or arg.completes or "*"
         if arg.positional:
             name = f"{position}+" if list in parameter.types else str(position)
             yield CompletionSpec(command, name, value, arg.help)
             position += 1
             continue
         short = short_flags.get(parameter.flag, "")
-        for flag in filter(None, (*parameter.flag.split("/"), arg.alias, short)):
+        for flag in filter(None, (*parameter.flag.split("/"), arg.option_alias, short)):
             is_switch = parameter.types == (bool,)
             yield CompletionSpec(command, flag, "" if is_switch else value, arg.help)
 

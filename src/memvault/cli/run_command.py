@@ -68,7 +68,7 @@ def _picked(
     drafts: contextlib.ExitStack,
 ) -> dict[str, Any]:
     """Return the memory that a person picks, and the text for ``compound`` from the editor."""
-    parameter = next(entry for entry in parameters if entry.arg.names == "memory")
+    parameter = next(entry for entry in parameters if entry.arg.completes == "memory")
     if given.get(parameter.name) or (words == "open" and given.get("address")):
         return {}
     from memvault.cli import run_editor
@@ -240,7 +240,7 @@ def run_tool(
                 lambda: workspace.settings.detector.masked(outcome.changed)
             ):
                 print_result.print_result(options, outcome.result, view, query, writes)
-            notes = outcome.settle()
+            notes = outcome.acknowledge()
         if not options.quiet:
             output.notes(notes)
         if caller.reads_early:

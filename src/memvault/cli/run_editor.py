@@ -58,7 +58,7 @@ def open_entry(
     try:
         caller = options.caller()._replace(secrets="shown")  # for the names of the files
         with invoke.call(workspace, tool.name, shown, caller) as outcome:
-            entries = list(outcome.result[tool.opens])
+            entries = list(outcome.result[tool.openable_list])
     finally:
         workspace.release()
     if number > len(entries):

@@ -17,9 +17,8 @@ from memvault.recall.filters import Filters
 from memvault.repository import submodules
 from memvault.repository.approved import approved_repository
 from memvault.repository.location import find_repository, has_stale_lock
-from memvault.store.moves import MOVE_INTENT
 from memvault.vault import document, paths
-from memvault.vault.private_folder import private_folder
+from memvault.vault.private_folder import MOVE_INTENT, private_folder
 
 _MAX_PATHS_SHOWN = 20
 _GIT_SECONDS = 5.0

@@ -58,7 +58,7 @@ def search(
     from memvault.recall.answer import RecallRequest
 
     if not query.strip():
-        raise UsageError("The query is empty", "say what to look for")
+        raise UsageError("The query is empty", "give search words")
     filters = _filters(memory_type, passes)
     return engine.search(
         RecallRequest(query, limit=limit, filters=filters, strict=strict, only_current=only_current)

@@ -54,9 +54,9 @@ def map_os_errors(path: Path | str) -> Iterator[None]:
             errno.ENOSPC: _disk_full_error(path),
             errno.EDQUOT: ("The disk quota is used up", "free some space"),
             errno.EROFS: ("The file system is read-only", "reading still works"),
-            errno.EACCES: ("Permission denied", "reading still works where files can be read"),
-            errno.EPERM: ("Permission denied", "reading still works where files can be read"),
-            errno.EFBIG: (str(error.strerror), "split it, or keep it outside of the vault"),
+            errno.EACCES: ("Permission denied", "reading still works for readable files"),
+            errno.EPERM: ("Permission denied", "reading still works for readable files"),
+            errno.EFBIG: (str(error.strerror), "split it or store it outside the vault"),
             errno.ENOLCK: (str(error.strerror), "recall and adding memories still work here"),
             errno.ENAMETOOLONG: ("The name is too long for this file system", "shorten the title"),
         }.get(error.errno or 0, (error.strerror or str(error), "check the disk and try again"))
@@ -74,7 +74,7 @@ def _disk_full_error(path: Path | str) -> tuple[str, str]:
         with contextlib.suppress(OSError):
             stats = os.statvfs(next(folder for folder in Path(path).parents if folder.is_dir()))
             if stats.f_files and stats.f_favail < _INODES_PER_FILE and stats.f_bavail:
-                return "The disk takes no more files", "delete some files"
+                return "The disk has no free inodes", "delete some files"
     return "The disk is full", "free some space"
 
 
@@ -538,7 +538,9 @@ def append_line(path: Path, line: bytes) -> None:
     with map_os_errors(path):
         make_folders(path.parent)
         if path.is_symlink() or (path.exists() and not path.is_file()):
-            raise Refused(f"{path} is not a plain file", "move it away; memvault creates it again")
+            raise Refused(
+                f"{path} is not a plain file", "move it away; memvault then creates a new one"
+            )
         with open(os.open(path, flags, 0o666), "ab+") as file:
             adopt(file.fileno(), path)
             end = file.seek(0, os.SEEK_END)

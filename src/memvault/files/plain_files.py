@@ -59,7 +59,7 @@ def check_size(data: bytes) -> None:
     if len(data) > MAX_MEMORY_BYTES:
         raise Refused(
             f"The file would be larger than {MAX_MEMORY_BYTES >> 20} MB, the maximum",
-            "divide the text among several memories",
+            "split the text into several memories",
         )
 
 

@@ -137,7 +137,7 @@ class TargetFolder:
         if not is_same or not (is_owned(status) or status.st_uid == 0):
             raise Refused(
                 f"{self.path / name} is a symbolic link of another user",
-                "choose another folder, or the one that it leads to",
+                "choose another folder, or the link's target",
             )
         return target
 
@@ -348,7 +348,8 @@ def _top(anchor: str) -> TargetFolder:
 
 def _is_link(path: Path) -> Refused:
     return Refused(
-        f"{path} is a link, and memvault does not follow links here", "make it a plain folder"
+        f"{path} is a link, which memvault does not follow here",
+        "replace it with a regular folder",
     )
 
 

@@ -122,7 +122,7 @@ def ownership_problem(folder: Path) -> str:
     if not (is_owned(os.lstat(folder / SETTINGS_FILE)) and is_owned(status)):
         return "belongs to another user"
     is_open = status.st_mode & stat.S_ISVTX and status.st_mode & stat.S_IWOTH
-    return "lies in a folder that every user can write to" if is_open else ""
+    return "is in a folder that every user can write to" if is_open else ""
 
 
 def only_user_can_write(path: Path) -> bool:
@@ -156,4 +156,4 @@ def make_private(folder: Path) -> None:
     if not stat.S_ISDIR(status.st_mode):
         raise NotPrivate(errno.ENOTDIR, "it is a link or a file", str(folder))
     if sys.platform != "win32" and (status.st_uid != os.geteuid() or status.st_mode & 0o077):
-        raise NotPrivate(errno.EACCES, "others may look into it, or own it", str(folder))
+        raise NotPrivate(errno.EACCES, "other users can read or own it", str(folder))

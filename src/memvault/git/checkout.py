@@ -61,8 +61,8 @@ def fast_forward(
     used = _used(store.root, changed)
     if used:  # only the current contents of such files are approved
         raise Refused(
-            f"{replace_surrogates(used[0])} was changed by others, and git may run it here",
-            "look at it, then `git pull --no-rebase`; `memvault git sync` asks about it afterwards",
+            f"{replace_surrogates(used[0])} was changed by others, and git may execute it here",
+            "review it, then `git pull --no-rebase`; `memvault git sync` then asks for approval",
         )
     written = [entry.path for entry in changed if entry.after is not None]
     for path in written:
@@ -217,8 +217,10 @@ def _check(repository: Repository, changed: list[ChangedPath], memories: set[str
                 inside = (Path(parent, name).relative_to(repository.top) for name in names)
                 left = [inner.as_posix() for inner in inside if inner.as_posix() not in gone]
                 if left:
-                    message = f"Others have a file {path}, which is a folder here with {left[0]}"
-                    raise Refused(message, "move the folder's files, or add them to git")
+                    message = (
+                        f"{path} is a file on the remote but a folder here (contains {left[0]})"
+                    )
+                    raise Refused(message, "move the folder's files or add them to git")
         elif before is None and path not in memories and os.path.lexists(file):
             raise ConcurrentEdit(path)
     if others:

@@ -85,7 +85,7 @@ def commit(root: Path, paths: Iterable[str], message: str) -> str:
             retry_while_locked(lambda: _commit(found, list(dict.fromkeys(paths)), message))
     except NotAllowed as error:
         if not error.was_allowed:
-            return f"{_SET}, but nobody at this machine set git up: `memvault git init`"
+            return f"{_SET}, but git is not set up on this machine: `memvault git init`"
         return f"not committed to git: {error.message}: `memvault git init`"
     except (MemvaultError, OSError) as error:
         message = error.message if isinstance(error, MemvaultError) else str(error)

@@ -68,9 +68,9 @@ def check_names(git: Git, tree: str) -> None:
     folders: set[str] = set()
     for path in null_separated(git.run("ls-tree", "-r", "-z", "--name-only", "--full-tree", tree)):
         if is_private(path):
-            hint = "take it out with `git rm -r --cached` where it was committed, and push that"
+            hint = "remove it with `git rm -r --cached` where it was committed, and push that"
             raise Refused(
-                f"{replace_surrogates(path)} is of one machine, and no file to share", hint
+                f"{replace_surrogates(path)} is machine-local and must not be committed", hint
             )
         above = folded(path)
         files[above] = path
@@ -78,7 +78,7 @@ def check_names(git: Git, tree: str) -> None:
             folders.add(above)
     for name in folders & files.keys():
         hint = "rename one of the two where it was committed, and push that with git"
-        raise Refused(f"{replace_surrogates(files[name])} is a file and a folder at once", hint)
+        raise Refused(f"{replace_surrogates(files[name])} is both a file and a folder", hint)
 
 
 def read_blobs(git: Git, names: Iterable[str]) -> dict[str, bytes]:

@@ -97,7 +97,7 @@ def _allow(call: Call, place: RepositoryLocation, agree: ConfirmApproval | None)
     try:
         approval.store_approval(call.root, place, now)
     except MemvaultError as error:
-        call.notes.append(f"that you allowed git here cannot be kept: {error.message}")
+        call.notes.append(f"Your approval of git could not be saved: {error.message}")
 
 
 def write_git_files(call: Call, repository: Repository) -> list[str]:

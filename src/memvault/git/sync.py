@@ -78,11 +78,13 @@ def sync(call: Call, agree: setup.ConfirmApproval | None = None) -> SyncedVault:
     """
     found = setup.require_repository(call, agree)
     if found.prefix:
-        hint = "commit and pull it as you are used to; memories are merged there too"
+        hint = "commit and pull with git itself; memories are merged there too"
         raise Refused(LARGER, hint)
     branch = require_idle_branch(found)
     if found.unmerged:
-        raise Refused("Git holds files in conflict", "git status names them; settle them first")
+        raise Refused(
+            "The repository has unresolved conflicts", "`git status` lists them; resolve them first"
+        )
     remote = _remote(found, branch)
     setup.write_git_files(call, found)
     done: dict[str, Any] = {
@@ -103,7 +105,7 @@ def sync(call: Call, agree: setup.ConfirmApproval | None = None) -> SyncedVault:
                 new = _merge_remote(call, found, subject, head, others, done)
             except ConcurrentEdit as error:
                 if head == refused_at:  # a commit keeps nothing of what is in the way
-                    hint = "move it away, or let git know of it"
+                    hint = "move it away or add it to git"
                     raise Refused(error.message, hint) from error
                 refused_at = head
                 continue
@@ -111,7 +113,7 @@ def sync(call: Call, agree: setup.ConfirmApproval | None = None) -> SyncedVault:
                 done["pushed"] = _count(found.git, others, new)
                 if nested := [*map(replace_surrogates, submodules.repositories(found))]:
                     done["notSynced"] = nested
-                    message = "is a git repository of its own, so it is not synced"
+                    message = "is a separate git repository, so it is not synced"
                     call.notes += [f"{path} {message}: {submodules.HINT}" for path in nested]
                 return cast("SyncedVault", done)
     message = f"The vault or its remote changed during each of {_TRIES} attempts"
@@ -137,7 +139,7 @@ def _note_problems(call: Call, git: Git, tree: str) -> None:
             continue  # binary
         if has_conflict_markers(decode(after, call.settings.encoding).text):
             call.notes.append(
-                f"{replace_surrogates(path)} is shared with the marks of a conflict in it"
+                f"{replace_surrogates(path)} is committed with git conflict markers in it"
             )
         on_write = call.settings.secrets.on_write
         before = data.get(old.name, b"") if old else b""
@@ -232,7 +234,7 @@ def _merge_commit(
     message = f"{subject}: merge\n"
     if dropped := merge.notes.get("notKept"):
         listed = "".join(f"- {entry}\n" for entry in dropped)
-        message += f"\nNot kept, since what others have counts:\n{listed}"
+        message += f"\nDropped in favor of the remote version:\n{listed}"
     signed = ["-S"] if git.line(*_SIGNS, ok_codes=(0, 1)) == "true" else []
     words = ("commit-tree", *signed, "-p", head, "-p", others, merge.tree)
     commit = git.run(*words, data=message.encode(), env=git.identity())
@@ -255,7 +257,7 @@ def _pushed(repository: Repository, remote: RemoteBranch, head: str) -> bool:
         output = f"{ran.output}\n{ran.stderr}"
         if any(mark in output for mark in _REJECTED):
             return False
-        hint = "a hook or the other side refused it; all is committed here: sync again later"
+        hint = "a hook or the remote rejected it; all is committed here, so sync again later"
         raise git.failed("push", ran, hint)
     git.run("update-ref", remote.tracking, head)
     if not remote.is_set:

@@ -131,7 +131,7 @@ def compare_revisions(
             raise NotFound(
                 f"There is no earlier revision of {named.mem_id}",
                 "a tool keeps one when it changes the text; "
-                f"`memvault log {named.mem_id}` says what was done",
+                f"`memvault log {named.mem_id}` lists the changes",
             )
         revision = known[-1]
     first = history.read(named.mem_id, revision)
@@ -140,8 +140,8 @@ def compare_revisions(
     elif named.memory is not None:
         second, _ = call.store.read_bytes(named.memory.path)
     else:
-        hint = f"name two revisions; `memvault log {named.mem_id}` lists changes to undo"
-        raise NotFound(f"{named.path} is gone", hint)
+        hint = f"name two revisions; `memvault log {named.mem_id}` lists the changes"
+        raise NotFound(f"{named.path} no longer exists", hint)
     return {
         "memId": named.mem_id,
         "filePath": named.path,

@@ -66,11 +66,11 @@ def select_change(call: Call, prefix: str) -> JournalEntry:
     if prefix:
         matches = [change for change in changes if change.change_id.startswith(prefix)]
         if not matches:
-            raise NotFound(f"There is no change {prefix!r}", "`memvault undo --list` names them")
+            raise NotFound(f"There is no change {prefix!r}", "`memvault undo --list` shows them")
         if len(matches) > 1:
             raise Ambiguous(
                 f"{prefix!r} names {len(matches)} changes",
-                "use more of the id",
+                "use more characters of the id",
                 {"changes": [change.change_id for change in matches]},
             )
         return matches[0]
@@ -79,10 +79,10 @@ def select_change(call: Call, prefix: str) -> JournalEntry:
             if change.agent != call.address.agent:
                 raise Refused(
                     f"The last change is by {change.agent}, not by {call.address.agent}",
-                    f"`memvault undo {change.change_id}` takes it back all the same",
+                    f"`memvault undo {change.change_id}` reverts it anyway",
                 )
             return change
-    raise NotFound("There is nothing to undo", "`memvault log` shows what was changed")
+    raise NotFound("There is nothing to undo", "`memvault log` lists the changes")
 
 
 def revert_steps(files: Iterable[FileChange]) -> list[RevertStep]:
@@ -207,7 +207,7 @@ def _remaining_steps(
             raise
         raise Conflict(
             f"{change.change_id} was undone by {change.reverted_by}",
-            f"`memvault undo {change.reverted_by}` takes that back",
+            f"`memvault undo {change.reverted_by}` reverts that",
         ) from error
 
 
@@ -262,7 +262,7 @@ def _conflict(
             {"changedFiles": paths},
         )
     if others:
-        rest = f"`memvault undo {name} --keep-changed` takes the rest back"
+        rest = f"`memvault undo {name} --keep-changed` reverts the rest"
         error.hint = f"{error.hint}, or {rest}" if error.hint else rest
     return error
 
@@ -293,7 +293,7 @@ def _check_step(
         if not _find_trashed(store, step):
             raise NotFound(
                 f"{step.path} is no longer in the trash",
-                "`memvault trash list` names what is there",
+                "`memvault trash list` shows what is",
             )
     elif step.backup:
         store.history.read_verified(step.subject.mem_id, step.backup)
@@ -305,19 +305,19 @@ def _conflict_message(
     """Return why a file that is not as a change left it cannot be reverted, and a hint."""
     path, mem_id, name = step.path, step.subject.mem_id, change.change_id
     if not now:
-        message = f"{path} is no longer there, so {name} cannot be undone"
+        message = f"{path} no longer exists, so {name} cannot be undone"
         hint = f"move it back if it was moved, as `memvault show {mem_id}` says, and undo again"
     elif not step.etag_now:
-        message = f"The path {path} is taken by another file since {name}"
-        alternative = f", or `memvault restore {mem_id}` puts the old one beside it"
+        message = f"The path {path} has been taken by another file since {name}"
+        alternative = f", or `memvault restore {mem_id}` restores the old one under another name"
         hint = f"move that file away and undo again{alternative if step.trashed else ''}"
     else:
         message = f"{path} has changed since {name}, so undoing would lose that"
-        hint = f"`memvault log {mem_id}` names its revisions"
+        hint = f"`memvault log {mem_id}` lists its revisions"
         if step.backup:
-            hint += ", `memvault restore --revision` puts one back"
+            hint += ", `memvault restore --revision` restores one"
         elif paths.is_memory_path(path):
-            hint = f"`memvault forget {mem_id}` moves it to the trash as it is now"
+            hint = f"`memvault forget {mem_id}` moves the current file to the trash"
     for later in takewhile(lambda entry: entry.change_id != name, changes):
         left = [entry for entry in later.files if entry.path == path]
         if left and not later.reverts and not later.reverted_by:
@@ -337,7 +337,7 @@ def _etag_of(store: MemoryStore, path: str, respelled: str) -> str:
     pure = PurePosixPath(path)
     hidden = any(part.startswith(".") or part == ".." for part in pure.parts)
     if pure.is_absolute() or hidden:
-        raise Refused(f"{path} is no file of the vault's", "the journal is not as it was written")
+        raise Refused(f"{path} is not in this vault", "the journal was modified")
     paths.require_plain_folders(store.root, pure.parent.as_posix())
     try:
         folder = (store.root / path).parent

@@ -273,7 +273,7 @@ class RepositoryScan:
                 named = self._named(line.value, self._place.folder)
                 if os.path.realpath(named) != str(self._place.top):
                     hint = "`git config --unset core.worktree`"
-                    raise Refused("The setting core.worktree leads git to another folder", hint)
+                    raise Refused("The setting core.worktree points to another folder", hint)
             elif not line.key and _ELSEWHERE.search(f"{line.section}.{line.text}"):
                 hint = "write a setting that names files on a line of its own, as git config does"
                 raise Refused(f"{self._name(file)} cannot be read: {line.shown}", hint)
@@ -301,7 +301,7 @@ class RepositoryScan:
     @staticmethod
     def _named(value: str, below: Path) -> Path:
         if not value or value.startswith(("%", ":(")):  # prefixes that git expands
-            raise Refused(f"The settings name a file as {value!r}", "name it by its path")
+            raise Refused(f"The settings name a file as {value!r}", "use a plain path")
         return below / expand_home(value)
 
     def _words(self, line: _Line) -> Iterator[ApprovalItem]:
@@ -331,8 +331,8 @@ class RepositoryScan:
             for name in sorted(names):
                 count += 1
                 if count > _MAX_PARTS:
-                    hint = "take out those that git does not need"
-                    raise Refused(f"{self._name(folder)} holds too many files", hint)
+                    hint = "delete those that git does not need"
+                    raise Refused(f"{self._name(folder)} contains too many files", hint)
                 if not name.endswith(".sample"):
                     yield from self._file(Path(parent, name))
 
@@ -369,5 +369,5 @@ def _read(file: Path, most: int = plain_files.MAX_STATE_BYTES) -> bytes | None:
             return None
         message = f"{replace_surrogates(file.name)} of git cannot be read: {error.strerror}"
         raise Refused(
-            message, "git would read it; make it a plain file, or move it away"
+            message, "git would read it; replace it with a regular file or move it away"
         ) from error

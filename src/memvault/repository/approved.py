@@ -26,7 +26,7 @@ class NotAllowed(Refused):
         self.runs = approval.unapproved_names(now, before or [])
         self.was_allowed = before is not None
         self.covered = [f"{part.name}\n{part.digest}" for part in now]
-        message = "This repository makes git run programs, and nobody at this machine approved it"
+        message = "This repository can make git run programs and is not approved on this machine"
         if self.was_allowed:
             message = f"The git configuration has changed since it was approved: {self.summary}"
         super().__init__(message, "ask the user to run `memvault git init` there once")

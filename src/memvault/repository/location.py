@@ -99,8 +99,8 @@ def find_repository(root: Path) -> RepositoryLocation | None:
             if place is not None:
                 return place
             if top == root:
-                hint = "if nothing in it is needed, move it away"
-                raise NoRepository("The vault's .git is no git repository", hint)
+                hint = "move it away if you do not need it"
+                raise NoRepository("The vault's .git is not a git repository", hint)
     return None
 
 
@@ -153,7 +153,7 @@ def check_plain(place: RepositoryLocation) -> None:
             if stat.S_ISFIFO(mode) or stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
                 hint = "git would wait for it; move it away"
                 named = replace_surrogates(os.path.relpath(path, place.top))
-                raise Refused(f"{named} is a pipe or a device, and no file", hint)
+                raise Refused(f"{named} is a pipe or a device, not a file", hint)
 
 
 def _opened(place: RepositoryLocation) -> Iterator[str | Path]:

@@ -37,7 +37,7 @@ _FALLBACK = {"NAME": "memvault", "EMAIL": "memvault@localhost"}
 _SHOWN = 3
 QUIET_INSIDE = "--ignore-submodules=dirty"
 """Keeps git from running in nested repositories, which have settings of their own."""
-LARGER = "The repository holds more than the vault, which sync would push along"
+LARGER = "The repository contains more than the vault, which sync would push too"
 
 
 class GitError(MemvaultError):
@@ -83,7 +83,7 @@ class Git:
         try:
             program = process.find_program("git", folder, inherited)
         except UsageError as error:
-            raise Refused("There is no git program on this machine", "install git") from error
+            raise Refused("git is not installed on this machine", "install git") from error
         settings = [argument for setting in _SETTINGS for argument in ("-c", setting)]
         self._prefix = [program, "--no-pager", "--literal-pathspecs", *settings]
         self._environment = {
@@ -241,10 +241,8 @@ def require_idle_branch(repository: Repository) -> str:
     """
     operation_in_progress = repository.operation_in_progress
     if operation_in_progress:
-        hint = (
-            f"{resume_hint(repository)}; or give it up with `git {operation_in_progress} --abort`"
-        )
-        raise Refused(f"A {operation_in_progress} is under way in the repository", hint)
+        hint = f"{resume_hint(repository)}; or abort it with `git {operation_in_progress} --abort`"
+        raise Refused(f"A {operation_in_progress} is in progress in the repository", hint)
     branch = repository.branch
     if not branch:
         raise Refused("No branch is checked out", "`git switch BRANCH` checks one out")

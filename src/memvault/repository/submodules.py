@@ -12,7 +12,7 @@ from memvault.files import plain_files
 from memvault.repository.program import Git, Repository, null_separated
 
 _MODULE = re.compile(r"^[ \t]*+path[ \t]*+=[ \t]*+\"?([^\s\"][^\r\n\"]*)", re.MULTILINE)
-HINT = "sync it by itself, or move its .git away"
+HINT = "sync it separately, or move its .git away"
 """The hint for a nested repository."""
 
 

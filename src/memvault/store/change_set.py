@@ -5,16 +5,18 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from memvault import clock
 from memvault.errors import Conflict, NotFound
-from memvault.store.journal import FileChange
 from memvault.vault.document import etag
 from memvault.vault.naming import derived_id
 from memvault.vault.paths import belongs_to_other_agent
 
-FILE_MISSING_HINT = "`memvault list` shows what is there, `memvault trash list` what was forgotten"
+if TYPE_CHECKING:
+    from memvault.store.journal import FileChange
+
+FILE_MISSING_HINT = "`memvault list` shows the files, `memvault trash list` the forgotten ones"
 """The hint of an error about a file that is missing."""
 
 
@@ -31,7 +33,7 @@ def changed_meanwhile(path: str, data: bytes, seen: str) -> Conflict:
     """Return the error for a file whose bytes do not have the etag that was seen."""
     return Conflict(
         f"{path} was changed in the meantime: its etag is {etag(data)}, not {seen}",
-        "look at it as it is now, then try again",
+        "read the current version, then try again",
     )
 
 
@@ -78,5 +80,5 @@ class ChangeSet:
         if not paths:
             return ""
         more = f" and {len(paths) - 1} more were" if len(paths) > 1 else " was"
-        undo = "" if not self.is_recorded else f"; `memvault undo {self.change_id}` takes that back"
+        undo = "" if not self.is_recorded else f"; `memvault undo {self.change_id}` reverts that"
         return f"{paths[0]}{more} changed{when}{undo}"

@@ -21,10 +21,9 @@ from memvault.store.change_set import (
     changed_meanwhile,
     missing_as_not_found,
 )
-from memvault.store.moves import MOVE_INTENT
-from memvault.vault import aliases, document, memory_file, naming, paths
+from memvault.vault import document, memory_file, naming, paths
 from memvault.vault.markdown import first_heading
-from memvault.vault.private_folder import private_folder
+from memvault.vault.private_folder import MOVE_INTENT, private_folder
 from memvault.vault.scan import Scan, file_state, is_listed, scan
 
 if TYPE_CHECKING:
@@ -204,6 +203,8 @@ class MemoryStore:
         private_folder(self.root)
         path = f"{memory_type}/{stem}.md"
 
+        from memvault.vault import aliases
+
         def encode(name: str) -> bytes:
             title_keys: dict[str, Any] = {} if title == (heading or name) else {"title": title}
             title_keys |= aliases.aliases_for_new(title, name, header.get("aliases"))
@@ -265,6 +266,8 @@ class MemoryStore:
         """
         named = dict(changes)
         if "title" in named and "aliases" not in named:
+            from memvault.vault import aliases
+
             named |= aliases.aliases_after_rename(memory, str(named["title"]))
         path = self._path_for_type(memory, memory_type)
         if path != memory.path:
@@ -317,6 +320,8 @@ class MemoryStore:
         id_header = {} if "id" in memory.metadata else {"id": memory.mem_id}
         named = {**id_header, **(changes or {})}
         if "title" in named and "aliases" not in named:
+            from memvault.vault import aliases
+
             named |= aliases.aliases_after_rename(memory._replace(path=path), str(named["title"]))
         edited = partial(self._edit_bytes, memory, named, body)
         self._check_path(path)
@@ -467,7 +472,7 @@ class MemoryStore:
         except FileNotFoundError as error:
             raise NotFound(
                 f"{item.path} is no longer in the trash",
-                "`memvault trash list` names what is there",
+                "`memvault trash list` shows what is",
             ) from error
 
     def lock(self, seconds: float = 30.0) -> FileLock:

@@ -21,9 +21,7 @@ from memvault.vault import memory_file
 from memvault.vault.document import etag
 from memvault.vault.names import normalize_title
 from memvault.vault.paths import is_memory_path, require_plain_folders
-
-MOVE_INTENT = ".memvault/moving.json"
-"""The file that records the move of a memory until it is complete."""
+from memvault.vault.private_folder import MOVE_INTENT
 
 
 class MoveIntent(NamedTuple):

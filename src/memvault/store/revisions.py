@@ -151,7 +151,7 @@ class Revisions:
         if len(matches) > 1 and revision not in matches:
             raise Ambiguous(
                 f"{revision!r} names {len(matches)} revisions",
-                "use more of a revision's name",
+                "use more characters of the revision's name",
                 {"revisions": matches},
             )
         if revision and matches:
@@ -160,7 +160,7 @@ class Revisions:
             except OSError as error:
                 raise StorageError(
                     f"The revision {matches[-1]} of {mem_id} cannot be read: {error.strerror}",
-                    "`memvault doctor` names damaged revisions, `memvault log` the others",
+                    "`memvault doctor` lists damaged revisions; `memvault log` lists the rest",
                 ) from error
         latest = ", ".join(self.revisions(mem_id)[-3:])
         raise NotFound(

@@ -14,7 +14,7 @@ from memvault.settings.vault_settings import Settings
 from memvault.vault import decoding, document
 
 _MAX_PLACES = 5
-_REFUSED_MESSAGE = "A secret is not written, as memvault.toml says: "
+_REFUSED_MESSAGE = "memvault.toml refuses secrets: "
 _PLAIN_KEY = lazy_pattern(r"\w{1,19}")
 """A key that may be shown in a message: too short to be a secret itself."""
 
@@ -70,8 +70,7 @@ class SecretRejected(Refused):
     def __init__(self, secrets: Sequence[Secret], detector: SecretDetector) -> None:
         super().__init__(
             _REFUSED_MESSAGE + _join_places([one.kind for one in secrets]),
-            "say where it is kept instead; in a text, gitleaks:allow on its line says that it is "
-            "fine",
+            "write where it is stored; to allow it in a text, add gitleaks:allow to its line",
         )
         self._detector = detector
 
@@ -131,8 +130,8 @@ def check_masks(before: bytes, after: bytes, settings: Settings) -> Refused | No
     for masked in map(mask, sorted(lost_kinds)):
         if text.count(masked) > old.count(masked):
             return Refused(
-                f"The text has {masked} where the file has the secret itself, which would be lost",
-                "add to the text with compound, or let its owner edit the file",
+                f"The text has {masked} where the file has the secret, which would be lost",
+                "append with `memvault compound`, or let the owner edit the file",
             )
     return None
 
@@ -154,9 +153,9 @@ def _strings_in(name: str, value: Any) -> Iterator[tuple[str, str]]:
 def secret_warning(path: str, secrets: Sequence[Secret]) -> str:
     """Return the warning about secrets that were written."""
     return (
-        f"{path} holds a secret now: {_describe_secrets(secrets)}; keep it elsewhere, and revoke "
-        "it if others can read the vault or its history; secrets: allowed in the header says that "
-        "it is fine"
+        f"{path} now contains a secret: {_describe_secrets(secrets)}; store it elsewhere and "
+        "revoke it if others can read the vault or its history; to allow it, set secrets: allowed "
+        "in the header"
     )
 
 

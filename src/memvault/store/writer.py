@@ -276,7 +276,8 @@ class VaultWriter:
         except MemvaultError as error:
             change_set.is_recorded = False
             change_set.warnings.append(
-                f"undo does not know of {path}, which is written: {error.message}"
+                f"{path} was written but is not in the journal, so undo cannot revert it: "
+                f"{error.message}"
             )
         else:
             self._prune()

@@ -221,7 +221,7 @@ def _edit(
 ) -> bytes:
     text = decode(data, encoding)
     if text.encoding == "binary":
-        raise Refused("The file is binary, not text", "edit it with the program that made it")
+        raise Refused("The file is binary, not text", "edit it with the program that created it")
     parts = split_front_matter(text.text)
     if keep_ours(parts.header) != parts.header or (
         has_conflict_markers(text.text)
@@ -231,8 +231,8 @@ def _edit(
         )
     ):
         raise Refused(
-            "The file holds the marks of a conflict in git",
-            "choose what is to stay in an editor, and take the marks away",
+            "The file contains git conflict markers",
+            "resolve the conflict in an editor and delete the markers",
         )
     if parts.before:
         try:
@@ -252,7 +252,7 @@ def _edit(
     is_kept = text.encoding.startswith("utf") or text.encode(text.text) == data
     if not is_kept or decode(fresh, encoding).text != replace_surrogates(edited):
         raise Refused(
-            "The file would be read as something else after this edit",
-            "convert the file to UTF-8 without control characters first",
+            "The edited file would be read in another encoding",
+            "first convert the file to UTF-8 without control characters",
         )
     return fresh

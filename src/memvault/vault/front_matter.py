@@ -163,8 +163,8 @@ def dump_header(values: Mapping[str, Any], newline: str = "\n") -> str:
         if len(written) <= _MAX_DUMPED and parse_header(written) == expected:
             return written
     raise Refused(
-        f"The front matter cannot hold so much ({', '.join(values)[:150]})",
-        "nest values less, give fewer and shorter keys, and put long texts into the body",
+        f"The front matter is too large or too deeply nested ({', '.join(values)[:150]})",
+        "use fewer keys and less nesting, and put long text in the body",
     )
 
 
@@ -225,7 +225,7 @@ def _patch_safely(
         pass
     raise Refused(
         f"The front matter cannot be edited safely ({', '.join(changes)})",
-        "edit the file by hand, one key a line",
+        "edit the file by hand, with one key per line",
     )
 
 
@@ -278,7 +278,7 @@ def _patch_key(header: str, key: str, value: Any, newline: str) -> str:
         if root is not None and getattr(root, "flow_style", False):
             raise Refused(
                 f"The front matter is one {{…}} mapping, so {key!r} cannot be added to it",
-                "write it with one key a line",
+                "write it with one key per line",
             )
         gap = newline if header and not header.endswith(("\n", "\r")) else ""
         return f"{header}{gap}{dump_key(key)}: {dump_value(value)}{newline}"

@@ -184,7 +184,7 @@ def to_json_values(values: Mapping[Any, Any]) -> dict[str, Any]:
         elif isinstance(value, dict):
             characters_left -= sum(len(key) for key in value if isinstance(key, str))
         if min(values_left, characters_left, depth) < 0:
-            raise ValueError("the front matter holds too many values")
+            raise ValueError("the front matter contains too many values")
         if isinstance(value, dict):
             return {
                 replace_surrogates(str(key)): converted(entry, depth - 1)

@@ -44,7 +44,7 @@ def init_vault(folder: str, bare: bool, examples: bool) -> dict[str, Any]:
     created = []
     if examples and (bare or entries):
         raise UsageError(
-            "The examples come with the whole template, in an empty or new folder",
+            "The examples are part of the full template, which needs an empty or new folder",
             "`memvault init --examples FOLDER`",
         )
     if bare or entries:

@@ -43,7 +43,7 @@ def read_memory(
         lines = ", ".join(f"line {part.line}: {part.reason}" for part in file.unread[:_MAX_NAMED])
         problem = f"{UNREAD}{lines}"
     if file.in_conflict and not file.problem:
-        problem = "it holds the marks of a conflict in git"
+        problem = "it contains git conflict markers"
     metadata = file.header or {}
     path = PurePosixPath(state.path)
     title = title_of(metadata, file.parts.body, state.path)

@@ -59,7 +59,7 @@ def is_memory(path: str, exclusions: Exclusions) -> bool:
 def require_outside(root: Path, target: Path) -> None:
     """Raise ``Refused`` for a place to write to that is the vault or in it, links resolved."""
     if target.resolve().is_relative_to(root.resolve()):
-        raise Refused(f"{target} is inside the vault", "write it to a place outside of it")
+        raise Refused(f"{target} is inside the vault", "choose a path outside the vault")
 
 
 def resolve_inside(root: Path, given: str) -> str:
@@ -70,14 +70,12 @@ def resolve_inside(root: Path, given: str) -> str:
         UsageError: the path is empty or invalid.
     """
     if "\0" in given or not given.strip():
-        raise UsageError("A file's path cannot be empty or hold a NUL")
+        raise UsageError("A file's path cannot be empty or contain a NUL character")
     try:
         resolved = Path(os.path.realpath(root / given))
         inside = resolved.relative_to(os.path.realpath(root))
     except ValueError as error:
-        raise Refused(
-            f"{given} lies outside the vault", "name a file by its path inside the vault"
-        ) from error
+        raise Refused(f"{given} is outside the vault", "use a path inside the vault") from error
     except OSError as error:
         raise UsageError(f"{given!r} cannot be a file's path: {error.strerror}") from error
     return inside.as_posix()
@@ -98,8 +96,8 @@ def require_plain_folders(root: Path, folder: str) -> None:
             return  # nothing there yet, or a name that no file can have
         if stat.S_ISLNK(mode):
             raise Refused(
-                f"{path} is a link, and memvault does not follow links here",
-                "make it a plain folder",
+                f"{path} is a link, which memvault does not follow here",
+                "replace it with a regular folder",
             )
         if not stat.S_ISDIR(mode):
             raise Refused(f"{path} is a file where a folder should be", "rename that file")

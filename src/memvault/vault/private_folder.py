@@ -10,6 +10,9 @@ from memvault.errors import MemvaultError, Refused
 from memvault.files import atomic, plain_files
 from memvault.vault.paths import require_plain_folders
 
+MOVE_INTENT = ".memvault/moving.json"
+"""The file that records the move of a memory until it is complete."""
+
 
 def private_folder(root: Path, name: str = "") -> Path:
     """Return ``.memvault``, created if missing and kept out of git, or the path of a folder in it.

@@ -132,7 +132,7 @@ def _fits(section: MarkdownSection, wanted: str, names: Sequence[str]) -> bool:
 
 def _hint(wanted: str, known: Sequence[MarkdownSection]) -> str:
     if not known:
-        return "the memory has no headings; without section it is shown whole"
+        return "the memory has no headings; omit section to show all of it"
     by_name = {_normalize(section.path): section.path for section in known}
     suggestion = by_name.get(closest(_normalize(wanted), by_name), "")
     listed = ", ".join(list(by_name.values())[:_MAX_LISTED]) + " …" * (len(by_name) > _MAX_LISTED)

@@ -152,7 +152,7 @@ class BrowserSession:
 
     def _opened(self) -> Workspace:
         if self._workspace is None:
-            self._workspace = Workspace(self.root, self.progress, stays=True)
+            self._workspace = Workspace(self.root, self.progress, long_lived=True)
         return self._workspace
 
     def _search(self, line: str) -> SearchOutcome:

@@ -81,12 +81,12 @@ def capture(
     text: Text = "",
     clip: Annotated[bool, Arg("Take the text of the clipboard")] = False,
     to: Annotated[
-        str, Arg("Append it to this memory: memory id, path, title, or words", names="memory")
+        str, Arg("Append it to this memory: memory id, path, title, or words", completes="memory")
     ] = "",
     memory_type: Annotated[
-        str, Arg("The memory's type, context by default", flag="--type", names="type")
+        str, Arg("The memory's type, context by default", flag="--type", completes="type")
     ] = "",
-    tags: Annotated[list[str] | None, Arg("Tags of the memory", names="tag")] = None,
+    tags: Annotated[list[str] | None, Arg("Tags of the memory", completes="tag")] = None,
 ) -> None:
     """Remember a thought without a title: its first words become the title.
 

@@ -20,7 +20,7 @@ from memvault.cli.run_editor import (
 from memvault.errors import UsageError
 
 MemoryOrVault = Annotated[
-    str, Arg("Memory id, path or title; the vault if missing", positional=True, names="memory")
+    str, Arg("Memory id, path or title; the vault if missing", positional=True, completes="memory")
 ]
 
 
@@ -49,7 +49,7 @@ def path(options: GlobalOptions, memory: MemoryOrVault = "") -> dict[str, Any]:
 )
 def edit(
     options: GlobalOptions,
-    memory: Annotated[str, Arg("Memory id, path or title", positional=True, names="memory")],
+    memory: Annotated[str, Arg("Memory id, path or title", positional=True, completes="memory")],
 ) -> dict[str, Any]:
     """Open a memory in your editor, and show what changed when you close it.
 
@@ -111,10 +111,10 @@ def new(
     options: GlobalOptions,
     title: Annotated[str, Arg("The memory's title", positional=True)],
     template: Annotated[
-        str, Arg("A file in the templates folder", metavar="NAME", names="template")
+        str, Arg("A file in the templates folder", metavar="NAME", completes="template")
     ] = "",
     memory_type: Annotated[
-        str, Arg("The memory's type", flag="--type", names="type", metavar="TYPE")
+        str, Arg("The memory's type", flag="--type", completes="type", metavar="TYPE")
     ] = "",
     no_edit: Annotated[bool, Arg("Do not open it in the editor")] = False,
 ) -> None:

@@ -39,7 +39,7 @@ _KEYS = {
 )
 def review(
     options: GlobalOptions,
-    kind: Annotated[ReviewKind | None, Arg("Only those of a kind")] = None,
+    kind: Annotated[ReviewKind | None, Arg("Only items of this kind")] = None,
 ) -> dict[str, Any] | None:
     """Review pending items: conflicts, secrets, duplicates, proposals and more.
 
@@ -63,7 +63,7 @@ def review(
             invoke.autocommit(call)
             _say(f"{done} of {len(items)} answered; `memvault undo` takes all of it back")
         else:
-            _say(f"{len(items)} looked at, nothing changed" if items else "Nothing needs a person")
+            _say(f"{len(items)} looked at, nothing changed" if items else "Nothing to review")
     return None
 
 

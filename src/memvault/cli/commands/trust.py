@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 ToolName = Annotated[str, Arg("The tool's name", positional=True)]
-Folder = Annotated[str, Arg("The vault", positional=True, names="file", metavar="DIR")]
+Folder = Annotated[str, Arg("The vault", positional=True, completes="file", metavar="DIR")]
 
 
 @command(

@@ -62,7 +62,7 @@ def _shown(made: Mapping[str, Any]) -> Mapping[str, Any]:
 def init(
     options: GlobalOptions,
     folder: Annotated[
-        str, Arg("The folder, created if missing (default .)", positional=True, names="file")
+        str, Arg("The folder, created if missing (default .)", positional=True, completes="file")
     ] = "",
     bare: Annotated[bool, Arg("Only memvault.toml")] = False,
     examples: Annotated[bool, Arg("Add an example memory per type")] = False,
@@ -107,7 +107,7 @@ def add(
         Arg(
             "The vault's folder, or the address of its engine",
             positional=True,
-            names="file",
+            completes="file",
             metavar="DIR|ADDRESS",
         ),
     ],
