@@ -370,7 +370,12 @@ def test_without_a_program_on_the_path_it_names_its_own(
         ("claude-code", ".claude/settings.json", b'{\n\n"a": "\xff"}', "line 3, is not UTF-8"),
         ("claude-code", ".claude/agents/historian.md", "mine\n", "not written by memvault"),
         ("codex", ".codex/config.toml", "a = \n", "line 1"),
-        ("codex", ".codex/config.toml", "[mcp_servers.memvault]\n", "defines a server named memvault"),
+        (
+            "codex",
+            ".codex/config.toml",
+            "[mcp_servers.memvault]\n",
+            "defines a server named memvault",
+        ),
         ("codex", ".codex/config.toml", "mcp_servers = {}\n", "uses an inline table"),
         ("cursor", ".cursor", "no folder", "is not a folder"),
         ("opencode", "opencode.jsonc", "// nothing\n", "line 2: "),
