@@ -16,7 +16,7 @@ from conftest import ROOT, Git, Run, child, contents, index_of, sampled, without
 from memvault import Vault, open_vault
 from memvault.call import Call
 from memvault.doctor.doctor import CODES, run_checks
-from memvault.doctor.inspection import VaultInspection
+from memvault.doctor.inspection import inspect_vault
 from memvault.errors import Conflict
 from memvault.files.lock import FileLock
 from memvault.index.local.index_files import INDEX
@@ -267,7 +267,7 @@ def test_concurrently_changed_file_is_not_fixed(vault: Vault, folder: Path) -> N
     write(folder, "a.md", "---\nmemory_type: Fact\n---\n")
     write(folder, "a (conflicted copy 2026-01-02).md", "---\nmemory_type: Fact\n---\n")
     call = Call(vault._workspace)
-    fixes = [finding.fix for _, finding in run_checks(VaultInspection(call)) if finding.fix]
+    fixes = [finding.fix for _, finding in run_checks(inspect_vault(call)) if finding.fix]
     assert {fix.description for fix in fixes} == {"move it to the trash", "set the type fact"}
     for path in ("a.md", "a (conflicted copy 2026-01-02).md"):
         write(folder, path, "New.\n")

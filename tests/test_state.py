@@ -146,7 +146,8 @@ BROKEN = {
     "binary.md": b"\0\1\2\3" * 50,
     "header.md": b"---\nkey: [\n---\nx\n",
     "open.md": b"---\nkey: x\nand no end\n",
-    "merge.md": b"}
+    "merge.md": b"<<<<<<< HEAD\n---\nkey: a\n",
+}
 
 
 def test_a_broken_file_is_named_and_blocks_nothing(vault: Vault, folder: Path) -> None:
@@ -233,7 +234,6 @@ def test_the_command_line_takes_pairs_and_long_values(run: Run, folder: Path) ->
     assert "'novalue' has no value" in refused(run("memories", "set", "novalue"), 2)
     assert "needs `ID`" in refused(run("goals", "set"), 2)
     ran = run("goals", "set", "Learn Go")
-<<<<<<< HEAD
     assert "needs a description" in refused(ran, 2)
     assert "hint: `memvault goals set 'Learn Go' DESCRIPTION`" in ran.err
     assert "no INSTRUCTION" in refused(run("plans", "set", "p", "--cron", "* * * * *"), 2)

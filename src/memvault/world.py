@@ -78,12 +78,12 @@ def parse_place(name: str, path: str, header: Mapping[str, Any]) -> WorldPlace |
     x, y = (_number(header.get(key), None) for key in ("x", "y"))
     if x is None or y is None:
         return None
-    given = header.get("resources")
+    header_resources = header.get("resources")
     resources: dict[str, float | None] = {}
-    if isinstance(given, Mapping):
-        resources = {str(key): max(0, _number(value, 0)) for key, value in given.items()}
-    elif isinstance(given, list):
-        resources = {str(entry): None for entry in given}
+    if isinstance(header_resources, Mapping):
+        resources = {str(key): max(0, _number(value, 0)) for key, value in header_resources.items()}
+    elif isinstance(header_resources, list):
+        resources = {str(entry): None for entry in header_resources}
     return WorldPlace(
         name,
         path,
@@ -125,9 +125,13 @@ def visible_places(places: Iterable[WorldPlace], me: Character, radius: float) -
 
     Within both groups the nearest come first.
     """
-    ways = ((me.distance(place), place) for place in places)
-    found = [(far > spot.radius, far, spot) for far, spot in ways if far <= radius + spot.radius]
-    return [spot for *_, spot in sorted(found, key=lambda entry: (*entry[:2], entry[2][:2]))]
+    distances = ((me.distance(place), place) for place in places)
+    reachable = [
+        (distance > place.radius, distance, place)
+        for distance, place in distances
+        if distance <= radius + place.radius
+    ]
+    return [place for *_, place in sorted(reachable, key=lambda entry: (*entry[:2], entry[2][:2]))]
 
 
 _PLACES = "places"
@@ -167,7 +171,7 @@ class World:
         """Return the places and agents within a radius."""
         _, me = self._read_self()
         distances = ((other, me.distance(other)) for other in self._others())
-        near = [(other, far) for other, far in distances if far <= radius]
+        near = [(other, distance) for other, distance in distances if distance <= radius]
         near.sort(key=lambda pair: (pair[1], pair[0].name))
         return Observation(me, visible_places(self._places(), me, radius), near)
 
@@ -192,17 +196,17 @@ class World:
         """
         with agent_lock(self._store.root, self._address):
             data, me = self._read_self()
-            spot, name = self._find_source(me, resource, amount)
+            place, name = self._find_source(me, resource, amount)
             carried = rounded(me.inventory.get(name, 0) + amount)
             # Computed first, so that no resource taken from a place is lost.
             fresh = document.edit_entry(data or self._initial_file(), "inventory", name, carried)
-            left = self._take_from(spot.path, name, amount)
+            rest = self._take_from(place.path, name, amount)
             try:
                 self._write(data, fresh)
             except BaseException:
-                self._take_from(spot.path, name, -amount)
+                self._take_from(place.path, name, -amount)
                 raise
-        return GatherResult(name, spot.name, left, carried)
+        return GatherResult(name, place.name, rest, carried)
 
     def within_reach(self, name: str) -> tuple[Address, float]:
         """Return another agent's address and its distance.
@@ -234,12 +238,12 @@ class World:
         """Return a place here that has enough of a resource, and the resource's exact name."""
         normalized = resource.strip().casefold()
         max_available = 0.0
-        for spot in visible_places(self._places(), me, 0):
-            for name, available in spot.resources.items():
+        for place in visible_places(self._places(), me, 0):
+            for name, available in place.resources.items():
                 if name.casefold() != normalized:
                     continue
                 if available is None or available >= amount:
-                    return spot, name
+                    return place, name
                 max_available = max(max_available, available)
         if max_available:
             raise Refused(
@@ -255,17 +259,19 @@ class World:
         with self._store.lock():
             data, state = self._store.read_bytes(path)
             memory = self._store.parse(data, state)
-            there = parse_place(memory.title, path, memory.metadata)
-            held = there.resources.get(name, 0) if there else 0
-            if held is None:
+            place = parse_place(memory.title, path, memory.metadata)
+            available = place.resources.get(name, 0) if place else 0
+            if available is None:
                 return None
-            if held < amount:
-                raise Refused(f"There is only {held:g} {name} here", "another agent took it first")
-            left = rounded(held - amount)
-            fresh = document.edit_entry(data, "resources", name, left)
+            if available < amount:
+                raise Refused(
+                    f"There is only {available:g} {name} here", "another agent took it first"
+                )
+            rest = rounded(available - amount)
+            fresh = document.edit_entry(data, "resources", name, rest)
             subject = FileRef(memory.mem_id, memory.title)
             self._store.changes.replace(path, data, fresh, subject)
-        return left
+        return rest
 
     def _read_self(self) -> tuple[bytes | None, Character]:
         """Return the agent's file, or None, and the agent; without a file it is at 0, 0.
@@ -307,9 +313,9 @@ class World:
         for path, _, parsed, _ in read_header_files(self._store.root, _PLACES, self._skip):
             header = parsed.header or {}
             name = memory_file.title_of(header, parsed.parts.body, path)
-            found = parse_place(name, path, header)
-            if found is not None:
-                yield found
+            place = parse_place(name, path, header)
+            if place is not None:
+                yield place
             elif header:
                 self._skip(path, "it has no numbers x and y")
 

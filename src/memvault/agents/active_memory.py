@@ -197,11 +197,11 @@ class ActiveMemory:
             else:
                 offset = min(piece.offset, max(0, len(_content(memory)) - 1))
                 fresh.append(self.cut(memory, offset, piece.wanted)[0])
-        total, out = sum(piece.tokens for piece in fresh), 0
-        while total > self._budget and out < len(fresh) - 1:
-            total -= fresh[out].tokens
-            out += 1
-        return ActiveSet(fresh[out:], fresh[:out], missing, duplicates)
+        total, evicted_count = sum(piece.tokens for piece in fresh), 0
+        while total > self._budget and evicted_count < len(fresh) - 1:
+            total -= fresh[evicted_count].tokens
+            evicted_count += 1
+        return ActiveSet(fresh[evicted_count:], fresh[:evicted_count], missing, duplicates)
 
     def cut(self, memory: Memory, offset: int, wanted: int) -> tuple[ActiveExcerpt, str]:
         """Make an excerpt as long as requested, and as the maximum and the budget allow.
@@ -243,30 +243,30 @@ class ActiveMemory:
             return by_name[0]
         try:
             wanted = self._engine.resolve(name).mem_id
-            found = [piece for piece in pieces if piece.mem_id == wanted]
+            matches = [piece for piece in pieces if piece.mem_id == wanted]
         except Ambiguous as error:
             candidate_ids = {entry["memId"] for entry in error.candidates()}
-            found = [piece for piece in by_name if piece.mem_id in candidate_ids]
-            if not found:
+            matches = [piece for piece in by_name if piece.mem_id in candidate_ids]
+            if not matches:
                 raise
         except NotFound:
-            found = by_name
-            if not found:
+            matches = by_name
+            if not matches:
                 raise
-        if not found:
+        if not matches:
             hint = f"load it with `memvault load {wanted}`"
             raise NotFound(f"{wanted} is not in active memory", hint)
-        if len(found) > 1:
+        if len(matches) > 1:
             candidates = [
                 {"memId": piece.mem_id, "title": piece.title, "filePath": piece.path}
-                for piece in found
+                for piece in matches
             ]
             raise Ambiguous(
-                f"{wanted!r} matches {len(found)} memories in active memory",
+                f"{wanted!r} matches {len(matches)} memories in active memory",
                 "use one of their memory ids",
                 {"candidates": candidates},
             )
-        return found[0]
+        return matches[0]
 
     def _read_memory(self, piece: ActiveExcerpt) -> Memory | None:
         """Read the memory of an excerpt, even if its file was moved; None if it is missing.

@@ -91,14 +91,14 @@ def agent_names(root: Path) -> list[str]:
     return sorted(names)
 
 
-def _check_name(name: str, what: str) -> str:
+def _check_name(name: str, kind: str) -> str:
     """Return a name after checking that it can be a folder's on every system."""
     normalized = normalize("NFC", name.strip())
     size = len(normalized.encode("utf-8", "surrogatepass"))
     fits = normalized and size <= _MAX_NAME and normalized[0].isalnum()
     if not fits or not all(char.isalnum() or char in "-_." for char in normalized):
         raise UsageError(
-            f"{shorten(name, _MAX_NAME)!r} cannot be the name of {what}",
+            f"{shorten(name, _MAX_NAME)!r} cannot be the name of {kind}",
             "use up to 60 letters, digits, hyphens, dots and underscores",
         )
     if normalized.endswith(".") or is_reserved(normalized):

@@ -36,7 +36,7 @@ def normalize_name(text: str) -> str:
     return normalize("NFC", document.plain_text(text)).strip()
 
 
-def one_line(text: str, what: str) -> str:
+def one_line(text: str, label: str) -> str:
     """Return a key, id or name in its stored form: one line without surrounding whitespace.
 
     Raises:
@@ -45,7 +45,7 @@ def one_line(text: str, what: str) -> str:
     line = normalize_name(text)
     if not line or "\n" in line or len(line) > _MAX_NAME:
         raise UsageError(
-            f"{what} cannot be {shorten(line, 40)!r}",
+            f"{label} cannot be {shorten(line, 40)!r}",
             f"use one line of at most {_MAX_NAME:,} characters that is not blank",
         )
     return line
@@ -128,8 +128,8 @@ class AgentFileStore:
             first = entries.setdefault(entry.name, entry)
             if first is not entry:
                 copies.append(entry)
-                kept = replace_surrogates(first.path)
-                skip(shown, f"it has the same {self._key} as {kept}")
+                first_path = replace_surrogates(first.path)
+                skip(shown, f"it has the same {self._key} as {first_path}")
         return AgentFiles(dict(sorted(entries.items())), notes, copies)
 
     def put(self, wanted: Iterable[AgentFileUpdate]) -> list[str]:

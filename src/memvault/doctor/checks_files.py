@@ -48,14 +48,14 @@ def large_files(vault: VaultInspection) -> Iterator[Finding]:
 
 @check("memory-partly-indexed", "note", "A memory with more characters than are indexed")
 def partly_indexed_memories(vault: VaultInspection) -> Iterator[Finding]:
-    most = vault.call.settings.index.characters
+    maximum = vault.call.settings.index.characters
     for memory in vault.memories:
-        if 0 < most < memory.record.size and not memory.file.trouble:
+        if 0 < maximum < memory.record.size and not memory.file.trouble:
             length = len(vault.call.reader.read(memory.path).body)
-            if length > most:
+            if length > maximum:
                 yield Finding(
                     memory.path,
-                    f"Only the first {most:,} of {length:,} characters are indexed; split the "
+                    f"Only the first {maximum:,} of {length:,} characters are indexed; split the "
                     "file, or raise characters under [index] in memvault.toml",
                 )
 
@@ -262,19 +262,19 @@ def unread_dates(vault: VaultInspection) -> Iterator[Finding]:
 @check("date-form", "note", "Times in headers that are not ISO 8601, and how they are parsed")
 def other_date_forms(vault: VaultInspection) -> Iterator[Finding]:
     """Report a few of these times: a program that writes them does so in every note."""
-    found = {
+    times = {
         memory.path: time
         for memory in vault.memories
         for time in reversed(_header_times(memory))
         if time.moment is not None and clock.parse(str(time.value)) is None
     }
-    for path in sorted(found)[:_MAX_SHOWN_TIMES]:
-        time = found[path]
+    for path in sorted(times)[:_MAX_SHOWN_TIMES]:
+        time = times[path]
         message = f"Its {time.key} {str(time.value)[:60]!r} is read as {clock.iso(time.moment)}"
         yield Finding(path, message)
-    if len(found) > _MAX_SHOWN_TIMES:
-        more = len(found) - _MAX_SHOWN_TIMES
-        yield Finding("", f"{more} more memories have times that are not ISO 8601")
+    if len(times) > _MAX_SHOWN_TIMES:
+        rest = len(times) - _MAX_SHOWN_TIMES
+        yield Finding("", f"{rest} more memories have times that are not ISO 8601")
 
 
 # Names that sync programs give to the copy they keep if both sides changed a file:
@@ -379,10 +379,10 @@ def _has_same_content(
     """Return whether two files have the same content, ignoring their times of modification."""
     if copy.file.etag == first.file.etag:
         return bool(copy.file.etag)
-    one, other = _parse_memory(vault, copy), _parse_memory(vault, first)
-    if one is None or other is None or one.problem or other.problem:
+    copied, original = _parse_memory(vault, copy), _parse_memory(vault, first)
+    if copied is None or original is None or copied.problem or original.problem:
         return False
-    return one.body == other.body and _stable_metadata(one) == _stable_metadata(other)
+    return copied.body == original.body and _stable_metadata(copied) == _stable_metadata(original)
 
 
 def _stable_metadata(memory: Memory) -> dict[str, object]:
@@ -407,8 +407,8 @@ def case_collisions(vault: VaultInspection) -> Iterator[Finding]:
         for path in others:
             if PurePosixPath(path).name == PurePosixPath(first).name:
                 continue  # the folders that contain them are reported
-            one, other = _distinguishable(first, path)
-            message = f"Only case or the form of Unicode differs in {other} and {one}"
+            first_shown, other_shown = _distinguishable(first, path)
+            message = f"Only case or the form of Unicode differs in {other_shown} and {first_shown}"
             yield Finding(path, f"{message}: rename one of them")
 
 

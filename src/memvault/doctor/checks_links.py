@@ -63,8 +63,8 @@ def circles(vault: VaultInspection) -> Iterator[Finding]:
         first = circle.index(min(circle))
         path, *others = circle[first:] + circle[:first]
         shown = ", ".join(map(replace_surrogates, others[:_MAX_LINKS_SHOWN]))
-        more = len(others) - _MAX_LINKS_SHOWN
-        shown += f" and {more} more" if more > 0 else ""
+        remaining = len(others) - _MAX_LINKS_SHOWN
+        shown += f" and {remaining} more" if remaining > 0 else ""
         message = f"It and {shown} supersede each other: remove one `supersedes`"
         yield Finding(path, message)
 
@@ -170,8 +170,8 @@ def broken_links(vault: VaultInspection) -> Iterator[Finding]:
         for shown in list(broken)[:_MAX_LINKS_SHOWN]:
             yield Finding(entry.path, f"{shown} leads to no file")
         if len(broken) > _MAX_LINKS_SHOWN:
-            more = len(broken) - _MAX_LINKS_SHOWN
-            yield Finding(entry.path, f"{more} more of its links lead to no file")
+            remaining = len(broken) - _MAX_LINKS_SHOWN
+            yield Finding(entry.path, f"{remaining} more of its links lead to no file")
 
 
 def _shown_link(link: Link) -> str:

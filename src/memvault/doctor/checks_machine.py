@@ -162,8 +162,8 @@ def wrong_index(vault: VaultInspection) -> Iterator[Finding]:
     for path in stale[:_MAX_PATHS_SHOWN]:
         yield Finding(path, "The index differs from the file", fix)
     if len(stale) > _MAX_PATHS_SHOWN:
-        more = len(stale) - _MAX_PATHS_SHOWN
-        yield Finding("", f"The index differs from {more} more files", fix)
+        remaining = len(stale) - _MAX_PATHS_SHOWN
+        yield Finding("", f"The index differs from {remaining} more files", fix)
     if vault.call.settings.index.engine != "local":
         from memvault.publishing import publish
 
@@ -177,7 +177,7 @@ def wrong_index(vault: VaultInspection) -> Iterator[Finding]:
     "An index that cannot be written, such as on a full disk: recall works, but more slowly",
 )
 def unwritable_index(vault: VaultInspection) -> Iterator[Finding]:
-    if problem := vault.index.unwritable:
+    if problem := vault.index_status.unwritable:
         message = f"{problem}: free some space, or set MEMVAULT_CACHE to another folder"
         yield Finding("", vault.call.hide_paths(message))
 
@@ -188,7 +188,7 @@ def _stale_memories(vault: VaultInspection) -> list[str]:
     Files that were changed around the second refresh are left out: their difference does not show
     that the index is wrong.
     """
-    call, known = vault.call, vault.memory_paths
+    call, indexed_paths = vault.call, vault.memory_paths
     present = {path for path in vault.tree["file"] if paths.is_memory_path(path)}
     hidden = tuple(f"{folder}/" for folder in (*vault.tree["unreadable"], *vault.tree["too deep"]))
     suspects = {
@@ -196,8 +196,8 @@ def _stale_memories(vault: VaultInspection) -> list[str]:
         for memory in vault.memories
         if memory.file.etag and memory.file.etag != memory.record.etag
     }
-    suspects |= present - known
-    suspects |= {path for path in known - present if not path.startswith(hidden)}
+    suspects |= present - indexed_paths
+    suspects |= {path for path in indexed_paths - present if not path.startswith(hidden)}
     if not suspects:
         return []
     before = {path: _etag(call, path) for path in suspects}
@@ -224,8 +224,8 @@ def missing_model(vault: VaultInspection) -> Iterator[Finding]:
 
 def _model_problem(vault: VaultInspection) -> str:
     """Return why an embedder cannot be used; empty if there is no problem."""
-    transformer = vault.index.transformer
-    return vault.index.static.problem or transformer.note or transformer.problem
+    transformer = vault.index_status.transformer
+    return vault.index_status.static.problem or transformer.note or transformer.problem
 
 
 def _vectors_waiting(vault: VaultInspection) -> int | None:
@@ -233,7 +233,7 @@ def _vectors_waiting(vault: VaultInspection) -> int | None:
 
     While a process makes them, none are waiting.
     """
-    transformer = vault.index.transformer
+    transformer = vault.index_status.transformer
     if not vault.memories or transformer.mode == "off" or _model_problem(vault):
         return None
     return 0 if transformer.is_running else transformer.waiting
@@ -255,7 +255,7 @@ def missing_vectors(vault: VaultInspection) -> Iterator[Finding]:
 )
 def old_vectors(vault: VaultInspection) -> Iterator[Finding]:
     """Find vectors of other models, once those of the model in use are complete."""
-    unused = vault.index.unused_models if _vectors_waiting(vault) == 0 else 0
+    unused = vault.index_status.unused_models if _vectors_waiting(vault) == 0 else 0
     if unused:
         fix = Fix("delete them", lambda call: call.index.delete_unused_models())
         yield Finding("", f"There are vectors of {unused} models that are no longer used", fix)

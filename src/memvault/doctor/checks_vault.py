@@ -23,10 +23,10 @@ _MAX_ENTRIES_SHOWN = 20
 
 @check("tools-unknown", "error", "A name under `[mcp] tools` that is not a profile or a tool")
 def unknown_offered_tools(vault: VaultInspection) -> Iterator[Finding]:
-    known = {normal_name(name) for name in ("core", "all", *GROUPS)}
-    known |= {name for entry in TOOLS for name in (entry.tool, entry.words.replace(" ", "_"))}
+    names = {normal_name(name) for name in ("core", "all", *GROUPS)}
+    names |= {name for entry in TOOLS for name in (entry.tool, entry.words.replace(" ", "_"))}
     for word in filter(None, map(str.strip, vault.call.settings.mcp.tools.split(","))):
-        if normal_name(word) not in known:
+        if normal_name(word) not in names:
             message = f"`mcp.tools` contains {word!r}, which is not a profile or a tool"
             yield Finding(SETTINGS_FILE, f"{message}: `memvault mcp --list-profiles` lists them")
 
@@ -47,7 +47,8 @@ def nested_vaults(vault: VaultInspection) -> Iterator[Finding]:
             message = f"{folder} is a vault inside this one: move it out, or add it to `ignore`"
             yield Finding(path, message)
     root, sees_paths = vault.call.root, vault.call.caller.may_see_paths
-    outer = next((one for one in root.parents if os.path.lexists(one / SETTINGS_FILE)), None)
+    parents = (folder for folder in root.parents if os.path.lexists(folder / SETTINGS_FILE))
+    outer = next(parents, None)
     if outer is not None:
         message = f"This vault is inside another one, {outer if sees_paths else outer.name}"
         yield Finding("", f"{message}: move it out, or add it to `ignore` there")
@@ -73,13 +74,13 @@ def nested_repositories(vault: VaultInspection) -> Iterator[Finding]:
 )
 def files_of_programs(vault: VaultInspection) -> Iterator[Finding]:
     """Find such files and folders, except the page of instructions that memvault wrote."""
-    found = [path for path in (*vault.tree["file"], *_hidden(vault)) if _is_of_program(vault, path)]
-    for path in found[:_MAX_ENTRIES_SHOWN]:
+    files = [path for path in (*vault.tree["file"], *_hidden(vault)) if _is_of_program(vault, path)]
+    for path in files[:_MAX_ENTRIES_SHOWN]:
         read_as = program_files.read_as(path)
         message = f"Programs that run in this folder read it as {read_as}"
         yield Finding(path, f"{message}: delete it unless you know who wrote it")
-    if (more := len(found) - _MAX_ENTRIES_SHOWN) > 0:
-        yield Finding("", f"Programs that run in this folder read {more} more files")
+    if (remaining := len(files) - _MAX_ENTRIES_SHOWN) > 0:
+        yield Finding("", f"Programs that run in this folder read {remaining} more files")
 
 
 def _is_of_program(vault: VaultInspection, path: str) -> bool:

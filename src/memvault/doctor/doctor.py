@@ -15,7 +15,7 @@ from memvault.doctor import (  # they register their checks
     checks_vault,  # noqa: F401
 )
 from memvault.doctor.findings import CHECKS, SEVERITIES, Check, Finding
-from memvault.doctor.inspection import VaultInspection
+from memvault.doctor.inspection import VaultInspection, inspect_vault
 from memvault.errors import MemvaultError, UsageError
 
 if TYPE_CHECKING:
@@ -38,7 +38,8 @@ def markdown_table() -> str:
     """Return the table of all codes for docs/reference/doctor.md."""
     rows = ["| code | severity | problem | what `--fix` does |", "|---|---|---|---|"]
     rows += [
-        f"| `{one.code}` | {one.severity} | {one.meaning} | {one.fix} |" for one in CODES.values()
+        f"| `{code}` | {check.severity} | {check.meaning} | {check.fix} |"
+        for code, check in CODES.items()
     ]
     return "\n".join(rows)
 
@@ -47,10 +48,10 @@ def run_checks(vault: VaultInspection, only: Iterable[str] = ()) -> list[_CheckF
     """Run the checks with the given codes, or all, and return their findings, most severe first."""
     codes = frozenset(only) or CODES.keys()
     return [
-        (one, finding)
-        for code, one in CODES.items()
+        (check, finding)
+        for code, check in CODES.items()
         if code in codes
-        for finding in sorted(one.run(vault), key=lambda finding: finding.path)
+        for finding in sorted(check.run(vault), key=lambda finding: finding.path)
     ]
 
 
@@ -68,7 +69,7 @@ def run_doctor(
     for code in codes:
         if code not in CODES:
             raise UsageError(f"There is no code {code!r}", f"the codes are {', '.join(CODES)}")
-    vault = VaultInspection(call)
+    vault = inspect_vault(call)
     findings = run_checks(vault, codes)
     fixed: list[_CheckFinding] = []
     failed: set[tuple[str, str]] = set()
@@ -77,16 +78,16 @@ def run_doctor(
         if not newly_fixed:
             break
         fixed += newly_fixed
-        vault = VaultInspection(call)
+        vault = inspect_vault(call)
         findings = run_checks(vault, codes)
     counts = Counter(check.severity for check, _ in findings)
-    more = len(findings) - offset - limit
+    remaining = len(findings) - offset - limit
     result = {
         "memories": len(vault.memories),
         **({"only": codes} if codes else {}),
         "findings": [_as_result(*finding) for finding in findings[offset : offset + limit]],
         "total": len(findings),
-        **({"more": more} if more > 0 else {}),
+        **({"more": remaining} if remaining > 0 else {}),
         **({"fixed": [_as_result(*finding) for finding in fixed]} if fix else {}),
         **({"changeId": call.change_set.change_id} if call.change_set.files else {}),
         "errors": counts["error"],
@@ -96,7 +97,10 @@ def run_doctor(
 
 
 def _apply_fixes(
-    call: Call, findings: Iterable[_CheckFinding], named: list[str], failed: set[tuple[str, str]]
+    call: Call,
+    findings: Iterable[_CheckFinding],
+    named_codes: list[str],
+    failed: set[tuple[str, str]],
 ) -> list[_CheckFinding]:
     """Apply the fixes of findings, at most one for each file; return the fixed findings.
 
@@ -110,7 +114,7 @@ def _apply_fixes(
         fix = finding.fix
         if fix is None or (check.code, fix.path) in failed or fix.path in files:
             continue
-        if fix.irreversible and check.code not in named:
+        if fix.irreversible and check.code not in named_codes:
             continue
         if (
             fix.path or check.code not in applied

@@ -18,7 +18,7 @@ from typing import Literal, NamedTuple, get_args
 from memvault import clock
 from memvault.call import Call
 from memvault.files import plain_files
-from memvault.index.protocol import MemoryRecord, View, latest_first
+from memvault.index.protocol import IndexStatus, MemoryRecord, View, latest_first
 from memvault.memories.link_graph import LinkGraph
 from memvault.settings.exclusions import FOLDER_MARKERS, Exclusions, Levels
 from memvault.store import secret_policy
@@ -68,8 +68,8 @@ def walk_tree(root: Path, exclusions: Exclusions) -> dict[EntryKind, list[str]]:
             continue  # deleted after its parent was listed
         except OSError as error:
             tree["too deep" if error.errno == errno.ENAMETOOLONG else "unreadable"].append(folder)
-    for found in tree.values():
-        found.sort()
+    for kind_paths in tree.values():
+        kind_paths.sort()
     return tree
 
 
@@ -132,37 +132,23 @@ class InspectedMemory(NamedTuple):
         return self.record.path
 
 
-class VaultInspection:
+class VaultInspection(NamedTuple):
     """The input of every check: the memories, their links, other files and entries of a vault.
 
-    ``others`` are the markdown files that are not memories, such as files of agents. Checks of the
+    ``tree`` contains the paths of entries by kind. ``others`` are the markdown files that are not
+    memories, such as files of agents; ``files`` are these and the memories' files. Checks of the
     machine's state, such as the index or the journal, ask ``call`` for it.
     """
 
-    def __init__(self, call: Call) -> None:
-        self.call = call
-        self.now: datetime = clock.now()
-        call.engine.invalidate()
-
-        def read_index(view: View) -> tuple[list[MemoryRecord], LinkGraph]:
-            by_key = {record.key: record for record in view.records()}
-            return latest_first(by_key.values()), LinkGraph(view.links(), by_key.get)
-
-        records, self.links = call.engine.on_view(read_index)
-        self.tree: Mapping[EntryKind, list[str]] = walk_tree(call.root, call.settings.exclusions)
-        self.memories = [_inspect_memory(call, record) for record in records]
-        self.memory_paths = frozenset(record.path for record in records)
-        self.others = [
-            _inspect_file(call, path)
-            for path in self.tree["file"]
-            if path[-3:].lower() == ".md"
-            and path not in self.memory_paths
-            and not paths.is_memory_path(path)
-        ]
-        self.files = [*(memory.file for memory in self.memories), *self.others]
-        self.index = call.index.status()
-        if self.index.away:
-            call.notes.append(self.index.away)
+    call: Call
+    now: datetime
+    tree: Mapping[EntryKind, list[str]]
+    links: LinkGraph
+    index_status: IndexStatus
+    memories: list[InspectedMemory]
+    memory_paths: frozenset[str]
+    others: list[InspectedFile]
+    files: list[InspectedFile]
 
     def by_id(self) -> dict[str, list[InspectedMemory]]:
         """Return the memories with each memId."""
@@ -170,6 +156,33 @@ class VaultInspection:
         for memory in self.memories:
             sharing.setdefault(memory.record.mem_id, []).append(memory)
         return sharing
+
+
+def inspect_vault(call: Call) -> VaultInspection:
+    """Read the index and every markdown file of a vault."""
+    now = clock.now()
+    call.engine.invalidate()
+
+    def read_index(view: View) -> tuple[list[MemoryRecord], LinkGraph]:
+        by_key = {record.key: record for record in view.records()}
+        return latest_first(by_key.values()), LinkGraph(view.links(), by_key.get)
+
+    records, links = call.engine.on_view(read_index)
+    tree = walk_tree(call.root, call.settings.exclusions)
+    memories = [_inspect_memory(call, record) for record in records]
+    memory_paths = frozenset(record.path for record in records)
+    others = [
+        _inspect_file(call, path)
+        for path in tree["file"]
+        if path[-3:].lower() == ".md"
+        and path not in memory_paths
+        and not paths.is_memory_path(path)
+    ]
+    files = [*(memory.file for memory in memories), *others]
+    index = call.index.status()
+    if index.away:
+        call.notes.append(index.away)
+    return VaultInspection(call, now, tree, links, index, memories, memory_paths, others, files)
 
 
 _HEADER_PROBLEMS = ("broken front matter: ", "the front matter cannot be indexed: ")

@@ -180,7 +180,7 @@ def recall_procedures(
     Procedures with a rate below ``min_rate`` and those that are replaced, expired or not yet valid
     are omitted. Also returns the notes of the search.
     """
-    found, notes = search.search(
+    results, notes = search.search(
         engine,
         search.unquoted(situation),
         TYPE,
@@ -189,18 +189,18 @@ def recall_procedures(
         only_current=True,
         strict=False,
     )
-    relevant = [entry for entry in found if entry.in_title or entry.is_relevant]
-    known = [procedure_of(entry.memory) for entry in relevant]
-    return sorted(known, key=lambda entry: (-entry.success_rate, -entry.usage_count)), notes
+    relevant = [entry for entry in results if entry.in_title or entry.is_relevant]
+    procedures = [procedure_of(entry.memory) for entry in relevant]
+    return sorted(procedures, key=lambda entry: (-entry.success_rate, -entry.usage_count)), notes
 
 
 def with_skill(store: MemoryStore, engine: RecallEngine) -> list[Procedure]:
     """Return the procedures that belong to the skill tree, ordered by the ids of the skills."""
-    found = search.memories_of(
+    memories = search.memories_of(
         store, engine, TYPE, lambda record: bool(found_id(record.metadata.get("skill_id")))
     )
-    known = map(procedure_of, found)
-    return sorted(known, key=lambda entry: (key(entry.skill_id), entry.name))
+    procedures = map(procedure_of, memories)
+    return sorted(procedures, key=lambda entry: (key(entry.skill_id), entry.name))
 
 
 @contextmanager

@@ -38,11 +38,13 @@ def near_copies(sketches: Iterable[tuple[int, ...]]) -> Iterator[tuple[int, int,
 
     Texts that share less than ``MIN_SHARE`` with every earlier one are omitted.
     """
-    found = list(sketches)
-    frequency = Counter(phrase for one in found for phrase in one)
-    own = [[phrase for phrase in one if frequency[phrase] <= _MAX_TEXTS] for one in found]
+    all_sketches = list(sketches)
+    frequency = Counter(phrase for hashes in all_sketches for phrase in hashes)
+    own = [
+        [phrase for phrase in hashes if frequency[phrase] <= _MAX_TEXTS] for hashes in all_sketches
+    ]
     earlier: dict[int, list[int]] = {}
-    for place, phrases in enumerate(own):
+    for position, phrases in enumerate(own):
         if len(phrases) < _MIN_PHRASES:
             continue
         shared = Counter(other for phrase in phrases for other in earlier.get(phrase, ()))
@@ -54,13 +56,13 @@ def near_copies(sketches: Iterable[tuple[int, ...]]) -> Iterator[tuple[int, int,
         shares = ((_share(own[other], phrases), -other) for other in likely)
         share, other = max(shares, default=(0.0, 0))
         if share >= MIN_SHARE:
-            yield place, -other, share
+            yield position, -other, share
         for phrase in phrases:
-            earlier.setdefault(phrase, []).append(place)
+            earlier.setdefault(phrase, []).append(position)
 
 
-def _share(one: list[int], other: list[int]) -> float:
+def _share(first: list[int], second: list[int]) -> float:
     """Return the estimated share of common phrases of two texts (Jaccard index)."""
-    both = heapq.nsmallest(_SKETCH_SIZE, {*one, *other})
-    common = {*one} & {*other}
+    both = heapq.nsmallest(_SKETCH_SIZE, {*first, *second})
+    common = {*first} & {*second}
     return sum(phrase in common for phrase in both) / len(both)

@@ -10,7 +10,7 @@ from memvault import clock
 from memvault.call import Call
 from memvault.doctor.doctor import run_checks
 from memvault.doctor.findings import Finding, Fix
-from memvault.doctor.inspection import VaultInspection
+from memvault.doctor.inspection import inspect_vault
 from memvault.errors import MemvaultError, NotFound, Verbatim
 from memvault.index.protocol import MemoryRecord, by_time
 from memvault.insights.near_copies import near_copies, sketch
@@ -77,17 +77,17 @@ def review_items(call: Call, kind: ReviewKind | None = None) -> list[ReviewItem]
         record for record in call.engine.list_records(Filters()) if not is_example(record.metadata)
     ]
     by_path = {record.path: record for record in records}
-    found: list[ReviewItem] = []
+    items: list[ReviewItem] = []
     if kind in (None, "conflict", "secret", "finding"):
         codes = {"conflict": [_CONFLICT], "secret": [_SECRET]}.get(kind or "", ())
-        found += _once(_findings(call, by_path, codes))
+        items += _once(_findings(call, by_path, codes))
     if kind in (None, "duplicate"):
-        found += _duplicates(call, records)
+        items += _duplicates(call, records)
     if kind in (None, "outdated"):
-        found += _outdated(call, records)
+        items += _outdated(call, records)
     if kind in (None, "proposal"):
-        found += _proposals(call, by_path)
-    wanted = [item for item in found if kind in (None, item.kind)]
+        items += _proposals(call, by_path)
+    wanted = [item for item in items if kind in (None, item.kind)]
     return sorted(wanted, key=lambda item: (get_args(ReviewKind).index(item.kind), item.path))
 
 
@@ -97,7 +97,7 @@ def finding_at(call: Call, code: str, path: str) -> Finding:
     Raises:
         NotFound: there is no such finding now.
     """
-    for _, finding in run_checks(VaultInspection(call), [code]):
+    for _, finding in run_checks(inspect_vault(call), [code]):
         if finding.path == path:
             return finding
     raise NotFound(f"There is no longer a finding {code} for {path}", "`memvault review`")
@@ -107,7 +107,7 @@ def _findings(
     call: Call, by_path: dict[str, MemoryRecord], codes: Iterable[str]
 ) -> Iterator[ReviewItem]:
     """Yield the errors and warnings of doctor, of some codes or all."""
-    for check, finding in run_checks(VaultInspection(call), codes):
+    for check, finding in run_checks(inspect_vault(call), codes):
         if check.severity != "note":
             kind: ReviewKind = "finding"
             if check.code in (_CONFLICT, _SECRET):
@@ -141,10 +141,10 @@ def _duplicates(call: Call, records: list[MemoryRecord]) -> Iterator[ReviewItem]
     sketches: list[tuple[int, ...]] = []
     first_with: dict[bytes, MemoryRecord] = {}
     for record in sorted(records, key=by_time):
-        words = _words(call, record)
-        if len(words) < _MIN_DUPLICATE:
+        text = _words(call, record)
+        if len(text) < _MIN_DUPLICATE:
             continue
-        digest = hashlib.blake2b(words.encode("utf-8", "replace"), digest_size=16).digest()
+        digest = hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=16).digest()
         first = first_with.setdefault(digest, record)
         if first is not record:
             reason = f"It has the same text as {first.path}"
@@ -153,9 +153,9 @@ def _duplicates(call: Call, records: list[MemoryRecord]) -> Iterator[ReviewItem]
             )
         elif record.memory_type != EPISODE:  # episodes of two days may be much alike
             compared.append(record)
-            sketches.append(sketch(words))
-    for place, other, share in near_copies(sketches):
-        record, first = compared[place], compared[other]
+            sketches.append(sketch(text))
+    for position, other, share in near_copies(sketches):
+        record, first = compared[position], compared[other]
         reason = f"It shares {share:.0%} of its phrases with {first.path}"
         yield ReviewItem("duplicate", record.path, record.title, reason, record, first, first.path)
 
@@ -178,28 +178,28 @@ def _proposals(call: Call, by_path: dict[str, MemoryRecord]) -> Iterator[ReviewI
     inputs = load_input(call.store, call.engine, EPISODE_DAYS, clock.now())
     if not (inputs.episodes or inputs.facts or inputs.unused):
         return
-    found, _ = propose(call.store, call.engine, inputs)
-    for proposal_id in found.ids():
-        one = found.only((proposal_id,))
-        path, title, reason = _about(one)
+    proposals, _ = propose(call.store, call.engine, inputs)
+    for proposal_id in proposals.ids():
+        proposal = proposals.only((proposal_id,))
+        path, title, reason = _about(proposal)
         memory = by_path.get(path)
-        yield ReviewItem("proposal", path, title, reason, memory, proposals=one)
+        yield ReviewItem("proposal", path, title, reason, memory, proposals=proposal)
 
 
-def _about(one: Proposals) -> tuple[str, str, str]:
+def _about(proposal: Proposals) -> tuple[str, str, str]:
     """Return the path and title of the memory that a proposal changes, and a description."""
-    for fact in one.facts:
+    for fact in proposal.facts:
         return "", fact.text, f"A new fact, from {len(fact.episodes)} episodes"
-    for procedure in one.procedures:
+    for procedure in proposal.procedures:
         about = f"A new procedure, from {len(procedure.episodes)} episodes"
         return "", procedure.name, f"{about}: {'; '.join(procedure.prompt.splitlines())}"
-    for merge in one.merged:
+    for merge in proposal.merged:
         return (
             merge.other.path,
             merge.other.title,
             f"A fact to archive: {merge.kept.path} contains it",
         )
-    memory = one.forgotten[0].memory
+    memory = proposal.forgotten[0].memory
     return memory.path, memory.title, "To archive: unimportant, old, and never recalled here"
 
 

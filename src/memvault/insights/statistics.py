@@ -102,7 +102,7 @@ def _days(call: Call) -> list[NamedCount]:
 def _stale(records: Iterable[MemoryRecord], recalls: Mapping[str, int]) -> list[MemoryRecord]:
     """Return the memories that were neither changed for a year nor recalled, oldest first."""
     limit = clock.iso(clock.now() - timedelta(days=_STALE_DAYS))
-    found = [
+    stale = [
         record for record in records if record.modified < limit and record.mem_id not in recalls
     ]
-    return sorted(found, key=lambda record: record.modified)
+    return sorted(stale, key=lambda record: record.modified)

@@ -37,8 +37,8 @@ def _unwanted_hooks(program: AgentProgram, context: SetupContext) -> tuple[JsonE
     if context.captures:
         return ()
     return tuple(
-        JsonEntry(("hooks", its.name), {}, is_hook(event, program.name), listed=True)
-        for event, its in program.capture_events.items()
+        JsonEntry(("hooks", hook_event.name), {}, is_hook(event, program.name), listed=True)
+        for event, hook_event in program.capture_events.items()
         if event not in program.events
     )
 

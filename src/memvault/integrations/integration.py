@@ -70,10 +70,10 @@ class SetupContext(NamedTuple):
         """Return the command of the MCP server; ``root`` stands for the project in an argument."""
         return [*self.program, *_SERVER_ARGUMENTS, self._named(root)]
 
-    def hook(self, event: Event, program: str, root: str | None, more: str = "") -> str:
+    def hook(self, event: Event, program: str, root: str | None, options: str = "") -> str:
         """Return the shell command of a hook; ``root`` stands for the project in it.
 
-        ``more`` are further options.
+        ``options`` are further options.
 
         The command succeeds even if memvault cannot be run, so that it never blocks the program.
         """
@@ -83,7 +83,7 @@ class SetupContext(NamedTuple):
             vault_path, variable = str(self.vault), False
         vault = f'"{vault_path}"' if variable else shlex.quote(vault_path)
         line = shlex.join(self.program)
-        return f"{line} hook {event} --for {program} --vault {vault}{more} || true"
+        return f"{line} hook {event} --for {program} --vault {vault}{options} || true"
 
     def _named(self, root: str | None) -> str:
         """Return the path of the vault, relative to ``root`` if it is inside the project."""
@@ -138,9 +138,9 @@ def plain_output(_: str, text: str) -> str:
     return text
 
 
-def json_output(key: str, **more: Any) -> Callable[[str, str], str]:
+def json_output(key: str, **fields: Any) -> Callable[[str, str], str]:
     """Return the form of a JSON object that has the text under a key, after others."""
-    return lambda _, text: json.dumps({**more, key: text})
+    return lambda _, text: json.dumps({**fields, key: text})
 
 
 def context_output(name: str, text: str) -> str:
@@ -206,7 +206,7 @@ def hook_entries(program: AgentProgram, context: SetupContext) -> tuple[JsonEntr
     capturing = program.capture_events if context.captures else {}
     return tuple(
         JsonEntry(
-            ("hooks", its.name),
+            ("hooks", hook_event.name),
             program.hook(
                 context.hook(
                     event,
@@ -215,12 +215,12 @@ def hook_entries(program: AgentProgram, context: SetupContext) -> tuple[JsonEntr
                     " --capture" if event in capturing else "",
                 ),
                 10 if event == "session-start" else 5,  # a hook ends long before, by its own limit
-                its.matcher,
+                hook_event.matcher,
             ),
             is_hook(event, program.name),
             listed=True,
         )
-        for event, its in {**capturing, **program.events}.items()
+        for event, hook_event in {**capturing, **program.events}.items()
     )
 
 

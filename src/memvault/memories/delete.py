@@ -77,9 +77,9 @@ def candidates(
         named = [memory for memory in exact if memory.path in passing]
     else:
         named = exact
-    found = [DeletionCandidate(memory, 1.0) for memory in named]
+    matching = [DeletionCandidate(memory, 1.0) for memory in named]
     if exact and not is_broad:
-        return found
+        return matching
     request = RecallRequest(topic, limit=limit, filters=filters, threshold=threshold, diverse=False)
     answer = engine.search(request)
     notes += answer.notes
@@ -88,7 +88,7 @@ def candidates(
         for entry in answer.found
         if all(entry.memory.path != memory.path for memory in named)
     )
-    return found + sorted(matches, key=lambda entry: (-entry.score, entry.memory.path))
+    return matching + sorted(matches, key=lambda entry: (-entry.score, entry.memory.path))
 
 
 def _topic(query: str) -> tuple[str, bool]:
@@ -116,7 +116,7 @@ def _named_by_query(
     parts = [part for part in re.split(r"[,\s]+", query) if part]
     if len(parts) < 2:
         return []
-    found: dict[str, Memory] = {}
+    matches: dict[str, Memory] = {}
     ambiguity: Ambiguous | None = None
     for part in parts:
         try:
@@ -126,10 +126,10 @@ def _named_by_query(
             continue
         if not memories:
             return []
-        found |= {memory.path: memory for memory in memories}
+        matches |= {memory.path: memory for memory in memories}
     if ambiguity is not None:
         raise ambiguity
-    return list(found.values())
+    return list(matches.values())
 
 
 def resolve_all(

@@ -75,14 +75,14 @@ def replace_section(body: str, heading: str, text: str, newline: str) -> str:
     Raises:
         Ambiguous: several sections have the heading.
     """
-    found, above = find_place(body, heading)
-    if found is None:
+    section, above = find_place(body, heading)
+    if section is None:
         level, end = (min(above.level + 1, 6), above.end) if above else (2, len(body))
         title = (heading.rpartition("/")[2] if above else heading).strip().lstrip("#").strip()
         rest = body[end:]
         added = append(body[:end], f"{'#' * level} {title}\n\n{text}", newline)
         return f"{added}{newline if rest else ''}{rest}"
-    _, start, end, *_ = found
+    _, start, end, *_ = section
     line_end = "" if body[:start].endswith(_LINE_ENDINGS) else newline
     rest = body[end:]
     content = f"{newline}{_normalized(text, newline)}" if text.strip() else ""

@@ -63,21 +63,21 @@ class RenamePlan(NamedTuple):
 
 
 def plan_rename(
-    store: MemoryStore, graph: Callable[[], LinkGraph], memory: Memory, title: str, place: str
+    store: MemoryStore, graph: Callable[[], LinkGraph], memory: Memory, title: str, destination: str
 ) -> RenamePlan:
     """Plan the changes for renaming a memory; nothing is written.
 
-    ``title`` and ``place`` are empty to keep the current ones; a place is a folder, or a path that
-    ends with ``.md``.
+    ``title`` and ``destination`` are empty to keep the current ones; a destination is a folder, or
+    a path that ends with ``.md``.
 
     Raises:
-        UsageError: the new title or place is invalid, such as a folder that is not searched.
+        UsageError: the new title or destination is invalid, such as a folder that is not searched.
         NotFound: the memory's file was moved or deleted in the meantime.
-        Refused: the place is outside the vault, or contains a secret.
+        Refused: the destination is outside the vault, or contains a secret.
         Conflict: another file has that path.
     """
     new_title = clean_title(title) if title.strip() else ""
-    path = _new_path(store, memory, new_title or memory.title, place)
+    path = _new_path(store, memory, new_title or memory.title, destination)
     title = new_title or _title_at(store, memory, path)
     if path != memory.path and _is_occupied(store, path, memory.path):
         raise Conflict(f"{path} exists already", "choose another name or folder")
@@ -138,7 +138,7 @@ def _title_at(store: MemoryStore, memory: Memory, path: str) -> str:
     return store.parse(data, state._replace(path=path)).title
 
 
-def _new_path(store: MemoryStore, memory: Memory, title: str, place: str) -> str:
+def _new_path(store: MemoryStore, memory: Memory, title: str, destination: str) -> str:
     masked = store.settings.detector.masked
     old = PurePosixPath(memory.path)
     stem = old.stem
@@ -148,13 +148,13 @@ def _new_path(store: MemoryStore, memory: Memory, title: str, place: str) -> str
             stem = naming.file_name(title)
         elif stem == memory.title or naming.slug(memory.title) == stem:
             stem = naming.slug(shown)
-    if not place.strip():
+    if not destination.strip():
         return str(old.with_name(f"{stem}{old.suffix}"))
-    is_file = place.lower().endswith(".md") and not place.endswith("/")
-    new_path = place if is_file else f"{place.rstrip('/') or '.'}/{stem}{old.suffix}"
+    is_file = destination.lower().endswith(".md") and not destination.endswith("/")
+    new_path = destination if is_file else f"{destination.rstrip('/') or '.'}/{stem}{old.suffix}"
     if store.settings.secrets.on_write != "off" and masked(new_path) != new_path:
         raise Refused("The path contains a secret, and paths are not masked", "choose another path")
-    broken = sorted(_NOT_IN_LINKS.intersection(place))
+    broken = sorted(_NOT_IN_LINKS.intersection(destination))
     if broken:
         raise UsageError(
             f"A path with {' '.join(broken)} cannot be linked to", "remove these characters"
@@ -231,8 +231,8 @@ def _aliases(renaming: RenamePlan) -> dict[str, Any]:
     memory = renaming.memory
     if renaming.title == memory.title:
         return {}
-    given = {key: memory.metadata[key] for key in ("aliases",) if key in memory.metadata}
-    return given | aliases_after_rename(
+    aliases = {key: memory.metadata[key] for key in ("aliases",) if key in memory.metadata}
+    return aliases | aliases_after_rename(
         memory._replace(path=renaming.path), renaming.title, keep_old=True
     )
 
@@ -329,19 +329,19 @@ def _renamed_reference(name: str, renaming: RenamePlan, after: LinkGraph) -> str
 
 
 def _rewrite_links(
-    memory: Memory, found: list[tuple[ResolvedLink, str]], files: list[tuple[Link, str]]
+    memory: Memory, changed: list[tuple[ResolvedLink, str]], files: list[tuple[Link, str]]
 ) -> LinkRewrite:
     """Return the changes of the text and header of a memory that update its links."""
-    in_text = [(entry.link, written) for entry, written in found if entry.link is not None]
+    in_text = [(entry.link, written) for entry, written in changed if entry.link is not None]
     body = replaced(memory.body, [*files, *in_text])
     changes: dict[str, Any] = {}
-    for entry, written in found:
+    for entry, written in changed:
         if entry.key:
             value = changes.get(entry.key, memory.metadata[entry.key])
             changes[entry.key] = _replace_name(
                 value, entry.name, written, 2 if entry.key in LINK_KEYS else 0
             )
-    links = len(found) + len(files)
+    links = len(changed) + len(files)
     return LinkRewrite(memory, links, changes, None if body == memory.body else body)
 
 
@@ -352,8 +352,10 @@ def _replace_name(value: Any, old: str, new: str, depth: int) -> Any:
     """
     if isinstance(value, list):
         return [_replace_name(entry, old, new, depth + 1) for entry in value]
-    is_it = isinstance(value, str) and referenced_names({"": value}, "") == [old]
-    return value.replace(old, new, 1) if is_it and (depth > 1 or is_wikilink(value)) else value
+    is_reference = isinstance(value, str) and referenced_names({"": value}, "") == [old]
+    return (
+        value.replace(old, new, 1) if is_reference and (depth > 1 or is_wikilink(value)) else value
+    )
 
 
 def rename(store: MemoryStore, renaming: RenamePlan) -> Memory:

@@ -68,13 +68,13 @@ def parse_existing_tags(tags: Iterable[str], memory: Memory) -> list[str]:
         UsageError: no tag is given.
     """
     existing = {tag_key(tag) for tag in memory.tags}
-    found: list[str] = []
+    parsed: list[str] = []
     for entry in tags:
         whole = parse_tag(entry)
-        found += [whole] if tag_key(whole) in existing else map(parse_tag, split_tags(entry))
-    if not any(found):
+        parsed += [whole] if tag_key(whole) in existing else map(parse_tag, split_tags(entry))
+    if not any(parsed):
         raise UsageError("No tag is given", "give at least one")
-    return list(dict.fromkeys(filter(None, found)))
+    return list(dict.fromkeys(filter(None, parsed)))
 
 
 def counted(records: Iterable[MemoryRecord], by_name: bool = False) -> list[TagCount]:
@@ -111,8 +111,8 @@ def add(store: MemoryStore, memory: Memory, tags: Sequence[str]) -> Memory:
     """Add tags to the header of a memory; tags that it already has are not changed."""
 
     def added(now: Memory) -> WriteResult:
-        known = {tag_key(tag) for tag in now.tags}
-        new = [tag for tag in tags if tag_key(tag) not in known]
+        existing = {tag_key(tag) for tag in now.tags}
+        new = [tag for tag in tags if tag_key(tag) not in existing]
         return _write_tags(store, now, [*tag_items(now.metadata), *new], now.body)
 
     return retry_on_conflict(store, memory, added).memory

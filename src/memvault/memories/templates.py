@@ -67,17 +67,17 @@ def fill_template(
         NotFound: ``is_required`` is set, and there is no such template.
         StorageError: the template cannot be read.
     """
-    known = template_names(root)
+    existing = template_names(root)
     path = f"{FOLDER}/{name}.md"
     if "/" in name:
         path = f"{paths.resolve_inside(root, name.removesuffix('.md'))}.md"
-    if name not in known and not ("/" in name and (root / path).is_file()):
+    if name not in existing and not ("/" in name and (root / path).is_file()):
         if not is_required:
             return RenderedTemplate("", "", [], {})
-        hint = suggestion(name, known, f"the templates are {', '.join(known)}")
+        hint = suggestion(name, existing, f"the templates are {', '.join(existing)}")
         raise NotFound(
             f"There is no template {name!r}",
-            hint if known else f"a template is a file in the folder {FOLDER}",
+            hint if existing else f"a template is a file in the folder {FOLDER}",
         )
     try:
         data = plain_files.read(root / path)

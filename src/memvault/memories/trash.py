@@ -31,7 +31,7 @@ class TrashedMemory(NamedTuple):
 
 def list_trash(store: MemoryStore) -> list[TrashedMemory]:
     """Return the memories in the trash that the caller may see, newest first."""
-    found = []
+    trashed = []
     for item in filter(lambda item: store.change_set.can_see(item.path), store.trash.files()):
         with contextlib.suppress(OSError):
             data = plain_files.read(item.file)
@@ -39,8 +39,8 @@ def list_trash(store: MemoryStore) -> list[TrashedMemory]:
             moment = clock.parse(item.when)
             when = clock.iso(moment) if moment else item.when
             identity = (item.path, memory.mem_id, memory.title)
-            found.append(TrashedMemory(item, *identity, when, len(data), memory.aliases))
-    return found
+            trashed.append(TrashedMemory(item, *identity, when, len(data), memory.aliases))
+    return trashed
 
 
 def trashed_before(store: MemoryStore, moment: str | None) -> list[TrashedMemory]:

@@ -101,11 +101,11 @@ def tool_definition(
     )
 
 
-def _description(text: str, whose: str) -> str:
+def _description(text: str, owner: str) -> str:
     """Return a description, which is limited because every model with the tool reads it."""
     if len(text) > _MAX_DESCRIPTION:
         raise UsageError(
-            f"The description of the {whose} is longer than {_MAX_DESCRIPTION:,} characters",
+            f"The description of the {owner} is longer than {_MAX_DESCRIPTION:,} characters",
             "shorten it, and move details to the documentation",
         )
     return document.plain_text(text).strip()
@@ -115,16 +115,20 @@ def _check_tool_name(name: str) -> None:
     _check_name(name, "a tool", naming.slug(name) == f"{name.lower()}-memory")
     reserved_names = {"help", "version"}
     for command in COMMANDS:
-        words = command.words
-        reserved_names |= {command.tool, words.split()[0], normal_name(words.replace(" ", "_"))}
+        command_words = command.words
+        reserved_names |= {
+            command.tool,
+            command_words.split()[0],
+            normal_name(command_words.replace(" ", "_")),
+        }
     if normal_name(name) in reserved_names:
         raise UsageError(f"{name} is reserved by memvault", "choose another name")
 
 
-def _check_name(name: str, whose: str, reserved: bool = False) -> None:
+def _check_name(name: str, owner: str, reserved: bool = False) -> None:
     if reserved or not _NAME.fullmatch(name):
         raise UsageError(
-            f"{name[:60]!r} cannot be the name of {whose}",
+            f"{name[:60]!r} cannot be the name of {owner}",
             "use up to 60 letters, digits, underscores and hyphens, a letter first",
         )
 
@@ -160,7 +164,7 @@ def _parameter(entry: Mapping[str, Any]) -> Parameter:
     return parameter
 
 
-def _converted(parameter: Parameter, value: Any, what: str) -> Any:
+def _converted(parameter: Parameter, value: Any, label: str) -> Any:
     """Return a value converted to the parameter's type."""
     try:
         typed = check_type(parameter, value)
@@ -169,27 +173,27 @@ def _converted(parameter: Parameter, value: Any, what: str) -> Any:
         ]
     except UsageError as error:
         raise UsageError(
-            f"The {what} of the parameter {parameter.name} does not match: {error.message}",
-            f"correct the type or the {what}",
+            f"The {label} of the parameter {parameter.name} does not match: {error.message}",
+            f"correct the type or the {label}",
         ) from error
 
 
-def _command(given: list[str] | str) -> tuple[str, ...]:
-    words = given
-    if isinstance(words, str):
+def _command(command: list[str] | str) -> tuple[str, ...]:
+    arguments = command
+    if isinstance(arguments, str):
         import shlex
 
         try:
-            words = shlex.split(words)
+            arguments = shlex.split(arguments)
         except ValueError as error:
             raise UsageError(
                 f"The command cannot be split into words: {error}", "write it as a list of strings"
             ) from error
-    if not words or not words[0].strip() or any("\0" in word for word in words):
+    if not arguments or not arguments[0].strip() or any("\0" in word for word in arguments):
         raise UsageError("The command is empty", "give a program and its arguments")
-    if sum(len(word) + 1 for word in words) > _MAX_COMMAND:
+    if sum(len(word) + 1 for word in arguments) > _MAX_COMMAND:
         raise UsageError(
             f"The command is longer than {_MAX_COMMAND:,} characters",
             f"move it to a script in {FOLDER}/",
         )
-    return tuple(words)
+    return tuple(arguments)

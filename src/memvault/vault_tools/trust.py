@@ -18,7 +18,7 @@ from memvault.vault_tools.tool_files import ToolFile
 _KIND = "tool"
 
 
-def require(root: Path, tool: ToolFile, known: DigestCache | None = None) -> str:
+def require(root: Path, tool: ToolFile, cache: DigestCache | None = None) -> str:
     """Check that a tool is trusted here in its present state; return the program to run.
 
     Raises:
@@ -29,7 +29,7 @@ def require(root: Path, tool: ToolFile, known: DigestCache | None = None) -> str
     granted_digest = grants.get(root, _KIND, normal_name(name)).get("digest")
     if not granted_digest:  # checked first, so that no file of an untrusted tool is read
         raise Refused(f"The tool {name} is not trusted here", hint)
-    covered = fingerprint_of(root, tool, known)
+    covered = fingerprint_of(root, tool, cache)
     if granted_digest != covered.digest:
         changed = f"{tool.path} or a file that trust covers"
         raise Refused(f"The tool {name} has changed since it was trusted: {changed}", hint)
@@ -38,13 +38,13 @@ def require(root: Path, tool: ToolFile, known: DigestCache | None = None) -> str
 
 def trusted(root: Path, tools: Iterable[ToolFile]) -> list[ToolFile]:
     """Return the tools that may run here in their present state; each file is read once."""
-    known: DigestCache = {}
-    found = []
+    cache: DigestCache = {}
+    runnable = []
     for tool in tools:
         with contextlib.suppress(Refused, StorageError):
-            require(root, tool, known)
-            found.append(tool)
-    return found
+            require(root, tool, cache)
+            runnable.append(tool)
+    return runnable
 
 
 def grant(root: Path, tool: ToolFile, covered: ToolFingerprint) -> None:

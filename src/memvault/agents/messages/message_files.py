@@ -138,14 +138,14 @@ def read(path: Path) -> MessageFile:
 
 
 def read_or_warn(
-    root: Path, path: Path, what: str, warn: Callable[[str], object]
+    root: Path, path: Path, kind: str, warn: Callable[[str], object]
 ) -> MessageFile | None:
     """Read a message file; return None if it is missing or invalid, and warn of the latter."""
     with contextlib.suppress(FileNotFoundError):
         try:
             return read(path)
         except ValueError as error:
-            warn(f"{path.relative_to(root).as_posix()} is not {what}: {error}")
+            warn(f"{path.relative_to(root).as_posix()} is not {kind}: {error}")
     return None
 
 
@@ -156,7 +156,7 @@ def header_of(path: Path) -> dict[str, Any]:
     return {}
 
 
-def checked_text(text: str, what: str = "message") -> str:
+def checked_text(text: str, label: str = "message") -> str:
     """Return a text in the form that message files store.
 
     Raises:
@@ -164,7 +164,7 @@ def checked_text(text: str, what: str = "message") -> str:
     """
     cleaned = document.plain_text(text).strip("\n")
     if not cleaned.strip():
-        raise UsageError(f"The {what} is empty", "give the text, - for standard input")
+        raise UsageError(f"The {label} is empty", "give the text, - for standard input")
     return cleaned
 
 

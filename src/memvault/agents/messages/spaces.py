@@ -61,16 +61,16 @@ class Spaces:
         self._me = me
         self._warn = warn
 
-    def enter(self, given: str) -> Space:
+    def enter(self, name: str) -> Space:
         """Enter a space, created if missing, and become a member of it.
 
         Raises:
             UsageError: the name is invalid.
         """
-        space_id, me = self._space_id(given), str(self._me)
+        space_id, me = self._space_id(name), str(self._me)
         with contextlib.suppress(FileExistsError):
             if not self._exists(space_id):
-                header = {"name": given.strip()}
+                header = {"name": name.strip()}
                 message_files.write(self._folder(space_id), "space", header, "", self._changes)
         space = self._space(space_id)
         with contextlib.suppress(FileExistsError):
@@ -96,17 +96,17 @@ class Spaces:
             raise Refused(f"{self._me} has not entered a space", "`memvault space enter SPACE`")
         return self._space(space_id)
 
-    def find(self, given: str) -> Space:
+    def find(self, name: str) -> Space:
         """Return an existing space by its id or name.
 
         Raises:
             NotFound: there is no such space.
         """
-        space_id = self._space_id(given)
+        space_id = self._space_id(name)
         if not self._exists(space_id):
-            known = [path.name for path in self._folder().glob("*/") if not path.is_symlink()]
-            hint = suggestion(space_id, known, "create it with `memvault space enter SPACE`")
-            raise NotFound(f"There is no space {given!r}", hint)
+            space_ids = [path.name for path in self._folder().glob("*/") if not path.is_symlink()]
+            hint = suggestion(space_id, space_ids, "create it with `memvault space enter SPACE`")
+            raise NotFound(f"There is no space {name!r}", hint)
         return self._space(space_id)
 
     def joined(self) -> list[Space]:
@@ -196,18 +196,18 @@ class Spaces:
         header = message_files.header_of(self._folder(space_id) / "space.md")
         return str(header.get("name") or "")
 
-    def _space_id(self, given: str) -> str:
+    def _space_id(self, name_given: str) -> str:
         """Return the folder name for a caller's name of a space.
 
         If another space has that folder, such as C# and C++, a hash of the name distinguishes them.
         """
-        stripped = given.strip()
+        stripped = name_given.strip()
         if stripped[:1].isalnum() and self._exists(stripped):
             return stripped
         has_letters = any(char.isalnum() for char in stripped)
         if not has_letters or len(stripped) > 200 or _INVALID_NAME.search(stripped):
             raise UsageError(
-                f"{given!r} cannot be the name of a space", "use letters, digits and hyphens"
+                f"{name_given!r} cannot be the name of a space", "use letters, digits and hyphens"
             )
         space_id = naming.slug(stripped, _MAX_ID)
         digest = hashlib.blake2b(_normalized_name(stripped).encode(), digest_size=4).hexdigest()

@@ -107,11 +107,11 @@ def wait(
     for entry in wanted:
         if entry.sender is not None and not talked_to(entry.sender, entry.talk_id):
             user = entry.kind == "User"
-            who = "the user" if user else entry.parameter
-            which = f"talk {entry.talk_id}" if entry.talk_id else "earlier talk"
-            recipient = "user" if user else f"agent {who}"
+            participant = "the user" if user else entry.parameter
+            talk = f"talk {entry.talk_id}" if entry.talk_id else "earlier talk"
+            recipient = "user" if user else f"agent {participant}"
             raise Refused(
-                f"There is no {which} to {who} to wait for",
+                f"There is no {talk} to {participant} to wait for",
                 f"send one with `memvault talk {recipient} MESSAGE`",
             )
     started = time.monotonic()
