@@ -54,7 +54,7 @@ def test_what_needs_a_person_is_listed(run: Run, troubled: Path) -> None:
     conflict = said["items"][0]
     assert conflict["other"]["filePath"] == "a/plan.md"
     only = succeeded(run("review", "--kind", "outdated")).out
-    assert "It ended on 2020-01-01" in only
+    assert "It expired on 2020-01-01" in only
     assert "broken" not in only
     assert "kind" in refused(run("review", "--kind", "nothing"), 2)
 

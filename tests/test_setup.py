@@ -368,10 +368,10 @@ def test_without_a_program_on_the_path_it_names_its_own(
         ("claude-code", ".mcp.json", '{"mcpServers": {"memvault": {}}}', "line 1: "),
         ("claude-code", ".mcp.json", "[" * 100_000, "nested too deeply"),
         ("claude-code", ".claude/settings.json", b'{\n\n"a": "\xff"}', "line 3, is not UTF-8"),
-        ("claude-code", ".claude/agents/historian.md", "mine\n", "not memvault's"),
+        ("claude-code", ".claude/agents/historian.md", "mine\n", "not written by memvault"),
         ("codex", ".codex/config.toml", "a = \n", "line 1"),
-        ("codex", ".codex/config.toml", "[mcp_servers.memvault]\n", "another server memvault"),
-        ("codex", ".codex/config.toml", "mcp_servers = {}\n", "all servers in one line"),
+        ("codex", ".codex/config.toml", "[mcp_servers.memvault]\n", "a server named memvault"),
+        ("codex", ".codex/config.toml", "mcp_servers = {}\n", "uses an inline table"),
         ("cursor", ".cursor", "no folder", "is not a folder"),
         ("opencode", "opencode.jsonc", "// nothing\n", "line 2: "),
     ],
@@ -423,7 +423,7 @@ def test_impossible_requests_are_reported(
     home: Path, project: Path, setup: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A wrong program, two scopes, the home folder and a missing vault have a sentence each."""
-    assert "does not know the program 'emacs'" in refused(setup("emacs"), 1)
+    assert "has no integration with 'emacs'" in refused(setup("emacs"), 1)
     assert "`memvault setup` needs `claude-code|codex|" in refused(setup(), 2)
     assert "cannot be combined" in refused(setup("codex", "--user", "--project"), 2)
     assert "is your home" in refused(setup("codex", cwd=home), 1)
@@ -516,7 +516,7 @@ def test_concurrently_changed_file_is_not_overwritten(project: Path) -> None:
 
     code, shown = at_terminal(project, "setup", "codex", answer="y\n", meanwhile=change)
     assert code == 1
-    assert "has just been changed" in shown
+    assert "was changed in the meantime" in shown
     assert tree(project) == {".codex/config.toml": b"a = 2\n"}
 
 

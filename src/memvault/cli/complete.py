@@ -231,7 +231,7 @@ def _restorable(root: Path, typed: str) -> Iterable[CompletionItem]:
     from memvault.memories import trash
     from memvault.workspace import Workspace
 
-    for entry in trash.trash(Workspace(root).store):
+    for entry in trash.list_trash(Workspace(root).store):
         yield CompletionItem(entry.mem_id, entry.title)
     yield from _memories(root, typed)
 
@@ -249,7 +249,7 @@ def _changes(root: Path, _: str) -> Iterable[CompletionItem]:
 def _templates(root: Path, _: str) -> Iterable[CompletionItem]:
     from memvault.memories import templates
 
-    return map(CompletionItem, templates.names(root))
+    return map(CompletionItem, templates.template_names(root))
 
 
 def _types(root: Path, _: str) -> Iterable[CompletionItem]:

@@ -91,7 +91,10 @@ def text_from_editor(options: GlobalOptions, title: str, memory_type: str) -> It
 
     name, kind = create.clean_title(title), normal_type(memory_type) if memory_type else ""
     with open_call(options) as (call, _):
-        root, template = call.root, templates.filled(call.root, kind, name, is_named=False).body
+        root, template = (
+            call.root,
+            templates.fill_template(call.root, kind, name, is_required=False).body,
+        )
     with draft(root, name, template, "remember TITLE") as text:
         yield text
 

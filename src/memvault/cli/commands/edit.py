@@ -132,7 +132,7 @@ def new(
     with open_call(options) as (call, _), contextlib.ExitStack() as drafts:
         chosen = choose_type(call, memory_type)
         call.caller = call.caller._replace(confirm_suggestion=lambda *_: False)  # asked already
-        filled = templates.filled(call.root, template or chosen.name, title, bool(template))
+        filled = templates.fill_template(call.root, template or chosen.name, title, bool(template))
         text = filled.body
         if options.may_ask and not no_edit:
             name = create.clean_title(title)
