@@ -433,7 +433,9 @@ def blocked(folder: Path, process: int, *line: str) -> subprocess.Popen[bytes]:
         full = select.poll()
         full.register(started.stdout.fileno(), select.POLLIN)
         full.poll(20_000)
-        if Path(f"/proc/{process}/fd/1").readlink() != Path(os.devnull):
+        output = Path(f"/proc/{process}/fd/1")
+        until(lambda output=output: os.path.lexists(output))  # type: ignore[misc]  # it is replaced
+        if output.readlink() != Path(os.devnull):
             return started
         started.communicate(timeout=60)  # a busy machine let it run by itself
     raise AssertionError("the resident process runs no command")
