@@ -245,7 +245,7 @@ def test_a_git_folder_that_is_no_repository(folder: Path, run: Run) -> None:
         assert ".git is not a git repository" in refused(run("git", command), 1)
     (folder / ".git").unlink()
     (folder / ".git/HEAD").mkdir(parents=True)
-    assert "no git repository" in refused(run("git", "init"), 1)
+    assert "not a git repository" in refused(run("git", "init"), 1)
     (folder / ".git/HEAD").rmdir()
     assert "Set up" in succeeded(run("git", "init")).out
     assert "branch" in succeeded(run("git", "status", "--json")).out

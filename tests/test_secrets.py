@@ -194,9 +194,9 @@ def test_a_secret_that_only_the_whole_file_shows_is_named_by_its_kind() -> None:
     refusal.add_context(
         FailedCall({"metadata": {"aws_secret_access_key": value}, "title": None}, "")
     )
-    assert refusal.message.endswith("memvault.toml says: AWS secret key")
+    assert refusal.message.endswith("memvault.toml refuses secrets: AWS secret key")
     refusal.add_context(FailedCall({"metadata": {said: 1}}, ""))
-    assert refusal.message.endswith("memvault.toml says: AWS secret key in metadata")
+    assert refusal.message.endswith("memvault.toml refuses secrets: AWS secret key in metadata")
 
 
 @pytest.mark.promise("S69")
