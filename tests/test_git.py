@@ -77,7 +77,7 @@ def test_status_says_what_is_to_be_done(tmp_path: Path, vault: Vault, run: Run) 
     git(tmp_path, "clone", "--quiet", "shared.git", "three")
     with open_vault(tmp_path / "three") as third:
         found = third.call("git_status")
-        assert (found["driver"], found["todo"]) == (False, ["git_init"])
+        assert (found["driver"], found["todo"]) == (False, ["`git_init`"])
         assert third.call("git_sync", confirm=True)["success"]
         assert third.call("git_status")["driver"]
 

@@ -169,7 +169,7 @@ def test_a_refusal_names_the_arguments_that_hold_a_secret(vault: Vault, folder: 
         error = vault.call(tool, **given)["error"]
         assert error["code"] == "refused"
         assert not any(secret in str(error) for secret in (token, key))
-        return str(error["message"]).partition("says: ")[2]
+        return str(error["message"]).partition("secrets: ")[2]
 
     new = {"title": "T", "content": "x", "memoryType": "fact"}
     assert refused("memory_remember", **{**new, "title": said}) == "GitHub token in title"
