@@ -175,7 +175,7 @@ def drafts(pool: list[list[str]], chance: random.Random) -> Iterator[Draft]:
             if kept:
                 paragraphs.append(" ".join(kept))
             if words >= wanted:
-                yield Draft(title_of(paragraphs[0], chance), laid_out(paragraphs, chance), words)
+                yield Draft(title_of(paragraphs[0], chance), build_map(paragraphs, chance), words)
                 paragraphs, words, wanted = [], 0, chance.randint(80, 235)
 
 
@@ -187,7 +187,7 @@ def title_of(text: str, chance: random.Random) -> str:
     return " ".join(words)
 
 
-def laid_out(paragraphs: list[str], chance: random.Random) -> str:
+def build_map(paragraphs: list[str], chance: random.Random) -> str:
     """Join paragraphs to a body; every second body gets up to three headings."""
     if chance.random() < 0.5:
         return "\n\n".join(paragraphs)

@@ -48,7 +48,7 @@ HEAVY: tuple[tuple[str, dict[str, object]], ...] = (
     ("consolidate_memories", {"days": 10_000}),
     ("memory_list", {"limit": 5_000}),
 )
-"""Reads of seconds, which the clients of the other token call in turn."""
+"""ReadRunner of seconds, which the clients of the other token call in turn."""
 _HEADERS = {
     "Content-Type": "application/json",
     "Accept": "application/json, text/event-stream",

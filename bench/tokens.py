@@ -78,7 +78,7 @@ def text(tool: str, found: dict[str, Any]) -> str:
 def descriptions() -> list[tuple[str, float, float]]:
     """Measure what a client's model reads of the tools of each profile."""
     return [
-        (f"tools/list, {name} ({len(entry.tools)})", *counted([profiles.read(name)]))
+        (f"tools/list, {name} ({len(entry.tools)})", *counted([profiles.profile_json(name)]))
         for name, entry in profiles.profiles().items()
     ]
 

@@ -36,7 +36,7 @@ def called(vault: Workspace, tool: str, **arguments: Any) -> dict[str, Any]:
     """Call a tool as an MCP client does; return the structured result."""
     call = PendingCall(vault, CLIENT, tool, arguments)
     answer = result(Call(vault, CLIENT), call.run())
-    call.settle()
+    call.acknowledge()
     found: dict[str, Any] = answer.structured_content
     return found
 
@@ -131,7 +131,7 @@ def much(tool: Tool) -> dict[str, Any]:
     return {**ASKED.get(tool.name, call_of(tool))}
 
 
-PAGED = [tool for tool in WORKING if tool.read_only and tool.pages]
+PAGED = [tool for tool in WORKING if tool.read_only and tool.paged_keys]
 READ: dict[str, dict[str, Any]] = {
     "memory_recall": {"isAll": True, "limit": 15},
     "memory_search": {"query": "zebra", "limit": 40},
@@ -180,7 +180,7 @@ def followed(vault: Workspace, tool: str, keys: tuple[str, ...], **arguments: An
 def test_following_next_gives_all_once(huge: Workspace, tool: Tool) -> None:
     """Calls that follow next give each entry of a list once, in its order, or each character."""
     arguments = READ.get(tool.name, much(tool))
-    keys = tool.pages or ()
+    keys = tool.paged_keys or ()
     seen = list(followed(huge, tool.name, keys, **arguments))
     is_listing = "limit" in arguments and not any(
         entry.name == "offset" for entry in tool.page_parameters
@@ -253,10 +253,10 @@ def test_a_context_for_which_nothing_fits_says_so(huge: Workspace, budget: int) 
     found = called(huge, "context", task="zebra", budget=budget)
     assert (found["success"], found["context"]) == (True, "")
     unit = "token" if budget == 1 else "tokens"
-    assert found["warnings"][0] == f"not even the first entry fits into {budget} {unit}"
+    assert found["warnings"][0] == f"the first entry is longer than {budget} {unit}"
     assert tokens(found) <= 250
     outer = called(huge, "call_tool", toolName="context", parameters={"budget": budget})
-    assert f"not even the first entry fits into {budget} {unit}" in str(outer)
+    assert f"the first entry is longer than {budget} {unit}" in str(outer)
 
 
 def test_events_that_do_not_fit_stay_in_the_inbox(folder: Path) -> None:
@@ -414,4 +414,4 @@ def test_a_shell_pages_too(folder: Path, run: Run) -> None:
     small = succeeded(run("show", "a", "--budget", "300", "--json")).json
     rest = succeeded(run("show", "a", "--offset", str(small["next"]), "--json")).json
     assert small["content"] + rest["content"] == HUGE
-    assert f"--offset {small['next']} shows the rest" in run("show", "a", "--budget", "300").out
+    assert f"`--offset {small['next']}` shows the rest" in run("show", "a", "--budget", "300").out

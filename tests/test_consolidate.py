@@ -102,7 +102,7 @@ def test_unrelated_episodes_propose_nothing(vault: Vault, folder: Path) -> None:
     assert (result["facts"], result["procedures"], result["forgotten"]) == ([], [], [])
     assert "merged" not in result
     assert "contradictions" not in result
-    assert result["message"].startswith("Nothing new repeats")
+    assert result["message"].startswith("Nothing new to propose")
 
 
 @pytest.mark.parametrize(
@@ -336,7 +336,7 @@ def test_the_command_shows_what_it_would_do(run: Run, folder: Path) -> None:
     assert told.code == 0
     assert "The integration tests need the Docker daemon." in told.out
     assert "release-one-id, release-two-id" in told.out
-    assert "Nothing is written yet; memvault consolidate --apply does it" in told.out
+    assert "`memvault consolidate --apply` writes them" in told.out
     assert "--apply does it" not in run("consolidate", "--apply").out
 
 

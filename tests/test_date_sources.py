@@ -531,7 +531,7 @@ def test_open_vault_sees_commits(repository: Repository) -> None:
     """A process that watches the folder sees a commit, which changes no note's file."""
     allow(repository.root)
     write(repository.root, "old.md", "# The office\n\nOur office is in Faro.\n")
-    with closing(Workspace(repository.root, stays=True)) as workspace:
+    with closing(Workspace(repository.root, long_lived=True)) as workspace:
         for _ in range(2):
             found = records(workspace)["old.md"]
             assert (found.created, found.modified_from) == (OLD, "file")

@@ -54,7 +54,7 @@ class Unordered(list[Any]):
 
 
 class Calls(yaml.SafeLoader):
-    """Reads the sessions, with their tags."""
+    """ReadRunner the sessions, with their tags."""
 
 
 construct: Any = Calls.add_constructor

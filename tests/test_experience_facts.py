@@ -496,5 +496,5 @@ def test_a_fact_that_is_known_already_is_named(vault: Vault, run: Run) -> None:
         vault.call("memory_delete", ids=again["factId"])
     assert vault.call("store_fact", fact="Ana likes tea.")["similar"] == []
     shown = run("fact", "store", "Ana likes green tea.").out
-    assert "Nearest that were there already; `memvault fact update` changes one:" in shown
+    assert "Similar facts; `memvault fact update` changes one:" in shown
     assert "> Ana likes tea." in shown

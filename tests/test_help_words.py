@@ -60,7 +60,7 @@ def test_an_argument_that_is_a_memory_is_called_so() -> None:
     for entry in ENTRIES.values():
         assert entry is not None
         for parameter in entry.shell_parameters:
-            if parameter.arg.names == "memory":
+            if parameter.arg.completes == "memory":
                 assert "MEMORY" in (parameter_help.value_name(parameter) or "")
 
 

@@ -177,7 +177,7 @@ def test_past_the_end_there_is_a_word_and_no_error(crowded: Vault, name: str) ->
     found = read(crowded, name, offset=5_000)
     assert found[LISTS[name]] == []
     assert "next" not in found
-    assert found["message"].startswith(f"There are {found['total']:,};")
+    assert found["message"].startswith(f"There are only {found['total']:,}")
 
 
 def test_the_shell_says_how_to_go_on(crowded: Vault, run: Run) -> None:
@@ -211,7 +211,7 @@ def test_written_memory_is_reported(folder: Path, run: Run) -> None:
     """A written memory is reported even if --format has an unknown key."""
     for spec in (">9999999999", "9999999999", ".9999999999"):
         ran = run("remember", "S", "x", "--format", f"{{memId:{spec}}}")
-        assert "is no template" in refused(ran, 2)
+        assert "Invalid `--format`" in refused(ran, 2)
         assert "a width is at most 1,000" in ran.err
     assert not (folder / "context/s.md").exists()
     assert succeeded(run("list", "--format", "{memId:>1000}"))

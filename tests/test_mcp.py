@@ -181,7 +181,7 @@ async def test_the_example_world_is_off_unless_switched_on(client: Client, folde
     """Its tools are neither listed nor called, until memvault.toml says so."""
     assert "move_to" not in [tool.name for tool in (await client.list_tools()).tools]
     found = await structured(client, "move_to", x=1, y=1)
-    assert "switched off" in found["error"]["message"]
+    assert "disabled" in found["error"]["message"]
     write(folder, "memvault.toml", "version = 1\n[world]\nenabled = true\n")
     assert "move_to" in [tool.name for tool in (await client.list_tools()).tools]
     assert (await structured(client, "move_to", x=1, y=1))["success"]
@@ -444,14 +444,14 @@ def test_waiting_call_reports_progress(monkeypatch: pytest.MonkeyPatch) -> None:
 
     async def work() -> None:
         steps = calls.ProgressTracker()
-        telling = asyncio.create_task(steps.tell(heard))
+        telling = asyncio.create_task(steps.report_until_cancelled(heard))
 
         async def hears(said: str) -> None:
             async with asyncio.timeout(LIMIT):
                 while not any(message.startswith(said) for _, _, message in told):
                     await asyncio.sleep(0.02)
 
-        await hears("At work for ")
+        await hears("Working for ")
         steps.note("indexing", 5, 10)
         await hears("Indexing: 5 of 10")
         steps.note("embedding", 1, 10)
@@ -462,5 +462,5 @@ def test_waiting_call_reports_progress(monkeypatch: pytest.MonkeyPatch) -> None:
     steps = [done for done, _, _ in told]
     assert steps == sorted(set(steps))
     assert told[0][1] is None
-    assert told[0][2].startswith("At work for ")
+    assert told[0][2].startswith("Working for ")
     assert all(total is None or total >= done for done, total, _ in told)

@@ -140,7 +140,7 @@ async def test_unknown_profile_is_reported(client: Client, folder: Path, run: Ru
     """A misspelled profile is an error at start, and in memvault.toml until it is corrected."""
     assert "profile or tool 'historien'" in refused(run("mcp", "--tools", "core,historien"), 2)
     assert "did you mean historian?" in run("mcp", "--tools", "core,historien").err
-    assert "No tools are named" in refused(run("mcp", "--tools", ","), 2)
+    assert "No tools are given" in refused(run("mcp", "--tools", ","), 2)
     write(folder, "memvault.toml", 'version = 1\n[mcp]\ntools = "braim"\n')
     with pytest.raises(MCPError, match="'braim'") as raised:
         await client.list_tools()
@@ -199,7 +199,7 @@ async def test_a_client_without_a_shell_reads_of_tools_only(client: Client, fold
     assert raised.value.data["error"]["hint"] == "`memory_list` shows all of them"
     inner = {"tool_name": "recall_fact", "parameters": {"query": "zebra"}}
     found = (await structured(client, "call_tool", **inner))["result"]
-    assert found["message"].endswith("; `memory_recall memoryType=fact` shows the nearest")
+    assert found["message"].endswith("; `memory_recall memoryType=fact` shows the closest")
 
 
 def test_help_and_a_vaults_own_tool_keep_their_words(folder: Path, run: Run) -> None:
@@ -263,7 +263,7 @@ async def test_a_prompt_that_cannot_be_written_is_refused(client: Client, folder
     wrong: list[tuple[str, dict[str, str], str]] = [
         ("sing", {}, "There is no prompt 'sing'"),
         ("recall-first", {}, "needs task"),
-        ("recall-first", {"task": "x", "tags": "y"}, "takes no 'tags'"),
+        ("recall-first", {"task": "x", "tags": "y"}, "has no argument 'tags'"),
     ]
     for name, arguments, message in wrong:
         with pytest.raises(MCPError, match=message) as raised:

@@ -168,9 +168,9 @@ def test_what_a_program_prints_is_the_result(
     [
         ("import sys; sys.exit('one\\nNo such city.\\n')", 1, "No such city"),
         ("import os; os._exit(7)", 1, "exit code 7"),
-        ("import os, signal; os.kill(os.getpid(), 9)", 1, "ended by signal 9"),
+        ("import os, signal; os.kill(os.getpid(), 9)", 1, "killed by signal 9"),
         ('print(\'{"success": false, "error": {"message": "Closed"}}\')', 1, "Closed"),
-        ('print(\'{"success": false, "candidates": 1}\')', 1, "gave no reason"),
+        ('print(\'{"success": false, "candidates": 1}\')', 1, "no reason given"),
         ("import time; time.sleep(600)", 4, "within 0.5 seconds"),
         ("while True: print('x' * 1000)", 1, "printed more than 1,000,000 bytes"),
     ],
@@ -287,7 +287,7 @@ def test_no_tool_has_the_name_of_a_command(vault: Vault, folder: Path) -> None:
     assert {"call", "hook", "new", "serve", "setup", "tokens", "vaults_add"} < names
     for name in names:
         failed = vault.call("register_tool", **{**TOOL, "name": name})
-        assert failed["error"]["message"] == f"{name} is a name of memvault's own"
+        assert failed["error"]["message"] == f"{name} is reserved by memvault"
     assert not (folder / "tools").exists()
 
 

@@ -20,7 +20,7 @@ pytest.importorskip("mcp", reason="the MCP SDK is not installed: pip install 'me
 from http_client import LATEST, Served, named, token
 from memvault.files.lock import FileLock
 from memvault.mcp.fair_shares import CallCosts, FairShares
-from memvault.mcp.read_runner import HeavyReads, shared_lane
+from memvault.mcp.read_runner import HeavyReadRunner, shared_lane
 from memvault.mcp.request_queue import RequestQueue
 
 HOOK = [{"eventType": "Hook", "parameter": "build"}]
@@ -234,7 +234,7 @@ def test_key_has_half_of_the_slots_while_others_are_active(monkeypatch: pytest.M
 
     async def taken(*cheap: bool) -> int:
         shares = FairShares()
-        lane = shared_lane(4, shares, CallCosts(), cast("HeavyReads", None))
+        lane = shared_lane(4, shares, CallCosts(), cast("HeavyReadRunner", None))
         if len(cheap) > 4:
             lane.queue.take_free("other")
         return sum(lane.queue.take_free("a", is_cheap) is not None for is_cheap in cheap)

@@ -54,7 +54,7 @@ def test_what_needs_a_person_is_listed(run: Run, troubled: Path) -> None:
     conflict = said["items"][0]
     assert conflict["other"]["filePath"] == "a/plan.md"
     only = succeeded(run("review", "--kind", "outdated")).out
-    assert "It ended on 2020-01-01" in only
+    assert "It expired on 2020-01-01" in only
     assert "broken" not in only
     assert "kind" in refused(run("review", "--kind", "nothing"), 2)
 
@@ -62,7 +62,7 @@ def test_what_needs_a_person_is_listed(run: Run, troubled: Path) -> None:
 def test_nothing_needs_a_person_in_a_sound_vault(run: Run, folder: Path) -> None:
     """A vault without such things gets one line."""
     write(folder, "a.md", "# A\n\nFine.\n")
-    assert succeeded(run("review")).out == "Nothing needs a person\n"
+    assert succeeded(run("review")).out == "Nothing to review\n"
 
 
 @pytest.mark.skipif(os.name == "nt", reason="pseudo-terminals are of POSIX")
@@ -73,7 +73,7 @@ def test_a_person_answers_with_a_key_each_and_undoes_all_at_once(
     before = notes(troubled)
     code, shown = at_terminal(troubled, "review", answer=[*"x2a1ts"], asked="q end: ")
     assert code == 0, shown
-    assert "There is no such answer" in shown
+    assert "Not one of the answers" in shown
     assert "We use SQLite." in shown
     assert "4 of 5 answered" in shown
     assert not (troubled / "a/plan-2.md").exists()
@@ -133,7 +133,7 @@ def test_what_consolidate_proposes_is_written_with_a_key(run: Run, folder: Path)
     assert code == 0, shown
     assert "1 of 1 answered" in shown
     assert succeeded(run("fact", "recall", "Docker", "--json")).json["facts"]
-    assert succeeded(run("review")).out == "Nothing needs a person\n"
+    assert succeeded(run("review")).out == "Nothing to review\n"
     succeeded(run("undo"))
     assert notes(folder) == before
 

@@ -192,11 +192,11 @@ REFUSALS: list[tuple[list[str], int, str]] = [
     (["serve"], 2, "The address is missing"),
     (["serve", "--http", "nowhere"], 2, "is not an address"),
     (["serve", "--http", ":99999"], 2, "is not an address"),
-    (["serve", "--http", "0.0.0.0:0"], 2, "its name is missing"),
+    (["serve", "--http", "0.0.0.0:0"], 2, "needs `--name HOST`"),
     (["serve", "--http", ":0", "--vaults", "nope"], 3, "There is no vault named 'nope'"),
     (["serve", "--http", ":0", "--certificate", "x"], 2, "needs its key"),
     (["serve", "--http", ":0", "--tools", "nope"], 2, "There is no profile or tool 'nope'"),
-    (["serve", "--http", "192.0.2.1:80"], 1, "cannot be listened on"),
+    (["serve", "--http", "192.0.2.1:80"], 1, "is not available"),
     (
         ["serve", "--http", ":0", "--certificate", "memvault.toml", "--key", "memvault.toml"],
         2,
@@ -206,12 +206,12 @@ REFUSALS: list[tuple[list[str], int, str]] = [
     (["tokens", "add", "ann"], 2, "The vaults are missing"),
     (["tokens", "add", "ann", "--vaults", "nope"], 3, "There is no vault named 'nope'"),
     (["tokens", "add", "ann", "--vaults", "team", "--scope", "all"], 2, "is not a scope"),
-    (["tokens", "add", "ann", "--vaults", "team", "--as", "user"], 2, "cannot speak as"),
+    (["tokens", "add", "ann", "--vaults", "team", "--as", "user"], 2, "cannot act as"),
     (["tokens", "remove", "ann"], 1, "There is no token named 'ann'"),
-    (["tokens", "remove"], 2, "memvault tokens remove needs NAME"),
-    (["tokens", "add"], 2, "memvault tokens add needs NAME"),
-    (["tokens", "add", "ann", "--vaults", "team", "--days", "4000000"], 2, "days must be at most"),
-    (["serve", "--http", ":0", "--name", "a b/c"], 2, "is not a host's name"),
+    (["tokens", "remove"], 2, "`memvault tokens remove` needs `NAME`"),
+    (["tokens", "add"], 2, "`memvault tokens add` needs `NAME`"),
+    (["tokens", "add", "ann", "--vaults", "team", "--days", "4000000"], 2, "must be at most"),
+    (["serve", "--http", ":0", "--name", "a b/c"], 2, "is not a host name"),
 ]
 
 
@@ -230,7 +230,7 @@ def test_tokens_are_shown_once(places: dict[str, Path], run: Run) -> None:
         ("ann", "ann", "write")
     ]
     again = refused(run("tokens", "add", "ann", "--vaults", "team"), 1)
-    assert "There is a token named ann" in again
+    assert "There is already a token named ann" in again
     assert given not in run("tokens", "list").out
 
 

@@ -1,4 +1,4 @@
-"""Reads of a served vault run beside each other and beside what writes, and none is stale."""
+"""ReadRunner of a served vault run beside each other and beside what writes, and none is stale."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from memvault.call import Caller
 from memvault.files.lock import FileLock
 from memvault.mcp.fair_shares import CallCosts
 from memvault.mcp.profiles import ToolSelection
-from memvault.mcp.read_runner import Lane, LocalReads, Read
+from memvault.mcp.read_runner import Lane, LocalReadRunner, Read
 from memvault.mcp.request_queue import RequestQueue
 from memvault.server import read_pool
 from memvault.server.read_pool import ReadPool
@@ -206,7 +206,7 @@ def test_call_in_an_open_vault_counts_as_cheap(team: Path) -> None:
 
     async def read_twice() -> None:
         costs = CallCosts()
-        reads = LocalReads(team, ToolSelection("all"), Lane(RequestQueue(total=2), costs))
+        reads = LocalReadRunner(team, ToolSelection("all"), Lane(RequestQueue(total=2), costs))
         read = Read(team, Caller(scope="read"), "memory_list", {})
         for is_known in (False, True):
             assert not (await reads.run(read, "a", None)).is_error
@@ -270,7 +270,7 @@ def test_a_worker_that_is_killed_loses_no_call(team: Path, run: Run, tmp_path: P
         assert len(_readers(server.process.pid)) == 2
         code, said = server.end()
     assert (code, "Traceback" in said) == (0, False), said
-    assert said.count("note: a process that reads has ended") == 3
+    assert said.count("note: a read process ended") == 3
     lines = [json.loads(line) for line in audit.read_text("utf-8").splitlines()]
     assert [line["outcome"] for line in lines] == ["ok"] * asked
 

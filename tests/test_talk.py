@@ -102,7 +102,7 @@ def test_a_name_that_is_almost_known_is_asked_about(vault: Vault) -> None:
     """Who writes to Bob where bob is known hears of it; the message is delivered as addressed."""
     assert "warnings" not in vault.call("talk_agent", agent="bob", message="x")
     assert "warnings" not in vault.call("talk_agent", agent="zoe", message="x")
-    assert "is bob meant?" in vault.call("talk_agent", agent="Bob", message="x")["warnings"][0]
+    assert "did you mean bob?" in vault.call("talk_agent", agent="Bob", message="x")["warnings"][0]
     assert "warnings" not in vault.call("talk_agent", agent="bob", message="x")
 
 

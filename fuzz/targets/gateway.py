@@ -128,7 +128,7 @@ class _NoProcesses:
 
     is_failing = True
 
-    def takes(self, name: str, arguments: Mapping[str, Any]) -> bool:
+    def accepts(self, name: str, arguments: Mapping[str, Any]) -> bool:
         """Return False."""
         del name, arguments
         return False

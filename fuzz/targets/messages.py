@@ -75,7 +75,7 @@ class _Client:
             vaults=(),
             scope="all",
         )
-        workspace = Workspace(root, report_progress, stays=True)
+        workspace = Workspace(root, report_progress, long_lived=True)
         server = McpServer(workspace, caller, ToolSelection(",".join(_TOOLS)))
         threading.Thread(target=lambda: asyncio.run(server.run(read, written)), daemon=True).start()
         self._buffer = b""

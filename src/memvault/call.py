@@ -104,7 +104,7 @@ class EventDelivery:
             try:
                 lease.acknowledge()
             except MemvaultError as error:
-                notes.append(f"these events may come a second time: {error.message}")
+                notes.append(f"these events may be delivered again: {error.message}")
         return notes
 
     def requeue(self) -> None:

@@ -38,41 +38,45 @@ def silent(what: str, done: int, total: int) -> None:
 
 
 class _Waits(threading.local):
-    """The hook of each thread called before its call waits; it returns true to skip the wait."""
+    """The hook that each thread calls before it waits; it returns true to skip the wait."""
 
-    begin: Callable[[], bool] = staticmethod(lambda: False)
+    on_wait: Callable[[], bool] = staticmethod(lambda: False)
 
 
 WAITS = _Waits()
 
 
-class Turn(threading.Condition):
-    """The lock of a vault as a condition; a call that waits on it lets others run."""
+class WorkspaceCondition(threading.Condition):
+    """The lock of a vault as a condition; a call that waits on it lets others run.
+
+    A tool that waits first calls the thread's ``on_wait`` hook, so that the scheduler may start
+    the next call. If the hook returns true, the caller has cancelled.
+    """
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait for a notification, unless the caller has cancelled."""
-        return WAITS.begin() or super().wait(timeout)
+        return WAITS.on_wait() or super().wait(timeout)
 
 
 class Workspace:
     """One open vault, used by one call at a time (``lock``).
 
     ``progress`` is called during slow work, in the thread that does it. ``condition`` is the lock
-    as a condition: waiting on it lets other calls run. A process that ``stays`` watches the folder,
-    so that only the first of its calls scans it.
+    as a condition: waiting on it lets other calls run. If it is ``long_lived``, it watches the
+    folder, so that only its first call scans it.
     """
 
     def __init__(
         self,
         root: Path,
         progress: Callable[[str, int, int], None] = silent,
-        stays: bool = False,
+        long_lived: bool = False,
     ) -> None:
         self.root = root
-        self.stays = stays
+        self.long_lived = long_lived
         self.is_cached = False
         self.lock = threading.RLock()
-        self.condition = Turn(self.lock)
+        self.condition = WorkspaceCondition(self.lock)
         self.progress = progress
         self._settings_state: tuple[FileStamp | None, ...] = ()
         self._other_vaults: dict[Path, Workspace] = {}
@@ -149,7 +153,7 @@ class Workspace:
         from memvault.index.folder import prepare_folder
 
         index = open_index(self.store, prepare_folder(self.root), self._report)
-        if self.stays:
+        if self.long_lived:
             index.watch_folder()
         return index
 
@@ -184,7 +188,7 @@ class Workspace:
             return self
         if root not in self._other_vaults:
             found = locate.find_vault(str(root))
-            self._other_vaults[root] = Workspace(found, self._report, self.stays)
+            self._other_vaults[root] = Workspace(found, self._report, self.long_lived)
         self._other_vaults[root].refresh_settings()
         return self._other_vaults[root]
 

@@ -36,7 +36,7 @@ def take(root: Path, count: int, chance: random.Random | None = None) -> None:
             if chance and chance.random() < 0.2:
                 continue  # as where the output cannot be written
             say("has", *(event["data"]["message"] for event in events))
-            outcome.settle()
+            outcome.acknowledge()
             say("settled")
     say("done")
 

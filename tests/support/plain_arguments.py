@@ -24,7 +24,7 @@ def plain_arguments(
     parameters = list(expected)
     known = {normal_key(parameter.key): parameter for parameter in parameters}
     if not more:
-        other = [(name, entry) for entry in parameters for name in entry.arg.aliases]
+        other = [(name, entry) for entry in parameters for name in entry.arg.json_aliases]
         known = {**{normal_key(name): entry for name, entry in reversed(other)}, **known}
     found: dict[str, Any] = {}
     for key, value in sent.items():
@@ -44,7 +44,7 @@ def _meant(parameter: Parameter, value: Any, used: set[Leniency]) -> Any:
     if parameter.items:
         shallow = {**shallow, "items": {"type": "object"}}
     while not Draft202012Validator(shallow).is_valid(value):
-        read = ((entry, entry.read(parameter, value)) for entry in LENIENCIES)
+        read = ((entry, entry.convert(parameter, value)) for entry in LENIENCIES)
         try:
             entry, value_read = next(pair for pair in read if pair[1] is not NO_MATCH)
         except (StopIteration, UsageError):  # no form applies, or the text is wrong in its form

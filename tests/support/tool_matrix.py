@@ -81,7 +81,7 @@ def aliased(tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:
     """Return arguments with an alias in place of each key that has one."""
     keys = {normal_key(entry.key) for entry in tool.parameters}
     aliases = {
-        entry.key: [alias for alias in entry.arg.aliases if normal_key(alias) not in keys]
+        entry.key: [alias for alias in entry.arg.json_aliases if normal_key(alias) not in keys]
         for entry in tool.parameters
     }
     return {next(iter(aliases[key]), key): value for key, value in arguments.items()}
@@ -261,7 +261,7 @@ class _Recorder:
         for arguments in wrong_arguments(tool, number):
             call = PendingCall(workspace, CLIENT, tool.name, arguments)
             answer = result(Call(workspace, CLIENT), call.run())
-            call.settle()
+            call.acknowledge()
             failures.append((arguments, dict(answer.structured_content or {})))
         workspace.close()
         return failures

@@ -225,7 +225,7 @@ class MemoryFiles:
 
         address(agent)
         self._workspace = Workspace(
-            find_vault(os.fspath(vault) if vault is not None else None), stays=True
+            find_vault(os.fspath(vault) if vault is not None else None), long_lived=True
         )
         self._caller = Caller(agent, may_run_programs=False, may_see_paths=False)
         memory_type_name = naming.normal_type(memory_type) if memory_type else FALLBACK_TYPE

@@ -46,9 +46,9 @@ class Leniency(NamedTuple):
     it raises ``UsageError`` for a text that is wrong in the form that it has on the command line.
     """
 
-    taken: str
-    meaning: str
-    read: Callable[[Parameter, Any], Any]
+    accepts: str
+    becomes: str
+    convert: Callable[[Parameter, Any], Any]
 
 
 def coerce(parameter: Parameter, value: Any) -> Any:
@@ -58,7 +58,7 @@ def coerce(parameter: Parameter, value: Any) -> Any:
         UsageError: a text is wrong in the form that it has on the command line.
     """
     for entry in LENIENCIES:
-        result = entry.read(parameter, value)
+        result = entry.convert(parameter, value)
         if result is not NO_MATCH:
             return result
     return NO_MATCH
@@ -116,7 +116,9 @@ def _as_json(parameter: Parameter, value: Any) -> Any:
 
 
 def _as_command(parameter: Parameter, value: Any) -> Any:
-    read = parameter.arg.cli.read if parameter.arg.cli and parameter.items else None
+    read = (
+        parameter.arg.cli_override.read if parameter.arg.cli_override and parameter.items else None
+    )
     entries = [value] if isinstance(value, str) else value
     if read is None or not isinstance(entries, list):
         return NO_MATCH
@@ -136,7 +138,7 @@ def _pairs(parameter: Parameter, value: Any) -> Any:
     if keys != ["key", "value"] or not isinstance(value, dict):
         return NO_MATCH
     given = {normal_key(str(key)) for key in value}
-    names = [{item.key, *map(normal_key, item.arg.aliases)} for item in parameter.items]
+    names = [{item.key, *map(normal_key, item.arg.json_aliases)} for item in parameter.items]
     if given & {*keys} or all(given & known for known in names):  # an object of the list itself
         return NO_MATCH
     return [{"key": key, "value": entry} for key, entry in value.items()]
@@ -155,44 +157,44 @@ def _one_object(parameter: Parameter, value: Any) -> Any:
 
 
 LENIENCIES = (
-    Leniency("`null` for an argument that may be left out", "that it is left out", _absent),
+    Leniency("`null` for an optional argument", "absent", _absent),
     Leniency(
-        "a choice in another case, as `Keyword`, or by another usual name, as `warn`",
+        "a choice in another case, such as `Keyword`, or under another common name, such as `warn`",
         "the choice, `keyword` or `warning`",
         _choice,
     ),
-    Leniency('a number written as a text, as `"3"` or `"0.5"`', "the number", _number),
+    Leniency('a number as a string, such as `"3"` or `"0.5"`', "the number", _number),
     Leniency(
         '`"true"`, `"t"`, `"yes"`, `"y"`, `"on"` or `1` in any case for true, '
         '`"false"`, `"f"`, `"no"`, `"n"`, `"off"` or `0` for false',
         "true or false",
         _flag,
     ),
-    Leniency("a whole number for a text, as `5432`", 'the text, `"5432"`', _text),
+    Leniency("an integer for a string, such as `5432`", 'the string `"5432"`', _text),
     Leniency(
-        'a list or an object written as a text of JSON, as `"[\\"a\\", \\"b\\"]"`, '
+        'a list or an object as a JSON string, such as `"[\\"a\\", \\"b\\"]"`, '
         "also in a fenced code block",
         "the list or the object",
         _as_json,
     ),
     Leniency(
-        "a text in the form of the command line for an object of a list, as `agent:bob`, "
+        "a string in command-line form for an object of a list, such as `agent:bob`, "
         "`failed:no disk` or `port=5432`",
         "the object",
         _as_command,
     ),
     Leniency(
-        "one text for a list of texts",
-        'a list of it; `"a,b"` is two where no entry can hold a comma, as in tags; '
+        "one string for a list of strings",
+        'a list of it; `"a,b"` is two entries if none can contain a comma, as in tags; '
         'the tags `"#a #b"` are two as well, `"a b"` is one',
         _one_text,
     ),
     Leniency(
-        'an object of keys and their values for a list of them, as `{"port": "5432"}`',
+        'an object of keys and values for a list of them, such as `{"port": "5432"}`',
         'the list, `[{"key": "port", "value": "5432"}]`',
         _pairs,
     ),
-    Leniency("a list of texts for a markdown text", "the text, a list with these entries", _lines),
+    Leniency("a list of strings for a markdown text", "a markdown list of them", _lines),
     Leniency("one object for a list of objects", "a list of it", _one_object),
 )
 """All leniencies in the order of use; they apply only to values that the schema does not allow."""
@@ -312,7 +314,7 @@ def _is_null(parameter: Parameter, value: Any) -> bool:
     if parameter.required or not isinstance(value, str) or value.strip() != "null":
         return False
     is_word = str in parameter.types and not is_short(parameter)
-    return not is_word and parameter.arg.names not in ("query", "search")
+    return not is_word and parameter.arg.completes not in ("query", "search")
 
 
 def ignored_note(whose: str, ignored: list[str]) -> str:
@@ -335,14 +337,14 @@ def _check_entry(parameter: Parameter, entry: Mapping[str, Any], whose: str) -> 
 def _by_alias(key: str, expected: tuple[Parameter, ...]) -> Parameter | None:
     """Return the parameter that has a normalized key as another name, or None."""
     for parameter in expected:
-        if key in map(normal_key, parameter.arg.aliases):
+        if key in map(normal_key, parameter.arg.json_aliases):
             return parameter
     return None
 
 
 def _used_key(parameter: Parameter, arguments: Mapping[str, Any]) -> str:
     """Return the key of a parameter in an object with further keys, or the first alias there."""
-    names = (parameter.key, *parameter.arg.aliases)
+    names = (parameter.key, *parameter.arg.json_aliases)
     return next((name for name in names if name in arguments), parameter.key)
 
 
@@ -418,7 +420,7 @@ def check_type(parameter: Parameter, value: Any) -> Any:
             raise UsageError(
                 f"`{parameter.shell_name}` has {len(value):,} entries; "
                 f"the maximum is {MOST_ENTRIES:,}",
-                "divide it among several calls",
+                "split it into several calls",
             )
         fits = all(isinstance(entry, dict if parameter.items else str) for entry in value)
     if not fits:
@@ -507,7 +509,9 @@ def read_stream(stream: BinaryIO, name: str) -> bytes:
     """
     data = stream.read(MOST_BYTES + 1)
     if len(data) > MOST_BYTES:
-        raise UsageError(f"{name} is larger than {MOST_BYTES >> 20} MB", "give a shorter text")
+        raise UsageError(
+            f"{name} is larger than {MOST_BYTES >> 20} MB", "split it into smaller files"
+        )
     return data
 
 

@@ -81,15 +81,15 @@ class Arg(NamedTuple):
     maximum: float | None = None
     default: object = None
     keep_commas: bool = False
-    alias: str = ""
-    aliases: tuple[str, ...] = ()
+    option_alias: str = ""
+    json_aliases: tuple[str, ...] = ()
     synonyms: Mapping[str, Any] = types.MappingProxyType({})
     extra_keys: bool = False
     join_words: bool = False
-    names: str = ""
+    completes: str = ""
     metavar: str = ""
     flatten: bool = False
-    cli: CommandLineForm | None = None
+    cli_override: CommandLineForm | None = None
 
 
 class Parameter(NamedTuple):
@@ -120,7 +120,7 @@ class Parameter(NamedTuple):
         """The arguments that a command has for this one."""
         if self.arg.flatten:
             return tuple(part for item in self.items for part in item.on_command_line)
-        cli = self.arg.cli
+        cli = self.arg.cli_override
         if cli is None:
             return (self,)
         read = cli.read is not None
@@ -143,7 +143,7 @@ class Parameter(NamedTuple):
         """
         if self.arg.flatten:
             return [{item.key: given[item.name] for item in self.items if item.name in given}]
-        cli = self.arg.cli or CommandLineForm()
+        cli = self.arg.cli_override or CommandLineForm()
         value = given.get(self.name, cli.default)
         if cli.read is None or value is None:
             return value
@@ -166,15 +166,19 @@ class Parameter(NamedTuple):
             return parsed
         if self.arg.keep_commas or self.arg.positional:
             return [text]
-        if self.arg.names == "tag":
+        if self.arg.completes == "tag":
             return split_tags(text)
         return [part.strip() for part in text.split(",") if part.strip()]
 
     @property
     def metavar(self) -> str:
         """The name of its value in help pages, such as ``MEMORY``."""
-        cli = self.arg.cli
-        key = "memory" if self.arg.names in ("memory", "trash") else (cli and cli.name) or self.key
+        cli = self.arg.cli_override
+        key = (
+            "memory"
+            if self.arg.completes in ("memory", "trash")
+            else (cli and cli.name) or self.key
+        )
         return self.arg.metavar or kebab(key).upper()
 
     @property

@@ -30,7 +30,7 @@ def option_names(parameter: Parameter) -> tuple[tuple[str, ...], str]:
     is_on = parameter.required or parameter.default
     if parameter.types == (bool,) and is_on and not negative:
         negative = f"--no-{flag.removeprefix('--')}"
-    names = (flag, parameter.arg.alias, SHORT_FLAGS.get(flag, ""))
+    names = (flag, parameter.arg.option_alias, SHORT_FLAGS.get(flag, ""))
     return tuple(filter(None, names)), negative
 
 
@@ -51,7 +51,7 @@ def value_type(parameter: Parameter) -> type:
 
 def takes_filters(parameters: Iterable[Parameter]) -> bool:
     """Return whether a command has a query with filters, of which ``-word`` is one."""
-    return any(entry.arg.names == "query" and entry.arg.positional for entry in parameters)
+    return any(entry.arg.completes == "query" and entry.arg.positional for entry in parameters)
 
 
 def is_excluded(word: str, options: Container[str]) -> bool:

@@ -208,7 +208,7 @@ def build_command(entry: ShellCommand, name: str, options: GlobalOptions) -> Any
     command.keys = {
         normal_key(alias): spelling.option(entry)
         for entry in parameters
-        for alias in entry.arg.aliases
+        for alias in entry.arg.json_aliases
     } | {normal_key(entry.key): spelling.option(entry) for entry in parameters}
     command.escape = options.escape if takes_filters(parameters) else None
     original_help: Callable[[Any], str] = command.get_help

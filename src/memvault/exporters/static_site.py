@@ -186,7 +186,7 @@ class _StaticSite:
             )
 
     def _write_map(self, call: Call, view: View, records: list[MemoryRecord]) -> None:
-        layout = self._session.laid_out(call, view, records)
+        layout = self._session.build_map(call, view, records)
         to = SiteAddresses(self._by_id, {}, "index.html")
         nodes = [
             {**node, "address": to.memory(node["id"]), "text": self._texts.get(node["id"], "")}

@@ -59,7 +59,7 @@ class CallThreads:
                 threading.Thread(target=self._work, name="memvault").start()
             return False
 
-        WAITS.begin = replace
+        WAITS.on_wait = replace
         while not is_replaced:
             with self._lock:
                 self._is_running = bool(self._queue)
@@ -117,7 +117,7 @@ class AsyncOpenVault:
             # In a thread of its own, since another call may hold the lock.
             threading.Thread(target=self._abandon, args=[future]).start()
             raise
-        return invoke.settled_result(outcome)
+        return invoke.acknowledged_result(outcome)
 
     def _abandon(self, future: Future[ToolOutcome]) -> None:
         """Wake a tool that waits, and put back the events of a call whose caller has cancelled."""

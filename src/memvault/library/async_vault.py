@@ -129,7 +129,7 @@ class AsyncVault(AsyncOpenVault):
         include: Sequence[str] | None = None,
         vaults: Sequence[str] | None = None,
     ) -> RecalledMemories:
-        """Recall memories: the best for a question, with the passage that fits."""
+        """Recall the memories that best answer a question, each with its best passage."""
         return cast("RecalledMemories", await self._run("memory_recall", locals()))
 
     async def remember(
@@ -144,7 +144,7 @@ class AsyncVault(AsyncOpenVault):
         supersedes: str | None = None,
         file_path: str | None = None,
     ) -> RememberedMemory:
-        """Remember something: write a new memory, never over an existing one."""
+        """Remember something as a new memory; existing ones are never overwritten."""
         return cast("RememberedMemory", await self._run("memory_remember", locals()))
 
     async def compound(
@@ -157,7 +157,7 @@ class AsyncVault(AsyncOpenVault):
         section: str | None = None,
         if_match: str | None = None,
     ) -> CompoundedMemory:
-        """Compound a memory: add to what is known instead of writing it twice."""
+        """Compound a memory: add to it instead of writing a second one."""
         return cast("CompoundedMemory", await self._run("memory_compound", locals()))
 
     async def forget(
@@ -174,7 +174,7 @@ class AsyncVault(AsyncOpenVault):
         return cast("ForgottenMemories", await self._run("memory_forget", locals()))
 
     async def types(self, *, offset: int | None = None) -> MemoryTypes:
-        """List the types of memory, how many there are of each, and the fallback type."""
+        """List the memory types with their counts, and the default type."""
         return cast("MemoryTypes", await self._run("memory_list_types", locals()))
 
     async def create(
@@ -240,7 +240,7 @@ class AsyncVault(AsyncOpenVault):
         return cast("SavedText", await self._run("memory_save", locals()))
 
     async def delete(self, ids: Sequence[str] | str) -> DeletedMemories:
-        """Delete exactly these memories: they move to the trash, all or none."""
+        """Move exactly these memories to the trash, all or none."""
         return cast("DeletedMemories", await self._run("memory_delete", locals()))
 
     async def memories_set(self, memories: Sequence[KeyValue]) -> SetEntries:
@@ -282,7 +282,7 @@ class AsyncVault(AsyncOpenVault):
         limit: int = 50,
         offset: int = 0,
     ) -> StoredPlans:
-        """Get the plans, the next due first."""
+        """Get the plans, next due first."""
         return cast("StoredPlans", await self._run("get_plans", locals()))
 
     async def plans_delete(self, plan_ids: Sequence[str]) -> DeletedEntries:
@@ -299,25 +299,25 @@ class AsyncVault(AsyncOpenVault):
         reflection: str = "",
         importance: float = 0.5,
     ) -> StoredEpisode:
-        """Store an episode: the situation, what was done, and the outcome."""
+        """Store an episode: the situation, the actions and the outcomes."""
         return cast("StoredEpisode", await self._run("store_episode", locals()))
 
     async def episode_recall(
         self, query: str, *, limit: int = 5, min_importance: float = 0.3, offset: int | None = None
     ) -> RecalledEpisodes:
-        """Recall episodes similar to a situation, the best first."""
+        """Recall episodes similar to a situation, best match first."""
         return cast("RecalledEpisodes", await self._run("recall_similar_experience", locals()))
 
     async def episode_recent(
         self, *, days: int = 7, limit: int = 10, offset: int = 0
     ) -> EpisodeListing:
-        """List the episodes of the last days, newest first; archived ones are left out."""
+        """List the episodes of the last days, newest first, without archived ones."""
         return cast("EpisodeListing", await self._run("get_recent_episodes", locals()))
 
     async def episode_with_skill(
         self, skill_id: str, *, limit: int = 5, offset: int = 0
     ) -> EpisodeListing:
-        """List the episodes in which a skill was used, newest first; archived ones are left out."""
+        """List the episodes in which a skill was used, newest first, without archived ones."""
         return cast("EpisodeListing", await self._run("get_episodes_with_skill", locals()))
 
     async def fact_store(
@@ -328,13 +328,13 @@ class AsyncVault(AsyncOpenVault):
         confidence: float = 1.0,
         source: str = "experience",
     ) -> StoredFact:
-        """Store a fact: something known, without the story of how."""
+        """Store a fact: a statement without the story behind it."""
         return cast("StoredFact", await self._run("store_fact", locals()))
 
     async def fact_recall(
         self, query: str, *, limit: int = 5, category: str | None = None, offset: int | None = None
     ) -> RecalledFacts:
-        """Recall facts, the best first, and count the access."""
+        """Recall facts, best match first, and count the access."""
         return cast("RecalledFacts", await self._run("recall_fact", locals()))
 
     async def fact_update(
@@ -351,21 +351,21 @@ class AsyncVault(AsyncOpenVault):
         initial_success_rate: float = 0.5,
         skill_id: str | None = None,
     ) -> StoredProcedure:
-        """Store a procedure: how something is done, under a unique name."""
+        """Store a procedure: instructions under a unique name."""
         return cast("StoredProcedure", await self._run("store_procedure", locals()))
 
     async def procedure_recall(
         self, context: str, *, min_success_rate: float = 0.6, offset: int | None = None
     ) -> RecalledProcedures:
-        """Recall the procedures that fit a context, best success rate first."""
+        """Recall the procedures for a task or situation, best success rate first."""
         return cast("RecalledProcedures", await self._run("recall_procedure", locals()))
 
     async def procedure_outcome(self, procedure_name: str, *, success: bool) -> ProcedureOutcome:
-        """Record one more use of a procedure, and whether it succeeded."""
+        """Record a use of a procedure, and whether it succeeded."""
         return cast("ProcedureOutcome", await self._run("update_success_rate", locals()))
 
     async def experience(self, observations: Sequence[str]) -> RecalledExperience:
-        """Recall what is known of a situation: facts, experiences and procedures."""
+        """Recall everything about a situation: facts, experiences and procedures."""
         return cast("RecalledExperience", await self._run("recall_memory", locals()))
 
     async def consolidate(
@@ -381,7 +381,7 @@ class AsyncVault(AsyncOpenVault):
     async def skills_subcategories(
         self, category_id: str, *, limit: int = 50, offset: int = 0
     ) -> SkillSubcategories:
-        """List the subcategories of a category, the first two parts of the ids of its skills."""
+        """List the subcategories of a category: the first two parts of its skills' ids."""
         return cast("SkillSubcategories", await self._run("list_subcategories", locals()))
 
     async def skills_list(
@@ -415,7 +415,7 @@ class AsyncVault(AsyncOpenVault):
         return cast("SentTalk", await self._run("talk_log", locals()))
 
     async def reply(self, talk_id: int, message: str) -> SentTalk:
-        """Answer a talk: its sender gets the message, with a reference to the talk id."""
+        """Answer a talk; its sender gets the message with a reference to the talk id."""
         return cast("SentTalk", await self._run("reply", locals()))
 
     async def wait_for(
@@ -430,7 +430,7 @@ class AsyncVault(AsyncOpenVault):
         count: int = 1,
         kind: Literal["space_message", "plan", "service", "talk"] | None = None,
     ) -> InboxEvents:
-        """Take the oldest events out of the agent's inbox."""
+        """Remove the oldest events from the agent's inbox and return them."""
         return cast("InboxEvents", await self._run("peek_inbox", locals()))
 
     async def inbox_list(
@@ -444,13 +444,13 @@ class AsyncVault(AsyncOpenVault):
         return cast("AgentListing", await self._run("list_agents", locals()))
 
     async def inbox_push(self, name: str, message: str = "") -> PushedEvent:
-        """Put an event into the agent's own inbox, for example from a git hook or a CI job."""
+        """Add an event to the agent's own inbox, for example from a git hook or a CI job."""
         return cast("PushedEvent", await self._run("push_service", locals()))
 
     async def space_enter(
         self, space: str, *, limit: int = 50, offset: int | None = None
     ) -> EnteredSpace:
-        """Enter a space: become a member, read its last messages, and send to it from now on."""
+        """Enter a space: join it, read its last messages, and make it the target of new ones."""
         return cast("EnteredSpace", await self._run("enter_space", locals()))
 
     async def space_send(self, text: str) -> SentMessage:
@@ -460,7 +460,7 @@ class AsyncVault(AsyncOpenVault):
     async def space_read(
         self, *, space: str | None = None, limit: int = 50, offset: int = 0
     ) -> SpaceMessages:
-        """Read a space's messages, the newest last."""
+        """Read a space's messages, newest last."""
         return cast("SpaceMessages", await self._run("read_messages", locals()))
 
     async def space_list(self, *, limit: int = 50, offset: int = 0) -> SpaceListing:
@@ -515,7 +515,7 @@ class AsyncVault(AsyncOpenVault):
         return cast("RenamedMemory", await self._run("memory_rename", locals()))
 
     async def links(self, name: str, *, limit: int = 50, offset: int = 0) -> MemoryLinks:
-        """List the links of a memory: wikilinks, embeds, markdown links, and names in its header."""
+        """List the links of a memory: wikilinks, embeds, markdown links, and links in its header."""
         return cast("MemoryLinks", await self._run("memory_links", locals()))
 
     async def backlinks(self, name: str, *, limit: int = 50, offset: int = 0) -> MemoryBacklinks:
@@ -577,7 +577,7 @@ class AsyncVault(AsyncOpenVault):
         limit: int = 50,
         offset: int = 0,
     ) -> NoteTasks:
-        """List the tasks in notes: items such as - [ ] Call Ann, those with a day first."""
+        """List the tasks in notes: items such as - [ ] Call Ann, those with a due date first."""
         return cast("NoteTasks", await self._run("list_tasks", locals()))
 
     async def task_done(self, memory: str, line: int | None = None) -> CompletedTask:
@@ -628,7 +628,7 @@ class AsyncVault(AsyncOpenVault):
         offset: int | None = None,
         length: int | None = None,
     ) -> ShownMemory:
-        """Show one memory in full, with its etag and kept revisions; or a part of it."""
+        """Show one memory in full, with its etag and revisions; or a part of it."""
         return cast("ShownMemory", await self._run("memory_show", locals()))
 
     async def list(
@@ -644,7 +644,7 @@ class AsyncVault(AsyncOpenVault):
         limit: int = 50,
         offset: int = 0,
     ) -> ListedMemories:
-        """List memories without their content, newest change first; examples are marked."""
+        """List memories without their content, last changed first; examples are marked."""
         return cast("ListedMemories", await self._run("memory_list", locals()))
 
     async def restore(self, name: str = "", *, revision: str | None = None) -> RestoredMemory:
@@ -656,7 +656,7 @@ class AsyncVault(AsyncOpenVault):
         return cast("VaultStatus", await self._run("vault_status", locals()))
 
     async def reindex(self) -> RebuiltIndex:
-        """Rebuild the index and embed the memories without vectors, with both embedders."""
+        """Rebuild the index, and embed the memories without vectors with both embedders."""
         return cast("RebuiltIndex", await self._run("vault_reindex", locals()))
 
     async def model_list(self, *, offset: int | None = None) -> AvailableModels:
@@ -672,11 +672,11 @@ class AsyncVault(AsyncOpenVault):
     async def model_verify(
         self, name: str | None = None, *, purpose: Literal["embed", "rerank"] = "embed"
     ) -> VerifiedModel:
-        """Check that a model loads here and distinguishes related from unrelated texts."""
+        """Check that a model loads on this machine and distinguishes related from unrelated texts."""
         return cast("VerifiedModel", await self._run("model_verify", locals()))
 
     async def log(self, name: str = "", *, limit: int = 50, offset: int = 0) -> ChangeLog:
-        """Show what was changed, when, and by which tool and agent, newest first."""
+        """List the changes, newest first, each with its time, tool and agent."""
         return cast("ChangeLog", await self._run("memory_log", locals()))
 
     async def diff(
@@ -688,7 +688,7 @@ class AsyncVault(AsyncOpenVault):
         offset: int | None = None,
         length: int | None = None,
     ) -> ComparedRevisions:
-        """Show the differences between two revisions of a memory, or between one and now."""
+        """Compare two revisions of a memory, or a revision and the current file."""
         return cast("ComparedRevisions", await self._run("memory_diff", locals()))
 
     async def undo(
@@ -732,19 +732,19 @@ class AsyncVault(AsyncOpenVault):
         limit: int = 50,
         offset: int = 0,
     ) -> ReviewedVault:
-        """List what needs a person: conflicts, secrets, duplicates, what is outdated, proposals."""
+        """List items to review: conflicts, secrets, duplicates, outdated memories, proposals."""
         return cast("ReviewedVault", await self._run("vault_review", locals()))
 
     async def stats(self) -> VaultStatistics:
-        """Show the vault in figures: growth, activity, types, tags, links, recalls, what is stale."""
+        """Show statistics of the vault: growth, activity, types, tags, links, recalls, stale memories."""
         return cast("VaultStatistics", await self._run("vault_stats", locals()))
 
     async def git_init(self, *, confirm: bool | str | None = None) -> InitializedRepository:
-        """Set the vault up in git: a repository if there is none, and a merge driver for memories."""
+        """Set up git for the vault: a repository, unless there is one, and a merge driver."""
         return cast("InitializedRepository", await self._run("git_init", locals()))
 
     async def git_sync(self, *, confirm: bool | str | None = None) -> SyncedVault:
-        """Sync the vault: commit all changes, merge what others pushed, and push."""
+        """Sync the vault with git: commit all changes, merge the remote's, and push."""
         return cast("SyncedVault", await self._run("git_sync", locals()))
 
     async def git_status(self) -> RepositoryStatus:

@@ -26,7 +26,7 @@ class OpenVault:
         named = agent or os.environ.get("MEMVAULT_AGENT")
         self._caller = Caller(named or LOCAL.agent, secrets="asked", message_style="tools")
         self._workspace = Workspace(
-            find_vault(os.fspath(path) if path is not None else None), stays=True
+            find_vault(os.fspath(path) if path is not None else None), long_lived=True
         )
         self._is_closed = False
 
@@ -48,7 +48,9 @@ class OpenVault:
         from memvault.tools.core import invoke
 
         with self._workspace.lock:
-            return invoke.settled_result(self._outcome(invoke.call, tool, own_arguments(values)))
+            return invoke.acknowledged_result(
+                self._outcome(invoke.call, tool, own_arguments(values))
+            )
 
     def _outcome(
         self,

@@ -129,7 +129,7 @@ class Vault(OpenVault):
         include: Sequence[str] | None = None,
         vaults: Sequence[str] | None = None,
     ) -> RecalledMemories:
-        """Recall memories: the best for a question, with the passage that fits."""
+        """Recall the memories that best answer a question, each with its best passage."""
         return cast("RecalledMemories", self._run("memory_recall", locals()))
 
     def remember(
@@ -144,7 +144,7 @@ class Vault(OpenVault):
         supersedes: str | None = None,
         file_path: str | None = None,
     ) -> RememberedMemory:
-        """Remember something: write a new memory, never over an existing one."""
+        """Remember something as a new memory; existing ones are never overwritten."""
         return cast("RememberedMemory", self._run("memory_remember", locals()))
 
     def compound(
@@ -157,7 +157,7 @@ class Vault(OpenVault):
         section: str | None = None,
         if_match: str | None = None,
     ) -> CompoundedMemory:
-        """Compound a memory: add to what is known instead of writing it twice."""
+        """Compound a memory: add to it instead of writing a second one."""
         return cast("CompoundedMemory", self._run("memory_compound", locals()))
 
     def forget(
@@ -174,7 +174,7 @@ class Vault(OpenVault):
         return cast("ForgottenMemories", self._run("memory_forget", locals()))
 
     def types(self, *, offset: int | None = None) -> MemoryTypes:
-        """List the types of memory, how many there are of each, and the fallback type."""
+        """List the memory types with their counts, and the default type."""
         return cast("MemoryTypes", self._run("memory_list_types", locals()))
 
     def create(
@@ -236,7 +236,7 @@ class Vault(OpenVault):
         return cast("SavedText", self._run("memory_save", locals()))
 
     def delete(self, ids: Sequence[str] | str) -> DeletedMemories:
-        """Delete exactly these memories: they move to the trash, all or none."""
+        """Move exactly these memories to the trash, all or none."""
         return cast("DeletedMemories", self._run("memory_delete", locals()))
 
     def memories_set(self, memories: Sequence[KeyValue]) -> SetEntries:
@@ -278,7 +278,7 @@ class Vault(OpenVault):
         limit: int = 50,
         offset: int = 0,
     ) -> StoredPlans:
-        """Get the plans, the next due first."""
+        """Get the plans, next due first."""
         return cast("StoredPlans", self._run("get_plans", locals()))
 
     def plans_delete(self, plan_ids: Sequence[str]) -> DeletedEntries:
@@ -295,23 +295,23 @@ class Vault(OpenVault):
         reflection: str = "",
         importance: float = 0.5,
     ) -> StoredEpisode:
-        """Store an episode: the situation, what was done, and the outcome."""
+        """Store an episode: the situation, the actions and the outcomes."""
         return cast("StoredEpisode", self._run("store_episode", locals()))
 
     def episode_recall(
         self, query: str, *, limit: int = 5, min_importance: float = 0.3, offset: int | None = None
     ) -> RecalledEpisodes:
-        """Recall episodes similar to a situation, the best first."""
+        """Recall episodes similar to a situation, best match first."""
         return cast("RecalledEpisodes", self._run("recall_similar_experience", locals()))
 
     def episode_recent(self, *, days: int = 7, limit: int = 10, offset: int = 0) -> EpisodeListing:
-        """List the episodes of the last days, newest first; archived ones are left out."""
+        """List the episodes of the last days, newest first, without archived ones."""
         return cast("EpisodeListing", self._run("get_recent_episodes", locals()))
 
     def episode_with_skill(
         self, skill_id: str, *, limit: int = 5, offset: int = 0
     ) -> EpisodeListing:
-        """List the episodes in which a skill was used, newest first; archived ones are left out."""
+        """List the episodes in which a skill was used, newest first, without archived ones."""
         return cast("EpisodeListing", self._run("get_episodes_with_skill", locals()))
 
     def fact_store(
@@ -322,13 +322,13 @@ class Vault(OpenVault):
         confidence: float = 1.0,
         source: str = "experience",
     ) -> StoredFact:
-        """Store a fact: something known, without the story of how."""
+        """Store a fact: a statement without the story behind it."""
         return cast("StoredFact", self._run("store_fact", locals()))
 
     def fact_recall(
         self, query: str, *, limit: int = 5, category: str | None = None, offset: int | None = None
     ) -> RecalledFacts:
-        """Recall facts, the best first, and count the access."""
+        """Recall facts, best match first, and count the access."""
         return cast("RecalledFacts", self._run("recall_fact", locals()))
 
     def fact_update(
@@ -345,21 +345,21 @@ class Vault(OpenVault):
         initial_success_rate: float = 0.5,
         skill_id: str | None = None,
     ) -> StoredProcedure:
-        """Store a procedure: how something is done, under a unique name."""
+        """Store a procedure: instructions under a unique name."""
         return cast("StoredProcedure", self._run("store_procedure", locals()))
 
     def procedure_recall(
         self, context: str, *, min_success_rate: float = 0.6, offset: int | None = None
     ) -> RecalledProcedures:
-        """Recall the procedures that fit a context, best success rate first."""
+        """Recall the procedures for a task or situation, best success rate first."""
         return cast("RecalledProcedures", self._run("recall_procedure", locals()))
 
     def procedure_outcome(self, procedure_name: str, *, success: bool) -> ProcedureOutcome:
-        """Record one more use of a procedure, and whether it succeeded."""
+        """Record a use of a procedure, and whether it succeeded."""
         return cast("ProcedureOutcome", self._run("update_success_rate", locals()))
 
     def experience(self, observations: Sequence[str]) -> RecalledExperience:
-        """Recall what is known of a situation: facts, experiences and procedures."""
+        """Recall everything about a situation: facts, experiences and procedures."""
         return cast("RecalledExperience", self._run("recall_memory", locals()))
 
     def consolidate(
@@ -375,7 +375,7 @@ class Vault(OpenVault):
     def skills_subcategories(
         self, category_id: str, *, limit: int = 50, offset: int = 0
     ) -> SkillSubcategories:
-        """List the subcategories of a category, the first two parts of the ids of its skills."""
+        """List the subcategories of a category: the first two parts of its skills' ids."""
         return cast("SkillSubcategories", self._run("list_subcategories", locals()))
 
     def skills_list(self, subcategory_id: str, *, limit: int = 50, offset: int = 0) -> SkillListing:
@@ -407,7 +407,7 @@ class Vault(OpenVault):
         return cast("SentTalk", self._run("talk_log", locals()))
 
     def reply(self, talk_id: int, message: str) -> SentTalk:
-        """Answer a talk: its sender gets the message, with a reference to the talk id."""
+        """Answer a talk; its sender gets the message with a reference to the talk id."""
         return cast("SentTalk", self._run("reply", locals()))
 
     def wait_for(
@@ -422,7 +422,7 @@ class Vault(OpenVault):
         count: int = 1,
         kind: Literal["space_message", "plan", "service", "talk"] | None = None,
     ) -> InboxEvents:
-        """Take the oldest events out of the agent's inbox."""
+        """Remove the oldest events from the agent's inbox and return them."""
         return cast("InboxEvents", self._run("peek_inbox", locals()))
 
     def inbox_list(
@@ -436,13 +436,13 @@ class Vault(OpenVault):
         return cast("AgentListing", self._run("list_agents", locals()))
 
     def inbox_push(self, name: str, message: str = "") -> PushedEvent:
-        """Put an event into the agent's own inbox, for example from a git hook or a CI job."""
+        """Add an event to the agent's own inbox, for example from a git hook or a CI job."""
         return cast("PushedEvent", self._run("push_service", locals()))
 
     def space_enter(
         self, space: str, *, limit: int = 50, offset: int | None = None
     ) -> EnteredSpace:
-        """Enter a space: become a member, read its last messages, and send to it from now on."""
+        """Enter a space: join it, read its last messages, and make it the target of new ones."""
         return cast("EnteredSpace", self._run("enter_space", locals()))
 
     def space_send(self, text: str) -> SentMessage:
@@ -452,7 +452,7 @@ class Vault(OpenVault):
     def space_read(
         self, *, space: str | None = None, limit: int = 50, offset: int = 0
     ) -> SpaceMessages:
-        """Read a space's messages, the newest last."""
+        """Read a space's messages, newest last."""
         return cast("SpaceMessages", self._run("read_messages", locals()))
 
     def space_list(self, *, limit: int = 50, offset: int = 0) -> SpaceListing:
@@ -507,7 +507,7 @@ class Vault(OpenVault):
         return cast("RenamedMemory", self._run("memory_rename", locals()))
 
     def links(self, name: str, *, limit: int = 50, offset: int = 0) -> MemoryLinks:
-        """List the links of a memory: wikilinks, embeds, markdown links, and names in its header."""
+        """List the links of a memory: wikilinks, embeds, markdown links, and links in its header."""
         return cast("MemoryLinks", self._run("memory_links", locals()))
 
     def backlinks(self, name: str, *, limit: int = 50, offset: int = 0) -> MemoryBacklinks:
@@ -569,7 +569,7 @@ class Vault(OpenVault):
         limit: int = 50,
         offset: int = 0,
     ) -> NoteTasks:
-        """List the tasks in notes: items such as - [ ] Call Ann, those with a day first."""
+        """List the tasks in notes: items such as - [ ] Call Ann, those with a due date first."""
         return cast("NoteTasks", self._run("list_tasks", locals()))
 
     def task_done(self, memory: str, line: int | None = None) -> CompletedTask:
@@ -620,7 +620,7 @@ class Vault(OpenVault):
         offset: int | None = None,
         length: int | None = None,
     ) -> ShownMemory:
-        """Show one memory in full, with its etag and kept revisions; or a part of it."""
+        """Show one memory in full, with its etag and revisions; or a part of it."""
         return cast("ShownMemory", self._run("memory_show", locals()))
 
     def list(
@@ -636,7 +636,7 @@ class Vault(OpenVault):
         limit: int = 50,
         offset: int = 0,
     ) -> ListedMemories:
-        """List memories without their content, newest change first; examples are marked."""
+        """List memories without their content, last changed first; examples are marked."""
         return cast("ListedMemories", self._run("memory_list", locals()))
 
     def restore(self, name: str = "", *, revision: str | None = None) -> RestoredMemory:
@@ -648,7 +648,7 @@ class Vault(OpenVault):
         return cast("VaultStatus", self._run("vault_status", locals()))
 
     def reindex(self) -> RebuiltIndex:
-        """Rebuild the index and embed the memories without vectors, with both embedders."""
+        """Rebuild the index, and embed the memories without vectors with both embedders."""
         return cast("RebuiltIndex", self._run("vault_reindex", locals()))
 
     def model_list(self, *, offset: int | None = None) -> AvailableModels:
@@ -662,11 +662,11 @@ class Vault(OpenVault):
     def model_verify(
         self, name: str | None = None, *, purpose: Literal["embed", "rerank"] = "embed"
     ) -> VerifiedModel:
-        """Check that a model loads here and distinguishes related from unrelated texts."""
+        """Check that a model loads on this machine and distinguishes related from unrelated texts."""
         return cast("VerifiedModel", self._run("model_verify", locals()))
 
     def log(self, name: str = "", *, limit: int = 50, offset: int = 0) -> ChangeLog:
-        """Show what was changed, when, and by which tool and agent, newest first."""
+        """List the changes, newest first, each with its time, tool and agent."""
         return cast("ChangeLog", self._run("memory_log", locals()))
 
     def diff(
@@ -678,7 +678,7 @@ class Vault(OpenVault):
         offset: int | None = None,
         length: int | None = None,
     ) -> ComparedRevisions:
-        """Show the differences between two revisions of a memory, or between one and now."""
+        """Compare two revisions of a memory, or a revision and the current file."""
         return cast("ComparedRevisions", self._run("memory_diff", locals()))
 
     def undo(
@@ -722,19 +722,19 @@ class Vault(OpenVault):
         limit: int = 50,
         offset: int = 0,
     ) -> ReviewedVault:
-        """List what needs a person: conflicts, secrets, duplicates, what is outdated, proposals."""
+        """List items to review: conflicts, secrets, duplicates, outdated memories, proposals."""
         return cast("ReviewedVault", self._run("vault_review", locals()))
 
     def stats(self) -> VaultStatistics:
-        """Show the vault in figures: growth, activity, types, tags, links, recalls, what is stale."""
+        """Show statistics of the vault: growth, activity, types, tags, links, recalls, stale memories."""
         return cast("VaultStatistics", self._run("vault_stats", locals()))
 
     def git_init(self, *, confirm: bool | str | None = None) -> InitializedRepository:
-        """Set the vault up in git: a repository if there is none, and a merge driver for memories."""
+        """Set up git for the vault: a repository, unless there is one, and a merge driver."""
         return cast("InitializedRepository", self._run("git_init", locals()))
 
     def git_sync(self, *, confirm: bool | str | None = None) -> SyncedVault:
-        """Sync the vault: commit all changes, merge what others pushed, and push."""
+        """Sync the vault with git: commit all changes, merge the remote's, and push."""
         return cast("SyncedVault", self._run("git_sync", locals()))
 
     def git_status(self) -> RepositoryStatus:

@@ -42,7 +42,7 @@ class ProgressUpdate(NamedTuple):
 class ProgressTracker:
     """The progress of one call, over all of its pieces of work.
 
-    ``note`` is called by the call's thread, ``tell`` runs on the event loop.
+    ``note`` is called by the call's thread, ``report_until_cancelled`` runs on the event loop.
     """
 
     def __init__(self) -> None:
@@ -61,7 +61,9 @@ class ProgressTracker:
             max(self._latest.progress, offset + done), offset + total, message
         )
 
-    async def tell(self, report: Callable[[float, float | None, str], Awaitable[None]]) -> None:
+    async def report_until_cancelled(
+        self, report: Callable[[float, float | None, str], Awaitable[None]]
+    ) -> None:
         """Report progress until cancelled, and a sign of life where there is none for a while."""
         started = reported_at = time.monotonic()
         reported = self._latest
@@ -80,10 +82,10 @@ class ProgressTracker:
         self._offset += 1
         latest = self._latest
         total = None if latest.total is None else latest.total + 1
-        self._latest = ProgressUpdate(latest.progress + 1, total, f"At work for {seconds} s")
+        self._latest = ProgressUpdate(latest.progress + 1, total, f"Working for {seconds} s")
 
 
-CURRENT: ContextVar[ProgressTracker | None] = ContextVar("steps", default=None)
+CURRENT: ContextVar[ProgressTracker | None] = ContextVar("progress", default=None)
 """The progress tracker of the call that the current thread or task works for."""
 
 
@@ -97,7 +99,7 @@ def report_progress(what: str, done: int, total: int) -> None:
 class PendingCall:
     """One call of a tool whose caller may disconnect before it gets the result.
 
-    What the result delivers, such as events, is acknowledged by ``settle`` and returned to its
+    What the result delivers, such as events, is acknowledged by ``acknowledge`` and returned to its
     queue by ``cancel``, which may be called at any time. ``find`` looks up the tool. When
     ``ending`` returns true, a tool that waits ends; any other runs to its end.
     """
@@ -142,7 +144,7 @@ class PendingCall:
         Raises:
             MCPError: there is no such tool.
         """
-        WAITS.begin = self._begin_to_wait
+        WAITS.on_wait = self._begin_to_wait
         try:
             with self._workspace.lock:
                 if self._cancelled.is_set():
@@ -153,7 +155,7 @@ class PendingCall:
         except Exception as error:
             return invoke.failure(self._workspace, self._caller, error).result()
         finally:
-            del WAITS.begin
+            del WAITS.on_wait
         with self._state:
             if not self._cancelled.is_set():
                 self._outcome = outcome
@@ -161,10 +163,10 @@ class PendingCall:
         with outcome:  # events are returned to their queue
             return outcome.result
 
-    def settle(self) -> list[str]:
+    def acknowledge(self) -> list[str]:
         """Acknowledge the delivery, as the caller has the result; return notes about its events."""
         outcome = self._take_outcome()
-        return outcome.settle() if outcome is not None else []
+        return outcome.acknowledge() if outcome is not None else []
 
     def cancel(self) -> None:
         """Cancel the call: end a tool that waits, and return what was delivered to its queue."""
@@ -226,7 +228,7 @@ class ReplyTracker:
         if not is_sent:
             call.cancel()
             return
-        for note in call.settle():
+        for note in call.acknowledge():
             print(sanitize.escape_line(f"note: {note}"), file=sys.stderr)
 
     def finish_all(self, is_sent: bool) -> None:

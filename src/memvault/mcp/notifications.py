@@ -239,7 +239,7 @@ class ChangeNotifier:
                 try:
                     await self._check_once()
                 except Exception as error:  # the next check may succeed, so keep the task alive
-                    print(f"note: a look at the vault failed: {error!r}", file=sys.stderr)
+                    print(f"note: checking for changes failed: {error!r}", file=sys.stderr)
             await asyncio.sleep(max(_CHECK_INTERVAL, _REST_FACTOR * (time.monotonic() - started)))
 
     async def _check_once(self) -> None:

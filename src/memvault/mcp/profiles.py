@@ -68,14 +68,14 @@ def parse_selection(text: str) -> dict[str, tuple[str, ...]]:
         profile = profiles().get(word.lower().replace("_", "-"))
         if profile is not None and profile.name == _DEFAULT:
             # Agents seldom need the hidden arguments; they are still accepted.
-            core = {name: registry.find(name).advanced for name in profile.tools}
+            core = {name: registry.find(name).hidden_args for name in profile.tools}
             selection = {**core, **selection}
         elif profile is not None:
             selection.update(dict.fromkeys(profile.tools, ()))
         else:
             selection[_tool_name(word)] = ()
     if not selection:
-        raise UsageError("No tools are named", "`memvault mcp --list-profiles` names the profiles")
+        raise UsageError("No tools are given", "`memvault mcp --list-profiles` lists the profiles")
     return selection
 
 
@@ -84,7 +84,7 @@ def _tool_name(word: str) -> str:
     if tool is not None:
         return tool.name
     names = [*profiles(), *(command.tool for command in TOOLS)]
-    hint = suggestion(normal_name(word), names, "`memvault mcp --list-profiles` names them")
+    hint = suggestion(normal_name(word), names, "`memvault mcp --list-profiles` lists them")
     raise UsageError(f"There is no profile or tool {word!r}", hint)
 
 
@@ -132,7 +132,7 @@ class ToolSelection:
         selection = self.selected(workspace.settings)
         return [
             tool_definition(
-                tool, tool.advanced if tool.group == VAULTS_OWN else selection[tool.name]
+                tool, tool.hidden_args if tool.group == VAULTS_OWN else selection[tool.name]
             )
             for tool in available.advertised_tools(workspace, caller)
             if _is_selected(selection, tool)
@@ -150,7 +150,7 @@ class ToolSelection:
             return tool
         words = f"{self.words(workspace.settings)},{smallest_profile(tool.name)}"
         raise UsageError(
-            f"The tool {tool.name} is not offered here",
+            f"The tool {tool.name} is not offered by this server",
             f"`memvault mcp --tools {words}` offers it",
         )
 
@@ -202,7 +202,7 @@ def _branch(name: str, schema: Mapping[str, Any]) -> dict[str, Any]:
     return {"type": name, **items}
 
 
-def read(name: str) -> str:
+def profile_json(name: str) -> str:
     """Return the JSON that a model reads for the tools of a profile."""
     tools = [
         tool_definition(registry.find(tool), hidden)
@@ -219,7 +219,7 @@ def table() -> dict[str, Any]:
             "name": entry.name,
             "heading": entry.heading,
             "count": len(entry.tools),
-            "tokens": round(len(read(entry.name)) / _CHARACTERS_PER_TOKEN),
+            "tokens": round(len(profile_json(entry.name)) / _CHARACTERS_PER_TOKEN),
             "tools": list(entry.tools),
         }
         for entry in profiles().values()

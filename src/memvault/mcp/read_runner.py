@@ -25,7 +25,7 @@ from memvault.tools.core import registry
 from memvault.workspace import Workspace
 
 AT_ONCE = 2
-"""Reads of one vault in this process at once; more would only wait for the interpreter."""
+"""ReadRunner of one vault in this process at once; more would only wait for the interpreter."""
 
 
 class Read(NamedTuple):
@@ -64,10 +64,10 @@ class TooHeavy(Exception):
     """Raised for a call that turned out to be heavy while it waited; it was not started."""
 
 
-class Reads(Protocol):
+class ReadRunner(Protocol):
     """A way to run tools that only read."""
 
-    def takes(self, name: str, arguments: Mapping[str, Any]) -> bool:
+    def accepts(self, name: str, arguments: Mapping[str, Any]) -> bool:
         """Return whether it runs a call now."""
 
     async def run(
@@ -82,7 +82,7 @@ class Reads(Protocol):
         """
 
 
-class HeavyReads(Reads, Protocol):
+class HeavyReadRunner(ReadRunner, Protocol):
     """A way to run heavy reads, which may fail for a while."""
 
     @property
@@ -121,7 +121,7 @@ class Lane(NamedTuple):
             self.costs.note(key, read.tool, seconds)
 
 
-def shared_lane(slots: int, shares: FairShares, costs: CallCosts, heavy: HeavyReads) -> Lane:
+def shared_lane(slots: int, shares: FairShares, costs: CallCosts, heavy: HeavyReadRunner) -> Lane:
     """Return a lane that gives a key at most half of its slots.
 
     It rejects heavy calls, unless ``heavy`` fails to run them.
@@ -130,18 +130,20 @@ def shared_lane(slots: int, shares: FairShares, costs: CallCosts, heavy: HeavyRe
     return Lane(queue, costs, lambda: heavy.is_failing)
 
 
-class LocalReads:
-    """Reads of one vault in threads of this process."""
+class LocalReadRunner:
+    """ReadRunner of one vault in threads of this process."""
 
     def __init__(self, root: Path, offer: ToolSelection, lane: Lane) -> None:
         self._offer = offer
         self._lane = lane
-        self._workspaces = [Workspace(root, report_progress, stays=True) for _ in range(AT_ONCE)]
+        self._workspaces = [
+            Workspace(root, report_progress, long_lived=True) for _ in range(AT_ONCE)
+        ]
         self._idle = [*self._workspaces]
         self._opened: set[Workspace] = set()
         self._threads = anyio.CapacityLimiter(math.inf)  # the queue limits them
 
-    def takes(self, name: str, arguments: Mapping[str, Any]) -> bool:
+    def accepts(self, name: str, arguments: Mapping[str, Any]) -> bool:
         """Return whether a call only reads."""
         return only_reads(name, arguments)
 
@@ -174,17 +176,17 @@ class LocalReads:
                 workspace.close()
 
 
-class FairReads:
+class FairReadRunner:
     """Runs heavy reads apart, so that other reads do not wait for them."""
 
-    def __init__(self, cheap: Reads, heavy: HeavyReads, costs: CallCosts) -> None:
+    def __init__(self, cheap: ReadRunner, heavy: HeavyReadRunner, costs: CallCosts) -> None:
         self._cheap = cheap
         self._heavy = heavy
         self._costs = costs
 
-    def takes(self, name: str, arguments: Mapping[str, Any]) -> bool:
+    def accepts(self, name: str, arguments: Mapping[str, Any]) -> bool:
         """Return whether one of the two runs a call now."""
-        return self._cheap.takes(name, arguments)
+        return self._cheap.accepts(name, arguments)
 
     async def run(
         self, read: Read, key: Hashable, request: QueueSlot | None

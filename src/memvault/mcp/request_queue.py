@@ -18,7 +18,7 @@ import anyio.to_thread
 from memvault.mcp.fair_shares import FairShares
 
 Answer = TypeVar("Answer")
-QUEUE_SLOT = "memvault.place"
+QUEUE_SLOT = "memvault.queue_slot"
 """The key of an HTTP request's ASGI scope that holds its queue slot."""
 
 
@@ -200,7 +200,7 @@ async def in_thread(
         nonlocal started
         with start_lock:
             if dropped:
-                raise RuntimeError("nobody waits for this")
+                raise RuntimeError("the caller has gone")
             started = True
         begun = time.thread_time()
         try:

@@ -26,7 +26,7 @@ from memvault.mcp.calls import REPLIES, PendingCall, ReplyTracker
 from memvault.mcp.fair_shares import FairShares
 from memvault.mcp.notifications import ChangeDetector, ChangeNotifier
 from memvault.mcp.profiles import ToolSelection
-from memvault.mcp.read_runner import Read, Reads
+from memvault.mcp.read_runner import Read, ReadRunner
 from memvault.mcp.request_queue import QUEUE_SLOT, QueueSlot, RequestQueue, in_thread, take_all
 from memvault.tools.core import agent_guide
 from memvault.workspace import Workspace
@@ -38,7 +38,7 @@ Context = ServerRequestContext[Any, Any]
 Answer = TypeVar("Answer")
 
 
-def new_turns(shares: FairShares | None = None) -> RequestQueue:
+def new_request_queue(shares: FairShares | None = None) -> RequestQueue:
     """Return the request queue of a vault, whose calls run one after the other.
 
     With ``shares`` it has several callers, and none of them has all of its slots.
@@ -62,7 +62,7 @@ def serve(root: Path, caller: Caller, offer: ToolSelection) -> int:
     The server ends when its input ends or a signal arrives. The client may name programs and
     models to run only if ``caller.may_run_programs``.
     """
-    workspace = Workspace(root, calls.report_progress, stays=True)
+    workspace = Workspace(root, calls.report_progress, long_lived=True)
     with contextlib.suppress(MemvaultError):  # every call reports the same error
         _ = workspace.settings  # loaded now, so that a vault deleted later is noticed
     try:
@@ -76,9 +76,9 @@ def serve(root: Path, caller: Caller, offer: ToolSelection) -> int:
 class McpServer:
     """An MCP server for one caller, whose tools run in threads.
 
-    ``ending`` returns whether the server is shutting down, as for a ``PendingCall``. ``turns`` is
-    the request queue of the vault, shared with other callers, and ``who`` is this caller's key in
-    it. ``reads`` runs tools that only read, beside each other.
+    ``ending`` returns whether the server is shutting down, as for a ``PendingCall``. ``queue`` is
+    the request queue of the vault, shared with other callers, and ``client_key`` is this caller's
+    key in it. ``reads`` runs tools that only read, beside each other.
     """
 
     def __init__(
@@ -87,13 +87,13 @@ class McpServer:
         caller: Caller,
         offer: ToolSelection,
         ending: Callable[[], bool] = not_cancelled,
-        turns: RequestQueue | None = None,
-        who: Hashable = "",
-        reads: Reads | None = None,
+        queue: RequestQueue | None = None,
+        client_key: Hashable = "",
+        reads: ReadRunner | None = None,
     ) -> None:
         self._reads = reads
-        self._queue = turns or new_turns()
-        self._queue_key = who
+        self._queue = queue or new_request_queue()
+        self._queue_key = client_key
         self._workspace = workspace
         self._caller = caller
         self._selection = offer
@@ -153,7 +153,7 @@ class McpServer:
     ) -> types.CallToolResult:
         started = time.monotonic()
         arguments = params.arguments or {}
-        if self._reads is not None and self._reads.takes(params.name, arguments):
+        if self._reads is not None and self._reads.accepts(params.name, arguments):
             with self._reporting_progress(context):
                 read = Read(self._workspace.root, self._caller, params.name, arguments)
                 result = await self._reads.run(read, self._queue_key, _request_slot(context))
@@ -201,7 +201,7 @@ class McpServer:
         tracker = calls.ProgressTracker()
         context_token = calls.CURRENT.set(tracker)
         reporting = asyncio.get_running_loop().create_task(
-            tracker.tell(context.session.report_progress)
+            tracker.report_until_cancelled(context.session.report_progress)
         )
         try:
             yield

@@ -109,7 +109,7 @@ def _message(line: bytes) -> SessionMessage | types.JSONRPCError | None:
     if not line.strip():
         return None
     if len(line) > _MAX_LINE:
-        return _refusal(types.INVALID_REQUEST, f"The message has more than {_MAX_LINE:,} bytes")
+        return _refusal(types.INVALID_REQUEST, f"The message is larger than {_MAX_LINE:,} bytes")
     text = line.decode("utf-8", "replace")
     with contextlib.suppress(ValueError):
         message = types.jsonrpc_message_adapter.validate_json(text, by_name=False)
@@ -122,7 +122,9 @@ def _message(line: bytes) -> SessionMessage | types.JSONRPCError | None:
     except (ValueError, RecursionError):
         return _refusal(types.PARSE_ERROR, "The line is not JSON")
     if isinstance(value, list):
-        return _refusal(types.INVALID_REQUEST, "The line is a batch: send one message on each line")
+        return _refusal(
+            types.INVALID_REQUEST, "Batches are not supported: send one message per line"
+        )
     fields = value if isinstance(value, dict) else {}
     is_notification = isinstance(fields.get("method"), str) and "id" not in fields
     if is_notification or has_valid_id(fields):

@@ -155,7 +155,7 @@ class AuditLog:
             except OSError as error:
                 raise StorageError(
                     f"The audit file {file} cannot be written: {error.strerror}",
-                    "`--audit` names another",
+                    "use `--audit FILE` with another file",
                 ) from error
 
     def note(self, entry: AuditRecord) -> None:
@@ -183,7 +183,7 @@ class AuditLog:
                 self._append(self._file, f"{line}\n".encode())
                 return
         except OSError as error:
-            print(f"note: the audit cannot be written: {error.strerror}", file=sys.stderr)
+            print(f"note: the audit log cannot be written: {error.strerror}", file=sys.stderr)
         print(sanitize.escape_line(line), file=sys.stderr, flush=True)
 
     def _append(self, file: Path, line: bytes) -> None:

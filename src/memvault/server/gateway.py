@@ -140,14 +140,17 @@ class HttpGateway:
         if request.method not in _METHODS:
             self._log_refusal(token, "", "not_allowed")
             return _error_response(
-                405, "There is no such method", ", ".join(_METHODS), {"Allow": ", ".join(_METHODS)}
+                405,
+                "Method not allowed",
+                f"use {', '.join(_METHODS)}",
+                {"Allow": ", ".join(_METHODS)},
             )
         vault = self._requested_vault(request.url.path, token)
         if vault is None:
             self._log_refusal(token, "", "not_found")
-            return _error_response(404, "There is no such vault for this token", f"{PATH}/NAME")
+            return _error_response(404, "The token permits no such vault", f"use {PATH}/NAME")
         if not self._rate_limiters.setdefault(token, RateLimiter(self._limits.rate)).try_acquire():
-            return self._too_many(token, vault, "requests a second")
+            return self._too_many(token, vault, "requests per second")
         exchange = HttpExchange(scope, receive, send)
         slot = await self._acquire_slot(token, vault, request.method, exchange)
         if isinstance(slot, Response):
@@ -163,7 +166,7 @@ class HttpGateway:
                 tenants.log_operator_note(error)
                 self._log_refusal(token, vault, error.code)
                 return _error_response(
-                    503, f"The vault {vault} cannot be read", "ask who serves it"
+                    503, f"The vault {vault} cannot be read", "ask the server's administrator"
                 )
             request_id = _request_id(body)
             request_key = request.headers.get(SESSION, ""), request_id or ""
@@ -179,28 +182,32 @@ class HttpGateway:
         """Return the response that refuses the id of a request, or None."""
         if not is_valid:  # the SDK would take it for a notification
             return _error_response(
-                400, "The request's id is not a text or an integer", "give each request one"
+                400,
+                "The request id must be a string or an integer",
+                "use a new id for each request",
             )
         # The SDK would answer only one of two requests with the same id.
         if all(request_key) and request_key in self._active_request_ids:
-            return _error_response(
-                400, "The request's id is in use", "take another for each request"
-            )
+            return _error_response(400, "The request id is in use", "use a new id for each request")
         return None
 
     def _authenticate(self, request: Request) -> ApiToken | Response:
         """Return the token of a request, or the response that refuses it."""
         if self.is_ending:
-            return _error_response(503, "The server is ending", "try again", {"Retry-After": "5"})
+            return _error_response(
+                503, "The server is shutting down", "try again", {"Retry-After": "5"}
+            )
         try:
             token = self._tokens.verify(_bearer(request))
         except MemvaultError as error:
             self._log_refusal(None, "", error.code)
-            return _error_response(503, "The tokens cannot be read", "ask who serves the vaults")
+            return _error_response(
+                503, "The tokens cannot be read", "ask the server's administrator"
+            )
         if token is None:
             self._log_refusal(None, "", "unauthorized")
             challenge = {"WWW-Authenticate": 'Bearer error="invalid_token"'}
-            return _error_response(401, "The token is missing or not good", "", challenge)
+            return _error_response(401, "Missing or invalid token", "", challenge)
         return token
 
     async def _answer(
@@ -242,7 +249,7 @@ class HttpGateway:
         if slot is not None:
             return slot
         if method == "GET" or queue.is_full(token):
-            return self._too_many(token, vault, "requests at once", _RETRY_AFTER)
+            return self._too_many(token, vault, "concurrent requests", _RETRY_AFTER)
         try:
             async with anyio.create_task_group() as tasks:
 
@@ -263,7 +270,7 @@ class HttpGateway:
         if exchange.is_disconnected:
             self._log_refusal(token, vault, "gone")
             return Response(status_code=400)  # never read: the client has disconnected
-        return self._too_many(token, vault, "requests before this one", _RETRY_AFTER)
+        return self._too_many(token, vault, "queued requests", _RETRY_AFTER)
 
     async def _is_control(self, method: str, exchange: HttpExchange) -> bool:
         """Return whether a request ends a session or notifies: it may free the slots of others."""
@@ -282,8 +289,8 @@ class HttpGateway:
                 if body is not None:
                     return body
                 self._log_refusal(token, vault, "too_large")
-                message = f"The request has more than {max_bytes:,} bytes"
-                return _error_response(413, message, "send less at once")
+                message = f"The request is larger than {max_bytes:,} bytes"
+                return _error_response(413, message, "send smaller requests")
         except ClientDisconnect:
             self._log_refusal(token, vault, "gone")
             return Response(status_code=400)  # never read: the client has disconnected
@@ -293,7 +300,7 @@ class HttpGateway:
     def _too_many(self, token: ApiToken, vault: str, what: str, seconds: int = 1) -> Response:
         self._log_refusal(token, vault, "too_many")
         return _error_response(
-            429, f"Too many {what}", "wait a little", {"Retry-After": str(seconds)}
+            429, f"Too many {what}", "retry later", {"Retry-After": str(seconds)}
         )
 
     def _log_refusal(self, token: ApiToken | None, vault: str, outcome: str) -> None:

@@ -75,12 +75,14 @@ class ListenAddress(NamedTuple):
             raise UsageError(f"{text!r} is not an address", "give HOST:PORT, such as :8420")
         if not names and _is_any(host):
             raise UsageError(
-                f"{host} is every address of this machine, so its name is missing",
-                "`--name memory.example.org` says how clients call it",
+                "Listening on all interfaces needs `--name HOST`",
+                "give the host name that clients use, such as `--name memory.example.org`",
             )
         invalid = next((name for name in names if not _HOST_NAME.fullmatch(name)), None)
         if invalid is not None:
-            raise UsageError(f"{invalid!r} is not a host's name", "`--name memory.example.org`")
+            raise UsageError(
+                f"{invalid!r} is not a host name", "use one such as `--name memory.example.org`"
+            )
         return cls(host, int(port), tuple(names))
 
     @property
@@ -120,8 +122,8 @@ class ListenAddress(NamedTuple):
         except OSError as error:
             listener.close()
             raise StorageError(
-                f"{self.host}:{self.port} cannot be listened on: {error.strerror or error}",
-                f"name another port, such as :{self.port % 65_535 + 1}",
+                f"{self.host}:{self.port} is not available: {error.strerror or error}",
+                f"use another port, such as :{self.port % 65_535 + 1}",
             ) from error
         return listener
 
@@ -148,7 +150,7 @@ class TlsCertificate(NamedTuple):
                 context.load_cert_chain(self.file, self.key)
             except (OSError, ValueError) as error:
                 raise UsageError(
-                    f"The certificate cannot be used: {error}", "give PEM files that fit each other"
+                    f"The certificate cannot be used: {error}", "give PEM files of a matching pair"
                 ) from error
 
 
@@ -330,7 +332,7 @@ class HttpServer:
 
     def _abort(self) -> None:
         self._flush()
-        print("note: calls that were still under way are cut off", file=sys.stderr, flush=True)
+        print("note: running calls were aborted", file=sys.stderr, flush=True)
         os._exit(_EXIT_ABORTED)
 
     def _config(self, gateway: HttpGateway) -> uvicorn.Config:
@@ -357,12 +359,13 @@ class HttpServer:
         with contextlib.suppress(StorageError):  # reported by each request
             if not tokens.all_tokens():
                 print(
-                    "note: no token exists yet: `memvault tokens add` creates one", file=sys.stderr
+                    "note: there are no tokens yet; `memvault tokens add` creates one",
+                    file=sys.stderr,
                 )
         if not self.address.is_loopback and scheme == "http":
             print(
-                "note: others can read what goes over the network: give `--certificate` "
-                "and `--key`, or put a proxy with TLS before it",
+                "note: network traffic is not encrypted: give `--certificate` and `--key`, "
+                "or use a TLS proxy",
                 file=sys.stderr,
             )
         sys.stderr.flush()

@@ -160,7 +160,7 @@ class ReadPool:
         """Whether its processes have ended again and again within a minute."""
         return len(self._ended) == _MAX_ENDED and time.monotonic() - self._ended[0] < _ENDED_WITHIN
 
-    def takes(self, name: str, arguments: Mapping[str, Any]) -> bool:
+    def accepts(self, name: str, arguments: Mapping[str, Any]) -> bool:
         """Return whether a call only reads; false while the processes are failing."""
         return only_reads(name, arguments) and not self.is_failing
 
@@ -198,9 +198,9 @@ class ReadPool:
                 self._lane.charge(read, key, worker.seconds, worker.is_first)
                 self._idle.append(worker)
                 return found
-            error = MemvaultError("The process that read the vault has ended", "call again")
+            error = MemvaultError("The process reading the vault ended", "call again")
         except OSError as reason:
-            error = MemvaultError(f"No process can be started: {reason.strerror}", "call again")
+            error = MemvaultError(f"Cannot start a process: {reason.strerror}", "call again")
         finally:
             for slot in slots:
                 slot.leave()
@@ -237,7 +237,7 @@ class ReadPool:
     async def _note_end(self, worker: _Worker) -> None:
         code = await worker.end()
         self._ended.append(time.monotonic())
-        print(f"note: a process that reads has ended with {code}", file=sys.stderr, flush=True)
+        print(f"note: a read process ended with code {code}", file=sys.stderr, flush=True)
 
     async def close(self) -> None:
         """End all processes; calls that still run are cancelled."""

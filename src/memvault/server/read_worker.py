@@ -63,7 +63,7 @@ class Reader:
         self._write({**answer, **spent})
 
     def _workspace(self, root: Path) -> Workspace:
-        workspace = self._open.pop(root, None) or Workspace(root, self._report, stays=True)
+        workspace = self._open.pop(root, None) or Workspace(root, self._report, long_lived=True)
         self._open[root] = workspace
         if len(self._open) > _MAX_VAULTS:
             self._open.popitem(last=False)[1].close()

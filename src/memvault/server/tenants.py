@@ -22,9 +22,16 @@ from memvault.errors import MemvaultError
 from memvault.mcp.calls import report_progress
 from memvault.mcp.fair_shares import CallCosts, FairShares
 from memvault.mcp.profiles import ToolSelection
-from memvault.mcp.read_runner import AT_ONCE, FairReads, HeavyReads, LocalReads, Reads, shared_lane
+from memvault.mcp.read_runner import (
+    AT_ONCE,
+    FairReadRunner,
+    HeavyReadRunner,
+    LocalReadRunner,
+    ReadRunner,
+    shared_lane,
+)
 from memvault.mcp.request_queue import RequestQueue
-from memvault.mcp.server import McpServer, new_turns
+from memvault.mcp.server import McpServer, new_request_queue
 from memvault.server.audit import AuditLog, AuditMiddleware
 from memvault.server.tokens import ApiToken
 from memvault.settings import locate
@@ -37,13 +44,13 @@ _SESSION_IDLE_TIMEOUT = 600.0
 
 
 class TenantServer(NamedTuple):
-    """The MCP server of one token and vault; setting ``leave`` ends its sessions."""
+    """The MCP server of one token and vault; setting ``stop`` ends its sessions."""
 
     token: ApiToken
     workspace: Workspace
     serving: McpServer
     manager: StreamableHTTPSessionManager
-    leave: anyio.Event
+    stop: anyio.Event
 
 
 class TenantServers:
@@ -64,10 +71,10 @@ class TenantServers:
         audit: AuditLog,
         ending: Callable[[], bool],
         body: int,
-        heavy_reads: HeavyReads,
+        heavy_reads: HeavyReadRunner,
         costs: CallCosts,
         shares: FairShares,
-        reads: Reads | None = None,
+        reads: ReadRunner | None = None,
     ) -> None:
         self._heavy_reads = heavy_reads
         self._costs = costs
@@ -83,7 +90,7 @@ class TenantServers:
         self._vaults: dict[str, Workspace] = {}
         self._in_use: Counter[Workspace] = Counter()
         self._queues: dict[Workspace, RequestQueue] = {}
-        self._local_reads: dict[Workspace, LocalReads] = {}
+        self._local_reads: dict[Workspace, LocalReadRunner] = {}
         self._open_limiter = anyio.CapacityLimiter(1)  # more threads would only wait for the lock
         self._tenants_lock = anyio.Lock()
         self._vaults_lock = threading.Lock()
@@ -124,7 +131,7 @@ class TenantServers:
     def _remove(self, key: tuple[ApiToken, str]) -> None:
         tenant = self._tenants.pop(key)
         tenant.serving.end_streams()
-        tenant.leave.set()
+        tenant.stop.set()
 
     def close(self) -> None:
         """Close all workspaces; to be called when no tenant runs any more."""
@@ -146,7 +153,7 @@ class TenantServers:
         with self._vaults_lock:
             workspace = self._vaults.get(vault)
             if workspace is None or workspace.root != root:
-                workspace = Workspace(root, report_progress, stays=True)
+                workspace = Workspace(root, report_progress, long_lived=True)
                 _ = workspace.settings
                 self._vaults[vault] = workspace
                 self._in_use[workspace] += 0
@@ -161,12 +168,14 @@ class TenantServers:
             vaults=tuple(self.vaults_of(token)),
             scope=token.scope,
         )
-        queue = self._queues.setdefault(workspace, new_turns(self._shares))
+        queue = self._queues.setdefault(workspace, new_request_queue(self._shares))
         cheap = self._reads or self._local_reads.get(workspace)
         if cheap is None:
             lane = shared_lane(AT_ONCE, self._shares, self._costs, self._heavy_reads)
-            cheap = self._local_reads[workspace] = LocalReads(workspace.root, self._offer, lane)
-        reads = FairReads(cheap, self._heavy_reads, self._costs)
+            cheap = self._local_reads[workspace] = LocalReadRunner(
+                workspace.root, self._offer, lane
+            )
+        reads = FairReadRunner(cheap, self._heavy_reads, self._costs)
         server = McpServer(workspace, caller, self._offer, self._is_ending, queue, token, reads)
         server.server.middleware.append(
             AuditMiddleware(self._audit, token.name, token.agent, vault)
@@ -180,12 +189,12 @@ class TenantServers:
         return TenantServer(token, workspace, server, manager, anyio.Event())
 
     async def _run(self, tenant: TenantServer, *, task_status: anyio.abc.TaskStatus[None]) -> None:
-        """Run a tenant's server until its ``leave`` is set."""
+        """Run a tenant's server until its ``stop`` is set."""
         self._in_use[tenant.workspace] += 1
         try:
             async with tenant.manager.run():
                 task_status.started()
-                await tenant.leave.wait()
+                await tenant.stop.wait()
         finally:
             self._in_use[tenant.workspace] -= 1
         await anyio.to_thread.run_sync(self._close_unused)

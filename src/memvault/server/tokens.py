@@ -83,10 +83,10 @@ def add(
         raise UsageError("The token's name is missing", "`memvault tokens add NAME --vaults NAME`")
     if not NAME.fullmatch(name):
         raise UsageError(
-            f"A token cannot be named {name!r}", "take up to 40 small letters, digits, - and _"
+            f"A token cannot be named {name!r}", "use up to 40 lowercase letters, digits, - and _"
         )
     if scope not in SCOPES:
-        raise UsageError(f"{scope!r} is not a scope", f"take {' or '.join(SCOPES)}")
+        raise UsageError(f"{scope!r} is not a scope", f"use {' or '.join(SCOPES)}")
     if not vaults:
         raise UsageError(
             "The vaults are missing", f"`memvault tokens add {name} --vaults NAME,NAME`"
@@ -95,7 +95,7 @@ def add(
         locate.vault_named(vault)
     speaker = address(agent or name)
     if speaker.brain or speaker.agent == USER:
-        raise UsageError(f"A token cannot speak as {agent or name}", "name an agent: `--as AGENT`")
+        raise UsageError(f"A token cannot act as {agent or name}", "give an agent: `--as AGENT`")
     text = f"{OUR_MARK}{secrets.token_urlsafe(32)}"
     expires = clock.iso(clock.now() + timedelta(days=days)) if days else ""
     vault_names = tuple(dict.fromkeys(vaults))
@@ -108,7 +108,7 @@ def add(
         atomic.create(path, data)
     except FileExistsError as error:
         raise Conflict(
-            f"There is a token named {name}", f"`memvault tokens remove {name}` ends it"
+            f"There is already a token named {name}", f"`memvault tokens remove {name}` deletes it"
         ) from error
     return token, text
 
@@ -125,7 +125,7 @@ def remove(name: str) -> None:
     known = {token.name for token in all_tokens()}
     if name not in known:
         names = ", ".join(sorted(known))
-        hint = f"there are {names}" if names else "`memvault tokens list` names them"
+        hint = f"there are {names}" if names else "`memvault tokens list` lists them"
         raise NotFound(f"There is no token named {name!r}", hint)
     with atomic.map_os_errors(name):
         (_folder() / f"{name}.json").unlink(missing_ok=True)
@@ -231,7 +231,7 @@ def _parsed(data: dict[str, Any]) -> ApiToken:
     texts = {key: data[key] for key in _TEXT_FIELDS}
     vaults = data["vaults"]
     if not all(isinstance(text, str) for text in (*texts.values(), *vaults)) or not vaults:
-        raise TypeError("not as it is written")
+        raise TypeError("invalid fields")
     return ApiToken(**{**texts, "vaults": tuple(vaults), "scope": _scope(texts["scope"])})
 
 
@@ -256,7 +256,7 @@ def _folder(make: bool = False) -> Path:
             make_private(folder)
         except OSError as error:
             raise StorageError(
-                f"{folder} cannot be made: {error.strerror}",
-                "MEMVAULT_CONFIG names another folder for your settings",
+                f"Cannot create {folder}: {error.strerror}",
+                "set MEMVAULT_CONFIG to another folder for your settings",
             ) from error
     return folder

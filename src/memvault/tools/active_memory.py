@@ -1,4 +1,4 @@
-"""Tools for active memory, which an agent keeps in its context, and for a prompt's block."""
+"""Tools for active memory, the memories in an agent's context, and for the prompt block."""
 
 from __future__ import annotations
 
@@ -21,13 +21,15 @@ from memvault.tools.core.result_parts import (
     without_none,
 )
 from memvault.tools.core.shared_args import (
-    CONTENT_ALIASES,
+    CONTENT_ARG,
     LIMIT_ALIASES,
     LISTED,
-    MEMORY_ALIASES,
+    MEMORY_ARG,
     MEMORY_NAMES,
     QUERY_ALIASES,
-    THRESHOLD_ALIASES,
+    QUERY_ARG,
+    THRESHOLD_ARG,
+    Content,
     Expression,
     Limit,
     NewTags,
@@ -80,15 +82,12 @@ def memory_create(
     name: Annotated[
         str,
         Arg(
-            "The memory's title; its memory id starts with it", positional=True, aliases=("title",)
+            "The memory's title; its memory id starts with it",
+            positional=True,
+            json_aliases=("title",),
         ),
     ],
-    value: Annotated[
-        str,
-        Arg(
-            "Markdown text", positional=True, cli_optional=True, text=True, aliases=CONTENT_ALIASES
-        ),
-    ],
+    value: Content,
     memory_type: TypeName = None,
     tags: NewTags = None,
 ) -> CreatedMemory:
@@ -119,7 +118,7 @@ def _with_limit(found: Result) -> Result:
         entries = [{**entry, "about": _about(entry["metadata"])} for entry in found["memories"]]
         return {**found, "memories": entries}
     limit = {
-        "maximum": "the most that one load takes",
+        "maximum": "the maximum of one load",
         "budget": f"the budget, {found.get('budget')} token{'s' * (found.get('budget') != 1)}",
     }
     return {
@@ -136,7 +135,7 @@ def _about(metadata: Result) -> Result:
 
 @group.tool(
     "load",
-    pages=("memories", "content"),
+    paged_keys=("memories", "content"),
     examples=(
         'memvault load "Use PostgreSQL"',
         'memvault load "Use PostgreSQL" --offset 0 --length 500',
@@ -145,7 +144,7 @@ def _about(metadata: Result) -> Result:
     view=Template(
         """{memId}  {offset} to {end} of {totalLength} characters, {tokens:token|tokens}
            evicted: {evicted:each}
-           cut at {limit}; `--offset {end}` loads on
+           cut at {limit}; `--offset {end}` loads the rest
            > {content:each}
         *memories
         {similarity:.2f}  {strength}  {id}
@@ -160,12 +159,7 @@ def memory_load(
     call: Call,
     mem_id: Annotated[
         str | None,
-        Arg(
-            f"Load this memory: {MEMORY_NAMES}",
-            positional=True,
-            names="memory",
-            aliases=MEMORY_ALIASES,
-        ),
+        MEMORY_ARG._replace(help=f"Load this memory: {MEMORY_NAMES}"),
     ] = None,
     offset: Annotated[
         int | None,
@@ -178,22 +172,17 @@ def memory_load(
         str | None,
         Arg(
             "Return memories that match this query instead; active memory is not changed",
-            names="search",
-            aliases=QUERY_ALIASES,
+            completes="search",
+            json_aliases=QUERY_ALIASES,
         ),
     ] = None,
     threshold: Annotated[
         float | None,
-        Arg(
-            "Minimum similarity; by default unlikely matches are left out",
-            minimum=0,
-            maximum=1,
-            aliases=THRESHOLD_ALIASES,
-        ),
+        THRESHOLD_ARG._replace(help="Minimum similarity; by default unlikely matches are omitted"),
     ] = None,
     limit: Annotated[
         int | None,
-        Arg("How many at most", minimum=1, default=_DEFAULT_LOADED, aliases=LIMIT_ALIASES),
+        Arg("Maximum number", minimum=1, default=_DEFAULT_LOADED, json_aliases=LIMIT_ALIASES),
     ] = None,
     expression: Expression = None,
 ) -> LoadedMemory:
@@ -203,9 +192,9 @@ def memory_load(
     exceeded, the least recently used other memories are evicted. A part has at most 20,000
     characters and never exceeds the budget; the result says where it was cut, and offset
     loads the rest.
-    By query: full texts, the most probable first. similarity is the probability that the
-    memory answers the query, which threshold is compared with, and strength the same as a word;
-    both are comparable across vaults.
+    By query: returns full texts, the most probable first. similarity is the probability that
+    the memory answers the query; threshold applies to it. strength is the same as a word. Both
+    are comparable across vaults.
     """
     if query is not None:
         _refuse_mix("--query", {"MEMORY": mem_id, "--length": length})
@@ -260,7 +249,7 @@ def _search_texts(
     from memvault.recall.answer import RecallRequest
 
     if not query.strip():
-        raise UsageError("The query is empty", "say what to look for")
+        raise UsageError("The query is empty", "give search words")
     limit, offset = window
     search_filters = filters(None, None, None, None, expression)
     request = RecallRequest(
@@ -287,10 +276,10 @@ def _search_texts(
         for entry in page
     ]
     if left := ranked[offset + limit :]:
-        call.notes.append(f"left out, though they fit: {len(left)}; a larger limit gives them")
+        call.notes.append(f"{len(left)} more match; increase the limit to get them")
     passing = " that passes the filter" if expression else ""
     condition = "well enough" if threshold is None else f"with {threshold:g} or more"
-    nothing = f"No memory{passing} fits {condition}; `memvault recall` shows the nearest"
+    nothing = f"No memory{passing} matches {condition}; `memvault recall` shows the closest"
     return cast("LoadedMemory", list_result("memories", memories, nothing))
 
 
@@ -363,12 +352,7 @@ def memory_evict(
     call: Call,
     mem_id: Annotated[
         str,
-        Arg(
-            f"The memory to evict: {MEMORY_NAMES}",
-            positional=True,
-            names="memory",
-            aliases=MEMORY_ALIASES,
-        ),
+        MEMORY_ARG._replace(help=f"The memory to evict: {MEMORY_NAMES}"),
     ],
 ) -> EvictedMemory:
     """Evict a memory from active memory; the memory itself stays in the vault."""
@@ -385,28 +369,18 @@ def memory_evict(
         'memvault mutate "Deploy notes" @notes.txt',
     ),
     view="""Changed {memId}
-        Before: revision {previousRevision}
+        Previous revision: {previousRevision}
            evicted: {evicted:each}""",
 )
 def memory_mutate(
     call: Call,
     mem_id: Annotated[
         str,
-        Arg(
-            f"A memory in active memory: {MEMORY_NAMES}",
-            positional=True,
-            names="memory",
-            aliases=MEMORY_ALIASES,
-        ),
+        MEMORY_ARG._replace(help=f"A memory in active memory: {MEMORY_NAMES}"),
     ],
     value: Annotated[
         str,
-        Arg(
-            "The new text, which replaces the whole old text",
-            positional=True,
-            text=True,
-            aliases=CONTENT_ALIASES,
-        ),
+        CONTENT_ARG._replace(help="The new text, which replaces the whole old text"),
     ],
     if_match: Annotated[
         str | None, Arg("Only if the memory still has this etag, as returned by `memvault load`")
@@ -435,14 +409,14 @@ def memory_mutate(
         if not result:
             raise
         # The file already has its new text; a failure would make the caller change it again.
-        call.notes.append(f"active memory was not brought up to date: {error.message}")
+        call.notes.append(f"active memory was not updated: {error.message}")
         return cast("MutatedMemory", result)
     return cast("MutatedMemory", {**result, "evicted": _evicted_ids(call, active_set)})
 
 
 @group.tool(
     "search",
-    pages=("results",),
+    paged_keys=("results",),
     read_only=True,
     works_without_files=True,
     examples=("memvault search database", 'memvault search "disk full" --mode keyword --limit 5'),
@@ -460,17 +434,11 @@ def memory_search(
     call: Call,
     query: Annotated[
         str,
-        Arg(
-            "What to look for; with Tag, one or more tags",
-            positional=True,
-            join_words=True,
-            names="search",
-            aliases=QUERY_ALIASES,
-        ),
+        QUERY_ARG._replace(help="Search query; with Tag, one or more tags"),
     ],
     mode: Annotated[
         Literal["Vector", "Keyword", "Tag", "Hybrid"],
-        Arg("How to search", key="type", flag="--mode"),
+        Arg("Search mode", key="type", flag="--mode"),
     ] = "Hybrid",
     limit: Limit = _DEFAULT_LIMIT,
 ) -> FoundMemories:
@@ -478,7 +446,7 @@ def memory_search(
     from memvault.recall.answer import RecallRequest
 
     if not query.strip():
-        raise UsageError("The query is empty", "say what to look for")
+        raise UsageError("The query is empty", "give search words")
     answer = call.engine.search(RecallRequest(query, mode.lower(), limit))
     results: list[FoundMemory] = [
         {
@@ -494,7 +462,7 @@ def memory_search(
     ]
     if not results and mode == "Tag":
         warn_unknown_filters(call, tags_in(query))
-    nothing = "No memory was found; other words may help"
+    nothing = "No memory found; try other words"
     return {
         "best": answer.best,
         "results": results,
@@ -515,7 +483,7 @@ def _with_part_ends(found: Result) -> Result:
 
 @group.tool(
     "active",
-    pages=("memories",),
+    paged_keys=("memories",),
     read_only=True,
     examples=("memvault active", "memvault active --agent historian"),
     view=Template(
@@ -542,7 +510,9 @@ def memory_active(
     active_set = active.refresh()
     evicted = _evicted_ids(call, active_set)
     if evicted:
-        call.notes.append(f"memories have grown; evicted to fit: {', '.join(evicted)}")
+        call.notes.append(
+            f"memories have grown; evicted to stay within the budget: {', '.join(evicted)}"
+        )
     shown, paging = paginate(list(reversed(active_set.pieces)), limit, offset)
     memories: list[ActivePart] = [
         {
@@ -592,7 +562,7 @@ _MAX_NOTES, _MAX_NOTE = 20, 300
 
 @group.tool(
     "context",
-    pages=(),
+    paged_keys=(),
     own_scope="read",
     core=True,
     examples=(
@@ -606,11 +576,11 @@ def context(
     task: Annotated[
         str,
         Arg(
-            "What is to be done; memories that fit it, or one of its lines, are recalled",
+            "The task; memories that match it, or one of its lines, are recalled",
             positional=True,
             join_words=True,
-            names="search",
-            aliases=("query", "prompt", *QUERY_ALIASES),
+            completes="search",
+            json_aliases=("query", "prompt", *QUERY_ALIASES),
         ),
     ] = "",
     budget: Annotated[
@@ -624,10 +594,10 @@ def context(
 ) -> PromptContextBlock:
     """Write a block for a system prompt: memories, goals, due plans, inbox, recalled memories.
 
-    Entries that exceed the budget are left out from the end and counted under cut.
+    Entries that exceed the budget are omitted from the end and counted under cut.
 
-    Sections come in this order of importance, dated and marked as data. Due plans become events
-    in the inbox; no event is removed from it. If there is nothing to include, the block is empty.
+    Sections are in this order, dated and marked as data. Due plans become events in the inbox;
+    no event is removed from it. If there is nothing to include, the block is empty.
     """
     from memvault.agents import prompt_block
     from memvault.agents.context import RECALLED, gather
@@ -643,18 +613,18 @@ def context(
         from memvault.tools.core.budget import count
 
         notes = [note[:_MAX_NOTE] for note in call.all_notes()[:_MAX_NOTES]]
-        empty = _context_result(block._replace(text="", kept=[]), limit)
+        empty = _context_result(block._replace(text="", sections=[]), limit)
         room = limit - count({**empty, "success": True, "warnings": notes}) - _CUT_ROOM
         block = prompt_block.build(gathered.sections, room, count)
         block = block._replace(tokens=tokenizer.count_tokens(block.text))
     result = _context_result(block, limit)
     if call.caller.has_token_budget:
         del result["parts"]  # they repeat the block
-    shown = sum(len(section.entries) for section in block.kept if section.title == RECALLED)
+    shown = sum(len(section.entries) for section in block.sections if section.title == RECALLED)
     count_retrievals(call, (found.memory for found in gathered.recalled[:shown]))
-    if block.cut and not block.text:
+    if block.omitted and not block.text:
         tokens = f"{limit} token{'s' * (limit != 1)}"
-        call.notes.insert(0, f"not even the first entry fits into {tokens}")
+        call.notes.insert(0, f"the first entry is longer than {tokens}")
         call.budget = max(call.budget, _EMPTY_ROOM)  # a smaller one would leave out this note
     return result
 
@@ -669,8 +639,10 @@ def _context_result(block: PromptBlock, budget: int) -> PromptContextBlock:
                 "section": section.title,
                 "entries": [{"date": date, "text": text} for date, text in section.entries],
             }
-            for section in block.kept
+            for section in block.sections
         ],
-        "cut": [{"section": cut.title, "leftOut": cut.left_out, "of": cut.of} for cut in block.cut],
+        "cut": [
+            {"section": cut.title, "leftOut": cut.omitted, "of": cut.of} for cut in block.omitted
+        ],
         **without_none(shortened=block.shortened or None),
     }

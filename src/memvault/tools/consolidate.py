@@ -46,14 +46,14 @@ def _with_statements(found: Result) -> Result:
         for entry in found["procedures"]
     ]
     proposed = any(found.get(key) for key in ("facts", "procedures", "merged", "forgotten"))
-    does = "does it" if proposed and not found["applied"] else None
+    does = "writes them" if proposed and not found["applied"] else None
     return {**found, "procedures": procedures, "statements": statements, "does": does}
 
 
 @group.tool(
     "consolidate",
     takes_long=True,
-    pages=(),
+    paged_keys=(),
     writes_if="apply",
     examples=("memvault consolidate", "memvault consolidate --days 30 --apply"),
     view=Template(
@@ -69,11 +69,11 @@ def _with_statements(found: Result) -> Result:
                  sometimes: {variations:each}
               {procedureId}  from {episodes}
 
-        *merged {applied:Merged|Facts that say the same}:
+        *merged {applied:Merged|Facts with the same meaning}:
            stays  {keptText}  {keptId}
            archived  {archivedText}  {archivedId}
 
-        *forgotten {applied:Archived|For the archive}:
+        *forgotten {applied:Archived|To archive}:
            {title}  importance {importance:g}  {memId}  {modified:day}
 
         *statements Contradictions:
@@ -82,7 +82,7 @@ def _with_statements(found: Result) -> Result:
         *refused Invalid lines from the extractor:
            line {line}: {problem}  {text}
 
-        Nothing is written yet; `memvault consolidate --apply {does}`""",
+        Nothing has been written yet; `memvault consolidate --apply` {does}""",
         _with_statements,
     ),
 )
@@ -91,7 +91,7 @@ def consolidate_memories(
     days: Annotated[
         int, Arg("Consider the episodes of this many days", minimum=1, maximum=1_000_000)
     ] = 7,
-    apply: Annotated[bool, Arg("Write the proposals; without it nothing changes")] = False,
+    apply: Annotated[bool, Arg("Write the proposals; otherwise nothing changes")] = False,
     extractor: Annotated[
         str | None,
         Arg(
@@ -103,13 +103,13 @@ def consolidate_memories(
 ) -> ConsolidatedMemories:
     """Consolidate episodes: propose facts and procedures for what repeats in them.
 
-    A statement made in several episodes becomes a fact, a sequence of actions that mostly
-    succeeded a procedure; in different words it takes three episodes. Proposals quote their
-    episodes. What a later episode says supersedes the facts that it contradicts; other
-    contradictions are only reported, once per subject. Facts with the same meaning are merged.
-    Memories that are unimportant, old and were never returned on this machine by recall, show,
-    load or context are archived: they stay files, and recall still finds them. With `--apply`, the
-    result lists what was written.
+    A statement in several episodes becomes a fact; a sequence of actions that mostly succeeded
+    becomes a procedure. If the wording differs, it takes three episodes. Proposals quote their
+    episodes. A later episode supersedes the facts that it contradicts; other contradictions are
+    only reported, once per subject. Facts with the same meaning are merged. Memories that are
+    unimportant, old and were never returned on this machine by recall, show, load or context are
+    archived: they stay files, and recall still finds them. With `--apply`, the result lists the
+    memories written.
     """
     if not apply:
         inputs = _load_inputs(call, days)
@@ -122,7 +122,7 @@ def consolidate_memories(
             f"Nothing was written: {refused_count} lines of the extractor are not proposals"
             if refused_count > 1
             else "Nothing was written: a line of the extractor is not a proposal",
-            "without `--apply` the good lines are shown beside the others",
+            "omit `--apply` to see the valid and the invalid lines",
             {"refused": _refused_lines(extracted)},
         )
     from memvault.consolidation.apply import apply_proposals, lock, prune_counts
@@ -133,7 +133,7 @@ def consolidate_memories(
         proposals = _proposals(call, inputs, extracted)
         writing = apply_proposals(call.store, call.engine, proposals, inputs.episodes)
     prune_counts(call.store, call.engine)
-    call.notes += [f"Passed over: {message}" for message in writing.skipped]
+    call.notes += [f"Skipped: {message}" for message in writing.skipped]
     return _result(proposals, extracted, writing.written)
 
 
@@ -153,8 +153,8 @@ def _run_extractor(
 
     if not call.caller.may_run_programs:
         raise Refused(
-            "An extractor is a program, and this caller may not name programs to run",
-            "use `memvault consolidate` in a shell, or leave extractor out",
+            "An extractor is a program, and this caller may not choose programs to run",
+            "use `memvault consolidate` in a shell, or omit extractor",
         )
     return extract(extractor, inputs.episodes, pause=call.sleep)
 
@@ -204,7 +204,7 @@ def _result(
     if extracted and extracted.refused:
         result["refused"] = _refused_lines(extracted)
     if is_empty:
-        result["message"] = "Nothing new repeats, and there is nothing to archive"
+        result["message"] = "Nothing new to propose or archive"
     return result
 
 

@@ -1,4 +1,4 @@
-"""Tools for every day: daily notes, tasks in notes, and a memory by chance."""
+"""Tools for every day: daily notes, tasks in notes, random memories and saved searches."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from memvault.tools.core.filter_arguments import filters, parse_date_argument, w
 from memvault.tools.core.registry import ToolGroup
 from memvault.tools.core.result_parts import item, paginate, without_none
 from memvault.tools.core.shared_args import (
-    CONTENT_ALIASES,
+    CONTENT_ARG,
     LISTED,
-    MEMORY_ALIASES,
+    MEMORY_ARG,
     QUERY_ALIASES,
     QUERY_FILTERS,
     Expression,
@@ -45,7 +45,7 @@ group = ToolGroup("daily", "Daily notes, tasks and review", place=96)
 
 @group.tool(
     "today",
-    pages=("content",),
+    paged_keys=("content",),
     examples=(
         "memvault today bought the tickets",
         "memvault today --date yesterday",
@@ -59,12 +59,7 @@ def memory_today(
     call: Call,
     text: Annotated[
         str,
-        Arg(
-            "What to add to the note; without it, the note is shown",
-            positional=True,
-            text=True,
-            aliases=CONTENT_ALIASES,
-        ),
+        CONTENT_ARG._replace(help="Text to add to the note; omit it to show the note"),
     ] = "",
     day: Annotated[
         str | None, Arg("Another day, such as yesterday or 2026-11-05", key="date", flag="--date")
@@ -72,9 +67,9 @@ def memory_today(
 ) -> DailyNote:
     """Add a thought to today's daily note, or show the note.
 
-    The text becomes an item of a list, with the time; one that begins with [ ] becomes a task. A
-    missing note begins with the vault's template. Path, template and the heading to add below are
-    settings; path and template may also be those of Obsidian's daily notes.
+    The text becomes a list item with the time; text that begins with [ ] becomes a task. A new
+    note is created from the vault's template. Path, template and the heading to add below come
+    from settings; path and template may also be those of Obsidian's daily notes.
     """
     from memvault import clock
     from memvault.memories import daily_notes
@@ -107,9 +102,9 @@ def memory_today(
 
 @group.tool(
     "tasks",
-    pages=("tasks",),
+    paged_keys=("tasks",),
     read_only=True,
-    opens="tasks",
+    openable_list="tasks",
     examples=(
         "memvault tasks",
         "memvault tasks tag:work in:projects --due week",
@@ -122,8 +117,8 @@ def memory_today(
 def list_tasks(
     call: Call,
     query: QueryLine = "",
-    done: Annotated[bool, Arg("List those that are done or cancelled instead")] = False,
-    include_done: Annotated[bool, Arg("List both", flag="--all", key="all")] = False,
+    done: Annotated[bool, Arg("List only done and cancelled tasks")] = False,
+    include_done: Annotated[bool, Arg("List all tasks", flag="--all", key="all")] = False,
     due: Annotated[
         Literal["overdue", "today", "week"] | None,
         Arg("Only tasks that are overdue, due today, or due within the next 7 days"),
@@ -136,11 +131,11 @@ def list_tasks(
     limit: Limit = LISTED,
     offset: Offset = 0,
 ) -> NoteTasks:
-    """List the tasks in notes: items such as - [ ] Call Ann, those with a day first.
+    """List the tasks in notes: items such as - [ ] Call Ann, those with a due date first.
 
-    A task marked [-] is cancelled. A task is due on the day after 📅 or due: in its text. Then
-    come those of the note that was changed last. Tasks in code are left out; the filters are
-    those of the notes.
+    A task marked [-] is cancelled. The due date follows 📅 or due: in its text. Tasks without
+    one are sorted by the last change of their note. Tasks in code are ignored. The filters
+    apply to the notes.
     """
     from memvault import clock
     from memvault.memories import tasks
@@ -186,12 +181,7 @@ def complete_task(
     call: Call,
     memory: Annotated[
         str,
-        Arg(
-            "Memory id, path or title; or PATH:LINE",
-            positional=True,
-            names="memory",
-            aliases=MEMORY_ALIASES,
-        ),
+        MEMORY_ARG._replace(help="Memory id, path or title; or PATH:LINE"),
     ],
     line: Annotated[
         int | None, Arg("The task's line in the file", positional=True, minimum=1)
@@ -199,7 +189,7 @@ def complete_task(
 ) -> CompletedTask:
     """Mark a task as done: - [ ] becomes - [x].
 
-    tasks lists the lines.
+    `memvault tasks` lists the lines.
     """
     from memvault.memories import tasks
 
@@ -207,7 +197,7 @@ def complete_task(
     if line is None:
         if not (name and number.isdigit()):
             raise UsageError(
-                "The task's line is missing", "name it as PATH:LINE, as `memvault tasks` lists it"
+                "The task's line is missing", "give PATH:LINE, as listed by `memvault tasks`"
             )
         line = int(number)
     else:
@@ -245,13 +235,13 @@ def memory_random(
         if chosen == Filters():
             raise NotFound("The vault has no memories yet", "`memvault remember` adds one")
         warn_unknown_filters(call, chosen)
-        raise NotFound("There are no memories that pass the filters", "`memvault list` shows all")
+        raise NotFound("No memory matches the filters", "`memvault list` shows all")
     memory = call.reader.read(records[clock.random_number(len(records))].path)
     return {**item(memory), "content": memory.body}
 
 
 _SEARCH_VIEW = """@{name}  {query}  {memoryType}  {tags}  {since}  {until}  {filter}"""
-_NAME = Annotated[str, Arg("Its name, a word", positional=True, names="saved")]
+_NAME = Annotated[str, Arg("Its name, a word", positional=True, completes="saved")]
 
 
 @group.tool(
@@ -268,11 +258,11 @@ def save_search(
     query: Annotated[
         str,
         Arg(
-            f"What to look for; {QUERY_FILTERS}",
+            f"Search query; {QUERY_FILTERS}",
             positional=True,
             join_words=True,
-            names="query",
-            aliases=QUERY_ALIASES,
+            completes="query",
+            json_aliases=QUERY_ALIASES,
         ),
     ] = "",
     memory_type: TypeName = None,
@@ -283,7 +273,7 @@ def save_search(
 ) -> SavedSearchResult:
     """Save a search under a name; use @NAME wherever a query is accepted.
 
-    An existing search of that name is replaced. It is a line in memvault.toml, below [searches].
+    An existing search of that name is replaced. It is stored in memvault.toml under [searches].
     """
     from memvault.memories import saved_searches
 
@@ -305,7 +295,7 @@ def save_search(
     "searches list",
     read_only=True,
     examples=("memvault searches list", "memvault searches list --json"),
-    view=f"""*searches | There are no saved searches; `memvault searches save NAME QUERY` makes one
+    view=f"""*searches | There are no saved searches; `memvault searches save NAME QUERY` adds one
         {_SEARCH_VIEW}""",
 )
 def list_searches(call: Call) -> SavedSearches:

@@ -1,4 +1,4 @@
-"""Tools that look at the vault as a whole: its problems, what needs a person, its figures."""
+"""Tools that report on the whole vault: its problems, items to review, and statistics."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ group = ToolGroup("vault", place=102)
 def _with_summary(found: Result) -> Result:
     """Add a summary with the number of findings of each severity."""
     counted = [f"{count} {kind}{'s' * (count != 1)}" for kind, count in found["counts"].items()]
-    nothing = "Nothing of that is wrong" if "only" in found else "Nothing is wrong"
+    nothing = "No such problems" if "only" in found else "No problems"
     counts_text = ", ".join(counted) if any(found["counts"].values()) else nothing
     memories = found["memories"]
     return {
@@ -34,7 +34,7 @@ def _with_summary(found: Result) -> Result:
 @group.tool(
     "doctor",
     takes_long=True,
-    pages=("findings",),
+    paged_keys=("findings",),
     destructive=True,
     own_scope="all",
     examples=("memvault doctor", "memvault doctor --fix", "memvault doctor --only id-shared"),
@@ -64,8 +64,8 @@ def vault_doctor(
     """Check the vault for broken, duplicate, lost or left-over files, links and vectors.
 
     Each finding has a code, a severity, a file, and what `--fix` would do. All fixes of
-    memories are one change that undo reverts; anything to be deleted permanently is only
-    deleted if its code is named with only. The command exits with 1 if an error remains.
+    memories are one change that `memvault undo` reverts. Files are only deleted permanently if
+    `--only` lists the code. The command exits with 1 if an error remains.
     """
     from memvault.doctor import doctor
 
@@ -76,10 +76,10 @@ def vault_doctor(
 @group.tool(
     "review",
     takes_long=True,
-    pages=("items",),
+    paged_keys=("items",),
     read_only=True,
     examples=("memvault review", "memvault review --kind conflict", "memvault review --json"),
-    view="""*items | Nothing needs a person
+    view="""*items | Nothing to review
         {kind}  {title}  {filePath}  {other[filePath]}
            {reason}
            `--fix` would {fix}""",
@@ -89,16 +89,16 @@ def vault_review(
     call: Call,
     kind: Annotated[
         ReviewKind | None,
-        Arg("Only those of a kind"),
+        Arg("Only items of this kind"),
     ] = None,
     limit: Limit = LISTED,
     offset: Offset = 0,
 ) -> ReviewedVault:
-    """List what needs a person: conflicts, secrets, duplicates, what is outdated, proposals.
+    """List items to review: conflicts, secrets, duplicates, outdated memories, proposals.
 
-    A conflict is a memory that git sync kept as two; a duplicate has the text of another, or
-    most of its phrases; outdated memories are superseded or expired. Proposals are those of
-    consolidate, findings those of doctor.
+    A conflict is a memory that git sync kept as two files; a duplicate has the text of another,
+    or most of its phrases; outdated memories are superseded or expired. Proposals come from
+    consolidate, findings from doctor.
     """
     from memvault.insights import review
 
@@ -136,7 +136,7 @@ def _bars(counts: Sequence[Mapping[str, Any]]) -> list[str]:
 @group.tool(
     "stats",
     takes_long=True,
-    pages=(),
+    paged_keys=(),
     read_only=True,
     examples=("memvault stats", "memvault stats --json"),
     view=Template(
@@ -167,10 +167,10 @@ def _bars(counts: Sequence[Mapping[str, Any]]) -> list[str]:
     ),
 )
 def vault_stats(call: Call) -> VaultStatistics:
-    """Show the vault in figures: growth, activity, types, tags, links, recalls, what is stale.
+    """Show statistics of the vault: growth, activity, types, tags, links, recalls, stale memories.
 
-    A memory is stale if it was not changed for a year and no recall of it was counted. Recalls
-    are counted on this machine, of episodes, facts and procedures only.
+    A memory is stale if it was neither changed for a year nor ever recalled. Recalls are counted
+    on this machine, and only for episodes, facts and procedures.
     """
     from memvault.insights.statistics import statistics
 

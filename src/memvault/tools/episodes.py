@@ -1,4 +1,4 @@
-"""Tools for episodes, the experiences of an agent: store them and recall similar ones."""
+"""Tools that store an agent's experiences as episodes, and recall similar ones."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class EpisodeOutcome(TypedDict):
         str,
         Arg(
             "A word such as success or action_error",
-            aliases=("success", "result", "outcome", "status"),
+            json_aliases=("success", "result", "outcome", "status"),
             synonyms={**dict.fromkeys((*_FAILURES, "false"), "action_error"), "true": "success"},
         ),
     ]
@@ -79,17 +79,17 @@ def store_episode(
     call: Call,
     context: Annotated[
         list[str] | None,
-        Arg(_CONTEXT, keep_commas=True, cli=CommandLineForm(f"{_CONTEXT}; repeatable")),
+        Arg(_CONTEXT, keep_commas=True, cli_override=CommandLineForm(f"{_CONTEXT}; repeatable")),
     ] = None,
     actions: Annotated[
         list[str] | None,
         Arg(
-            "What the agent did, in order",
+            "The agent's actions, in order",
             flag="--action",
-            alias="--actions",
-            aliases=("action",),
+            option_alias="--actions",
+            json_aliases=("action",),
             keep_commas=True,
-            cli=CommandLineForm("One thing the agent did; repeatable"),
+            cli_override=CommandLineForm("An action of the agent; repeatable"),
         ),
     ] = None,
     outcomes: Annotated[
@@ -97,10 +97,10 @@ def store_episode(
         Arg(
             'The outcomes, such as {"type": "action_error", "text": "no disk"} or "success"',
             flag="--outcome",
-            alias="--outcomes",
-            aliases=("outcome",),
+            option_alias="--outcomes",
+            json_aliases=("outcome",),
             extra_keys=True,
-            cli=CommandLineForm(
+            cli_override=CommandLineForm(
                 "TYPE, TYPE:TEXT or a JSON object with a type; repeatable", _outcome
             ),
         ),
@@ -108,24 +108,24 @@ def store_episode(
     skills_used: Annotated[
         list[str] | None,
         Arg(
-            "Ids of the skills that were used, such as combat.melee.swords",
+            "Ids of the skills used, such as combat.melee.swords",
             flag="--skill",
-            alias="--skills-used",
-            aliases=("skills", "skill"),
-            cli=CommandLineForm("Id of a skill that was used; repeatable"),
+            option_alias="--skills-used",
+            json_aliases=("skills", "skill"),
+            cli_override=CommandLineForm("Id of a skill used; repeatable"),
         ),
     ] = None,
     reflection: Annotated[
         str, Arg("The agent's reflection on it; it may contain headings", text=True)
     ] = "",
     importance: Annotated[
-        float, Arg("How much it matters, from 0 to 1", minimum=0, maximum=1)
+        float, Arg("Importance, from 0 to 1", minimum=0, maximum=1)
     ] = model.IMPORTANCE,
 ) -> StoredEpisode:
-    """Store an episode: the situation, what was done, and the outcome.
+    """Store an episode: the situation, the actions and the outcomes.
 
-    The episode succeeded if it has outcomes, and fewer than 30 % of them have the
-    type action_error.
+    The episode succeeded if it has outcomes, of which fewer than 30 % have the type
+    action_error.
     """
     from memvault.experience import episodes
 
@@ -149,7 +149,7 @@ _EPISODES = """*episodes
 
 @group.tool(
     "episode recall",
-    pages=("episodes",),
+    paged_keys=("episodes",),
     read_only=True,
     examples=(
         'memvault episode recall "the tests hang again"',
@@ -166,8 +166,8 @@ def recall_similar_experience(
             "A description of the situation",
             positional=True,
             join_words=True,
-            names="search",
-            aliases=("situation", "context", *QUERY_ALIASES),
+            completes="search",
+            json_aliases=("situation", "context", *QUERY_ALIASES),
         ),
     ],
     limit: Limit = 5,
@@ -175,10 +175,10 @@ def recall_similar_experience(
         float, Arg("Minimum importance", minimum=0, maximum=1)
     ] = LEAST_IMPORTANCE,
 ) -> RecalledEpisodes:
-    """Recall episodes similar to a situation, the best first.
+    """Recall episodes similar to a situation, best match first.
 
-    distance is 0 for the same meaning and 1 for nothing in common. Weak matches, in the
-    sense of recall, and archived episodes are left out; plain recall finds both.
+    distance is 0 for the same meaning and 1 for nothing in common. Weak matches and
+    archived episodes are omitted; `memvault recall` finds both.
     """
     from memvault.experience import episodes, search
 
@@ -193,24 +193,24 @@ def recall_similar_experience(
         }
         for entry in results
     ]
-    nothing = "No episode is like this; a lower importance or `memvault recall` may help"
+    nothing = "No similar episode; try a lower importance or `memvault recall`"
     return cast("RecalledEpisodes", list_result("episodes", items, nothing))
 
 
 @group.tool(
     "episode recent",
-    pages=("episodes",),
+    paged_keys=("episodes",),
     read_only=True,
     examples=("memvault episode recent", "memvault episode recent --days 1 --limit 5"),
     view=_EPISODES,
 )
 def get_recent_episodes(
     call: Call,
-    days: Annotated[int, Arg("How many days back", minimum=0, maximum=_MAX_DAYS)] = 7,
+    days: Annotated[int, Arg("Number of days", minimum=0, maximum=_MAX_DAYS)] = 7,
     limit: Limit = 10,
     offset: Offset = 0,
 ) -> EpisodeListing:
-    """List the episodes of the last days, newest first; archived ones are left out."""
+    """List the episodes of the last days, newest first, without archived ones."""
     from datetime import timedelta
 
     from memvault import clock
@@ -222,7 +222,7 @@ def get_recent_episodes(
 
 @group.tool(
     "episode with-skill",
-    pages=("episodes",),
+    paged_keys=("episodes",),
     read_only=True,
     examples=(
         "memvault episode with-skill ops.deploy.roll",
@@ -234,12 +234,14 @@ def get_episodes_with_skill(
     call: Call,
     skill_id: Annotated[
         str,
-        Arg("The full id of the skill", positional=True, key="skillId", aliases=("skill", "id")),
+        Arg(
+            "The full id of the skill", positional=True, key="skillId", json_aliases=("skill", "id")
+        ),
     ],
     limit: Limit = 5,
     offset: Offset = 0,
 ) -> EpisodeListing:
-    """List the episodes in which a skill was used, newest first; archived ones are left out."""
+    """List the episodes in which a skill was used, newest first, without archived ones."""
     from memvault.experience import skill_tree
     from memvault.experience.episodes import texts
 

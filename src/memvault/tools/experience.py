@@ -1,4 +1,4 @@
-"""Tools for facts and procedures, and to recall everything relevant to a situation at once."""
+"""Tools for facts and procedures, and for recalling everything relevant to a situation."""
 
 from __future__ import annotations
 
@@ -10,7 +10,14 @@ from memvault.errors import UsageError
 from memvault.model import CATEGORY, LEAST_IMPORTANCE, RATE, SOURCE
 from memvault.tools.core.registry import ToolGroup
 from memvault.tools.core.result_parts import collect_hits, fields, list_result
-from memvault.tools.core.shared_args import CONTENT_ALIASES, MEMORY_ALIASES, QUERY_ALIASES, Limit
+from memvault.tools.core.shared_args import (
+    CONTENT_ALIASES,
+    CONTENT_ARG,
+    MEMORY_ARG,
+    QUERY_ALIASES,
+    QUERY_ARG,
+    Limit,
+)
 from memvault.tools.core.similar import similar_memories
 from memvault.tools.core.vault_choice import count_accesses
 
@@ -42,7 +49,7 @@ _NAME = "The procedure's name, one line"
         'memvault fact store "Ana likes tea" --category people --source chat',
     ),
     view="""Stored {factId}  {filePath}
-        *similar Nearest that were there already; `memvault fact update` changes one:
+        *similar Similar facts; `memvault fact update` changes one:
            {similarity:.2f}  {factId}  {filePath}
               > {factText:each}""",
 )
@@ -50,15 +57,15 @@ def store_fact(
     call: Call,
     fact: Annotated[
         str,
-        Arg("What is known, as a sentence", positional=True, text=True, aliases=CONTENT_ALIASES),
+        CONTENT_ARG._replace(help="The fact, as a sentence"),
     ],
     category: Annotated[str, Arg("The kind of knowledge")] = CATEGORY,
-    confidence: Annotated[float, Arg("How certain it is, from 0 to 1", minimum=0, maximum=1)] = 1.0,
+    confidence: Annotated[float, Arg("Confidence, from 0 to 1", minimum=0, maximum=1)] = 1.0,
     source: Annotated[str, Arg("The source of the knowledge")] = SOURCE,
 ) -> StoredFact:
-    """Store a fact: something known, without the story of how.
+    """Store a fact: a statement without the story behind it.
 
-    similar lists the nearest facts that existed before, so that one can be updated instead.
+    similar lists the closest earlier facts, so that you can update one instead.
     """
     from memvault.experience import facts, provenance, search
 
@@ -82,7 +89,7 @@ def store_fact(
 
 @group.tool(
     "fact recall",
-    pages=("facts",),
+    paged_keys=("facts",),
     read_only=True,
     examples=(
         'memvault fact recall "how much disk has staging"',
@@ -99,22 +106,16 @@ def recall_fact(
     call: Call,
     query: Annotated[
         str,
-        Arg(
-            "What to look for",
-            positional=True,
-            join_words=True,
-            names="search",
-            aliases=QUERY_ALIASES,
-        ),
+        QUERY_ARG._replace(help="Search query"),
     ],
     limit: Limit = _MAX_FACTS,
     category: Annotated[str | None, Arg("Only facts of this category")] = None,
 ) -> RecalledFacts:
-    """Recall facts, the best first, and count the access.
+    """Recall facts, best match first, and count the access.
 
     The access count is how often a fact was recalled on this machine by any tool, including
-    this call. distance is 0 for the same meaning and 1 for nothing in common. Facts that
-    are unlikely to answer and archived facts are left out; plain recall finds both.
+    this call. distance is 0 for the same meaning and 1 for nothing in common. Unlikely
+    matches and archived facts are omitted; `memvault recall` finds both.
     """
     from memvault.experience import facts, search
 
@@ -135,7 +136,7 @@ def recall_fact(
         }
         for entry, fact in zip(results, facts_found, strict=True)
     ]
-    nothing = "No fact fits this; `memvault recall --type fact` shows the nearest"
+    nothing = "No fact matches; `memvault recall --type fact` shows the closest"
     return cast("RecalledFacts", list_result("facts", items, nothing))
 
 
@@ -147,32 +148,26 @@ def recall_fact(
         'memvault fact update "Tea is served at four" --new-text "Tea is served at five"',
     ),
     view="""Updated {factId}  {filePath}
-        Before: revision {previousRevision}""",
+        Previous revision: {previousRevision}""",
 )
 def update_fact(
     call: Call,
     fact_id: Annotated[
         str,
-        Arg(
-            "Memory id or its beginning, path, or exact title",
-            positional=True,
-            key="factId",
-            names="memory",
-            aliases=MEMORY_ALIASES,
-        ),
+        MEMORY_ARG._replace(help="Memory id or its beginning, path, or exact title", key="factId"),
     ],
     new_text: Annotated[
-        str | None, Arg("The new text of the fact", text=True, aliases=CONTENT_ALIASES)
+        str | None, Arg("The new text of the fact", text=True, json_aliases=CONTENT_ALIASES)
     ] = None,
     new_confidence: Annotated[
         float | None,
-        Arg("How certain it is now, from 0 to 1", minimum=0, maximum=1, aliases=("confidence",)),
+        Arg("New confidence, from 0 to 1", minimum=0, maximum=1, json_aliases=("confidence",)),
     ] = None,
 ) -> UpdatedFact:
     """Update the text of a fact, its confidence, or both.
 
-    The old text stays in the history. A title derived from it changes too; memory id and file
-    name do not.
+    The old text stays in the history. A title derived from the text changes too; memory id and
+    file name do not.
     """
     from memvault.experience import facts
 
@@ -202,33 +197,38 @@ def store_procedure(
     call: Call,
     procedure_name: Annotated[
         str,
-        Arg(_NAME, positional=True, key="procedureName", aliases=("name", "title", "procedure")),
+        Arg(
+            _NAME, positional=True, key="procedureName", json_aliases=("name", "title", "procedure")
+        ),
     ],
     procedure_prompt: Annotated[
         str,
         Arg(
-            "How it is done",
+            "The instructions",
             positional=True,
             key="procedurePrompt",
             text=True,
-            aliases=("prompt", "instructions", "steps", *CONTENT_ALIASES),
+            json_aliases=("prompt", "instructions", "steps", *CONTENT_ALIASES),
         ),
     ],
     initial_success_rate: Annotated[
         float,
         Arg(
-            "Success rate of a new one, from 0 to 1", minimum=0, maximum=1, aliases=("successRate",)
+            "Success rate of a new procedure, from 0 to 1",
+            minimum=0,
+            maximum=1,
+            json_aliases=("successRate",),
         ),
     ] = RATE,
     skill_id: Annotated[
         str | None,
-        Arg("Its id in the tree of skills, such as combat.melee.swords", aliases=("skill",)),
+        Arg("Its skill id, such as combat.melee.swords", json_aliases=("skill",)),
     ] = None,
 ) -> StoredProcedure:
-    """Store a procedure: how something is done, under a unique name.
+    """Store a procedure: instructions under a unique name.
 
-    If one of that name exists, its prompt is updated; its success rate and usage count do not
-    change, and the old text stays in the history.
+    If the name exists, its prompt is updated; success rate and usage count do not change, and
+    the old text stays in the history.
     """
     from memvault.experience import procedures
 
@@ -252,7 +252,7 @@ def store_procedure(
 
 @group.tool(
     "procedure recall",
-    pages=("procedures",),
+    paged_keys=("procedures",),
     read_only=True,
     examples=(
         'memvault procedure recall "a deploy is due"',
@@ -268,21 +268,22 @@ def recall_procedure(
     context: Annotated[
         str,
         Arg(
-            "What is to be done, or the situation",
+            "The task or the situation",
             positional=True,
             join_words=True,
-            names="search",
-            aliases=("query", "task", "situation", *QUERY_ALIASES),
+            completes="search",
+            json_aliases=("query", "task", "situation", *QUERY_ALIASES),
         ),
     ],
     min_success_rate: Annotated[
         float, Arg("Minimum success rate", minimum=0, maximum=1)
     ] = _MIN_SUCCESS_RATE,
 ) -> RecalledProcedures:
-    """Recall the procedures that fit a context, best success rate first.
+    """Recall the procedures for a task or situation, best success rate first.
 
-    A procedure fits if its name shares a word with the context, or if recall with strict would
-    find it. Archived, replaced and expired procedures are left out.
+    A procedure matches if its name shares a word with the context, or if
+    `memvault recall --strict` would find it. Archived, replaced and expired procedures are
+    omitted.
     """
     from memvault.experience import procedures
 
@@ -293,7 +294,7 @@ def recall_procedure(
         fields(entry, "name", "prompt", "success_rate", "usage_count", "procedure_id")
         for entry in matches
     ]
-    nothing = f"No procedure with a success rate of {min_success_rate:g} or more fits this"
+    nothing = f"No procedure with a success rate of {min_success_rate:g} or more matches"
     return cast("RecalledProcedures", list_result("procedures", items, nothing))
 
 
@@ -309,7 +310,9 @@ def update_success_rate(
     call: Call,
     procedure_name: Annotated[
         str,
-        Arg(_NAME, positional=True, key="procedureName", aliases=("name", "title", "procedure")),
+        Arg(
+            _NAME, positional=True, key="procedureName", json_aliases=("name", "title", "procedure")
+        ),
     ],
     success: Annotated[
         bool,
@@ -320,11 +323,11 @@ def update_success_rate(
                 **dict.fromkeys(("success", "succeeded", "successful", "ok"), True),
                 **dict.fromkeys(("failure", "failed", "fail", "error"), False),
             },
-            cli=CommandLineForm("Whether it succeeded"),
+            cli_override=CommandLineForm("Whether it succeeded"),
         ),
     ],
 ) -> ProcedureOutcome:
-    """Record one more use of a procedure, and whether it succeeded.
+    """Record a use of a procedure, and whether it succeeded.
 
     The success rate is a moving average in which the latest outcome has a weight of one tenth.
     """
@@ -336,7 +339,7 @@ def update_success_rate(
 
 @group.tool(
     "experience",
-    pages=(),
+    paged_keys=(),
     read_only=True,
     examples=(
         'memvault experience "The deploy hangs"',
@@ -360,24 +363,24 @@ def recall_memory(
     observations: Annotated[
         list[str],
         Arg(
-            "What is seen, heard or asked now",
+            "What you see, hear or are asked now",
             positional=True,
             key="observations",
-            aliases=("observation", "query", "context"),
+            json_aliases=("observation", "query", "context"),
         ),
     ],
 ) -> RecalledExperience:
-    """Recall what is known of a situation: facts, experiences and procedures.
+    """Recall everything about a situation: facts, experiences and procedures.
 
     Returns the texts of at most 5 facts, at most 3 experiences with an importance of 0.3 or
     more, and the procedures with a success rate of 0.6 or more. Weak matches and replaced or
-    expired facts are left out. sources lists their memory ids in the same order.
+    expired facts are omitted. sources lists their memory ids in the same order.
     """
     from memvault.experience import episodes, facts, procedures, search
 
     query = search.unquoted(" ".join(observations))
     if not query.strip():
-        raise UsageError("There are no observations", "say what is seen, heard or asked")
+        raise UsageError("There are no observations", "describe what you see, hear or are asked")
     facts_found = collect_hits(
         call, facts.similar(call.engine, query, _MAX_FACTS, only_current=True)
     )
@@ -402,5 +405,5 @@ def recall_memory(
         "sources": sources,
     }
     if not any(sources.values()):
-        result["message"] = "Nothing is known of this yet"
+        result["message"] = "Nothing is known about this yet"
     return result

@@ -28,7 +28,7 @@ group = ToolGroup("git", "Sharing a vault with git", place=105)
            {changed:each}""",
 )
 def git_init(call: Call, confirm: Confirm = None) -> InitializedRepository:
-    """Set the vault up in git: a repository if there is none, and a merge driver for memories.
+    """Set up git for the vault: a repository, unless there is one, and a merge driver.
 
     Missing lines are added to .gitignore and .gitattributes. Running it again changes
     nothing. Nothing is committed. Programs that an existing repository would make git run,
@@ -46,7 +46,7 @@ def git_init(call: Call, confirm: Confirm = None) -> InitializedRepository:
 @group.tool(
     "git sync",
     takes_long=True,
-    pages=(),
+    paged_keys=(),
     destructive=True,
     open_world=True,
     own_scope="all",
@@ -56,14 +56,14 @@ def git_init(call: Call, confirm: Confirm = None) -> InitializedRepository:
         *keptTwice Kept as two files, since both sides changed the text:
            {filePath}  {copyPath}
 
-        *renamed Renamed, since others have something under that name:
+        *renamed Renamed, since the remote has another file of that name:
            {from}  {filePath}
 
-           deleted on one side and changed on the other, so it stays: {notDeleted}
-           not kept, since what others have counts: {notKept:each}""",
+           deleted on one side and changed on the other, so kept: {notDeleted}
+           discarded in favor of the remote: {notKept:each}""",
 )
 def git_sync(call: Call, confirm: Confirm = None) -> SyncedVault:
-    """Sync the vault: commit all changes, merge what others pushed, and push.
+    """Sync the vault with git: commit all changes, merge the remote's, and push.
 
     Nothing is force-pushed. Headers are merged by key, lists as sets, texts as git does. A
     memory whose text both sides changed is kept as two files that refer to each other in
@@ -78,18 +78,18 @@ def git_sync(call: Call, confirm: Confirm = None) -> SyncedVault:
 
 @group.tool(
     "git status",
-    pages=(),
+    paged_keys=(),
     read_only=True,
     own_scope="all",
     examples=("memvault git status", "memvault git status --json"),
     view="""{branch}  {remote}  {url}
            {ahead:commit|commits} to push  {behind:commit|commits} to pull  \
             {changed:file|files} to commit
-           under way: {underWay}
+           in progress: {underWay}
         *keptTwice Kept as two files, since both sides changed the text:
            {filePath}  {copyPath}
 
-        {repository:|The vault is in no git repository}
+        {repository:|The vault is not in a git repository}
            to do: {todo:each}""",
 )
 def git_status(call: Call) -> RepositoryStatus:
@@ -114,11 +114,11 @@ def _require_confirmation(
     from memvault import grants
 
     items = [*asked.covered, grants.machine_secret()]  # the token is not to be known beforehand
-    if token := token_to_confirm(confirm, items, "what git would run here now"):
+    if token := token_to_confirm(confirm, items, "the programs that git would run now"):
         risk = "This repository's settings can make git run programs or contact other machines"
         message = f"{risk}: {asked.summary}"
         raise Refused(
             asked.message if asked.was_allowed else message,
-            f"look at it, then `memvault {command} --confirm {token}`",
+            f"check it, then run `memvault {command} --confirm {token}`",
             {**({"runs": asked.runs} if call.caller.may_see_paths else {}), "confirmToken": token},
         )

@@ -13,7 +13,7 @@ from memvault.tools.core.result_parts import paginate, trashed, without_none
 from memvault.tools.core.shared_args import (
     LIMIT_ALIASES,
     LISTED,
-    MEMORY_ALIASES,
+    MEMORY_ARG,
     Confirm,
     Limit,
     Offset,
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 
 group = ToolGroup("vault", place=101)
 
-_WITHOUT_ID = "`memvault undo --list` names changes; without an id the last one is undone"
+_WITHOUT_ID = "`memvault undo --list` lists changes; omit the id to undo the last one"
 _NO_TRASH = "The trash is empty"
-_NOTHING_OLD = "Nothing in the trash is as old as that"
+_NOTHING_OLD = "Nothing in the trash is that old"
 
 
 def _with_file_lines(found: Result) -> Result:
@@ -53,12 +53,12 @@ def _file_lines(files: list[Result]) -> str:
 
 @group.tool(
     "log",
-    pages=("changes",),
+    paged_keys=("changes",),
     read_only=True,
     examples=("memvault log", 'memvault log "Deploy notes"', "memvault log --limit 5"),
     view=Template(
-        """{memId}  {filePath}  {edited:edited by hand since|}
-        *changes | Nothing was changed by a tool yet
+        """{memId}  {filePath}  {edited:edited by hand since then|}
+        *changes | No tool has changed anything yet
         {when:second}  {tool}  by {agent}  {changeId}  undoes {undoes}  undone by {undoneBy}
            {lines:each}""",
         _with_file_lines,
@@ -68,21 +68,15 @@ def memory_log(
     call: Call,
     name: Annotated[
         str,
-        Arg(
-            "Memory id, path or title; by default all changes are shown",
-            key="memId",
-            positional=True,
-            names="memory",
-            aliases=MEMORY_ALIASES,
-        ),
+        MEMORY_ARG._replace(help="Memory id, path or title; omit to list all changes", key="memId"),
     ] = "",
     limit: Limit = LISTED,
     offset: Offset = 0,
 ) -> ChangeLog:
-    """Show what was changed, when, and by which tool and agent, newest first.
+    """List the changes, newest first, each with its time, tool and agent.
 
-    A revision is the file as it was before that change; diff compares it and
-    restore puts it back. Edits in programs other than `memvault edit` are not listed;
+    A revision is the file as it was before that change; `memvault diff` compares it and
+    `memvault restore` restores it. Edits in programs other than `memvault edit` are not listed;
     edited is true if there was one since the last change listed.
     """
     from memvault.history import log
@@ -102,12 +96,12 @@ def memory_log(
 
 @group.tool(
     "diff",
-    pages=("diff",),
+    paged_keys=("diff",),
     read_only=True,
     examples=('memvault diff "Deploy notes"', 'memvault diff "Deploy notes" 20261122T0200'),
     view=Template(
         "{diff:diff}\n{same}\n--offset {next} shows the rest of {totalLength} characters",
-        lambda found: {**found, "same": None if found["diff"] else "Nothing differs"},
+        lambda found: {**found, "same": None if found["diff"] else "There are no differences"},
     ),
     reveals=True,
 )
@@ -115,13 +109,7 @@ def memory_diff(
     call: Call,
     name: Annotated[
         str,
-        Arg(
-            "Memory id, path or exact title",
-            key="memId",
-            positional=True,
-            names="memory",
-            aliases=MEMORY_ALIASES,
-        ),
+        MEMORY_ARG._replace(help="Memory id, path or exact title", key="memId"),
     ],
     revision: Annotated[
         str, Arg("The earlier revision; the last one by default", positional=True)
@@ -130,7 +118,7 @@ def memory_diff(
         str, Arg("The later revision; the current file by default", positional=True)
     ] = "",
 ) -> ComparedRevisions:
-    """Show the differences between two revisions of a memory, or between one and now."""
+    """Compare two revisions of a memory, or a revision and the current file."""
     from memvault.history import log
 
     return log.compare_revisions(
@@ -140,16 +128,16 @@ def memory_diff(
 
 @group.tool(
     "undo",
-    pages=("changes",),
-    rest="memory_log names the files",
+    paged_keys=("changes",),
+    continuation_hint="memory_log lists the files",
     destructive=True,
     core=True,
-    advanced=("keepChanged", "limit", "offset", "budget"),
+    hidden_args=("keepChanged", "limit", "offset", "budget"),
     examples=("memvault undo", "memvault undo --list", "memvault undo 3k9x2m7q --keep-changed"),
     view=Template(
         """Undone {undone[tool]}  {undone[changeId]}
            {lines:each}
-           kept, since it has changed: {kept:each}
+           not undone, since it has changed: {kept:each}
            `memvault undo {changeId}` reverts that
         *changes | There is nothing to undo
         {when:second}  {tool}  by {agent}  {changeId}  undoes {undoes}  undone by {undoneBy}
@@ -163,18 +151,21 @@ def memory_undo(
     change: Annotated[
         str | None,
         Arg(
-            "Id of the change, as shown by log; the last one by default",
+            "Id of the change, from `memvault log`; the last one by default",
             positional=True,
-            names="change",
-            aliases=("changeId", "id"),
+            completes="change",
+            json_aliases=("changeId", "id"),
         ),
     ] = None,
     listing: Annotated[
-        bool, Arg("Show the last changes and whether they can be undone", key="list")
+        bool, Arg("List the last changes and whether they can be undone", key="list")
     ] = False,
-    keep_changed: Annotated[bool, Arg("Undo the rest if files have changed since")] = False,
+    keep_changed: Annotated[
+        bool, Arg("Skip files that have changed since, and undo the rest")
+    ] = False,
     limit: Annotated[
-        int | None, Arg("How many to list", minimum=1, default=LISTED, aliases=LIMIT_ALIASES)
+        int | None,
+        Arg("Maximum number to list", minimum=1, default=LISTED, json_aliases=LIMIT_ALIASES),
     ] = None,
     offset: Annotated[
         int | None, Arg("Entries to skip in the listing", minimum=0, default=0)
@@ -182,14 +173,14 @@ def memory_undo(
 ) -> UndoneChange:
     """Undo the last change by a tool: restore every file to its state before.
 
-    Called again, it undoes the change before that. An undo is a change too and can
-    be undone by its change id. If a file has changed since, nothing is undone.
+    Called again, it undoes the change before that. An undo is itself a change that can be undone
+    by its change id. If a file has changed since, nothing is undone.
     """
     from memvault.history import log, undo
 
     if listing:
         if change is not None:
-            raise UsageError("`--list` takes no change", "`memvault undo --list`")
+            raise UsageError("`--list` cannot be combined with a change", "`memvault undo --list`")
         changes = list(call.store.changes.journal.changes())
         shown, paging = paginate(changes, limit or LISTED, offset or 0)
         return {
@@ -214,7 +205,7 @@ def memory_undo(
 
 @group.tool(
     "trash list",
-    pages=("trash",),
+    paged_keys=("trash",),
     read_only=True,
     examples=("memvault trash list", "memvault trash list --limit 5"),
     view=Template(
@@ -229,12 +220,12 @@ def trash_list(call: Call, limit: Limit = LISTED, offset: Offset = 0) -> TrashLi
     """List the forgotten memories that can be restored, newest first."""
     from memvault.memories import trash
 
-    shown, paging = paginate(trash.trash(call.store), limit, offset)
+    shown, paging = paginate(trash.list_trash(call.store), limit, offset)
     return {"trash": [trashed(entry) for entry in shown], **paging}
 
 
 def _as_preview(found: Result) -> Result:
-    """Show the token only if there is something to confirm, and hide a count of zero."""
+    """Show the token only if there is something to confirm; hide a count of zero."""
     shown = {**found, "deletedFiles": found.get("deletedFiles") or None}
     return {**shown, "token": found["confirmToken"]} if found.get("files") else shown
 
@@ -245,9 +236,9 @@ def _as_preview(found: Result) -> Result:
     own_scope="all",
     examples=("memvault trash empty", "memvault trash empty --older 30d"),
     view=Template(
-        """Deleted for good: {deletedFiles:file|files}
-        Would delete for good {files:file|files}, {bytes} bytes, the oldest from {oldest:day}
-        Nothing is gone yet; confirm with `--confirm {token}`""",
+        """Permanently deleted: {deletedFiles:file|files}
+        Would permanently delete {files:file|files}, {bytes} bytes, the oldest from {oldest:day}
+        Nothing has been deleted yet; confirm with `--confirm {token}`""",
         _as_preview,
     ),
 )
@@ -256,7 +247,8 @@ def trash_empty(
     older: Annotated[
         str | None,
         Arg(
-            "Only what was forgotten before: a date, or an age such as 30d", aliases=("olderThan",)
+            "Only memories forgotten before a date, or an age such as 30d",
+            json_aliases=("olderThan",),
         ),
     ] = None,
     confirm: Confirm = None,
@@ -267,7 +259,7 @@ def trash_empty(
     """
     from memvault.memories import trash
 
-    chosen = trash.older(call.store, older)
+    chosen = trash.trashed_before(call.store, older)
     size = sum(entry.size for entry in chosen)
     message = None if chosen else _NOTHING_OLD if older else _NO_TRASH
     nothing = without_none(message=message)

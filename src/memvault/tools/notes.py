@@ -43,7 +43,7 @@ group = ToolGroup("notes", "Links, tags and names", place=95)
 
 @group.tool(
     "rename",
-    pages=("rewritten",),
+    paged_keys=("rewritten",),
     destructive=True,
     examples=(
         'memvault rename "Deploy notes" "Deploy log"',
@@ -55,7 +55,7 @@ group = ToolGroup("notes", "Links, tags and names", place=95)
         *rewritten Links rewritten:
            {filePath}  {links:link|links}
 
-        Nothing is changed yet; confirm with `--confirm {confirmToken}`""",
+        Nothing has been changed yet; confirm with `--confirm {confirmToken}`""",
         lambda found: {**found, **found.get("after", {})},
     ),
 )
@@ -68,14 +68,14 @@ def memory_rename(
             "The new title; a file named after the title is renamed too",
             positional=True,
             cli_optional=True,
-            aliases=("newTitle", "newName"),
+            json_aliases=("newTitle", "newName"),
         ),
     ] = None,
     to: Annotated[
         str | None,
         Arg(
             "A folder, or a whole path that ends with .md",
-            aliases=("newPath", "destination", "folder"),
+            json_aliases=("newPath", "destination", "folder"),
         ),
     ] = None,
     confirm: Confirm = None,
@@ -84,14 +84,14 @@ def memory_rename(
 
     Its memory id does not change, and its former title stays in its aliases. Links in texts and
     headers keep their form, alias and heading; links in code are not rewritten. If other memories
-    change, they are shown first and written once confirmed. It is one change to undo.
+    change, a preview lists them until confirmed. One undo reverts it all.
     """
     from memvault.memories import rename
     from memvault.recall.answer import memory_reference
 
     if not (title or "").strip() and not (to or "").strip():
         raise UsageError(
-            "Neither a title nor a place is given", "give a new title, or `--to FOLDER`"
+            "Neither a title nor a folder is given", "give a new title, or `--to FOLDER`"
         )
     memory = call.resolve(name)
 
@@ -107,7 +107,7 @@ def memory_rename(
         for entry in plan.others
     ]
     others = [entry for entry in plan.others if entry.memory.path != memory.path]
-    call.notes += [f"{path} cannot be read, so links in it stay" for path in unread]
+    call.notes += [f"{path} cannot be read, so its links were not changed" for path in unread]
     before: MemoryPlace = {"title": memory.title, "filePath": memory.path}
     states = (f"{entry.memory.path}\0{entry.memory.etag}" for entry in plan.others)
     items = [plan.title, plan.path, *states]
@@ -120,12 +120,12 @@ def memory_rename(
             "rewritten": links,
             "confirmToken": token,
         }
-    if plan.is_nothing:
+    if plan.changes_nothing:
         return {
             **memory_reference(memory),
             "before": before,
             "rewritten": [],
-            "message": "It is called so already",
+            "message": "It already has this title",
         }
     return {
         **memory_reference(rename.rename(call.store, plan)),
@@ -136,7 +136,7 @@ def memory_rename(
 
 @group.tool(
     "links",
-    pages=("links",),
+    paged_keys=("links",),
     read_only=True,
     examples=('memvault links "Deploy notes"', "memvault links use-postgresql --json"),
     view="""*links
@@ -145,7 +145,7 @@ def memory_rename(
 def memory_links(
     call: Call, name: MemoryRef, limit: Limit = LISTED, offset: Offset = 0
 ) -> MemoryLinks:
-    """List the links of a memory: wikilinks, embeds, markdown links, and names in its header.
+    """List the links of a memory: wikilinks, embeds, markdown links, and links in its header.
 
     A link whose target does not exist has no memory id.
     """
@@ -157,7 +157,7 @@ def memory_links(
 
 @group.tool(
     "backlinks",
-    pages=("backlinks",),
+    paged_keys=("backlinks",),
     read_only=True,
     examples=('memvault backlinks "Use PostgreSQL"', "memvault backlinks use-postgresql --limit 5"),
     view="""*backlinks
@@ -185,7 +185,7 @@ def memory_backlinks(
 
 @group.tool(
     "orphans",
-    pages=("orphans",),
+    paged_keys=("orphans",),
     read_only=True,
     examples=("memvault orphans", "memvault orphans --limit 5"),
     view="""*orphans
@@ -217,7 +217,7 @@ def _link_item(found: ResolvedLink) -> OutgoingLink:
     target: dict[Any, Any] = (
         {**memory_reference(found.target)}
         if found.target is not None
-        else {"problem": "leads to no memory"}
+        else {"problem": "no such memory"}
     )
     return {"link": found.name, **target, **_kind(found)}
 
@@ -265,7 +265,7 @@ def _as_tree(found: Result) -> Result:
 
 @group.tool(
     "tags",
-    pages=("tags",),
+    paged_keys=("tags",),
     read_only=True,
     works_without_files=True,
     examples=("memvault tags", "memvault tags network", "memvault tags --sort name"),
@@ -278,10 +278,10 @@ def _as_tree(found: Result) -> Result:
 def tag_list(
     call: Call,
     under: Annotated[
-        str | None, Arg("Only this tag and those nested in it", positional=True, names="tag")
+        str | None, Arg("Only this tag and those nested in it", positional=True, completes="tag")
     ] = None,
     sort: Annotated[
-        Literal["count", "name"], Arg("Order of the tags of one level: most used first, or by name")
+        Literal["count", "name"], Arg("Order of the tags of one level: by count or by name")
     ] = "count",
     limit: Limit = LISTED,
     offset: Offset = 0,
@@ -295,7 +295,7 @@ def tag_list(
 
     found = tagging.counted(call.engine.list_records(Filters()), sort == "name")
     if under:
-        parent = tagging.named(under)
+        parent = tagging.parse_tag(under)
         found = [entry for entry in found if tagging.is_under(entry.tag, parent)]
     shown, paging = paginate(
         found, limit, offset, "No memory has a tag" + (" of that name" if under else "")
@@ -318,12 +318,14 @@ def tag_list(
 def tag_add(
     call: Call,
     name: MemoryRef,
-    tags: Annotated[list[str], Arg("The tags", positional=True, names="tag", aliases=TAG_ALIASES)],
+    tags: Annotated[
+        list[str], Arg("The tags", positional=True, completes="tag", json_aliases=TAG_ALIASES)
+    ],
 ) -> TaggedMemory:
     """Add tags to a memory's header."""
     from memvault.memories import tagging
 
-    cleaned_tags = tagging.cleaned(tags)
+    cleaned_tags = tagging.parse_new_tags(tags)
     return _tag_result(tagging.add(call.store, call.resolve(name), cleaned_tags))
 
 
@@ -336,19 +338,21 @@ def tag_add(
     ),
     view="""
         {title}  {memId}  {tags}
-           it did not have: {missing}""",
+           not present: {missing}""",
 )
 def tag_remove(
     call: Call,
     name: MemoryRef,
-    tags: Annotated[list[str], Arg("The tags", positional=True, names="tag", aliases=TAG_ALIASES)],
+    tags: Annotated[
+        list[str], Arg("The tags", positional=True, completes="tag", json_aliases=TAG_ALIASES)
+    ],
 ) -> TaggedMemory:
     """Remove tags from a memory; a tag in its text loses the # and stays as a word."""
     from memvault.memories import tagging
     from memvault.vault import names
 
     memory = call.resolve(name)
-    present_tags = tagging.present(tags, memory)
+    present_tags = tagging.parse_existing_tags(tags, memory)
     known = set(map(names.tag_key, memory.tags))
     missing = [tag for tag in present_tags if names.tag_key(tag) not in known]
     result = _tag_result(tagging.remove(call.store, memory, present_tags))
@@ -357,34 +361,35 @@ def tag_remove(
 
 @group.tool(
     "tag rename",
-    pages=("memories",),
+    paged_keys=("memories",),
     destructive=True,
     examples=("memvault tag rename network net", "memvault tag rename network net --confirm true"),
     view="""{changed:memory|memories} changed
         *memories
            {title}  {memId}  {filePath}
 
-        Nothing is changed yet; confirm with `--confirm {confirmToken}`""",
+        Nothing has been changed yet; confirm with `--confirm {confirmToken}`""",
 )
 def tag_rename(
     call: Call,
     old: Annotated[
-        str, Arg("The current tag", positional=True, names="tag", aliases=("from", "oldTag"))
+        str,
+        Arg("The current tag", positional=True, completes="tag", json_aliases=("from", "oldTag")),
     ],
-    new: Annotated[str, Arg("The new tag", positional=True, aliases=("to", "newTag"))],
+    new: Annotated[str, Arg("The new tag", positional=True, json_aliases=("to", "newTag"))],
     confirm: Confirm = None,
 ) -> RenamedTag:
     """Rename a tag and the tags nested in it, in the headers and texts of all memories.
 
-    The memories are shown first and written once confirmed. It is one change to undo.
+    A preview lists the memories until confirmed. One undo reverts it all.
     """
     from memvault.memories import tagging
     from memvault.recall.answer import memory_reference
     from memvault.recall.filters import Filters
 
-    before, after = tagging.named(old), tagging.new(new)
+    before, after = tagging.parse_tag(old), tagging.validate_tag(new)
     if before == after:
-        raise UsageError("Both tags are the same", "give the tag a new name")
+        raise UsageError("Both tags are the same", "give a different new tag")
     records = [
         record
         for record in call.engine.list_records(Filters())

@@ -33,13 +33,14 @@ from memvault.tools.core.shared_args import (
     CONTENT_ALIASES,
     LIMIT_ALIASES,
     LISTED,
-    MEMORY_ALIASES,
+    MEMORY_ARG,
     QUERY_ALIASES,
     QUERY_FILTERS,
-    THRESHOLD_ALIASES,
+    THRESHOLD_ARG,
     TYPE_ALIASES,
     TYPE_HELP,
     Confirm,
+    Content,
     Expression,
     NewTags,
     Offset,
@@ -85,12 +86,12 @@ def _with_places(found: Mapping[str, Any]) -> dict[str, Any]:
 
 @group.tool(
     "recall",
-    pages=("memories", "brief"),
-    opens="memories",
+    paged_keys=("memories", "brief"),
+    openable_list="memories",
     read_only=True,
     works_without_files=True,
     core=True,
-    advanced=(
+    hidden_args=(
         "type",
         "threshold",
         "asOf",
@@ -119,8 +120,8 @@ def _with_places(found: Mapping[str, Any]) -> dict[str, Any]:
         *brief
         {text}
 
-        {more:memory|memories} more; `--offset {next}` goes on
-        *others Of your own:
+        {more:memory|memories} more; `--offset {next}` shows more
+        *others Your own data:
         {number}. {name}  {score:.2f}  {kind}
            {filePath}  {modified:day}
            > {content:each}
@@ -134,13 +135,13 @@ def memory_recall(
     query: Annotated[
         str,
         Arg(
-            'What to look for; "quoted words" must occur exactly, '
-            f"unless a long question only quotes them in passing; {QUERY_FILTERS}; "
-            "filters alone list the newest",
+            'Search query; "quoted words" must occur exactly, '
+            f"unless a long question only mentions them; {QUERY_FILTERS}; "
+            "filters alone list the newest memories",
             positional=True,
             join_words=True,
-            names="query",
-            aliases=QUERY_ALIASES,
+            completes="query",
+            json_aliases=QUERY_ALIASES,
         ),
     ] = "",
     memory_type: TypeName = None,
@@ -151,14 +152,14 @@ def memory_recall(
             f"Maximum results; {LISTED} with `--all`, {_MAX_LIMIT:,} for a query",
             minimum=1,
             default=_DEFAULT_LIMIT,
-            aliases=LIMIT_ALIASES,
+            json_aliases=LIMIT_ALIASES,
         ),
     ] = None,
     offset: Offset = 0,
     mode: Annotated[
         Literal["hybrid", "keyword", "vector", "tag"],
         Arg(
-            "How to search; only hybrid weighs dates, recency, importance and repeats",
+            "Search mode; only hybrid considers dates, recency, importance and repetition",
             key="type",
             flag="--mode",
             synonyms={
@@ -169,20 +170,15 @@ def memory_recall(
     ] = "hybrid",
     threshold: Annotated[
         float,
-        Arg(
-            "Minimum probability that a memory answers the query",
-            minimum=0,
-            maximum=1,
-            aliases=THRESHOLD_ALIASES,
-        ),
+        THRESHOLD_ARG._replace(help="Minimum probability that a memory answers the query"),
     ] = 0.0,
-    strict: Annotated[bool, Arg("Leave out memories that are unlikely to answer")] = False,
+    strict: Annotated[bool, Arg("Omit memories that are unlikely to answer")] = False,
     expression: Expression = None,
     since: Since = None,
     until: Until = None,
     as_of: Annotated[
         str | None,
-        Arg("Answer as of the end of a day, or as of a time: what existed and was valid then"),
+        Arg("Search the vault as it was at the end of a day, or at a time"),
     ] = None,
     is_all: Annotated[bool, Arg("List every memory, newest change first", flag="--all")] = False,
     full: Annotated[bool, Arg("Include the whole content")] = False,
@@ -197,28 +193,28 @@ def memory_recall(
     ] = None,
     rerank: Annotated[
         bool,
-        Arg("Reorder the best with a cross-encoder, once `memvault model use` chose one"),
+        Arg("Reorder the best with a cross-encoder, if the settings select one"),
     ] = False,
     include: Annotated[
         list[str] | None,
-        Arg("Search the agent's own data too, regardless of filters: state, messages or both"),
+        Arg("Also search the agent's own data, ignoring filters: state, messages or both"),
     ] = None,
     vaults: Annotated[
         list[str] | None,
-        Arg("Names of vaults to search together; all for all, this for the current one"),
+        Arg("Names of vaults to search together; all: every vault, this: the current one"),
     ] = None,
 ) -> RecalledMemories:
-    """Recall memories: the best for a question, with the passage that fits.
+    """Recall the memories that best answer a question, each with its best passage.
 
-    strength says how well a memory fits: strong, fair or weak, comparable across vaults; best
-    is that of the strongest, or none if no memory is likely to answer. Memories that are
-    superseded, expired or not yet valid are marked and listed after current ones.
+    strength rates a match: strong, fair or weak, comparable across vaults; best is the highest
+    strength, or none if no memory is likely to answer. Superseded, expired and not yet valid
+    memories are marked and listed after current ones.
 
-    Scores are only comparable within one result. With `--as-of` later memories are left out, and
-    texts are as they were then, if a kept revision shows it; memories deleted since are missing.
-    With `--include` the agent's own values, goals and plans (state), or its spaces and inbox
-    (messages), are searched by keywords too, and listed separately under others; score is there
-    the share of the query's words that an entry contains.
+    Scores are only comparable within one result. With `--as-of`, later memories are omitted, and
+    texts are as they were then, if a revision shows it; memories deleted since are missing.
+    With `--include`, the agent's own values, goals and plans (state), or its spaces and inbox
+    (messages), are also searched by keyword and listed under others; their score is the share
+    of the query's words that an entry contains.
     """
     from memvault import clock
     from memvault.recall import query_filters
@@ -228,8 +224,8 @@ def memory_recall(
 
     if rerank and (is_all or mode == "tag"):
         raise UsageError(
-            "`--rerank` does not work with `--all` or with `--tags`",
-            "leave it out, or ask with `--mode hybrid`, `keyword` or `vector`",
+            "`--rerank` cannot be combined with `--all` or `--mode tag`",
+            "omit it, or use `--mode hybrid`, `keyword` or `vector`",
         )
     line = query_filters.parse(query)
     query = line.words
@@ -250,7 +246,7 @@ def memory_recall(
         )
     if not query.strip():
         raise UsageError(
-            "The query is empty", "say what to look for, give a filter, or list all with `--all`"
+            "The query is empty", "give search words or a filter, or list all memories with `--all`"
         )
     request = RecallRequest(
         query,
@@ -279,14 +275,14 @@ def memory_recall(
     if found:
         return result
     if results:
-        return {**result, "message": f"{len(results):,} were found; none comes after them"}
+        return {**result, "message": f"There are only {len(results):,} results"}
     warn_unknown_filters(
         call, tags_in(query) if mode == "tag" else search_filters, selection.engine
     )
     advice = (
         "a lower threshold" if threshold else "leaving out strict" if strict else "fewer filters"
     )
-    return {**result, "message": f"No memory was found; other words or {advice} may help"}
+    return {**result, "message": f"No memory found; try other words or {advice}"}
 
 
 def _list_all(
@@ -306,7 +302,7 @@ def _list_all(
         for entry in selection.engine.list_records(search_filters)
         if not is_example(entry.metadata)
     ]
-    shown, paging = paginate(records, limit, offset, "There are no memories that pass the filters")
+    shown, paging = paginate(records, limit, offset, "No memory matches the filters")
     if not shown:
         warn_unknown_filters(call, search_filters, selection.engine)
     rendered = []
@@ -378,44 +374,42 @@ def _entry(
 @group.tool(
     "remember",
     core=True,
-    advanced=("importance", "source"),
+    hidden_args=("importance", "source"),
     examples=(
         'memvault remember "Retries need a cap" "Without one they storm." --type learning',
         'echo "Ask Husam before ten." | memvault remember "Deploys" --tags team,deploy',
         'memvault remember "Deploy log" @notes.txt --type issue',
     ),
     view="""{isUpdate:Updated|Remembered} {memId}  {filePath}
-        *similar Nearest that were there already:
+        *similar Similar memories:
            {similarity:.2f}  {title}  {memId}  {filePath}""",
 )
 def memory_remember(
     call: Call,
-    title: Annotated[str, Arg("What the memory is called", positional=True, aliases=("name",))],
-    content: Annotated[
-        str,
-        Arg(
-            "Markdown text", positional=True, cli_optional=True, text=True, aliases=CONTENT_ALIASES
-        ),
-    ],
+    title: Annotated[str, Arg("The memory's title", positional=True, json_aliases=("name",))],
+    content: Content,
     memory_type: Annotated[
-        str | None, Arg(_NEW_TYPE_HELP, flag="--type", names="type", aliases=TYPE_ALIASES)
+        str | None, Arg(_NEW_TYPE_HELP, flag="--type", completes="type", json_aliases=TYPE_ALIASES)
     ] = None,
     tags: NewTags = None,
     importance: Annotated[float | None, Arg("From 0 to 1", minimum=0, maximum=1)] = None,
     source: Annotated[str | None, Arg("The source of this knowledge")] = None,
     supersedes: Annotated[
-        str | None, Arg("The memory that this one replaces", names="memory")
+        str | None, Arg("The memory that this one replaces", completes="memory")
     ] = None,
     file_path: Annotated[
         str | None,
-        Arg("Update this memory (path, memory id or title) instead of adding one", names="memory"),
+        Arg(
+            "Update this memory (path, memory id or title) instead of adding one",
+            completes="memory",
+        ),
     ] = None,
 ) -> RememberedMemory:
-    """Remember something: write a new memory, never over an existing one.
+    """Remember something as a new memory; existing ones are never overwritten.
 
-    The result lists similar existing memories, so that one that says the same can be compounded
-    instead; similarity is that of their meaning, compared with no threshold. With
-    `--file-path` that memory gets the new content; the old one is kept as a revision.
+    The result lists similar memories, so that you can compound one that says the same instead;
+    similarity compares meaning, without a threshold. With `--file-path`, that memory gets the
+    new content; the old content is kept as a revision.
     """
     from memvault.memories import create
     from memvault.recall.answer import memory_reference
@@ -486,18 +480,13 @@ _DEFAULT_THRESHOLD = 0.25
         'date | memvault compound "Deploy notes" -',
     ),
     view="""Compounded {memId}  {filePath}
-        Before: revision {previousRevision}""",
+        Previous revision: {previousRevision}""",
 )
 def memory_compound(
     call: Call,
     query: Annotated[
         str,
-        Arg(
-            "The memory: memory id, path, title, or words",
-            positional=True,
-            names="memory",
-            aliases=MEMORY_ALIASES,
-        ),
+        MEMORY_ARG._replace(help="The memory: memory id, path, title, or words"),
     ],
     modifications: Annotated[
         str,
@@ -506,7 +495,7 @@ def memory_compound(
             positional=True,
             cli_optional=True,
             text=True,
-            aliases=("changes", *CONTENT_ALIASES),
+            json_aliases=("changes", *CONTENT_ALIASES),
         ),
     ],
     memory_type: Annotated[
@@ -514,8 +503,8 @@ def memory_compound(
         Arg(
             "Change the type; a file in its type's folder moves to the new one's",
             flag="--type",
-            names="type",
-            aliases=TYPE_ALIASES,
+            completes="type",
+            json_aliases=TYPE_ALIASES,
         ),
     ] = None,
     mode: Annotated[
@@ -526,14 +515,14 @@ def memory_compound(
         str | None,
         Arg("Heading, such as Setup/Linux, whose text is replaced; added if missing"),
     ] = None,
-    if_match: Annotated[str | None, Arg("Only if it still has this etag")] = None,
+    if_match: Annotated[str | None, Arg("Only change it if it still has this etag")] = None,
 ) -> CompoundedMemory:
-    """Compound a memory: add to what is known instead of writing it twice.
+    """Compound a memory: add to it instead of writing a second one.
 
-    Front matter, comments and all other text are preserved byte for byte. Without
-    a clear target nothing is written and the candidates are listed.
+    Front matter, comments and all other text are preserved byte for byte. If the target is not
+    clear, nothing is written and the candidates are listed.
 
-    With a type, the text may be empty, which changes the type only.
+    With a type and an empty text, only the type changes.
     """
     from memvault.memories import edit
     from memvault.memories.target import find_target
@@ -560,11 +549,11 @@ def memory_compound(
 
 @group.tool(
     "forget",
-    pages=("candidates",),
-    rest="trash_list names what was forgotten",
+    paged_keys=("candidates",),
+    continuation_hint="trash_list lists the forgotten memories",
     destructive=True,
     core=True,
-    advanced=("threshold", "filter", "offset", "budget"),
+    hidden_args=("threshold", "filter", "offset", "budget"),
     examples=(
         'memvault forget "Old notes"',
         'memvault forget "Old notes" --confirm true',
@@ -576,7 +565,7 @@ def memory_compound(
         *candidates Would forget {candidates:#}:
            {score:.2f}  {strength}  {title}  {memoryType}  {memId}  {filePath}  {marks}
 
-        Nothing is gone yet; confirm with `--confirm {token}`""",
+        Nothing has been deleted yet; confirm with `--confirm {token}`""",
         lambda found: {**found, "token": found.get("candidates") and found["confirmToken"]},
     ),
 )
@@ -584,12 +573,7 @@ def memory_forget(
     call: Call,
     query: Annotated[
         str,
-        Arg(
-            "Memories to forget: a query, or memory ids separated by commas",
-            positional=True,
-            names="memory",
-            aliases=MEMORY_ALIASES,
-        ),
+        MEMORY_ARG._replace(help="Memories to forget: a query, or memory ids separated by commas"),
     ],
     memory_type: TypeName = None,
     threshold: Annotated[
@@ -600,7 +584,7 @@ def memory_forget(
 ) -> ForgottenMemories:
     """Forget memories: preview them, and move them to the trash once confirmed.
 
-    A token is valid only for the files shown, as they were then.
+    A token is valid only for the files shown, in their current state.
     `memvault restore` brings forgotten files back.
 
     A title that several memories share means all of them, or those of the given type. Quotes
@@ -613,7 +597,7 @@ def memory_forget(
 
     search_filters = filters(memory_type, None, None, None, expression)
     if not query.strip() and not (expression or "").strip():
-        raise UsageError("The query is empty", "say what to forget, or give a filter")
+        raise UsageError("The query is empty", "give a query or a filter")
     selected = delete.candidates(
         call.engine, call.store, query, search_filters, threshold, _MAX_FORGOTTEN, call.notes
     )
@@ -644,21 +628,21 @@ def memory_forget(
 
 @group.tool(
     "types",
-    pages=("types",),
+    paged_keys=("types",),
     read_only=True,
     works_without_files=True,
     core=True,
-    advanced=("offset", "budget"),
+    hidden_args=("offset", "budget"),
     examples=("memvault types", "memvault types --json"),
     view="""*types
         {name:<24}{count:>5}  {description}
 
-        What fits none of them is {fallbackType}""",
+        Default type: {fallbackType}""",
 )
 def memory_list_types(call: Call) -> MemoryTypes:
-    """List the types of memory, how many there are of each, and the fallback type.
+    """List the memory types with their counts, and the default type.
 
-    Types that only occur in files are listed too.
+    It includes types that only occur in files.
     """
     from memvault.recall.filters import Filters
 

@@ -1,4 +1,4 @@
-"""Tools for long-term memory: save and delete; ``memory_load`` loads texts by a query."""
+"""Tools that save and delete long-term memories; ``memory_load`` loads them by query."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from memvault.arguments.parameters import Arg, CommandLineForm
 from memvault.call import Call
 from memvault.errors import UsageError
 from memvault.tools.core.registry import ToolGroup
-from memvault.tools.core.shared_args import CONTENT_ALIASES
+from memvault.tools.core.shared_args import CONTENT_ARG
 
 if TYPE_CHECKING:
     from memvault.results import DeletedMemories, SavedText
 
 group = ToolGroup("long-term", "Long-term memory", place=30)
 
-_METADATA_HELP = "Further front matter: texts, numbers, truth values, lists of these"
+_METADATA_HELP = "More front matter: texts, numbers, booleans, or lists of these"
 _IDS_HELP = "Memory ids or their beginnings, paths, or exact titles, separated by commas"
 
 
@@ -47,12 +47,7 @@ def memory_save(
     call: Call,
     text: Annotated[
         str,
-        Arg(
-            "The text to save; its first words become the title",
-            positional=True,
-            text=True,
-            aliases=CONTENT_ALIASES,
-        ),
+        CONTENT_ARG._replace(help="The text to save; its first words become the title"),
     ],
     area: Annotated[
         str | None, Arg("The area that the text belongs to, for filters such as area == 'main'")
@@ -61,7 +56,7 @@ def memory_save(
         dict[str, Any] | None,
         Arg(
             _METADATA_HELP,
-            cli=CommandLineForm(
+            cli_override=CommandLineForm(
                 f"{_METADATA_HELP}; a JSON object or KEY=VALUE, repeatable", _pairs
             ),
         ),
@@ -92,19 +87,19 @@ def memory_delete(
     call: Call,
     ids: Annotated[
         list[str] | str,
-        Arg(_IDS_HELP, positional=True, names="memory", aliases=("id", "memIds", "memId")),
+        Arg(_IDS_HELP, positional=True, completes="memory", json_aliases=("id", "memIds", "memId")),
     ],
 ) -> DeletedMemories:
-    """Delete exactly these memories: they move to the trash, all or none.
+    """Move exactly these memories to the trash, all or none.
 
-    An id without a memory is listed under missing, which is not an error; for an ambiguous id
-    the call is refused, and nothing is deleted. On a terminal, anything but a whole name has to
-    be confirmed. `memvault restore` brings deleted memories back.
+    Unknown ids are listed under missing, which is not an error. An ambiguous id is an error, and
+    nothing is deleted. On a terminal, an incomplete name must be confirmed. `memvault restore`
+    restores deleted memories.
     """
     from memvault.memories import delete
 
     names = [ids] if isinstance(ids, str) else ids
-    chosen, missing = delete.named(
+    chosen, missing = delete.resolve_all(
         call.engine, partial(call.resolve, whole=True, suggests=False), names
     )
     if not chosen and not missing:

@@ -1,4 +1,4 @@
-"""Tools for skills: browse procedures by their dotted skill ids, and use one."""
+"""Tools that list procedures by their dotted skill ids, and use one."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ group = ToolGroup("skills", "Skills", place=60)
 
 @group.tool(
     "skills categories",
-    pages=("categories",),
+    paged_keys=("categories",),
     read_only=True,
     examples=("memvault skills categories", "memvault skills categories --json"),
 )
 def list_skill_categories(call: Call, limit: Limit = LISTED, offset: Offset = 0) -> SkillCategories:
     """List the categories of skills, the first parts of their ids, with the number of skills.
 
-    A skill is a procedure that has a skill id; archived ones are left out.
+    A skill is a procedure that has a skill id; archived ones are not listed.
     """
     from memvault.experience import skill_tree
 
@@ -50,19 +50,19 @@ def list_skill_categories(call: Call, limit: Limit = LISTED, offset: Offset = 0)
 
 @group.tool(
     "skills subcategories",
-    pages=("subcategories",),
+    paged_keys=("subcategories",),
     read_only=True,
     examples=("memvault skills subcategories ops", "memvault skills subcategories ops --json"),
 )
 def list_subcategories(
     call: Call,
     category_id: Annotated[
-        str, Arg("A category, such as combat", positional=True, aliases=("category", "id"))
+        str, Arg("A category, such as combat", positional=True, json_aliases=("category", "id"))
     ],
     limit: Limit = LISTED,
     offset: Offset = 0,
 ) -> SkillSubcategories:
-    """List the subcategories of a category, the first two parts of the ids of its skills."""
+    """List the subcategories of a category: the first two parts of its skills' ids."""
     from memvault.experience import skill_tree
 
     named = [entry.skill_id for entry in _skilled_procedures(call)]
@@ -71,7 +71,9 @@ def list_subcategories(
         {"subcategoryId": branch, "skills": count}
         for branch, count in skill_tree.branches(within, 2).items()
     ]
-    more = f"skills list {category_id} shows its skills" if within else "it has no skills"
+    more = (
+        f"`memvault skills list {category_id}` lists its skills" if within else "it has no skills"
+    )
     nothing = f"The category {category_id!r} has no subcategories; {more}"
     shown, paging = paginate(found, limit, offset, nothing)
     return {"subcategories": list(shown), **paging}
@@ -79,7 +81,7 @@ def list_subcategories(
 
 @group.tool(
     "skills list",
-    pages=("skills",),
+    paged_keys=("skills",),
     read_only=True,
     examples=("memvault skills list ops.deploy", "memvault skills list ops.deploy --json"),
     view="""*skills
@@ -92,7 +94,7 @@ def list_skills(
         Arg(
             "A subcategory such as combat.melee, or a category",
             positional=True,
-            aliases=("subcategory", "category", "id"),
+            json_aliases=("subcategory", "category", "id"),
         ),
     ],
     limit: Limit = LISTED,
@@ -112,8 +114,8 @@ def list_skills(
 
 @group.tool(
     "skills use",
-    pages=(),
-    rest="memory_show with the procedureId gives it whole",
+    paged_keys=(),
+    continuation_hint="memory_show with the procedureId returns it in full",
     examples=(
         'memvault skills use ops.deploy.roll "roll out version 2"',
         'memvault skills use ops.deploy.roll "at night" --difficulty-modifier 0.2',
@@ -131,7 +133,7 @@ def use_skill(
             "Id of the skill, such as combat.melee.swords",
             positional=True,
             key="skillId",
-            aliases=("skill", "id"),
+            json_aliases=("skill", "id"),
         ),
     ],
     action_description: Annotated[
@@ -140,7 +142,7 @@ def use_skill(
             "What is to be done with it",
             positional=True,
             text=True,
-            aliases=("action", "description"),
+            json_aliases=("action", "description"),
         ),
     ],
     difficulty_modifier: Annotated[
@@ -149,7 +151,7 @@ def use_skill(
             "How much harder than usual this is; below 0: easier",
             minimum=-1,
             maximum=1,
-            aliases=("difficulty",),
+            json_aliases=("difficulty",),
         ),
     ] = 0.0,
 ) -> UsedSkill:

@@ -1,4 +1,4 @@
-"""Tools for the state that an agent keeps between conversations: key-values, goals, plans."""
+"""Tools for an agent's state between conversations: key-values, goals and plans."""
 
 from __future__ import annotations
 
@@ -32,51 +32,51 @@ group = ToolGroup("state", "Key-values, goals and plans of an agent", place=40)
 class KeyValue(TypedDict):
     """A key and its value."""
 
-    key: Annotated[str, Arg("One line that names the value", aliases=("name", "id"))]
-    value: Annotated[str, Arg("Any text", text=True, aliases=CONTENT_ALIASES)]
+    key: Annotated[str, Arg("A key, one line", json_aliases=("name", "id"))]
+    value: Annotated[str, Arg("Any text", text=True, json_aliases=CONTENT_ALIASES)]
 
 
 class GoalItem(TypedDict):
     """A goal."""
 
-    id: Annotated[
-        str, Arg("One line that names the goal", positional=True, aliases=("goalId", "name"))
-    ]
+    id: Annotated[str, Arg("A goal id, one line", positional=True, json_aliases=("goalId", "name"))]
     description: NotRequired[
         Annotated[
             str,
             Arg(
-                "What is to be achieved; if missing, an existing goal keeps its description",
+                "The goal's description; omit it to keep the existing one",
                 positional=True,
                 text=True,
-                aliases=("goal", *CONTENT_ALIASES),
+                json_aliases=("goal", *CONTENT_ALIASES),
             ),
         ]
     ]
-    status: NotRequired[Annotated[str, Arg("One word; a new goal is active")]]
+    status: NotRequired[Annotated[str, Arg("One word; active by default")]]
 
 
 class PlanItem(TypedDict):
     """A plan, with exactly one of its three schedules."""
 
     name: Annotated[
-        str, Arg("One line that names the plan", positional=True, aliases=("title", "id"))
+        str, Arg("The plan's name, one line", positional=True, json_aliases=("title", "id"))
     ]
     instruction: Annotated[
         str,
         Arg(
-            "What is to be done when it is due",
+            "What to do when it is due",
             positional=True,
             text=True,
-            aliases=("prompt", "task", "description", *CONTENT_ALIASES),
+            json_aliases=("prompt", "task", "description", *CONTENT_ALIASES),
         ),
     ]
     cron: NotRequired[
         Annotated[
             str,
             Arg(
-                "Whenever this cron expression of five fields matches, such as 0 9 * * *",
-                cli=CommandLineForm("A cron expression of five fields, such as '0 9 * * *'"),
+                "A cron expression of five fields, such as 0 9 * * *",
+                cli_override=CommandLineForm(
+                    "A cron expression of five fields, such as '0 9 * * *'"
+                ),
             ),
         ]
     ]
@@ -84,9 +84,9 @@ class PlanItem(TypedDict):
         Annotated[
             str,
             Arg(
-                "Once, after a delay such as 2 hours or 1 day",
-                cli=CommandLineForm("A delay, such as '2 hours'"),
-                aliases=("delay", "after"),
+                "Once, after a delay, such as 2 hours or 1 day",
+                cli_override=CommandLineForm("A delay, such as '2 hours'"),
+                json_aliases=("delay", "after"),
             ),
         ]
     ]
@@ -96,8 +96,8 @@ class PlanItem(TypedDict):
             Arg(
                 "Once, at a time in ISO 8601",
                 flag="--at",
-                cli=CommandLineForm("A time, such as 2026-03-01T08:00:00Z"),
-                aliases=("at", "time", "when"),
+                cli_override=CommandLineForm("A time, such as 2026-03-01T08:00:00Z"),
+                json_aliases=("at", "time", "when"),
             ),
         ]
     ]
@@ -130,7 +130,7 @@ def _delete(
         'memvault memories set deadline="28 February"',
         "memvault memories set tone=friendly plan=@notes.txt",
     ),
-    view="Kept {count}",
+    view="Set {count}",
 )
 def set_memories(
     call: Call,
@@ -140,14 +140,14 @@ def set_memories(
             "Values with their keys",
             positional=True,
             text=True,
-            cli=CommandLineForm("A key and its value", _pair, "key=value"),
+            cli_override=CommandLineForm("A key and its value", _pair, "key=value"),
         ),
     ],
 ) -> SetEntries:
     """Set values by key; an existing key gets the new value.
 
-    Each agent has its own keys. Each value is a file, which may be edited by hand; old values
-    stay in the history.
+    Each agent has its own keys. Each value is a file that you may edit; old values stay in the
+    history.
     """
     from memvault.agents import values
 
@@ -157,7 +157,7 @@ def set_memories(
 
 @group.tool(
     "memories get",
-    pages=("memories",),
+    paged_keys=("memories",),
     read_only=True,
     examples=("memvault memories get", "memvault memories get deadline"),
     view="""*memories | There are no such memories
@@ -169,20 +169,20 @@ def get_memories(
     call: Call,
     keys: Annotated[
         list[str] | None,
-        Arg("The keys; all by default", key="keys", positional=True, aliases=("key",)),
+        Arg("The keys; all by default", key="keys", positional=True, json_aliases=("key",)),
     ] = None,
     limit: Annotated[
-        int | None, Arg("How many at most; all if keys are given", minimum=1, default=LISTED)
+        int | None, Arg("Maximum number; all if keys are given", minimum=1, default=LISTED)
     ] = None,
     offset: Offset = 0,
 ) -> StoredValues:
     """Get values, in the order of the given keys, or else sorted by key."""
-    from memvault.agents.agent_files import normal
+    from memvault.agents.agent_files import normalize_name
     from memvault.agents.values import all_values
 
     found, notes = all_values(call.store, call.address)
     values = {entry.name: entry.text for entry in found}
-    wanted = list(dict.fromkeys(map(normal, keys))) if keys else list(values)
+    wanted = list(dict.fromkeys(map(normalize_name, keys))) if keys else list(values)
     call.notes += notes + [f"there is no memory {key!r}" for key in wanted if key not in values]
     selected = [key for key in wanted if key in values]
     shown, paging = paginate(selected, limit or (len(selected) if keys else LISTED), offset)
@@ -197,7 +197,8 @@ def get_memories(
     view="Deleted {deleted}",
 )
 def delete_memories(
-    call: Call, keys: Annotated[list[str], Arg("The keys", positional=True, aliases=("key", "ids"))]
+    call: Call,
+    keys: Annotated[list[str], Arg("The keys", positional=True, json_aliases=("key", "ids"))],
 ) -> DeletedEntries:
     """Delete values by their keys; they stay in the history."""
     from memvault.agents import values
@@ -213,14 +214,14 @@ def delete_memories(
         'memvault goals set report "Hand in the report"',
         "memvault goals set report --status completed",
     ),
-    view="Kept {count}",
+    view="Set {count}",
 )
 def set_goals(
     call: Call, goals: Annotated[list[GoalItem], Arg("Goals with their ids", flatten=True)]
 ) -> SetEntries:
     """Set goals by id; an existing goal is changed.
 
-    The agent pursues the goals with the status active; any other word, such as
+    The agent pursues goals whose status is active; any other word, such as
     completed, makes a goal inactive.
     """
     from memvault.agents.goals import Goal
@@ -234,7 +235,7 @@ def set_goals(
 
 @group.tool(
     "goals get",
-    pages=("goals",),
+    paged_keys=("goals",),
     read_only=True,
     examples=("memvault goals get", "memvault goals get --status active"),
     view="""*goals | There are no goals
@@ -270,7 +271,8 @@ def get_goals(
 def delete_goals(
     call: Call,
     goal_ids: Annotated[
-        list[str], Arg("Ids of goals", positional=True, aliases=("ids", "id", "goalId", "goals"))
+        list[str],
+        Arg("The goals' ids", positional=True, json_aliases=("ids", "id", "goalId", "goals")),
     ],
 ) -> DeletedEntries:
     """Delete goals by their ids; they stay in the history."""
@@ -301,9 +303,9 @@ def set_plans(
 ) -> SetPlans:
     """Set plans by name; an existing plan is changed.
 
-    A plan that is due becomes one event in the agent's inbox, exactly once, even with
-    several processes. A cron schedule that was missed several times runs once. Cron
-    expressions use the time zone set in memvault.toml, else UTC.
+    A due plan becomes exactly one event in the agent's inbox, even with several
+    processes. A cron schedule that was missed several times runs once. Cron expressions use
+    the time zone set in memvault.toml, else UTC.
     """
     from memvault.agents.plans.schedule import only_schedule
     from memvault.agents.plans.status import PlanRequest
@@ -342,7 +344,7 @@ def set_plans(
 
 @group.tool(
     "plans get",
-    pages=("plans",),
+    paged_keys=("plans",),
     read_only=True,
     examples=("memvault plans get", "memvault plans get --status active"),
     view=_PLANS,
@@ -356,7 +358,7 @@ def get_plans(
     limit: Limit = LISTED,
     offset: Offset = 0,
 ) -> StoredPlans:
-    """Get the plans, the next due first."""
+    """Get the plans, next due first."""
     statuses, notes = call.plans.statuses()
     call.notes += notes
     found = [status_entry for status_entry in statuses if status in (None, status_entry.status)]
@@ -399,7 +401,7 @@ def delete_plans(
         Arg(
             "Ids or names of plans",
             positional=True,
-            aliases=("ids", "id", "planId", "plans", "names"),
+            json_aliases=("ids", "id", "planId", "plans", "names"),
         ),
     ],
 ) -> DeletedEntries:

@@ -1,4 +1,4 @@
-"""Tools for messages: talk, reply, wait, the inbox, and spaces, the shared channels of agents."""
+"""Tools for messages: talk, reply, wait, inbox, and spaces, which are shared channels."""
 
 from __future__ import annotations
 
@@ -10,7 +10,14 @@ from memvault.errors import UsageError
 from memvault.tools.core.registry import ToolGroup
 from memvault.tools.core.render import Result, Template
 from memvault.tools.core.result_parts import page_info, paginate, without_none
-from memvault.tools.core.shared_args import LIMIT_ALIASES, LISTED, MESSAGE_ALIASES, Limit, Offset
+from memvault.tools.core.shared_args import (
+    LIMIT_ALIASES,
+    LISTED,
+    MESSAGE_ARG,
+    Limit,
+    MessageText,
+    Offset,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,9 +47,6 @@ if TYPE_CHECKING:
 
 group = ToolGroup("talk", "Spaces, talk and wait", place=70)
 
-MessageText = Annotated[
-    str, Arg("What to say", positional=True, text=True, aliases=MESSAGE_ALIASES)
-]
 _SEVERITIES = {
     "trace": "debug",
     "verbose": "debug",
@@ -66,7 +70,7 @@ class EventSpec(TypedDict):
 
     event_type: Annotated[
         Literal["User", "Agent", "Time", "Hook"],
-        Arg("What kind of event to wait for", aliases=("type", "kind", "event")),
+        Arg("Kind of event", json_aliases=("type", "kind", "event")),
     ]
     parameter: NotRequired[
         Annotated[
@@ -82,7 +86,7 @@ class EventSpec(TypedDict):
         Annotated[
             int,
             Arg(
-                "Only the answer to this talk: a reply to it, or else their next message after it; "
+                "Only the answer to this talk: a reply to it, or their next message after it; "
                 "0 for any",
                 minimum=0,
                 maximum=2**53,
@@ -135,7 +139,7 @@ def talk_user(
 ) -> SentTalk:
     """Send a message to the user, without waiting for an answer.
 
-    It goes to the inbox of the agent user, to whom `memvault inbox peek` shows it.
+    It goes to the inbox of the agent user; `memvault inbox peek` shows it there.
     """
     if user.strip():
         raise UsageError(f"There is one user, not {user!r}", "omit `--user`")
@@ -161,21 +165,21 @@ def talk_agent(
             "The agent's name",
             key="agent",
             positional=True,
-            names="agent",
-            aliases=("name", "to", "recipient"),
+            completes="agent",
+            json_aliases=("name", "to", "recipient"),
         ),
     ],
     message: MessageText,
 ) -> SentTalk:
     """Send a message to another agent, without waiting for an answer."""
-    from memvault.agents.address import address, alike
+    from memvault.agents.address import address, closest_agent
 
     to = address(other)
     if to.brain:
         to = call.address.of_brain(str(to))
-    similar = alike(call.root, to)
+    similar = closest_agent(call.root, to)
     if similar:
-        call.notes.append(f"no agent {to} was here before; is {similar} meant?")
+        call.notes.append(f"there was no agent {to} before; did you mean {similar}?")
     return _send(call, to, message)
 
 
@@ -195,7 +199,7 @@ def talk_brain(
         Arg(
             "The brain's name; primary is the main one",
             positional=True,
-            aliases=("name", "brain", "to"),
+            json_aliases=("name", "brain", "to"),
         ),
     ],
     message: MessageText,
@@ -213,7 +217,7 @@ def talk_log(
     call: Call,
     severity: Annotated[
         Literal["debug", "info", "warning", "error", "critical"],
-        Arg("How severe it is", positional=True, aliases=("level",), synonyms=_SEVERITIES),
+        Arg("Severity", positional=True, json_aliases=("level",), synonyms=_SEVERITIES),
     ],
     message: MessageText,
 ) -> SentTalk:
@@ -233,11 +237,11 @@ def reply(
     call: Call,
     talk_id: Annotated[
         int,
-        Arg("The talk that is answered", positional=True, minimum=1, aliases=("id", "inReplyTo")),
+        Arg("The talk to answer", positional=True, minimum=1, json_aliases=("id", "inReplyTo")),
     ],
     message: MessageText,
 ) -> SentTalk:
-    """Answer a talk: its sender gets the message, with a reference to the talk id.
+    """Answer a talk; its sender gets the message with a reference to the talk id.
 
     The result has the answer's own talk id.
     """
@@ -269,8 +273,8 @@ def _parse_event(word: str) -> dict[str, Any]:
 @group.tool(
     "wait for",
     takes_long=True,
-    pages=(),
-    rest="list_inbox with its eventId and budget 0 gives it whole",
+    paged_keys=(),
+    continuation_hint="list_inbox with its eventId and budget 0 returns it in full",
     destructive=True,
     examples=("memvault wait for time:1", "memvault wait for user --timeout 600"),
     view=_EVENTS,
@@ -283,7 +287,7 @@ def wait_for(
         Arg(
             'Events, such as {"eventType": "Hook", "parameter": "ci"}; the first ends the wait',
             positional=True,
-            cli=CommandLineForm(
+            cli_override=CommandLineForm(
                 "agent:NAME[#TALKID], user[#TALKID], time:SECONDS, hook:NAME", _parse_event
             ),
         ),
@@ -296,14 +300,14 @@ def wait_for(
     """Wait for the first of several events, remove it from the inbox, and return it.
 
     An Agent or User event is a message from them. With a talk id, it is the answer to that talk:
-    a reply to it, or else the next message that they sent after it and that is no reply.
-    You must have talked to them before. A Hook event is delivered by `memvault inbox push NAME`.
-    An event that is already in the inbox ends the wait at once.
+    a reply to it, or the next message after it that is not a reply to another. You must have
+    talked to them before. A Hook event is delivered by `memvault inbox push NAME`. An event that
+    is already in the inbox ends the wait immediately.
     """
     from memvault.agents.messages import service_names, waiting
 
     if not events:
-        raise UsageError("There is nothing to wait for", "name an event, such as agent:NAME")
+        raise UsageError("There is nothing to wait for", "give an event, such as agent:NAME")
     patterns = [
         waiting.EventPattern(
             entry["event_type"], _parameter(entry), entry.get("talk_id") or 0
@@ -312,7 +316,7 @@ def wait_for(
     ]
     for entry in patterns:
         if entry.kind == "Hook":  # a hook with an invalid name could never be pushed
-            service_names.checked(call.root, entry.parameter)
+            service_names.check_service_name(call.root, entry.parameter)
     _check_room(call.budget)
     talks = _talks(call)
     happened = waiting.wait(
@@ -344,8 +348,8 @@ def _parameter(entry: EventSpec) -> str:
 
 @group.tool(
     "inbox peek",
-    pages=(),
-    rest="list_inbox with its eventId and budget 0 gives it whole",
+    paged_keys=(),
+    continuation_hint="list_inbox with its eventId and budget 0 returns it in full",
     destructive=True,
     examples=("memvault inbox peek", "memvault inbox peek --count 5 --filter plan"),
     view=_EVENTS,
@@ -356,13 +360,13 @@ def peek_inbox(
     count: Limit = 1,
     kind: Annotated[
         Literal["space_message", "plan", "service", "talk"] | None,
-        Arg("Only events of this type", key="filter", aliases=("type", "kind", "eventType")),
+        Arg("Only events of this type", key="filter", json_aliases=("type", "kind", "eventType")),
     ] = None,
 ) -> InboxEvents:
-    """Take the oldest events out of the agent's inbox.
+    """Remove the oldest events from the agent's inbox and return them.
 
-    Each event is delivered to exactly one caller; only if that is killed during delivery may it
-    be delivered again. remaining is the number of events left, of all types.
+    Each event is delivered to exactly one caller, or again if that caller is killed during
+    delivery. remaining is the number of events of all types that are left.
     """
     _check_room(call.budget)
     popped = call.inbox.pop_if_possible(count, kind, _fitting(call.budget))
@@ -408,7 +412,7 @@ def _fitting(limit: int) -> Callable[[Event], bool]:
 
 @group.tool(
     "inbox list",
-    pages=("events",),
+    paged_keys=("events",),
     read_only=True,
     examples=("memvault inbox list", "memvault inbox list --agent user"),
     view=_EVENTS,
@@ -416,7 +420,7 @@ def _fitting(limit: int) -> Callable[[Event], bool]:
 def list_inbox(
     call: Call,
     event_id: Annotated[
-        str | None, Arg("Only this event, which may have been taken out lately", key="eventId")
+        str | None, Arg("Only this event, even if it was recently removed", key="eventId")
     ] = None,
     limit: Limit = LISTED,
     offset: Offset = 0,
@@ -431,7 +435,7 @@ def list_inbox(
 
 @group.tool(
     "agents",
-    pages=("agents",),
+    paged_keys=("agents",),
     read_only=True,
     examples=("memvault agents", "memvault agents --json"),
     view="""*agents
@@ -442,7 +446,7 @@ def list_agents(call: Call, limit: Limit = LISTED, offset: Offset = 0) -> AgentL
     """List the vault's agents and brains, with counts of their entries and the last change."""
     from memvault.agents.overview import entries
 
-    nothing = "No agent keeps anything here yet"
+    nothing = "No agent has stored anything yet"
     shown, paging = paginate(entries(call.root), limit, offset, nothing)
     agents: list[AgentEntry] = [
         {"agent": str(entry.address), **without_none(**entry.counts, changed=entry.changed)}
@@ -463,17 +467,15 @@ def list_agents(call: Call, limit: Limit = LISTED, offset: Offset = 0) -> AgentL
 def push_service(
     call: Call,
     name: Annotated[str, Arg("The hook's name", positional=True)],
-    message: Annotated[
-        str, Arg("The message of the event", positional=True, text=True, aliases=MESSAGE_ALIASES)
-    ] = "",
+    message: Annotated[str, MESSAGE_ARG._replace(help="The message of the event")] = "",
 ) -> PushedEvent:
-    """Put an event into the agent's own inbox, for example from a git hook or a CI job.
+    """Add an event to the agent's own inbox, for example from a git hook or a CI job.
 
     It ends a `memvault wait for hook:NAME`.
     """
     from memvault.agents.messages import service_names
 
-    data = {"name": service_names.checked(call.root, name), "message": message}
+    data = {"name": service_names.check_service_name(call.root, name), "message": message}
     event_id = call.inbox.deliver(service_names.SERVICE, data, changes=call.store.changes)
     return {"eventId": event_id}
 
@@ -506,16 +508,16 @@ def _event_item(event: Event) -> InboxEvent:
     }
 
 
-_LIMIT_HELP = "How many messages at most"
+_LIMIT_HELP = "Maximum number of messages"
 _SPACE_ALIASES = ("space", "id", "name", "spaceName")
 
 
 @group.tool(
     "space enter",
-    pages=("history",),
+    paged_keys=("history",),
     newest_last=True,
     idempotent=True,
-    rest="read_messages with limit 1 and budget 0 gives it whole",
+    continuation_hint="read_messages with limit 1 and budget 0 returns it in full",
     examples=("memvault space enter team", "memvault space enter team --limit 5"),
     view="""{spaceName}  {spaceId}
         *history
@@ -533,13 +535,13 @@ def enter_space(
             "The space's id or name",
             key="spaceId",
             positional=True,
-            names="space",
-            aliases=_SPACE_ALIASES,
+            completes="space",
+            json_aliases=_SPACE_ALIASES,
         ),
     ],
-    limit: Annotated[int, Arg(_LIMIT_HELP, minimum=0, aliases=LIMIT_ALIASES)] = LISTED,
+    limit: Annotated[int, Arg(_LIMIT_HELP, minimum=0, json_aliases=LIMIT_ALIASES)] = LISTED,
 ) -> EnteredSpace:
-    """Enter a space: become a member, read its last messages, and send to it from now on.
+    """Enter a space: join it, read its last messages, and make it the target of new ones.
 
     A space that does not exist is created, with no history.
     """
@@ -560,7 +562,7 @@ def enter_space(
 def send_message(
     call: Call,
     text: Annotated[
-        str, Arg("The message", positional=True, text=True, aliases=("message", "content"))
+        str, Arg("The message", positional=True, text=True, json_aliases=("message", "content"))
     ],
 ) -> SentMessage:
     """Send a message to the space entered last; every other member gets an inbox event."""
@@ -571,7 +573,7 @@ def send_message(
 
 @group.tool(
     "space read",
-    pages=("messages",),
+    paged_keys=("messages",),
     newest_last=True,
     read_only=True,
     examples=("memvault space read", "memvault space read --space team --limit 5"),
@@ -590,14 +592,14 @@ def read_messages(
             "The space to read; by default the one entered last",
             key="spaceId",
             flag="--space",
-            names="space",
-            aliases=_SPACE_ALIASES,
+            completes="space",
+            json_aliases=_SPACE_ALIASES,
         ),
     ] = None,
-    limit: Annotated[int, Arg(_LIMIT_HELP, minimum=0, aliases=LIMIT_ALIASES)] = LISTED,
+    limit: Annotated[int, Arg(_LIMIT_HELP, minimum=0, json_aliases=LIMIT_ALIASES)] = LISTED,
     offset: Annotated[int, Arg("Skip this many of the newest messages", minimum=0)] = 0,
 ) -> SpaceMessages:
-    """Read a space's messages, the newest last."""
+    """Read a space's messages, newest last."""
     spaces = _spaces(call)
     found = spaces.find(space) if space and space.strip() else spaces.entered()
     messages, total = spaces.messages(found, limit, offset)
@@ -607,7 +609,7 @@ def read_messages(
 
 @group.tool(
     "space list",
-    pages=("spaces",),
+    paged_keys=("spaces",),
     read_only=True,
     examples=("memvault space list", "memvault space list --json"),
     view="""*spaces

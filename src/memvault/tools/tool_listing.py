@@ -1,4 +1,4 @@
-"""Tools about tools: list them, register a vault's own tool, call one by its name."""
+"""Tools that list tools, register a vault's own tool, and call a tool by its name."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ group = ToolGroup("catalogue", "Tools, including the vault's own", place=80)
 @group.tool(
     "tools list",
     takes_long=True,  # it looks up their programs in PATH
-    pages=("tools",),
+    paged_keys=("tools",),
     read_only=True,
     works_without_files=True,
     examples=("memvault tools list", "memvault tools list --json"),
@@ -44,10 +44,10 @@ def get_available_tools(
         Arg(
             "Include the schemas of their arguments",
             key="schema",
-            cli=CommandLineForm(default=False),
+            cli_override=CommandLineForm(default=False),
         ),
     ] = True,
-    limit: Annotated[int | None, Arg("How many at most; all by default", minimum=1)] = None,
+    limit: Annotated[int | None, Arg("Maximum number; all by default", minimum=1)] = None,
     offset: Offset = 0,
 ) -> ToolListing:
     """List the tools of this vault: the built-in ones, and those registered in it.
@@ -85,7 +85,7 @@ def get_available_tools(
         "memvault tools register - < word_count.json",
     ),
     view="""Registered {name}  {filePath}
-        Before: revision {previousRevision}
+        Previous revision: {previousRevision}
         {trusted:|It runs on this machine after `memvault tools trust`} {name}""",
 )
 def register_tool(
@@ -100,7 +100,7 @@ def register_tool(
     """Register a tool in the vault: a program, defined in tools/NAME.md.
 
     It replaces a registered tool of the same name, which is kept as a revision. The program
-    reads its arguments as one JSON object from standard input and prints its result as one. It
+    reads its arguments from standard input as one JSON object and prints its result as another. It
     only runs after a person on this machine has run `memvault tools trust NAME`.
     """
     from memvault.vault_tools import tool_files, trust
@@ -130,7 +130,7 @@ def _register_file(
 @group.tool(
     "call",
     takes_long=True,
-    pages=(),
+    paged_keys=(),
     destructive=True,
     own_scope="read",
     flat_failures=True,
@@ -143,21 +143,21 @@ def _register_file(
 def call_tool(
     call: Call,
     tool_name: Annotated[
-        str, Arg("The tool's exact name", positional=True, aliases=("name", "tool"))
+        str, Arg("The tool's exact name", positional=True, json_aliases=("name", "tool"))
     ],
     parameters: Annotated[
         dict[str, Any] | None,
         Arg(
             "Its arguments as one JSON object",
             positional=True,
-            aliases=("arguments", "args", "params", "input"),
+            json_aliases=("arguments", "args", "params", "input"),
         ),
     ] = None,
 ) -> CalledTool:
     """Call any tool by its exact name; result is what that tool returns.
 
-    If it fails, or the arguments are invalid, the result has error, a sentence, with code and
-    hint beside it. On the command line the called tool's own result is printed.
+    If it fails or the arguments are invalid, the result has error, a sentence, and code and hint
+    beside it. On the command line, the called tool's own result is printed.
     """
     from memvault.tools.core import invoke, registry
 

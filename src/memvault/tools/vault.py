@@ -74,11 +74,11 @@ def _with_part_ends(found: Result) -> Result:
 
 @group.tool(
     "show",
-    pages=("content",),
+    paged_keys=("content",),
     read_only=True,
     works_without_files=True,
     core=True,
-    advanced=("revision", "length", "budget"),
+    hidden_args=("revision", "length", "budget"),
     examples=(
         'memvault show "Use PostgreSQL"',
         "memvault show use-postgresql",
@@ -88,7 +88,7 @@ def _with_part_ends(found: Result) -> Result:
         """{title}  {memoryType}  {tags}  {example:example|}
            {memId}  {filePath}  {modified:day}
            {marks}
-           etag {etag}  revisions kept: {revisions:#}
+           etag {etag}  revisions: {revisions:#}
            problem: {problem}
            `--offset {next}` shows the rest of {totalLength} characters
         *parts
@@ -105,21 +105,21 @@ def memory_show(
     name: MemoryRef,
     revision: Annotated[
         str | None,
-        Arg("Show the content of this revision, given by its name or the beginning of it"),
+        Arg("Show this revision, given by its name or the start of it"),
     ] = None,
     section: Annotated[
         str | None,
         Arg(
-            "Only this heading and what is below it, such as Setup or Setup/Linux",
-            aliases=("heading",),
+            "Only this heading and the text below it, such as Setup or Setup/Linux",
+            json_aliases=("heading",),
         ),
     ] = None,
     around: Annotated[str | None, Arg("Only the passages that contain most of these words")] = None,
 ) -> ShownMemory:
-    """Show one memory in full, with its etag and kept revisions; or a part of it.
+    """Show one memory in full, with its etag and revisions; or a part of it.
 
-    parts gives the position of a part in the whole, in characters as in `memvault load`.
-    The etag is that of the whole; the total length and next are those of the part.
+    parts gives the position of each part in the memory, in characters as in `memvault load`.
+    The etag is that of the memory; total length and next refer to the part.
     """
     if section is not None and around is not None:
         raise UsageError("`--section` and `--around` cannot be combined", "leave out one of them")
@@ -191,11 +191,11 @@ _SORT_KEYS: dict[str, Callable[[MemoryRecord], str]] = {
 
 @group.tool(
     "list",
-    pages=("memories",),
+    paged_keys=("memories",),
     read_only=True,
     works_without_files=True,
     core=True,
-    advanced=("query", "filter", "since", "until", "sort", "budget"),
+    hidden_args=("query", "filter", "since", "until", "sort", "budget"),
     examples=(
         "memvault list",
         "memvault list --type issue --since 2020-01-01",
@@ -219,12 +219,12 @@ def memory_list(
     until: Until = None,
     sort: Annotated[
         Literal["modified", "created", "title", "type", "path"],
-        Arg("Order: by time newest first, else by alphabet"),
+        Arg("Sort order: by time, newest first, or alphabetical"),
     ] = "modified",
     limit: Limit = LISTED,
     offset: Offset = 0,
 ) -> ListedMemories:
-    """List memories without their content, newest change first; examples are marked."""
+    """List memories without their content, last changed first; examples are marked."""
     from memvault.recall import query_filters
     from memvault.recall.filters import Filters
 
@@ -252,10 +252,10 @@ def memory_list(
 
 @group.tool(
     "restore",
-    rest="trash_list shows the others",
+    continuation_hint="trash_list lists the others",
     destructive=True,
     core=True,
-    advanced=("revision",),
+    hidden_args=("revision",),
     examples=(
         "memvault restore",
         'memvault restore "Thrown away"',
@@ -273,8 +273,8 @@ def memory_restore(
             "Memory id, path or title; omit it to list the trash",
             key="memId",
             positional=True,
-            names="trash",
-            aliases=MEMORY_ALIASES,
+            completes="trash",
+            json_aliases=MEMORY_ALIASES,
         ),
     ] = "",
     revision: Annotated[
@@ -283,18 +283,18 @@ def memory_restore(
 ) -> RestoredMemory:
     """Restore a memory from the trash, or revert one to an earlier revision.
 
-    A file returns to its old path, or to a similar one if that is taken. The content that a
-    revision replaces becomes a revision itself.
+    A file returns to its old path, or to a similar one if that is taken. The content replaced by
+    a revision becomes a revision itself.
     """
     from memvault.memories import trash
     from memvault.recall.answer import memory_reference
 
     if not name.strip():
-        entries, paging = paginate(trash.trash(call.store), LISTED, 0)
+        entries, paging = paginate(trash.list_trash(call.store), LISTED, 0)
         more = paging.pop("next", None)
         call.notes += [f"`memvault trash list --offset {more}` shows the others"] * bool(more)
         return cast("RestoredMemory", {"trash": [trashed(entry) for entry in entries], **paging})
-    earlier = require_text(revision, "The revision", "`memvault log` names a memory's revisions")
+    earlier = require_text(revision, "The revision", "`memvault log` lists a memory's revisions")
     if earlier:
         restored = trash.restore_revision(call.store, call.resolve(name), earlier)
     else:
@@ -361,7 +361,7 @@ def _duration(seconds: int) -> str:
 
 @group.tool(
     "status",
-    pages=(),
+    paged_keys=(),
     read_only=True,
     own_scope="all",
     examples=("memvault status", "memvault status --json"),
@@ -398,18 +398,17 @@ def vault_status(call: Call) -> VaultStatus:
     examples=("memvault reindex", "memvault reindex --quiet"),
 )
 def vault_reindex(call: Call) -> RebuiltIndex:
-    """Rebuild the index and embed the memories without vectors, with both embedders.
+    """Rebuild the index, and embed the memories without vectors with both embedders.
 
-    Edits are found without it; it does at once the work that is otherwise done in the
-    background, and resumes if it was interrupted. Other processes read the old index until
-    the new one is complete.
+    Edits are indexed without it. It does the background work immediately, and resumes if it was
+    interrupted. Other processes read the old index until the new one is complete.
     """
     from memvault.doctor.file_problems import remove_temporary_files, unlisted
     from memvault.recall.filters import Filters
 
     remove_temporary_files(call)
     call.notes += [
-        f"{entry['filePath']} is left out: {entry['problem']}"
+        f"{entry['filePath']} is omitted: {entry['problem']}"
         for entry in unlisted(call, call.store.scan().unreadable)
     ]
     call.index.rebuild()
@@ -435,7 +434,7 @@ def _model_in_use(call: Call) -> str:
 
 @group.tool(
     "model list",
-    pages=("models", "rerankers"),
+    paged_keys=("models", "rerankers"),
     read_only=True,
     own_scope="all",
     examples=("memvault model list", "memvault model list --json"),
@@ -459,14 +458,14 @@ def model_list(call: Call) -> AvailableModels:
         "dimension": read_card(FOLDERS[BUILTIN]).dimension,
         "sizeInGb": 0.02,
         "licence": "Apache-2.0",
-        "description": "Built in: a transformer, which works offline at once. English",
+        "description": "Built in: a transformer for English; works offline",
     }
     multilingual_entry: AvailableModel = {
         "name": MULTILINGUAL,
         "dimension": read_card(FOLDERS[MULTILINGUAL]).dimension,
         "sizeInGb": 0.03,
         "licence": "MIT",
-        "description": "Built in, for 24 languages: used where more than a tenth of the memories "
+        "description": "Built in, for 24 languages: used if more than a tenth of the memories "
         "are not English",
     }
     return {
@@ -501,15 +500,15 @@ def model_use(
 ) -> ChosenModel:
     """Use another model: download it if needed, and embed every memory with it.
 
-    auto removes the setting: the vault's languages then choose builtin or multilingual.
+    auto removes the setting: builtin or multilingual is then selected by the vault's languages.
 
-    It is used in addition to the built-in static embeddings, which are used alone until
-    the memories that compete for an answer are embedded. With for = rerank the model becomes
-    the cross-encoder of `memvault recall --rerank`, and nothing is embedded. The network is only
-    used to download a model that is not on this machine.
+    It is used in addition to the built-in static embeddings, which are used alone until the
+    candidate memories are embedded. With for = rerank the model becomes the cross-encoder of
+    `memvault recall --rerank`, and nothing is embedded. The network is only used to download a
+    model that is not on this machine.
 
-    Ranking weights are fitted to the models of the package. With another model,
-    ``vectors`` in ``[ranking]`` of memvault.toml sets how much its vectors count.
+    Ranking weights are fitted to the built-in models. With another model, ``vectors`` in
+    ``[ranking]`` of memvault.toml sets the weight of its vectors.
     """
     from memvault.index.embedding import model_check
 
@@ -549,7 +548,7 @@ def model_verify(
     ] = None,
     purpose: Purpose = "embed",
 ) -> VerifiedModel:
-    """Check that a model loads here and distinguishes related from unrelated texts."""
+    """Check that a model loads on this machine and distinguishes related from unrelated texts."""
     import time
 
     from memvault.index.embedding import model_check
@@ -574,10 +573,10 @@ def _check_may_name_model(call: Call, name: str) -> None:
 
     if not call.caller.may_run_programs:
         raise Refused(
-            "A model is a program, and this caller may not name programs to run",
+            "A model is a program, and this caller may not choose programs to run",
             "run `memvault model use` in a shell, or start `memvault mcp --programs`",
         )
     if not call.caller.may_see_paths and model_settings.is_path(name.strip(), call.root):
         raise Refused(
-            "This caller may not name folders of this machine", "name one of fastembed's models"
+            "This caller may not use folders of this machine", "use one of fastembed's models"
         )

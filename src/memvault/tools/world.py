@@ -1,4 +1,4 @@
-"""Tools of the example world: observe, move, gather, and talk to agents nearby."""
+"""Tools of the example world: observe, move, gather, and talk to nearby agents."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from memvault.arguments.parameters import Arg
 from memvault.call import Call
 from memvault.tools.core.registry import ToolGroup
 from memvault.tools.core.result_parts import without_none
-from memvault.tools.core.shared_args import MESSAGE_ALIASES
+from memvault.tools.core.shared_args import MessageText
 
 if TYPE_CHECKING:
     from memvault.results import (
@@ -27,15 +27,13 @@ _MAX_COORDINATE = 1e9
 
 @group.tool(
     "world observe",
-    pages=(),
+    paged_keys=(),
     read_only=True,
     examples=("memvault world observe", "memvault world observe --radius 2"),
 )
 def observe_location(
     call: Call,
-    radius: Annotated[
-        float, Arg("How many cells to look around", minimum=0, maximum=_MAX_COORDINATE)
-    ] = 5,
+    radius: Annotated[float, Arg("Radius in cells", minimum=0, maximum=_MAX_COORDINATE)] = 5,
 ) -> ObservedLocation:
     """Observe the surroundings of the agent: terrain, climate, resources, other agents.
 
@@ -80,7 +78,7 @@ def move_to(
 ) -> MovedAgent:
     """Move the agent to a cell; each cell of the straight path costs 0.01 stamina.
 
-    With too little stamina it does not move. Position and stamina are stored in
+    Without enough stamina it does not move. Position and stamina are stored in
     agents/NAME.md, which anyone may edit.
     """
     me, used = _world(call).move(x, y)
@@ -93,14 +91,16 @@ def move_to(
 )
 def gather_resource(
     call: Call,
-    resource: Annotated[str, Arg("The resource, as named by world observe", positional=True)],
+    resource: Annotated[
+        str, Arg("The resource, as named by `memvault world observe`", positional=True)
+    ],
     amount: Annotated[
         int, Arg("The amount; if less is available, nothing is gathered", minimum=1, maximum=10**9)
     ] = 1,
 ) -> GatheredResource:
     """Gather a resource of a place that the agent is in, into its inventory.
 
-    If two agents want the last one, only one of them gets it.
+    If two agents gather the last one, only one of them gets it.
     """
     gathered = _world(call).gather(resource, amount)
     return {
@@ -123,11 +123,9 @@ def gather_resource(
 def interact_with_agent(
     call: Call,
     other: Annotated[
-        str, Arg("An agent within 5 cells", key="agent", positional=True, names="agent")
+        str, Arg("An agent within 5 cells", key="agent", positional=True, completes="agent")
     ],
-    message: Annotated[
-        str, Arg("What to say", positional=True, text=True, aliases=MESSAGE_ALIASES)
-    ],
+    message: MessageText,
 ) -> InteractedAgent:
     """Interact with an agent within reach: send it a talk, which arrives in its inbox."""
     from memvault.agents.messages.talks import TalkLog

@@ -95,7 +95,7 @@ class WebSession:
         """The vault as it is open in this thread, which is one of ``run``."""
         found: Workspace | None = getattr(self._open, "workspace", None)
         if found is None:
-            found = self._open.workspace = Workspace(self.root, stays=True)
+            found = self._open.workspace = Workspace(self.root, long_lived=True)
         return found
 
     def call(
@@ -179,10 +179,10 @@ class WebSession:
                 raise NotFound("There is no such file", "")
             data = plain_files.read(self.root / inside)
         except (OSError, MemvaultError) as error:
-            raise NotFound("There is no such file", "the memory may be older than it") from error
+            raise NotFound("There is no such file", "the link may be outdated") from error
         detector = self.run(lambda: self.workspace.settings.detector)
         if detector.masked(inside) != inside:
-            raise NotFound("There is no such file", "its name holds a secret")
+            raise NotFound("There is no such file", "its name contains a secret")
         return masked_attachment(inside, data, detector.masked)
 
     def review(self) -> ReviewedVault:
@@ -218,10 +218,10 @@ class WebSession:
         records = shown_records(view)
         state = _state(records)
         if self._map is None or self._map[0] != state:
-            self._map = state, self.laid_out(call, view, records)
+            self._map = state, self.build_map(call, view, records)
         return self._map[1]
 
-    def laid_out(self, call: Call, view: View, records: list[MemoryRecord]) -> dict[str, Any]:
+    def build_map(self, call: Call, view: View, records: list[MemoryRecord]) -> dict[str, Any]:
         """Return a map of records of a view; for the thread of slow work."""
         from memvault.index.embedding.text_clustering import open_meaning
         from memvault.web import layout

@@ -19,8 +19,8 @@ def browse(
     options: GlobalOptions,
     query: Annotated[
         str,
-        Arg(f"What to look for; {QUERY_FILTERS}",
-            positional=True, join_words=True, names="query"),
+        Arg(f"Search query; {QUERY_FILTERS}",
+            positional=True, join_words=True, completes="query"),
     ] = "",
 ) -> None:  # fmt: skip
     """Find, read and change memories on the whole screen, as you type.

@@ -133,7 +133,7 @@ def _left_out(entries: Sequence[Mapping[str, str]]) -> list[str]:
 def import_notes(
     options: GlobalOptions,
     source: Annotated[
-        str, Arg("A file or folder, or a zip of either", positional=True, names="file")
+        str, Arg("A file or folder, or a zip of either", positional=True, completes="file")
     ] = "",
     kind: Annotated[
         str, Arg("The format, if it is not recognized", flag="--from", metavar="KIND")
@@ -295,7 +295,7 @@ def _import(
 )
 def export(
     options: GlobalOptions,
-    target: Annotated[str, Arg("The file or folder to write", positional=True, names="file")],
+    target: Annotated[str, Arg("The file or folder to write", positional=True, completes="file")],
     to: Annotated[
         str,
         Arg(

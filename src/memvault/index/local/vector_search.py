@@ -44,7 +44,7 @@ class VectorSearch(NamedTuple):
         overlay: Mapping[int, list[str]],
         manifest: Manifest | None,
     ) -> VectorAnswer:
-        """Return the memories nearest to a text; errors as for ``View.nearest``.
+        """Return the memories nearest to a text; raises ``EmbedderError``.
 
         ``visible`` are all memories that exist, None for those of the ``manifest``, and ``overlay``
         the passages of those that are not in the commit.

@@ -65,7 +65,7 @@ def _features_of(
     words, weights = terms.words, terms.weights
     head: set[int] = set()
     matched: set[int] = set()
-    neighbours: set[int] = set()
+    neighbors: set[int] = set()
     stretches: list[set[int]] = []
     identifiers: set[tuple[int, ...]] = set()
     for block in blocks:
@@ -79,7 +79,7 @@ def _features_of(
             else:
                 stretches.append(matched_here)
             if len(matched_here) > 1:
-                neighbours |= _neighbours(words, codes)
+                neighbors |= _neighbors(words, codes)
             identifiers.update(
                 parts
                 for parts in terms.identifiers
@@ -93,9 +93,7 @@ def _features_of(
         (_weight(head | matched_here, weights) for matched_here in stretches),
         default=_weight(head, weights),
     )
-    adjacency = (
-        _weight(neighbours, terms.pairs) / (sum(terms.pairs) or 1.0) if terms.pairs else None
-    )
+    adjacency = _weight(neighbors, terms.pairs) / (sum(terms.pairs) or 1.0) if terms.pairs else None
     return SentenceFeatures(
         _weight(matched, weights) / total,
         best / total,
@@ -127,7 +125,7 @@ def _contains_run(words: Mapping[int, int], codes: Sequence[int], parts: tuple[i
     return any(tuple(numbers[start : start + len(parts)]) == parts for start in starts)
 
 
-def _neighbours(words: Mapping[int, int], codes: Sequence[int]) -> set[int]:
+def _neighbors(words: Mapping[int, int], codes: Sequence[int]) -> set[int]:
     """Return the words of the query that are followed by the query's next word."""
     followed = set()
     last = -2

@@ -29,11 +29,11 @@ def builtin_tools(workspace: Workspace, caller: Caller) -> list[Tool]:
     return [
         entry
         for entry in registry.all_tools()
-        if (is_world_enabled or entry.group != WORLD) and is_within(entry, caller)
+        if (is_world_enabled or entry.group != WORLD) and scope_allows(entry, caller)
     ]
 
 
-def is_within(tool: Tool, caller: Caller) -> bool:
+def scope_allows(tool: Tool, caller: Caller) -> bool:
     """Return whether the caller's scope allows a tool."""
     return _SCOPES.index(tool.scope) <= _SCOPES.index(caller.scope)
 
@@ -69,15 +69,15 @@ def find_tool(workspace: Workspace, caller: Caller, name: str) -> Tool:
     """
     builtin = registry.lookup(name)
     if builtin is not None:
-        if not is_within(builtin, caller):
+        if not scope_allows(builtin, caller):
             raise Refused(
                 f"{builtin.name} needs scope {builtin.scope}",
                 "ask the administrator for a token with that scope",
             )
         if builtin.group == WORLD and not workspace.settings.world.enabled:
             raise Refused(
-                f"The tool {builtin.name} is switched off in this vault",
-                "write [world] and below it enabled = true into memvault.toml",
+                f"{builtin.name} is disabled",
+                "set enabled = true under [world] in memvault.toml",
             )
         return builtin
     from memvault.tools.core import vault_tools

@@ -38,16 +38,16 @@ Present = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 """A function from a result to what its caller is shown of it, for example with secrets masked."""
 
 
-Around = Callable[[str, int, int], tuple[int, int]]
+AdjustCut = Callable[[str, int, int], tuple[int, int]]
 """A function from a text and the start and end of a part of it to where it may be cut instead."""
 
 
-def unmoved(_: str, start: int, end: int) -> tuple[int, int]:
+def keep_bounds(_: str, start: int, end: int) -> tuple[int, int]:
     """Return the start and end of a part as they are, for callers that may see secrets."""
     return start, end
 
 
-class Window(NamedTuple):
+class PageRequest(NamedTuple):
     """What a call asks for of its result, and the keys under which it may be long.
 
     ``offset`` is the number of entries or characters before the result's first; ``newest_last``
@@ -59,8 +59,8 @@ class Window(NamedTuple):
     offset: int = 0
     newest_last: bool = False
     continues: bool = True
-    rest: str = ""
-    around: Around = unmoved
+    continuation_hint: str = ""
+    adjust_cut: AdjustCut = keep_bounds
 
 
 def count(value: Any) -> int:
@@ -102,7 +102,7 @@ def skip(
     keys: Sequence[str],
     offset: int,
     length: int,
-    around: Around = unmoved,
+    adjust_cut: AdjustCut = keep_bounds,
 ) -> tuple[dict[str, Any], int]:
     """Return a result without what precedes an offset, and that offset, which ``around`` may move.
 
@@ -114,9 +114,9 @@ def skip(
     value = result[present[0]]
     if isinstance(value, str):
         end = min(len(value), offset + length) if length else len(value)
-        offset, end = around(value, offset, end)
+        offset, end = adjust_cut(value, offset, end)
         part = value[offset:end]
-        past = {"message": f"It has {len(value):,} characters; none comes after them"}
+        past = {"message": f"It has only {len(value):,} characters"}
         return {
             **result,
             present[0]: part,
@@ -129,58 +129,60 @@ def skip(
     for key in present:
         parts[key] = result[key][left:]
         left = max(0, left - len(result[key]))
-    past = {"message": f"There are {total:,}; none comes after them"}
+    past = {"message": f"There are only {total:,}"}
     return {**result, **parts, "total": total, **(past if offset >= total > 0 else {})}, offset
 
 
 def fit(
-    result: Mapping[str, Any], budget: int, window: Window, present: Present
+    result: Mapping[str, Any], budget: int, request: PageRequest, present: Present
 ) -> Mapping[str, Any]:
     """Return what a caller is shown of a result, in at most ``budget`` tokens."""
-    keys = [key for key in window.keys if key in result]
+    keys = [key for key in request.keys if key in result]
     text = keys and isinstance(result[keys[0]], str)
     if len(sanitize.safe_json(result)) <= budget * MAX_CHARACTERS:
         shown = present(result)
         if fits(shown, budget):
             return shown
     if text:
-        return _cut_text(result, keys[0], budget, window, present)
+        return _cut_text(result, keys[0], budget, request, present)
     shown = present(result)
     return (
-        _cut_lists(shown, keys, budget, window) if keys else shortened(shown, budget, window.rest)
+        _cut_lists(shown, keys, budget, request)
+        if keys
+        else shortened(shown, budget, request.continuation_hint)
     )
 
 
 def _cut_text(
-    result: Mapping[str, Any], key: str, budget: int, window: Window, present: Present
+    result: Mapping[str, Any], key: str, budget: int, request: PageRequest, present: Present
 ) -> Mapping[str, Any]:
     """Cut the text under a key, whose offset counts in the text before it is presented."""
-    text, total = result[key], result.get("totalLength", window.offset + len(result[key]))
+    text, total = result[key], result.get("totalLength", request.offset + len(result[key]))
     others = present({**result, key: ""})
-    others = shortened(others, budget // 2, "budget 0 gives all")
+    others = shortened(others, budget // 2, "budget 0 returns the full result")
     room = budget - count({**others, "next": _LARGE, "totalLength": total})
     while True:
-        _, end = window.around(text, 0, prefix_length(text, max(1, room)))
+        _, end = request.adjust_cut(text, 0, prefix_length(text, max(1, room)))
         part = present({**result, key: text[:end]})[key]
         found = {**others, key: part, "totalLength": total}
         if "length" in others:
             found["length"] = end
-        if end < len(text) and window.continues:
-            found["next"] = window.offset + end
+        if end < len(text) and request.continues:
+            found["next"] = request.offset + end
         if room <= 1 or fits(found, budget):
             return found
         room = room * 3 // 4
 
 
 def _cut_lists(
-    shown: Mapping[str, Any], keys: Sequence[str], budget: int, window: Window
+    shown: Mapping[str, Any], keys: Sequence[str], budget: int, request: PageRequest
 ) -> Mapping[str, Any]:
     """Cut lists after the entries that fit; the first is shortened if it does not fit alone."""
     entries = [(key, entry) for key in keys for entry in shown[key]]
-    if window.newest_last:
+    if request.newest_last:
         entries.reverse()
     others = {key: value for key, value in shown.items() if key not in keys}
-    others = shortened(others, budget // 2, window.rest)
+    others = shortened(others, budget // 2, request.continuation_hint)
     room = budget - count({**others, **dict.fromkeys(keys, ()), "next": _LARGE, "more": _LARGE})
     kept, used = 0, 0
     for _, entry in entries:
@@ -189,23 +191,23 @@ def _cut_lists(
             break
         kept += 1
     if entries and not kept:
-        others, entries = _shorten_first(others, entries, room, window)
+        others, entries = _shorten_first(others, entries, room, request)
         kept = 1
     while True:
-        found = _assemble(shown, others, entries, keys, kept, window)
+        found = _assemble(shown, others, entries, keys, kept, request)
         if kept <= 1 or fits(found, budget):
             break
         kept -= 1
-    return found if fits(found, budget) else shortened(found, budget, window.rest)
+    return found if fits(found, budget) else shortened(found, budget, request.continuation_hint)
 
 
 def _shorten_first(
-    others: Mapping[str, Any], entries: list[tuple[str, Any]], room: int, window: Window
+    others: Mapping[str, Any], entries: list[tuple[str, Any]], room: int, request: PageRequest
 ) -> tuple[dict[str, Any], list[tuple[str, Any]]]:
     """Shorten the first entry, and add a warning that says how to read it whole."""
     key, first = entries[0]
     note = f"the first of {key} is shortened"
-    note = f"{note}; {window.rest}" if window.rest else note
+    note = f"{note}; {request.continuation_hint}" if request.continuation_hint else note
     short = _shorten(first, room - count(note) - 12)
     return _with_warning(others, note), [(key, short), *entries[1:]]
 
@@ -216,11 +218,11 @@ def _assemble(
     entries: Sequence[tuple[str, Any]],
     keys: Sequence[str],
     kept: int,
-    window: Window,
+    request: PageRequest,
 ) -> dict[str, Any]:
     """Return a result with the first ``kept`` of its entries, in the order of its keys."""
     part = list(entries[:kept])
-    if window.newest_last:
+    if request.newest_last:
         part.reverse()
     lists = {key: [entry for name, entry in part if name == key] for key in keys}
     found = {key: lists.get(key, others.get(key)) for key in shown} | {
@@ -231,14 +233,16 @@ def _assemble(
     dropped = len(entries) - kept
     if not dropped:
         return found
-    if not window.continues:
+    if not request.continues:
         note = f"{kept} of {len(entries)} {keys[0]} are shown"
-        return _with_warning(found, f"{note}; {window.rest}" if window.rest else note)
-    if "brief" in window.keys:
+        return _with_warning(
+            found, f"{note}; {request.continuation_hint}" if request.continuation_hint else note
+        )
+    if "brief" in request.keys:
         found["more"] = shown.get("more", 0) + dropped
     elif "totalMessages" not in shown:
-        found.setdefault("total", window.offset + len(entries))
-    return {**found, "next": window.offset + kept}
+        found.setdefault("total", request.offset + len(entries))
+    return {**found, "next": request.offset + kept}
 
 
 def shortened(shown: Mapping[str, Any], budget: int, rest: str = "") -> dict[str, Any]:

@@ -40,7 +40,7 @@ def resolve_vault(
     parameter_names = {
         parameter.name
         for parameter in tool.parameters
-        if parameter.arg.names in ("memory", "trash")
+        if parameter.arg.completes in ("memory", "trash")
     }
     given = {name: bound[name] for name in parameter_names if bound.get(name)}
     if not any(":" in text for value in given.values() for text in _texts(value)):
@@ -53,8 +53,8 @@ def resolve_vault(
     if len({known[vault] for vault, _ in parts.values()}) > 1:
         is_here = any(vault == locate.THIS for vault, _ in parts.values())
         raise UsageError(
-            f"These are memories of several vaults: {', '.join(vaults)}{' and this one' * is_here}",
-            "name those of one vault at a time",
+            f"These memories are in several vaults: {', '.join(vaults)}{' and this one' * is_here}",
+            "use memories of one vault at a time",
         )
     vault = vaults[0]
     arguments = {
@@ -96,8 +96,8 @@ _WRAPPER = 20
 class ToolOutcome:
     """A tool's result, and the events in it.
 
-    As a context manager it returns the events to their queue on exit, unless ``settle`` was called
-    because the caller has the result. ``changed`` is a sentence on the changed files.
+    As a context manager it returns the events to their queue on exit, unless ``acknowledge`` was
+    called because the caller has the result. ``changed`` is a sentence on the changed files.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class ToolOutcome:
         self.budget = budget
         self.changed = changed
 
-    def settle(self) -> list[str]:
+    def acknowledge(self) -> list[str]:
         """Acknowledge the events and return notes about failures."""
         return self.delivery.acknowledge()
 
@@ -226,7 +226,7 @@ def run(
     arguments = registry.arguments_by_name(function, positional, named)
     with workspace.lock:
         outcome = call(workspace, function.__name__, arguments, caller)
-        return cast("Result", settled_result(outcome))
+        return cast("Result", acknowledged_result(outcome))
 
 
 def _call_masked(
@@ -334,12 +334,12 @@ def _run(
     ``notes`` are warnings about the arguments.
     """
     added = {entry.name for entry in tool.page_parameters}
-    is_limited = "budget" in added or (tool.pages is not None and tool.own_parameters is None)
+    is_limited = "budget" in added or (tool.paged_keys is not None and tool.own_parameters is None)
     limits = (bound.get("budget") if is_limited else None, how.budget)
     if "budget" in added and 0 < bound.get("budget", 0) < _MIN_BUDGET:
         raise UsageError(
             f"`--budget` must be at least {_MIN_BUDGET} tokens, not {bound['budget']}",
-            "give more, or 0 for no limit",
+            "give a larger one, or 0 for no limit",
         )
     default = call_context.settings.mcp.budget if how.caller.has_token_budget else 0
     call_context.budget = next((limit for limit in limits if limit is not None), default)
@@ -429,7 +429,9 @@ def _failures_noted(call_context: Call, notes: list[str]) -> Iterator[None]:
     except Exception as error:
         if not call_context.change_set.files:
             raise
-        notes.append(f"the change was made, but then: {to_memvault_error(error).message}")
+        notes.append(
+            f"the change was made, but then this failed: {to_memvault_error(error).message}"
+        )
 
 
 def _presented(
@@ -464,10 +466,10 @@ def _page(
 
     visible = partial(how.visible, tool, call_context)
     added = {entry.name for entry in tool.page_parameters}
-    keys = tool.pages or ()
+    keys = tool.paged_keys or ()
     offset = bound.get("offset", 0)
     may_cut = how.present is _unchanged and not how.masks(tool)
-    around = budget.unmoved if may_cut else call_context.settings.detector.around
+    around = budget.keep_bounds if may_cut else call_context.settings.detector.around
     if added & {"offset", "length"} & bound.keys():
         result, offset = budget.skip(result, keys, offset, bound.get("length", 0), around)
     # A tool with a budget of its own keeps to it; what comes on top matters to an agent only.
@@ -475,19 +477,19 @@ def _page(
         return visible(result)
     changes_nothing = not call_context.change_set.files
     may_repeat = tool.idempotent or changes_nothing or "confirmRequired" in result
-    rest = tool.rest
-    if not rest and may_repeat and tool.pages is not None:
+    rest = tool.continuation_hint
+    if not rest and may_repeat and tool.paged_keys is not None:
         has_limit = any(entry.name == "limit" for entry in tool.parameters)
         at = f"offset {offset}{', limit 1' * has_limit} and " if keys else ""
-        rest = f"the same call with {at}budget 0 gives it whole"
-    window = budget.Window(keys, offset, tool.newest_last, may_repeat, rest, around)
-    return dict(budget.fit(result, call_context.budget, window, visible))
+        rest = f"repeat the call with {at}budget 0 for the full result"
+    request = budget.PageRequest(keys, offset, tool.newest_last, may_repeat, rest, around)
+    return dict(budget.fit(result, call_context.budget, request, visible))
 
 
 def truncate_warnings(notes: list[str]) -> list[str]:
     """Truncate the warnings, of which a vault may cause thousands, and count the rest."""
     more = len(notes) - _MAX_WARNINGS
-    return [*notes[:_MAX_WARNINGS], f"{more:,} more warnings are left out"] if more > 0 else notes
+    return [*notes[:_MAX_WARNINGS], f"{more:,} more warnings were omitted"] if more > 0 else notes
 
 
 def autocommit(call_context: Call) -> None:
@@ -538,8 +540,8 @@ def require_local_files(call_context: Call, name: str) -> None:
     holder = call_context.settings.index.sent
     if holder:
         raise Refused(
-            f"{holder} holds this vault, and {name} needs its files",
-            "run it there; here the vault can be recalled, listed and shown",
+            f"{name} needs the vault's files, which are on {holder}",
+            "run it there; on this machine you can only recall, list and show",
         )
 
 
@@ -558,10 +560,10 @@ def call_result(
             outcome = call_json(workspace, name, arguments, caller)
         except (MemvaultError, OSError) as error:
             return failure(workspace, caller, error).result()
-        return settled_result(outcome)
+        return acknowledged_result(outcome)
 
 
-def settled_result(outcome: ToolOutcome) -> dict[str, Any]:
+def acknowledged_result(outcome: ToolOutcome) -> dict[str, Any]:
     """Acknowledge the events of a result as delivered; return it, with warnings about failures."""
-    notes, result = outcome.settle(), outcome.result
+    notes, result = outcome.acknowledge(), outcome.result
     return {**result, "warnings": [*result.get("warnings", ()), *notes]} if notes else result

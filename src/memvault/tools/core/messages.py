@@ -72,7 +72,7 @@ def _split_command(parts: list[str], caller: Caller) -> tuple[Tool | None, list[
     for count in (2, 1):
         tool = registry.lookup("_".join(parts[:count])) if len(parts) >= count else None
         if tool is not None:
-            may_use = tool.name not in _FOR_PEOPLE and available.is_within(tool, caller)
+            may_use = tool.name not in _FOR_PEOPLE and available.scope_allows(tool, caller)
             return (tool if may_use else None), parts[count:]
     return None, parts
 

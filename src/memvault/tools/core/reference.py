@@ -114,16 +114,16 @@ def markdown() -> str:
 
 def _leniencies() -> list[str]:
     """Return the section on lenient argument parsing, from the table that the parser uses."""
-    rows = [f"| {entry.taken} | {entry.meaning} |" for entry in LENIENCIES]
+    rows = [f"| {entry.accepts} | {entry.becomes} |" for entry in LENIENCIES]
     return [
-        "## What is taken beyond the schemas",
+        "## Accepted beyond the schemas",
         "",
-        "Keys may be written in any case, with or without `_` and `-`. An argument is also taken",
-        "by the other names that its row lists, unless the tool has an argument of that name.",
-        "Values that a schema does not allow are taken where they mean one thing only, inside",
-        "objects too:",
+        "Keys may be written in any case, with or without `_` and `-`. An argument is also",
+        "accepted under the other names in its row, unless the tool has an argument of that name.",
+        "Values that a schema does not allow are accepted if they are unambiguous, inside objects",
+        "too:",
         "",
-        "| taken | as |",
+        "| accepted | as |",
         "|---|---|",
         *rows,
         "",
@@ -143,7 +143,7 @@ def _section(tool: Tool) -> list[str]:
             lines.append(
                 f"| `{parameter.key}` | `{_spelling(parameter)}` | {type_name} | {notes} |"
             )
-        if tool.opens:
+        if tool.openable_list:
             lines.append(f"| | `{registry.OPEN.flag}` | | {registry.OPEN.arg.help} |")
         lines.append("")
     return lines
@@ -210,7 +210,7 @@ def _describe(parameter: Parameter, required: str) -> tuple[str, str]:
     notes = [parameter.arg.help]
     if parameter.choices:
         notes.append("One of " + ", ".join(parameter.choices))
-    aliases = [f"`{alias}`" for alias in parameter.arg.aliases if alias != parameter.key]
+    aliases = [f"`{alias}`" for alias in parameter.arg.json_aliases if alias != parameter.key]
     if aliases:
         notes.append(f"Also taken as {', '.join(aliases)}")
     if parameter.required:

@@ -77,21 +77,21 @@ class Tool(NamedTuple):
         works_without_files: Whether it also works on a vault that another machine sent
             to an engine, whose files are not on this machine.
         core: Whether it is one of the tools that MCP clients are offered by default.
-        advanced: Keys of arguments that are hidden from its schema in that offer.
+        hidden_args: Keys of arguments that are hidden from its schema in that offer.
         examples: Command lines that the help and the reference show.
         view: How its result is printed for people.
         takes_long: Whether it waits, checks or makes everything anew, or runs programs or looks
             them up, so that the resident process leaves it to its caller.
-        pages: Keys of the lists, or of the text, that may make its result long. It gets the
+        paged_keys: Keys of the lists, or of the text, that may make its result long. It gets the
             arguments ``budget`` and, unless the function has it, ``offset``, and ``length`` if
             it is a text; None if its result is short.
         newest_last: Whether these lists are cut at their beginning.
-        rest: How to read what a budget left out of its result.
+        continuation_hint: How to read what a budget left out of its result.
         fails_if: The command exits with 1 if this key of the result is true.
         flat_failures: Whether its failed results have the form of ``MemvaultError.is_flat``.
         reveals: Whether its caller asks for the text that it returns, so that the shell and Python
             get the secrets in it. They are masked in all other results.
-        opens: The list of its result of which its command opens an entry with ``--open``.
+        openable_list: The list of its result of which its command opens an entry with ``--open``.
         messages: Paths of keys to memvault's own messages below the first level of its result,
             such as ``findings.message``; ``messages.render`` renders them.
         writes_if: The key of the argument without which a call changes nothing, if the tool is
@@ -116,15 +116,15 @@ class Tool(NamedTuple):
     own_scope: Scope | None = None
     works_without_files: bool = False
     core: bool = False
-    advanced: tuple[str, ...] = ()
+    hidden_args: tuple[str, ...] = ()
     examples: tuple[str, ...] = ()
     view: Template = Template()
     fails_if: str = ""
-    pages: tuple[str, ...] | None = None
+    paged_keys: tuple[str, ...] | None = None
     newest_last: bool = False
-    rest: str = ""
+    continuation_hint: str = ""
     flat_failures: bool = False
-    opens: str = ""
+    openable_list: str = ""
     messages: tuple[str, ...] = ()
     writes_if: str = ""
     reveals: bool = False
@@ -141,7 +141,7 @@ class Tool(NamedTuple):
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
-        """The parameters: those declared, and those that come from ``pages``."""
+        """The parameters: those declared, and those that come from ``paged_keys``."""
         return (*self._declared, *self.page_parameters)
 
     @property
@@ -151,12 +151,12 @@ class Tool(NamedTuple):
     @property
     def page_parameters(self) -> tuple[Parameter, ...]:
         """The parameters for a part of the result, which ``invoke`` handles."""
-        if self.pages is None:
+        if self.paged_keys is None:
             return ()
         own = {entry.key for entry in self._declared}
-        is_text = self.pages[:1] and self.pages[0] in _TEXTS
+        is_text = self.paged_keys[:1] and self.paged_keys[0] in _TEXTS
         offset = (_TEXT_OFFSET, _LENGTH) if is_text else (_OFFSET,)
-        pages = offset if self.pages and "offset" not in own else ()
+        pages = offset if self.paged_keys and "offset" not in own else ()
         return (*pages, *([] if BUDGET.key in own else [BUDGET]))
 
     @property
@@ -186,7 +186,7 @@ class Tool(NamedTuple):
             return parameters_of(self.command_line_form)
         own = (part for entry in self.parameters for part in entry.on_command_line)
         confirms = any(entry.key == _CONFIRM for entry in self.parameters)
-        return (*own, *([OPEN] if self.opens else []), *([YES] if confirms else []))
+        return (*own, *([OPEN] if self.openable_list else []), *([YES] if confirms else []))
 
     def from_command_line(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Convert the values of the command's parameters to the tool's arguments, by name.
@@ -251,14 +251,14 @@ if TYPE_CHECKING:
         own_scope: Scope | None
         works_without_files: bool
         core: bool
-        advanced: tuple[str, ...]
+        hidden_args: tuple[str, ...]
         examples: tuple[str, ...]
         fails_if: str
-        pages: tuple[str, ...] | None
+        paged_keys: tuple[str, ...] | None
         newest_last: bool
-        rest: str
+        continuation_hint: str
         flat_failures: bool
-        opens: str
+        openable_list: str
         messages: tuple[str, ...]
         writes_if: str
         reveals: bool
@@ -381,7 +381,7 @@ def unknown(name: str, names: list[str]) -> UsageError:
     name = name[:_MAX_NAME]
     hint = f"did you mean {' or '.join(suggest_tools(name, names))}?"
     if hint == "did you mean ?":
-        hint = "`memvault tools list` names them"
+        hint = "`memvault tools list` lists them"
     return UsageError(f"There is no tool {name!r}", hint)
 
 

@@ -63,7 +63,7 @@ def paginate(
 def page_info(total: int, offset: int, shown: int, nothing: str = "") -> PageInfo:
     """Return the total of a listing, the offset of the next page, and a message if empty."""
     if not shown and total and offset >= total:
-        nothing = f"There are {total:,}; none comes after them"
+        nothing = f"There are only {total:,}"
     end = offset + shown
     info: PageInfo = {"total": total}
     if shown and end < total:

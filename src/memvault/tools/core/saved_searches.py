@@ -43,9 +43,9 @@ def expanded(
     """
     for parameter in tool.parameters:
         value = bound.get(parameter.name)
-        if parameter.arg.names in _KINDS and isinstance(value, str) and SIGN in value:
+        if parameter.arg.completes in _KINDS and isinstance(value, str) and SIGN in value:
             name, others = value.strip(), ""
-            if parameter.arg.names == QUERY and name[:1] == SIGN:
+            if parameter.arg.completes == QUERY and name[:1] == SIGN:
                 name, _, others = name.partition(" ")
             search = searches.get(name[1:]) if name[:1] == SIGN else None
             if search is not None and not query_filters.parse(others).words.strip():
@@ -74,14 +74,16 @@ def _expanded(
 
     keys = {entry.key for entry in tool.parameters}
     words, within = search.get("query", ""), None
-    if parameter.arg.names == QUERY:
+    if parameter.arg.completes == QUERY:
         words = f"{words} {added}".strip()
     else:
         line = query_filters.parse(words)
         words, within = line.words, line.filters
     if not words and not keys >= SEARCH_KEYS:
         name = bound[parameter.name]
-        raise UsageError(f"{name} has filters but no words", f"`memvault recall {name}` lists them")
+        raise UsageError(
+            f"{name} has filters but no search words", f"`memvault recall {name}` lists them"
+        )
     own = {key: entry for key, entry in search.items() if key in keys - {"query"}}
     saved = tool.bind({**own, parameter.key: words})
     given = {name: entry for name, entry in bound.items() if name != parameter.name}

@@ -12,8 +12,8 @@ from memvault.errors import Conflict, UsageError
 Confirm = Annotated[
     bool | str | None,
     Arg(
-        "true, or the token that the preview returned",
-        aliases=("confirmed", "confirmation", "confirmToken", "token"),
+        "true, or the token from the preview",
+        json_aliases=("confirmed", "confirmation", "confirmToken", "token"),
     ),
 ]
 
@@ -37,7 +37,7 @@ def token_to_confirm(confirm: bool | str | None, items: Iterable[str], what: str
     if answer != token and answer not in FLAGS:
         raise Conflict(
             f"The confirmation does not match {what}",
-            "look at the preview again and confirm with its token",
+            "check the new preview and confirm with its token",
         )
     return ""
 
@@ -53,56 +53,63 @@ QUERY_ALIASES = ("q", "question", "search", "text")
 LIMIT_ALIASES = ("limit", "topK", "maxResults", "numResults", "max", "n", "k", "count")
 THRESHOLD_ALIASES = ("similarity", "minScore", "score")
 MESSAGE_ALIASES = ("text", "content")
+MEMORY_ARG = Arg(MEMORY_HELP, positional=True, completes="memory", json_aliases=MEMORY_ALIASES)
+QUERY_ARG = Arg(
+    "Search query", positional=True, join_words=True, completes="search", json_aliases=QUERY_ALIASES
+)
+CONTENT_ARG = Arg("Markdown text", positional=True, text=True, json_aliases=CONTENT_ALIASES)
+MESSAGE_ARG = Arg("The message", positional=True, text=True, json_aliases=MESSAGE_ALIASES)
+THRESHOLD_ARG = Arg("", minimum=0, maximum=1, json_aliases=THRESHOLD_ALIASES)
 MemoryRef = Annotated[
-    str,
-    Arg(
-        MEMORY_HELP,
-        key="memId",
-        positional=True,
-        names="memory",
-        aliases=(*MEMORY_ALIASES, "query"),
-    ),
+    str, MEMORY_ARG._replace(key="memId", json_aliases=(*MEMORY_ALIASES, "query"))
 ]
-TypeName = Annotated[str | None, Arg(TYPE_HELP, flag="--type", names="type", aliases=TYPE_ALIASES)]
-NewTags = Annotated[list[str] | None, Arg("Tags of the memory", names="tag", aliases=TAG_ALIASES)]
+Content = Annotated[str, CONTENT_ARG._replace(cli_optional=True)]
+MessageText = Annotated[str, MESSAGE_ARG]
+TypeName = Annotated[
+    str | None, Arg(TYPE_HELP, flag="--type", completes="type", json_aliases=TYPE_ALIASES)
+]
+NewTags = Annotated[
+    list[str] | None, Arg("Tags of the memory", completes="tag", json_aliases=TAG_ALIASES)
+]
 TagFilter = Annotated[
-    list[str] | None, Arg("Tags that a memory must all have", names="tag", aliases=TAG_ALIASES)
+    list[str] | None,
+    Arg("Tags that a memory must all have", completes="tag", json_aliases=TAG_ALIASES),
 ]
 Expression = Annotated[
     str | None,
     Arg(
         "Condition on the front matter, such as area == 'main' and 'db' in tags",
         key="filter",
-        aliases=("where", "condition", "expression"),
+        json_aliases=("where", "condition", "expression"),
     ),
 ]
 QUERY_FILTERS = "filters: tag: type: in:FOLDER since: until: -WORD"
 QueryLine = Annotated[
     str,
     Arg(
-        f"Words that must all occur; {QUERY_FILTERS}",
+        f"Search words, all of which must occur; {QUERY_FILTERS}",
         positional=True,
         join_words=True,
-        names="query",
-        aliases=QUERY_ALIASES,
+        completes="query",
+        json_aliases=QUERY_ALIASES,
     ),
 ]
 Since = Annotated[
     str | None,
     Arg(
         "Changed since a date, an age such as 7d, or words such as 'last week'",
-        aliases=("from", "startDate"),
+        json_aliases=("from", "startDate"),
     ),
 ]
 Until = Annotated[
-    str | None, Arg("Changed until then, in the same formats", aliases=("to", "endDate"))
+    str | None, Arg("Changed until a date, in the same formats", json_aliases=("to", "endDate"))
 ]
 LISTED = 50
 """Default limit of listings."""
-Limit = Annotated[int, Arg("How many at most", minimum=1, aliases=LIMIT_ALIASES)]
+Limit = Annotated[int, Arg("Maximum number", minimum=1, json_aliases=LIMIT_ALIASES)]
 Offset = Annotated[
     int,
-    Arg("Entries to skip: next of the previous result", minimum=0, aliases=("skip", "start")),
+    Arg("Entries to skip: next of the previous result", minimum=0, json_aliases=("skip", "start")),
 ]
 
 

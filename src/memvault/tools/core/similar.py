@@ -41,7 +41,7 @@ def similar_memories(
             ][:_MAX_SIMILAR]
         except Exception as error:  # such as a cache that is deleted, or no memory
             reason = to_memvault_error(error).message
-            call.notes.append(f"similar memories were not looked for: {reason}")
+            call.notes.append(f"the search for similar memories failed: {reason}")
             if isinstance(error, TimedOut):
                 break
     return []

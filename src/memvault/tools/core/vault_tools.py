@@ -42,8 +42,8 @@ def tool_from_plugin(tool_file: ToolFile) -> Tool:
         own_parameters=parameters,
         reveals=True,  # what a program of the user's prints
         description=description,
-        advanced=("budget",),
-        pages=(),
+        hidden_args=("budget",),
+        paged_keys=(),
     )
 
 
@@ -104,16 +104,16 @@ def _check(tool_file: ToolFile, finished: process.ProcessResult) -> None:
     name = tool_file.definition.name
     if finished.timed_out:
         raise TimedOut(
-            f"The tool {name} did not end within {tool_file.definition.timeout:g} seconds",
-            f"a longer timeout can be set in {tool_file.path}",
+            f"The tool {name} did not finish within {tool_file.definition.timeout:g} seconds",
+            f"set a longer timeout in {tool_file.path}",
         )
     if finished.truncated:
         raise MemvaultError(
-            f"The tool {name} printed more than {_MAX_OUTPUT:,} bytes", "let it print less"
+            f"The tool {name} printed more than {_MAX_OUTPUT:,} bytes", "make it print less"
         )
     if finished.code:
         code = finished.code
-        ended = f"exit code {code}" if code > 0 else f"it was ended by signal {-code}"
+        ended = f"exit code {code}" if code > 0 else f"killed by signal {-code}"
         reason = finished.last_error_line[:_MAX_REASON].rstrip(".") or ended
         message = Verbatim(f"The tool {name} failed: {reason}")
         raise MemvaultError(message, f"{ended}; see {tool_file.path}")
@@ -136,7 +136,7 @@ def _result(call: Call, definition: ToolDefinition, output: str) -> dict[str, An
         error = value.get("error")
         reason = error.get("message") if isinstance(error, dict) else error
         raise MemvaultError(
-            Verbatim(f"The tool {definition.name} failed: {reason or 'it gave no reason'}"),
+            Verbatim(f"The tool {definition.name} failed: {reason or 'no reason given'}"),
             Verbatim(error.get("hint", "")) if isinstance(error, dict) else "",
             {"output": fields} if fields else None,
         )
