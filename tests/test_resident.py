@@ -418,7 +418,7 @@ def test_no_vault_contains_its_socket(folder: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.delenv("MEMVAULT_RESIDENT")
     monkeypatch.setenv("MEMVAULT_CACHE", str(folder / "cache"))
     ran = child(folder, "watch", "--detach")
-    assert (ran.code, "lies in the vault" in ran.err) == (1, True)
+    assert (ran.code, "is in the vault" in ran.err) == (1, True)
     assert not (folder / "cache/resident").exists()
 
 

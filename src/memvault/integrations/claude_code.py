@@ -37,8 +37,8 @@ def _unwanted_hooks(program: AgentProgram, context: SetupContext) -> tuple[JsonE
     if context.captures:
         return ()
     return tuple(
-        JsonEntry(("hooks", its.name), {}, is_hook(event, program.name), listed=True)
-        for event, its in program.capture_events.items()
+        JsonEntry(("hooks", hook_event.name), {}, is_hook(event, program.name), listed=True)
+        for event, hook_event in program.capture_events.items()
         if event not in program.events
     )
 
@@ -90,7 +90,7 @@ CLAUDE_CODE = AgentProgram(
         "pre-compact": HookEvent("PreCompact", plain_output),
         "stop": HookEvent("Stop", BLOCK_OUTPUT),
     },
-    "restart Claude Code; of a project's server it asks once whether you trust it",
+    "restart Claude Code; it asks once whether you trust a project's server",
     server_root=".",
     hook_root="$CLAUDE_PROJECT_DIR",
     summary_reads_output=True,

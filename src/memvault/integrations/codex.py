@@ -73,7 +73,7 @@ CODEX = AgentProgram(
         "pre-compact": HookEvent("PreCompact", MESSAGE_OUTPUT),
         "stop": HookEvent("Stop", BLOCK_OUTPUT),
     },
-    "restart Codex; /hooks there lets the hooks run, and a project has to be trusted",
+    "restart Codex, allow the hooks with /hooks, and trust the project",
     capture_events={  # it has no hook at the end of a session, but one after each turn
         "pre-compact": HookEvent("PreCompact", MESSAGE_OUTPUT),
         "stop": HookEvent("Stop", BLOCK_OUTPUT),

@@ -57,7 +57,7 @@ CURSOR = AgentProgram(
         ),
         "pre-compact": HookEvent("preCompact", json_output("user_message")),
     },
-    "open a new chat; Cursor's settings switch the server memvault on",
+    "open a new chat, and enable the server memvault in Cursor's settings",
     server_root="${workspaceFolder}",
     hook_root=".",  # it runs a project's hooks in the project's folder
     hook=_flat_hook,

@@ -57,7 +57,7 @@ GEMINI = AgentProgram(
         "pre-compact": HookEvent("PreCompress", MESSAGE_OUTPUT, matcher="manual"),
         "session-end": HookEvent("SessionEnd", MESSAGE_OUTPUT),
     },
-    "restart Gemini CLI; a project's servers, hooks and agents work in a trusted folder only",
+    "restart Gemini CLI; a project's servers, hooks and agents work only in a trusted folder",
     server_root=".",
     hook_root="$GEMINI_PROJECT_DIR",
     hook=_nested_hook_in_milliseconds,

@@ -1,4 +1,4 @@
-"""What an integration with a program consists of: its files, hooks and MCP server.
+"""The parts of an integration with a program: its files, hooks and MCP server.
 
 ``claude_code``, ``codex``, ``cursor``, ``gemini`` and ``opencode`` define one integration each.
 """
@@ -26,9 +26,9 @@ OURS = "written by memvault setup"
 """The text that marks a file as written by memvault as a whole."""
 HISTORIAN = "historian"
 ABOUT_HISTORIAN = (
-    "Looks up what people and agents have learned before, and keeps what is learned now, in "
-    "memvault. Use it before a design is chosen or an error looked into, and when something was "
-    "decided or found out."
+    "Looks up in memvault what people and agents have learned, and stores new knowledge there. "
+    "Use it before choosing a design or investigating an error, and after a decision or a "
+    "finding."
 )
 """When to ask the historian; the program shows this description to its model."""
 HISTORIAN_HEADER = f"name: {HISTORIAN}\ndescription: {ABOUT_HISTORIAN}\n"
@@ -70,10 +70,10 @@ class SetupContext(NamedTuple):
         """Return the command of the MCP server; ``root`` stands for the project in an argument."""
         return [*self.program, *_SERVER_ARGUMENTS, self._named(root)]
 
-    def hook(self, event: Event, program: str, root: str | None, more: str = "") -> str:
+    def hook(self, event: Event, program: str, root: str | None, options: str = "") -> str:
         """Return the shell command of a hook; ``root`` stands for the project in it.
 
-        ``more`` are further options.
+        ``options`` are further options.
 
         The command succeeds even if memvault cannot be run, so that it never blocks the program.
         """
@@ -83,7 +83,7 @@ class SetupContext(NamedTuple):
             vault_path, variable = str(self.vault), False
         vault = f'"{vault_path}"' if variable else shlex.quote(vault_path)
         line = shlex.join(self.program)
-        return f"{line} hook {event} --for {program} --vault {vault}{more} || true"
+        return f"{line} hook {event} --for {program} --vault {vault}{options} || true"
 
     def _named(self, root: str | None) -> str:
         """Return the path of the vault, relative to ``root`` if it is inside the project."""
@@ -114,7 +114,7 @@ Part = JsonEntry | MarkedBlock | OwnedFile
 
 
 class ClientFile(NamedTuple):
-    """A file and its parts; ``base`` holds other entries of a JSON file that setup creates.
+    """A file and its parts; ``base`` contains other entries of a JSON file that setup creates.
 
     ``unwanted`` are parts of a setup with other options, which are removed.
     """
@@ -138,13 +138,13 @@ def plain_output(_: str, text: str) -> str:
     return text
 
 
-def json_output(key: str, **more: Any) -> Callable[[str, str], str]:
+def json_output(key: str, **fields: Any) -> Callable[[str, str], str]:
     """Return the form of a JSON object that has the text under a key, after others."""
-    return lambda _, text: json.dumps({**more, key: text})
+    return lambda _, text: json.dumps({**fields, key: text})
 
 
 def context_output(name: str, text: str) -> str:
-    """Return JSON that adds a text to what the model reads, in a form that others adopted too."""
+    """Return JSON that adds a text to the model's input, in Claude Code's form."""
     return json.dumps({"hookSpecificOutput": {"hookEventName": name, "additionalContext": text}})
 
 
@@ -162,11 +162,11 @@ def nested_hook(command: str, seconds: int, matcher: str) -> dict[str, Any]:
 class AgentProgram(NamedTuple):
     """An agent program: a row of the table.
 
-    Its settings are in ``folder`` of a project or in ``user_folder``, and ``server_key`` holds its
-    MCP servers. ``server_root`` and ``hook_root`` stand for the project's folder in the commands of
-    the server and of hooks; None is for its path. ``hook`` returns the form of a hook. Output
-    before compaction goes into the summary if ``summary_reads_output``, else only to the user. At
-    ``capture_events`` its hooks name the record of the session, which is then imported.
+    Its settings are in ``folder`` of a project or in ``user_folder``, and ``server_key`` is the key
+    of its MCP servers. ``server_root`` and ``hook_root`` stand for the project's folder in the
+    commands of the server and of hooks; None is for its path. ``hook`` returns the form of a hook.
+    Output before compaction goes into the summary if ``summary_reads_output``, else only to the
+    user. At ``capture_events`` its hooks name the record of the session, which is then imported.
     """
 
     name: str
@@ -206,7 +206,7 @@ def hook_entries(program: AgentProgram, context: SetupContext) -> tuple[JsonEntr
     capturing = program.capture_events if context.captures else {}
     return tuple(
         JsonEntry(
-            ("hooks", its.name),
+            ("hooks", hook_event.name),
             program.hook(
                 context.hook(
                     event,
@@ -214,13 +214,13 @@ def hook_entries(program: AgentProgram, context: SetupContext) -> tuple[JsonEntr
                     program.hook_root,
                     " --capture" if event in capturing else "",
                 ),
-                10 if event == "session-start" else 5,  # a hook ends by itself long before
-                its.matcher,
+                10 if event == "session-start" else 5,  # a hook ends long before, by its own limit
+                hook_event.matcher,
             ),
             is_hook(event, program.name),
             listed=True,
         )
-        for event, its in {**capturing, **program.events}.items()
+        for event, hook_event in {**capturing, **program.events}.items()
     )
 
 
@@ -271,7 +271,7 @@ def is_hook(event: Event, program: str) -> Callable[[Any], bool]:
 def _is_server(value: Any) -> bool:
     """Return whether setup wrote the entry of a server.
 
-    Its command then ends with ``mcp --vault`` and a path, and names no agent.
+    Its command then ends with ``mcp --vault`` and a path, and without options for an agent.
     """
     if not isinstance(value, dict):
         return False

@@ -326,7 +326,7 @@ def _keep_up(opened: Workspace) -> None:
     if opened.settings.index.sent:  # its memories are elsewhere
         return
     opened.index.index_small_changes()
-    for name in address.known(opened.root):
+    for name in address.agent_names(opened.root):
         call = Call(opened, LOCAL._replace(agent=name), tool="watch", read_only=False)
         with contextlib.suppress(MemvaultError):  # such as a name that no agent can have
             due = call.plans.next_due()
