@@ -66,7 +66,7 @@ def test_an_edit_says_what_changed(run: Run, folder: Path, editor: None) -> None
     [
         ("/nowhere/editor", 1, "could not be started"),
         ("no-such-editor", 1, "could not be started"),
-        ("false", 1, "ended with 1"),
+        ("false", 1, "exit code 1"),
         ("'unclosed", 2, "VISUAL cannot be read"),
     ],
 )
@@ -291,7 +291,7 @@ def test_a_person_writes_the_text_in_an_editor(
         ("path.write_text(text + '\\n\\n', 'utf-8')", "the template was not changed"),
         ("path.write_text(' \\n', 'utf-8')", "the text is empty"),
         ("path.unlink()", "the text is empty"),
-        ("sys.exit(1)", "ended with 1"),
+        ("sys.exit(1)", "exit code 1"),
     ],
     ids=["unchanged", "blank lines", "empty", "deleted", "failed"],
 )
