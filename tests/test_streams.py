@@ -142,9 +142,9 @@ def test_unwritable_stdout_reports_the_change(
     done = subprocess.run(command, cwd=notes, stdout=output, stderr=subprocess.PIPE, check=False)
     os.close(output)
     error = done.stderr.decode()
-    assert ("output cannot be written" in error) == (target == "/dev/full"), error
+    assert ("Cannot write the output" in error) == (target == "/dev/full"), error
     assert done.returncode == (1 if target == "/dev/full" else 0)
-    (undo,) = re.findall(r"(?m)^note: .*; `memvault (undo \S+)` takes (?:it|that) back$", error)
+    (undo,) = re.findall(r"(?m)^note: .*; `memvault (undo \S+)` (?:takes that back|reverts it)$", error)
     subprocess.run([*COMMAND, *undo.split()], cwd=notes, capture_output=True, check=True)
     assert {path for path in notes.rglob("*.md") if ".memvault" not in path.parts} == files
 
