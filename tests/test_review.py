@@ -73,7 +73,7 @@ def test_a_person_answers_with_a_key_each_and_undoes_all_at_once(
     before = notes(troubled)
     code, shown = at_terminal(troubled, "review", answer=[*"x2a1ts"], asked="q end: ")
     assert code == 0, shown
-    assert "There is no such answer" in shown
+    assert "Not one of the answers" in shown
     assert "We use SQLite." in shown
     assert "4 of 5 answered" in shown
     assert not (troubled / "a/plan-2.md").exists()

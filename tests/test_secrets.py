@@ -10,7 +10,6 @@ import sys
 import time
 import uuid
 from collections import deque
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +29,7 @@ from memvault.settings.vault_settings import Settings
 from memvault.store import secret_policy
 from memvault.tools.core.registry import Tool
 from test_undo import files
-from tool_calls import WRITING, writing_call
+from tool_calls import WRITING, variants, writing_call
 
 KEEPING = {
     *("memory_remember", "memory_compound", "memory_create", "memory_mutate", "memory_save"),
@@ -220,18 +219,6 @@ def test_of_several_texts_none_is_written_where_one_is_refused(vault: Vault, fol
         assert files(folder) == before
 
 
-def replaced(value: Any, secret: str) -> Iterator[Any]:
-    """Yield a value once for each text in it, with a secret behind that text."""
-    if isinstance(value, str):
-        yield f"{value} {secret}"
-    elif isinstance(value, list):
-        for at, entry in enumerate(value):
-            yield from ([*value[:at], new, *value[at + 1 :]] for new in replaced(entry, secret))
-    elif isinstance(value, dict):
-        for key, entry in value.items():
-            yield from ({**value, key: new} for new in replaced(entry, secret))
-
-
 def holding(root: Path, secret: str) -> list[str]:
     """Name the files of a vault that hold a text, those of this machine too."""
     every = (path for path in root.rglob("*") if path.is_file())
@@ -254,13 +241,13 @@ def test_no_tool_writes_a_secret_without_warning_or_refusal(
 
 
 def _writes_no_secret(tool: Tool, copies: dict[str, Copy]) -> None:
-    arguments = writing_call(tool)
+    arguments, secret = writing_call(tool), made("GitHub token")[0]
     warned = False
     for mode, copy in copies.items():
         copy.put_back()
         root = copy.root
         with open_vault(root) as vault:
-            for given in replaced(arguments, secret := made("GitHub token")[0]):
+            for given in variants(arguments, lambda text: f"{text} {secret}"):
                 before = files(root)
                 found = vault.call(tool.name, **given)
                 told = [note for note in found.get("warnings", ()) if "contains a secret" in note]

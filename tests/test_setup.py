@@ -100,19 +100,19 @@ def test_it_is_added_once_and_taken_back(
         write(project, path, text)
     before = tree(project)
     shown = succeeded(setup(name, "--dry-run"))
-    assert "No changes written" in shown.out
+    assert "Nothing was written" in shown.out
     assert tree(project) == before
     done = succeeded(setup(name))
     assert "Next: " in done.out
-    assert done.out.partition("\nSet ")[0] == shown.out.partition("\nNo changes")[0]
+    assert done.out.partition("\nSet ")[0] == shown.out.partition("\nNothing was written")[0]
     after = tree(project)
     assert after != before
-    assert succeeded(setup(name)).out == "There is nothing to change\n"
+    assert succeeded(setup(name)).out == "Nothing to change\n"
     assert tree(project) == after
-    assert "Took memvault out" in succeeded(setup(name, "--remove")).out
+    assert "Removed memvault from" in succeeded(setup(name, "--remove")).out
     assert tree(project) == before
     assert [*project.rglob("historian*")] == []
-    assert succeeded(setup(name, "--remove")).out == "There is nothing to change\n"
+    assert succeeded(setup(name, "--remove")).out == "Nothing to change\n"
     if not there:
         assert [path.name for path in project.iterdir()] == ["my 'notes'"]
 
@@ -357,7 +357,7 @@ def test_without_a_program_on_the_path_it_names_its_own(
     server = json.loads((project / ".mcp.json").read_text("utf-8"))["mcpServers"]["memvault"]
     assert server["command"] == sys.executable
     assert server["args"] == ["-P", "-m", "memvault", "mcp", "--vault", "my 'notes'"]
-    assert succeeded(setup("claude-code")).out == "There is nothing to change\n"
+    assert succeeded(setup("claude-code")).out == "Nothing to change\n"
 
 
 @pytest.mark.parametrize(
@@ -503,7 +503,7 @@ def test_a_person_is_asked_first(project: Path) -> None:
     assert tree(project) == {}
     code, shown = at_terminal(project, "setup", "codex", answer="y\n")
     assert code == 0
-    assert "Set Codex up: 4 files" in shown
+    assert "Set up Codex (4 files)" in shown
     assert len(tree(project)) == 4
 
 
@@ -527,6 +527,6 @@ def test_setup_remove_deletes_a_file_without_entries(
     """A settings file that had no entries is deleted when setup is removed."""
     file = write(project, ".claude/settings.json", text)
     succeeded(setup("claude-code"))
-    assert succeeded(setup("claude-code")).out == "There is nothing to change\n"
+    assert succeeded(setup("claude-code")).out == "Nothing to change\n"
     succeeded(setup("claude-code", "--remove"))
     assert not file.exists()

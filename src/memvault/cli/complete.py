@@ -90,7 +90,7 @@ def _specs(
 _SAFE = re.compile(r"[\w@%+=:,./-]+")
 """Text that every shell parses as one plain word."""
 _MAX_CANDIDATES = 200
-_HELP = CompletionSpec("", "--help", "", "Show what the command takes")
+_HELP = CompletionSpec("", "--help", "", "Show help for the command")
 
 
 class CompletionItem(NamedTuple):
@@ -187,7 +187,7 @@ def _names() -> dict[str, str]:
     """Return every command with its summary, and every command group."""
     summaries = {entry.words: entry.summary for entry in (*TOOLS, *COMMANDS)}
     groups = {name.split(" ")[0]: "" for name in summaries if " " in name}
-    return {**groups, **summaries, "help": "Show what a command takes"}
+    return {**groups, **summaries, "help": "Show help for a command"}
 
 
 def _next_words(command: str) -> list[CompletionItem]:

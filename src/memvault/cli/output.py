@@ -19,7 +19,7 @@ from memvault.errors import MemvaultError
 
 _FAILURE = """
        {runs:each}
-       gone already: {files:each}
+       already deleted: {files:each}
        changed since: {changedFiles:each}
     *refused
        line {line}: {problem}  {text}

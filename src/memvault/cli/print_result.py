@@ -28,7 +28,7 @@ def check(options: GlobalOptions) -> None:
     """
     if options.json + options.csv + (options.row_format is not None) > 1:
         raise UsageError(
-            "`--json`, `--csv` and `--format` exclude each other", "choose one of them"
+            "`--json`, `--csv` and `--format` cannot be combined", "choose one of them"
         )
     if options.row_format is not None:
         from memvault.cli import rows
@@ -63,7 +63,7 @@ def print_result(
         output.notes(found.get("warnings", ()))
         if writes and isinstance(vault, str) and vault != THIS:  # undo does not revert it here
             output.notes(
-                [f"that was in the vault {vault}; memvault --vault {vault} undo takes it back"]
+                [f"this changed the vault {vault}; `memvault --vault {vault} undo` reverts it"]
             )
 
 
@@ -81,7 +81,7 @@ def _print_rows(
         if not writes:
             raise
         _print_human(options, found, view, "")
-        output.notes([f"--format was not followed: {error.message}"])
+        output.notes([f"`--format` was ignored: {error.message}"])
 
 
 def _print_human(

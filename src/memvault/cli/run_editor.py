@@ -63,9 +63,7 @@ def open_entry(
         workspace.release()
     if number > len(entries):
         count = f"{len(entries):,} was" if len(entries) == 1 else f"{len(entries):,} were"
-        raise NotFound(
-            f"There is no result {number}, only {count} found", "without `--open` it lists them"
-        )
+        raise NotFound(f"There is no result {number}: {count} found", "omit `--open` to list them")
     entry = entries[number - 1]
     name = f"{entry['vault']}:{entry['memId']}" if "vault" in entry else entry["filePath"]
     with open_call(options, name) as (call, path):
@@ -139,9 +137,7 @@ def draft(root: Path, title: str, template: str, command: str) -> Iterator[str]:
     if text.strip() in ("", template.strip()):
         file.unlink(missing_ok=True)
         what = "the template was not changed" if text.strip() else "the text is empty"
-        hint = (
-            "save a text before you close the editor; VS Code only waits for that as `code --wait`"
-        )
+        hint = "save the text before closing the editor; VS Code needs `code --wait`"
         raise problem or Refused(f"Nothing was remembered: {what}", hint)
     shown = sanitize.quote_argument(f"@{file}")
     kept = f"your text was saved in {file}; to use it, run `memvault {command} {shown}`"
@@ -279,7 +275,7 @@ def _record_edit(
                 subject = FileRef(memory.mem_id, memory.title)
                 store.changes.record_edit(memory.path, before, after, subject, attributes)
     except MemvaultError as error:
-        call.notes.append(f"undo does not know of this edit: {error.message}")
+        call.notes.append(f"this edit cannot be undone: {error.message}")
     invoke.autocommit(call)
     return before
 
@@ -296,10 +292,10 @@ def _run_editor(root: Path, file: Path, line: int = 1) -> None:
         code = process.run_interactive([*command, *_place(command[0], file, line)], environment)
     except UsageError as error:
         raise Refused(
-            f"The editor could not be started: {error.message}", "set VISUAL or EDITOR to one"
+            f"The editor could not be started: {error.message}", "set VISUAL or EDITOR"
         ) from error
     if code:
-        raise Refused(f"The editor {command[0]} ended with {code}")
+        raise Refused(f"The editor {command[0]} failed with exit code {code}")
 
 
 def _place(program: str, file: Path, line: int) -> list[str]:
@@ -323,5 +319,5 @@ def _editor(environment: dict[str, str]) -> list[str]:
             return words
     program = process.find_first(_EDITORS, environment) if _is_at_a_terminal() else None
     if program is None:
-        raise Refused("No editor is known", "set VISUAL or EDITOR to one")
+        raise Refused("No editor found", "set VISUAL or EDITOR")
     return [program]

@@ -287,7 +287,7 @@ def _exit_code(error: BaseException | None, code: int, changed: str = "") -> int
     lines = []
     if isinstance(error, OSError) and error.errno not in (errno.EPIPE, errno.ESHUTDOWN):
         code = 1
-        lines.append(f"error: The output cannot be written: {error.strerror}")
+        lines.append(f"error: Cannot write the output: {error.strerror}")
         lines.append("hint: free some space, or send the output elsewhere")
     if changed:
         lines.append(f"note: {changed}")

@@ -70,10 +70,10 @@ def edit(
 def open_memory(
     options: GlobalOptions,
     memory: MemoryOrVault = "",
-    where: Annotated[
-        str, Arg("The program to open it in", flag="--with", metavar="obsidian|editor")
-    ] = "",
-    address: Annotated[bool, Arg("Print the Obsidian URL, open nothing", flag="--print")] = False,
+    where: Annotated[str, Arg("The program to use", flag="--with", metavar="obsidian|editor")] = "",
+    address: Annotated[
+        bool, Arg("Print the Obsidian URL instead of opening it", flag="--print")
+    ] = False,
 ) -> dict[str, Any] | None:
     """Open a memory in Obsidian if the vault is an Obsidian vault, else in your editor.
 
@@ -81,7 +81,7 @@ def open_memory(
     vault.
     """
     if where not in ("", "obsidian", "editor"):
-        raise UsageError(f"There is no {where!r} to open it in", "take obsidian or editor")
+        raise UsageError(f"Unknown program {where!r}", "use obsidian or editor")
     with open_call(options, memory) as (call, name):
         in_editor = where == "editor" or (not where and not (call.root / ".obsidian").is_dir())
         in_editor = in_editor and not address
@@ -92,7 +92,7 @@ def open_memory(
         if in_editor:
             if target is None:
                 raise UsageError(
-                    "The memory is missing", "an editor opens one: `memvault open MEMORY`"
+                    "The memory is missing", "`memvault open MEMORY` opens one in the editor"
                 )
             return edit_memory(call, target)
         desktop.open_address(url, call.root)

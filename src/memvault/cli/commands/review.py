@@ -61,9 +61,9 @@ def review(
             from memvault.tools.core import invoke
 
             invoke.autocommit(call)
-            _say(f"{done} of {len(items)} answered; `memvault undo` takes all of it back")
+            _say(f"{done} of {len(items)} answered; `memvault undo` reverts them")
         else:
-            _say(f"{len(items)} looked at, nothing changed" if items else "Nothing to review")
+            _say(f"{len(items)} reviewed, nothing changed" if items else "Nothing to review")
     return None
 
 
@@ -83,7 +83,7 @@ def _walk(call: Call, items: list[ReviewItem]) -> int:
                 return answered
             action = _ACTIONS.get((item.kind, key))
             if action is None or f"{key} " not in f"{answers} ":
-                _say("There is no such answer")
+                _say("Not one of the answers")
                 continue
             try:
                 action(call, item)
@@ -191,7 +191,7 @@ def _write_proposal(call: Call, item: ReviewItem) -> None:
         made = found.only(item.proposals.ids())
         skipped = apply.apply_proposals(call.store, call.engine, made, inputs.episodes)[1]
     if skipped or not made.ids():
-        raise Refused("The memories that it is made from have changed", "`memvault consolidate`")
+        raise Refused("The source memories have changed", "`memvault consolidate`")
 
 
 def _fix(call: Call, item: ReviewItem) -> None:
@@ -200,7 +200,7 @@ def _fix(call: Call, item: ReviewItem) -> None:
 
     fix = finding_at(call, item.code, item.path).fix
     if fix is None:
-        raise Refused("There is no fix for it any more", "`memvault doctor`")
+        raise Refused("The fix no longer applies", "`memvault doctor`")
     fix.apply(call)
 
 

@@ -28,12 +28,14 @@ Folder = Annotated[str, Arg("The vault", positional=True, completes="file", meta
     ("memvault tools trust word_count --yes", "memvault tools trust word_count"),
     view="""
         {name} may run here: {command}
-           as long as {covers:each} stays as it is
+           until {covers:each} changes
            not covered: {notCovered:each}""",
     group="catalogue",
 )
 def trust(
-    options: GlobalOptions, name: ToolName, yes: Annotated[bool, Arg("Do not ask")] = False
+    options: GlobalOptions,
+    name: ToolName,
+    yes: Annotated[bool, Arg("Trust it without asking")] = False,
 ) -> dict[str, Any]:
     """Allow a registered tool, in its current version, to run on this machine.
 
@@ -57,7 +59,7 @@ def trust(
     ("memvault tools untrust word_count", "memvault tools untrust other_tool"),
     view="""
         {name} no longer runs here
-           {wasTrusted:|it did not before}""",
+           {wasTrusted:|it was not trusted}""",
     group="catalogue",
 )
 def untrust(options: GlobalOptions, name: ToolName) -> dict[str, Any]:
@@ -112,7 +114,7 @@ def _find_tool_file(options: GlobalOptions, name: str) -> ToolFile:
     if wanted in found.broken:
         raise Refused(found.broken[wanted], "fix the file")
     if registry.lookup(name):
-        raise UsageError(f"{name} is memvault's own and needs no trust", "run it")
+        raise UsageError(f"{name} is a built-in tool and needs no trust", "run it")
     names = ", ".join(entry.definition.name for entry in found.tools.values())
     raise NotFound(
         f"No tool {name!r} is registered in this vault",
@@ -144,7 +146,7 @@ def _require_consent(yes: bool, name: str, summary: dict[str, Any]) -> None:
     agreed = output.consent(yes, lines, "Allow it to run here with your permissions?")
     if agreed is None:
         raise Refused(
-            f"There is no terminal to ask whether {name} may run {summary['command']}",
+            f"Running {summary['command']} for {name} needs your consent at a terminal",
             f"run `memvault tools trust {name}` at a terminal",
         )
     if not agreed:

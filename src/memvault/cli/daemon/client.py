@@ -265,7 +265,7 @@ def _agree(connection: socket, server: Process) -> bytes:
     ]
     server.check()  # so the number of the sender was its own
     if senders != [server.number] or answer[:SECRET_SIZE] != secret.to_bytes(SECRET_SIZE, "big"):
-        raise PermissionError("the answer is not from the process itself")
+        raise PermissionError("the socket's peer is another process")
     return answer[SECRET_SIZE:]
 
 
