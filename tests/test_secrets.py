@@ -168,7 +168,7 @@ def test_a_refusal_names_the_arguments_that_hold_a_secret(vault: Vault, folder: 
         error = vault.call(tool, **given)["error"]
         assert error["code"] == "refused"
         assert not any(secret in str(error) for secret in (token, key))
-        return str(error["message"]).partition("says: ")[2]
+        return str(error["message"]).partition("secrets: ")[2]
 
     new = {"title": "T", "content": "x", "memoryType": "fact"}
     assert refused("memory_remember", **{**new, "title": said}) == "GitHub token in title"
@@ -195,7 +195,7 @@ def test_a_secret_that_only_the_whole_file_shows_is_named_by_its_kind() -> None:
     )
     assert refusal.message.endswith("memvault.toml refuses secrets: AWS secret key")
     refusal.add_context(FailedCall({"metadata": {said: 1}}, ""))
-    assert refusal.message.endswith("memvault.toml says: AWS secret key in metadata")
+    assert refusal.message.endswith("memvault.toml refuses secrets: AWS secret key in metadata")
 
 
 @pytest.mark.promise("S69")

@@ -307,7 +307,7 @@ class World:
             else:
                 self._store.changes.replace(self._path, old, new, subject)
         except (FileExistsError, NotFound) as error:
-            raise Conflict(f"{self._path} was changed in the meantime", "try again") from error
+            raise Conflict.changed(self._path) from error
 
     def _places(self) -> Iterator[WorldPlace]:
         for path, _, parsed, _ in read_header_files(self._store.root, _PLACES, self._skip):

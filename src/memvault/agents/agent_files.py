@@ -171,7 +171,7 @@ class AgentFileStore:
                 mem_id = derived_id(entry.path)
                 self._store.changes.replace_unrecorded(entry.path, data, fresh, mem_id)
                 return
-        raise Conflict(f"{entry.path} was changed in the meantime", "try again")
+        raise Conflict.changed(entry.path)
 
     def delete(self, names: Iterable[str]) -> list[str]:
         """Delete entries and their copies, keeping revisions, under the agent's lock.

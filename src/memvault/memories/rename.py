@@ -396,7 +396,7 @@ def _edited(store: MemoryStore, plan: RenamePlan) -> list[tuple[Memory, bytes]]:
         if entry.memory.path != plan.memory.path:
             data, _ = store.read_bytes(entry.memory.path)
             if document.etag(data) != entry.memory.etag:
-                raise Conflict(f"{entry.memory.path} was changed in the meantime", "try again")
+                raise Conflict.changed(entry.memory.path)
             store.require_writable(entry.memory.path)
             try:
                 new = document.edit(data, entry.changes, entry.body, encoding)
