@@ -157,20 +157,27 @@ class FederatedView:
             for number, hit in enumerate(hits)
             if number < query.limit or hit.key in query.include_keys
         ]
-        static = _combined([(one.memories, one.static_mean, one.static_spread) for one in answers])
+        static = _combined(
+            [(answer.memories, answer.static_mean, answer.static_spread) for answer in answers]
+        )
         transformer = (0.0, 0.0)
         if share:
             transformer = _combined(
-                [(one.memories, one.transformer_mean, one.transformer_spread) for one in answers]
+                [
+                    (answer.memories, answer.transformer_mean, answer.transformer_spread)
+                    for answer in answers
+                ]
             )
         return VectorAnswer(
             selected,
-            sum(one.waiting for one in answers),
-            any(one.has_vectors for one in answers),
-            share,
-            sum(one.memories for one in answers),
-            *static,
-            *transformer,
+            waiting=sum(answer.waiting for answer in answers),
+            has_vectors=any(answer.has_vectors for answer in answers),
+            transformer_weight=share,
+            memories=sum(answer.memories for answer in answers),
+            static_mean=static[0],
+            static_spread=static[1],
+            transformer_mean=transformer[0],
+            transformer_spread=transformer[1],
             is_multilingual=share > 0 and any(answer.is_multilingual for answer in answers),
             notes=tuple(
                 f"{vault.name}: {note}"

@@ -38,7 +38,7 @@ def compute(
 ) -> list[SentenceFeatures]:
     """Compute the features of memories, each given by some of its blocks, in the same order.
 
-    ``soft_matches`` are those of the memories (``local.subwords``); None if they are unknown.
+    ``soft_matches`` are those of the memories (``local.soft_match``); None if they are unknown.
     """
     words: dict[int, int] = {}
     for number, stems in enumerate(asked.words):
@@ -94,15 +94,18 @@ def _features_of(
         default=_weight(head, weights),
     )
     adjacency = _weight(neighbors, terms.pairs) / (sum(terms.pairs) or 1.0) if terms.pairs else None
+    matched_numbers = len(matched_words & terms.numbers) + len(identifiers)
+    soft_match, title_soft_match = soft
     return SentenceFeatures(
-        _weight(matched, weights) / total,
-        best / total,
-        adjacency,
-        _weight(head, weights) / total,
-        *soft,
-        term_ids,
-        (len(matched_words & terms.numbers) + len(identifiers)) / numbers if numbers else None,
-        [block.term_ids for block in blocks],
+        coverage=_weight(matched, weights) / total,
+        proximity=best / total,
+        adjacency=adjacency,
+        title_coverage=_weight(head, weights) / total,
+        soft_match=soft_match,
+        title_soft_match=title_soft_match,
+        term_ids=term_ids,
+        number_coverage=matched_numbers / numbers if numbers else None,
+        codes=[block.term_ids for block in blocks],
     )
 
 
