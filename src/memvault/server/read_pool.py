@@ -1,10 +1,11 @@
 """Processes that run read-only tool calls, in parallel with each other and with calls that write.
 
 The server itself handles sessions, limits, the audit log, notifications, and calls that write or
-wait, as it does without the processes. It sends them lines of JSON, the fields of a ``Read``. Each is answered by any number of ``{"progress": [what, done, total]}``, and one
+wait, as it does without the processes. It sends them lines of JSON, the fields of a ``Read``.
+Each is answered by any number of ``{"progress": [what, done, total]}``, and one
 ``{"result": [text, structured content, is error]}`` or ``{"refused": [code, message, data]}``,
-which is an error of the protocol; both have the processor ``seconds`` of the call, and
-``first``, whether it had to open the vault.
+which is a protocol error; both have the processor ``seconds`` of the call, and ``first``, whether
+it had to open the vault.
 """
 
 from __future__ import annotations
