@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import signal
@@ -16,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -28,6 +27,7 @@ from memvault import Vault, open_vault
 from memvault.index.folder import prepare_folder
 from memvault.index.local.index_files import INDEX
 from racing import Racing
+from ran import Ran as Ran
 
 if TYPE_CHECKING:
     from tool_matrix import Matrix
@@ -192,19 +192,6 @@ def only_with(*modules: str, extra: str) -> pytest.MarkDecorator:
     missing = [name for name in modules if find_spec(name) is None]
     reason = f"{' and '.join(missing)} not installed: pip install 'memvault[{extra}]'"
     return pytest.mark.skipif(bool(missing), reason=reason)
-
-
-class Ran(NamedTuple):
-    """What a command line came to."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:
-        """Standard output as JSON."""
-        return json.loads(self.out)
 
 
 Run = Callable[..., Ran]

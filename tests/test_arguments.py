@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +18,7 @@ from memvault.errors import UsageError
 from memvault.tools.core import reference, registry
 from memvault.tools.core.registry import Tool
 from plain_arguments import plain_arguments
-from tool_calls import call_of, over_mcp, printed, sayable, words
+from tool_calls import call_of, over_mcp, printed, sayable, variants, words
 
 
 @pytest.mark.parametrize("digits", [400, 5_000])
@@ -335,7 +333,6 @@ def test_every_leniency_is_in_the_reference_and_has_an_example() -> None:
 
 BYTE, HALF = "\udcff", "\ud800"
 """A byte that is no UTF-8, as a command line gives it; half of a pair, as JSON may."""
-Place = tuple[str | int, ...]
 
 
 def usual(parameter: Parameter) -> Any:
@@ -357,29 +354,6 @@ def whole(parameters: tuple[Parameter, ...], given: dict[str, Any]) -> dict[str,
         **{entry.key: usual(entry) for entry in more},
         **plain_arguments(parameters, given, set()),
     }
-
-
-def places(value: Any, way: Place = ()) -> Iterator[Place]:
-    """Yield the way to every text in arguments, and to every object."""
-    if isinstance(value, str | dict):
-        yield way
-    if isinstance(value, dict | list):
-        for key, entry in value.items() if isinstance(value, dict) else enumerate(value):
-            yield from places(entry, (*way, key))
-
-
-def broken(value: Any, way: Place, half: str) -> Any:
-    """Return arguments with half a character in the text, or as a key of the object, there."""
-    if not way:
-        return {**value, f"x{half}": "x"} if isinstance(value, dict) else f"{value}{half}"
-    key, *rest = way
-    if isinstance(value, list):
-        return [broken(e, tuple(rest), half) if n == key else e for n, e in enumerate(value)]
-    return {**value, key: broken(value[key], tuple(rest), half)}
-
-
-def _part(value: Any, key: str | int) -> Any:
-    return value[key]
 
 
 def code(root: Path, *line: str) -> str:
@@ -407,18 +381,17 @@ def test_half_a_character_is_no_bug(
 
 
 def _halves_are_no_bug(tool: Tool, root: Path) -> None:
-    parameters = tool.parameters
-    arguments = sayable(tool, whole(parameters, call_of(tool)))
-    objects = [entry.key for entry in parameters if entry.types == (dict,)]
-    for way in places(arguments):
-        for half in (BYTE, HALF):
-            bad = broken(arguments, way, half)
-            where = f"{way} {half!r}"
-            assert error(over_mcp(root, tool.name, bad, halves=True)) != "bug", where
-            assert code(root, "call", tool.name, json.dumps(bad)) != "bug", where
-        text = isinstance(reduce(_part, way, arguments), str)
-        if text or (way and way[0] in objects):  # no flag is called as a key that is unknown
-            assert code(root, *words(tool, broken(arguments, way, BYTE))) != "bug", f"{way} flags"
+    arguments = sayable(tool, whole(tool.parameters, call_of(tool)))
+    for half in (BYTE, HALF):
+
+        def broken(part: Any, half: str = half) -> Any:
+            return {**part, f"x{half}": "x"} if isinstance(part, dict) else f"{part}{half}"
+
+        for bad in variants(arguments, broken, (str, dict)):
+            assert error(over_mcp(root, tool.name, bad, halves=True)) != "bug", bad
+            assert code(root, "call", tool.name, json.dumps(bad)) != "bug", bad
+    for bad in variants(arguments, lambda text: f"{text}{BYTE}"):
+        assert code(root, *words(tool, bad)) != "bug", bad
 
 
 LINES = [

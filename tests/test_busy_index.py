@@ -124,7 +124,7 @@ def behind(unindexed: Path, run: Run) -> Path:
     return unindexed
 
 
-def test_a_path_needs_no_index(unindexed: Path, run: Run) -> None:
+def test_access_by_path_needs_no_index(unindexed: Path, run: Run) -> None:
     """A memory named by its path is shown, compounded and forgotten though nothing is indexed."""
     with _held(unindexed):
         shown = _soon(run, "show", "old/1.md", "--json")
@@ -141,7 +141,9 @@ def test_a_path_needs_no_index(unindexed: Path, run: Run) -> None:
 
 @pytest.mark.promise("R31")
 @pytest.mark.parametrize("state", ["unindexed", "behind"])
-def test_remembering_does_not_wait(state: str, request: pytest.FixtureRequest, run: Run) -> None:
+def test_remember_does_not_wait_for_index(
+    state: str, request: pytest.FixtureRequest, run: Run
+) -> None:
     """A new memory is written though neighbours cannot be looked for; one note says so."""
     folder = request.getfixturevalue(state)
     with _held(folder):
@@ -153,7 +155,7 @@ def test_remembering_does_not_wait(state: str, request: pytest.FixtureRequest, r
 
 
 @soak_only
-def test_recall_answers_from_what_is_readable(behind: Path, run: Run) -> None:
+def test_recall_answers_from_partial_index(behind: Path, run: Run) -> None:
     """Recall finds what is indexed and what was written last, and counts what it did not see."""
     note = f"{1 + MORE - READ} memories are not indexed yet; another process is indexing them"
     asked = f"old0 old5 new0 new{MORE - 1}"
@@ -168,7 +170,7 @@ def test_recall_answers_from_what_is_readable(behind: Path, run: Run) -> None:
 
 
 @soak_only
-def test_lists_say_what_they_leave_out(behind: Path, run: Run) -> None:
+def test_lists_report_unindexed_memories(behind: Path, run: Run) -> None:
     """List, types and status answer too, and say how many memories they leave out."""
     counted = INDEXED - 1 + READ
     note = f"{1 + MORE - READ} memories are not indexed yet; another process is indexing them"
@@ -182,7 +184,7 @@ def test_lists_say_what_they_leave_out(behind: Path, run: Run) -> None:
     assert [found["warnings"] for found in (listed, types, status)] == [[note]] * 3
 
 
-def test_what_is_not_readable_yet_is_waited_for(behind: Path, run: Run) -> None:
+def test_name_lookup_waits_for_indexing(behind: Path, run: Run) -> None:
     """A name that the readable part does not decide is looked up when the other has finished."""
     with _held(behind) as holder, _let_go(holder, 4.0):
         shown = run("show", "New 0", "--json")
@@ -191,7 +193,9 @@ def test_what_is_not_readable_yet_is_waited_for(behind: Path, run: Run) -> None:
         assert _soon(run, "show", "New 0").code == 0
 
 
-def test_nothing_is_changed_on_half_a_look(behind: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_write_that_needs_all_memories_fails_while_indexing(
+    behind: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What depends on all memories is not done while some are unseen: it fails, with a hint."""
     short = WaitPolicy(1.0, 1.0, allow_partial=False)
     for module in ("recall.recall_engine", "index.protocol"):  # imported in this order
@@ -213,7 +217,7 @@ def test_nothing_is_changed_on_half_a_look(behind: Path, monkeypatch: pytest.Mon
 
 @sampled(2)
 @pytest.mark.parametrize("state", ["unindexed", "behind"])
-def test_who_waits_sleeps(
+def test_waiting_call_polls_once_a_second(
     state: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """While it waits for another process a call looks at the folder once a second at most."""
@@ -244,14 +248,16 @@ def test_who_waits_sleeps(
         assert took < 3.0
 
 
-def test_a_first_call_of_its_own_is_whole(behind: Path, run: Run) -> None:
+def test_first_call_indexes_everything(behind: Path, run: Run) -> None:
     """Without another process at it, a call indexes whatever is missing and leaves nothing out."""
     ran = run("list", "--json")
     assert json.loads(ran.out)["total"] == INDEXED + MORE
     assert ran.err == ""
 
 
-def test_a_deleted_index_stays_deleted(folder: Path, run: Run, auto: None, tmp_path: Path) -> None:
+def test_deleted_index_is_not_recreated_by_embedding(
+    folder: Path, run: Run, auto: None, tmp_path: Path
+) -> None:
     """A user may delete the cache while vectors are made: nothing of it is there afterwards."""
     write(folder, "a.md", "# A\n\nA green river.\n")
     succeeded(run("recall", "green", "--mode", "keyword"))
@@ -265,7 +271,7 @@ def test_a_deleted_index_stays_deleted(folder: Path, run: Run, auto: None, tmp_p
     assert "warnings" not in succeeded(run("recall", "green", "--json")).json
 
 
-def test_a_process_started_too_late_makes_no_index(folder: Path, run: Run, tmp_path: Path) -> None:
+def test_embedding_worker_creates_no_index(folder: Path, run: Run, tmp_path: Path) -> None:
     """A process that starts after the index was deleted ends at once, without a word."""
     write(folder, "a.md", "# A\n\nA green river.\n")
     succeeded(run("recall", "green"))
@@ -291,7 +297,7 @@ def _has_open(number: int, file: Path) -> bool:
     return False
 
 
-def test_the_program_ends_the_process_before_it_deletes(run: Run, tmp_path: Path) -> None:
+def test_remote_copy_is_deleted_after_worker_ends(run: Run, tmp_path: Path) -> None:
     """What is kept here of a vault that another machine sent is not deleted while it grows."""
     root = tmp_path / "state" / "memvault" / "sent" / "team"
     write(root, "memvault.toml", "version = 1\n")
@@ -337,7 +343,7 @@ batches = st.lists(st.lists(st.integers(1, 3), min_size=1, max_size=40), max_siz
 
 
 @given(batches, st.integers(0, 2**32), st.sets(st.integers(0, 80)), st.integers(1, 90), st.data())
-def test_vectors_are_found_as_by_brute_force(
+def test_nearest_vectors_equal_brute_force(
     tmp_path: Path,
     counted: list[list[int]],
     seed: int,
@@ -393,7 +399,7 @@ def test_vectors_are_found_as_by_brute_force(
         assert hit.cosine == pytest.approx(float(held[hit.uid][hit.passage] @ query), abs=1e-5)
 
 
-def test_vectors_that_another_process_compacted_are_still_found(tmp_path: Path) -> None:
+def test_vectors_survive_compaction_by_another_process(tmp_path: Path) -> None:
     """Who opened vectors before they were compacted searches the new files, and loses nothing."""
     chance = np.random.default_rng(1)
     rows = _rows(chance, 4)

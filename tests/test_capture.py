@@ -215,7 +215,7 @@ def test_compound_without_a_text_opens_the_editor(
 
 def test_a_path_that_leads_out_is_refused(run: Run, folder: Path) -> None:
     """A vault of someone else cannot make a note outside of it, or in a hidden folder."""
-    for path, said in (("../{{date}}.md", "lies outside"), (".git/{{date}}.md", "is no memory")):
+    for path, said in (("../{{date}}.md", "is outside"), (".git/{{date}}.md", "is no memory")):
         write(folder, "memvault.toml", f'version = 1\n[daily]\npath = "{path}"\n')
         ran = run("today", "x")
         assert ran.code in (1, 2)
@@ -301,8 +301,8 @@ def test_a_thought_comes_from_a_pipe_or_the_clipboard(
         write(tmp_path, "bin/xsel", "#!/bin/sh\nprintf 'copied words'\n").chmod(0o755)
         monkeypatch.setenv("PATH", f"{tmp_path}/bin")
         assert "copied-words" in succeeded(run("capture", "--clip")).out
-    assert "`--clip` names another" in refused(run("capture", "x", "--clip"), 2)
-    assert "there is no TEXT" in refused(run("capture"), 2)
+    assert "`--clip` cannot be combined" in refused(run("capture", "x", "--clip"), 2)
+    assert "TEXT is missing" in refused(run("capture"), 2)
 
 
 NOTE = """---

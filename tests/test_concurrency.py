@@ -73,7 +73,7 @@ def _listed(vault: Vault) -> set[str]:
     return set(titles(vault.call("memory_list", limit=1_000)))
 
 
-def test_eight_processes_remember_at_once(folder: Path, racing: Racing) -> None:
+def test_eight_processes_remember_concurrently(folder: Path, racing: Racing) -> None:
     """Eight processes that remember together lose nothing and complain of nothing."""
     each = 25 if SOAK else 10
     told = raced(racing.run(folder, WRITER, [[who, each] for who in range(8)]))
@@ -90,7 +90,9 @@ def test_eight_processes_remember_at_once(folder: Path, racing: Racing) -> None:
                 assert _recall(vault, f"w{who}n{number}") == [title]
 
 
-def test_processes_recall_what_they_just_remembered(folder: Path, racing: Racing) -> None:
+def test_process_recalls_its_new_memory_during_concurrent_writes(
+    folder: Path, racing: Racing
+) -> None:
     """A process recalls its own new memory at once, and once, while others write and index."""
     each = 15 if SOAK else 8
     ended = racing.run(folder, WRITER, [[who, each, "keyword", "hybrid"] for who in range(6)])
@@ -98,7 +100,7 @@ def test_processes_recall_what_they_just_remembered(folder: Path, racing: Racing
 
 
 @pytest.mark.parametrize("indexed", [True, False], ids=["indexed", "never indexed"])
-def test_a_locked_index_hides_no_changes(folder: Path, run: Run, indexed: bool) -> None:
+def test_recall_reads_changes_while_index_is_locked(folder: Path, run: Run, indexed: bool) -> None:
     """While another process holds the index, recall reads what changed from the files."""
     write(folder, "kept.md", "# Kept\n\nwombat and bilby\n")
     write(folder, "edited.md", "# Edited\n\nwombat\n")
@@ -131,7 +133,7 @@ def test_a_locked_index_hides_no_changes(folder: Path, run: Run, indexed: bool) 
         assert "Edited" in ran.out
 
 
-def test_a_view_shows_each_memory_once(folder: Path) -> None:
+def test_view_shows_each_memory_once(folder: Path) -> None:
     """A memory that another process indexes while one recalls is not found twice."""
     write(folder, "old.md", "# Old\n\nwombat\n")
     workspace = Workspace(folder)
@@ -149,7 +151,7 @@ def test_a_view_shows_each_memory_once(folder: Path) -> None:
     workspace.close()
 
 
-def test_a_write_succeeds_while_the_index_is_locked(folder: Path, run: Run) -> None:
+def test_remember_works_while_index_is_locked(folder: Path, run: Run) -> None:
     """Remembering needs no index: it works while another process holds it, and is recalled."""
     write(folder, "first.md", "# First\n\nwombat\n")
     run("list")
@@ -183,7 +185,7 @@ def test_threads_share_one_vault(folder: Path, vault: Vault) -> None:
     assert len(_recall(vault, "common")) == 30
 
 
-def test_two_open_vaults_see_each_others_changes(folder: Path) -> None:
+def test_two_open_vaults_see_each_other_changes(folder: Path) -> None:
     """Two processes' worth of open vaults answer alike after every change by either."""
     with open_vault(folder) as one, open_vault(folder) as two:
         for number in range(12):
@@ -254,7 +256,7 @@ def _is_right(vault: Vault) -> None:
 
 @sampled(4)
 @pytest.mark.parametrize("name", DAMAGES)
-def test_any_file_of_its_own_may_be_damaged(folder: Path, name: str) -> None:
+def test_damaged_state_file_changes_no_answer(folder: Path, name: str) -> None:
     """Garbage in any one file of ``.memvault`` or the index changes no answer, now or later."""
     _write_three(folder)
     done: set[str] = set()
@@ -277,7 +279,7 @@ def test_any_file_of_its_own_may_be_damaged(folder: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["", INDEX, f"{INDEX}/keyword", f"{INDEX}/vectors"])
-def test_a_file_may_lie_where_the_index_wants_a_folder(folder: Path, path: str) -> None:
+def test_file_in_place_of_index_folder_changes_no_answer(folder: Path, path: str) -> None:
     """A file in the place of one of the index's folders changes no answer."""
     _write_three(folder)
     for made in (False, True):
@@ -295,7 +297,7 @@ def test_a_file_may_lie_where_the_index_wants_a_folder(folder: Path, path: str) 
 
 
 @pytest.mark.parametrize("indexed", [True, False], ids=["indexed", "never indexed"])
-def test_recall_works_where_nothing_can_be_written(folder: Path, run: Run, indexed: bool) -> None:
+def test_recall_works_on_full_disk(folder: Path, run: Run, indexed: bool) -> None:
     """On a disk that takes no more bytes, recall and list still answer from the files."""
     _write_three(folder)
     if indexed:
@@ -312,7 +314,7 @@ def test_recall_works_where_nothing_can_be_written(folder: Path, run: Run, index
         assert gone not in found
 
 
-def test_a_locked_manifest_is_not_a_damaged_one(
+def test_locked_manifest_is_not_rebuilt(
     folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """While another process holds the manifest nothing is thrown away, vectors least of all."""
@@ -333,7 +335,7 @@ def test_a_locked_manifest_is_not_a_damaged_one(
     assert set(titles(run("recall", "wombat", "--json").json)) == {"A", "B"}
 
 
-def test_what_an_editor_writes_during_a_change_is_kept(folder: Path, vault: Vault) -> None:
+def test_editor_save_during_change_is_kept(folder: Path, vault: Vault) -> None:
     """Each line that an editor saves, at any moment, is in the file or among its revisions."""
     made = vault.call("memory_remember", title="Log", content="begin", memoryType="fact")
     file = folder / made["filePath"]
@@ -387,7 +389,7 @@ def test_lock_is_refused_on_a_file_system_without_flock(
     assert len(os.listdir("/dev/fd")) == before
 
 
-def test_another_refusal_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unexpected_lock_error_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An error other than missing locks is reported, and leaves no file open."""
 
     def refused(*_: object) -> None:
@@ -421,7 +423,7 @@ def letters(folder: Path) -> dict[str, str]:
     return {path.name: path.read_text("utf-8") for path in folder.glob("*.md")}
 
 
-def test_an_event_goes_back_beside_a_newer_one_of_its_name(folder: Path, inbox: Inbox) -> None:
+def test_requeued_event_keeps_newer_event_of_same_name(folder: Path, inbox: Inbox) -> None:
     """A file name that is used again and again, as by CI, costs no event that went back."""
     for build in ("build 1 failed", "build 2 failed", "build 3 is fine"):
         write(folder, "agents/main/inbox/ci.md", build)
@@ -437,7 +439,7 @@ def test_an_event_goes_back_beside_a_newer_one_of_its_name(folder: Path, inbox: 
     assert {each["result"]["data"]["message"] for each in heard} == builds
 
 
-def test_the_same_event_goes_back_once(folder: Path, inbox: Inbox) -> None:
+def test_identical_event_is_requeued_once(folder: Path, inbox: Inbox) -> None:
     """An event that was delivered again in the meantime, byte for byte, exists once."""
     write(folder, "agents/main/inbox/ci.md", "fine")
     lease = taken(inbox)
@@ -447,7 +449,7 @@ def test_the_same_event_goes_back_once(folder: Path, inbox: Inbox) -> None:
     assert not list((folder / PRIVATE / "leases").iterdir())
 
 
-def test_a_very_long_name_goes_back_too(folder: Path, inbox: Inbox) -> None:
+def test_event_with_long_name_is_requeued(folder: Path, inbox: Inbox) -> None:
     """An event whose name leaves no room for another one behind it is not lost."""
     name = "ü" * 125
     write(folder, f"agents/main/inbox/{name}.md", "one")
@@ -457,7 +459,7 @@ def test_a_very_long_name_goes_back_too(folder: Path, inbox: Inbox) -> None:
     assert set(letters(inbox.folder).values()) == {"one", "two"}
 
 
-def test_only_events_are_taken_out_of_a_lease(folder: Path, inbox: Inbox) -> None:
+def test_only_events_are_requeued_from_lease(folder: Path, inbox: Inbox) -> None:
     """What somebody else put into a lease or beside it stays where it is."""
     inbox.deliver("service", {"name": "x"})
     lease = taken(inbox)
@@ -469,7 +471,7 @@ def test_only_events_are_taken_out_of_a_lease(folder: Path, inbox: Inbox) -> Non
     assert all(path.exists() for path in strange)
 
 
-def test_events_go_back_under_the_readers_lock(folder: Path, inbox: Inbox) -> None:
+def test_events_are_requeued_under_reader_lock(folder: Path, inbox: Inbox) -> None:
     """Nobody sees an event half gone back; where the lock is not free it is the next look's."""
     inbox.deliver("service", {"name": "x"})
     lease = taken(inbox)
@@ -479,7 +481,7 @@ def test_events_go_back_under_the_readers_lock(folder: Path, inbox: Inbox) -> No
     assert [event.data["name"] for event in inbox.peek().events] == ["x"]
 
 
-def test_a_taking_that_finds_nothing_leaves_nothing(folder: Path, inbox: Inbox) -> None:
+def test_lease_without_events_is_removed(folder: Path, inbox: Inbox) -> None:
     """Where the wanted event's file goes away at the last moment no lease is left."""
     name = inbox.deliver("service", {"name": "x"})
 
@@ -493,7 +495,7 @@ def test_a_taking_that_finds_nothing_leaves_nothing(folder: Path, inbox: Inbox) 
 
 
 @pytest.mark.parametrize("name", ["leases", "popped"])
-def test_nothing_is_taken_that_could_not_be_kept(vault: Vault, folder: Path, name: str) -> None:
+def test_event_stays_if_lease_folder_is_blocked(vault: Vault, folder: Path, name: str) -> None:
     """A file in the place of a folder that taking needs is named, and the event stays."""
     vault.call("push_service", name="x")
     blocking = write(folder, f"{PRIVATE}/{name}", "")
@@ -504,7 +506,7 @@ def test_nothing_is_taken_that_could_not_be_kept(vault: Vault, folder: Path, nam
     assert vault.call("peek_inbox")["events"][0]["data"]["name"] == "x"
 
 
-def test_incomplete_take_is_reported(folder: Path) -> None:
+def test_unreleased_lease_is_reported(folder: Path) -> None:
     """The result is not spoilt: a note says that the events may come again, and they do."""
     workspace = Workspace(folder)
     invoke.call(workspace, "push_service", {"name": "x"})
@@ -519,7 +521,7 @@ def test_incomplete_take_is_reported(folder: Path) -> None:
     assert invoke.call_result(workspace, "peek_inbox", {})["events"] == []
 
 
-def test_a_result_that_is_not_settled_gives_its_events_back(folder: Path) -> None:
+def test_unacknowledged_result_requeues_its_events(folder: Path) -> None:
     """Events of a result that is not settled return to the inbox, those of nested calls too."""
     workspace = Workspace(folder)
     invoke.call(workspace, "push_service", {"name": "x"})
@@ -531,7 +533,7 @@ def test_a_result_that_is_not_settled_gives_its_events_back(folder: Path) -> Non
     assert invoke.call_result(workspace, "peek_inbox", {})["events"] == []
 
 
-def test_the_last_takings_are_kept(folder: Path, inbox: Inbox) -> None:
+def test_last_hundred_leases_are_recorded(folder: Path, inbox: Inbox) -> None:
     """A hundred takings can be looked up on this machine; older ones go."""
     other = write(folder, f"{PRIVATE}/popped/mine/a.md", "mine")
     for number in range(103):
@@ -542,7 +544,7 @@ def test_the_last_takings_are_kept(folder: Path, inbox: Inbox) -> None:
     assert other.exists()
 
 
-def test_taking_one_event_reads_one(folder: Path, inbox: Inbox) -> None:
+def test_oldest_event_costs_the_same_in_full_inbox(folder: Path, inbox: Inbox) -> None:
     """The oldest event is as quickly taken out of a full inbox as out of an empty one."""
     for number in range(300):
         inbox.deliver("service", {"name": str(number)})

@@ -19,7 +19,7 @@ WARM_UP = [
 
 
 @pytest.mark.usefixtures("deep_now")
-def test_a_fact_in_other_words_is_proposed_with_its_sentences(vault: Vault, folder: Path) -> None:
+def test_paraphrased_fact_is_proposed_with_quotes(vault: Vault, folder: Path) -> None:
     """What three episodes say in their own words is one fact, in the words of one of them."""
     put(folder, "two", reflection=f"Good. {WARM_UP[1]}")
     put(folder, "one", reflection=f"The assay went well. {WARM_UP[0]}")
@@ -35,7 +35,7 @@ def test_a_fact_in_other_words_is_proposed_with_its_sentences(vault: Vault, fold
 
 
 @pytest.mark.usefixtures("deep_now")
-def test_a_fact_in_other_words_than_a_known_one_is_not_proposed(vault: Vault, folder: Path) -> None:
+def test_paraphrase_of_known_fact_is_not_proposed(vault: Vault, folder: Path) -> None:
     """A fact that the vault states, or put away, is not proposed in the words of episodes."""
     for name, said in zip(("one", "two", "three"), WARM_UP, strict=True):
         put(folder, name, reflection=said)
@@ -68,7 +68,7 @@ ROLLBACKS = [
 
 
 @pytest.mark.usefixtures("deep_now")
-def test_actions_in_other_words_and_order_are_one_procedure(run: Run, folder: Path) -> None:
+def test_paraphrased_and_reordered_actions_are_one_procedure(run: Run, folder: Path) -> None:
     """A procedure has the steps that most episodes have, in their usual order."""
     for place, actions in enumerate(ROLLBACKS):
         put(folder, f"e{place}", actions=actions)
@@ -155,7 +155,7 @@ def test_actions_in_other_words_and_order_are_one_procedure(run: Run, folder: Pa
         ("", "The invoice worker ran out of memory.", "The search worker ran out of memory."),
     ],
 )
-def test_a_later_episode_that_contradicts_an_earlier_one_is_shown(
+def test_contradicting_episodes_are_listed(
     vault: Vault, folder: Path, difference: str, earlier: str, later: str
 ) -> None:
     """Both sentences are quoted, the later one is called current; decoys are not shown."""
@@ -179,9 +179,7 @@ def test_a_later_episode_that_contradicts_an_earlier_one_is_shown(
     )
 
 
-def test_what_a_later_episode_contradicts_is_superseded(
-    run: Run, vault: Vault, folder: Path
-) -> None:
+def test_contradicted_fact_is_superseded(run: Run, vault: Vault, folder: Path) -> None:
     """The later statement becomes a fact that replaces the old one, and one undo takes it back."""
     old = "modified: 2026-01-01T00:00:00.000Z\n"
     fact(folder, "old", "You need the VPN to open the wiki.", old)
@@ -219,7 +217,7 @@ def test_what_a_later_episode_contradicts_is_superseded(
         ),
     ],
 )
-def test_a_fact_that_the_latest_statement_confirms_is_kept(
+def test_fact_confirmed_by_latest_statement_is_kept(
     vault: Vault, folder: Path, first: str, second: str, third: str, denied: str
 ) -> None:
     """After a change and a change back, only facts that the latest denies are replaced."""
@@ -236,7 +234,7 @@ def test_a_fact_that_the_latest_statement_confirms_is_kept(
 
 
 @pytest.mark.usefixtures("deep_now")
-def test_without_a_usable_transformer_statements_are_still_compared(run: Run, folder: Path) -> None:
+def test_consolidation_works_without_transformer(run: Run, folder: Path) -> None:
     """A model that cannot be loaded costs paraphrases, not the run, and a note names the reason."""
     write(folder, "memvault.toml", 'version = 1\n[embedder]\nmodel = "no/such-model"\n')
     put(folder, "earlier", reflection="You need the VPN to open the wiki.", days=3)

@@ -54,7 +54,7 @@ def two(root: Path, name: str) -> None:
     ],
 )
 @pytest.mark.parametrize("mode", ["hybrid", "keyword", "vector"])
-def test_a_replaced_memory_comes_second(folder: Path, vault: Vault, name: str, mode: str) -> None:
+def test_superseded_memory_ranks_second(folder: Path, vault: Vault, name: str, mode: str) -> None:
     """By whatever name: asked in the old one's words, the new one is first and the old marked."""
     two(folder, name)
     first, second, *_ = recalled(vault, "our MySQL database", type=mode)
@@ -62,7 +62,7 @@ def test_a_replaced_memory_comes_second(folder: Path, vault: Vault, name: str, m
     assert (second["memId"], second["supersededBy"]) == ("old-1", "new-1")
 
 
-def test_every_answer_marks_what_was_replaced(folder: Path, vault: Vault) -> None:
+def test_every_result_marks_superseded_memories(folder: Path, vault: Vault) -> None:
     """Search, load by words, list, show, and the previews of forget and compound say it."""
     two(folder, "old-1")
 
@@ -83,7 +83,7 @@ def test_every_answer_marks_what_was_replaced(folder: Path, vault: Vault) -> Non
     assert vault.call("memory_show", memId="old-1")["supersededBy"] == "new-1"
 
 
-def test_context_and_similar_leave_out_what_is_not_current(folder: Path, vault: Vault) -> None:
+def test_context_and_similar_omit_outdated_memories(folder: Path, vault: Vault) -> None:
     """An agent gets current facts: the replacement of a matching memory instead of it."""
     two(folder, "old-1")
     block = vault.call("context", task="our MySQL database")["context"]
@@ -95,7 +95,7 @@ def test_context_and_similar_leave_out_what_is_not_current(folder: Path, vault: 
     assert "old-1" not in similar
 
 
-def test_a_replaced_memory_can_be_named_changed_and_forgotten(folder: Path, vault: Vault) -> None:
+def test_superseded_memory_can_be_changed_and_forgotten(folder: Path, vault: Vault) -> None:
     """It is put behind, not away; what is forgotten replaces nothing any more."""
     two(folder, "old-1")
     assert vault.call("memory_compound", query="old-1", modifications="More.")["success"]
@@ -104,7 +104,7 @@ def test_a_replaced_memory_can_be_named_changed_and_forgotten(folder: Path, vaul
     assert vault.call("memory_delete", ids="old-1")["deleted"] == ["old-1"]
 
 
-def test_forget_and_compound_take_the_words_as_they_are(folder: Path, vault: Vault) -> None:
+def test_forget_and_compound_ignore_replacements(folder: Path, vault: Vault) -> None:
     """What replaces a memory is not forgotten or changed in its place."""
     two(folder, "old-1")
     arguments = {"query": "our MySQL database", "threshold": 0.6}
@@ -114,7 +114,7 @@ def test_forget_and_compound_take_the_words_as_they_are(folder: Path, vault: Vau
     assert changed.get("memId", "old-1") == "old-1"
 
 
-def test_of_a_chain_the_last_answers(folder: Path, vault: Vault) -> None:
+def test_superseded_chain_resolves_to_last(folder: Path, vault: Vault) -> None:
     """What was replaced twice names what is so today, and comes after it."""
     for number, body in enumerate(("MySQL was chosen", "then MariaDB came", "now it is Postgres")):
         before = f"supersedes: store-{number - 1}\n" if number else ""
@@ -132,7 +132,7 @@ def test_of_a_chain_the_last_answers(folder: Path, vault: Vault) -> None:
     assert marks == {"store-0": "store-2", "store-1": "store-2", "store-2": None}
 
 
-def test_two_that_replace_each_other_leave_the_newer_one(folder: Path, vault: Vault) -> None:
+def test_mutual_supersedes_keeps_the_newer(folder: Path, vault: Vault) -> None:
     """A circle is no reason to lose both; a memory that replaces itself is current."""
     memory(folder, "a.md", "# One\n\nThe lantern is red.", "id: one-1\nsupersedes: two-1\n")
     header = "id: two-1\nsupersedes: one-1\n"
@@ -142,7 +142,7 @@ def test_two_that_replace_each_other_leave_the_newer_one(folder: Path, vault: Va
     assert marks == {"one-1": "two-1", "two-1": None, "three-1": None}
 
 
-def test_a_title_that_several_have_means_the_older_ones(folder: Path, vault: Vault) -> None:
+def test_supersedes_shared_title_means_older_memories(folder: Path, vault: Vault) -> None:
     """Three versions of one title that name it: only the last is current."""
     for number in (1, 2, 3):
         header = f"id: lamp-{number}\ntitle: Lamp\n" + "supersedes: Lamp\n" * (number > 1)
@@ -153,7 +153,7 @@ def test_a_title_that_several_have_means_the_older_ones(folder: Path, vault: Vau
     assert marks == {"lamp-1": "lamp-3", "lamp-2": "lamp-3", "lamp-3": None}
 
 
-def test_what_has_ended_or_not_begun_is_marked_and_not_first(folder: Path, vault: Vault) -> None:
+def test_expired_and_future_memories_are_marked_and_demoted(folder: Path, vault: Vault) -> None:
     """A day counts whole; what is unreadable as a date says nothing."""
     for name, line in {
         "ended": f"valid_to: {day(-1)}",
@@ -188,7 +188,7 @@ def test_what_has_ended_or_not_begun_is_marked_and_not_first(folder: Path, vault
     assert len(entries) == 10
 
 
-def test_what_has_ended_comes_after_what_is_current(folder: Path, vault: Vault) -> None:
+def test_expired_memory_ranks_after_current_ones(folder: Path, vault: Vault) -> None:
     """However well it fits, what is so and fits stands before it; else it answers, marked."""
     memory(folder, "ended.md", "# Parking\n\nPark in lot B.", f"valid_to: {day(-3)}\n")
     assert [entry["expired"] for entry in recalled(vault, "where do we park")] == [day(-3)]
@@ -203,7 +203,7 @@ def test_what_has_ended_comes_after_what_is_current(folder: Path, vault: Vault) 
     assert second["title"] == "Choir"
 
 
-def test_what_begins_tomorrow_replaces_nothing_today(folder: Path, vault: Vault) -> None:
+def test_future_replacement_does_not_supersede(folder: Path, vault: Vault) -> None:
     """Until a new rule begins the old one is current."""
     memory(folder, "old.md", "# Rule\n\nShips sail on Mondays.", "id: rule-1\n")
     header = f"id: rule-2\nsupersedes: rule-1\nvalid_from: {day(1)}\n"
@@ -213,7 +213,7 @@ def test_what_begins_tomorrow_replaces_nothing_today(folder: Path, vault: Vault)
     assert second["notYet"] == day(1)
 
 
-def test_the_scores_of_what_is_put_behind_add_up(folder: Path, vault: Vault) -> None:
+def test_explain_parts_of_demoted_memories_add_up(folder: Path, vault: Vault) -> None:
     """With explain, what a memory loses or takes over is a part like others."""
     two(folder, "old-1")
     entries = explained(vault, "our MySQL database")
@@ -223,14 +223,14 @@ def test_the_scores_of_what_is_put_behind_add_up(folder: Path, vault: Vault) -> 
         assert sum(entry["why"]["parts"].values()) == pytest.approx(entry["score"], abs=0.001)
 
 
-def test_a_filter_keeps_out_what_replaces(folder: Path, vault: Vault) -> None:
+def test_filtered_replacement_is_not_shown(folder: Path, vault: Vault) -> None:
     """What a filter excludes does not answer in another's place; the mark stays."""
     two(folder, "old-1")
     entries = recalled(vault, "MySQL database", filter="id == 'old-1'")
     assert [(entry["memId"], entry["supersededBy"]) for entry in entries] == [("old-1", "new-1")]
 
 
-def test_people_see_what_was_replaced(folder: Path, run: Run) -> None:
+def test_shell_marks_superseded_memories(folder: Path, run: Run) -> None:
     """The text for people has a word for it."""
     two(folder, "old-1")
     memory(
@@ -241,7 +241,7 @@ def test_people_see_what_was_replaced(folder: Path, run: Run) -> None:
     assert f"ended {day(-2)}" in out
 
 
-def test_edits_of_the_header_count_at_once(folder: Path, vault: Vault) -> None:
+def test_supersedes_edit_takes_effect_immediately(folder: Path, vault: Vault) -> None:
     """A supersedes line that is taken out or put in is seen by the next answer."""
     two(folder, "nothing")
     assert titles(vault.call("memory_recall", query="MySQL database"))[0] == "Old database"
@@ -251,7 +251,7 @@ def test_edits_of_the_header_count_at_once(folder: Path, vault: Vault) -> None:
     assert titles(vault.call("memory_recall", query="MySQL database"))[0] == "Old database"
 
 
-def test_what_was_merged_away_is_marked(folder: Path, vault: Vault) -> None:
+def test_superseded_by_counts_like_supersedes(folder: Path, vault: Vault) -> None:
     """The superseded_by that consolidate writes counts like supersedes in the other one."""
     memory(folder, "a.md", "# Kept\n\nThe kiln fires at 900 degrees.", "id: kept-1\n")
     memory(folder, "b.md", "# Gone\n\nThe kiln is at 900 degrees.", "superseded_by: kept-1\n")
@@ -259,7 +259,7 @@ def test_what_was_merged_away_is_marked(folder: Path, vault: Vault) -> None:
     assert marks == {"Kept": None, "Gone": "kept-1"}
 
 
-def test_replaced_facts_and_procedures_are_not_used(folder: Path, vault: Vault) -> None:
+def test_superseded_facts_and_procedures_are_not_used(folder: Path, vault: Vault) -> None:
     """A replaced fact is marked and listed after the new one; the context has current ones only."""
     memory(folder, "a.md", "The gate code is 1111.", "id: code-1\nmemory_type: fact\n")
     header = "id: code-2\nmemory_type: fact\nsupersedes: code-1\n"
@@ -288,7 +288,7 @@ said = st.lists(
 @given(said, st.sampled_from(["hybrid", "keyword", "tag"]))
 @example([([], ""), ([], ""), ([3], "valid_to"), ([], "")], "keyword")
 @example([([1], "valid_to"), ([], ""), ([], "")], "keyword")
-def test_whatever_headers_say_of_each_other(
+def test_any_supersedes_graph_finds_all_memories(
     tmp_path_factory: pytest.TempPathFactory, headers: list[tuple[list[int], str]], mode: str
 ) -> None:
     """However memories replace each other, all are found once, and none before what replaces it."""
@@ -336,7 +336,7 @@ def aged(root: Path, days: int) -> None:
         file.rename(file.with_name(f"{name}-{etag}.md"))
 
 
-def test_later_memories_replace_nothing_before(folder: Path, vault: Vault) -> None:
+def test_as_of_ignores_later_replacements(folder: Path, vault: Vault) -> None:
     """Before the new decision was made, the old one was so."""
     dated(folder, "old.md", "# Old database\n\nOur database is MySQL.", "id: old-1\n")
     header = "id: new-1\nsupersedes: old-1\n"
@@ -349,7 +349,7 @@ def test_later_memories_replace_nothing_before(folder: Path, vault: Vault) -> No
 
 
 @pytest.mark.parametrize("mode", ["hybrid", "keyword", "vector", "tag"])
-def test_every_mode_answers_as_of_then(folder: Path, vault: Vault, mode: str) -> None:
+def test_as_of_works_in_every_mode(folder: Path, vault: Vault, mode: str) -> None:
     """What was made later is in no answer, however it is searched."""
     dated(folder, "a.md", "# Crane\n\nThe crane is yellow.", "tags: [crane]\n")
     dated(folder, "b.md", "# Crane 2\n\nThe crane is blue.", "tags: [crane]\n", "2026-06-01")
@@ -357,7 +357,7 @@ def test_every_mode_answers_as_of_then(folder: Path, vault: Vault, mode: str) ->
     assert [entry["title"] for entry in found] == ["Crane"]
 
 
-def test_validity_is_judged_at_that_day(folder: Path, vault: Vault) -> None:
+def test_validity_is_evaluated_as_of_day(folder: Path, vault: Vault) -> None:
     """What has ended since was so then, and what had not begun was not yet."""
     dated(folder, "a.md", "# Price\n\nA berth costs 20.", "valid_to: 2026-03-31\n")
     dated(folder, "b.md", "# New price\n\nA berth costs 25.", "valid_from: 2026-04-01\n")
@@ -368,7 +368,7 @@ def test_validity_is_judged_at_that_day(folder: Path, vault: Vault) -> None:
     assert (first["title"], second["expired"]) == ("New price", "2026-03-31")
 
 
-def test_a_text_that_was_another_then_is_the_old_one(folder: Path, vault: Vault) -> None:
+def test_as_of_shows_the_revision(folder: Path, vault: Vault) -> None:
     """A kept revision is what fits and what is shown, and the answer says so."""
     dated(folder, "db.md", "# Database\n\nWe use MySQL, with replicas.", "id: db-1\n")
     text = "We use Cassandra now."
@@ -387,7 +387,7 @@ def test_a_text_that_was_another_then_is_the_old_one(folder: Path, vault: Vault)
     assert "Cassandra" in entry["content"]
 
 
-def test_of_several_revisions_the_one_of_that_day_answers(folder: Path, vault: Vault) -> None:
+def test_as_of_selects_revision_of_that_day(folder: Path, vault: Vault) -> None:
     """Each day has the text that stood then."""
     dated(folder, "lamp.md", "# Lamp\n\nThe lamp is red.", "id: lamp-1\n")
     for colour in ("green", "blue"):
@@ -403,7 +403,7 @@ def test_of_several_revisions_the_one_of_that_day_answers(folder: Path, vault: V
         assert colour in entry["snippet"]
 
 
-def test_a_phrase_must_be_in_the_text_of_then(folder: Path, vault: Vault) -> None:
+def test_phrase_is_searched_in_revision_as_of(folder: Path, vault: Vault) -> None:
     """Quoted words are looked for in what is shown."""
     dated(folder, "a.md", "# A\n\nThe north gate is open.", "id: gate-1\n")
     arguments = {"query": "gate-1", "modifications": "The south gate is open.", "mode": "replace"}
@@ -413,14 +413,14 @@ def test_a_phrase_must_be_in_the_text_of_then(folder: Path, vault: Vault) -> Non
     assert len(as_of(vault, '"north gate"', day(-11))) == 1
 
 
-def test_a_daily_note_was_there_on_its_day(folder: Path, vault: Vault) -> None:
+def test_daily_note_exists_as_of_its_day(folder: Path, vault: Vault) -> None:
     """A fresh clone gives all files a new time; the day in a name still counts."""
     write(folder, "2020-02-03.md", "We launched the boat.\n")
     assert len(as_of(vault, "boat", "2020-02-03")) == 1
     assert as_of(vault, "boat", "2020-02-02") == []
 
 
-def test_an_answer_as_of_then_does_not_spoil_the_next(folder: Path, vault: Vault) -> None:
+def test_as_of_does_not_affect_next_recall(folder: Path, vault: Vault) -> None:
     """In one process, what is asked of today is of today."""
     dated(folder, "a.md", "# Crane\n\nThe crane is yellow.")
     dated(folder, "b.md", "# Crane 2\n\nThe crane is blue.", "", "2026-06-01")
@@ -428,7 +428,7 @@ def test_an_answer_as_of_then_does_not_spoil_the_next(folder: Path, vault: Vault
     assert len(vault.call("memory_recall", query="crane")["memories"]) == 2
 
 
-def test_people_see_that_it_is_the_old_text(folder: Path, run: Run, vault: Vault) -> None:
+def test_shell_marks_earlier_text(folder: Path, run: Run, vault: Vault) -> None:
     """The command line takes words for the day, and says what is no longer so."""
     dated(folder, "db.md", "# Database\n\nWe use MySQL.", "id: db-1\n")
     arguments = {"query": "db-1", "modifications": "We use Postgres.", "mode": "replace"}
@@ -438,7 +438,7 @@ def test_people_see_that_it_is_the_old_text(folder: Path, run: Run, vault: Vault
     assert "MySQL" in out
 
 
-def test_filters_take_words(folder: Path, run: Run) -> None:
+def test_filters_accept_relative_dates(folder: Path, run: Run) -> None:
     """A list of what changed since yesterday leaves out what is older."""
     dated(folder, "old.md", "# Old\n\nx", "", "2020-01-01")
     dated(folder, "new.md", "# New\n\nx", "", day(0))
@@ -481,7 +481,7 @@ def others(vault: Vault, query: str = QUERY, **more: Any) -> list[dict[str, Any]
     return list(found["others"])
 
 
-def test_an_agents_own_is_found_by_words(kept: Vault) -> None:
+def test_recall_includes_agent_state(kept: Vault) -> None:
     """Values, goals, plans, spaces and inbox, each once, in any form of the words."""
     found = others(kept, include=["state", "messages"])
     assert {(entry["kind"], entry["name"]) for entry in found} == {
@@ -499,7 +499,7 @@ def test_an_agents_own_is_found_by_words(kept: Vault) -> None:
     }
 
 
-def test_each_file_that_is_named_is_there(kept: Vault, folder: Path) -> None:
+def test_state_results_refer_to_existing_files(kept: Vault, folder: Path) -> None:
     """Its text is the passage that fits, and with full all of it."""
     assert others(kept, include=["both"]) == others(kept, include="state,messages")
     for entry in others(kept, include=["state", "messages"], full=True):
@@ -507,7 +507,7 @@ def test_each_file_that_is_named_is_there(kept: Vault, folder: Path) -> None:
         assert entry["snippet"] in entry["content"]
 
 
-def test_nothing_of_another_agent_is_found(kept: Vault, folder: Path) -> None:
+def test_state_search_hides_other_agents(kept: Vault, folder: Path) -> None:
     """Neither what is private to it, nor a space that one is no member of."""
     found = others(kept, include=["state", "messages"])
     told = " ".join(entry["snippet"] for entry in found)
@@ -518,7 +518,7 @@ def test_nothing_of_another_agent_is_found(kept: Vault, folder: Path) -> None:
     assert {entry["name"] for entry in found} == {"mine", "Secret, ana", "Team, ana"}
 
 
-def test_words_that_an_entry_mostly_lacks_do_not_find_it(kept: Vault) -> None:
+def test_state_search_needs_half_of_the_words(kept: Vault) -> None:
     """Half of the words are needed, a phrase as it is, and more words come first."""
     assert others(kept, "keys of the piano in the parlour", include=["state"]) == []
     assert others(kept, '"each deploy key"', include=["state"])[0]["name"] == "keys"
@@ -528,7 +528,7 @@ def test_words_that_an_entry_mostly_lacks_do_not_find_it(kept: Vault) -> None:
     assert len(others(kept, include=["state"], limit=2)) == 2
 
 
-def test_chinese_is_found_by_pairs(vault: Vault) -> None:
+def test_chinese_state_is_found_by_character_pairs(vault: Vault) -> None:
     """Words of scripts without spaces are found as in memories."""
     vault.call(
         "set_memories", memories=[{"key": "数据库", "value": "我们使用数据库来存储客户订单。"}]
@@ -536,14 +536,14 @@ def test_chinese_is_found_by_pairs(vault: Vault) -> None:
     assert others(vault, "客户订单", include=["state"])
 
 
-def test_nothing_is_changed_by_looking(kept: Vault, folder: Path) -> None:
+def test_state_search_changes_nothing(kept: Vault, folder: Path) -> None:
     """No event is taken, and no plan is fired, by a search."""
     before = {path: path.read_bytes() for path in folder.rglob("*.md")}
     others(kept, include=["state", "messages"])
     assert {path: path.read_bytes() for path in folder.rglob("*.md")} == before
 
 
-def test_where_no_memory_fits_a_note_says_what_would(kept: Vault, run: Run) -> None:
+def test_note_suggests_state_search_if_no_memory_matches(kept: Vault, run: Run) -> None:
     """A note counts the agent's own matching entries and shows the command; otherwise no note."""
     notes = kept.call("memory_recall", query=QUERY)["warnings"]
     assert (
@@ -557,7 +557,7 @@ def test_where_no_memory_fits_a_note_says_what_would(kept: Vault, run: Run) -> N
     assert "> Deploy keys: rotated by Ana." in shown
 
 
-def test_over_mcp_secrets_are_masked_there_too(vault: Vault, folder: Path) -> None:
+def test_state_search_masks_secrets_over_mcp(vault: Vault, folder: Path) -> None:
     """An agent's own entries are masked as all results are."""
     pytest.importorskip("mcp", reason="the MCP SDK is not installed: pip install 'memvault[mcp]'")
     from mcp_client import session, structured
@@ -575,7 +575,7 @@ def test_over_mcp_secrets_are_masked_there_too(vault: Vault, folder: Path) -> No
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no TZ")
 @pytest.mark.parametrize("place", ["UTC", "Pacific/Kiritimati", "Pacific/Pago_Pago"])
-def test_dated_records_include_all_memories_of_the_days(folder: Path, place: str) -> None:
+def test_dated_records_include_every_memory_of_the_days(folder: Path, place: str) -> None:
     """The index returns each memory with a day in a span, by name, header or time, in any zone."""
     for number in range(60):
         day = date(2026, 3, 1) + timedelta(days=number)

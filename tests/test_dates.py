@@ -186,13 +186,13 @@ def days(text: str) -> DateRange:
     ("text", "today", "meant"),
     [*((text, str(FRIDAY), meant) for text, meant in ENGLISH.items()), *ELSEWHERE],
 )
-def test_date_words_mean_what_a_person_means(text: str, today: str, meant: str) -> None:
+def test_english_dates_are_parsed(text: str, today: str, meant: str) -> None:
     """Dates, months and counts of days are read; those without a year mean the last such days."""
     assert meant_by(text, date.fromisoformat(today)) == days(meant)
 
 
 @pytest.mark.parametrize("text", FOREIGN)
-def test_date_words_of_other_languages_are_read(text: str) -> None:
+def test_foreign_dates_are_parsed(text: str) -> None:
     """A question in another language names its days in words of that language."""
     found = find_foreign_date(text, SUNDAY)
     assert found is not None
@@ -204,7 +204,9 @@ def test_date_words_of_other_languages_are_read(text: str) -> None:
 @pytest.mark.parametrize(
     "place", ["UTC", "Europe/Berlin", "America/New_York", "Pacific/Kiritimati"]
 )
-def test_words_bound_a_time(monkeypatch: pytest.MonkeyPatch, text: str, place: str) -> None:
+def test_since_and_until_accept_relative_dates(
+    monkeypatch: pytest.MonkeyPatch, text: str, place: str
+) -> None:
     """Since begins with the user's first moment of days in words, until ends with the last."""
     zone = ZoneInfo(place)
     at = datetime.combine(SUNDAY, time(15), zone)
@@ -221,25 +223,25 @@ def test_words_bound_a_time(monkeypatch: pytest.MonkeyPatch, text: str, place: s
 
 
 @pytest.mark.parametrize("path", NOTES)
-def test_the_name_of_a_note_says_its_days(path: str) -> None:
+def test_daily_weekly_and_monthly_names_are_parsed(path: str) -> None:
     """Daily, weekly and monthly notes are known by the names that people give them."""
     assert note_days(path) == days(NOTES[path])
 
 
 @pytest.mark.parametrize("text", NO_ENGLISH)
-def test_other_words_mean_no_days(text: str) -> None:
+def test_non_date_words_mean_no_days(text: str) -> None:
     """A verb, a number, a made-up date or half a phrase does not pass for a date."""
     assert meant_by(text, FRIDAY) is None
 
 
 @pytest.mark.parametrize("text", NO_FOREIGN)
-def test_words_that_only_look_like_dates_mean_no_days(text: str) -> None:
+def test_foreign_date_lookalikes_mean_no_days(text: str) -> None:
     """A word that is a date elsewhere, what is still to come, and two ends are no span of days."""
     assert find_foreign_date(text, SUNDAY) is None
 
 
 @pytest.mark.parametrize("path", NO_NAMES)
-def test_other_names_say_no_days(path: str) -> None:
+def test_file_name_without_date_has_no_days(path: str) -> None:
     """What is no date, or only part of one, is a name like any other."""
     assert dates_in_path(path) is None
 
@@ -248,7 +250,7 @@ def test_other_names_say_no_days(path: str) -> None:
     "text", ["this week", "this month", "this year", "last week", "last month", "last year"]
 )
 @pytest.mark.parametrize("today", [date.min, date.max, date(9999, 12, 1), date(1, 1, 31)])
-def test_the_ends_of_the_calendar_are_no_trouble(text: str, today: date) -> None:
+def test_date_parser_handles_calendar_limits(text: str, today: date) -> None:
     """On the first and last days that a computer knows there are days or none, and no error."""
     found = meant_by(text, today)
     assert found is None or found.first <= found.last
@@ -279,14 +281,14 @@ foreign_words = st.sampled_from(
 @example("29 Feb", date.min)
 @example("٣ days ago", FRIDAY)
 @example("² days ago", FRIDAY)
-def test_any_text_means_some_days_or_none(text: str, today: date) -> None:
+def test_date_parser_accepts_any_text(text: str, today: date) -> None:
     """No text on any day is trouble, and no span ends before it begins."""
     found = meant_by(text, today)
     assert found is None or (date.min <= found.first <= found.last <= date.max)
 
 
 @given(st.lists(foreign_words | st.text(max_size=4), max_size=9).map(" ".join), st.dates())
-def test_any_words_on_any_day_are_read(text: str, today: date) -> None:
+def test_foreign_date_parser_accepts_any_text(text: str, today: date) -> None:
     """No words in any language are trouble on any day, and no span ends before it begins."""
     for found in (find_foreign_date(text, today), (parse_phrase(text, today), text)):
         assert found is None or found[0] is None or found[0].first <= found[0].last
@@ -295,7 +297,7 @@ def test_any_words_on_any_day_are_read(text: str, today: date) -> None:
 @given(st.dates(), st.dates(), st.dates())
 @example(date.min, date.max, date.max)
 @example(date.min, date.min, date.max)
-def test_nearness_falls_with_the_distance(one: date, other: date, day: date) -> None:
+def test_date_proximity_decreases_with_distance(one: date, other: date, day: date) -> None:
     """Nearness is 1 inside the days, and outside falls the farther off a day is, never below 0."""
     found = DateRange(min(one, other), max(one, other))
     near = span_proximity(found, DateRange(day, day))
@@ -309,7 +311,7 @@ def test_nearness_falls_with_the_distance(one: date, other: date, day: date) -> 
         assert span_proximity(found, DateRange(before, before)) <= near
 
 
-def test_a_page_of_words_that_nearly_are_dates_names_no_day() -> None:
+def test_near_dates_are_not_parsed() -> None:
     """However often it is repeated, what only begins like a date is none."""
     for text in ("last " * 800, "2023-" * 800, "may " * 1000, "9" * 4000, "a couple of " * 330):
         assert meant_by(text, FRIDAY) is None
@@ -322,7 +324,7 @@ def date_parts(vault: Vault, query: str) -> list[tuple[str, float | None]]:
 
 @pytest.mark.parametrize("paths", [("a.md", "b.md"), ("b.md", "a.md")])
 @pytest.mark.parametrize("key", ["created", "modified"])
-def test_what_is_of_the_days_asked_for_comes_first(
+def test_memories_of_requested_days_rank_first(
     folder: Path, vault: Vault, paths: tuple[str, str], key: str
 ) -> None:
     """Asked for a month, a memory made or changed in it comes first, unless date is set to 0."""
@@ -344,13 +346,13 @@ def test_what_is_of_the_days_asked_for_comes_first(
 
 
 @pytest.mark.parametrize("query", ["may the shed be painted", "painted shed", "4 may be painted"])
-def test_without_date_words_dates_are_no_part(folder: Path, vault: Vault, query: str) -> None:
+def test_query_without_dates_has_no_date_part(folder: Path, vault: Vault, query: str) -> None:
     """Dates have no part in the score for a question without dates."""
     write(folder, "a.md", "# Shed\n\nThe shed may be painted green.\n")
     assert date_parts(vault, query) == [("a.md", None)]
 
 
-def test_a_question_for_days_finds_what_was_written_then(folder: Path, vault: Vault) -> None:
+def test_date_only_query_finds_memories_of_that_time(folder: Path, vault: Vault) -> None:
     """Asked only for a time, recall answers with the memories of that time, whatever they say."""
     told = {"04-30": "Boats tied up", "05-01": "A new lantern", "05-31": "Rain", "06-01": "Nets"}
     for day, body in told.items():
@@ -361,7 +363,7 @@ def test_a_question_for_days_finds_what_was_written_then(folder: Path, vault: Va
     assert [day for _, day in date_parts(vault, "what happened in May 2021") if day] == []
 
 
-def test_a_date_word_in_passing_leaves_the_answer_first(folder: Path, vault: Vault) -> None:
+def test_incidental_date_word_does_not_dominate(folder: Path, vault: Vault) -> None:
     """A question about something does not bring up all that was written on the day it names."""
     write(folder, "unicorn.md", "# Unicorn\n\nThe unicorn eats clover.\n")
     for number in range(25):
@@ -375,7 +377,7 @@ def test_a_date_word_in_passing_leaves_the_answer_first(folder: Path, vault: Vau
 @pytest.mark.parametrize(
     "query", ["letter of 5 \u017fept 1923", "ye\u017fterday", "la\u017ft week"]
 )
-def test_old_letters_do_not_stop_recall(folder: Path, vault: Vault, query: str) -> None:
+def test_long_s_in_date_is_accepted(folder: Path, vault: Vault, query: str) -> None:
     """A long s in a date is no date and no trouble; with an s of today it is one."""
     write(folder, "a.md", "# Letter\n\nA letter of 1923.\n")
     for asked, is_date in ((query, False), (query.replace("\u017f", "s"), True)):
@@ -383,7 +385,7 @@ def test_old_letters_do_not_stop_recall(folder: Path, vault: Vault, query: str) 
         assert ("date" in found["why"]["parts"]) == is_date
 
 
-def test_only_what_may_be_a_date_loads_the_library(folder: Path, vault: Vault) -> None:
+def test_dateparser_is_loaded_only_for_date_hints(folder: Path, vault: Vault) -> None:
     """A question without date words, or with English ones, does not wait for it."""
     loaded = {name: module for name, module in sys.modules.items() if name.startswith("dateparser")}
     for name in loaded:
@@ -397,7 +399,7 @@ def test_only_what_may_be_a_date_loads_the_library(folder: Path, vault: Vault) -
         sys.modules.update(loaded)
 
 
-def test_a_question_in_german_finds_its_month(folder: Path, vault: Vault) -> None:
+def test_german_month_is_parsed(folder: Path, vault: Vault) -> None:
     """Asked for a month in another language, a memory made in it comes first."""
     for month in ("03", "05", "09"):
         header = f"created: 2025-{month}-10\nmodified: 2025-{month}-10\n"
@@ -407,7 +409,7 @@ def test_a_question_in_german_finds_its_month(folder: Path, vault: Vault) -> Non
     assert titles(found)[0] == "Sitzung 05"
 
 
-def test_a_name_that_begins_with_a_day_says_it() -> None:
+def test_file_name_date_prefix_dates_the_note() -> None:
     """A post or meeting note is of the day that its name begins with, and keeps its words."""
     assert dates_in_path("posts/2026-11-05-launch.md") == (date(2026, 11, 5),) * 2
     assert note_days("posts/2026-11-05-launch.md") is None
@@ -434,14 +436,14 @@ def journal(root: Path) -> None:
         "work on part 7 on 2026-11-05",
     ],
 )
-def test_a_date_finds_the_note_of_that_day(folder: Path, vault: Vault, query: str) -> None:
+def test_date_query_finds_daily_note(folder: Path, vault: Vault, query: str) -> None:
     """Asked for a day, the note that is called by it comes first."""
     journal(folder)
     result: dict[str, Any] = vault.call("memory_recall", query=query)
     assert titles(result)[0] == "2026-11-05"
 
 
-def test_a_week_and_a_month_find_theirs(folder: Path, vault: Vault) -> None:
+def test_week_and_month_queries_find_their_notes(folder: Path, vault: Vault) -> None:
     """A weekly note answers for its week, and a monthly one for its month."""
     journal(folder)
     write(folder, "2026-W45.md", "A week of rain.\n")
@@ -450,7 +452,7 @@ def test_a_week_and_a_month_find_theirs(folder: Path, vault: Vault) -> None:
     assert titles(vault.call("memory_recall", query="what happened in 2026-11"))[0] == "2026-11"
 
 
-def test_the_date_in_the_header_is_the_memorys(folder: Path, vault: Vault) -> None:
+def test_header_date_dates_the_memory(folder: Path, vault: Vault) -> None:
     """A date: line counts besides created, so a later record is found by its day."""
     for number in range(6):
         header = f"created: 2026-11-20\ndate: 2026-10-0{number + 1}\n"
@@ -458,7 +460,7 @@ def test_the_date_in_the_header_is_the_memorys(folder: Path, vault: Vault) -> No
     assert titles(vault.call("memory_recall", query="visit on 2026-10-03"))[0] == "Visit 2"
 
 
-def test_a_date_never_takes_away_its_words(folder: Path, vault: Vault) -> None:
+def test_date_words_still_match_text(folder: Path, vault: Vault) -> None:
     """A memory of another day that speaks of the date is found by it."""
     write(folder, "a.md", "---\ncreated: 2020-01-01\n---\n\n# Audit\n\nIt is due 2026-11-05.\n")
     for number in range(40):
@@ -468,7 +470,7 @@ def test_a_date_never_takes_away_its_words(folder: Path, vault: Vault) -> None:
     assert titles(vault.call("memory_recall", query="2026-11-05"))[0] == "Audit"
 
 
-def test_a_type_is_no_text(folder: Path, vault: Vault) -> None:
+def test_memory_type_is_not_searched_as_text(folder: Path, vault: Vault) -> None:
     """Who asks for designs gets no memories for their type alone; a filter by type still works."""
     for number, body in enumerate(("Ids are UUIDv7.", "At most 100 requests a minute.", "JWT.")):
         header = "memory_type: design-decision\n"
@@ -485,7 +487,7 @@ def test_a_type_is_no_text(folder: Path, vault: Vault) -> None:
     assert titles(filtered)[0] == "Rule 0"
 
 
-def test_a_daily_notes_name_and_the_header_are_no_text(folder: Path, vault: Vault) -> None:
+def test_dates_in_names_and_headers_are_not_searched(folder: Path, vault: Vault) -> None:
     """A year is not found in the names of notes, nor a day in when a memory ends."""
     journal(folder)
     write(folder, "rent.md", "---\nvalid_to: 2099-12-31\n---\n\n# Rent\n\nThe rent is 900.\n")
@@ -510,7 +512,7 @@ MEMORY = {"created": "2026-11-22T10:30:00.000Z", "modified": "2026-12-01T00:00:0
     ).split(" | "),
 )
 @pytest.mark.usefixtures("in_utc")
-def test_a_date_means_the_whole_day(text: str) -> None:
+def test_date_comparison_covers_whole_period(text: str) -> None:
     """Dates, months, years and times in any zone compare as people mean them."""
     assert compile_expression(text)(MEMORY)
 
@@ -519,13 +521,13 @@ def test_a_date_means_the_whole_day(text: str) -> None:
     "text", ["created < '2026-11-22'", "created > '2026-11-22'", "modified == '2026-11'"]
 )
 @pytest.mark.usefixtures("in_utc")
-def test_what_is_not_in_a_day_is_not_found(text: str) -> None:
+def test_day_filter_excludes_other_days(text: str) -> None:
     """A day is neither before nor after itself."""
     assert not compile_expression(text)(MEMORY)
 
 
 @pytest.mark.parametrize("text", ["yesterday", "22.11.2026", "2026-13", "", "x" * 500])
-def test_a_time_that_is_none_is_refused(text: str) -> None:
+def test_invalid_time_in_filter_is_refused(text: str) -> None:
     """A filter that could never fit is refused in one sentence, not answered with nothing."""
     with pytest.raises(UsageError) as failed:
         compile_expression(f"created > {text!r}")
@@ -534,7 +536,7 @@ def test_a_time_that_is_none_is_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize("expression", ["status != 'keep'", "importance < 0.5", "area == 'x'"])
-def test_a_missing_value_passes_no_comparison(folder: Path, vault: Vault, expression: str) -> None:
+def test_missing_value_fails_comparison(folder: Path, vault: Vault, expression: str) -> None:
     """A filter never takes in a memory for lack of the key it asks about."""
     write(folder, "a.md", "# A\n\nzebra\n")
     assert titles(vault.call("memory_list", filter=expression)) == []
@@ -552,7 +554,7 @@ FORBIDDEN = """
 
 
 @pytest.mark.parametrize("text", re.split(r"\s{3,}", FORBIDDEN))
-def test_a_filter_runs_nothing(text: str) -> None:
+def test_filter_expression_executes_nothing(text: str) -> None:
     """Attributes, calls, comprehensions, subscripts and arithmetic are refused, never run."""
     for whole in (text, f"title == 'x' or {text}", f"not {text}"):
         with pytest.raises(UsageError):
@@ -570,7 +572,9 @@ filter_values = st.dictionaries(
 @example("(" * 400, {})
 @example("not " * 190 + "-" * 190 + "1", {})
 @example("a == 9" + "9" * 1_900, {"a": 1})
-def test_any_text_is_a_filter_or_a_usage_error(text: str, given_values: dict[str, Any]) -> None:
+def test_filter_expression_never_raises_other_errors(
+    text: str, given_values: dict[str, Any]
+) -> None:
     """Nothing that a filter may hold ever raises anything but a usage error."""
     try:
         test = compile_expression(text)
@@ -601,7 +605,7 @@ simple = st.recursive(
 @given(
     simple, small_numbers, small_numbers, st.lists(st.sampled_from("xyz")), st.sampled_from("xXy")
 )
-def test_a_filter_means_the_same_in_python(text: str, a: int, b: int, t: list[str], s: str) -> None:
+def test_filter_expression_equals_python(text: str, a: int, b: int, t: list[str], s: str) -> None:
     """Where all values are there, an expression is true exactly where Python says so."""
     names: dict[str, Any] = {"a": a, "b": b, "t": t, "s": s}
     assert compile_expression(text)(names) == bool(eval(text, {"__builtins__": {}}, names))

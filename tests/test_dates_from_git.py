@@ -82,7 +82,7 @@ def test_merge_with_a_rename_dates_all_notes(repository: Repository) -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_reading_merges_one_by_one_is_reading_all(
+def test_incremental_commit_reading_equals_full_reading(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
     """Whatever two branches edit, rename and delete, new commits lead to the same dates."""
@@ -134,7 +134,7 @@ def change_some(root: Path, chance: random.Random) -> None:
 
 
 @pytest.mark.parametrize("when", ["@4102444800 +0000", "@99999999999999 +0000", "tomorrow"])
-def test_commit_of_the_future_is_not_believed(repository: Repository, when: str) -> None:
+def test_future_commit_date_is_ignored(repository: Repository, when: str) -> None:
     """A commit whose author's clock was over a day ahead says nothing about its notes."""
     if when == "tomorrow":
         when = (datetime.now(UTC) + timedelta(days=2)).isoformat()
@@ -175,7 +175,7 @@ def cache_of(root: Path) -> Path:
 
 
 @pytest.mark.parametrize("kind", ["forbidden", "folder", "pipe"])
-def test_cache_that_cannot_be_opened_fails_no_call(repository: Repository, kind: str) -> None:
+def test_unreadable_commit_cache_is_ignored(repository: Repository, kind: str) -> None:
     """Where the times from git cannot be read, notes are found all the same."""
     allow(repository.root)
     assert dates(repository.root) == WANTED
@@ -197,7 +197,7 @@ def test_cache_that_cannot_be_opened_fails_no_call(repository: Repository, kind:
 
 @pytest.mark.parametrize("stays", [False, True], ids=["new process", "open vault"])
 @pytest.mark.parametrize("change", ["moved", "setting", "lost", "other", "above"])
-def test_dates_of_git_end_with_git(
+def test_disabling_git_dates_applies_everywhere(
     repository: Repository, monkeypatch: pytest.MonkeyPatch, change: str, stays: bool
 ) -> None:
     """When git no longer dates notes, listings and each note by itself say so alike."""
@@ -226,7 +226,7 @@ def test_dates_of_git_end_with_git(
         assert are_new(chain(*found.values()))
 
 
-def test_lost_cache_leaves_no_old_dates(repository: Repository) -> None:
+def test_rebuilt_commit_cache_drops_old_dates(repository: Repository) -> None:
     """A note that git no longer has is dated by its file after the cache was made anew."""
     root = repository.root
     allow(root)
@@ -240,7 +240,7 @@ def test_lost_cache_leaves_no_old_dates(repository: Repository) -> None:
     assert are_new(found["old.md"])
 
 
-def test_git_that_comes_back_dates_notes_again(repository: Repository) -> None:
+def test_restored_repository_dates_notes_again(repository: Repository) -> None:
     """A repository that was moved away for a while changes nothing for good."""
     root = repository.root
     allow(root)
@@ -251,7 +251,7 @@ def test_git_that_comes_back_dates_notes_again(repository: Repository) -> None:
     assert dates(root) == shown(root) == WANTED
 
 
-def test_day_in_the_name_does_not_depend_on_git(repository: Repository) -> None:
+def test_date_in_name_does_not_depend_on_git(repository: Repository) -> None:
     """A note with its last change in the header is as old as its name says, with git or not."""
     root = repository.root
     header = "---\nmodified: 2025-06-01\n---\n\n"
@@ -266,7 +266,7 @@ def test_day_in_the_name_does_not_depend_on_git(repository: Repository) -> None:
 
 
 @pytest.mark.parametrize("kind", ["symbolic", "reftable", "worktree"])
-def test_every_kind_of_head_is_watched(repository: Repository, kind: str) -> None:
+def test_every_kind_of_head_is_detected(repository: Repository, kind: str) -> None:
     """A commit is seen whatever leads from HEAD to it."""
     root = repository.root
     if kind == "symbolic":
@@ -309,7 +309,7 @@ def slow_git(
     return slow
 
 
-def test_no_answer_waits_for_a_slow_git(repository: Repository, slow_git: Path) -> None:
+def test_slow_git_does_not_delay_recall(repository: Repository, slow_git: Path) -> None:
     """A recall waits two seconds for git, then says that dates are pending, and finishes later."""
     root = repository.root
     allow(root)

@@ -16,7 +16,7 @@ from conftest import ROOT, Git, Run, child, contents, index_of, sampled, without
 from memvault import Vault, open_vault
 from memvault.call import Call
 from memvault.doctor.doctor import CODES, run_checks
-from memvault.doctor.inspection import VaultInspection
+from memvault.doctor.inspection import inspect_vault
 from memvault.errors import Conflict
 from memvault.files.lock import FileLock
 from memvault.index.local.index_files import INDEX
@@ -228,10 +228,10 @@ def test_findings_name_tools_to_an_agent(
     write(folder, "a.md", "# A\n\nBees sting.\n")
     monkeypatch.setenv("MEMVAULT_DEEP", "auto")
     (finding,) = vault.call("vault_doctor")["findings"]
-    assert finding["message"].endswith("or `vault_reindex`")
+    assert finding["message"].endswith("or `vault_reindex` creates them")
     called = vault.call("call_tool", toolName="vault_doctor")["result"]
     assert called["findings"] == [finding]
-    assert "or `memvault reindex`" in run("doctor").out
+    assert "or `memvault reindex` creates them" in run("doctor").out
 
 
 def test_titles_in_findings_are_not_reworded(vault: Vault, folder: Path) -> None:
@@ -246,7 +246,7 @@ def test_titles_in_findings_are_not_reworded(vault: Vault, folder: Path) -> None
 def test_missing_or_old_deep_vectors_are_reported(
     vault: Vault, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Memories that wait for the deep embedder are a note; vectors of a former model can go."""
+    """Memories without vectors of the transformer are a note; vectors of a former model can go."""
     write(folder, "a.md", "# A\n\nBees sting.\n")
     monkeypatch.setenv("MEMVAULT_DEEP", "auto")
     assert told(examined(vault)) == {("vectors-missing", "")}
@@ -267,7 +267,7 @@ def test_concurrently_changed_file_is_not_fixed(vault: Vault, folder: Path) -> N
     write(folder, "a.md", "---\nmemory_type: Fact\n---\n")
     write(folder, "a (conflicted copy 2026-01-02).md", "---\nmemory_type: Fact\n---\n")
     call = Call(vault._workspace)
-    fixes = [finding.fix for _, finding in run_checks(VaultInspection(call)) if finding.fix]
+    fixes = [finding.fix for _, finding in run_checks(inspect_vault(call)) if finding.fix]
     assert {fix.description for fix in fixes} == {"move it to the trash", "set the type fact"}
     for path in ("a.md", "a (conflicted copy 2026-01-02).md"):
         write(folder, path, "New.\n")

@@ -51,7 +51,7 @@ RECORD = {
         "[" * 10_000,
     ],
 )
-def test_what_others_write_in_an_engine_is_no_bug(record: str) -> None:
+def test_foreign_engine_rows_are_validated(record: str) -> None:
     """A record that could be no memory's is left out; what could be one is read."""
     assert text_rows.parse_row(1, record) is None
     whole = {"record": RECORD, "lengths": {"body": 3}, "times": [0, 0], "is_text": True}
@@ -61,14 +61,14 @@ def test_what_others_write_in_an_engine_is_no_bug(record: str) -> None:
 
 
 @pytest.mark.parametrize("lengths", [[1], "abc", {"body": "x"}, {"body": [1]}, {"body": -1}, None])
-def test_lengths_that_cannot_be_are_left_out(lengths: object) -> None:
+def test_invalid_field_lengths_are_dropped(lengths: object) -> None:
     """Only whole numbers of terms by the names of fields are scored."""
     assert not keyword_rows.are_lengths(lengths)
     assert keyword_rows.are_lengths({"body": 3})
 
 
 @given(st.text(), st.booleans())
-def test_text_is_bytes_whatever_its_declared_encoding(text: str, is_text: bool) -> None:
+def test_row_text_decodes_any_encoding(text: str, is_text: bool) -> None:
     """What is no text's code is nothing, which its etag tells."""
     assert isinstance(text_rows.bytes_of(text, is_text), bytes)
 
@@ -83,7 +83,7 @@ def test_text_is_bytes_whatever_its_declared_encoding(text: str, is_text: bool) 
         ("/tmp/full/x.db", "Open local milvus failed", EngineUnavailable),
     ],
 )
-def test_a_name_in_an_error_means_nothing(uri: str, said: str, kind: type[MemvaultError]) -> None:
+def test_engine_name_in_error_is_ignored(uri: str, said: str, kind: type[MemvaultError]) -> None:
     """Neither the engine's name nor a collection's makes an engine that is away refuse."""
     from pymilvus.exceptions import MilvusException
 
@@ -104,7 +104,7 @@ said = st.dictionaries(st.sampled_from([*Publication._fields, "more"]), values)
 
 @pytest.mark.promise("S19")
 @given(values | said)
-def test_a_card_is_read_whatever_it_says(told: object) -> None:
+def test_publication_parser_accepts_any_row(told: object) -> None:
     """Its texts are texts, its numbers no less than 0, and it is kept as it was read."""
     card = Publication.from_json(told)
     for value, default in zip(card, Publication("", "", ""), strict=True):
@@ -116,7 +116,7 @@ def test_a_card_is_read_whatever_it_says(told: object) -> None:
 
 @pytest.mark.promise("S19")
 @given(said)
-def test_a_record_is_read_whatever_it_says(told: dict[str, object]) -> None:
+def test_record_parser_accepts_any_row(told: dict[str, object]) -> None:
     """What a manifest would not take is left out, and never an error."""
     for name, value in told.items():
         record = {**RECORD, "metadata": {"supersedes": value}, name: value}

@@ -40,7 +40,7 @@ ODD = dict(
 )
 
 
-def test_the_suite_is_isolated_from_the_machine() -> None:
+def test_suite_is_isolated_from_environment() -> None:
     """Tests get the variables that are listed and no others, and the usual umask."""
     shell = ["/bin/sh", "-c", 'umask 077; exec "$@" <&-', "sh"]
     done = subprocess.run(

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from conftest import Run, contents, refused, succeeded, write
 from memvault import Vault, open_vault
 from memvault.errors import UsageError
-from memvault.memories.tagging import cleaned, is_under
+from memvault.memories.tagging import is_under, parse_new_tags
 from memvault.model import FileState
 from memvault.vault.document import encode_new
 from memvault.vault.memory_file import read_memory
@@ -283,7 +283,7 @@ def test_a_renamed_tag_and_nothing_else(
 def test_a_tag_is_one_word_or_is_refused(tags: list[str]) -> None:
     """Whatever is given as a tag reads back as that tag from a header, or is refused."""
     try:
-        wanted = cleaned(tags)
+        wanted = parse_new_tags(tags)
     except UsageError:
         return
     data = encode_new({"tags": wanted}, "Text.\n")

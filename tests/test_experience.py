@@ -111,7 +111,7 @@ FAILED = [
 
 
 @pytest.mark.parametrize(("told", "text"), FAILED, ids=str)
-def test_a_failure_counts_in_any_usual_form(vault: Vault, told: Any, text: str | None) -> None:
+def test_failure_outcomes_are_recognized(vault: Vault, told: Any, text: str | None) -> None:
     """What says that a step failed is an outcome of the type action_error."""
     made = vault.call("store_episode", action="Pushed the door", outcome=told, skills="doors.open")
     assert made["episodeSuccess"] is False, made
@@ -125,7 +125,7 @@ def test_a_failure_counts_in_any_usual_form(vault: Vault, told: Any, text: str |
 @pytest.mark.parametrize(
     "told", ["it worked", "succeeded: at last", [{"success": True}], "success", ["opened"]], ids=str
 )
-def test_a_success_counts_in_any_usual_form(vault: Vault, told: Any) -> None:
+def test_success_outcomes_are_recognized(vault: Vault, told: Any) -> None:
     """What says success is one, and a word for something else is no failure."""
     assert vault.call("store_episode", actions="Pushed", outcomes=told)["episodeSuccess"] is True
 
@@ -249,7 +249,7 @@ def test_episodes_of_a_skill_are_those_that_name_it_whole(folder: Path, vault: V
     assert vault.call("get_episodes_with_skill", skillId="cooking")["episodes"] == []
 
 
-def test_an_episode_that_a_person_wrote_is_read(folder: Path, vault: Vault) -> None:
+def test_handwritten_episode_is_parsed(folder: Path, vault: Vault) -> None:
     """Numbered lists, wrapped lines, paragraphs and the template's headings are understood."""
     write(
         folder,
@@ -375,7 +375,7 @@ TITLES = [
 
 
 @pytest.mark.parametrize(("context", "actions", "outcomes", "title"), TITLES)
-def test_a_title_says_the_situation_and_the_outcome(
+def test_episode_title_has_situation_and_outcome(
     vault: Vault, context: list[str], actions: list[str], outcomes: list[dict[str, Any]], title: str
 ) -> None:
     """It is short, in the episode's own words, and says how it went where these say nothing."""

@@ -44,7 +44,7 @@ def recall(folder: Path, *words: str) -> tuple[int, str]:
 
 
 @pytest.mark.promise("R110")
-def test_recall_at_a_terminal_answers_before_all_is_indexed(unindexed: Path) -> None:
+def test_recall_at_a_terminal_answers_while_indexing(unindexed: Path) -> None:
     """The answer comes from the files changed last and says so; the next call has all of them."""
     code, shown = recall(unindexed, "wombat", "-n", "1")
     assert code == 0, shown
@@ -100,7 +100,7 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_the_bar_of_a_large_vault_is_shown_immediately(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_bar_of_large_vault_appears_immediately(monkeypatch: pytest.MonkeyPatch) -> None:
     """So many bytes take longer than a second, so nobody waits for the bar; few show none."""
     monkeypatch.setattr(sys, "stderr", Terminal())
     bar = output.ProgressBar(quiet=False)

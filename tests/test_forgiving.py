@@ -88,7 +88,7 @@ def test_what_is_piped_in_is_the_content(run: Run, folder: Path, command: str) -
 def test_an_empty_pipe_is_no_content(run: Run, folder: Path, command: str) -> None:
     """Where nothing is in the pipe, nothing is written, and the hint says how to go on."""
     ran = run(*command.split(), stdin=" \n")
-    assert "Standard input is empty" in refused(ran, 2)
+    assert "standard input is empty" in refused(ran, 2)
     assert "@file" in ran.err
     assert not list(folder.rglob("*.md"))
 
@@ -146,7 +146,7 @@ def test_a_pipe_that_says_nothing_is_given_up(folder: Path) -> None:
     assert done.returncode == 2
     note, error, hint = done.stderr.splitlines()
     assert note == "note: waiting for CONTENT on standard input"
-    assert "Nothing came on standard input" in error
+    assert "No data on standard input" in error
     assert hint.startswith("hint: ")
     assert not list(folder.rglob("*.md"))
 

@@ -23,7 +23,8 @@ from memvault.index.text.analyzer import analyser, query_analyser
 from memvault.model import FileState, Memory
 from memvault.recall import dates
 from memvault.vault import decoding, document, memory_file
-from memvault.vault.front_matter import dump_header, patch_header, split_front_matter
+from memvault.vault.front_matter import dump_header, split_front_matter
+from memvault.vault.header_patch import patch_header
 from memvault.vault.header_yaml import parse_header, to_json_values
 from memvault.vault.markdown import has_conflict_markers
 from memvault.vault_tools.definition import tool_definition

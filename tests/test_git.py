@@ -77,7 +77,7 @@ def test_status_says_what_is_to_be_done(tmp_path: Path, vault: Vault, run: Run) 
     git(tmp_path, "clone", "--quiet", "shared.git", "three")
     with open_vault(tmp_path / "three") as third:
         found = third.call("git_status")
-        assert (found["driver"], found["todo"]) == (False, ["git_init"])
+        assert (found["driver"], found["todo"]) == (False, ["`git_init`"])
         assert third.call("git_sync", confirm=True)["success"]
         assert third.call("git_status")["driver"]
 
@@ -245,7 +245,7 @@ def test_a_git_folder_that_is_no_repository(folder: Path, run: Run) -> None:
         assert ".git is not a git repository" in refused(run("git", command), 1)
     (folder / ".git").unlink()
     (folder / ".git/HEAD").mkdir(parents=True)
-    assert "no git repository" in refused(run("git", "init"), 1)
+    assert "not a git repository" in refused(run("git", "init"), 1)
     (folder / ".git/HEAD").rmdir()
     assert "Set up" in succeeded(run("git", "init")).out
     assert "branch" in succeeded(run("git", "status", "--json")).out

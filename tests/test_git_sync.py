@@ -56,7 +56,7 @@ def both(clones: tuple[Clone, ...]) -> tuple[Clone, ...]:
     return clones
 
 
-def test_what_one_remembers_the_other_has_after_a_sync(clones: tuple[Clone, ...]) -> None:
+def test_sync_transfers_memories(clones: tuple[Clone, ...]) -> None:
     """A memory travels, and each sync says how much it committed, pulled and pushed."""
     one, two = clones
     made = one.remember("Wombats", "They dig.")
@@ -72,7 +72,7 @@ def test_what_one_remembers_the_other_has_after_a_sync(clones: tuple[Clone, ...]
 
 
 @pytest.mark.promise("R37")
-def test_both_compound_one_memory(both: tuple[Clone, ...]) -> None:
+def test_sync_merges_compounds_of_one_memory(both: tuple[Clone, ...]) -> None:
     """Two clones that add to one memory have both additions, and the later time of change."""
     one, two = both
     one.call("memory_compound", query="database-abc123", modifications="Since May.")
@@ -84,7 +84,7 @@ def test_both_compound_one_memory(both: tuple[Clone, ...]) -> None:
 
 
 @pytest.mark.promise("R37")
-def test_an_edit_here_and_additions_on_both_sides_make_one_text(both: tuple[Clone, ...]) -> None:
+def test_sync_merges_edit_and_additions(both: tuple[Clone, ...]) -> None:
     """What one changed above and both added below is all in one file."""
     one, two = both
     write(one.root, "note.md", NOTE.replace("SQLite", "PostgreSQL") + "\nSince May.\n")
@@ -100,7 +100,7 @@ def test_an_edit_here_and_additions_on_both_sides_make_one_text(both: tuple[Clon
 
 
 @soak_only
-def test_an_edit_of_the_end_is_no_addition(both: tuple[Clone, ...]) -> None:
+def test_sync_conflict_at_end_keeps_both_texts(both: tuple[Clone, ...]) -> None:
     """Where one side changed the last line and the other added behind it, both texts stay."""
     one, two = both
     write(one.root, "note.md", NOTE.replace("one file.", "two files."))
@@ -138,7 +138,7 @@ def test_headers_are_merged_by_key(both: tuple[Clone, ...]) -> None:
 
 @soak_only
 @pytest.mark.promise("R41")
-def test_a_value_that_is_not_kept_is_in_a_commit(both: tuple[Clone, ...]) -> None:
+def test_sync_commits_dropped_header_value(both: tuple[Clone, ...]) -> None:
     """The value that another one won over can be found in git, if it was the only change."""
     one, two = both
     write(one.root, "note.md", NOTE.replace("tags: [a]", "status: done").replace("01T", "03T"))
@@ -150,7 +150,7 @@ def test_a_value_that_is_not_kept_is_in_a_commit(both: tuple[Clone, ...]) -> Non
         assert "status: late" in clone.git("log", "--format=%B")
 
 
-def test_a_secret_that_is_not_kept_is_in_no_message(clones: tuple[Clone, ...]) -> None:
+def test_sync_masks_secret_in_dropped_value(clones: tuple[Clone, ...]) -> None:
     """A note on a value that was not kept masks the secret in it."""
     one, two = clones
     before, make = MADE["GitHub token"]
@@ -169,7 +169,7 @@ def test_a_secret_that_is_not_kept_is_in_no_message(clones: tuple[Clone, ...]) -
 
 
 @pytest.mark.promise("R38")
-def test_a_text_that_both_changed_is_kept_as_two_files(both: tuple[Clone, ...]) -> None:
+def test_sync_keeps_conflicting_texts_as_two_files(both: tuple[Clone, ...]) -> None:
     """Both versions stay as memories that name each other until one is forgotten; doctor tells."""
     one, two = both
     write(one.root, "fact/database.md", DATABASE.replace("SQLite", "PostgreSQL"))
@@ -208,7 +208,7 @@ def test_a_text_that_both_changed_is_kept_as_two_files(both: tuple[Clone, ...]) 
 
 
 @soak_only
-def test_a_memory_with_a_broken_header_is_kept_twice_too(both: tuple[Clone, ...]) -> None:
+def test_sync_keeps_both_versions_with_broken_header(both: tuple[Clone, ...]) -> None:
     """A header that cannot be edited is left as it is; the other version names it."""
     one, two = both
     broken = NOTE.replace("tags: [a]", "tags: [a").replace("SQLite", "DuckDB")
@@ -225,7 +225,7 @@ def test_a_memory_with_a_broken_header_is_kept_twice_too(both: tuple[Clone, ...]
 
 
 @soak_only
-def test_a_version_that_was_forgotten_leaves_no_link(both: tuple[Clone, ...]) -> None:
+def test_sync_removes_link_to_forgotten_version(both: tuple[Clone, ...]) -> None:
     """Who changed a memory and then forgot it has no second file, and the first names none."""
     one, two = both
     write(one.root, "fact/database.md", DATABASE.replace("SQLite", "PostgreSQL"))
@@ -241,7 +241,7 @@ def test_a_version_that_was_forgotten_leaves_no_link(both: tuple[Clone, ...]) ->
     assert "DuckDB" in one.git("log", "--all", "--patch")
 
 
-def test_a_name_of_any_kind_travels(clones: tuple[Clone, ...]) -> None:
+def test_sync_handles_any_file_name(clones: tuple[Clone, ...]) -> None:
     """Blanks, quotes, brackets and letters of any script in a path are nothing special."""
     one, two = clones
     names = ["a b.md", "[x] *.md", "'q' \"r\".md", "日本語.md", ":(top)t.md", "-n.md"]
@@ -256,7 +256,7 @@ def test_a_name_of_any_kind_travels(clones: tuple[Clone, ...]) -> None:
 
 
 @pytest.mark.promise("R38")
-def test_two_memories_of_one_title_are_both_kept(clones: tuple[Clone, ...]) -> None:
+def test_sync_keeps_memories_with_same_title(clones: tuple[Clone, ...]) -> None:
     """Clones that remember under one title have two memories with that title and their own ids."""
     one, two = clones
     ids = [
@@ -287,7 +287,9 @@ def test_renames_of_a_sync_are_reported(clones: tuple[Clone, ...]) -> None:
 @sampled(2)
 @pytest.mark.promise("R39")
 @pytest.mark.parametrize("forgets", [0, 1])
-def test_what_one_forgot_and_the_other_changed_stays(both: tuple[Clone, ...], forgets: int) -> None:
+def test_sync_keeps_memory_deleted_here_and_changed_there(
+    both: tuple[Clone, ...], forgets: int
+) -> None:
     """A memory that is changed while another clone forgets it is still there."""
     deleter, other = both[forgets], both[1 - forgets]
     deleter.call("memory_forget", query="database-abc123", confirm=True)
@@ -297,7 +299,7 @@ def test_what_one_forgot_and_the_other_changed_stays(both: tuple[Clone, ...], fo
     assert "More." in settle(*both)["fact/database.md"]
 
 
-def test_what_was_not_deleted_is_named_where_it_lies(clones: tuple[Clone, ...]) -> None:
+def test_sync_reports_path_of_kept_memory(clones: tuple[Clone, ...]) -> None:
     """A memory that others deleted is reported under its path, even if its folder is a file now."""
     one, two = clones
     write(one.root, "proj/one.md", titled("one-aaaaaa", "One", "First."))
@@ -315,7 +317,7 @@ def test_what_was_not_deleted_is_named_where_it_lies(clones: tuple[Clone, ...]) 
 @sampled(2)
 @pytest.mark.promise("R39")
 @pytest.mark.parametrize("moves", [0, 1])
-def test_a_memory_that_moved_is_changed_where_it_is(both: tuple[Clone, ...], moves: int) -> None:
+def test_sync_applies_change_to_moved_memory(both: tuple[Clone, ...], moves: int) -> None:
     """One clone changes a memory's type, the other its text: one file has both."""
     mover, other = both[moves], both[1 - moves]
     mover.call(
@@ -330,7 +332,9 @@ def test_a_memory_that_moved_is_changed_where_it_is(both: tuple[Clone, ...], mov
 
 @sampled(2)
 @pytest.mark.parametrize("first", [0, 1])
-def test_a_new_memory_under_a_path_gets_no_old_change(both: tuple[Clone, ...], first: int) -> None:
+def test_sync_does_not_apply_change_to_new_memory_at_path(
+    both: tuple[Clone, ...], first: int
+) -> None:
     """Where a new memory took an old one's place, the other side's edit stays with the old one."""
     one, two = both
     moved = DATABASE.replace("database-abc123", "newcomer-abc123").replace("SQLite", "Oracle")
@@ -346,7 +350,7 @@ def test_a_new_memory_under_a_path_gets_no_old_change(both: tuple[Clone, ...], f
 
 @soak_only
 @pytest.mark.promise("R39")
-def test_memories_that_change_places_keep_their_changes(both: tuple[Clone, ...]) -> None:
+def test_sync_follows_swapped_memories(both: tuple[Clone, ...]) -> None:
     """Moves along a chain of paths, and a swap, take along what the others changed."""
     one, two = both
     (one.root / "note.md").rename(one.root / "last.md")
@@ -369,7 +373,7 @@ def test_memories_that_change_places_keep_their_changes(both: tuple[Clone, ...])
     assert "[a, b, data]" in files["last.md"]
 
 
-def test_values_of_agents_and_plain_files_are_kept_too(clones: tuple[Clone, ...]) -> None:
+def test_sync_keeps_conflicting_state_and_plain_files(clones: tuple[Clone, ...]) -> None:
     """Two values under one key, and two versions of any file, end as two files."""
     one, two = clones
     one.call("set_memories", memories=[{"key": "tone", "value": "friendly"}])
@@ -390,7 +394,7 @@ def test_values_of_agents_and_plain_files_are_kept_too(clones: tuple[Clone, ...]
 
 
 @soak_only
-def test_a_file_that_the_settings_ignore_gets_no_link(both: tuple[Clone, ...]) -> None:
+def test_sync_keeps_both_versions_of_ignored_file(both: tuple[Clone, ...]) -> None:
     """Instructions such as AGENTS.md are no memories: both versions stay as they are."""
     one, two = both
     write(one.root, "memvault.toml", 'version = 1\nignore = ["AGENTS*.md"]\n')
@@ -408,7 +412,9 @@ def test_a_file_that_the_settings_ignore_gets_no_link(both: tuple[Clone, ...]) -
 @pytest.mark.promise("R40")
 @pytest.mark.parametrize("first", [0, 1])
 @pytest.mark.parametrize("name", ["ideas", "ideas.md"])
-def test_a_file_and_a_folder_are_both_kept(both: tuple[Clone, ...], first: int, name: str) -> None:
+def test_sync_keeps_file_and_folder_of_same_name(
+    both: tuple[Clone, ...], first: int, name: str
+) -> None:
     """If one side has a file where the other has a folder, the later sync keeps both."""
     write(both[0].root, f"{name}/x.md", "In the folder.\n")
     write(both[1].root, name, "The file.\n")
@@ -424,7 +430,7 @@ def test_a_file_and_a_folder_are_both_kept(both: tuple[Clone, ...], first: int, 
 
 
 @soak_only
-def test_a_file_that_became_a_folder_travels(both: tuple[Clone, ...]) -> None:
+def test_sync_replaces_file_by_folder(both: tuple[Clone, ...]) -> None:
     """A file that gives way to a folder of its name, and back, is so in the other clone too."""
     one, two = both
     write(one.root, "ideas", "The file.\n")
@@ -438,7 +444,7 @@ def test_a_file_that_became_a_folder_travels(both: tuple[Clone, ...]) -> None:
     assert settle(two, one)["ideas"] == "The file again.\n"
 
 
-def test_a_folder_that_is_replaced_by_a_link_is_synced(clones: tuple[Clone, ...]) -> None:
+def test_sync_accepts_folder_replaced_by_symlink(clones: tuple[Clone, ...]) -> None:
     """A shared folder that becomes a link is no obstacle to this sync, the next or others'."""
     one, two = clones
     write(one.root, "docs/x.txt", "text\n")
@@ -454,7 +460,7 @@ def test_a_folder_that_is_replaced_by_a_link_is_synced(clones: tuple[Clone, ...]
 
 @soak_only
 @pytest.mark.promise("R40")
-def test_what_git_passes_over_is_never_deleted_for_a_file(both: tuple[Clone, ...]) -> None:
+def test_sync_never_deletes_untracked_folder(both: tuple[Clone, ...]) -> None:
     """A folder with files that git does not know gives way to no file, and says so."""
     one, two = both
     write(two.root, ".gitignore", ".memvault/\n.*.tmp\n*.private\n")
@@ -472,7 +478,7 @@ def test_what_git_passes_over_is_never_deleted_for_a_file(both: tuple[Clone, ...
     assert settle(two, one)["ideas"] == "The file.\n"
 
 
-def test_vaults_without_a_common_past_join(clones: tuple[Clone, ...], tmp_path: Path) -> None:
+def test_sync_joins_unrelated_histories(clones: tuple[Clone, ...], tmp_path: Path) -> None:
     """A vault that began elsewhere can join; both sides' files are there."""
     one, _ = clones
     one.remember("wombats", "They dig.")
@@ -492,7 +498,7 @@ def test_vaults_without_a_common_past_join(clones: tuple[Clone, ...], tmp_path: 
 
 
 @pytest.mark.promise("R42")
-def test_merges_that_somebody_made_stay(both: tuple[Clone, ...]) -> None:
+def test_sync_keeps_local_merge_commits(both: tuple[Clone, ...]) -> None:
     """Local commits with a merge among them are not put in a row, and nothing of them is lost."""
     one, two = both
     two.git("switch", "--quiet", "--create", "side")
@@ -513,7 +519,7 @@ def test_merges_that_somebody_made_stay(both: tuple[Clone, ...]) -> None:
 
 
 @pytest.mark.promise("R43")
-def test_others_may_push_during_a_sync(both: tuple[Clone, ...], tmp_path: Path) -> None:
+def test_sync_retries_after_concurrent_push(both: tuple[Clone, ...], tmp_path: Path) -> None:
     """Where somebody else pushed between pull and push, sync pulls once more."""
     one, two = both
     one.remember("First", "One.")
@@ -551,7 +557,7 @@ def test_file_saved_during_a_sync_is_kept(
     assert "tags: [a, b, c]" in settle(*both)[name]
 
 
-def test_an_undo_says_where_a_sync_has_put_the_file(clones: tuple[Clone, ...]) -> None:
+def test_undo_reports_path_after_sync(clones: tuple[Clone, ...]) -> None:
     """A remember whose file was renamed by a sync is not undone: the reason names the new path."""
     one, two = clones
     write(one.root, "context/plan.md", titled("plan-aaaaaa", "Plan", "Ours."))
@@ -565,7 +571,7 @@ def test_an_undo_says_where_a_sync_has_put_the_file(clones: tuple[Clone, ...]) -
     assert f"memory_show memId={made['memId']}" in refused["error"]["hint"]
 
 
-def test_a_memory_that_came_back_is_not_restored_beside_itself(clones: tuple[Clone, ...]) -> None:
+def test_restore_refuses_duplicate_id_after_sync(clones: tuple[Clone, ...]) -> None:
     """Restoring what others kept is refused: two files of one memId would be one too many."""
     one, two = clones
     made = one.remember("Kept", "First.")
@@ -580,7 +586,7 @@ def test_a_memory_that_came_back_is_not_restored_beside_itself(clones: tuple[Clo
 
 
 @pytest.mark.promise("R36")
-def test_what_a_sync_replaces_is_kept_as_a_revision(both: tuple[Clone, ...]) -> None:
+def test_sync_keeps_replaced_text_as_revision(both: tuple[Clone, ...]) -> None:
     """The text that a sync replaces, or deletes with others, can be shown as it was."""
     one, two = both
     one.call("memory_compound", query="note-abc123", modifications="Since May.")

@@ -291,34 +291,6 @@ def test_unreadable_vault_is_reported(folder: Path, name: str) -> None:
     assert "Permission denied" in refused(ran, 3)
 
 
-def test_a_read_only_vault_can_be_read(folder: Path) -> None:
-    """Where nothing may be written recall works, and each write fails with a reason."""
-    weak = without_rights()
-    write(folder, "notes/a.md", "# A\n\nperiwinkle\n")
-    before = _tree(folder)
-    for path in (folder, folder / "notes"):
-        path.chmod(0o555)
-    try:
-        for line in (["recall", "periwinkle"], ["list"], ["show", "A"], ["status"], ["types"]):
-            assert succeeded(child(folder, *line, prefix=weak)).out
-        for line in (
-            ["remember", "B", "x"],
-            ["compound", "A", "x"],
-            ["forget", "A", "--confirm", "true"],
-            ["compound", "A", "x", "--type", "fact"],
-        ):
-            assert "Permission denied" in refused(child(folder, *line, prefix=weak), 1)
-        (folder / "notes/a.md").chmod(0o444)
-        folder.chmod(0o755)
-        refused(child(folder, "compound", "A", "x", prefix=weak), 1)
-        refused(child(folder, "forget", "A", "--confirm", "true", prefix=weak), 1)
-    finally:
-        for path in (folder, folder / "notes"):
-            path.chmod(0o755)
-        shutil.rmtree(folder / ".memvault", ignore_errors=True)
-    assert _tree(folder) == before
-
-
 def test_events_that_cannot_be_let_go_of_are_handed_out_whole(folder: Path) -> None:
     """The one result stands where a taking cannot be completed, and a note says what follows."""
     weak = without_rights()

@@ -26,7 +26,7 @@ from memvault.index.local.folder_diff import split_files
 from memvault.index.text.analyzer import analyser, query_analyser
 from memvault.model import FileState
 from memvault.recall.query import parse
-from memvault.vault.front_matter import patch_header, patch_mapping
+from memvault.vault.header_patch import patch_header, patch_mapping
 from memvault.vault.header_yaml import parse_header
 from memvault.vault.memory_file import read_memory
 from memvault.vault.names import normalize

@@ -307,7 +307,7 @@ def test_no_vault_brings_an_index_along(
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     with open_vault(filled) as vault:
         found = vault.call("memory_recall", query="zebra")
-    assert any("lies in the vault" in note for note in found["warnings"])
+    assert any("inside the vault" in note for note in found["warnings"])
     assert not (filled / "cache").exists()
 
 

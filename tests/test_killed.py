@@ -256,7 +256,7 @@ def _points(session: Session, clean: dict[str, Clean]) -> list[tuple[str, int, s
 
 
 @pytest.mark.promise("R25")
-def test_the_points_are_all_there(session: Session, clean: dict[str, Clean]) -> None:
+def test_fault_points_cover_every_tool_and_kind(session: Session, clean: dict[str, Clean]) -> None:
     """Each tool that writes a file meets faults, and of each kind there are as many as ever."""
     points = _points(session, clean)
     kinds = Counter(kind for _, _, kind, within in points if within)
@@ -277,7 +277,7 @@ REMEMBERED = [
 
 
 @pytest.mark.promise("R26")
-def test_a_fault_at_a_sample_of_points(session: Session, clean: dict[str, Clean]) -> None:
+def test_fault_at_sampled_points_loses_nothing(session: Session, clean: dict[str, Clean]) -> None:
     """In each call one change of each kind meets a fault: nothing is half, or lost."""
     chosen: dict[tuple[str, str], list[int]] = {}
     for name, number, kind, within in _points(session, clean):
@@ -298,7 +298,7 @@ def test_a_fault_at_a_sample_of_points(session: Session, clean: dict[str, Clean]
 
 @pytest.mark.promise("R26")
 @pytest.mark.skipif(not SOAK, reason="make soak tries every point")
-def test_a_fault_at_every_point(session: Session, clean: dict[str, Clean]) -> None:
+def test_fault_at_every_point_loses_nothing(session: Session, clean: dict[str, Clean]) -> None:
     """Every fault at every change of every call, the index's too, for as long as there is time."""
     tries = [
         (name, number, fault, kind)
@@ -350,7 +350,7 @@ with tempfile.TemporaryDirectory() as scratch:  # so that the copies need to loa
 """
 
 
-def test_a_killed_writer_leaves_whole_files(folder: Path, vault: Vault) -> None:
+def test_killed_writer_leaves_whole_files(folder: Path, vault: Vault) -> None:
     """Killed in front of any change that it makes, memvault leaves each memory whole."""
     assert vault.call(
         "memory_remember", title="Start", content="0 " * 2_000 + "end", memoryType=""
@@ -404,7 +404,7 @@ NOTES = 40 if SOAK else 16
 @sampled(2)
 @pytest.mark.promise("R28")
 @pytest.mark.parametrize("indexed", [False, True], ids=["never indexed", "indexed"])
-def test_a_killed_indexer_leaves_a_right_answer(
+def test_killed_indexer_leaves_correct_answers(
     folder: Path, indexed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Killed in front of any change to the index, the next recall finds everything."""

@@ -33,7 +33,7 @@ PATHS = st.lists(
 @example("com¹")
 @example("e\u0301te\u0301")
 @example("字" * 200)
-def test_a_slug_is_a_safe_file_name(title: str) -> None:
+def test_slug_is_a_safe_file_name(title: str) -> None:
     """Any title gives a short, visible file name that every system can store."""
     slug = naming.slug(title)
     assert 1 <= len(slug.encode()) <= 128
@@ -51,7 +51,7 @@ def test_a_slug_is_a_safe_file_name(title: str) -> None:
 @example("ΑΣ")
 @example("é" * 200)
 @example("A" * 119 + " b")
-def test_a_slug_of_a_slug_is_itself(title: str) -> None:
+def test_slug_is_idempotent(title: str) -> None:
     """A file name made from a title stays what it is when it is taken for a title."""
     slug = naming.slug(title)
     assert naming.slug(slug) == slug
@@ -63,7 +63,7 @@ def test_a_slug_of_a_slug_is_itself(title: str) -> None:
 @example("a/b: c?")
 @example("x" * 300)
 @example(" ")
-def test_a_title_is_a_files_name_where_it_can_be(title: str) -> None:
+def test_title_becomes_file_name_if_possible(title: str) -> None:
     """A file that is called like its memory is seen, stored on every system, and linked to."""
     name = naming.file_name(title)
     assert paths.is_memory_path(f"{name}.md")
@@ -84,7 +84,7 @@ def test_letters_of_every_script_are_kept(word: str) -> None:
 
 
 @given(st.lists(st.from_regex(r"[a-z]{1,9}", fullmatch=True), min_size=1, max_size=40))
-def test_a_long_slug_is_cut_between_words(words: list[str]) -> None:
+def test_long_slug_is_cut_between_words(words: list[str]) -> None:
     """A long title's name ends with a whole word."""
     slug = naming.slug(" ".join(words))
     cut = slug.removesuffix("-memory").split("-")
@@ -143,7 +143,7 @@ def test_types_are_kebab_case(given_name: str, wanted: str) -> None:
 @example("con")
 @example("agents")
 @example("x" * 61)
-def test_a_type_is_a_folders_name_or_refused(name: str) -> None:
+def test_invalid_type_is_refused(name: str) -> None:
     """No type leads out of the vault, into a reserved folder, or to an unusable name."""
     try:
         kind = naming.normal_type(name)
@@ -177,7 +177,7 @@ def linked(folder: Path) -> Path:
 
 
 @given(PATHS)
-def test_a_path_stays_in_the_vault_or_is_refused(linked: Path, path: str) -> None:
+def test_path_outside_vault_is_refused(linked: Path, path: str) -> None:
     """Whatever path is named, nothing outside the vault is ever meant."""
     try:
         found = paths.resolve_inside(linked, path)
@@ -288,7 +288,7 @@ def test_reserved_folders_and_dot_folders_hold_no_memories(folder: Path, vault: 
     assert {entry["filePath"] for entry in found} == {"notes/tools/a.md", "notes/b.MD"}
 
 
-def test_a_type_change_moves_a_file_from_the_root(vault: Vault, folder: Path) -> None:
+def test_type_change_moves_file_from_root(vault: Vault, folder: Path) -> None:
     """Changing a type moves a file to its folder, except from a folder of one's own."""
     for path, after in (("p.md", "learning/p.md"), ("notes/q.md", "notes/q.md")):
         write(folder, path, "text\n")
@@ -381,7 +381,7 @@ def test_folders_nested_without_end_stop_no_command(folder: Path, run: Run, plac
     assert not (folder / place).exists()
 
 
-def test_a_short_word_is_no_name(vault: Vault, folder: Path) -> None:
+def test_short_prefix_is_not_a_memory_id(vault: Vault, folder: Path) -> None:
     """The beginning of a memId is words to look for, unless it is the whole slug."""
     write(folder, "fact/deploy-notes.md", "# Deploy notes\n\nBlue and green.\n")
     write(folder, "fact/design.md", "# Design\n\nDeep water.\n")
@@ -408,7 +408,7 @@ def test_an_ambiguous_revision_is_refused(vault: Vault) -> None:
     assert len(refused["revisions"]) == 2
 
 
-def test_a_question_for_days_forgets_nothing_by_a_year(folder: Path, vault: Vault) -> None:
+def test_forget_ignores_year_in_date_query(folder: Path, vault: Vault) -> None:
     """Words such as "what happened in" do not make every memory that names the year fit."""
     write(folder, "a.md", "# Invoice\n\nPaid in 2023.\n")
     result = vault.call("memory_forget", query="what happened in May 2023")
@@ -489,7 +489,7 @@ def test_examples_are_shown_and_never_found(tmp_path: Path, run: Run) -> None:
     assert run("recall", words, "--json", cwd=root).json["count"] == 1
 
 
-def test_a_procedure_named_like_an_example_is_a_procedure(tmp_path: Path, run: Run) -> None:
+def test_procedure_replaces_example_of_same_name(tmp_path: Path, run: Run) -> None:
     """Storing under an example's name makes it one's own, so that it is recalled."""
     root = tmp_path / "made"
     assert run("init", "--examples", "made", cwd=tmp_path).code == 0

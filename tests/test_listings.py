@@ -211,7 +211,7 @@ def test_written_memory_is_reported(folder: Path, run: Run) -> None:
     """A written memory is reported even if --format has an unknown key."""
     for spec in (">9999999999", "9999999999", ".9999999999"):
         ran = run("remember", "S", "x", "--format", f"{{memId:{spec}}}")
-        assert "is no template" in refused(ran, 2)
+        assert "Invalid `--format`" in refused(ran, 2)
         assert "a width is at most 1,000" in ran.err
     assert not (folder / "context/s.md").exists()
     assert succeeded(run("list", "--format", "{memId:>1000}"))

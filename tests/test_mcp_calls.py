@@ -514,30 +514,16 @@ def test_broken_files_are_named_by_their_vault_path(kept: Path, home: Path, path
     no_paths(home, [*answers(kept), *told(kept, right())])
 
 
-@sampled(4)
-@pytest.mark.parametrize("section", ["embedder", "rerank"])
+@sampled(2)
+@pytest.mark.parametrize("path", ["house/notes/memvault.toml", "wishes/memvault/settings.toml"])
 def test_model_folder_is_reported_by_name(
-    kept: Path, tmp_path: Path, home: Path, section: str
+    kept: Path, tmp_path: Path, home: Path, path: str
 ) -> None:
-    """A model with a path in the settings is reported by the name of its folder."""
+    """A model with a path, in either settings, is reported by the name of its folder."""
     elsewhere = tmp_path / "house" / "zoo" / "okapi"
     write(elsewhere, "model.onnx", "no model")
-    write(kept, "memvault.toml", f'[{section}]\nmodel = "{elsewhere}"\n')
-    said = told(kept, [*right(), ("memory_recall", {"query": "zebra", "rerank": True})])
-    no_paths(home, said)
-    assert any("okapi" in answer for answer in said)
-
-
-@sampled(1)
-def test_a_model_of_the_user_is_named_alone(kept: Path, tmp_path: Path, home: Path) -> None:
-    """What the user's own settings name is no more of a client's business."""
-    elsewhere = tmp_path / "house" / "zoo" / "okapi"
-    write(elsewhere, "model.onnx", "no model")
-    write(
-        tmp_path,
-        "wishes/memvault/settings.toml",
-        f'[embedder]\nmodel = "{elsewhere}"\n[rerank]\nmodel = "{elsewhere}"\n',
-    ).chmod(0o600)
+    models = "".join(f'[{use}]\nmodel = "{elsewhere}"\n' for use in ("embedder", "rerank"))
+    write(tmp_path, path, models).chmod(0o600)
     said = told(kept, [*right(), ("memory_recall", {"query": "zebra", "rerank": True})])
     no_paths(home, said)
     assert any("okapi" in answer for answer in said)

@@ -113,7 +113,7 @@ def test_without_an_editor_nobody_waits(run: Run, monkeypatch: pytest.MonkeyPatc
     monkeypatch.delenv("VISUAL", raising=False)
     monkeypatch.delenv("EDITOR", raising=False)
     ran = run("edit", "The plan")
-    assert "No editor is known" in refused(ran, 1)
+    assert "No editor found" in refused(ran, 1)
     assert "VISUAL" in ran.err
 
 

@@ -50,7 +50,7 @@ def test_commands_do_the_same_as_on_linux(platform: str, tmp_path: Path) -> None
     for ours, theirs in zip(expected.split("\n$ "), found.split("\n$ "), strict=True):
         if ours.removeprefix("$ ").split()[0] not in missing:
             assert theirs == ours
-    assert "watch needs Linux" in found
+    assert "`memvault watch` needs Linux" in found
 
 
 def _played(platform: str, folder: Path) -> str:

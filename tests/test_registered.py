@@ -287,7 +287,7 @@ def test_no_tool_has_the_name_of_a_command(vault: Vault, folder: Path) -> None:
     assert {"call", "hook", "new", "serve", "setup", "tokens", "vaults_add"} < names
     for name in names:
         failed = vault.call("register_tool", **{**TOOL, "name": name})
-        assert failed["error"]["message"] == f"{name} is a name of memvault's own"
+        assert failed["error"]["message"] == f"{name} is reserved by memvault"
     assert not (folder / "tools").exists()
 
 

@@ -579,7 +579,7 @@ def test_status_and_detach_report_another_version(folder: Path, watching: Watchi
             assert ran.json["process"] == watching.process.pid
             assert (variable or "different memvault version") in ran.json["unused"]
             shown = _memvault(folder, *prefix, words=("watch", "--status")).out
-            assert "unavailable here" in shown
+            assert "not used here" in shown
             detached = _memvault(folder, *prefix, words=("watch", "--detach"))
             assert (detached.code, "--stop" in detached.err) == (1, True)
         finally:

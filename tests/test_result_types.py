@@ -10,7 +10,6 @@ import pytest
 from conftest import Run, succeeded
 from memvault.tools.core.registry import find
 from result_types import violations
-from tool_calls import WORKING, call_of
 
 
 def test_a_vaults_own_tool_has_no_schema_of_its_result(folder: Path, run: Run) -> None:
@@ -44,15 +43,3 @@ def test_no_test_passes_over_a_result_of_another_type(
     tool = find("memory_recall")
     assert violations(tool, result) == []
     assert problem in " ".join(violations(tool, {**result, **change}))
-
-
-def test_the_results_of_tests_are_validated_in_forked_commands_too(
-    folder: Path, run: Run, filled: Path
-) -> None:
-    """The types are those of what commands print, whichever process they run in."""
-    for name in ("memory_recall", "memory_list", "get_goals", "memory_log", "list_agents"):
-        tool = find(name)
-        assert tool in WORKING
-        given = json.dumps(call_of(tool))
-        printed = succeeded(run("--vault", str(filled), "call", name, given)).json
-        assert violations(tool, printed) == []

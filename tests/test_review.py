@@ -54,7 +54,7 @@ def test_what_needs_a_person_is_listed(run: Run, troubled: Path) -> None:
     conflict = said["items"][0]
     assert conflict["other"]["filePath"] == "a/plan.md"
     only = succeeded(run("review", "--kind", "outdated")).out
-    assert "It ended on 2020-01-01" in only
+    assert "It expired on 2020-01-01" in only
     assert "broken" not in only
     assert "kind" in refused(run("review", "--kind", "nothing"), 2)
 
@@ -73,7 +73,7 @@ def test_a_person_answers_with_a_key_each_and_undoes_all_at_once(
     before = notes(troubled)
     code, shown = at_terminal(troubled, "review", answer=[*"x2a1ts"], asked="q end: ")
     assert code == 0, shown
-    assert "There is no such answer" in shown
+    assert "Not one of the answers" in shown
     assert "We use SQLite." in shown
     assert "4 of 5 answered" in shown
     assert not (troubled / "a/plan-2.md").exists()

@@ -10,7 +10,7 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
@@ -20,24 +20,21 @@ from hypothesis.strategies import SearchStrategy
 from jsonschema import Draft202012Validator
 
 from children import in_child
-from conftest import Run, examples, index_of, sampled, some_of, titles, write
-from copies import Copy
+from conftest import Run, index_of, sampled, titles, write
 from episodes import WEEK, put_all
-from memvault import Vault, clock, open_vault
+from memvault import Vault, open_vault
 from memvault.arguments.binding import Leniency
 from memvault.arguments.parameters import Arg, Parameter, bounds, input_schema, kebab
-from memvault.call import LOCAL, Call
-from memvault.cli.registry import find_command
+from memvault.call import Call
 from memvault.errors import NotFound, UsageError, VaultNotFound
 from memvault.files.lock import FileLock
 from memvault.index.local.manifest import Manifest
 from memvault.recall.answer import RecallRequest
 from memvault.tools.core import reference, registry
-from memvault.tools.core.messages import render_result
 from memvault.tools.core.registry import Tool
 from memvault.workspace import Workspace
-from plain_arguments import exactly, named, plain_arguments, try_tool, try_tools
-from tool_calls import call_of, normal, over_mcp, printed, sayable, typed, words
+from plain_arguments import exactly, named, plain_arguments, try_tools
+from tool_calls import call_of, typed
 
 TOOLS = registry.all_tools()
 
@@ -104,51 +101,6 @@ def anything(
 
 
 KINDS = [*TOOLS, Tool("anything", "anything", "test", anything, False, False)]
-
-
-@sampled(1)
-def test_flags_json_and_mcp_give_the_same_result(
-    filled: Path, tmp_path: Path, subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Whatever a tool is given, each way to call it returns the same and writes the same files.
-
-    Only the messages of a command line name commands and options instead of tools and arguments.
-    """
-    pytest.importorskip("mcp", reason="the MCP SDK is not installed: pip install 'memvault[mcp]'")
-    copy = Copy(filled, tmp_path / "copy")
-    root = copy.root
-
-    def same(tool: Tool, data: st.DataObject) -> None:
-        arguments = sayable(tool, data.draw(objects(tool.parameters)))
-        ways: dict[str, Callable[[], Any]] = {
-            "flags": lambda: render_result(printed(root, *words(tool, arguments)), tool, LOCAL),
-            "call": lambda: printed(root, "call", tool.name, json.dumps(arguments)),
-            "mcp": lambda: over_mcp(root, tool.name, arguments),
-        }
-        found = {}
-        for name, way in ways.items():
-            copy.put_back()
-            result = normal(root, way())
-            files = sorted(path.relative_to(root).as_posix() for path in root.rglob("*.md"))
-            found[name] = result, normal(root, [f for f in files if not f.startswith(".")])
-        assert found["call"] == found["mcp"]
-        if isinstance(find_command(tool.command), Tool):  # some commands do more than their tool
-            assert found["flags"] == found["call"], words(tool, arguments)
-
-    monkeypatch.setattr(clock, "random_number", lambda _: 0)  # chance is not the same twice
-    for tool in some_of(TOOLS, every=8, first=1):
-        with subtests.test(tool=tool.name):
-            try_tool(tool, examples(3), same)
-
-
-def test_a_no_is_a_no_by_flag_too(filled: Path, tmp_path: Path) -> None:
-    """A forget with --confirm false shows what would go, as false does in JSON."""
-    root = tmp_path / "copy"
-    shutil.copytree(filled, root)
-    preview = printed(root, "forget", "zebra")
-    assert printed(root, "forget", "zebra", "--confirm", "false") == preview
-    assert printed(root, "call", "memory_forget", '{"query": "zebra", "confirm": false}') == preview
-    assert preview["confirmRequired"]
 
 
 ANY_NUMBER = st.sampled_from(

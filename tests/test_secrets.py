@@ -10,7 +10,6 @@ import sys
 import time
 import uuid
 from collections import deque
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +29,7 @@ from memvault.settings.vault_settings import Settings
 from memvault.store import secret_policy
 from memvault.tools.core.registry import Tool
 from test_undo import files
-from tool_calls import WRITING, writing_call
+from tool_calls import WRITING, variants, writing_call
 
 KEEPING = {
     *("memory_remember", "memory_compound", "memory_create", "memory_mutate", "memory_save"),
@@ -129,7 +128,7 @@ def test_doctor_tells_of_secrets_that_a_person_wrote(vault: Vault, folder: Path)
     write(folder, f"fact/{token}.md", "# B\n")
     write(folder, "line.md", f"# Line\n\n{said} <!-- gitleaks:allow -->\n")
     finding, named = vault.call("vault_doctor", only=["secret-in-text"])["findings"]
-    assert "It holds a secret: GitHub token in its name; take" in named["message"]
+    assert "It contains a secret: GitHub token in its name; take" in named["message"]
     assert (finding["filePath"], finding["severity"], finding["fix"]) == ("a.md", "warning", "")
     assert "GitHub token in line 3, Stripe key in line 5; take it out" in finding["message"]
     assert token not in str(finding)
@@ -169,7 +168,7 @@ def test_a_refusal_names_the_arguments_that_hold_a_secret(vault: Vault, folder: 
         error = vault.call(tool, **given)["error"]
         assert error["code"] == "refused"
         assert not any(secret in str(error) for secret in (token, key))
-        return str(error["message"]).partition("says: ")[2]
+        return str(error["message"]).partition("secrets: ")[2]
 
     new = {"title": "T", "content": "x", "memoryType": "fact"}
     assert refused("memory_remember", **{**new, "title": said}) == "GitHub token in title"
@@ -194,9 +193,9 @@ def test_a_secret_that_only_the_whole_file_shows_is_named_by_its_kind() -> None:
     refusal.add_context(
         FailedCall({"metadata": {"aws_secret_access_key": value}, "title": None}, "")
     )
-    assert refusal.message.endswith("memvault.toml says: AWS secret key")
+    assert refusal.message.endswith("memvault.toml refuses secrets: AWS secret key")
     refusal.add_context(FailedCall({"metadata": {said: 1}}, ""))
-    assert refusal.message.endswith("memvault.toml says: AWS secret key in metadata")
+    assert refusal.message.endswith("memvault.toml refuses secrets: AWS secret key in metadata")
 
 
 @pytest.mark.promise("S69")
@@ -218,18 +217,6 @@ def test_of_several_texts_none_is_written_where_one_is_refused(vault: Vault, fol
         assert found["error"]["code"] == "refused"
         assert value not in str(found)
         assert files(folder) == before
-
-
-def replaced(value: Any, secret: str) -> Iterator[Any]:
-    """Yield a value once for each text in it, with a secret behind that text."""
-    if isinstance(value, str):
-        yield f"{value} {secret}"
-    elif isinstance(value, list):
-        for at, entry in enumerate(value):
-            yield from ([*value[:at], new, *value[at + 1 :]] for new in replaced(entry, secret))
-    elif isinstance(value, dict):
-        for key, entry in value.items():
-            yield from ({**value, key: new} for new in replaced(entry, secret))
 
 
 def holding(root: Path, secret: str) -> list[str]:
@@ -254,13 +241,13 @@ def test_no_tool_writes_a_secret_without_warning_or_refusal(
 
 
 def _writes_no_secret(tool: Tool, copies: dict[str, Copy]) -> None:
-    arguments = writing_call(tool)
+    arguments, secret = writing_call(tool), made("GitHub token")[0]
     warned = False
     for mode, copy in copies.items():
         copy.put_back()
         root = copy.root
         with open_vault(root) as vault:
-            for given in replaced(arguments, secret := made("GitHub token")[0]):
+            for given in variants(arguments, lambda text: f"{text} {secret}"):
                 before = files(root)
                 found = vault.call(tool.name, **given)
                 told = [note for note in found.get("warnings", ()) if "contains a secret" in note]

@@ -316,7 +316,7 @@ def test_engine_without_our_vault_is_reported(tmp_path: Path, there: There) -> N
     assert "did not answer" in refused(there("vaults", "add", "team", "http://127.0.0.1:1"), 1)
     assert "cannot be named" in refused(there("vaults", "add", "A B", "http://127.0.0.1:1"), 2)
     for option in ("--of", "--patience"):
-        assert "are for a vault in an engine" in there("vaults", "add", "t", ".", option, "2").err
+        assert "need the address of an engine" in there("vaults", "add", "t", ".", option, "2").err
     assert succeeded(there("vaults", "list", "--json")).json["vaults"] == []
 
 

@@ -65,7 +65,9 @@ def test_setup_without_capture_takes_its_hooks_away(run: Run, folder: Path) -> N
 @pytest.mark.parametrize("program", ["opencode", "cursor"])
 def test_a_program_that_names_no_record_cannot_be_captured(program: str, run: Run) -> None:
     """Where hooks do not name the session's record, setup --capture is refused with the reason."""
-    assert "do not name the record" in refused(run("setup", program, "--capture", "--yes"), 2)
+    assert "do not pass the session's transcript" in refused(
+        run("setup", program, "--capture", "--yes"), 2
+    )
 
 
 def test_a_hook_that_captures_never_fails(run: Run, folder: Path, tmp_path: Path) -> None:

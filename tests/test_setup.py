@@ -100,19 +100,19 @@ def test_it_is_added_once_and_taken_back(
         write(project, path, text)
     before = tree(project)
     shown = succeeded(setup(name, "--dry-run"))
-    assert "No changes written" in shown.out
+    assert "Nothing was written" in shown.out
     assert tree(project) == before
     done = succeeded(setup(name))
     assert "Next: " in done.out
-    assert done.out.partition("\nSet ")[0] == shown.out.partition("\nNo changes")[0]
+    assert done.out.partition("\nSet ")[0] == shown.out.partition("\nNothing was written")[0]
     after = tree(project)
     assert after != before
-    assert succeeded(setup(name)).out == "There is nothing to change\n"
+    assert succeeded(setup(name)).out == "Nothing to change\n"
     assert tree(project) == after
-    assert "Took memvault out" in succeeded(setup(name, "--remove")).out
+    assert "Removed memvault from" in succeeded(setup(name, "--remove")).out
     assert tree(project) == before
     assert [*project.rglob("historian*")] == []
-    assert succeeded(setup(name, "--remove")).out == "There is nothing to change\n"
+    assert succeeded(setup(name, "--remove")).out == "Nothing to change\n"
     if not there:
         assert [path.name for path in project.iterdir()] == ["my 'notes'"]
 
@@ -357,7 +357,7 @@ def test_without_a_program_on_the_path_it_names_its_own(
     server = json.loads((project / ".mcp.json").read_text("utf-8"))["mcpServers"]["memvault"]
     assert server["command"] == sys.executable
     assert server["args"] == ["-P", "-m", "memvault", "mcp", "--vault", "my 'notes'"]
-    assert succeeded(setup("claude-code")).out == "There is nothing to change\n"
+    assert succeeded(setup("claude-code")).out == "Nothing to change\n"
 
 
 @pytest.mark.parametrize(
@@ -368,10 +368,10 @@ def test_without_a_program_on_the_path_it_names_its_own(
         ("claude-code", ".mcp.json", '{"mcpServers": {"memvault": {}}}', "line 1: "),
         ("claude-code", ".mcp.json", "[" * 100_000, "nested too deeply"),
         ("claude-code", ".claude/settings.json", b'{\n\n"a": "\xff"}', "line 3, is not UTF-8"),
-        ("claude-code", ".claude/agents/historian.md", "mine\n", "not memvault's"),
+        ("claude-code", ".claude/agents/historian.md", "mine\n", "not written by memvault"),
         ("codex", ".codex/config.toml", "a = \n", "line 1"),
-        ("codex", ".codex/config.toml", "[mcp_servers.memvault]\n", "another server memvault"),
-        ("codex", ".codex/config.toml", "mcp_servers = {}\n", "all servers in one line"),
+        ("codex", ".codex/config.toml", "[mcp_servers.memvault]\n", "a server named memvault"),
+        ("codex", ".codex/config.toml", "mcp_servers = {}\n", "uses an inline table"),
         ("cursor", ".cursor", "no folder", "is not a folder"),
         ("opencode", "opencode.jsonc", "// nothing\n", "line 2: "),
     ],
@@ -423,7 +423,7 @@ def test_impossible_requests_are_reported(
     home: Path, project: Path, setup: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A wrong program, two scopes, the home folder and a missing vault have a sentence each."""
-    assert "does not know the program 'emacs'" in refused(setup("emacs"), 1)
+    assert "has no integration with 'emacs'" in refused(setup("emacs"), 1)
     assert "`memvault setup` needs `claude-code|codex|" in refused(setup(), 2)
     assert "cannot be combined" in refused(setup("codex", "--user", "--project"), 2)
     assert "is your home" in refused(setup("codex", cwd=home), 1)
@@ -503,7 +503,7 @@ def test_a_person_is_asked_first(project: Path) -> None:
     assert tree(project) == {}
     code, shown = at_terminal(project, "setup", "codex", answer="y\n")
     assert code == 0
-    assert "Set Codex up: 4 files" in shown
+    assert "Set up Codex (4 files)" in shown
     assert len(tree(project)) == 4
 
 
@@ -516,7 +516,7 @@ def test_concurrently_changed_file_is_not_overwritten(project: Path) -> None:
 
     code, shown = at_terminal(project, "setup", "codex", answer="y\n", meanwhile=change)
     assert code == 1
-    assert "has just been changed" in shown
+    assert "was changed in the meantime" in shown
     assert tree(project) == {".codex/config.toml": b"a = 2\n"}
 
 
@@ -527,6 +527,6 @@ def test_setup_remove_deletes_a_file_without_entries(
     """A settings file that had no entries is deleted when setup is removed."""
     file = write(project, ".claude/settings.json", text)
     succeeded(setup("claude-code"))
-    assert succeeded(setup("claude-code")).out == "There is nothing to change\n"
+    assert succeeded(setup("claude-code")).out == "Nothing to change\n"
     succeeded(setup("claude-code", "--remove"))
     assert not file.exists()

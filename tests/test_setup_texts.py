@@ -17,9 +17,9 @@ from memvault.integrations import NAMES, json_edit, marked_blocks
 from memvault.integrations.integration import (
     MARKDOWN,
     TOML,
-    ClientFile,
     MarkedBlock,
     OwnedFile,
+    SettingsFile,
     SetupContext,
 )
 from memvault.integrations.programs import PROGRAMS
@@ -98,7 +98,7 @@ def texts(draw: st.DrawFn) -> str:
     return text.replace("\n", draw(st.sampled_from(["\n", "\r\n"])))
 
 
-def merged(value: Any, file: ClientFile) -> Any:
+def merged(value: Any, file: SettingsFile) -> Any:
     """Return what a file says with all that belongs there."""
     whole: Any = json.loads(json.dumps(value))
     for part in file.parts:
@@ -114,7 +114,7 @@ def merged(value: Any, file: ClientFile) -> Any:
     return whole
 
 
-def without_ours(value: Any, file: ClientFile) -> Any:
+def without_ours(value: Any, file: SettingsFile) -> Any:
     """Return settings without entries equal to ours, and without containers that are then empty."""
     whole: Any = json.loads(json.dumps(value))
     for part in reversed(file.parts):
@@ -135,7 +135,7 @@ def without_ours(value: Any, file: ClientFile) -> Any:
 
 @pytest.mark.parametrize("file", JSON, ids=lambda file: str(file.path))
 @given(text=texts())
-def test_remove_entry_leaves_the_rest_unchanged(file: ClientFile, text: str) -> None:
+def test_remove_entry_leaves_the_rest_unchanged(file: SettingsFile, text: str) -> None:
     """Added twice to any JSON and removed: the same bytes, but for containers that are empty."""
     try:
         after = with_parts(text, file)
@@ -162,7 +162,7 @@ def test_remove_entry_keeps_comments() -> None:
 
 @pytest.mark.parametrize("file", JSON, ids=lambda file: str(file.path))
 @given(value=settings, indent=st.sampled_from([None, 0, 2, "\t"]))
-def test_settings_hold_what_they_held_and_ours(file: ClientFile, value: Any, indent: Any) -> None:
+def test_settings_hold_what_they_held_and_ours(file: SettingsFile, value: Any, indent: Any) -> None:
     """The result is JSON with the earlier entries in their order, and the added ones."""
     text = json.dumps(value, indent=indent)
     try:
@@ -175,7 +175,7 @@ def test_settings_hold_what_they_held_and_ours(file: ClientFile, value: Any, ind
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.path))
-def test_a_file_that_was_made_is_gone_again(file: ClientFile) -> None:
+def test_a_file_that_was_made_is_gone_again(file: SettingsFile) -> None:
     """A file that was not there is made whole, and taken away whole."""
     text = with_parts(None, file)
     assert with_parts(text, file) == text
@@ -247,7 +247,7 @@ def test_toml_is_as_before_afterwards(text: str, end: str) -> None:
     try:
         before = tomllib.loads(text)
     except tomllib.TOMLDecodeError:
-        with pytest.raises(Refused, match="no TOML"):
+        with pytest.raises(Refused, match="not valid TOML"):
             with_parts(text, file)
         return
     after = with_parts(text, file)
@@ -269,7 +269,7 @@ def test_toml_is_as_before_afterwards(text: str, end: str) -> None:
         ('{"a" 1}', 1, "Expecting ':' delimiter"),
         ("{'a': 1}", 1, "double quotes"),
         ('{"a": nope}', 1, "Expecting value"),
-        ('{"a": 1}\n{}', 2, "behind the end"),
+        ('{"a": 1}\n{}', 2, "after the end"),
         ('{"a": "b\n"}', 1, "control character$"),
         ('{"a": 1 /* open }', 1, "delimiter"),
         ("[]", 1, "not an object"),

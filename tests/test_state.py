@@ -18,7 +18,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from conftest import Run, examples, refused, write
 from memvault import Vault, clock, open_vault
-from memvault.agents.agent_files import normal
+from memvault.agents.agent_files import normalize_name
 from memvault.agents.prompt_block import (
     CLOSE,
     OPEN,
@@ -86,7 +86,7 @@ def test_any_line_is_a_key(vault: Vault, folder: Path, key: str) -> None:
     """Slashes, dots, any script and long keys name a file in the folder, and nothing outside."""
     keep(vault, **{key: "first", "other": "x"})
     keep(vault, **{key: "second"})
-    assert values(vault, key) == {normal(key): "second"}
+    assert values(vault, key) == {normalize_name(key): "second"}
     assert {path.parent for path in folder.rglob("*.md")} == {
         folder / KEYS,
         *(path.parent for path in (folder / ".memvault").rglob("*.md")),
@@ -234,7 +234,7 @@ def test_the_command_line_takes_pairs_and_long_values(run: Run, folder: Path) ->
     assert "'novalue' has no value" in refused(run("memories", "set", "novalue"), 2)
     assert "needs `ID`" in refused(run("goals", "set"), 2)
     ran = run("goals", "set", "Learn Go")
-    assert "no description" in refused(ran, 2)
+    assert "needs a description" in refused(ran, 2)
     assert "hint: `memvault goals set 'Learn Go' DESCRIPTION`" in ran.err
     assert "no INSTRUCTION" in refused(run("plans", "set", "p", "--cron", "* * * * *"), 2)
 
@@ -398,7 +398,7 @@ def test_no_text_and_no_budget_breaks_the_block(sections: list[PromptSection], b
     block = build(sections, budget, tokenizer.count_tokens)
     assert block.tokens == tokenizer.count_tokens(block.text) <= max(budget, 0)
     if not block.text:
-        assert block.kept == []
+        assert block.sections == []
         return
     lines = block.text.splitlines()
     assert lines == block.text.split("\n")
@@ -413,7 +413,7 @@ def test_no_text_and_no_budget_breaks_the_block(sections: list[PromptSection], b
         assert "<memory-data" not in plain
         assert "</memory-data" not in plain
         assert not any(unicodedata.category(char) in ("Cc", "Cf", "Cs") for char in line)
-        ours = line in titles or line.startswith("Left out for want of room: ")
+        ours = line in titles or line.startswith("Omitted to fit the budget: ")
         assert ours or line.startswith(PREFIX)
     block.text.encode()
 
@@ -423,14 +423,14 @@ def test_what_is_cut_is_named(sections: list[PromptSection], budget: int) -> Non
     """What is kept is the beginning of all entries in their order; the rest is counted."""
     everything = build(sections, 100_000, tokenizer.count_tokens)
     block = build(sections, budget, tokenizer.count_tokens)
-    whole = [entry for section in everything.kept for entry in section.entries]
-    kept = [entry for section in block.kept for entry in section.entries]
-    assert everything.cut == []
+    whole = [entry for section in everything.sections for entry in section.entries]
+    kept = [entry for section in block.sections for entry in section.entries]
+    assert everything.omitted == []
     assert kept == whole[: len(kept)]
-    assert sum(cut.left_out for cut in block.cut) == len(whole) - len(kept)
-    assert all(0 < cut.left_out <= cut.of for cut in block.cut)
-    if block.text and block.cut:
-        assert "Left out for want of room: " in block.text
+    assert sum(cut.omitted for cut in block.omitted) == len(whole) - len(kept)
+    assert all(0 < cut.omitted <= cut.of for cut in block.omitted)
+    if block.text and block.omitted:
+        assert "Omitted to fit the budget: " in block.text
     for entry in kept:
         for line in entry.text.split("\n"):
             assert line in block.text
@@ -447,7 +447,7 @@ def test_sections_are_cut_from_the_end() -> None:
     sizes = []
     for budget in range(300, 0, -1):
         block = build(sections, budget, tokenizer.count_tokens)
-        sizes.append(sum(len(section.entries) for section in block.kept))
+        sizes.append(sum(len(section.entries) for section in block.sections))
         if sizes[-1] < 4 and block.text:
             assert "GOALS:" not in block.text
     assert sizes == sorted(sizes, reverse=True)
@@ -462,7 +462,7 @@ def test_one_long_entry_does_not_take_all_the_room() -> None:
         2_000,
         tokenizer.count_tokens,
     )
-    assert block.cut == []
+    assert block.omitted == []
     assert block.shortened == ["GOALS"]
     assert "short …" in block.text
 

@@ -116,7 +116,7 @@ def test_notes_survive_unwritable_stdout(notes: Path, target: str) -> None:
         assert (done.returncode, rest) == (0, [])
     else:
         assert done.returncode == 1
-        assert rest[0].startswith("error: The output cannot be written: ")
+        assert rest[0].startswith("error: Cannot write the output: ")
         assert rest[1].startswith("hint: ")
 
 

@@ -52,7 +52,7 @@ _VARYING = (
     (re.compile(r"(?<=[^\W_]-)(?=[0-9a-z]*[0-9])[0-9a-hjkmnp-tv-z]{6}\b"), "<id>"),
     (
         re.compile(
-            r"(?<=[^\W_]-)[0-9a-hjkmnp-tv-z]{6}(?=  |\"|\)|\]|;|$| is | puts | names | moves )",
+            r"(?<=[^\W_]-)[0-9a-hjkmnp-tv-z]{6}(?=  |\"|`|\)|\]|;|$| is | puts | names | moves )",
             re.MULTILINE,
         ),
         "<id>",

@@ -137,7 +137,7 @@ def test_trust_covers_tools_and_files_of_a_command(
         with open_vault(root) as vault:
             assert vault.call("t")["error"]["code"] == "refused"
         done = run("tools", "trust", "t", "--yes", cwd=root)
-        assert f"as long as {covered} stays" in done.out
+        assert f"until {covered} changes" in done.out
         assert "other.md" not in done.out
         with open_vault(root) as vault:
             assert "changed since it was trusted" not in str(vault.call("t"))
@@ -348,7 +348,7 @@ def test_a_changed_makefile_ends_trust(folder: Path, run: Run) -> None:
     write(folder, "Makefile", "all:\n\t@touch ran.txt\n")
     write(folder, "tools/t.md", "---\ndescription: x\ncommand: [make, -s]\n---\n")
     done = run("tools", "trust", "t", "--yes")
-    assert "as long as tools/Makefile stays as it is" in done.out
+    assert "until tools/Makefile changes" in done.out
     assert "not covered: files and modules that its program reads elsewhere" in done.out
     assert run("call", "t").json["ran"] == 1
     write(folder, "tools/Makefile", "all:\n\t@touch ../ran.txt\n")

@@ -435,16 +435,16 @@ def test_a_taken_path_stops_the_undo_of_a_forget(run: Run, vault: Vault, folder:
     change = vault.call("memory_log")["changes"][0]["changeId"]
     write(folder, made["filePath"], "# Mine\n")
     ran = run("undo")
-    assert "is taken" in refused(ran, 1)
+    assert "has been taken" in refused(ran, 1)
     assert f"memvault restore {made['memId']}" in ran.err
     restored = vault.call("memory_restore", memId=made["memId"])
     assert restored["filePath"] != made["filePath"]
     ran = run("undo", change)
-    assert "is taken" in refused(ran, 1)
+    assert "has been taken" in refused(ran, 1)
     assert (folder / made["filePath"]).read_text() == "# Mine\n"
     again, forget, _ = vault.call("memory_undo", list=True)["changes"]
     assert "obstacle" not in again
-    assert "is taken" in forget["obstacle"]
+    assert "has been taken" in forget["obstacle"]
 
 
 def test_a_file_that_was_moved_is_not_called_changed(run: Run, vault: Vault, folder: Path) -> None:
@@ -561,7 +561,7 @@ def test_undo_of_an_import_names_all_edited_notes(folder: Path, run: Run, tmp_pa
     told = run("undo")
     assert told.code == 1
     assert "7 files have changed since" in told.err
-    assert "--keep-changed` takes the rest back" in told.err
+    assert "--keep-changed` reverts the rest" in told.err
     names = [path.relative_to(folder).as_posix() for path in notes[:7]]
     for name in names:
         assert name in told.err

@@ -164,7 +164,7 @@ def test_a_hint_is_no_command_of_the_vaults(folder: Path, run: Run) -> None:
     write(folder, "memvault.toml", '[embedder]\nmodel = "./d; touch PWNED #"\n')
     write(folder, "a.md", "# A\n\nzebra\n")
     (note,) = run("recall", "zebra", "--json").json["warnings"]
-    assert "memvault model use './d; touch PWNED #' allows" in note
+    assert "allow it with `memvault model use './d; touch PWNED #'`" in note
     write(folder, "memvault.toml", '[embedder]\nmodel = "./x\\nnote: all is well"\n')
     (note,) = run("recall", "zebra", "--json").json["warnings"]
     assert "all is well" not in note
@@ -410,7 +410,7 @@ def test_the_list_shows_no_folders(vault: Vault, encoder: Path) -> None:
 def test_a_model_that_ranks_nothing_does_not_verify(run: Run, tmp_path: Path) -> None:
     """A model fails model verify where a fitting text is not put above an unrelated one."""
     judge = make_cross_encoder(tmp_path / "blind", PostgreSQL=0.0)
-    assert "does not tell texts apart" in refused(
+    assert "does not distinguish texts" in refused(
         run("model", "verify", str(judge), "--for", "rerank"), 1
     )
 

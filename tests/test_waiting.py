@@ -108,7 +108,7 @@ def kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str
     def no_more_watches() -> None:
         raise OSError(errno.ENOSPC, "inotify watch limit reached")
 
-    monkeypatch.setattr("memvault.agents.messages.folder_watcher._AT_LEAST", LONG)
+    monkeypatch.setattr("memvault.agents.messages.folder_watcher._MAX_SLEEP", LONG)
     if request.param == "polled":
         monkeypatch.setenv("MEMVAULT_POLL", "1")
     elif request.param == "unwatchable":
@@ -375,7 +375,7 @@ def test_a_wait_says_what_is_wrong_with_it(run: Run) -> None:
     refused(run("wait", "for", "hook:x", "--timeout", "0.1"), 4)
     run("inbox", "push", "y")
     late = run("wait", "for", "hook:x", "--timeout", "0")
-    assert (late.code, "1 in the inbox, for `memvault inbox peek`" in late.err) == (4, True)
+    assert (late.code, "1 in the inbox, see `memvault inbox list`" in late.err) == (4, True)
 
 
 def test_a_plan_fires_when_it_is_due_while_somebody_waits(folder: Path, call: Call) -> None:

@@ -16,7 +16,7 @@ from conftest import Run, refused, write
 from memvault import open_vault
 from memvault.errors import Refused
 from memvault.vault import document
-from memvault.world import Character, figure, walk
+from memvault.world import Character, parse_character, walk
 
 FOREST = """\
 ---
@@ -114,7 +114,7 @@ def test_a_way_costs_stamina_until_there_is_none(world: Path, run: Run) -> None:
 @given(st.lists(st.tuples(st.integers(-20, 20), st.integers(-20, 20)), max_size=20))
 def test_stamina_is_one_less_all_ways(ways: list[tuple[int, int]]) -> None:
     """Whatever the ways, what is left and what was used are one, and never below zero."""
-    me, used = figure("a", {}), 0.0
+    me, used = parse_character("a", {}), 0.0
     for x, y in ways:
         try:
             me, more = walk(me, x, y)
@@ -256,4 +256,4 @@ def test_places_that_are_none_are_named(world: Path) -> None:
 
 def test_nobody_is_a_figure_without_numbers() -> None:
     """An agent without a file stands at the origin with full stamina and empty hands."""
-    assert figure("a", {}) == Character("a", 0, 0, 1, "agent", {})
+    assert parse_character("a", {}) == Character("a", 0, 0, 1, "agent", {})

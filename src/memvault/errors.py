@@ -134,6 +134,11 @@ class Conflict(MemvaultError):
 
     code = "conflict"
 
+    @classmethod
+    def changed(cls, path: object, hint: str = "try again") -> Conflict:
+        """Return the error for a file that was changed between two steps of one call."""
+        return Conflict(f"{path} was changed in the meantime", hint)
+
 
 class Refused(MemvaultError):
     """The request is valid and possible, but would break a rule of the vault."""

@@ -59,7 +59,7 @@ def rounded(value: float) -> float:
     return int(short) if float(short).is_integer() else short
 
 
-def figure(name: str, header: Mapping[str, Any]) -> Character:
+def parse_character(name: str, header: Mapping[str, Any]) -> Character:
     """Read an agent from a header; missing and invalid values get their defaults."""
     inventory = header.get("inventory")
     carried = inventory.items() if isinstance(inventory, Mapping) else ()
@@ -73,17 +73,17 @@ def figure(name: str, header: Mapping[str, Any]) -> Character:
     )
 
 
-def place(name: str, path: str, header: Mapping[str, Any]) -> WorldPlace | None:
+def parse_place(name: str, path: str, header: Mapping[str, Any]) -> WorldPlace | None:
     """Read a place from a header; None if it has no x and y."""
     x, y = (_number(header.get(key), None) for key in ("x", "y"))
     if x is None or y is None:
         return None
-    given = header.get("resources")
+    header_resources = header.get("resources")
     resources: dict[str, float | None] = {}
-    if isinstance(given, Mapping):
-        resources = {str(key): max(0, _number(value, 0)) for key, value in given.items()}
-    elif isinstance(given, list):
-        resources = {str(entry): None for entry in given}
+    if isinstance(header_resources, Mapping):
+        resources = {str(key): max(0, _number(value, 0)) for key, value in header_resources.items()}
+    elif isinstance(header_resources, list):
+        resources = {str(entry): None for entry in header_resources}
     return WorldPlace(
         name,
         path,
@@ -96,10 +96,10 @@ def place(name: str, path: str, header: Mapping[str, Any]) -> WorldPlace | None:
     )
 
 
-def _number(value: Any, otherwise: Any) -> Any:
-    """Return a header's number, rounded, or ``otherwise`` if it is invalid."""
+def _number(value: Any, default: Any) -> Any:
+    """Return a header's number, rounded, or ``default`` if it is invalid."""
     if isinstance(value, bool) or not isinstance(value, int | float) or abs(value) > 1e12:
-        return otherwise
+        return default
     return rounded(value)
 
 
@@ -125,9 +125,13 @@ def visible_places(places: Iterable[WorldPlace], me: Character, radius: float) -
 
     Within both groups the nearest come first.
     """
-    ways = ((me.distance(place), place) for place in places)
-    found = [(far > spot.radius, far, spot) for far, spot in ways if far <= radius + spot.radius]
-    return [spot for *_, spot in sorted(found, key=lambda entry: (*entry[:2], entry[2][:2]))]
+    distances = ((me.distance(place), place) for place in places)
+    reachable = [
+        (distance > place.radius, distance, place)
+        for distance, place in distances
+        if distance <= radius + place.radius
+    ]
+    return [place for *_, place in sorted(reachable, key=lambda entry: (*entry[:2], entry[2][:2]))]
 
 
 _PLACES = "places"
@@ -135,7 +139,7 @@ _AGENTS = "agents"
 
 
 class Observation(NamedTuple):
-    """What an agent sees: places, and other agents with their distances, nearest first."""
+    """The places and other agents that an agent sees, nearest first, agents with distances."""
 
     me: Character
     places: list[WorldPlace]
@@ -167,7 +171,7 @@ class World:
         """Return the places and agents within a radius."""
         _, me = self._read_self()
         distances = ((other, me.distance(other)) for other in self._others())
-        near = [(other, far) for other, far in distances if far <= radius]
+        near = [(other, distance) for other, distance in distances if distance <= radius]
         near.sort(key=lambda pair: (pair[1], pair[0].name))
         return Observation(me, visible_places(self._places(), me, radius), near)
 
@@ -192,17 +196,17 @@ class World:
         """
         with agent_lock(self._store.root, self._address):
             data, me = self._read_self()
-            spot, name = self._find_source(me, resource, amount)
+            place, name = self._find_source(me, resource, amount)
             carried = rounded(me.inventory.get(name, 0) + amount)
-            # Computed first: what is taken from a place must not get lost.
+            # Computed first, so that no resource taken from a place is lost.
             fresh = document.edit_entry(data or self._initial_file(), "inventory", name, carried)
-            left = self._take_from(spot.path, name, amount)
+            rest = self._take_from(place.path, name, amount)
             try:
                 self._write(data, fresh)
             except BaseException:
-                self._take_from(spot.path, name, -amount)
+                self._take_from(place.path, name, -amount)
                 raise
-        return GatherResult(name, spot.name, left, carried)
+        return GatherResult(name, place.name, rest, carried)
 
     def within_reach(self, name: str) -> tuple[Address, float]:
         """Return another agent's address and its distance.
@@ -213,16 +217,16 @@ class World:
         """
         to = address(name)
         if to.agent == self._address.agent:
-            raise Refused(f"{name} is the agent that is asking", "name another agent")
+            raise Refused(f"{name} is the calling agent", "name another agent")
         _, me = self._read_self()
         try:
             path = f"{_AGENTS}/{to.agent}.md"
             header = _header_of(path, self._store.read_bytes(path)[0])
         except NotFound as error:
             raise NotFound(
-                f"{to.agent} is not in this world", "an agent is in it once it has moved"
+                f"{to.agent} is not in this world", "an agent enters it by `memvault world move`"
             ) from error
-        distance = me.distance(figure(to.agent, header))
+        distance = me.distance(parse_character(to.agent, header))
         if distance > REACH:
             raise Refused(
                 f"{to.agent} is {distance:g} cells away, out of reach",
@@ -234,38 +238,40 @@ class World:
         """Return a place here that has enough of a resource, and the resource's exact name."""
         normalized = resource.strip().casefold()
         max_available = 0.0
-        for spot in visible_places(self._places(), me, 0):
-            for name, available in spot.resources.items():
+        for place in visible_places(self._places(), me, 0):
+            for name, available in place.resources.items():
                 if name.casefold() != normalized:
                     continue
                 if available is None or available >= amount:
-                    return spot, name
+                    return place, name
                 max_available = max(max_available, available)
         if max_available:
             raise Refused(
                 f"There is only {max_available:g} {resource} here", f"`--amount {max_available:g}`"
             )
         raise Refused(
-            f"There is no {resource!r} where {self._address.agent} stands",
-            "`memvault world observe` names what is near, `memvault world move` goes there",
+            f"There is no {resource!r} at the position of {self._address.agent}",
+            "`memvault world observe` lists places nearby, `memvault world move` goes there",
         )
 
     def _take_from(self, path: str, name: str, amount: int) -> float | None:
-        """Take an amount of a resource from a place; return what is left, or None if unlimited."""
+        """Take an amount of a resource from a place; return the rest, or None if unlimited."""
         with self._store.lock():
             data, state = self._store.read_bytes(path)
             memory = self._store.parse(data, state)
-            there = place(memory.title, path, memory.metadata)
-            held = there.resources.get(name, 0) if there else 0
-            if held is None:
+            place = parse_place(memory.title, path, memory.metadata)
+            available = place.resources.get(name, 0) if place else 0
+            if available is None:
                 return None
-            if held < amount:
-                raise Refused(f"There is only {held:g} {name} here", "someone else was faster")
-            left = rounded(held - amount)
-            fresh = document.edit_entry(data, "resources", name, left)
+            if available < amount:
+                raise Refused(
+                    f"There is only {available:g} {name} here", "another agent took it first"
+                )
+            rest = rounded(available - amount)
+            fresh = document.edit_entry(data, "resources", name, rest)
             subject = FileRef(memory.mem_id, memory.title)
             self._store.changes.replace(path, data, fresh, subject)
-        return left
+        return rest
 
     def _read_self(self) -> tuple[bytes | None, Character]:
         """Return the agent's file, or None, and the agent; without a file it is at 0, 0.
@@ -279,8 +285,8 @@ class World:
         except NotFound as error:
             if os.path.lexists(self._store.root / self._path):
                 raise Refused(f"{self._path} is not a plain file", "remove it") from error
-            return None, figure(self._address.agent, {})
-        return data, figure(self._address.agent, _header_of(self._path, data))
+            return None, parse_character(self._address.agent, {})
+        return data, parse_character(self._address.agent, _header_of(self._path, data))
 
     def _initial_file(self) -> bytes:
         """Return the initial content of an agent's file."""
@@ -301,15 +307,15 @@ class World:
             else:
                 self._store.changes.replace(self._path, old, new, subject)
         except (FileExistsError, NotFound) as error:
-            raise Conflict(f"{self._path} was changed in the meantime", "try again") from error
+            raise Conflict.changed(self._path) from error
 
     def _places(self) -> Iterator[WorldPlace]:
         for path, _, parsed, _ in read_header_files(self._store.root, _PLACES, self._skip):
             header = parsed.header or {}
             name = memory_file.title_of(header, parsed.parts.body, path)
-            found = place(name, path, header)
-            if found is not None:
-                yield found
+            place = parse_place(name, path, header)
+            if place is not None:
+                yield place
             elif header:
                 self._skip(path, "it has no numbers x and y")
 
@@ -322,7 +328,7 @@ class World:
             except UsageError as error:
                 self._skip(replace_surrogates(path), error.message)
             else:
-                yield figure(name, parsed.header or {})
+                yield parse_character(name, parsed.header or {})
 
     def _skip(self, path: str, reason: str) -> None:
         self._warn(f"{path} is skipped: {reason}")

@@ -12,7 +12,7 @@ from shells import completing_shell, hostile_names, typed_in_shell
 filled = pytest.fixture(hostile_names)
 
 
-def test_zsh_types_out_what_is_completed(filled: Path, tmp_path: Path) -> None:
+def test_zsh_completes_memory_ids(filled: Path, tmp_path: Path) -> None:
     """After completion install a new zsh completes memIds, which the Tab key types out."""
     environment = completing_shell("zsh", tmp_path)
     typed = typed_in_shell(["zsh", "-i"], environment, "memvault show use-w\t")
@@ -20,7 +20,7 @@ def test_zsh_types_out_what_is_completed(filled: Path, tmp_path: Path) -> None:
     assert '"title": "Use: wombats"' in typed
 
 
-def test_fish_offers_what_is_completed(filled: Path, tmp_path: Path) -> None:
+def test_fish_completes_memory_ids(filled: Path, tmp_path: Path) -> None:
     """After completion install a new fish completes memIds, and shows their titles."""
     environment = completing_shell("fish", tmp_path)
     command = ["fish", "-c", "complete -C 'memvault show use-w'"]

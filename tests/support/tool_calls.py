@@ -14,8 +14,9 @@ import json
 import os
 import re
 import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -25,9 +26,7 @@ from memvault.call import Call, Caller
 from memvault.command_table import TOOLS
 from memvault.tools.core.registry import Tool, all_tools
 from memvault.workspace import Workspace
-
-if TYPE_CHECKING:
-    from conftest import Ran
+from ran import Ran
 
 VALUES: dict[str, Any] = {
     "query": "zebra",
@@ -261,10 +260,23 @@ def _for_command(tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:
             return arguments
 
 
+def variants(
+    value: Any, change: Callable[[Any], Any], kinds: tuple[type, ...] = (str,)
+) -> Iterator[Any]:
+    """Yield a value once for each part of some kinds in it, with that part changed."""
+    if isinstance(value, kinds):
+        yield change(value)
+    if isinstance(value, list):
+        for at, entry in enumerate(value):
+            changed = variants(entry, change, kinds)
+            yield from ([*value[:at], new, *value[at + 1 :]] for new in changed)
+    elif isinstance(value, dict):
+        for key, entry in value.items():
+            yield from ({**value, key: new} for new in variants(entry, change, kinds))
+
+
 def typed(*line: str) -> Ran:
     """Run a command line in this process."""
-    from conftest import Ran  # which processes that only make calls need not load
-
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         code = main([*line])

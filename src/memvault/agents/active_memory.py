@@ -4,8 +4,8 @@ The set is a list of excerpts in the agent's private folder, least recently used
 in the vault's files: an excerpt records which part of which memory is loaded and its number of
 tokens at the last refresh. Excerpts are refreshed whenever the set is changed or listed.
 
-All operations of an agent wait for its lock. What may take long, namely indexing to find a file
-that moved, is therefore done before the lock is acquired.
+All operations of an agent wait for its lock. Indexing to find a file that moved may take long, so
+it is done before the lock is acquired.
 """
 
 from __future__ import annotations
@@ -52,11 +52,11 @@ class ActiveExcerpt(NamedTuple):
 
 
 class ActiveSet(NamedTuple):
-    """The current set, least recently used first, and what was removed from it by the refresh.
+    """The current set, least recently used first, and the excerpts that a refresh removed.
 
     ``missing`` are excerpts whose memory is no longer in the vault. ``duplicate_ids`` are the paths
     of all files with the memId of a loaded memory, if its file was moved and several have that
-    memId; its excerpt is kept as it was.
+    memId; its excerpt is unchanged.
     """
 
     pieces: list[ActiveExcerpt]
@@ -67,7 +67,7 @@ class ActiveSet(NamedTuple):
     def notes(self) -> list[str]:
         """Return warnings about memories that are missing, or in the vault more than once."""
         return [
-            f"{piece.mem_id} is no longer in the vault and has left active memory"
+            f"{piece.mem_id} is no longer in the vault and was removed from active memory"
             for piece in self.missing
         ] + [
             f"{len(paths)} files have the memory id {mem_id}; "
@@ -105,7 +105,7 @@ class ActiveMemory:
     def load(
         self, memory: Memory, offset: int = 0, wanted: int = 0
     ) -> tuple[ActiveExcerpt, str, ActiveSet]:
-        """Load a part of a memory, replacing its earlier part; evict the least used if needed.
+        """Load a part of a memory, replacing its earlier part, and evict others if needed.
 
         Returns the excerpt, its text, and the resulting set.
 
@@ -131,7 +131,8 @@ class ActiveMemory:
     def mutate(self, name: str, change: Callable[[Memory], Memory]) -> ActiveSet:
         """Change a memory in the set, and load the whole of it.
 
-        Raises as ``evict`` does.
+        Raises:
+            NotFound: it is not in the set.
         """
         self._read_by_name(name)
         with self._locked():
@@ -139,13 +140,17 @@ class ActiveMemory:
         return self._update(lambda pieces: [*_without(pieces, excerpt.mem_id), excerpt])
 
     def _read_by_name(self, name: str) -> Memory:
-        """Read a memory in the set; raises as ``evict`` does."""
+        """Read a memory in the set.
+
+        Raises:
+            NotFound: it is not in the set, or not in the vault.
+        """
         piece = self._resolve(self._read(), name)
         memory = self._read_memory(piece)
         if memory is None:
             raise NotFound(
                 f"{piece.mem_id} is no longer in the vault",
-                "`memvault restore` may bring it back",
+                "restore it from the trash with `memvault restore`",
             )
         return memory
 
@@ -192,11 +197,11 @@ class ActiveMemory:
             else:
                 offset = min(piece.offset, max(0, len(_content(memory)) - 1))
                 fresh.append(self.cut(memory, offset, piece.wanted)[0])
-        total, out = sum(piece.tokens for piece in fresh), 0
-        while total > self._budget and out < len(fresh) - 1:
-            total -= fresh[out].tokens
-            out += 1
-        return ActiveSet(fresh[out:], fresh[:out], missing, duplicates)
+        total, evicted_count = sum(piece.tokens for piece in fresh), 0
+        while total > self._budget and evicted_count < len(fresh) - 1:
+            total -= fresh[evicted_count].tokens
+            evicted_count += 1
+        return ActiveSet(fresh[evicted_count:], fresh[:evicted_count], missing, duplicates)
 
     def cut(self, memory: Memory, offset: int, wanted: int) -> tuple[ActiveExcerpt, str]:
         """Make an excerpt as long as requested, and as the maximum and the budget allow.
@@ -228,9 +233,9 @@ class ActiveMemory:
     def _resolve(self, pieces: list[ActiveExcerpt], name: str) -> ActiveExcerpt:
         """Return the excerpt of the memory that a name refers to in the whole vault.
 
-        If the name fits several memories, it refers to the one in the set. Only if the vault has
-        none, it is matched with the names in the set as of the last refresh, and with prefixes of
-        their memIds.
+        If the name matches several memories, it refers to the one in the set. If the vault has no
+        match, the name is compared with the titles and paths in the set as of the last refresh, and
+        with prefixes of their memIds.
         """
         wanted = resolve.normalize(name)
         by_name = resolve.match_name(wanted, pieces)
@@ -238,30 +243,30 @@ class ActiveMemory:
             return by_name[0]
         try:
             wanted = self._engine.resolve(name).mem_id
-            found = [piece for piece in pieces if piece.mem_id == wanted]
+            matches = [piece for piece in pieces if piece.mem_id == wanted]
         except Ambiguous as error:
             candidate_ids = {entry["memId"] for entry in error.candidates()}
-            found = [piece for piece in by_name if piece.mem_id in candidate_ids]
-            if not found:
+            matches = [piece for piece in by_name if piece.mem_id in candidate_ids]
+            if not matches:
                 raise
         except NotFound:
-            found = by_name
-            if not found:
+            matches = by_name
+            if not matches:
                 raise
-        if not found:
-            hint = f"`memvault load {wanted}` puts it there"
+        if not matches:
+            hint = f"load it with `memvault load {wanted}`"
             raise NotFound(f"{wanted} is not in active memory", hint)
-        if len(found) > 1:
+        if len(matches) > 1:
             candidates = [
                 {"memId": piece.mem_id, "title": piece.title, "filePath": piece.path}
-                for piece in found
+                for piece in matches
             ]
             raise Ambiguous(
-                f"{wanted!r} names {len(found)} memories in active memory",
+                f"{wanted!r} matches {len(matches)} memories in active memory",
                 "use one of their memory ids",
                 {"candidates": candidates},
             )
-        return found[0]
+        return matches[0]
 
     def _read_memory(self, piece: ActiveExcerpt) -> Memory | None:
         """Read the memory of an excerpt, even if its file was moved; None if it is missing.
@@ -319,5 +324,5 @@ def _without(pieces: list[ActiveExcerpt], mem_id: str) -> list[ActiveExcerpt]:
 
 
 def _content(memory: Memory) -> str:
-    """Return a memory's text without surrounding blank lines, the text that offsets count in."""
+    """Return a memory's text without surrounding blank lines, the text to which offsets refer."""
     return memory.body.strip("\r\n")

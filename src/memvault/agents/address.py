@@ -50,7 +50,7 @@ class Address(NamedTuple):
         if target.agent != self.agent:
             raise UsageError(
                 f"{name!r} is a brain of another agent",
-                "brains talk to brains of the same agent; talk agent reaches the others",
+                "send to another agent with `memvault talk agent`",
             )
         return target
 
@@ -68,16 +68,16 @@ def address(text: str) -> Address:
     )
 
 
-def alike(root: Path, wanted: Address) -> str:
-    """Return the vault's agent with a name close to that of an unknown one; empty if none."""
-    names = known(root)
+def closest_agent(root: Path, wanted: Address) -> str:
+    """Return the vault's agent whose name is closest to an unknown one; empty if none is close."""
+    names = agent_names(root)
     if wanted.agent in (USER, *names):
         return ""
     folded = {name.casefold(): name for name in names}
     return folded.get(closest(wanted.agent.casefold(), folded, cutoff=0.8), "")
 
 
-def known(root: Path) -> list[str]:
+def agent_names(root: Path) -> list[str]:
     """Return the names of agents that have a folder or file in a vault, sorted."""
     try:
         with os.scandir(root / "agents") as entries:
@@ -91,22 +91,22 @@ def known(root: Path) -> list[str]:
     return sorted(names)
 
 
-def _check_name(name: str, what: str) -> str:
+def _check_name(name: str, kind: str) -> str:
     """Return a name after checking that it can be a folder's on every system."""
     normalized = normalize("NFC", name.strip())
     size = len(normalized.encode("utf-8", "surrogatepass"))
     fits = normalized and size <= _MAX_NAME and normalized[0].isalnum()
     if not fits or not all(char.isalnum() or char in "-_." for char in normalized):
         raise UsageError(
-            f"{shorten(name, _MAX_NAME)!r} cannot be the name of {what}",
+            f"{shorten(name, _MAX_NAME)!r} cannot be the name of {kind}",
             "use up to 60 letters, digits, hyphens, dots and underscores",
         )
     if normalized.endswith(".") or is_reserved(normalized):
-        raise UsageError(f"{name!r} is a name that some systems reserve", "use another")
+        raise UsageError(f"{name!r} is a reserved name on some systems", "choose another name")
     return normalized
 
 
-def private(root: Path, owner: Address) -> Path:
+def private_folder_of(root: Path, owner: Address) -> Path:
     """Return the private folder of an agent on this machine, which may not exist yet.
 
     Raises:
@@ -117,14 +117,19 @@ def private(root: Path, owner: Address) -> Path:
 
 
 def agent_lock(root: Path, owner: Address, timeout: float = 30.0) -> FileLock:
-    """Return the lock for changes to an agent's files; raises as ``private`` does."""
-    return FileLock(private(root, owner) / "lock", timeout)
+    """Return the lock for changes to an agent's files.
+
+    Raises:
+        Refused: a part of the lock's path is a link.
+        StorageError: the vault cannot be written.
+    """
+    return FileLock(private_folder_of(root, owner) / "lock", timeout)
 
 
 def locks_for_paths(root: Path, paths: Iterable[str]) -> Iterator[FileLock]:
     """Yield the locks of all writers of the given files, in the order to acquire them.
 
-    The agents' locks come first, the vault's last. Raises as ``private`` does.
+    The agents' locks come first, the vault's last.
     """
     owners = set()
     for path in paths:

@@ -31,21 +31,21 @@ _MAX_NAME = 1_000
 _MAX_STEM = 80
 
 
-def normal(text: str) -> str:
+def normalize_name(text: str) -> str:
     """Return a key, id or name in the normal form used for lookups."""
     return normalize("NFC", document.plain_text(text)).strip()
 
 
-def one_line(text: str, what: str) -> str:
+def one_line(text: str, label: str) -> str:
     """Return a key, id or name in its stored form: one line without surrounding whitespace.
 
     Raises:
         UsageError: it is invalid.
     """
-    line = normal(text)
+    line = normalize_name(text)
     if not line or "\n" in line or len(line) > _MAX_NAME:
         raise UsageError(
-            f"{what} cannot be {shorten(line, 40)!r}",
+            f"{label} cannot be {shorten(line, 40)!r}",
             f"use one line of at most {_MAX_NAME:,} characters that is not blank",
         )
     return line
@@ -88,9 +88,9 @@ class AgentFileUpdate(NamedTuple):
 
 
 class AgentFileStore:
-    """The files in one folder of an agent; ``key`` is the header key that holds their names.
+    """The files in one folder of an agent; ``key`` is the header key of their names.
 
-    To change them depending on what ``read`` returned, hold ``lock``.
+    To change them depending on the result of ``read``, hold ``lock``.
     """
 
     def __init__(self, store: MemoryStore, owner: Address, folder: str, key: str) -> None:
@@ -128,14 +128,14 @@ class AgentFileStore:
             first = entries.setdefault(entry.name, entry)
             if first is not entry:
                 copies.append(entry)
-                kept = replace_surrogates(first.path)
-                skip(shown, f"it has the same {self._key} as {kept}")
+                first_path = replace_surrogates(first.path)
+                skip(shown, f"it has the same {self._key} as {first_path}")
         return AgentFiles(dict(sorted(entries.items())), notes, copies)
 
     def put(self, wanted: Iterable[AgentFileUpdate]) -> list[str]:
         """Write entries one by one, replacing their ``old`` ones, and return their paths.
 
-        In an old file, header keys that are not given are kept; None removes a key.
+        In an old file, header keys that are not given stay; None removes a key.
 
         Raises:
             StorageError: a file cannot be written; those before it are.
@@ -166,15 +166,15 @@ class AgentFileStore:
         with atomic.map_os_errors(entry.path), contextlib.suppress(FileNotFoundError):
             data = plain_files.read(self._store.root / entry.path)
             if document.etag(data) == entry.etag:
-                # No user requested it, so it is not a change that undo can revert.
+                # No user requested this change, so undo does not revert it.
                 fresh = document.edit(data, header, None)
                 mem_id = derived_id(entry.path)
                 self._store.changes.replace_unrecorded(entry.path, data, fresh, mem_id)
                 return
-        raise Conflict(f"{entry.path} was changed in the meantime", "try again")
+        raise Conflict.changed(entry.path)
 
     def delete(self, names: Iterable[str]) -> list[str]:
-        """Delete entries and their copies, which stay revisions, under the agent's lock.
+        """Delete entries and their copies, keeping revisions, under the agent's lock.
 
         Returns the names that were missing.
         """
@@ -189,7 +189,7 @@ class AgentFileStore:
             files[entry.name].append(entry.path)
         missing = []
         for name in dict.fromkeys(names):
-            paths = files[normal(name)]
+            paths = files[normalize_name(name)]
             removed = [self._store.changes.remove(path, FileRef.at(path, name)) for path in paths]
             if not any(removed):
                 missing.append(name)

@@ -6,7 +6,7 @@ and compared with the query, whose text is analyzed to terms as for memories.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from memvault.agents.address import Address
@@ -24,7 +24,7 @@ from memvault.store.memory_store import MemoryStore
 
 _FOLDERS = {"key-value": ("memories", "key"), "goal": ("goals", "id"), "plan": ("plans", "id")}
 _TEXTS = ("message", "content", "instruction")
-"""Keys of an event's data of which one holds its text."""
+"""Keys of an event's data, of which one contains its text."""
 _MIN_SHARE = 0.5
 """Minimum share of a query's terms that an item has to contain."""
 _MAX_MESSAGES = 1_000
@@ -49,89 +49,97 @@ class AgentHit(NamedTuple):
     snippet: str
 
 
-class AgentSearch(NamedTuple):
-    """One search in the items of an agent; ``notes`` reports what could not be read."""
+def search_agent(
+    store: MemoryStore,
+    address: Address,
+    languages: Sequence[str],
+    text: str,
+    include: Iterable[str],
+) -> tuple[list[AgentHit], list[str]]:
+    """Return the items with at least half of a query's terms, and notes about unreadable items.
 
-    store: MemoryStore
-    address: Address
-    languages: Sequence[str]
-    notes: list[str]
-
-    def hits(self, text: str, include: Iterable[str]) -> list[AgentHit]:
-        """Return the items with at least half of a query's terms, by score, then newest first."""
-        query = parse(text, query_analyser(tuple(self.languages)))
-        items = [item for name in dict.fromkeys(include) for item in self._read(_SOURCES[name])]
-        compared = ((item, self._share(query, item)) for item in items)
-        matches = [
-            AgentHit(item, share, self._snippet(query, item)) for item, share in compared if share
-        ]
-        matches.sort(key=lambda hit: hit.own.when, reverse=True)
-        return sorted(matches, key=lambda hit: -hit.score)
-
-    def _read(self, source: Callable[[AgentSearch], Iterator[AgentItem]]) -> list[AgentItem]:
+    The hits are sorted by score, then newest first. ``include`` are ``KINDS``.
+    """
+    query = parse(text, query_analyser(tuple(languages)))
+    items: list[AgentItem] = []
+    notes: list[str] = []
+    for kind in dict.fromkeys(include):
         try:
-            return list(source(self))
+            items += _SOURCES[kind](store, address, notes)
         except MemvaultError as error:
-            self.notes.append(error.message)
-            return []
-
-    def _share(self, query: Query, item: AgentItem) -> float:
-        text = f"{item.name}\n{item.text}"
-        if not query.has_phrases(text):
-            return 0.0
-        shares = (snippets.coverage(text, query, analyser(name)) for name in self.languages)
-        share = max(shares, default=0.0)
-        return share if share >= _MIN_SHARE else 0.0
-
-    def _snippet(self, query: Query, item: AgentItem) -> str:
-        if not item.text.strip():
-            return ""
-        passages = list(enumerate(split_passages(item.text)))
-        reader = analyser(query.language)
-        return snippets.make_snippet(item.text, passages, query, reader, None).text
-
-    def state(self) -> Iterator[AgentItem]:
-        """Yield the agent's values, goals and plans."""
-        for kind, (folder, key) in _FOLDERS.items():
-            files = AgentFileStore(self.store, self.address, folder, key).read()
-            self.notes.extend(files.notes)
-            for entry in files.entries.values():
-                name = plan_name(entry) if kind == "plan" else entry.name
-                yield AgentItem(kind, name, entry.text.strip(), entry.path, entry.modified)
-
-    def messages(self) -> Iterator[AgentItem]:
-        """Yield the messages in the agent's spaces, and the other events in its inbox."""
-        root = self.store.root
-        spaces = Spaces(self.store.changes, self.address, self.notes.append)
-        seen_ids: set[str] = set()
-        for space in spaces.joined():
-            for message in spaces.messages(space, _MAX_MESSAGES)[0]:
-                seen_ids.add(message.message_id)
-                path = f"spaces/{space.space_id}/messages/{message.message_id}.md"
-                name = f"{space.name}, {message.sender}"
-                yield AgentItem("space message", name, message.content, path, message.timestamp)
-        inbox = Inbox(root, self.address)
-        folder = inbox.folder.relative_to(root).as_posix()
-        events, notes, *_ = inbox.waiting()
-        self.notes.extend(notes)
-        for event in events:
-            if event.kind == SPACE_MESSAGE and event.data.get("messageId") in seen_ids:
-                continue
-            text = next((event.data[key] for key in _TEXTS if event.data.get(key)), "")
-            path = f"{folder}/{event.event_id}.md"
-            name = sender_label(event.kind, event.data)
-            yield AgentItem("inbox event", name, str(text), path, event.timestamp)
+            notes.append(error.message)
+    hits = [
+        AgentHit(item, share, _snippet(query, item))
+        for item in items
+        if (share := _share(query, item, languages))
+    ]
+    hits.sort(key=lambda hit: hit.own.when, reverse=True)
+    return sorted(hits, key=lambda hit: -hit.score), notes
 
 
-_SOURCES: Mapping[str, Callable[[AgentSearch], Iterator[AgentItem]]] = {
-    "state": AgentSearch.state,
-    "messages": AgentSearch.messages,
+def _share(query: Query, item: AgentItem, languages: Sequence[str]) -> float:
+    """Return the share of a query's terms in an item, 0 if it is too small."""
+    text = f"{item.name}\n{item.text}"
+    if not query.has_phrases(text):
+        return 0.0
+    shares = (snippets.coverage(text, query, analyser(name)) for name in languages)
+    share = max(shares, default=0.0)
+    return share if share >= _MIN_SHARE else 0.0
+
+
+def _snippet(query: Query, item: AgentItem) -> str:
+    if not item.text.strip():
+        return ""
+    passages = list(enumerate(split_passages(item.text)))
+    return snippets.make_snippet(item.text, passages, query, analyser(query.language), None).text
+
+
+def _state(store: MemoryStore, address: Address, notes: list[str]) -> list[AgentItem]:
+    """Return the agent's values, goals and plans."""
+    items = []
+    for kind, (folder, key) in _FOLDERS.items():
+        files = AgentFileStore(store, address, folder, key).read()
+        notes += files.notes
+        for entry in files.entries.values():
+            name = plan_name(entry) if kind == "plan" else entry.name
+            items.append(AgentItem(kind, name, entry.text.strip(), entry.path, entry.modified))
+    return items
+
+
+def _messages(store: MemoryStore, address: Address, notes: list[str]) -> list[AgentItem]:
+    """Return the messages in the agent's spaces, and the other events in its inbox."""
+    items = []
+    spaces = Spaces(store.changes, address, notes.append)
+    message_ids: set[str] = set()
+    for space in spaces.joined():
+        for message in spaces.messages(space, _MAX_MESSAGES)[0]:
+            message_ids.add(message.message_id)
+            path = f"spaces/{space.space_id}/messages/{message.message_id}.md"
+            name = f"{space.name}, {message.sender}"
+            items.append(AgentItem("space message", name, message.content, path, message.timestamp))
+    inbox = Inbox(store.root, address)
+    folder = inbox.folder.relative_to(store.root).as_posix()
+    events, event_notes, *_ = inbox.waiting()
+    notes += event_notes
+    for event in events:
+        if event.kind == SPACE_MESSAGE and event.data.get("messageId") in message_ids:
+            continue
+        text = next((event.data[key] for key in _TEXTS if event.data.get(key)), "")
+        path = f"{folder}/{event.event_id}.md"
+        name = sender_label(event.kind, event.data)
+        items.append(AgentItem("inbox event", name, str(text), path, event.timestamp))
+    return items
+
+
+_SOURCES: Mapping[str, Callable[[MemoryStore, Address, list[str]], list[AgentItem]]] = {
+    "state": _state,
+    "messages": _messages,
 }
 KINDS = tuple(_SOURCES)
 """The valid values of ``include``."""
 
 
-def checked(include: Iterable[str]) -> list[str]:
+def parse_include(include: Iterable[str]) -> list[str]:
     """Return the kinds to search in addition to memories.
 
     Raises:

@@ -47,9 +47,9 @@ def gather(
     engine: Callable[[], RecallEngine],
     task: str,
 ) -> PromptContext:
-    """Gather the sections, most important first; what cannot be read is left out with a note.
+    """Gather the sections, most important first; unreadable sections are omitted with a note.
 
-    Each line of a short task is recalled by itself, since a memory fits one topic. Due plans are
+    Each line of a short task is a query of its own, since a memory matches one topic. Due plans are
     delivered as events to the ``inbox``, from which nothing is removed.
     """
     notes: list[str] = []
@@ -62,26 +62,26 @@ def gather(
         trouble: str, work: Callable[[], tuple[Sequence[_Read], Sequence[str]]]
     ) -> list[_Read]:
         try:
-            found, more = work()
+            items, new_notes = work()
         except MemvaultError as error:
-            found, more = [], [f"{trouble}: {error.message}"]
-        notes.extend(more)
-        return list(found)
+            items, new_notes = [], [f"{trouble}: {error.message}"]
+        notes.extend(new_notes)
+        return list(items)
 
     def peek() -> tuple[list[Event], list[str]]:
         batch = inbox().peek()
         return batch.events, batch.notes
 
     events = read("the inbox could not be read", peek)
-    values = read("the memories could not be read", lambda: all_values(store, address))
+    values = read("the agent's values could not be read", lambda: all_values(store, address))
     goals = read("the goals could not be read", lambda: all_goals(store, address))
-    found: list[RecallResult] = []
+    results: list[RecallResult] = []
     if task.strip():
-        found = read("no memories were recalled", lambda: _recalled(engine(), task))
-    recalled = [entry for entry in found if entry.is_relevant]
-    if len(found) > len(recalled):
-        omitted = len(found) - len(recalled)
-        notes.append(f"unlikely matches left out: {omitted}; `memvault recall` shows them")
+        results = read("no memories were recalled", lambda: _recalled(engine(), task))
+    recalled = [entry for entry in results if entry.is_relevant]
+    if len(results) > len(recalled):
+        omitted = len(results) - len(recalled)
+        notes.append(f"unlikely matches omitted: {omitted}; `memvault recall` shows them")
     return PromptContext(
         [
             PromptSection(
@@ -103,7 +103,7 @@ def gather(
             PromptSection(
                 "INBOX", [_event_entry(event, detector) for event in events if event.kind != PLAN]
             ),
-            PromptSection(RECALLED, [_memory_entry(found, detector) for found in recalled]),
+            PromptSection(RECALLED, [_memory_entry(results, detector) for results in recalled]),
         ],
         recalled,
         notes,
@@ -122,42 +122,40 @@ def _recalled(engine: RecallEngine, task: str) -> tuple[list[RecallResult], list
     started = time.monotonic()
     for number, topic in enumerate(topics):
         if number and time.monotonic() - started > _MAX_SECONDS:
-            notes.append(
-                f"lines of the task not recalled, to answer in time: {len(topics) - number}"
-            )
+            notes.append(f"lines of the task not recalled for lack of time: {len(topics) - number}")
             break
         answer = engine.search(
             RecallRequest(topic, limit=_MAX_RECALLED, only_current=True, patience=BEST_EFFORT)
         )
         notes += answer.notes
         for entry in answer.found:
-            known = best.get(entry.memory.path)
-            if known is None or entry.probability > known.probability:
+            earlier = best.get(entry.memory.path)
+            if earlier is None or entry.probability > earlier.probability:
                 best[entry.memory.path] = entry
-    found = list(best.values())
+    memories = list(best.values())
     if len(topics) > 1:
-        found.sort(key=lambda entry: -entry.probability)
-    return found[:_MAX_RECALLED], list(dict.fromkeys(notes))
+        memories.sort(key=lambda entry: -entry.probability)
+    return memories[:_MAX_RECALLED], list(dict.fromkeys(notes))
 
 
 def _event_entry(event: Event, detector: SecretDetector) -> PromptEntry:
     data = event.data
-    where = f"[{' '.join(str(data['spaceName']).split())}] " if "spaceName" in data else ""
+    space = f"[{' '.join(str(data['spaceName']).split())}] " if "spaceName" in data else ""
     text = data.get("message") or data.get("content") or data.get("instruction") or ""
-    line = f"{where}{sender_label(event.kind, data)}: {text}"
+    line = f"{space}{sender_label(event.kind, data)}: {text}"
     return PromptEntry(clock.local(event.timestamp, 16), detector.masked(line))
 
 
-def _memory_entry(found: RecallResult, detector: SecretDetector) -> PromptEntry:
+def _memory_entry(result: RecallResult, detector: SecretDetector) -> PromptEntry:
     """Make an entry of a search result: its title, snippet, memId, and any newer memory.
 
     The title is left out if the snippet starts with it. Since the entry is shown unrequested, its
     secrets are masked unless the memory allows them.
     """
-    title, snippet = found.memory.title, found.snippet
+    title, snippet = result.memory.title, result.snippet
     text = snippet if snippet.startswith(title) else f"{title}: {snippet}"
-    memory = found.memory
+    memory = result.memory
     if not allows(memory.metadata):
         text = detector.masked_part(text, detector.values(f"{title}\n{memory.body}"))
-    newer = f"; newer: {found.validity.newer}" if found.validity.newer else ""
+    newer = f"; newer: {result.validity.newer}" if result.validity.newer else ""
     return PromptEntry(clock.local(memory.modified), f"{text} ({memory.mem_id}{newer})")

@@ -55,7 +55,7 @@ def set_goals(store: MemoryStore, address: Address, goals: Iterable[Goal]) -> in
                     "; ".join(current.notes)
                     or f"`memvault goals set {quote_argument(name)} DESCRIPTION`"
                 )
-                raise UsageError(f"There is no goal {name!r}, and no description for one", hint)
+                raise UsageError(f"There is no goal {name!r}; a new goal needs a description", hint)
             old_status = before.header.get("status") if before else None
             status = old_status or ACTIVE if goal.status is None else status_word(goal.status)
             puts[name] = AgentFileUpdate(name, current.entries.get(name), {"status": status}, text)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from memvault import clock
-from memvault.agents.address import PRIMARY, Address, known
+from memvault.agents.address import PRIMARY, Address, agent_names
 from memvault.errors import UsageError
 
 _ITEM_FOLDERS = ("memories", "goals", "plans", "inbox")
@@ -26,7 +26,9 @@ class AgentSummary(NamedTuple):
 
 def entries(root: Path) -> list[AgentSummary]:
     """Return every agent of a vault, sorted, each followed by its brains."""
-    return [_summarize(root, address) for name in known(root) for address in _brains(root, name)]
+    return [
+        _summarize(root, address) for name in agent_names(root) for address in _brains(root, name)
+    ]
 
 
 def _brains(root: Path, agent: str) -> Iterator[Address]:

@@ -44,20 +44,20 @@ class OmittedEntries(NamedTuple):
     """How many of a section's entries were omitted, out of how many."""
 
     title: str
-    left_out: int
+    omitted: int
     of: int
 
 
 class PromptBlock(NamedTuple):
-    """The block, its number of tokens, the sections as included in it, and what was omitted.
+    """The block, its number of tokens, the sections as included in it, and the omitted entries.
 
     ``shortened`` are the titles of sections with an entry that was cut.
     """
 
     text: str
     tokens: int
-    kept: list[PromptSection]
-    cut: list[OmittedEntries]
+    sections: list[PromptSection]
+    omitted: list[OmittedEntries]
     shortened: list[str]
 
 
@@ -78,41 +78,41 @@ def build(
     keep = total
     if total and size(total) > budget:
         keep = bisect_right(range(1, total), budget, key=size)
-    kept, cut = _truncate(cleaned, keep)
-    text = _render(kept, cut) if keep else ""
+    shown, omitted = _truncate(cleaned, keep)
+    text = _render(shown, omitted) if keep else ""
     shortened = [
         section.title
-        for section in kept
+        for section in shown
         if any(len(entry.text) > _MAX_ENTRY for entry in section.entries)
     ]
-    return PromptBlock(text, count(text), kept, cut, shortened)
+    return PromptBlock(text, count(text), shown, omitted, shortened)
 
 
 def _truncate(
     sections: Sequence[PromptSection], keep: int
 ) -> tuple[list[PromptSection], list[OmittedEntries]]:
-    """Return the sections with the first ``keep`` entries of all, and what is omitted."""
-    kept, cut = [], []
+    """Return the sections with the first ``count`` entries of all, and the omitted entries."""
+    shown, omitted = [], []
     for title, entries in sections:
         first = entries[:keep]
         keep -= len(first)
         if first:
-            kept.append(PromptSection(title, first))
+            shown.append(PromptSection(title, first))
         if len(first) < len(entries):
-            cut.append(OmittedEntries(title, len(entries) - len(first), len(entries)))
-    return kept, cut
+            omitted.append(OmittedEntries(title, len(entries) - len(first), len(entries)))
+    return shown, omitted
 
 
-def _render(kept: Sequence[PromptSection], cut: Sequence[OmittedEntries]) -> str:
+def _render(shown: Sequence[PromptSection], cut: Sequence[OmittedEntries]) -> str:
     lines = [OPEN, PREAMBLE]
-    for section in kept:
+    for section in shown:
         lines.append(f"{section.title}:")
         for entry in section.entries:
             first, *others = f"{entry.date} {entry.text}".strip().split("\n")
             lines += [PREFIX + first, *(f"{PREFIX}  {line}" for line in others)]
     if cut:
-        left_out = ", ".join(f"{part.left_out} of {part.of} {part.title}" for part in cut)
-        lines.append(f"Left out for want of room: {left_out}")
+        omitted = ", ".join(f"{part.omitted} of {part.of} {part.title}" for part in cut)
+        lines.append(f"Omitted to fit the budget: {omitted}")
     return "\n".join([*lines, CLOSE])
 
 

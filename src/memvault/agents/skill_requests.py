@@ -7,7 +7,7 @@ procedure with its skillId.
 from __future__ import annotations
 
 from memvault.agents.address import Address
-from memvault.agents.agent_files import AgentFileStore, AgentFileUpdate, normal
+from memvault.agents.agent_files import AgentFileStore, AgentFileUpdate, normalize_name
 from memvault.store.memory_store import MemoryStore
 from memvault.vault import naming
 
@@ -18,9 +18,9 @@ def request_skill(
     """Request a skill, and return the request's id and the path of its file.
 
     The id is the same on every machine, so that asking again for the same action does not create a
-    second file. Raises as ``AgentFileStore.put`` does.
+    second file.
     """
-    action = normal(action)
+    action = normalize_name(action)
     suffix = naming.id_from_name(f"{skill_id.casefold()}\n{action}").rpartition("-")[2]
     request_id = f"{naming.slug(skill_id, 60)}-{suffix}"
     header = {"skill_id": skill_id, "status": "open"}

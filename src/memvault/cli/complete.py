@@ -90,7 +90,7 @@ def _specs(
 _SAFE = re.compile(r"[\w@%+=:,./-]+")
 """Text that every shell parses as one plain word."""
 _MAX_CANDIDATES = 200
-_HELP = CompletionSpec("", "--help", "", "Show what the command takes")
+_HELP = CompletionSpec("", "--help", "", "Show help for the command")
 
 
 class CompletionItem(NamedTuple):
@@ -124,7 +124,7 @@ def main(arguments: list[str]) -> int:
 
 
 _LISTING = ("63", "33", "64")
-"""Values of COMP_TYPE with which bash lists the words, and inserts what they have in common."""
+"""Values of COMP_TYPE with which bash lists the words and inserts their common prefix."""
 
 
 def _fit(line: str) -> str:
@@ -187,7 +187,7 @@ def _names() -> dict[str, str]:
     """Return every command with its summary, and every command group."""
     summaries = {entry.words: entry.summary for entry in (*TOOLS, *COMMANDS)}
     groups = {name.split(" ")[0]: "" for name in summaries if " " in name}
-    return {**groups, **summaries, "help": "Show what a command takes"}
+    return {**groups, **summaries, "help": "Show help for a command"}
 
 
 def _next_words(command: str) -> list[CompletionItem]:
@@ -231,7 +231,7 @@ def _restorable(root: Path, typed: str) -> Iterable[CompletionItem]:
     from memvault.memories import trash
     from memvault.workspace import Workspace
 
-    for entry in trash.trash(Workspace(root).store):
+    for entry in trash.list_trash(Workspace(root).store):
         yield CompletionItem(entry.mem_id, entry.title)
     yield from _memories(root, typed)
 
@@ -249,7 +249,7 @@ def _changes(root: Path, _: str) -> Iterable[CompletionItem]:
 def _templates(root: Path, _: str) -> Iterable[CompletionItem]:
     from memvault.memories import templates
 
-    return map(CompletionItem, templates.names(root))
+    return map(CompletionItem, templates.template_names(root))
 
 
 def _types(root: Path, _: str) -> Iterable[CompletionItem]:
@@ -303,7 +303,7 @@ _LISTERS: dict[str, Callable[[Path, str], Iterable[CompletionItem]]] = {
     "agent": _folders("agents"),
     "space": _folders("spaces"),
 }
-"""The function that lists the names of each kind."""
+"""The function that lists names, by their kind."""
 
 
 def _matching(

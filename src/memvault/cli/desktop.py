@@ -29,7 +29,7 @@ def open_address(url: str, root: Path) -> None:
     Raises:
         Refused: If there is no program to open it, or the program failed.
     """
-    hint = "`memvault open --print` prints the address"
+    hint = "print the address with `memvault open --print`"
     if sys.platform == "win32":
         process.open_on_windows(url)
         return
@@ -39,7 +39,7 @@ def open_address(url: str, root: Path) -> None:
         raise Refused("No program found that can open obsidian:// links", hint)
     code = process.run_interactive([opener, url], environment)
     if code:
-        raise Refused(f"{Path(opener).name} could not open it: it ended with {code}", hint)
+        raise Refused(f"{Path(opener).name} could not open it (exit code {code})", hint)
 
 
 def open_in_browser(file: Path, root: Path) -> None:
@@ -63,7 +63,7 @@ def open_in_browser(file: Path, root: Path) -> None:
                 return
     opener = process.find_first(_OPENERS, environment)
     if opener is None:
-        raise FileNotFoundError("no program opens it")
+        raise FileNotFoundError("no program found to open it")
     process.spawn_detached([opener, str(file)], environment)
 
 

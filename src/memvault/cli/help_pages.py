@@ -46,7 +46,7 @@ def _is_looked_at() -> bool:
 _OVERVIEW = {
     "Find and read": (
         ("recall QUESTION", "Find the memories that answer, best first"),
-        ("browse", "Find, read and edit on the whole screen"),
+        ("browse", "Find, read and edit in a full-screen view"),
         ("show MEMORY", "Read a whole memory"),
         ("list", "List memories, newest change first"),
         ("tasks", "List the tasks in all notes"),
@@ -105,7 +105,11 @@ def all_commands_page() -> str:
 
 def _options() -> list[tuple[str, str]]:
     options = [(f"{flag} {takes}".strip(), text) for _, flag, takes, text in GLOBAL_OPTIONS]
-    return [*options, ("--version", "Show the version"), ("--help", "Show this, or a command's")]
+    return [
+        *options,
+        ("--version", "Show the version"),
+        ("--help", "Show this page, or the help of a command"),
+    ]
 
 
 def _rows(entries: list[tuple[str, str]]) -> list[str]:

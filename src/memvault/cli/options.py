@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 GLOBAL_OPTIONS = (
     ("vault", "--vault", "DIR", "The vault; else MEMVAULT_VAULT, else the nearest memvault.toml"),
     ("agent", "--agent", "NAME", "The agent; else MEMVAULT_AGENT, else main"),
-    ("json", "--json", "", "Print the result as JSON; MEMVAULT_JSON=1 does the same"),
-    ("each", "--format", "FORM", "Print each entry by a template such as '{memId} {title}'"),
+    ("json", "--json", "", "Print the result as JSON; also MEMVAULT_JSON=1"),
+    ("each", "--format", "FORM", "Print each entry with a template such as '{memId} {title}'"),
     ("csv", "--csv", "", "Print a list as CSV"),
     ("quiet", "--quiet", "", "No notes, warnings or progress on standard error"),
     ("no_pager", "--no-pager", "", "Print long output without a pager"),

@@ -26,7 +26,7 @@ def parameter_help(parameter: Parameter) -> str:
     default = parameter.known_default
     text = parameter.arg.help
     if parameter.arg.text:
-        text += "; - reads standard input, @file a file"
+        text += "; `-` reads standard input, `@file` a file"
         if parameter.required and parameter.arg.positional and list not in parameter.types:
             text += "; if missing, it is read from a pipe"
             text += " or written in your editor" * parameter.arg.cli_optional

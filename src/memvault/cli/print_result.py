@@ -28,7 +28,7 @@ def check(options: GlobalOptions) -> None:
     """
     if options.json + options.csv + (options.row_format is not None) > 1:
         raise UsageError(
-            "`--json`, `--csv` and `--format` exclude each other", "choose one of them"
+            "`--json`, `--csv` and `--format` cannot be combined", "choose one of them"
         )
     if options.row_format is not None:
         from memvault.cli import rows
@@ -45,8 +45,8 @@ def print_result(
 ) -> None:
     """Write a result and its warnings.
 
-    ``query`` is the text searched for, to be highlighted; ``writes`` is whether it is from a tool
-    that writes, whose result must always be reported.
+    ``query`` is the text searched for, to be highlighted; With ``writes``, the result of a tool
+    that writes is reported even if the template is invalid.
 
     Raises:
         UsageError: If a template has a key that no entry of the result has.
@@ -63,7 +63,7 @@ def print_result(
         output.notes(found.get("warnings", ()))
         if writes and isinstance(vault, str) and vault != THIS:  # undo does not revert it here
             output.notes(
-                [f"that was in the vault {vault}; memvault --vault {vault} undo takes it back"]
+                [f"this changed the vault {vault}; `memvault --vault {vault} undo` reverts it"]
             )
 
 
@@ -81,7 +81,7 @@ def _print_rows(
         if not writes:
             raise
         _print_human(options, found, view, "")
-        output.notes([f"--format was not followed: {error.message}"])
+        output.notes([f"`--format` was ignored: {error.message}"])
 
 
 def _print_human(
@@ -109,7 +109,7 @@ def _print_human(
 
 
 def _root(options: GlobalOptions) -> Path | None:
-    """Return the vault, from which no pager may be run; None if there is no vault."""
+    """Return the vault, or None; no pager inside it may be run."""
     try:
         return options.root()
     except MemvaultError:

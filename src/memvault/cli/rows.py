@@ -31,15 +31,15 @@ _FORMULA_PREFIXES = ("=", "+", "-", "@", "\t")
 def result_rows(found: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Return the entries of a result.
 
-    A result about one memory, or one without a list, is itself the only entry.
+    A result about one memory, or without a list, is a single entry.
 
     Raises:
         UsageError: If the result is a brief, whose memories are lines and not entries.
     """
     if found.get("brief"):
         raise UsageError(
-            "`--brief` and `--budget` give lines, not entries with keys",
-            "leave them out, or leave out `--csv` and `--format`",
+            "`--brief` and `--budget` return lines, not entries with keys",
+            "omit them, or omit `--csv` and `--format`",
         )
     itself = {key: value for key, value in found.items() if key not in _META_KEYS}
     if "memId" in found:
@@ -47,7 +47,7 @@ def result_rows(found: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     lists = [value for value in itself.values() if isinstance(value, list) and value]
     record_lists = [value for value in lists if all(isinstance(entry, Mapping) for entry in value)]
     if record_lists:
-        others = itself.get("others", [])  # a recall's other results besides memories
+        others = itself.get("others", [])  # results of a recall that are not memories
         return [*record_lists[0], *(others if record_lists[0] is not others else ())]
     if "total" in found or "count" in found:
         return [{"text": entry} for value in lists[:1] for entry in value]
@@ -120,7 +120,7 @@ def _parse_template(template: str) -> Iterator[tuple[str, str | None, str]]:
                 raise ValueError(f"a width is at most {_MAX_WIDTH:,}")
             yield _unescaped(text), field, spec or ""
     except ValueError as error:
-        raise UsageError(f"{template!r} is no template", str(error)) from error
+        raise UsageError(f"Invalid `--format` {template!r}", str(error)) from error
 
 
 def _unescaped(text: str) -> str:
@@ -139,7 +139,7 @@ def _fill(
                 shown = sanitize.escape_text if field in texts else sanitize.escape_line
                 yield format(value, spec) if number else _fit(shown(_to_text(value)), spec)
             except ValueError as error:
-                raise UsageError(f"{spec!r} is no format of {field}", str(error)) from error
+                raise UsageError(f"Invalid format {spec!r} for {field}", str(error)) from error
 
 
 def _fit(text: str, spec: str) -> str:

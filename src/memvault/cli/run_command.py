@@ -27,7 +27,7 @@ def run_command(
 ) -> None:
     """Run a command that was called ``name`` with the parsed values of its parameters.
 
-    None is a value that was not given.
+    A value that was not given is None.
     """
     parameters = entry.shell_parameters
     given = {}
@@ -57,7 +57,7 @@ def run_command(
 
 
 _PICKING = frozenset(("compound", "edit", "open", "show"))
-"""Commands for which a person picks a memory on the screen, if none is named."""
+"""Commands that let a person pick a memory on the screen if none is named."""
 
 
 def _picked(
@@ -102,7 +102,7 @@ def _run_cli_command(
 
             found = BUILTIN.masked_values(found)
         change = found.get("changeId")
-        changed = f"The change was made; `memvault undo {change}` takes it back" if change else ""
+        changed = f"The change was made; `memvault undo {change}` reverts it" if change else ""
         with output.reporting_change(lambda: changed):
             print_result.print_result(options, {"success": True, **found}, declared.view)
 
@@ -150,9 +150,9 @@ def _text_from_editor(
     options: GlobalOptions,
     drafts: contextlib.ExitStack,
 ) -> str | None:
-    """Return the text that a person at a terminal writes, if none was given.
+    """Return the text that a person writes in an editor, if none was given.
 
-    It is that of a new memory, or what to add to one, unless only its type is to change.
+    It is the text of a new memory, or an addition to one, unless only its type changes.
     """
     if not _is_missing_text(parameter, given) or not parameter.arg.cli_optional:
         return None
@@ -232,7 +232,7 @@ def run_tool(
             print_result.print_result(options, preview, view, query)
             output.flush()
             if not output.confirm((), "Go ahead?"):
-                raise Refused("Nothing was changed", f"y does it, or `--confirm {token}`")
+                raise Refused("Nothing was changed", f"answer y, or pass `--confirm {token}`")
             confirmed = {**arguments, "confirm": token}
             outcome = call(workspace, name, confirmed, caller)
         with outcome:
@@ -284,7 +284,7 @@ def long_text(value: str) -> str:
         return value[1:]
     if value == "-" or (value.startswith("@") and len(value) > 1):
         name = "./-" if value == "@-" else value.removeprefix("@")
-        return decoding.decode(read_input(name, "a text that begins with @ is written @@")).text
+        return decoding.decode(read_input(name, "escape a leading @ as @@")).text
     return value
 
 
@@ -327,7 +327,7 @@ def _resolve_pairs(pairs: list[str]) -> list[str]:
         UsageError: If standard input is named twice, or a file cannot be read.
     """
     if sum(pair.partition("=")[2] == "-" for pair in pairs) > 1:
-        raise UsageError("Standard input can only be read once", "give the other texts as @file")
+        raise UsageError("Standard input can only be read once", "pass the other texts as `@file`")
     resolved = []
     for pair in pairs:
         key, sign, value = pair.partition("=")

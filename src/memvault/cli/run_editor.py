@@ -30,7 +30,7 @@ _LINE_ARGUMENTS = {
     "--line {line} {file}": "kate idea pycharm webstorm goland rider fleet mate",
     "-n{line} {file}": "notepad++",
 }
-"""How editors take the line to begin at, and the names of their programs."""
+"""Arguments that open a file at a line, and the editors that accept them."""
 EDITED_VIEW = """
     {title}  {memId}  {filePath}  {gone:is gone|}
        {added:line|lines} added  {removed:line|lines} removed
@@ -56,16 +56,14 @@ def open_entry(
     shown = {key: value for key, value in arguments.items() if key not in ("brief", "budget")}
     shown["limit"] = max(number, int(shown.get("limit") or 0))
     try:
-        caller = options.caller()._replace(secrets="shown")  # for the names of the files
+        caller = options.caller()._replace(secrets="shown")  # masked file names could not be opened
         with invoke.call(workspace, tool.name, shown, caller) as outcome:
             entries = list(outcome.result[tool.openable_list])
     finally:
         workspace.release()
     if number > len(entries):
         count = f"{len(entries):,} was" if len(entries) == 1 else f"{len(entries):,} were"
-        raise NotFound(
-            f"There is no result {number}, only {count} found", "without `--open` it lists them"
-        )
+        raise NotFound(f"There is no result {number}: {count} found", "omit `--open` to list them")
     entry = entries[number - 1]
     name = f"{entry['vault']}:{entry['memId']}" if "vault" in entry else entry["filePath"]
     with open_call(options, name) as (call, path):
@@ -93,14 +91,17 @@ def text_from_editor(options: GlobalOptions, title: str, memory_type: str) -> It
 
     name, kind = create.clean_title(title), normal_type(memory_type) if memory_type else ""
     with open_call(options) as (call, _):
-        root, template = call.root, templates.filled(call.root, kind, name, is_named=False).body
+        root, template = (
+            call.root,
+            templates.fill_template(call.root, kind, name, is_required=False).body,
+        )
     with draft(root, name, template, "remember TITLE") as text:
         yield text
 
 
 @contextlib.contextmanager
 def addition(options: GlobalOptions, title: str) -> Iterator[str]:
-    """Let a person write a text to add to a memory, as ``written`` does."""
+    """Let a person write an addition to a memory; otherwise as ``text_from_editor``."""
     with open_call(options) as (call, _):
         root = call.root
     with draft(root, title, "", f"compound {sanitize.quote_argument(title)}") as text:
@@ -109,9 +110,9 @@ def addition(options: GlobalOptions, title: str) -> Iterator[str]:
 
 @contextlib.contextmanager
 def draft(root: Path, title: str, template: str, command: str) -> Iterator[str]:
-    """Open a draft in the editor, and yield its text; otherwise as ``written``.
+    """Open a draft in the editor, and yield its text; otherwise as ``text_from_editor``.
 
-    ``command`` is the command that takes the text from a draft that is kept.
+    ``command`` is the command to run with a draft that was not used.
     """
     from memvault import clock
     from memvault.files import atomic, plain_files
@@ -136,9 +137,7 @@ def draft(root: Path, title: str, template: str, command: str) -> Iterator[str]:
     if text.strip() in ("", template.strip()):
         file.unlink(missing_ok=True)
         what = "the template was not changed" if text.strip() else "the text is empty"
-        hint = (
-            "save a text before you close the editor; VS Code only waits for that as `code --wait`"
-        )
+        hint = "save the text before closing the editor; VS Code needs `code --wait`"
         raise problem or Refused(f"Nothing was remembered: {what}", hint)
     shown = sanitize.quote_argument(f"@{file}")
     kept = f"your text was saved in {file}; to use it, run `memvault {command} {shown}`"
@@ -276,7 +275,7 @@ def _record_edit(
                 subject = FileRef(memory.mem_id, memory.title)
                 store.changes.record_edit(memory.path, before, after, subject, attributes)
     except MemvaultError as error:
-        call.notes.append(f"undo does not know of this edit: {error.message}")
+        call.notes.append(f"this edit cannot be undone: {error.message}")
     invoke.autocommit(call)
     return before
 
@@ -293,10 +292,10 @@ def _run_editor(root: Path, file: Path, line: int = 1) -> None:
         code = process.run_interactive([*command, *_place(command[0], file, line)], environment)
     except UsageError as error:
         raise Refused(
-            f"The editor could not be started: {error.message}", "set VISUAL or EDITOR to one"
+            f"The editor could not be started: {error.message}", "set VISUAL or EDITOR"
         ) from error
     if code:
-        raise Refused(f"The editor {command[0]} ended with {code}")
+        raise Refused(f"The editor {command[0]} failed with exit code {code}")
 
 
 def _place(program: str, file: Path, line: int) -> list[str]:
@@ -320,5 +319,5 @@ def _editor(environment: dict[str, str]) -> list[str]:
             return words
     program = process.find_first(_EDITORS, environment) if _is_at_a_terminal() else None
     if program is None:
-        raise Refused("No editor is known", "set VISUAL or EDITOR to one")
+        raise Refused("No editor found", "set VISUAL or EDITOR")
     return [program]

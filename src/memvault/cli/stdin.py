@@ -37,19 +37,22 @@ def piped(name: str, optional: bool, quiet: bool, required: bool = True) -> str 
         return None
     if is_partly_read or not (stat.S_ISREG(mode) or stat.S_ISFIFO(mode)):
         return None
-    hint = f"give {name} as an argument, - to wait for it, @file" + ", or '' for none" * optional
+    hint = (
+        f"pass {name} as an argument, `-` to wait for it, or `@file`"
+        + ", or '' for none" * optional
+    )
     if not _is_ready(_SILENCE):
         if not required:
             return None
         if not quiet:
             sys.stderr.write(f"note: waiting for {name} on standard input\n")
         if not _is_ready(_PATIENCE - _SILENCE):
-            raise UsageError(f"Nothing came on standard input for {_PATIENCE:g} seconds", hint)
+            raise UsageError(f"No data on standard input for {_PATIENCE:g} seconds", hint)
     text = decoding.decode(read_stream(sys.stdin.buffer, "Standard input")).text
     if not text.strip():
         if not required:
             return None
-        raise UsageError(f"Standard input is empty, and there is no {name}", hint)
+        raise UsageError(f"{name} is missing, and standard input is empty", hint)
     return text
 
 

@@ -26,7 +26,7 @@ _MAX_SHOWN_KEYS = 5
 _MAX_SHOWN_TIMES = 5
 
 
-@check("file-unreadable", "error", "A file or folder that this user may not read")
+@check("file-unreadable", "error", "A file or folder that this user cannot read")
 def unreadable_files(vault: VaultInspection) -> Iterator[Finding]:
     for path in vault.tree["unreadable"]:
         yield Finding(path, "The folder cannot be listed by this user")
@@ -37,7 +37,7 @@ def unreadable_files(vault: VaultInspection) -> Iterator[Finding]:
             yield Finding(file.path, f"The file cannot be read: {file.trouble}")
 
 
-@check("file-too-large", "error", "A memory past 64 MB, or a file of state past 16 MB")
+@check("file-too-large", "error", "A memory larger than 64 MB, or a state file larger than 16 MB")
 def large_files(vault: VaultInspection) -> Iterator[Finding]:
     for file in vault.files:
         if file.trouble == "large":
@@ -48,14 +48,14 @@ def large_files(vault: VaultInspection) -> Iterator[Finding]:
 
 @check("memory-partly-indexed", "note", "A memory with more characters than are indexed")
 def partly_indexed_memories(vault: VaultInspection) -> Iterator[Finding]:
-    most = vault.call.settings.index.characters
+    maximum = vault.call.settings.index.characters
     for memory in vault.memories:
-        if 0 < most < memory.record.size and not memory.file.trouble:
+        if 0 < maximum < memory.record.size and not memory.file.trouble:
             length = len(vault.call.reader.read(memory.path).body)
-            if length > most:
+            if length > maximum:
                 yield Finding(
                     memory.path,
-                    f"Only the first {most:,} of {length:,} characters can be found; split the "
+                    f"Only the first {maximum:,} of {length:,} characters are indexed; split the "
                     "file, or raise characters under [index] in memvault.toml",
                 )
 
@@ -63,12 +63,12 @@ def partly_indexed_memories(vault: VaultInspection) -> Iterator[Finding]:
 @check(
     "front-matter-broken",
     "error",
-    "A header that is not read: no YAML, no closing line, or too much of it",
+    "A header that cannot be parsed: not YAML, no closing line, or too long",
 )
 def broken_headers(vault: VaultInspection) -> Iterator[Finding]:
     for file in vault.files:
         if file.broken:
-            yield Finding(file.path, f"The front matter is not read: {file.broken}")
+            yield Finding(file.path, f"The front matter cannot be parsed: {file.broken}")
 
 
 @check(
@@ -80,17 +80,17 @@ def unread_header_lines(vault: VaultInspection) -> Iterator[Finding]:
     for memory in vault.memories:
         if memory.file.unread:
             message = f"A line of its front matter is not YAML ({memory.file.unread})"
-            yield Finding(memory.path, f"{message}: put the value in quotes")
+            yield Finding(memory.path, f"{message}: quote the value")
 
 
-@check("file-binary", "error", "A memory that is no text")
+@check("file-binary", "error", "A binary memory file")
 def binary_files(vault: VaultInspection) -> Iterator[Finding]:
     for memory in vault.memories:
         if memory.record.problem.startswith("the file is binary"):
             yield Finding(memory.path, "The file is binary, not text")
 
 
-@check("not-utf8", "note", "A memory in another encoding than UTF-8, which is a guess")
+@check("not-utf8", "note", "A memory that is not UTF-8, so that its encoding is guessed")
 def other_encodings(vault: VaultInspection) -> Iterator[Finding]:
     for memory in vault.memories:
         problem = memory.record.problem
@@ -99,44 +99,48 @@ def other_encodings(vault: VaultInspection) -> Iterator[Finding]:
             if encoding == "utf-8":
                 yield Finding(memory.path, "The file has bytes that are not UTF-8, shown as \ufffd")
                 continue
-            message = f"The file is not UTF-8 and is read as {encoding}, which is a guess;"
-            message += " encoding in memvault.toml says what such files are"
+            message = f"The file is not UTF-8; its encoding was guessed as {encoding};"
+            message += " set `encoding` in memvault.toml to choose it"
             yield Finding(memory.path, message)
 
 
-@check("git-markers", "error", "The marks that git writes around a conflict")
+@check("git-markers", "error", "Git conflict markers in a file")
 def conflict_markers(vault: VaultInspection) -> Iterator[Finding]:
-    """Find git conflict markers, in memories and in other files such as those of agents."""
+    """Find git conflict markers, in memories and in other files, such as those of agents."""
     for file in vault.files:
         if file.conflict_markers:
-            message = "The marks of a conflict in git are in it: choose what is to stay"
+            message = "The file contains git conflict markers: resolve the conflict and delete them"
             yield Finding(file.path, message)
 
 
-@check("key-twice", "warning", "A header that has one key twice: the last one counts")
+@check("key-twice", "warning", "A header with a duplicate key, of which the last one is used")
 def duplicate_keys(vault: VaultInspection) -> Iterator[Finding]:
     for file in vault.files:
         if file.duplicate_keys:
             keys = ", ".join(map(repr, file.duplicate_keys[:_MAX_SHOWN_KEYS]))
-            message = f"Its header has {keys} more than once, and the last one counts: keep one"
+            message = f"Its header has {keys} more than once, and the last one is used: keep one"
             yield Finding(file.path, message)
 
 
 @check(
     "secret-in-text",
     "warning",
-    "A key, a token, a private key or a password in a URL that the header does not allow",
+    "A secret, such as a token or a private key, that the header does not allow",
 )
 def secrets(vault: VaultInspection) -> Iterator[Finding]:
-    """Find secrets that were written by hand or before they were detected; none is disclosed."""
+    """Find secrets that were written by hand or before detection, without disclosing them."""
     for file in vault.files:
         if file.secrets:
-            message = f"It holds a secret: {file.secrets}; take it out, and revoke it if"
-            message += " others can read the vault; secrets: allowed in the header says it is fine"
+            message = f"It contains a secret: {file.secrets}; remove it, and revoke it if"
+            message += " others can read the vault, or add `secrets: allowed` to the header"
             yield Finding(file.path, message)
 
 
-@check("id-unusable", "note", "An `id` that cannot be a memId: one made of the path is used")
+@check(
+    "id-unusable",
+    "note",
+    "An `id` that is not a valid memId, so that one derived from the path is used",
+)
 def unusable_ids(vault: VaultInspection) -> Iterator[Finding]:
     """Find ids that are not valid memIds; an empty id counts as missing."""
     for memory in vault.memories:
@@ -150,7 +154,7 @@ def unusable_ids(vault: VaultInspection) -> Iterator[Finding]:
     "id-shared",
     "error",
     "Several memories with one memory id",
-    fix="gives all but the oldest an id of their own",
+    fix="gives all but the oldest a new id",
 )
 def shared_ids(vault: VaultInspection) -> Iterator[Finding]:
     """Find memories that share a memId, except for copies that a sync program kept."""
@@ -165,7 +169,7 @@ def shared_ids(vault: VaultInspection) -> Iterator[Finding]:
         for memory in others:
             new_id = _unused_id(memory.path, taken)
             taken.add(new_id)
-            fix = set_header(memory.file, f"give it the memory id {new_id}", {"id": new_id})
+            fix = set_header(memory.file, f"set the memory id {new_id}", {"id": new_id})
             message = f"Same memory id as {replace_surrogates(first.path)}: {mem_id}"
             yield Finding(memory.path, message, fix)
 
@@ -195,7 +199,7 @@ def _unused_id(path: str, taken: set[str]) -> str:
     "type-unknown",
     "note",
     "A type that is neither built in nor in `memvault.toml`",
-    fix="spells it right where only case or hyphens differ",
+    fix="corrects its spelling if only case or hyphens differ",
 )
 def unknown_types(vault: VaultInspection) -> Iterator[Finding]:
     known_types = vault.call.store.known_types
@@ -207,9 +211,9 @@ def unknown_types(vault: VaultInspection) -> Iterator[Finding]:
         if known_type in known_types:
             changes = {"memory_type": known_type}
             fix = set_header(memory.file, f"set the type {known_type}", changes)
-            yield Finding(memory.path, f"The type {type_name!r} is {known_type}", fix)
+            yield Finding(memory.path, f"The type {type_name!r} is a spelling of {known_type}", fix)
         else:
-            message = f"The type {type_name!r} is not known; [[types]] in memvault.toml may name it"
+            message = f"The type {type_name!r} is unknown; add it to `[[types]]` in memvault.toml"
             yield Finding(memory.path, message)
 
 
@@ -220,17 +224,19 @@ def _normalized_type(name: str) -> str:
         return ""
 
 
-@check("time-ahead", "warning", "A time more than a day ahead, in a header or of a file")
+@check("time-ahead", "warning", "A time more than a day in the future, in a header or of a file")
 def future_times(vault: VaultInspection) -> Iterator[Finding]:
     latest = vault.now + _MAX_CLOCK_SKEW
     for memory in vault.memories:
         ahead = [
-            f"Its header says {time.key}: {time.value}, in the future"
+            f"Its {time.key} {time.value} is in the future"
             for time in _header_times(memory)
             if time.moment is not None and time.moment > latest and time.key.casefold() != "date"
         ]
         if not ahead and memory.file.mtime > latest.timestamp() * 1e9:
-            ahead = [f"The file was saved in the future: {clock.iso_from_ns(memory.file.mtime)}"]
+            ahead = [
+                f"Its modification time is in the future: {clock.iso_from_ns(memory.file.mtime)}"
+            ]
         if ahead:
             yield Finding(memory.path, ahead[0])
 
@@ -243,7 +249,9 @@ def _header_times(memory: InspectedMemory) -> list[header_dates.HeaderTime]:
     ]
 
 
-@check("date-unread", "note", "A time in a header that is in no known form: the file's is used")
+@check(
+    "date-unread", "note", "A time in a header that cannot be parsed, so that the file's is used"
+)
 def unread_dates(vault: VaultInspection) -> Iterator[Finding]:
     for memory in vault.memories:
         for time in header_dates.unread(memory.record.metadata):
@@ -251,22 +259,22 @@ def unread_dates(vault: VaultInspection) -> Iterator[Finding]:
             yield Finding(memory.path, f"{message}; write it as 2026-01-31, or with T12:00")
 
 
-@check("date-form", "note", "Times in headers in other forms than ISO 8601, and how they are read")
+@check("date-form", "note", "Times in headers that are not ISO 8601, and how they are parsed")
 def other_date_forms(vault: VaultInspection) -> Iterator[Finding]:
     """Report a few of these times: a program that writes them does so in every note."""
-    found = {
+    times = {
         memory.path: time
         for memory in vault.memories
         for time in reversed(_header_times(memory))
         if time.moment is not None and clock.parse(str(time.value)) is None
     }
-    for path in sorted(found)[:_MAX_SHOWN_TIMES]:
-        time = found[path]
+    for path in sorted(times)[:_MAX_SHOWN_TIMES]:
+        time = times[path]
         message = f"Its {time.key} {str(time.value)[:60]!r} is read as {clock.iso(time.moment)}"
         yield Finding(path, message)
-    if len(found) > _MAX_SHOWN_TIMES:
-        more = len(found) - _MAX_SHOWN_TIMES
-        yield Finding("", f"{more} more memories have times in such forms")
+    if len(times) > _MAX_SHOWN_TIMES:
+        rest = len(times) - _MAX_SHOWN_TIMES
+        yield Finding("", f"{rest} more memories have times that are not ISO 8601")
 
 
 # Names that sync programs give to the copy they keep if both sides changed a file:
@@ -288,7 +296,7 @@ _COPY_SUFFIX = re.compile(
 _GIT_COPY_NAME = re.compile(r"\.md~.", re.IGNORECASE)
 _NUMBERED_NAME = re.compile(r"(.+) (?:[2-9]|\((?:[1-9])\))")
 _MIN_COMMON_LINES = 0.8
-"""Minimum share of lines that two files with names like iCloud's must have in common."""
+"""Minimum share of common lines of two files, one of which has a name like iCloud's copies."""
 _MIN_COMMON_CHARACTERS = 100
 """Minimum number of common characters: shorter texts, as in new notes, match by chance."""
 
@@ -297,29 +305,29 @@ _MIN_COMMON_CHARACTERS = 100
     "sync-conflict",
     "warning",
     "A copy that Obsidian Sync, Dropbox, Syncthing, iCloud, ownCloud, Nextcloud or git kept",
-    fix="moves it to the trash where it says the same as the original",
+    fix="moves it to the trash if its content is that of the original",
 )
 def sync_copies(vault: VaultInspection) -> Iterator[Finding]:
     for copy, first in _sync_copies(vault):
         if first is None:
-            message = "It is a copy that a sync kept of a conflict, and the original is gone"
+            message = "It is a sync program's conflict copy of a file that no longer exists"
             yield Finding(copy.path, message)
             continue
         original = replace_surrogates(first.path)
         if _has_same_content(vault, copy, first):
-            message = f"A sync kept this copy of {original}, with the same text"
+            message = f"It is a sync program's conflict copy of {original}, with the same text"
             yield Finding(copy.path, message, _move_to_trash(copy))
         else:
-            message = f"It is another version of {original}, kept by a sync"
-            yield Finding(copy.path, f"{message}: put them together, then forget one")
+            message = f"It is a sync program's conflict copy of {original}, with another text"
+            yield Finding(copy.path, f"{message}: merge them, then forget one")
     for path in vault.tree["file"]:
         if path in vault.memory_paths:
             continue
         if _GIT_COPY_NAME.search(path):
-            message = "git gave it this name beside a folder of its own, so it is no memory"
+            message = "git renamed it because a folder has its name, so it is not a memory"
             yield Finding(path, f"{message}: rename it")
         elif _original_stem(PurePosixPath(path).stem):
-            yield Finding(path, "It is a copy that a sync kept of a conflict")
+            yield Finding(path, "It is a sync program's conflict copy")
 
 
 def _sync_copies(
@@ -371,10 +379,10 @@ def _has_same_content(
     """Return whether two files have the same content, ignoring their times of modification."""
     if copy.file.etag == first.file.etag:
         return bool(copy.file.etag)
-    one, other = _parse_memory(vault, copy), _parse_memory(vault, first)
-    if one is None or other is None or one.problem or other.problem:
+    copied, original = _parse_memory(vault, copy), _parse_memory(vault, first)
+    if copied is None or original is None or copied.problem or original.problem:
         return False
-    return one.body == other.body and _stable_metadata(one) == _stable_metadata(other)
+    return copied.body == original.body and _stable_metadata(copied) == _stable_metadata(original)
 
 
 def _stable_metadata(memory: Memory) -> dict[str, object]:
@@ -389,11 +397,9 @@ def _parse_memory(vault: VaultInspection, memory: InspectedMemory) -> Memory | N
     return vault.call.store.parse(data, FileState.of(memory.path, data))
 
 
-@check(
-    "names-merge", "warning", "Names that are one where case or the form of Unicode does not count"
-)
+@check("names-merge", "warning", "Names that differ only in case or in the form of Unicode")
 def case_collisions(vault: VaultInspection) -> Iterator[Finding]:
-    """Find names that are equal on a file system that folds case or normalises Unicode."""
+    """Find names that are equal on a file system that folds case or normalizes Unicode."""
     same_names: dict[str, list[str]] = defaultdict(list)
     for path in sorted((*vault.tree["file"], *vault.tree["folder"])):
         same_names[path.lower() if path.isascii() else normalize_title(path)].append(path)
@@ -401,13 +407,13 @@ def case_collisions(vault: VaultInspection) -> Iterator[Finding]:
         for path in others:
             if PurePosixPath(path).name == PurePosixPath(first).name:
                 continue  # the folders that contain them are reported
-            one, other = _distinguishable(first, path)
-            message = f"Where case and the form of Unicode do not count, {other} and {one}"
-            yield Finding(path, f"{message} are one name: rename one of them")
+            first_shown, other_shown = _distinguishable(first, path)
+            message = f"Only case or the form of Unicode differs in {other_shown} and {first_shown}"
+            yield Finding(path, f"{message}: rename one of them")
 
 
 def _distinguishable(one: str, other: str) -> tuple[str, str]:
-    """Return two names in a form in which a reader can see how they differ."""
+    """Return two names in a form that shows how they differ."""
     if normalize("NFC", one) != normalize("NFC", other):
         return replace_surrogates(one), replace_surrogates(other)
     first, second = (name.encode("ascii", "backslashreplace").decode() for name in (one, other))
@@ -419,7 +425,7 @@ _NUMBER_SUFFIX = re.compile(r"-\d{1,6}$")
 _MAX_ID_SLUG = 40
 
 
-@check("title-apart", "note", "A title and a file name that were one and fell apart")
+@check("title-apart", "note", "A title and a file name that matched once and no longer do")
 def changed_titles(vault: VaultInspection) -> Iterator[Finding]:
     """Find memories whose title and file name once matched and now differ.
 

@@ -43,15 +43,15 @@ def _other_memory(vault: VaultInspection, memory: InspectedMemory, name: str) ->
 
 
 @check(
-    "supersedes-broken", "warning", "`supersedes` or `superseded_by` with a name that no memory has"
+    "supersedes-broken", "warning", "`supersedes` or `superseded_by` that refers to no other memory"
 )
 def broken_references(vault: VaultInspection) -> Iterator[Finding]:
     for memory, key, name in _references(vault, SUPERSEDES, SUPERSEDED_BY):
         if not _other_memory(vault, memory, name):
-            yield Finding(memory.path, f"Its {key} names {name!r}, which is no other memory")
+            yield Finding(memory.path, f"Its {key} refers to {name!r}, which is not another memory")
 
 
-@check("supersedes-circle", "warning", "Memories that replace each other in a circle")
+@check("supersedes-circle", "warning", "Memories that supersede each other")
 def circles(vault: VaultInspection) -> Iterator[Finding]:
     """Find memories that replace each other in a cycle; report each cycle for one file."""
     replaced: dict[str, list[str]] = {}
@@ -63,9 +63,9 @@ def circles(vault: VaultInspection) -> Iterator[Finding]:
         first = circle.index(min(circle))
         path, *others = circle[first:] + circle[:first]
         shown = ", ".join(map(replace_surrogates, others[:_MAX_LINKS_SHOWN]))
-        more = len(others) - _MAX_LINKS_SHOWN
-        shown += f" and {more} more" if more > 0 else ""
-        message = f"It and {shown} replace each other in a circle: take one supersedes out"
+        remaining = len(others) - _MAX_LINKS_SHOWN
+        shown += f" and {remaining} more" if remaining > 0 else ""
+        message = f"It and {shown} supersede each other: remove one `supersedes`"
         yield Finding(path, message)
 
 
@@ -96,7 +96,7 @@ def _find_cycles(graph: Mapping[str, list[str]]) -> Iterator[list[str]]:
 @check(
     "kept-twice",
     "warning",
-    "A memory that `memvault git sync` kept as two, since both sides changed it",
+    "A memory of which `memvault git sync` kept two versions, since both sides changed it",
 )
 def kept_twice(vault: VaultInspection) -> Iterator[Finding]:
     """Find files that git sync kept twice: memories by their headers, others by their names."""
@@ -105,7 +105,7 @@ def kept_twice(vault: VaultInspection) -> Iterator[Finding]:
         existing = next(filter(None, (_other_memory(vault, memory, name) for name in names)), "")
         if existing:
             message = f"Both sides changed it, and git sync kept {replace_surrogates(existing)} too"
-            message = f"{message}: put them together, then forget one"
+            message = f"{message}: merge them, then forget one"
             yield Finding(memory.path, message, other=existing)
     files = set(vault.tree["file"])
     for path in files:
@@ -114,21 +114,23 @@ def kept_twice(vault: VaultInspection) -> Iterator[Finding]:
         first = str(pure.with_name(f"{match[1]}{pure.suffix}")) if match else ""
         if first in files and pure.parts[0] in ("agents", "spaces"):
             message = f"Both sides changed {replace_surrogates(first)}, and git sync kept this too"
-            yield Finding(path, f"{message}: put them together, then delete one", other=first)
+            yield Finding(path, f"{message}: merge them, then delete one", other=first)
 
 
 @check(
     "link-settled",
     "note",
-    "`conflict_with` a memory that is gone: the conflict was settled",
-    fix="takes the line out of the header",
+    "`conflict_with` a memory that no longer exists: the conflict was resolved",
+    fix="removes the key from the header",
 )
 def settled_conflicts(vault: VaultInspection) -> Iterator[Finding]:
     for memory in vault.memories:
         names = referenced_names(memory.record.metadata, LINK)
         if names and not any(_other_memory(vault, memory, name) for name in names):
-            fix = set_header(memory.file, f"take {LINK} out of its header", {LINK: None})
-            yield Finding(memory.path, f"Its {LINK} names {names[0]!r}, which is gone", fix)
+            fix = set_header(memory.file, f"remove {LINK} from its header", {LINK: None})
+            yield Finding(
+                memory.path, f"Its {LINK} refers to {names[0]!r}, which no longer exists", fix
+            )
 
 
 _FILE_SUFFIXES = frozenset(
@@ -168,8 +170,8 @@ def broken_links(vault: VaultInspection) -> Iterator[Finding]:
         for shown in list(broken)[:_MAX_LINKS_SHOWN]:
             yield Finding(entry.path, f"{shown} leads to no file")
         if len(broken) > _MAX_LINKS_SHOWN:
-            more = len(broken) - _MAX_LINKS_SHOWN
-            yield Finding(entry.path, f"{more} more of its links lead to no file")
+            remaining = len(broken) - _MAX_LINKS_SHOWN
+            yield Finding(entry.path, f"{remaining} more of its links lead to no file")
 
 
 def _shown_link(link: Link) -> str:

@@ -24,11 +24,11 @@ _MAX_PATHS_SHOWN = 20
 _GIT_SECONDS = 5.0
 
 
-@check("temporary-left", "note", "A half-written file of a killed process", fix="deletes it")
+@check("temporary-left", "note", "A file left over from an interrupted write", fix="deletes it")
 def temporary_files(vault: VaultInspection) -> Iterator[Finding]:
     fix = Fix("delete it", remove_temporary_files)
     for path in _relative(vault, atomic.abandoned_below(vault.call.root)):
-        yield Finding(path, "A killed process left it half-written", fix)
+        yield Finding(path, "Left over from an interrupted write", fix)
 
 
 def _has_private_folder(vault: VaultInspection) -> bool:
@@ -43,25 +43,25 @@ def _relative(vault: VaultInspection, files: Iterable[Path]) -> list[str]:
 @check(
     "move-left",
     "warning",
-    "A move to another type's folder that was cut off and cannot be finished now",
+    "An interrupted move to another type's folder that cannot be finished now",
 )
 def interrupted_move(vault: VaultInspection) -> Iterator[Finding]:
     """Find a move that refreshing the index did not complete."""
     if os.path.lexists(vault.call.root / MOVE_INTENT):
-        message = "A move was cut off, and finishing it did not work: is another memvault running?"
+        message = "A move was interrupted and could not be finished: is another memvault running?"
         yield Finding(MOVE_INTENT, message)
 
 
 @check(
     "private-not-ignored",
     "warning",
-    "`.memvault` without the file that keeps it out of git",
+    "`.memvault` without its `.gitignore`",
     fix="writes it",
 )
 def private_not_ignored(vault: VaultInspection) -> Iterator[Finding]:
     if _has_private_folder(vault) and not (vault.call.root / ".memvault/.gitignore").is_file():
         fix = Fix("write .memvault/.gitignore", lambda call: private_folder(call.root))
-        yield Finding(".memvault", "Nothing keeps it out of git", fix)
+        yield Finding(".memvault", "It has no .gitignore, so git would track it", fix)
 
 
 @check("private-in-git", "error", "Files of `.memvault` that git tracks, if git may run")
@@ -82,31 +82,31 @@ def _tracked_private_file(root: Path) -> str:
     return ""
 
 
-@check("git-locked", "warning", "A lock of git's that is older than an hour")
+@check("git-locked", "warning", "A git lock older than an hour")
 def locked_repository(vault: VaultInspection) -> Iterator[Finding]:
     if has_stale_lock(vault.call.root):
-        message = "git's lock is older than an hour: delete the file if no git is running"
+        message = "The lock of git is older than an hour: delete the file if git is not running"
         yield Finding(".git/index.lock", message)
 
 
 @check("journal-unreadable", "note", "Lines of the journal that cannot be read")
 def unreadable_journal(vault: VaultInspection) -> Iterator[Finding]:
     for name, count in vault.call.store.changes.journal.damaged_lines():
-        message = f"{count} of its lines cannot be read, so undo knows nothing of what they say"
+        message = f"{count} of its lines cannot be read, so undo cannot revert their changes"
         yield Finding(f".memvault/journal/{name}", message)
 
 
 @check(
     "history-over-limit",
     "note",
-    "Revisions and trash past what `[history]` keeps",
-    fix="deletes them for good, only if named",
+    "Revisions and trash beyond the limits of `[history]`",
+    fix="deletes them permanently, only with `--only`",
 )
 def expired_history(vault: VaultInspection) -> Iterator[Finding]:
     store = vault.call.store
     if count := len(store.history.expired()) + len(store.trash.expired()):
-        fix = Fix("delete them for good", _prune_history, irreversible=True)
-        message = f"{count} revisions and trashed files are past the limits of [history]"
+        fix = Fix("delete them permanently", _prune_history, irreversible=True)
+        message = f"{count} revisions and trashed files are beyond the limits of `[history]`"
         yield Finding(".memvault", message, fix)
 
 
@@ -115,7 +115,9 @@ def _prune_history(call: Call) -> None:
     call.store.trash.prune()
 
 
-@check("revision-damaged", "warning", "A revision that cannot be read, or is not as it was kept")
+@check(
+    "revision-damaged", "warning", "A revision that cannot be read or does not match its checksum"
+)
 def damaged_revisions(vault: VaultInspection) -> Iterator[Finding]:
     for file, problem in vault.call.store.history.verify():
         (path,) = _relative(vault, [file])
@@ -125,7 +127,7 @@ def damaged_revisions(vault: VaultInspection) -> Iterator[Finding]:
 @check(
     "revision-linked",
     "warning",
-    "A revision or trashed copy that a killed change left as one file with that in the vault",
+    "A revision or trashed copy that an interrupted change left hard-linked to a vault file",
     fix="separates them",
 )
 def linked_revisions(vault: VaultInspection) -> Iterator[Finding]:
@@ -134,7 +136,7 @@ def linked_revisions(vault: VaultInspection) -> Iterator[Finding]:
             linked = _linked_revisions(vault.call, vault.tree["file"])
     fix = Fix("separate them", lambda call: _separate_revisions(call, vault.tree["file"]))
     for path in _relative(vault, linked):
-        message = "It is the same file as one in the vault, and would change with it"
+        message = "It is a hard link to a file of the vault, and would change with it"
         yield Finding(path, message, fix)
 
 
@@ -152,30 +154,30 @@ def _separate_revisions(call: Call, files: list[str]) -> None:
                     store.separate(path)
 
 
-@check("index-wrong", "error", "An index that says other than the files", fix="makes it anew")
+@check("index-wrong", "error", "An index that differs from the files", fix="rebuilds it")
 def wrong_index(vault: VaultInspection) -> Iterator[Finding]:
-    """Find index entries that differ from their files, and an engine from what was sent to it."""
-    fix = Fix("make the index anew", lambda call: call.index.rebuild())
+    """Find index entries that differ from their files, and changes of a published index."""
+    fix = Fix("rebuild the index", lambda call: call.index.rebuild())
     stale = _stale_memories(vault)
     for path in stale[:_MAX_PATHS_SHOWN]:
-        yield Finding(path, "The index has another text of it than the file", fix)
+        yield Finding(path, "The index differs from the file", fix)
     if len(stale) > _MAX_PATHS_SHOWN:
-        more = len(stale) - _MAX_PATHS_SHOWN
-        yield Finding("", f"The index has {more} more files otherwise", fix)
+        remaining = len(stale) - _MAX_PATHS_SHOWN
+        yield Finding("", f"The index differs from {remaining} more files", fix)
     if vault.call.settings.index.engine != "local":
         from memvault.publishing import publish
 
         if difference := publish.difference(vault.call.workspace):
-            yield Finding("", f"The engine is not as it was left: {difference}", fix)
+            yield Finding("", f"The published index has changed: {difference}", fix)
 
 
 @check(
     "index-unwritable",
     "warning",
-    "An index that cannot be written, such as on a full disk: recall works without it, more slowly",
+    "An index that cannot be written, such as on a full disk: recall works, but more slowly",
 )
 def unwritable_index(vault: VaultInspection) -> Iterator[Finding]:
-    if problem := vault.index.unwritable:
+    if problem := vault.index_status.unwritable:
         message = f"{problem}: free some space, or set MEMVAULT_CACHE to another folder"
         yield Finding("", vault.call.hide_paths(message))
 
@@ -186,7 +188,7 @@ def _stale_memories(vault: VaultInspection) -> list[str]:
     Files that were changed around the second refresh are left out: their difference does not show
     that the index is wrong.
     """
-    call, known = vault.call, vault.memory_paths
+    call, indexed_paths = vault.call, vault.memory_paths
     present = {path for path in vault.tree["file"] if paths.is_memory_path(path)}
     hidden = tuple(f"{folder}/" for folder in (*vault.tree["unreadable"], *vault.tree["too deep"]))
     suspects = {
@@ -194,8 +196,8 @@ def _stale_memories(vault: VaultInspection) -> list[str]:
         for memory in vault.memories
         if memory.file.etag and memory.file.etag != memory.record.etag
     }
-    suspects |= present - known
-    suspects |= {path for path in known - present if not path.startswith(hidden)}
+    suspects |= present - indexed_paths
+    suspects |= {path for path in indexed_paths - present if not path.startswith(hidden)}
     if not suspects:
         return []
     before = {path: _etag(call, path) for path in suspects}
@@ -222,8 +224,8 @@ def missing_model(vault: VaultInspection) -> Iterator[Finding]:
 
 def _model_problem(vault: VaultInspection) -> str:
     """Return why an embedder cannot be used; empty if there is no problem."""
-    transformer = vault.index.transformer
-    return vault.index.static.problem or transformer.note or transformer.problem
+    transformer = vault.index_status.transformer
+    return vault.index_status.static.problem or transformer.note or transformer.problem
 
 
 def _vectors_waiting(vault: VaultInspection) -> int | None:
@@ -231,29 +233,29 @@ def _vectors_waiting(vault: VaultInspection) -> int | None:
 
     While a process makes them, none are waiting.
     """
-    transformer = vault.index.transformer
+    transformer = vault.index_status.transformer
     if not vault.memories or transformer.mode == "off" or _model_problem(vault):
         return None
     return 0 if transformer.is_running else transformer.waiting
 
 
-@check("vectors-missing", "note", "Memories that wait for the deep embedder")
+@check("vectors-missing", "note", "Memories without vectors of the transformer")
 def missing_vectors(vault: VaultInspection) -> Iterator[Finding]:
     if waiting := _vectors_waiting(vault):
         counted = f"{waiting} {'memory has' if waiting == 1 else 'memories have'}"
-        message = f"{counted} no deep vectors yet"
-        yield Finding("", f"{message}; the next recall begins to make them, or `memvault reindex`")
+        message = f"{counted} no transformer vectors yet"
+        yield Finding("", f"{message}; the next recall or `memvault reindex` creates them")
 
 
 @check(
     "vectors-old",
     "note",
-    "Vectors of a model that is no longer in use",
-    fix="deletes them; they can be made anew",
+    "Vectors of a model that is no longer used",
+    fix="deletes them; they can be recomputed",
 )
 def old_vectors(vault: VaultInspection) -> Iterator[Finding]:
     """Find vectors of other models, once those of the model in use are complete."""
-    unused = vault.index.unused_models if _vectors_waiting(vault) == 0 else 0
+    unused = vault.index_status.unused_models if _vectors_waiting(vault) == 0 else 0
     if unused:
         fix = Fix("delete them", lambda call: call.index.delete_unused_models())
-        yield Finding("", f"Vectors of {unused} models are kept that are no longer in use", fix)
+        yield Finding("", f"There are vectors of {unused} models that are no longer used", fix)

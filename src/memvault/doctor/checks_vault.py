@@ -21,17 +21,21 @@ from memvault.vault.init import TEMPLATE
 _MAX_ENTRIES_SHOWN = 20
 
 
-@check("tools-unknown", "error", "A name under `[mcp] tools` that is no profile and no tool")
+@check("tools-unknown", "error", "A name under `[mcp] tools` that is not a profile or a tool")
 def unknown_offered_tools(vault: VaultInspection) -> Iterator[Finding]:
-    known = {normal_name(name) for name in ("core", "all", *GROUPS)}
-    known |= {name for entry in TOOLS for name in (entry.tool, entry.words.replace(" ", "_"))}
+    names = {normal_name(name) for name in ("core", "all", *GROUPS)}
+    names |= {name for entry in TOOLS for name in (entry.tool, entry.words.replace(" ", "_"))}
     for word in filter(None, map(str.strip, vault.call.settings.mcp.tools.split(","))):
-        if normal_name(word) not in known:
-            message = f"mcp.tools: there is no profile or tool {word!r}"
+        if normal_name(word) not in names:
+            message = f"`mcp.tools` contains {word!r}, which is not a profile or a tool"
             yield Finding(SETTINGS_FILE, f"{message}: `memvault mcp --list-profiles` lists them")
 
 
-@check("vault-inside", "warning", "A vault inside another one: both have the inner one's notes")
+@check(
+    "vault-inside",
+    "warning",
+    "A vault inside another one, so that both contain the inner vault's notes",
+)
 def nested_vaults(vault: VaultInspection) -> Iterator[Finding]:
     """Find vaults inside this one, and a vault that contains it.
 
@@ -40,40 +44,43 @@ def nested_vaults(vault: VaultInspection) -> Iterator[Finding]:
     for path in vault.tree["file"]:
         folder, name = posixpath.split(path)
         if folder and name == SETTINGS_FILE:
-            message = f"{folder} is a vault inside this one: move it out, or name it under ignore"
+            message = f"{folder} is a vault inside this one: move it out, or add it to `ignore`"
             yield Finding(path, message)
     root, sees_paths = vault.call.root, vault.call.caller.may_see_paths
-    outer = next((one for one in root.parents if os.path.lexists(one / SETTINGS_FILE)), None)
+    parents = (folder for folder in root.parents if os.path.lexists(folder / SETTINGS_FILE))
+    outer = next(parents, None)
     if outer is not None:
-        message = f"This vault lies inside another one, {outer if sees_paths else outer.name}"
-        yield Finding("", f"{message}: move it out, or name it under ignore there")
+        message = f"This vault is inside another one, {outer if sees_paths else outer.name}"
+        yield Finding("", f"{message}: move it out, or add it to `ignore` there")
 
 
 @check(
     "repository-inside",
     "warning",
-    "A git repository inside of the vault's own: `memvault git sync` leaves it out",
+    "A git repository inside the vault's own, which `memvault git sync` omits",
 )
 def nested_repositories(vault: VaultInspection) -> Iterator[Finding]:
     for path in submodules.nested_repositories(vault.call.root, vault.tree["folder"]):
-        message = "It is a git repository of its own, so the vault's does not hold what is in it"
+        message = (
+            "It is a separate git repository, so the vault's repository does not contain its files"
+        )
         yield Finding(path, f"{message}: {submodules.HINT}")
 
 
 @check(
     "read-by-programs",
     "note",
-    "A file that programs read by themselves as instructions or settings",
+    "A file that programs automatically read as instructions or settings",
 )
 def files_of_programs(vault: VaultInspection) -> Iterator[Finding]:
     """Find such files and folders, except the page of instructions that memvault wrote."""
-    found = [path for path in (*vault.tree["file"], *_hidden(vault)) if _is_of_program(vault, path)]
-    for path in found[:_MAX_ENTRIES_SHOWN]:
+    files = [path for path in (*vault.tree["file"], *_hidden(vault)) if _is_of_program(vault, path)]
+    for path in files[:_MAX_ENTRIES_SHOWN]:
         read_as = program_files.read_as(path)
         message = f"Programs that run in this folder read it as {read_as}"
         yield Finding(path, f"{message}: delete it unless you know who wrote it")
-    if (more := len(found) - _MAX_ENTRIES_SHOWN) > 0:
-        yield Finding("", f"Programs that run in this folder read {more} more files")
+    if (remaining := len(files) - _MAX_ENTRIES_SHOWN) > 0:
+        yield Finding("", f"Programs that run in this folder read {remaining} more files")
 
 
 def _is_of_program(vault: VaultInspection, path: str) -> bool:
@@ -107,19 +114,19 @@ def _entries(folder: Path) -> list[str]:
     return []
 
 
-@check("link-outside", "warning", "A link of the file system that leads out of the vault")
+@check("link-outside", "warning", "A symbolic link that leads out of the vault")
 def links_outside(vault: VaultInspection) -> Iterator[Finding]:
     for path in vault.tree["link out"]:
         yield Finding(path, "The link leads out of the vault, so memvault does not follow it")
 
 
-@check("link-dangling", "warning", "A link of the file system that leads nowhere")
+@check("link-dangling", "warning", "A symbolic link without a target")
 def dangling_links(vault: VaultInspection) -> Iterator[Finding]:
     for path in vault.tree["dangling"]:
-        yield Finding(path, "The link leads nowhere: what it names is gone")
+        yield Finding(path, "The link's target does not exist")
 
 
-@check("file-special", "warning", "A pipe, a socket or a device that is called like a memory")
+@check("file-special", "warning", "A pipe, a socket or a device with the name of a memory")
 def special_files(vault: VaultInspection) -> Iterator[Finding]:
     for path in vault.tree["special"]:
         yield Finding(path, "It is a pipe, a socket or a device, so memvault does not read it")

@@ -15,7 +15,7 @@ from memvault.doctor import (  # they register their checks
     checks_vault,  # noqa: F401
 )
 from memvault.doctor.findings import CHECKS, SEVERITIES, Check, Finding
-from memvault.doctor.inspection import VaultInspection
+from memvault.doctor.inspection import VaultInspection, inspect_vault
 from memvault.errors import MemvaultError, UsageError
 
 if TYPE_CHECKING:
@@ -25,32 +25,33 @@ CODES = {
     one.code: one
     for one in sorted(CHECKS, key=lambda one: (SEVERITIES.index(one.severity), one.code))
 }
-"""All checks by the code of what they find, the most severe first."""
+"""All checks by code, the most severe first."""
 _MAX_ROUNDS = 5
 """Maximum number of rounds of fixes: a fix may reveal another problem, but not endlessly."""
 _MAX_MESSAGE = 400
 """Maximum number of characters of a message, which may quote text from strangers."""
 
-_Found = tuple[Check, Finding]
+_CheckFinding = tuple[Check, Finding]
 
 
 def markdown_table() -> str:
     """Return the table of all codes for docs/reference/doctor.md."""
-    rows = ["| code | severity | what it is | what `--fix` does |", "|---|---|---|---|"]
+    rows = ["| code | severity | problem | what `--fix` does |", "|---|---|---|---|"]
     rows += [
-        f"| `{one.code}` | {one.severity} | {one.meaning} | {one.fix} |" for one in CODES.values()
+        f"| `{code}` | {check.severity} | {check.meaning} | {check.fix} |"
+        for code, check in CODES.items()
     ]
     return "\n".join(rows)
 
 
-def run_checks(vault: VaultInspection, only: Iterable[str] = ()) -> list[_Found]:
-    """Run the checks with the given codes, or all, and return what they find, most severe first."""
+def run_checks(vault: VaultInspection, only: Iterable[str] = ()) -> list[_CheckFinding]:
+    """Run the checks with the given codes, or all, and return their findings, most severe first."""
     codes = frozenset(only) or CODES.keys()
     return [
-        (one, finding)
-        for code, one in CODES.items()
+        (check, finding)
+        for code, check in CODES.items()
         if code in codes
-        for finding in sorted(one.run(vault), key=lambda finding: finding.path)
+        for finding in sorted(check.run(vault), key=lambda finding: finding.path)
     ]
 
 
@@ -64,29 +65,29 @@ def run_doctor(
     """
     codes = list(only or ())
     if only is not None and not codes:
-        raise UsageError("only names no code", f"the codes are {', '.join(CODES)}")
+        raise UsageError("`only` needs a code", f"the codes are {', '.join(CODES)}")
     for code in codes:
         if code not in CODES:
             raise UsageError(f"There is no code {code!r}", f"the codes are {', '.join(CODES)}")
-    vault = VaultInspection(call)
+    vault = inspect_vault(call)
     findings = run_checks(vault, codes)
-    fixed: list[_Found] = []
+    fixed: list[_CheckFinding] = []
     failed: set[tuple[str, str]] = set()
     for _ in range(_MAX_ROUNDS if fix else 0):
         newly_fixed = _apply_fixes(call, findings, codes, failed)
         if not newly_fixed:
             break
         fixed += newly_fixed
-        vault = VaultInspection(call)
+        vault = inspect_vault(call)
         findings = run_checks(vault, codes)
     counts = Counter(check.severity for check, _ in findings)
-    more = len(findings) - offset - limit
+    remaining = len(findings) - offset - limit
     result = {
         "memories": len(vault.memories),
         **({"only": codes} if codes else {}),
         "findings": [_as_result(*finding) for finding in findings[offset : offset + limit]],
         "total": len(findings),
-        **({"more": more} if more > 0 else {}),
+        **({"more": remaining} if remaining > 0 else {}),
         **({"fixed": [_as_result(*finding) for finding in fixed]} if fix else {}),
         **({"changeId": call.change_set.change_id} if call.change_set.files else {}),
         "errors": counts["error"],
@@ -96,25 +97,28 @@ def run_doctor(
 
 
 def _apply_fixes(
-    call: Call, findings: Iterable[_Found], named: list[str], failed: set[tuple[str, str]]
-) -> list[_Found]:
+    call: Call,
+    findings: Iterable[_CheckFinding],
+    named_codes: list[str],
+    failed: set[tuple[str, str]],
+) -> list[_CheckFinding]:
     """Apply the fixes of findings, at most one for each file; return the fixed findings.
 
     An irreversible fix is applied only if its code is named. ``failed`` collects the code and path
     of each fix that could not be applied; it is not tried again.
     """
-    fixed: list[_Found] = []
+    fixed: list[_CheckFinding] = []
     files: set[str] = set()
     applied: set[str] = set()
     for check, finding in findings:
         fix = finding.fix
         if fix is None or (check.code, fix.path) in failed or fix.path in files:
             continue
-        if fix.irreversible and check.code not in named:
+        if fix.irreversible and check.code not in named_codes:
             continue
         if (
             fix.path or check.code not in applied
-        ):  # one fix of the vault ends all findings of a code
+        ):  # one fix without a path ends all findings of a code
             try:
                 fix.apply(call)
             except MemvaultError as error:

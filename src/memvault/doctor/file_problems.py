@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def too_large(root: Path) -> list[FileProblem]:
     """Return the program's own state files that are too large to be read."""
     excluded = (root / ".memvault" / "history", root / ".memvault" / "trash")
-    problem = f"larger than {MAX_STATE_BYTES >> 20} MB, so it is replaced, not read"
+    problem = f"larger than {MAX_STATE_BYTES >> 20} MB, so it is not read and will be replaced"
     return [
         {"filePath": path.relative_to(root).as_posix(), "problem": problem}
         for path, size in file_sizes(root / ".memvault")

@@ -46,7 +46,7 @@ _Run = Callable[[VaultInspection], Iterable[Finding]]
 class Check(NamedTuple):
     """A function that finds the problems of one kind in a vault, and changes nothing.
 
-    ``code``, ``severity`` and ``meaning`` describe what it finds, ``fix`` what ``--fix`` does about
+    ``code``, ``severity`` and ``meaning`` describe its findings, ``fix`` what ``--fix`` does about
     it; docs/reference/doctor.md shows them.
     """
 

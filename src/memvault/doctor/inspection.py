@@ -18,7 +18,7 @@ from typing import Literal, NamedTuple, get_args
 from memvault import clock
 from memvault.call import Call
 from memvault.files import plain_files
-from memvault.index.protocol import MemoryRecord, View, latest_first
+from memvault.index.protocol import IndexStatus, MemoryRecord, View, latest_first
 from memvault.memories.link_graph import LinkGraph
 from memvault.settings.exclusions import FOLDER_MARKERS, Exclusions, Levels
 from memvault.store import secret_policy
@@ -31,7 +31,7 @@ EntryKind = Literal["file", "folder", "link out", "dangling", "special", "unread
 """The kind of a directory entry.
 
 A ``link out`` is a symbolic link that leads out of the vault, a ``dangling`` one has no target; no
-link is followed. ``special`` is an entry with the name of a memory that is no regular file. A
+link is followed. ``special`` is an entry with the name of a memory that is not a regular file. A
 folder is ``unreadable`` if it cannot be listed, and ``too deep`` if its path is longer than the
 operating system accepts.
 """
@@ -40,7 +40,7 @@ operating system accepts.
 def walk_tree(root: Path, exclusions: Exclusions) -> dict[EntryKind, list[str]]:
     """Return the paths of a vault's entries by kind, sorted.
 
-    Entries whose names begin with a dot, and excluded ones, are left out.
+    Entries whose names begin with a dot, and excluded entries, are omitted.
     """
     real = os.path.realpath(root)
     tree: dict[EntryKind, list[str]] = {kind: [] for kind in get_args(EntryKind)}
@@ -68,8 +68,8 @@ def walk_tree(root: Path, exclusions: Exclusions) -> dict[EntryKind, list[str]]:
             continue  # deleted after its parent was listed
         except OSError as error:
             tree["too deep" if error.errno == errno.ENAMETOOLONG else "unreadable"].append(folder)
-    for found in tree.values():
-        found.sort()
+    for kind_paths in tree.values():
+        kind_paths.sort()
     return tree
 
 
@@ -100,11 +100,11 @@ def _target_exists(entry: os.DirEntry[str]) -> bool:
 
 
 class InspectedFile(NamedTuple):
-    """What was found when a markdown file was read; ``mtime`` is in nanoseconds.
+    """The problems of a markdown file; ``mtime`` is in nanoseconds.
 
     ``trouble`` is why the file cannot be read (``large``, or the system's reason), ``broken`` why
     its header cannot be parsed, ``unread`` the lines of it that are not YAML, with the reasons.
-    ``conflict_markers`` is whether its text contains those of git,
+    ``conflict_markers`` is whether its text contains git conflict markers,
     ``duplicate_keys`` are the keys that its header has more than once. ``secrets`` describes the
     secrets that it contains without declaring them allowed, and where.
     """
@@ -132,37 +132,23 @@ class InspectedMemory(NamedTuple):
         return self.record.path
 
 
-class VaultInspection:
+class VaultInspection(NamedTuple):
     """The input of every check: the memories, their links, other files and entries of a vault.
 
-    ``others`` are the markdown files that are not memories, such as files of agents. Checks of the
+    ``tree`` contains the paths of entries by kind. ``others`` are the markdown files that are not
+    memories, such as files of agents; ``files`` are these and the memories' files. Checks of the
     machine's state, such as the index or the journal, ask ``call`` for it.
     """
 
-    def __init__(self, call: Call) -> None:
-        self.call = call
-        self.now: datetime = clock.now()
-        call.engine.invalidate()
-
-        def read_index(view: View) -> tuple[list[MemoryRecord], LinkGraph]:
-            by_key = {record.key: record for record in view.records()}
-            return latest_first(by_key.values()), LinkGraph(view.links(), by_key.get)
-
-        records, self.links = call.engine.on_view(read_index)
-        self.tree: Mapping[EntryKind, list[str]] = walk_tree(call.root, call.settings.exclusions)
-        self.memories = [_inspect_memory(call, record) for record in records]
-        self.memory_paths = frozenset(record.path for record in records)
-        self.others = [
-            _inspect_file(call, path)
-            for path in self.tree["file"]
-            if path[-3:].lower() == ".md"
-            and path not in self.memory_paths
-            and not paths.is_memory_path(path)
-        ]
-        self.files = [*(memory.file for memory in self.memories), *self.others]
-        self.index = call.index.status()
-        if self.index.away:
-            call.notes.append(self.index.away)
+    call: Call
+    now: datetime
+    tree: Mapping[EntryKind, list[str]]
+    links: LinkGraph
+    index_status: IndexStatus
+    memories: list[InspectedMemory]
+    memory_paths: frozenset[str]
+    others: list[InspectedFile]
+    files: list[InspectedFile]
 
     def by_id(self) -> dict[str, list[InspectedMemory]]:
         """Return the memories with each memId."""
@@ -170,6 +156,33 @@ class VaultInspection:
         for memory in self.memories:
             sharing.setdefault(memory.record.mem_id, []).append(memory)
         return sharing
+
+
+def inspect_vault(call: Call) -> VaultInspection:
+    """Read the index and every markdown file of a vault."""
+    now = clock.now()
+    call.engine.invalidate()
+
+    def read_index(view: View) -> tuple[list[MemoryRecord], LinkGraph]:
+        by_key = {record.key: record for record in view.records()}
+        return latest_first(by_key.values()), LinkGraph(view.links(), by_key.get)
+
+    records, links = call.engine.on_view(read_index)
+    tree = walk_tree(call.root, call.settings.exclusions)
+    memories = [_inspect_memory(call, record) for record in records]
+    memory_paths = frozenset(record.path for record in records)
+    others = [
+        _inspect_file(call, path)
+        for path in tree["file"]
+        if path[-3:].lower() == ".md"
+        and path not in memory_paths
+        and not paths.is_memory_path(path)
+    ]
+    files = [*(memory.file for memory in memories), *others]
+    index = call.index.status()
+    if index.away:
+        call.notes.append(index.away)
+    return VaultInspection(call, now, tree, links, index, memories, memory_paths, others, files)
 
 
 _HEADER_PROBLEMS = ("broken front matter: ", "the front matter cannot be indexed: ")

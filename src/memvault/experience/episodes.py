@@ -1,6 +1,6 @@
 """Episodes: single experiences, stored as memories of the type ``episode`` that people can read.
 
-The header holds ``importance``, ``success``, ``skills_used`` and ``agent``. The body has a list
+The header contains ``importance``, ``success``, ``skills_used`` and ``agent``. The body has a list
 under each of the headings Context, Actions and Outcomes and, at the end, a text under Reflection,
 which may contain headings of its own. An outcome is a JSON object in backticks. A list entry that
 would read back differently, such as one with several lines, is a JSON string in backticks.
@@ -90,13 +90,11 @@ def add(store: MemoryStore, story: EpisodeInput, agent: str) -> Memory:
     if len(skills) > _MAX_SKILLS or any(len(skill) > _MAX_SKILL_CHARS for skill in skills):
         raise UsageError(
             f"An episode has at most {_MAX_SKILLS} skills of at most {_MAX_SKILL_CHARS} characters",
-            "name the skills that mattered",
+            "list only the skills that mattered",
         )
     body = body_of(story.context, story.actions, story.outcomes, story.reflection)
     if not body:
-        raise UsageError(
-            "The episode says nothing", "give context, actions, outcomes or a reflection"
-        )
+        raise UsageError("The episode is empty", "give context, actions, outcomes or a reflection")
     header = {
         "importance": story.importance,
         "success": succeeded(story.outcomes),
@@ -222,7 +220,7 @@ def texts(value: object) -> list[str]:
 
 def _list_entry(text: str) -> str:
     """Return a list entry unchanged, or as JSON if it would read back differently."""
-    plain = replace_surrogates(text)  # a file cannot hold half of a surrogate pair
+    plain = replace_surrogates(text)  # a file cannot contain half of a surrogate pair
     same = plain_text(plain) == plain and "\t" not in plain
     if same and [_entry_text(line) for line in _list_entries(f"- {plain}\n")] == [plain]:
         return plain
@@ -239,7 +237,8 @@ def _json(value: Any) -> str:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False)
     except (ValueError, RecursionError) as error:
         raise UsageError(
-            f"An outcome cannot be kept as JSON: {error}", "use texts, numbers and lists of these"
+            f"An outcome cannot be written as JSON: {error}",
+            "use texts, numbers and lists of these",
         ) from error
     return "".join(
         char if char.isprintable() else json.dumps(char)[1:-1] for char in replace_surrogates(text)
@@ -310,7 +309,7 @@ def _entry_value(written: str) -> Any:
 
 
 def similar(engine: RecallEngine, query: str, limit: int, min_importance: float) -> RecallAnswer:
-    """Search the episodes that resemble a situation; errors are those of ``search``.
+    """Search the episodes that resemble a situation.
 
     Episodes with an importance below ``min_importance`` are left out.
     """

@@ -1,7 +1,7 @@
 """Facts: statements without the story behind them, stored as memories of the type ``fact``.
 
-The header holds ``category``, ``confidence`` and ``source``; the body is the statement. A fact that
-a person wrote without these keys has their defaults.
+The header contains ``category``, ``confidence`` and ``source``; the body is the statement. A fact
+that a person wrote without these keys has their defaults.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def add(
 ) -> Memory:
     """Write a new fact; its title is made of its first words.
 
-    With ``origin``, the fact names its source episodes and links to them.
+    With ``origin``, the fact refers to its source episodes and links to them.
 
     Raises:
         UsageError: the text is empty, or the category or the source is too long.
@@ -89,7 +89,7 @@ def change(
     """
     if memory.memory_type != TYPE:
         raise Refused(
-            f"{memory.mem_id} is of the type {memory.memory_type}, not a fact",
+            f"{memory.mem_id} has the type {memory.memory_type}, not fact",
             f"`memvault compound {memory.mem_id}` changes any memory",
         )
     changes: dict[str, object] = {}
@@ -110,7 +110,7 @@ def change(
 def similar(
     engine: RecallEngine, query: str, limit: int, category: str = "", only_current: bool = False
 ) -> RecallAnswer:
-    """Search the facts that fit a query; errors are those of ``search``.
+    """Search the facts that match a query.
 
     With ``category``, only facts of that category are returned.
     """

@@ -1,10 +1,10 @@
 """Procedures: how to do something, stored as memories of the type ``procedure``.
 
 The title is the name of the procedure, and names are unique; the body is its prompt. The header
-holds ``success_rate`` and ``usage_count``, and ``skill_id`` if the procedure belongs to the skill
-tree. ``upsert`` and ``record_outcome`` hold a lock, and callers of ``add`` must hold it too, so
-that these functions lose no outcome and never give a name to two files. People, git and the tools
-for arbitrary memories do not hold it: if two files have one name, the oldest counts.
+contains ``success_rate`` and ``usage_count``, and ``skill_id`` if the procedure belongs to the
+skill tree. ``upsert`` and ``record_outcome`` acquire a lock, and callers of ``add`` must hold it,
+so that no outcome is lost and no name is given to two files. People, git and the tools for
+arbitrary memories do not acquire it: if two files have one name, the oldest is used.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def add(
     source: str,
     origin: provenance.Provenance,
 ) -> Memory:
-    """Store a procedure that was made from episodes; it names them and links to them.
+    """Store a procedure that was made from episodes, with links to them.
 
     Its name and skillId must be in stored form. ``paths`` are the existing procedures, as ``held``
     yields them; the new one is added.
@@ -118,7 +118,9 @@ def add(
         Conflict: a procedure of that name exists by now.
     """
     if new.name in paths:
-        raise Conflict(f"A procedure {new.name!r} exists now", "the next run proposes another name")
+        raise Conflict(
+            f"A procedure {new.name!r} exists already", "the next run proposes another name"
+        )
     header = {
         **_header(new.success_rate, new.usage_count, new.skill_id),
         "source": source,
@@ -131,7 +133,11 @@ def add(
 
 
 def clean_name(name: str) -> str:
-    """Return a name in the form that is stored and looked up; errors as for ``clean_title``."""
+    """Return a name in the form that is stored and looked up.
+
+    Raises:
+        UsageError: the name is empty.
+    """
     return normalize("NFC", create.clean_title(name))
 
 
@@ -159,7 +165,9 @@ def record_outcome(store: MemoryStore, engine: RecallEngine, name: str, success:
     with held(store, engine) as paths:
         if title not in paths:
             known = [repr(path) for path in paths]
-            hint = suggestion(repr(title), known, "`memvault list --type procedure` shows them")
+            hint = suggestion(
+                repr(title), known, "`memvault list --type procedure` lists the procedures"
+            )
             raise NotFound(f"There is no procedure {title!r}", hint)
         return procedure_of(edit.retry_on_conflict(store, store.read(paths[title]), count).memory)
 
@@ -170,9 +178,9 @@ def recall_procedures(
     """Search the procedures that fit a situation and mostly succeed, best success rate first.
 
     Procedures with a rate below ``min_rate`` and those that are replaced, expired or not yet valid
-    are left out. Also returns the notes of the search; errors are those of ``search``.
+    are omitted. Also returns the notes of the search.
     """
-    found, notes = search.search(
+    results, notes = search.search(
         engine,
         search.unquoted(situation),
         TYPE,
@@ -181,25 +189,25 @@ def recall_procedures(
         only_current=True,
         strict=False,
     )
-    relevant = [entry for entry in found if entry.in_title or entry.is_relevant]
-    known = [procedure_of(entry.memory) for entry in relevant]
-    return sorted(known, key=lambda entry: (-entry.success_rate, -entry.usage_count)), notes
+    relevant = [entry for entry in results if entry.in_title or entry.is_relevant]
+    procedures = [procedure_of(entry.memory) for entry in relevant]
+    return sorted(procedures, key=lambda entry: (-entry.success_rate, -entry.usage_count)), notes
 
 
 def with_skill(store: MemoryStore, engine: RecallEngine) -> list[Procedure]:
     """Return the procedures that belong to the skill tree, ordered by the ids of the skills."""
-    found = search.memories_of(
+    memories = search.memories_of(
         store, engine, TYPE, lambda record: bool(found_id(record.metadata.get("skill_id")))
     )
-    known = map(procedure_of, found)
-    return sorted(known, key=lambda entry: (key(entry.skill_id), entry.name))
+    procedures = map(procedure_of, memories)
+    return sorted(procedures, key=lambda entry: (key(entry.skill_id), entry.name))
 
 
 @contextmanager
 def held(store: MemoryStore, engine: RecallEngine) -> Iterator[dict[str, str]]:
     """Hold the lock of procedures; yield the path of each name's file, the oldest if several.
 
-    Everything that was stored before the lock was taken is included.
+    Everything that was stored before the lock was acquired is included.
     """
     filters = Filters(memory_type=TYPE)
     lock = FileLock(private_folder(store.root) / _LOCK_FILE)
@@ -209,7 +217,7 @@ def held(store: MemoryStore, engine: RecallEngine) -> Iterator[dict[str, str]]:
         if acquired:
             stack.callback(lock.release)
         else:
-            engine.list_records(filters)  # what is indexed now need not be while others wait
+            engine.list_records(filters)  # indexes most changes before the lock is acquired
             stack.enter_context(lock)
         engine.invalidate()
         records = engine.list_records(filters)

@@ -62,7 +62,7 @@ def count(root: Path, mem_ids: Iterable[str], seconds: float = 30.0) -> None:
             _replace_counts(folder, _read_counts(folder))
 
 
-def prune(root: Path, known: Collection[str]) -> None:
+def prune(root: Path, existing_ids: Collection[str]) -> None:
     """Delete the counts of memories that are missing and have not been recalled for 90 days.
 
     Raises:
@@ -76,7 +76,7 @@ def prune(root: Path, known: Collection[str]) -> None:
         retained = {
             mem_id: entry
             for mem_id, entry in stored.items()
-            if mem_id in known or entry["last"] >= since
+            if mem_id in existing_ids or entry["last"] >= since
         }
         if len(retained) < len(stored):
             _replace_counts(folder, retained)

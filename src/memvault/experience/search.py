@@ -110,7 +110,7 @@ def distance(result: RecallResult) -> float:
     return round(1 - result.similarity, 4)
 
 
-def one_line(text: str, what: str) -> str:
+def one_line(text: str, label: str) -> str:
     """Return a short text as a header stores it: on one line, without surrounding blanks.
 
     Raises:
@@ -118,7 +118,5 @@ def one_line(text: str, what: str) -> str:
     """
     plain = " ".join(text.split())
     if len(plain) > _MAX_LINE:
-        raise UsageError(
-            f"{what} is longer than {_MAX_LINE} characters", "use a few words; texts go elsewhere"
-        )
+        raise UsageError(f"{label} is longer than {_MAX_LINE} characters", "use a few words")
     return plain

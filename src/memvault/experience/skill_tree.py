@@ -29,7 +29,7 @@ def checked_id(skill_id: str) -> str:
     if not plain:
         raise UsageError(
             f"{shorten(skill_id, 60)!r} cannot be the id of a skill",
-            "use letters, digits, - and _, with dots between the parts, as in combat.melee.swords",
+            "use letters, digits, - and _, and dots between parts, such as combat.melee.swords",
         )
     return plain
 

@@ -227,7 +227,7 @@ def replace_unchanged(path: Path, before: bytes, after: bytes) -> None:
         Conflict: they are not, or the file is missing.
         StorageError: the file cannot be written; the old file is unchanged.
     """
-    changed = Conflict(f"{path} was changed in the meantime", "try again")
+    changed = Conflict.changed(path)
 
     def last_look() -> None:
         if plain_files.read(path, sys.maxsize - 1) != before:

@@ -61,7 +61,7 @@ def _marked(merger: MemoryMerger, base: bytes, ours: bytes, theirs: bytes, marks
     if old is None or here is None or there is None:
         return merger.marked((base, ours, theirs), marks)[1] or ours
     is_one = here.values.get("id") == there.values.get("id")
-    other = there.parts.body if is_one else there.spelling.text
+    other = there.parts.body if is_one else there.decoded.text
     texts = (old.parts.body if is_one else "", here.parts.body, other)
     versions = (text.encode("utf-8", "surrogatepass") for text in texts)
     body = merger.marked(versions, marks)[1].decode("utf-8", "surrogatepass")
@@ -71,4 +71,4 @@ def _marked(merger: MemoryMerger, base: bytes, ours: bytes, theirs: bytes, marks
             if both is not None:
                 return both.data
     parts = here.parts
-    return here.spelling.encode(f"{parts.before}{parts.header}{parts.after}{body}")
+    return here.decoded.encode(f"{parts.before}{parts.header}{parts.after}{body}")

@@ -16,7 +16,8 @@ from memvault.git.header_merge import merge_headers
 from memvault.repository.program import Git
 from memvault.vault import naming
 from memvault.vault.decoding import DecodedText, decode
-from memvault.vault.front_matter import FrontMatter, patch_header, split_front_matter
+from memvault.vault.front_matter import FrontMatter, split_front_matter
+from memvault.vault.header_patch import patch_header
 from memvault.vault.header_yaml import parse_header
 
 _LONG = 40
@@ -33,7 +34,7 @@ class MergedFile(NamedTuple):
 class FileVersion(NamedTuple):
     """One version of a file: its decoded text, its parts, and the values of its header."""
 
-    spelling: DecodedText
+    decoded: DecodedText
     parts: FrontMatter
     values: Mapping[str, Any]
 
@@ -46,12 +47,12 @@ class FileVersion(NamedTuple):
 
 def parse_version(data: bytes) -> FileVersion | None:
     """Parse one version of a file; return None if it is binary or its header is invalid."""
-    spelling = decode(data)
-    if spelling.encoding == "binary":
+    decoded = decode(data)
+    if decoded.encoding == "binary":
         return None
-    parts = split_front_matter(spelling.text)
+    parts = split_front_matter(decoded.text)
     try:
-        return FileVersion(spelling, parts, parse_header(parts.header))
+        return FileVersion(decoded, parts, parse_header(parts.header))
     except ValueError:
         return None
 
@@ -83,11 +84,11 @@ class MemoryMerger:
     ) -> MergedFile | None:
         """Merge three headers and add a body; return None if they cannot be patched."""
         found = merge_headers(old.values, here.values, there.values)
-        frame = here.parts if here.parts.before else there.parts
+        header_side = here.parts if here.parts.before else there.parts
         try:
             lines = self._lines(old, here, there, found.values)
-            text = f"{frame.before}{lines}{frame.after}{body}"
-            return MergedFile(here.spelling.encode(text), found.dropped_values)
+            text = f"{header_side.before}{lines}{header_side.after}{body}"
+            return MergedFile(here.decoded.encode(text), found.dropped_values)
         except (MemvaultError, ValueError):
             return None
 

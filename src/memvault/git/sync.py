@@ -22,7 +22,7 @@ from memvault.git.objects import (
     read_blobs,
     smaller_blobs,
 )
-from memvault.git.tree_merge import TreeMerge
+from memvault.git.tree_merge import merge_trees
 from memvault.repository import submodules
 from memvault.repository.program import (
     LARGER,
@@ -230,7 +230,7 @@ def _merge_commit(
     git = repository.git
     base = git.line("merge-base", others, head, ok_codes=(0, 1)).partition("\n")[0]
     with tempfile.TemporaryDirectory(prefix=_SCRATCH, dir=repository.folder) as scratch:
-        merge = TreeMerge(git, Path(scratch), base or git.empty_tree(), head, others, exclusions)
+        merge = merge_trees(git, Path(scratch), base or git.empty_tree(), head, others, exclusions)
     message = f"{subject}: merge\n"
     if dropped := merge.notes.get("notKept"):
         listed = "".join(f"- {entry}\n" for entry in dropped)

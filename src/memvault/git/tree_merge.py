@@ -49,28 +49,36 @@ class _Changes(NamedTuple):
     edited: dict[str, tuple[TreeEntry, TreeEntry]]
 
 
-class TreeMerge:
-    """The merge of two trees since their base, whose id is ``tree``.
+class MergedTree(NamedTuple):
+    """The id of a merged tree, and notes on the merge.
 
     ``notes`` has lists by the keys of a tool's result: of files that are kept as two, that
     were renamed since others took their path, or that one side deleted and the other changed,
-    and of header values that are not kept.
+    and of header values that were dropped.
     """
 
-    def __init__(
-        self,
-        git: Git,
-        scratch: Path,
-        base: str,
-        ours: str,
-        theirs: str,
-        exclusions: Exclusions,
-    ) -> None:
-        """Merge two trees; excluded files are not memories.
+    tree: str
+    notes: dict[str, list[Any]]
 
-        Temporary files are written to the folder ``scratch``.
-        """
+
+def merge_trees(
+    git: Git, scratch: Path, base: str, ours: str, theirs: str, exclusions: Exclusions
+) -> MergedTree:
+    """Merge two trees since their base; excluded files are not memories.
+
+    Temporary files are written to the folder ``scratch``.
+    """
+    return _TreeMerger(git, scratch, base, theirs, exclusions).merge(ours)
+
+
+class _TreeMerger:
+    """The state of a merge: the others' files, to which our changes are applied."""
+
+    def __init__(
+        self, git: Git, scratch: Path, base: str, theirs: str, exclusions: Exclusions
+    ) -> None:
         self._git = git
+        self._scratch = scratch
         self._merger = MemoryMerger(git, scratch)
         self._base = base
         self._theirs = theirs
@@ -79,11 +87,15 @@ class TreeMerge:
         self._folders: Counter[str] = Counter()
         self._changed: dict[str, TreeEntry | None] = {}
         self.notes: dict[str, list[Any]] = defaultdict(list)
-        for path, entry in tree_files(git, theirs).items():
-            self._put(path, entry)
+
+    def merge(self, ours: str) -> MergedTree:
+        """Apply the changes of a tree since the base to the others' tree, and write the result."""
+        for path, entry in tree_files(self._git, self._theirs).items():
+            self._set_entry(path, entry)
         self._changed.clear()
         self._apply(self._changes(ours))
-        self.tree = write_tree(git, scratch, theirs, self._changed)
+        tree = write_tree(self._git, self._scratch, self._theirs, self._changed)
+        return MergedTree(tree, self.notes)
 
     def _apply(self, changes: _Changes) -> None:
         """Apply the changes here to the others' files, moves once their new paths are free."""
@@ -102,7 +114,7 @@ class TreeMerge:
         }
         for path, entry in moved.items():
             if entry is not None:
-                self._put(self._free(path), entry)
+                self._set_entry(self._free_path(path), entry)
         for path, new in changes.added.items():
             if path not in moves:
                 self._add(path, new)
@@ -148,7 +160,7 @@ class TreeMerge:
     def _current(self, path: str, old: TreeEntry) -> str:
         """Return the path at which the others have a file of the base; empty if it is gone."""
         there = self._files.get(path)
-        if there is not None and self._is_one(path, there, old):
+        if there is not None and self._is_same_memory(path, there, old):
             return path
         moved = self._added_by_theirs.get(self._identities({path: old}).get(path, ""), "")
         return moved if moved in self._files else ""
@@ -158,39 +170,39 @@ class TreeMerge:
         if here and self._files[here] != old:
             self.notes["notDeleted"].append(_shown(here))
         elif here:
-            self._put(here, None)
+            self._set_entry(here, None)
 
     def _add(self, path: str, new: TreeEntry) -> None:
         there = self._files.get(path)
         if there is None:
-            self._put(self._free(path), new)
-        elif self._is_one(path, there, new):
+            self._set_entry(self._free_path(path), new)
+        elif self._is_same_memory(path, there, new):
             merged = self._merged(path, None, there, new)
             if merged is None:
                 self._keep_both(path, path, new)
             else:
-                self._put(path, merged)
+                self._set_entry(path, merged)
         else:
-            free = self._free(path)
-            self._put(free, self._named(path, free, new))
+            free = self._free_path(path)
+            self._set_entry(free, self._named(path, free, new))
 
     def _change(self, old_path: str, path: str, old: TreeEntry, new: TreeEntry) -> TreeEntry | None:
         """Apply an edit or a move; return the entry of a moved file that has no path yet."""
         here = self._current(old_path, old)
         if not here:
             if old != new:
-                free = self._free(path)
+                free = self._free_path(path)
                 self.notes["notDeleted"].append(_shown(free))
-                self._put(free, new)
+                self._set_entry(free, new)
             return None
         merged = self._merged(path, old, self._files[here], new)
         if merged is None:
             self._keep_both(here, path, new)
         elif here == old_path != path:
-            self._put(here, None)
+            self._set_entry(here, None)
             return merged
         else:
-            self._put(here, merged)
+            self._set_entry(here, merged)
         return None
 
     def _merged(
@@ -229,11 +241,11 @@ class TreeMerge:
                 new = TreeEntry(new.mode, write_blob(self._git, other))
             linked = _linked(data[there.name], first, made if other else second.mem_id, {})
             if linked:
-                self._put(here, TreeEntry(there.mode, write_blob(self._git, linked)))
+                self._set_entry(here, TreeEntry(there.mode, write_blob(self._git, linked)))
         self.notes["keptTwice"].append({"filePath": _shown(here), "copyPath": _shown(copy)})
-        self._put(copy, new)
+        self._set_entry(copy, new)
 
-    def _is_one(self, path: str, there: TreeEntry, new: TreeEntry) -> bool:
+    def _is_same_memory(self, path: str, there: TreeEntry, new: TreeEntry) -> bool:
         """Return whether two files of the same path are the same memory, or not memories."""
         if there == new or not (self._is_memory(path, there) and new.is_plain):
             return True
@@ -250,7 +262,7 @@ class TreeMerge:
                 return TreeEntry(new.mode, write_blob(self._git, edited))
         return new
 
-    def _free(self, path: str) -> str:
+    def _free_path(self, path: str) -> str:
         """Return a path if it is free, else a similar one, which is recorded as renamed.
 
         A folder of the path is renamed if it is a file of the others.
@@ -288,7 +300,7 @@ class TreeMerge:
     def _read(self, entries: Iterable[TreeEntry]) -> dict[str, bytes]:
         return read_blobs(self._git, (entry.name for entry in entries))
 
-    def _put(self, path: str, entry: TreeEntry | None) -> None:
+    def _set_entry(self, path: str, entry: TreeEntry | None) -> None:
         if (path in self._files) != (entry is not None):
             for folder in _folders(path):
                 self._folders[folder] += 1 if entry else -1

@@ -378,7 +378,7 @@ def _respell(store: MemoryStore, writer: VaultWriter, old: RevertStep, new: Reve
         times = store.history.times(new.subject.mem_id, new.backup)
         writer.move(old.path, [new.path], now, earlier, new.subject, times)
     except (FileNotFoundError, NotFound) as error:
-        raise Conflict(f"{old.path} was changed in the meantime", "try again") from error
+        raise Conflict.changed(old.path) from error
 
 
 def _apply(store: MemoryStore, writer: VaultWriter, step: RevertStep, moves: bool) -> None:
@@ -403,11 +403,11 @@ def _apply(store: MemoryStore, writer: VaultWriter, step: RevertStep, moves: boo
             if step.etag_now:
                 now = plain_files.read(store.root / path)
                 if etag(now) != step.etag_now:
-                    raise Conflict(f"{path} was changed in the meantime", "try again")
+                    raise Conflict.changed(path)
                 times = store.history.times(step.subject.mem_id, step.backup)
                 writer.replace(path, now, earlier, step.subject, times)
             else:
                 like = store.history.attributes(step.subject.mem_id, step.backup)
                 writer.create([path], earlier, step.subject, like)
     except (FileNotFoundError, FileExistsError) as error:
-        raise Conflict(f"{path} was changed in the meantime", "try again") from error
+        raise Conflict.changed(path) from error

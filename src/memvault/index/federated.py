@@ -64,12 +64,12 @@ class FederatedView:
         return key * len(self.vaults) + vault_number
 
     def _own_keys(self, vault_number: int, keys: Iterable[int]) -> dict[int, int]:
-        """Return those of the keys that belong to the vault at a position, by its own keys."""
+        """Return the keys of one vault's memories, by their keys in that vault."""
         count = len(self.vaults)
         return {key // count: key for key in keys if key % count == vault_number}
 
     def _allowed(self, vault_number: int, keys: Set[int] | None) -> Set[int] | None:
-        """Return the keys of ``_own_keys`` as a set; None stands for all."""
+        """Return the keys of one vault's memories in that vault; None means all."""
         return None if keys is None else set(self._own_keys(vault_number, keys))
 
     @property
@@ -108,7 +108,7 @@ class FederatedView:
         )
 
     def languages(self) -> tuple[str, ...]:
-        """Return the languages in which a query is analysed.
+        """Return the languages in which a query is analyzed.
 
         They are ordered by their best place in the languages of a vault, and not by the vaults.
         """
@@ -157,20 +157,27 @@ class FederatedView:
             for number, hit in enumerate(hits)
             if number < query.limit or hit.key in query.include_keys
         ]
-        static = _combined([(one.memories, one.static_mean, one.static_spread) for one in answers])
+        static = _combined(
+            [(answer.memories, answer.static_mean, answer.static_spread) for answer in answers]
+        )
         transformer = (0.0, 0.0)
         if share:
             transformer = _combined(
-                [(one.memories, one.transformer_mean, one.transformer_spread) for one in answers]
+                [
+                    (answer.memories, answer.transformer_mean, answer.transformer_spread)
+                    for answer in answers
+                ]
             )
         return VectorAnswer(
             selected,
-            sum(one.waiting for one in answers),
-            any(one.has_vectors for one in answers),
-            share,
-            sum(one.memories for one in answers),
-            *static,
-            *transformer,
+            waiting=sum(answer.waiting for answer in answers),
+            has_vectors=any(answer.has_vectors for answer in answers),
+            transformer_weight=share,
+            memories=sum(answer.memories for answer in answers),
+            static_mean=static[0],
+            static_spread=static[1],
+            transformer_mean=transformer[0],
+            transformer_spread=transformer[1],
             is_multilingual=share > 0 and any(answer.is_multilingual for answer in answers),
             notes=tuple(
                 f"{vault.name}: {note}"
@@ -180,7 +187,7 @@ class FederatedView:
         )
 
     def _nearest_in(self, vault_number: int, query: VectorQuery) -> VectorAnswer:
-        """Return the nearest memories of the vault at a position, by its own keys."""
+        """Return the nearest memories of one vault, by their keys in that vault."""
         own = query._replace(
             allowed_keys=self._allowed(vault_number, query.allowed_keys),
             include_keys=frozenset(self._own_keys(vault_number, query.include_keys)),
@@ -232,13 +239,13 @@ class FederatedView:
         return self.vaults[number].view.passages(own_key, location)
 
     def record(self, key: int) -> MemoryRecord | None:
-        """Return what the index knows about a memory, except its text."""
+        """Return the record of a memory; None if there is no such memory."""
         own_key, number = divmod(key, len(self.vaults))
         record = self.vaults[number].view.record(own_key)
         return record and record._replace(key=key, vault=self.vaults[number].name)
 
     def records_of(self, keys: Collection[int]) -> dict[int, MemoryRecord]:
-        """Return what the index knows about memories, by key; missing ones are left out."""
+        """Return the records of memories, by key; missing ones are left out."""
         records = {}
         for number, vault in enumerate(self.vaults):
             own_keys = self._own_keys(number, keys)
@@ -285,7 +292,7 @@ class FederatedView:
                     yield record._replace(key=self._key(number, record.key), vault=name)
 
     def text(self, key: int, accept_changed: bool = False) -> Memory | None:
-        """Read a memory; errors as for ``View.text``."""
+        """Read a memory."""
         own_key, number = divmod(key, len(self.vaults))
         return self.vaults[number].view.text(own_key, accept_changed)
 

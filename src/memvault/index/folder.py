@@ -58,14 +58,14 @@ def prepare_folder(root: Path) -> IndexFolder:
         try:
             return IndexFolder(_create_folder(base, Path(os.path.realpath(root))), note)
         except NotPrivate as error:
-            note = note or f"the index is not kept in {error.filename}: {error.strerror}"
+            note = note or f"the index is not stored in {error.filename}: {error.strerror}"
         except (OSError, StorageError) as error:
             reason = error.message if isinstance(error, StorageError) else error.strerror
             if os.environ.get("MEMVAULT_CACHE"):  # else it may be a sandbox: no note
-                note = note or f"the index is not kept in MEMVAULT_CACHE: {reason}"
+                note = note or f"the index is not stored in MEMVAULT_CACHE: {reason}"
     in_memory = (
-        "the index can be kept nowhere, so each call makes one in memory; "
-        "set MEMVAULT_CACHE to a folder that can be written"
+        "no folder for the index is writable, so each call builds one in memory; "
+        "set MEMVAULT_CACHE to a writable folder"
     )
     return IndexFolder(None, f"{note}; {in_memory}" if note else in_memory)
 
@@ -146,7 +146,7 @@ def _create_folder(base: Path, root: Path) -> Path:
     """
     above = enclosing_vault(base)
     if above is not None:
-        raise NotPrivate(errno.EACCES, f"it lies in the vault {above}", str(base))
+        raise NotPrivate(errno.EACCES, f"it is inside the vault {above}", str(base))
     make_private(base)
     folder = base / folder_name(root)
     make_private(folder)

@@ -68,13 +68,13 @@ BEST_EFFORT = WaitPolicy(2.0, 60.0, True)
 EARLY = BEST_EFFORT._replace(index_seconds=2.0)
 """For answers to a person, who reads them while the rest is indexed."""
 FINISHING = BEST_EFFORT._replace(git_seconds=60.0)
-"""For what is done after an answer, while nobody waits."""
+"""For work after an answer, while no one waits."""
 NO_WAIT = WaitPolicy(0.0, 1.0, False)
 """For tasks that are skipped rather than delayed."""
 
 
 class MemoryRecord(NamedTuple):
-    """Everything the index knows about a memory, except its text.
+    """Everything the index stores about a memory, except its text.
 
     ``size`` is the size of its file in bytes; ``language`` is the language in which it is indexed.
     The view sets the other fields: ``vault`` is the name of its vault if several are searched,
@@ -114,7 +114,7 @@ class MemoryRecord(NamedTuple):
         return cls(key=key, size=size, language=language, **shared)
 
     def memory(self, body: str, newline: str, body_line: int = 1) -> Memory:
-        """Return the memory of which this is the record, with its text."""
+        """Return the memory with this record and the given text."""
         shared = {name: getattr(self, name) for name in Memory._fields if name in self._fields}
         return Memory(**shared, body=body, newline=newline, body_line=body_line)
 
@@ -205,7 +205,7 @@ class KeywordAnswer(NamedTuple):
 DISTINCTIVE_BIT = 1
 """The bit of a term id (``SentenceFeatures.term_ids``) that is set for numbers and negations."""
 SKIP_BIT = 2
-"""The bit of a term id that is set for terms that may lie between two adjacent words.
+"""The bit of a term id that is set for terms that may be between two adjacent words.
 
 These are stop words, which are removed from queries, the single characters that are indexed between
 pairs in scripts without spaces, and further stems of one word."""
@@ -345,7 +345,7 @@ class View(Protocol):
         """Return the best memories for a query's words, best first."""
 
     def languages(self) -> tuple[str, ...]:
-        """Return the languages in which a query is analysed, most frequent first."""
+        """Return the languages in which a query is analyzed, most frequent first."""
 
     def nearest(self, query: VectorQuery) -> VectorAnswer:
         """Return the memories nearest to a query's text, and those of ``include_keys``.
@@ -379,10 +379,10 @@ class View(Protocol):
         """Return the passages around a memory's best places, each with its number."""
 
     def record(self, key: int) -> MemoryRecord | None:
-        """Return what the index knows about a memory, except its text."""
+        """Return the record of a memory; None if there is no such memory."""
 
     def records_of(self, keys: Collection[int]) -> Mapping[int, MemoryRecord]:
-        """Return what the index knows about memories, by key; missing ones are left out."""
+        """Return the records of memories, by key; missing ones are left out."""
 
     def records(self) -> Iterator[MemoryRecord]:
         """Yield the record of every memory."""
@@ -439,7 +439,8 @@ class SearchIndex(Protocol[AnyView]):
     def with_vectors(self, view: AnyView, wait_policy: WaitPolicy) -> AnyView:
         """Return a view that was refreshed without vectors as one with vectors.
 
-        The folder is scanned again only if vectors have to be computed. Errors as for ``refresh``.
+        The folder is scanned again only if vectors have to be computed; only then ``TimedOut`` or
+        ``VaultUnreadable`` may be raised.
         """
 
     def at(self, view: AnyView, moment: datetime) -> AnyView:
@@ -480,7 +481,7 @@ class IndexStatus(NamedTuple):
 
     ``freshness`` is how the last refresh found it: ``current``, ``behind`` or ``missing``. ``away``
     is why its engine cannot be reached, if an index on this machine answers instead.
-    ``unused_models`` is the number of models that are no longer used and whose vectors are kept,
+    ``unused_models`` is the number of unused models whose vectors are still stored,
     ``unlisted`` are the folders of the vault that the last refresh could not list. ``unwritable``
     is why nothing can be written to the index, such as a full disk. ``notes`` are those of the last
     view.
@@ -527,7 +528,9 @@ class Index(SearchIndex[Any], Protocol):
     def index_small_changes(self) -> None:
         """Index what has changed if that is little, so that the next refresh has less to do.
 
-        Errors as for ``refresh``.
+        Raises:
+            TimedOut: another process is indexing.
+            VaultUnreadable: the vault's folder cannot be listed.
         """
 
     def delete_unused_models(self) -> None:

@@ -13,13 +13,13 @@ from collections.abc import Iterable, Iterator
 from zlib import crc32
 
 _WORDS = 3
-_KEPT = 64
+_SKETCH_SIZE = 64
 _MIN_PHRASES = 12
-"""Phrases of its own that a text needs to be compared."""
+"""Minimum number of counted phrases of a text that is compared."""
 _MAX_TEXTS = 20
-"""Texts that may share a phrase; one of more texts does not count."""
-LEAST = 0.7
-"""Share of the phrases of two texts that both must have."""
+"""Maximum number of texts that share a phrase; a more frequent one does not count."""
+MIN_SHARE = 0.7
+"""Minimum share of common phrases of two texts that are near copies."""
 
 
 def sketch(text: str) -> tuple[int, ...]:
@@ -28,39 +28,41 @@ def sketch(text: str) -> tuple[int, ...]:
     phrases = zip(*(words[start:] for start in range(_WORDS)), strict=False)
     return tuple(
         heapq.nsmallest(
-            _KEPT, {crc32(" ".join(phrase).encode("utf-8", "replace")) for phrase in phrases}
+            _SKETCH_SIZE, {crc32(" ".join(phrase).encode("utf-8", "replace")) for phrase in phrases}
         )
     )
 
 
 def near_copies(sketches: Iterable[tuple[int, ...]]) -> Iterator[tuple[int, int, float]]:
-    """Yield the positions of each text and the earlier one that it is most like, and their share.
+    """Yield the positions of each text and of the most similar earlier one, and their share.
 
-    Texts that are like no earlier one by ``LEAST`` are left out.
+    Texts that share less than ``MIN_SHARE`` with every earlier one are omitted.
     """
-    found = list(sketches)
-    frequency = Counter(phrase for one in found for phrase in one)
-    own = [[phrase for phrase in one if frequency[phrase] <= _MAX_TEXTS] for one in found]
+    all_sketches = list(sketches)
+    frequency = Counter(phrase for hashes in all_sketches for phrase in hashes)
+    own = [
+        [phrase for phrase in hashes if frequency[phrase] <= _MAX_TEXTS] for hashes in all_sketches
+    ]
     earlier: dict[int, list[int]] = {}
-    for place, phrases in enumerate(own):
+    for position, phrases in enumerate(own):
         if len(phrases) < _MIN_PHRASES:
             continue
         shared = Counter(other for phrase in phrases for other in earlier.get(phrase, ()))
-        likely = (  # the share is at most that of the longer one's phrases
+        likely = (  # the share cannot exceed the common part of the longer text
             other
             for other, common in shared.items()
-            if common >= LEAST * max(len(phrases), len(own[other]))
+            if common >= MIN_SHARE * max(len(phrases), len(own[other]))
         )
         shares = ((_share(own[other], phrases), -other) for other in likely)
         share, other = max(shares, default=(0.0, 0))
-        if share >= LEAST:
-            yield place, -other, share
+        if share >= MIN_SHARE:
+            yield position, -other, share
         for phrase in phrases:
-            earlier.setdefault(phrase, []).append(place)
+            earlier.setdefault(phrase, []).append(position)
 
 
-def _share(one: list[int], other: list[int]) -> float:
-    """Return the estimated share of the phrases of either text that both have."""
-    both = heapq.nsmallest(_KEPT, {*one, *other})
-    common = {*one} & {*other}
+def _share(first: list[int], second: list[int]) -> float:
+    """Return the estimated share of common phrases of two texts (Jaccard index)."""
+    both = heapq.nsmallest(_SKETCH_SIZE, {*first, *second})
+    common = {*first} & {*second}
     return sum(phrase in common for phrase in both) / len(both)

@@ -1,4 +1,4 @@
-"""What needs a person: conflicts, secrets, duplicates, outdated memories, proposals, findings."""
+"""Items to review: conflicts, secrets, duplicates, outdated memories, proposals, findings."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from memvault import clock
 from memvault.call import Call
 from memvault.doctor.doctor import run_checks
 from memvault.doctor.findings import Finding, Fix
-from memvault.doctor.inspection import VaultInspection
+from memvault.doctor.inspection import inspect_vault
 from memvault.errors import MemvaultError, NotFound, Verbatim
 from memvault.index.protocol import MemoryRecord, by_time
 from memvault.insights.near_copies import near_copies, sketch
@@ -25,19 +25,19 @@ if TYPE_CHECKING:
     from memvault.results import ReviewEntry
 
 EPISODE_DAYS = 7
-"""Days whose episodes are consolidated, as by default."""
+"""Days whose episodes are consolidated, the default of `memvault consolidate`."""
 _CONFLICT, _SECRET = "kept-twice", "secret-in-text"
 _MIN_DUPLICATE = 40
 """Characters of the shortest text that counts as a duplicate of another."""
 
 
 class ReviewItem(NamedTuple):
-    """Something that needs a person.
+    """An item that a person should review.
 
-    ``memory`` is None if it is no memory; ``other`` is the other memory of a conflict or duplicate,
-    or the one that replaces an outdated memory. ``other_path`` is the other file of a conflict or
-    duplicate. ``code`` is that of a finding, ``fix`` its repair. ``proposals`` has the one proposal
-    of consolidation, if it is one.
+    ``memory`` is None if it is not a memory; ``other`` is the other memory of a conflict or
+    duplicate, or the one that replaces an outdated memory. ``other_path`` is the other file of a
+    conflict or duplicate. ``code`` and ``fix`` are those of a finding. ``proposals`` contains one
+    proposal of consolidation, if the item is one.
     """
 
     kind: ReviewKind
@@ -72,22 +72,22 @@ class ReviewItem(NamedTuple):
 
 
 def review_items(call: Call, kind: ReviewKind | None = None) -> list[ReviewItem]:
-    """Return what needs a person in a vault, or what is of a kind, the most urgent kinds first."""
+    """Return the items to review in a vault, or those of a kind, the most urgent kinds first."""
     records = [
         record for record in call.engine.list_records(Filters()) if not is_example(record.metadata)
     ]
     by_path = {record.path: record for record in records}
-    found: list[ReviewItem] = []
+    items: list[ReviewItem] = []
     if kind in (None, "conflict", "secret", "finding"):
         codes = {"conflict": [_CONFLICT], "secret": [_SECRET]}.get(kind or "", ())
-        found += _once(_findings(call, by_path, codes))
+        items += _once(_findings(call, by_path, codes))
     if kind in (None, "duplicate"):
-        found += _duplicates(call, records)
+        items += _duplicates(call, records)
     if kind in (None, "outdated"):
-        found += _outdated(call, records)
+        items += _outdated(call, records)
     if kind in (None, "proposal"):
-        found += _proposals(call, by_path)
-    wanted = [item for item in found if kind in (None, item.kind)]
+        items += _proposals(call, by_path)
+    wanted = [item for item in items if kind in (None, item.kind)]
     return sorted(wanted, key=lambda item: (get_args(ReviewKind).index(item.kind), item.path))
 
 
@@ -95,19 +95,19 @@ def finding_at(call: Call, code: str, path: str) -> Finding:
     """Return the finding of a code for a file as it is now.
 
     Raises:
-        NotFound: there is none any more.
+        NotFound: there is no such finding now.
     """
-    for _, finding in run_checks(VaultInspection(call), [code]):
+    for _, finding in run_checks(inspect_vault(call), [code]):
         if finding.path == path:
             return finding
-    raise NotFound(f"There is no finding {code} for {path} any more", "`memvault review`")
+    raise NotFound(f"There is no longer a finding {code} for {path}", "`memvault review`")
 
 
 def _findings(
     call: Call, by_path: dict[str, MemoryRecord], codes: Iterable[str]
 ) -> Iterator[ReviewItem]:
     """Yield the errors and warnings of doctor, of some codes or all."""
-    for check, finding in run_checks(VaultInspection(call), codes):
+    for check, finding in run_checks(inspect_vault(call), codes):
         if check.severity != "note":
             kind: ReviewKind = "finding"
             if check.code in (_CONFLICT, _SECRET):
@@ -127,7 +127,7 @@ def _findings(
 
 
 def _once(items: Iterable[ReviewItem]) -> Iterator[ReviewItem]:
-    """Leave out the second of the two items of a conflict."""
+    """Yield the items without the second of the two items of each conflict."""
     seen: set[str] = set()
     for item in items:
         if item.kind != "conflict" or item.path not in seen:
@@ -136,26 +136,26 @@ def _once(items: Iterable[ReviewItem]) -> Iterator[ReviewItem]:
 
 
 def _duplicates(call: Call, records: list[MemoryRecord]) -> Iterator[ReviewItem]:
-    """Yield the memories with the text of an older one, whatever the blanks, or most of it."""
+    """Yield the memories with the text of an older one, ignoring blanks, or most of it."""
     compared: list[MemoryRecord] = []
     sketches: list[tuple[int, ...]] = []
     first_with: dict[bytes, MemoryRecord] = {}
     for record in sorted(records, key=by_time):
-        words = _words(call, record)
-        if len(words) < _MIN_DUPLICATE:
+        text = _words(call, record)
+        if len(text) < _MIN_DUPLICATE:
             continue
-        digest = hashlib.blake2b(words.encode("utf-8", "replace"), digest_size=16).digest()
+        digest = hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=16).digest()
         first = first_with.setdefault(digest, record)
         if first is not record:
             reason = f"It has the same text as {first.path}"
             yield ReviewItem(
                 "duplicate", record.path, record.title, reason, record, first, first.path
             )
-        elif record.memory_type != EPISODE:  # two days may be much alike
+        elif record.memory_type != EPISODE:  # episodes of two days may be much alike
             compared.append(record)
-            sketches.append(sketch(words))
-    for place, other, share in near_copies(sketches):
-        record, first = compared[place], compared[other]
+            sketches.append(sketch(text))
+    for position, other, share in near_copies(sketches):
+        record, first = compared[position], compared[other]
         reason = f"It shares {share:.0%} of its phrases with {first.path}"
         yield ReviewItem("duplicate", record.path, record.title, reason, record, first, first.path)
 
@@ -178,24 +178,28 @@ def _proposals(call: Call, by_path: dict[str, MemoryRecord]) -> Iterator[ReviewI
     inputs = load_input(call.store, call.engine, EPISODE_DAYS, clock.now())
     if not (inputs.episodes or inputs.facts or inputs.unused):
         return
-    found, _ = propose(call.store, call.engine, inputs)
-    for proposal_id in found.ids():
-        one = found.only((proposal_id,))
-        path, title, reason = _about(one)
+    proposals, _ = propose(call.store, call.engine, inputs)
+    for proposal_id in proposals.ids():
+        proposal = proposals.only((proposal_id,))
+        path, title, reason = _about(proposal)
         memory = by_path.get(path)
-        yield ReviewItem("proposal", path, title, reason, memory, proposals=one)
+        yield ReviewItem("proposal", path, title, reason, memory, proposals=proposal)
 
 
-def _about(one: Proposals) -> tuple[str, str, str]:
-    """Return the path of the memory that a proposal changes, its title, and what it does."""
-    for fact in one.facts:
+def _about(proposal: Proposals) -> tuple[str, str, str]:
+    """Return the path and title of the memory that a proposal changes, and a description."""
+    for fact in proposal.facts:
         return "", fact.text, f"A new fact, from {len(fact.episodes)} episodes"
-    for procedure in one.procedures:
+    for procedure in proposal.procedures:
         about = f"A new procedure, from {len(procedure.episodes)} episodes"
         return "", procedure.name, f"{about}: {'; '.join(procedure.prompt.splitlines())}"
-    for merge in one.merged:
-        return merge.other.path, merge.other.title, f"A fact to archive: {merge.kept.path} says it"
-    memory = one.forgotten[0].memory
+    for merge in proposal.merged:
+        return (
+            merge.other.path,
+            merge.other.title,
+            f"A fact to archive: {merge.kept.path} contains it",
+        )
+    memory = proposal.forgotten[0].memory
     return memory.path, memory.title, "To archive: unimportant, old, and never recalled here"
 
 
@@ -215,4 +219,4 @@ def _outdated(call: Call, records: list[MemoryRecord]) -> Iterator[ReviewItem]:
 def _why(validity: Validity) -> str:
     if validity.replaced_by is not None:
         return f"It is superseded by {validity.replaced_by.title} ({validity.replaced_by.path})"
-    return f"It ended on {validity.expired_on}"
+    return f"It expired on {validity.expired_on}"

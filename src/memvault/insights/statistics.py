@@ -1,4 +1,4 @@
-"""Figures of a vault: its growth, activity, links, recalls, and what may be out of date."""
+"""Statistics of a vault: its growth, activity, links, recalls, and stale memories."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _STALE_DAYS = 365
 
 
 def statistics(call: Call) -> VaultStatistics:
-    """Return the figures of a vault; examples are left out."""
+    """Return the statistics of a vault, without examples."""
     return call.engine.on_view(lambda view: _statistics(call, view))
 
 
@@ -102,7 +102,7 @@ def _days(call: Call) -> list[NamedCount]:
 def _stale(records: Iterable[MemoryRecord], recalls: Mapping[str, int]) -> list[MemoryRecord]:
     """Return the memories that were neither changed for a year nor recalled, oldest first."""
     limit = clock.iso(clock.now() - timedelta(days=_STALE_DAYS))
-    found = [
+    stale = [
         record for record in records if record.modified < limit and record.mem_id not in recalls
     ]
-    return sorted(found, key=lambda record: record.modified)
+    return sorted(stale, key=lambda record: record.modified)

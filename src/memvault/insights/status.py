@@ -128,7 +128,7 @@ def _shared_ids(records: list[MemoryRecord]) -> list[FileProblem]:
     return [
         {
             "filePath": path,
-            "problem": f"has the same memory id, {mem_id}, as {', '.join(others[:9])}",
+            "problem": f"has the same memory id ({mem_id}) as {', '.join(others[:9])}",
         }
         for mem_id, (path, *others) in sharing.items()
         if others

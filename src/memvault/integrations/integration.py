@@ -1,4 +1,4 @@
-"""What an integration with a program consists of: its files, hooks and MCP server.
+"""The parts of an integration with a program: its files, hooks and MCP server.
 
 ``claude_code``, ``codex``, ``cursor``, ``gemini`` and ``opencode`` define one integration each.
 """
@@ -26,9 +26,9 @@ OURS = "written by memvault setup"
 """The text that marks a file as written by memvault as a whole."""
 HISTORIAN = "historian"
 ABOUT_HISTORIAN = (
-    "Looks up what people and agents have learned before, and keeps what is learned now, in "
-    "memvault. Use it before a design is chosen or an error looked into, and when something was "
-    "decided or found out."
+    "Looks up in memvault what people and agents have learned, and stores new knowledge there. "
+    "Use it before choosing a design or investigating an error, and after a decision or a "
+    "finding."
 )
 """When to ask the historian; the program shows this description to its model."""
 HISTORIAN_HEADER = f"name: {HISTORIAN}\ndescription: {ABOUT_HISTORIAN}\n"
@@ -70,10 +70,10 @@ class SetupContext(NamedTuple):
         """Return the command of the MCP server; ``root`` stands for the project in an argument."""
         return [*self.program, *_SERVER_ARGUMENTS, self._named(root)]
 
-    def hook(self, event: Event, program: str, root: str | None, more: str = "") -> str:
+    def hook(self, event: Event, program: str, root: str | None, options: str = "") -> str:
         """Return the shell command of a hook; ``root`` stands for the project in it.
 
-        ``more`` are further options.
+        ``options`` are further options.
 
         The command succeeds even if memvault cannot be run, so that it never blocks the program.
         """
@@ -83,7 +83,7 @@ class SetupContext(NamedTuple):
             vault_path, variable = str(self.vault), False
         vault = f'"{vault_path}"' if variable else shlex.quote(vault_path)
         line = shlex.join(self.program)
-        return f"{line} hook {event} --for {program} --vault {vault}{more} || true"
+        return f"{line} hook {event} --for {program} --vault {vault}{options} || true"
 
     def _named(self, root: str | None) -> str:
         """Return the path of the vault, relative to ``root`` if it is inside the project."""
@@ -110,17 +110,17 @@ class OwnedFile(NamedTuple):
     text: str
 
 
-Part = JsonEntry | MarkedBlock | OwnedFile
+SettingsEdit = JsonEntry | MarkedBlock | OwnedFile
 
 
-class ClientFile(NamedTuple):
-    """A file and its parts; ``base`` holds other entries of a JSON file that setup creates.
+class SettingsFile(NamedTuple):
+    """A file and its parts; ``base`` contains other entries of a JSON file that setup creates.
 
     ``unwanted`` are parts of a setup with other options, which are removed.
     """
 
     path: Path
-    parts: tuple[Part, ...]
+    parts: tuple[SettingsEdit, ...]
     base: Mapping[str, Any] = {}
     unwanted: tuple[JsonEntry, ...] = ()
 
@@ -138,13 +138,13 @@ def plain_output(_: str, text: str) -> str:
     return text
 
 
-def json_output(key: str, **more: Any) -> Callable[[str, str], str]:
+def json_output(key: str, **fields: Any) -> Callable[[str, str], str]:
     """Return the form of a JSON object that has the text under a key, after others."""
-    return lambda _, text: json.dumps({**more, key: text})
+    return lambda _, text: json.dumps({**fields, key: text})
 
 
 def context_output(name: str, text: str) -> str:
-    """Return JSON that adds a text to what the model reads, in a form that others adopted too."""
+    """Return JSON that adds a text to the model's input, in Claude Code's form."""
     return json.dumps({"hookSpecificOutput": {"hookEventName": name, "additionalContext": text}})
 
 
@@ -159,19 +159,19 @@ def nested_hook(command: str, seconds: int, matcher: str) -> dict[str, Any]:
     return {**({"matcher": matcher} if matcher else {}), "hooks": [entry]}
 
 
-class AgentProgram(NamedTuple):
-    """An agent program: a row of the table.
+class Integration(NamedTuple):
+    """The integration with an agent program.
 
-    Its settings are in ``folder`` of a project or in ``user_folder``, and ``server_key`` holds its
-    MCP servers. ``server_root`` and ``hook_root`` stand for the project's folder in the commands of
-    the server and of hooks; None is for its path. ``hook`` returns the form of a hook. Output
-    before compaction goes into the summary if ``summary_reads_output``, else only to the user. At
-    ``capture_events`` its hooks name the record of the session, which is then imported.
+    Its settings are in ``folder`` of a project or in ``user_folder``, and ``server_key`` is the key
+    of its MCP servers. ``server_root`` and ``hook_root`` stand for the project's folder in the
+    commands of the server and of hooks; None is for its path. ``hook`` returns the form of a hook.
+    Output before compaction goes into the summary if ``summary_reads_output``, else only to the
+    user. At ``capture_events`` its hooks name the record of the session, which is then imported.
     """
 
     name: str
     title: str
-    files_of: Callable[[AgentProgram, SetupContext], list[ClientFile]]
+    files_of: Callable[[Integration, SetupContext], list[SettingsFile]]
     folder: str
     user_folder: Callable[[SetupContext], Path]
     server_key: str
@@ -183,7 +183,7 @@ class AgentProgram(NamedTuple):
     summary_reads_output: bool = False
     capture_events: Mapping[Event, HookEvent] = {}
 
-    def files(self, context: SetupContext) -> list[ClientFile]:
+    def files(self, context: SetupContext) -> list[SettingsFile]:
         """Return the files that the program reads, with memvault's parts of them."""
         return self.files_of(self, context)
 
@@ -201,12 +201,12 @@ class AgentProgram(NamedTuple):
         return output(name, text)
 
 
-def hook_entries(program: AgentProgram, context: SetupContext) -> tuple[JsonEntry, ...]:
+def hook_entries(program: Integration, context: SetupContext) -> tuple[JsonEntry, ...]:
     """Return the entries of a program's hooks."""
     capturing = program.capture_events if context.captures else {}
     return tuple(
         JsonEntry(
-            ("hooks", its.name),
+            ("hooks", hook_event.name),
             program.hook(
                 context.hook(
                     event,
@@ -214,39 +214,39 @@ def hook_entries(program: AgentProgram, context: SetupContext) -> tuple[JsonEntr
                     program.hook_root,
                     " --capture" if event in capturing else "",
                 ),
-                10 if event == "session-start" else 5,  # a hook ends by itself long before
-                its.matcher,
+                10 if event == "session-start" else 5,  # a hook ends long before, by its own limit
+                hook_event.matcher,
             ),
             is_hook(event, program.name),
             listed=True,
         )
-        for event, its in {**capturing, **program.events}.items()
+        for event, hook_event in {**capturing, **program.events}.items()
     )
 
 
-def server_entry(program: AgentProgram, value: dict[str, Any]) -> JsonEntry:
+def server_entry(program: Integration, value: dict[str, Any]) -> JsonEntry:
     """Return the entry of the MCP server, a server that runs ``mcp --vault``."""
     return JsonEntry((program.server_key, SERVER), value, _is_server)
 
 
-def server_command(program: AgentProgram, context: SetupContext) -> dict[str, Any]:
+def server_command(program: Integration, context: SetupContext) -> dict[str, Any]:
     """Return the command of the MCP server as most programs store it."""
     command, *arguments = context.server(program.server_root)
     return {"command": command, "args": arguments}
 
 
-def instructions_file(program: AgentProgram, context: SetupContext, name: str) -> ClientFile:
+def instructions_file(program: Integration, context: SetupContext, name: str) -> SettingsFile:
     """Return the instructions as a marked block of a file of the project or the user."""
     folder = context.root if context.of_project else program.settings_folder(context)
     block = MarkedBlock(context.instructions, MARKDOWN, "memvault recall")
-    return ClientFile(folder / name, (block,))
+    return SettingsFile(folder / name, (block,))
 
 
-def historian_file(program: AgentProgram, context: SetupContext, header: str) -> ClientFile:
+def historian_file(program: Integration, context: SetupContext, header: str) -> SettingsFile:
     """Return the historian as a markdown file with a header for the program."""
     text = f"---\n{header}---\n\n<!-- {OURS} -->\n\n{context.historian.strip()}\n"
     path = program.settings_folder(context) / "agents" / f"{HISTORIAN}.md"
-    return ClientFile(path, (OwnedFile(text),))
+    return SettingsFile(path, (OwnedFile(text),))
 
 
 def is_hook(event: Event, program: str) -> Callable[[Any], bool]:
@@ -271,7 +271,7 @@ def is_hook(event: Event, program: str) -> Callable[[Any], bool]:
 def _is_server(value: Any) -> bool:
     """Return whether setup wrote the entry of a server.
 
-    Its command then ends with ``mcp --vault`` and a path, and names no agent.
+    Its command then ends with ``mcp --vault`` and a path, and without options for an agent.
     """
     if not isinstance(value, dict):
         return False

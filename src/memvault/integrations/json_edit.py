@@ -5,7 +5,7 @@ indentation and line endings of the rest are preserved. Removing an entry also r
 and lists that are empty without it.
 
 The standard library reads the values, from a copy of the text in which comments and trailing
-commas are blanks, so that every position is that of the text.
+commas are blanks, so that positions in both are equal.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _DECODER = json.JSONDecoder()
 
 
 class JsonSyntaxError(ValueError):
-    """The text is not valid JSON; the message names the line, counted from 1, and the reason."""
+    """The text is not valid JSON; the message contains the line, counted from 1, and the reason."""
 
     def __init__(self, text: str, position: int, reason: str) -> None:
         self.line = text.count("\n", 0, position) + 1
@@ -82,7 +82,7 @@ class _Document:
         except json.JSONDecodeError as error:
             raise JsonSyntaxError(text, error.pos, error.msg.removesuffix(" at")) from error
         if self.skip(end) < len(text):
-            raise JsonSyntaxError(text, self.skip(end), "there is more behind the end")
+            raise JsonSyntaxError(text, self.skip(end), "unexpected text after the end")
         self.root = _Node(begin, begin, end, value)
 
     def skip(self, position: int) -> int:
@@ -99,9 +99,9 @@ class _Document:
 
     def entries(self, holder: _Node) -> list[_Node]:
         """Return the values of an object or a list, in their order."""
-        found: list[_Node] = []
+        nodes: list[_Node] = []
         if not isinstance(holder.value, dict | list):
-            return found
+            return nodes
         start = self.skip(holder.begin + 1)
         while start < holder.end - 1:
             key, begin = "", start
@@ -109,10 +109,10 @@ class _Document:
                 key, end = _DECODER.raw_decode(self._plain, start)
                 begin = self.skip(self.skip(end) + 1)
             value, end = _DECODER.raw_decode(self._plain, begin)
-            found.append(_Node(start, begin, end, value, key))
+            nodes.append(_Node(start, begin, end, value, key))
             comma = self.skip(end)
             start = self.skip(comma + 1) if self.bare[comma] == "," else comma
-        return found
+        return nodes
 
     def path(self, keys: tuple[str, ...]) -> list[_Node]:
         """Return the values that keys lead to, as far as they exist; the first is the whole.
@@ -194,8 +194,8 @@ def _nest(keys: tuple[str, ...], value: Any) -> Any:
 def _check_type(text: str, node: _Node, keys: tuple[str, ...], kind: type) -> None:
     if not isinstance(node.value, kind):
         name = ".".join(keys) or "the whole"
-        what = "an object" if kind is dict else "a list"
-        raise JsonSyntaxError(text, node.begin, f"{name} is not {what}")
+        type_name = "an object" if kind is dict else "a list"
+        raise JsonSyntaxError(text, node.begin, f"{name} is not {type_name}")
 
 
 def _insert(document: _Document, holder: _Node, value: Any, key: str | None) -> str:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 
 class UnbalancedMarkers(ValueError):
-    """Only one of the two markers is present; the message names its line, counted from 1."""
+    """Only one of the two markers is present; the message contains its line, counted from 1."""
 
 
 class BlockMarkers(NamedTuple):
@@ -65,7 +65,7 @@ def _find_block(text: str, markers: BlockMarkers) -> tuple[int, int] | None:
             end = number
         offset += len(line)
     if begin is not None:
-        raise UnbalancedMarkers(f"line {begin[1]}: {markers.begin} has no {markers.end} behind it")
+        raise UnbalancedMarkers(f"line {begin[1]}: {markers.begin} has no {markers.end} after it")
     if end is not None:
         raise UnbalancedMarkers(f"line {end}: {markers.end} has no {markers.begin} before it")
     return None

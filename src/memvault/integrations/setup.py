@@ -1,4 +1,4 @@
-"""Setup of an agent program: plan the changes of its files, show them as a diff, write them.
+"""Setup of an integration: plan the changes of its files, show them as a diff, write them.
 
 Planning writes nothing.
 """
@@ -20,11 +20,11 @@ from memvault.integrations.integration import (
     OURS,
     SERVER,
     TOML,
-    AgentProgram,
-    ClientFile,
+    Integration,
     MarkedBlock,
     OwnedFile,
-    Part,
+    SettingsEdit,
+    SettingsFile,
     SetupContext,
 )
 from memvault.integrations.programs import PROGRAMS
@@ -32,7 +32,7 @@ from memvault.secrets.detector import masked
 
 _FOLDERS = {"agents", "plugins", "rules", *(program.folder for program in PROGRAMS.values())}
 """Folders that are removed if setup leaves them empty."""
-_HINT = "correct it, or take it out; nothing was changed"
+_HINT = "correct or remove it; nothing was changed"
 
 
 class FileEdit(NamedTuple):
@@ -50,19 +50,21 @@ class FileEdit(NamedTuple):
         return "change" if self.after is not None else "delete"
 
 
-def client(name: str) -> AgentProgram:
-    """Return an agent program by its name.
+def find_integration(name: str) -> Integration:
+    """Return an integration by the name of its program.
 
     Raises:
-        NotFound: the program is not supported.
+        NotFound: there is no integration with the program.
     """
     if name not in PROGRAMS:
         names = ", ".join(PROGRAMS)
-        raise NotFound(f"memvault does not know the program {name!r}", f"name {names}")
+        raise NotFound(f"memvault has no integration with {name!r}", f"choose {names}")
     return PROGRAMS[name]
 
 
-def plan_edits(files: Sequence[ClientFile], context: SetupContext, remove: bool) -> list[FileEdit]:
+def plan_edits(
+    files: Sequence[SettingsFile], context: SetupContext, remove: bool
+) -> list[FileEdit]:
     """Return the changes that set up a program, or that undo its setup if ``remove`` is set.
 
     Raises:
@@ -86,7 +88,7 @@ def plan_edits(files: Sequence[ClientFile], context: SetupContext, remove: bool)
     return changes
 
 
-def _shared_files(files: Sequence[ClientFile], context: SetupContext) -> set[Path]:
+def _shared_files(files: Sequence[SettingsFile], context: SetupContext) -> set[Path]:
     """Return the files that another program uses too, if that program is set up there.
 
     Links are resolved.
@@ -101,7 +103,7 @@ def _shared_files(files: Sequence[ClientFile], context: SetupContext) -> set[Pat
     return shared
 
 
-def with_parts(text: str | None, file: ClientFile) -> str:
+def with_parts(text: str | None, file: SettingsFile) -> str:
     """Return the text of a file with all its parts inserted.
 
     Raises:
@@ -117,8 +119,8 @@ def with_parts(text: str | None, file: ClientFile) -> str:
     return text or ""
 
 
-def without(text: str | None, file: ClientFile) -> str | None:
-    """Return the text of a file without its parts, or None if the file was created for them.
+def without(text: str | None, file: SettingsFile) -> str | None:
+    """Return the text of a file without its parts, or None if nothing else remains.
 
     Raises:
         JsonSyntaxError: the text is not valid JSON.
@@ -142,7 +144,7 @@ def write(changes: Sequence[FileEdit]) -> None:
     Raises:
         Refused: a file has changed. All are checked before any is written, and each again directly
             before that, so that others may have been written already.
-        StorageError: the file system failed; what was written before remains.
+        StorageError: the file system failed; files written before stay.
     """
     for change in changes:
         _check_unchanged(change)
@@ -157,7 +159,7 @@ def write(changes: Sequence[FileEdit]) -> None:
                 atomic.create(change.path, change.after.encode())
             except FileExistsError as error:
                 raise Refused(
-                    f"{change.path} has just been made", "run `memvault setup` again"
+                    f"{change.path} was created in the meantime", "run `memvault setup` again"
                 ) from error
         else:
             try:
@@ -172,7 +174,7 @@ def _check_unchanged(change: FileEdit) -> None:
 
 
 def _just_changed(change: FileEdit) -> Refused:
-    return Refused(f"{change.path} has just been changed", "run `memvault setup` again")
+    return Refused(f"{change.path} was changed in the meantime", "run `memvault setup` again")
 
 
 def _remove_empty_folders(deleted: Path) -> None:
@@ -194,11 +196,12 @@ def diff(change: FileEdit) -> str:
     return masked("\n".join(lines))
 
 
-def _insert_part(text: str | None, part: Part, file: ClientFile) -> str:
+def _insert_part(text: str | None, part: SettingsEdit, file: SettingsFile) -> str:
     if isinstance(part, OwnedFile):
         if text is not None and OURS not in text:
             raise Refused(
-                f"{file.path} is there already, and not memvault's", "move it away, or rename it"
+                f"{file.path} exists already and was not written by memvault",
+                "move it away, or rename it",
             )
         return part.text
     if not isinstance(part, MarkedBlock):
@@ -220,13 +223,13 @@ def _check_toml(before: str, after: str, path: Path) -> None:
     try:
         tomllib.loads(before)
     except ValueError as error:
-        raise Refused(f"{path} is no TOML: {error}", _HINT) from error
+        raise Refused(f"{path} is not valid TOML: {error}", _HINT) from error
     try:
         tomllib.loads(after)
     except ValueError as error:
         raise Refused(
-            f"{path} has another server memvault, or all servers in one line",
-            "take memvault out of it, or write a table for each server",
+            f"{path} already defines a server named memvault, or uses an inline table",
+            "remove that server, or write a table for each server",
         ) from error
 
 
@@ -239,7 +242,7 @@ def _resolve(path: Path, context: SetupContext) -> Path:
     real = Path(os.path.realpath(path))
     if context.of_project and not real.is_relative_to(os.path.realpath(context.root)):
         raise Refused(
-            f"{path} is a link to {real}, outside of the project", "write into that one yourself"
+            f"{path} is a link to {real}, outside of the project", "edit that file yourself"
         )
     return real
 

@@ -63,14 +63,14 @@ def clean_title(title: str) -> str:
     plain = plain_text(title)
     name = " ".join("".join(char for char in plain if char.isprintable() or char.isspace()).split())
     if not name:
-        raise UsageError("The title is empty", "say in a few words what the memory is about")
+        raise UsageError("The title is empty", "describe the memory in a few words")
     return name
 
 
 def clean_tags(tags: list[str]) -> list[str]:
     """Return tags without leading hash signs and duplicates; blanks become hyphens.
 
-    An entry that holds several tags is split.
+    An entry with several tags is split.
 
     Raises:
         UsageError: a part of a nested tag is empty.
@@ -105,7 +105,7 @@ def title_of(text: str, max_length: int = _MAX_TITLE, detector: SecretDetector =
     masked = detector.masked(plain_text(text))
     lines = [line for line in masked.splitlines() if any(map(str.isalnum, line))]
     if not lines:
-        raise UsageError("The text is empty", "say what is to be kept, in words")
+        raise UsageError("The text is empty", "give the text to store")
     first = _LIST_MARKER.sub("", lines[0]).strip()
     title = clean_title(first[: next(sentence_ends(first), None)] or lines[0])
     if len(title) > max_length:
@@ -115,7 +115,7 @@ def title_of(text: str, max_length: int = _MAX_TITLE, detector: SecretDetector =
 
 
 def metadata_header(metadata: Mapping[str, Any], area: str | None) -> dict[str, Any]:
-    """Return the header entries for the metadata and the area that a caller gives.
+    """Return the header entries for a caller's metadata and area.
 
     Raises:
         UsageError: a key is invalid or is one that the vault sets itself, a value is not a string,
@@ -124,11 +124,9 @@ def metadata_header(metadata: Mapping[str, Any], area: str | None) -> dict[str, 
     header: dict[str, Any] = {}
     for key, value in metadata.items():
         if not is_key(key):
-            raise UsageError(
-                f"{key!r} cannot be a key of the metadata", "use letters, digits, - and _"
-            )
+            raise UsageError(f"{key!r} cannot be a metadata key", "use letters, digits, - and _")
         if is_reserved(key):
-            raise UsageError(f"{key!r} is a key that the vault sets itself", "choose another key")
+            raise UsageError(f"{key!r} is a key that the vault sets", "choose another key")
         entries = value if isinstance(value, list) else [value]
         for entry in entries:
             if isinstance(entry, str | int) or (isinstance(entry, float) and math.isfinite(entry)):
@@ -140,6 +138,6 @@ def metadata_header(metadata: Mapping[str, Any], area: str | None) -> dict[str, 
         header[key] = clean_tags([str(tag) for tag in entries]) if key == "tags" else value
     if area and area.strip():
         if header.get("area", area) != area:
-            raise UsageError("The area is given twice with different values", "give it once")
+            raise UsageError("The area is set twice, to different values", "set it once")
         header["area"] = area.strip()
     return header

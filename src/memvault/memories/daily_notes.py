@@ -24,7 +24,7 @@ _OBSIDIAN = ".obsidian/daily-notes.json"
 _FOLDERS = frozenset(("daily", "daily notes", "dailies", "diary", "journal", "journals"))
 _DAY_NAME = lazy_pattern(r"\d{4}([-_.]?)\d\d\1\d\d\.md")
 _LISTED_NAMES = 200
-"""Number of names in a folder among which those of days are searched."""
+"""Maximum number of names in a folder that are compared with the form of days."""
 _LIST_LINE = lazy_pattern(r"[ \t]+\S|(?:[-*+]|\d{1,9}[.)])[ \t]")
 
 _ITEM_MARK = lazy_pattern(
@@ -51,10 +51,12 @@ class DailyPlace(NamedTuple):
         Raises:
             UsageError: the path leads out of the vault, or into a hidden folder.
         """
-        path = paths.resolve_inside(root, templates.fill(self.path, day.isoformat(), _moment(day)))
+        path = paths.resolve_inside(
+            root, templates.fill_text(self.path, day.isoformat(), _moment(day))
+        )
         if not paths.is_memory_path(path):
             raise UsageError(
-                f"The daily note would be {path}, which is no memory",
+                f"The daily note would be {path}, which is not a memory path",
                 'set path under [daily] in memvault.toml, such as "journal/{{date}}.md"',
             )
         return path
@@ -83,13 +85,13 @@ def place(root: Path, settings: Settings) -> DailyPlace:
 def _obsidian_place(root: Path, default: DailyPlace) -> DailyPlace | None:
     """Return the place in Obsidian's settings, or None if they are missing or invalid."""
     try:
-        found = json.loads(plain_files.read(root / _OBSIDIAN))
+        settings = json.loads(plain_files.read(root / _OBSIDIAN))
     except (OSError, ValueError, RecursionError):
         return None
-    if not isinstance(found, dict):
+    if not isinstance(settings, dict):
         return None
     folder, pattern, template = (
-        value if isinstance(value := found.get(key), str) else ""
+        value if isinstance(value := settings.get(key), str) else ""
         for key in ("folder", "format", "template")
     )
     name = f"{{{{date:{pattern or 'YYYY-MM-DD'}}}}}.md"
@@ -128,14 +130,14 @@ def ensure(store: MemoryStore, day: date, item: str = "") -> tuple[Memory, bool]
     Raises:
         UsageError: the path of daily notes is invalid.
     """
-    where = place(store.root, store.settings)
-    path = where.path_of(store.root, day)
+    place_of_notes = place(store.root, store.settings)
+    path = place_of_notes.path_of(store.root, day)
     for _ in range(2):  # another process may create it, or move it away, in the meantime
         try:
             return store.read(path), False
         except NotFound:
-            filled = templates.filled(
-                store.root, where.template, PurePosixPath(path).stem, False, _moment(day)
+            filled = templates.fill_template(
+                store.root, place_of_notes.template, PurePosixPath(path).stem, False, _moment(day)
             )
             times = dict.fromkeys(("created", "modified"), clock.iso())
             tags = {"tags": filled.tags} if filled.tags else {}
@@ -150,7 +152,7 @@ def ensure(store: MemoryStore, day: date, item: str = "") -> tuple[Memory, bool]
             body = f"{filled.body}\n" if filled.body else ""
             text = filled.body
             if item:
-                text = _with_item(body, item, "\n", where.heading)[0].lstrip("\n")
+                text = _with_item(body, item, "\n", place_of_notes.heading)[0].lstrip("\n")
             try:
                 return store.add_at(path, header, text), True
             except FileExistsError:
@@ -204,13 +206,13 @@ def _item(text: str, moment: datetime) -> str:
     """
     first, *others = text.splitlines()
     mark = _ITEM_MARK.match(first)
-    words = first[mark.end() :] if mark else first
+    item_text = first[mark.end() :] if mark else first
     others = [
         _BARE_TASK.sub(r"\1- \2", line, 1) if _BARE_TASK.match(line) else line for line in others
     ]
     rest = "".join(f"\n  {line}" if line.strip() else "\n" for line in others)
     head = f"- {mark['task'].strip()} " if mark and mark["task"] else f"- {moment:%H:%M} "
-    return f"{head}{words.strip()}{rest}"
+    return f"{head}{item_text.strip()}{rest}"
 
 
 def _with_item(body: str, item: str, newline: str, heading: str = "") -> tuple[str, int]:
@@ -230,11 +232,11 @@ def _with_item(body: str, item: str, newline: str, heading: str = "") -> tuple[s
         return (_at_end(body, item, newline) if item else body), 0
     end = marks[places[0] + 1][0] if places[0] + 1 < len(marks) else len(body)
     above, below = body[:end], body[end:]
-    kept = above.rstrip("\r\n")
-    blank = above[len(kept) :]
+    text_above = above.rstrip("\r\n")
+    blank = above[len(text_above) :]
     if not item:
         return body, len(blank) + len(below)
-    added = _at_end(kept + newline, item, newline)
+    added = _at_end(text_above + newline, item, newline)
     gap = blank.removeprefix(newline) or newline * bool(below)
     return f"{added}{gap}{below}", len(gap) + len(below)
 

@@ -77,9 +77,9 @@ def candidates(
         named = [memory for memory in exact if memory.path in passing]
     else:
         named = exact
-    found = [DeletionCandidate(memory, 1.0) for memory in named]
+    matching = [DeletionCandidate(memory, 1.0) for memory in named]
     if exact and not is_broad:
-        return found
+        return matching
     request = RecallRequest(topic, limit=limit, filters=filters, threshold=threshold, diverse=False)
     answer = engine.search(request)
     notes += answer.notes
@@ -88,7 +88,7 @@ def candidates(
         for entry in answer.found
         if all(entry.memory.path != memory.path for memory in named)
     )
-    return found + sorted(matches, key=lambda entry: (-entry.score, entry.memory.path))
+    return matching + sorted(matches, key=lambda entry: (-entry.score, entry.memory.path))
 
 
 def _topic(query: str) -> tuple[str, bool]:
@@ -104,7 +104,7 @@ def _topic(query: str) -> tuple[str, bool]:
 def _named_by_query(
     engine: RecallEngine, query: str, passes: Callable[[MemoryRecord], bool] | None
 ) -> list[Memory]:
-    """Return the memories that a query names one by one; none if any part is not a name.
+    """Return the memories that a query lists by name; none if any part is not a name.
 
     Raises:
         Ambiguous: every part is a name, and one that is not a title fits several memories.
@@ -116,7 +116,7 @@ def _named_by_query(
     parts = [part for part in re.split(r"[,\s]+", query) if part]
     if len(parts) < 2:
         return []
-    found: dict[str, Memory] = {}
+    matches: dict[str, Memory] = {}
     ambiguity: Ambiguous | None = None
     for part in parts:
         try:
@@ -126,13 +126,13 @@ def _named_by_query(
             continue
         if not memories:
             return []
-        found |= {memory.path: memory for memory in memories}
+        matches |= {memory.path: memory for memory in memories}
     if ambiguity is not None:
         raise ambiguity
-    return list(found.values())
+    return list(matches.values())
 
 
-def named(
+def resolve_all(
     engine: RecallEngine, resolve: Callable[[str], Memory], ids: Iterable[str]
 ) -> tuple[list[Memory], list[str]]:
     """Return the memories that ids refer to by ``resolve``, and the ids that refer to none.
@@ -188,7 +188,7 @@ def delete(store: MemoryStore, memories: Iterable[Memory]) -> None:
     try:
         for memory in memories:
             discarded = store.discard(memory.path, memory.etag)
-            # Recorded at once, so that it is restored if a later one fails.
+            # Recorded immediately, so that it is restored if a later one fails.
             done.append((discarded, FileRef(memory.mem_id, memory.title)))
     except BaseException as error:
         remaining = [item.path for item, what in reversed(done) if not _put_back(store, item, what)]

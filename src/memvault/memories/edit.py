@@ -41,7 +41,7 @@ def modified_now(memory: Memory) -> dict[str, Any]:
     return header_dates.modified_at(memory.metadata, clock.now())
 
 
-def modified(body: str, text: str, newline: str, mode: str, section: str) -> str:
+def insert_text(body: str, text: str, newline: str, mode: str, section: str) -> str:
     """Return a body with a text inserted in a mode: ``append``, ``replace`` or ``section``."""
     if mode == "append":
         return append(body, text, newline)
@@ -75,14 +75,14 @@ def replace_section(body: str, heading: str, text: str, newline: str) -> str:
     Raises:
         Ambiguous: several sections have the heading.
     """
-    found, above = find_place(body, heading)
-    if found is None:
+    section, above = find_place(body, heading)
+    if section is None:
         level, end = (min(above.level + 1, 6), above.end) if above else (2, len(body))
         title = (heading.rpartition("/")[2] if above else heading).strip().lstrip("#").strip()
         rest = body[end:]
         added = append(body[:end], f"{'#' * level} {title}\n\n{text}", newline)
         return f"{added}{newline if rest else ''}{rest}"
-    _, start, end, *_ = found
+    _, start, end, *_ = section
     line_end = "" if body[:start].endswith(_LINE_ENDINGS) else newline
     rest = body[end:]
     content = f"{newline}{_normalized(text, newline)}" if text.strip() else ""
@@ -96,7 +96,7 @@ def _normalized(text: str, newline: str) -> str:
 def compound(
     store: MemoryStore, memory: Memory, text: str, mode: str, section: str, kind: str, if_match: str
 ) -> WriteResult:
-    """Insert a text into a memory as ``modified`` does, and change its type if one is given.
+    """Insert a text into a memory as ``insert_text`` does, and change its type if one is given.
 
     With a type, the text to append may be empty.
 
@@ -105,7 +105,7 @@ def compound(
         UsageError: the text is empty, or the heading of a section is missing.
     """
     if mode == "section" and not section.strip():
-        raise UsageError("A section's heading is needed", "`--section HEADING`")
+        raise UsageError("The heading of the section is missing", "`--section HEADING`")
     is_type_only = not text.strip() and mode == "append" and bool(kind)
     if not text.strip() and mode != "section" and not is_type_only:
         raise UsageError("The text is empty", "give the text, - for standard input")
@@ -113,7 +113,7 @@ def compound(
     def change(memory: Memory) -> WriteResult:
         body = memory.body
         if not is_type_only:
-            body = modified(body, text, memory.newline, mode, section)
+            body = insert_text(body, text, memory.newline, mode, section)
         return store.change(
             memory, _header_changes(memory, kind), body, if_match or None, kind or None
         )
@@ -126,9 +126,7 @@ def compound(
 def update(
     store: MemoryStore, memory: Memory, title: str, text: str, kind: str, header: Mapping[str, Any]
 ) -> WriteResult:
-    """Replace the title and text of a memory, its type, and the header keys in ``header``.
-
-    The type stays if ``kind`` is empty.
+    """Replace the title, the text, the given header keys and, if given, the type of a memory.
 
     Raises:
         Conflict: the file was changed since the memory was read.

@@ -68,30 +68,30 @@ class LinkGraph:
 
     @cached_property
     def files(self) -> Counter[str]:
-        """The number of memories with each file name, normalised as an index stores it."""
+        """The number of memories with each file name, normalized as an index stores it."""
         return Counter(name_key(PurePosixPath(entry.path).stem) for entry in self.entries.values())
 
     def record(self, key: int) -> MemoryRecord:
         """Return the record of a memory."""
-        found = self._record(key)
-        if found is None:
+        record = self._record(key)
+        if record is None:
             raise StaleView
-        return found
+        return record
 
     def outgoing(self, memory: Memory) -> list[ResolvedLink]:
-        """Return the links of a memory to notes: those of its text in order, then its header."""
-        found = []
+        """Return the links of a memory to notes: those in its text, then those in its header."""
+        resolved = []
         for link in links(memory.body):
             beside = link.path_beside(memory.path)
             key = self._resolve(link.target, beside)
             target = self.record(key) if key is not None else None
             if link.is_wikilink or target is not None or link.target.lower().endswith(".md"):
-                found.append(ResolvedLink(memory, link.target, target, link))
-        found += [
+                resolved.append(ResolvedLink(memory, link.target, target, link))
+        resolved += [
             ResolvedLink(memory, name, next(iter(self.by_name(name)), None), None, key)
             for key, name in header_links(memory.metadata)
         ]
-        return found
+        return resolved
 
     def indexed(self) -> Iterator[IndexedLink]:
         """Yield all links that lead from a memory to another, as the index stores them."""
@@ -102,9 +102,9 @@ class LinkGraph:
                     yield IndexedLink(source, target, link)
 
     def backlinks(self, path: str) -> list[IndexedLink]:
-        """Return all backlinks of the memory at a path, from the last modified memory on."""
-        found = [link for link in self.indexed() if self.entries[link.target].path == path]
-        return sorted(found, key=lambda link: by_time(self.record(link.source)), reverse=True)
+        """Return all backlinks of the memory at a path, by the last modified memory first."""
+        backlinks = [link for link in self.indexed() if self.entries[link.target].path == path]
+        return sorted(backlinks, key=lambda link: by_time(self.record(link.source)), reverse=True)
 
     def may_lead_to(self, keys: Set[str]) -> Iterator[str]:
         """Yield the paths of the memories with a link whose target has one of the keys."""
@@ -119,22 +119,22 @@ class LinkGraph:
             if self.entries[key].path in (beside, f"{beside}.md"):
                 return key
         if target not in self._targets:
-            known = self._named.get(name_key(_bare(target)), ())
-            best = self.by_name(target)[0].key if len(known) > 1 else None
-            self._targets[target] = known[0] if len(known) == 1 else best
+            keys = self._named.get(name_key(_bare(target)), ())
+            best = self.by_name(target)[0].key if len(keys) > 1 else None
+            self._targets[target] = keys[0] if len(keys) == 1 else best
         return self._targets[target]
 
     def beside(self, link: Link, path: str) -> MemoryRecord | None:
         """Return the memory at a link's target, relative to the folder of a file, or None."""
         target = link.path_beside(path)
-        found = self.named(target) if target else []
-        return next((entry for entry in found if entry.path in (target, f"{target}.md")), None)
+        matches = self.named(target) if target else []
+        return next((entry for entry in matches if entry.path in (target, f"{target}.md")), None)
 
     def by_name(self, target: str) -> list[MemoryRecord]:
-        """Return the memories that a link target, or a name in a header, fits equally well."""
+        """Return the memories that a link target, or a name in a header, matches equally well."""
         name = _bare(target)
-        known = self.named(name)
-        return match_link(name, known) or known
+        matches = self.named(name)
+        return match_link(name, matches) or matches
 
     def has_name(self, name: str) -> bool:
         """Return whether any memory has a name, or a path that ends with it."""

@@ -57,32 +57,32 @@ class RenamePlan(NamedTuple):
     others: list[LinkRewrite]
 
     @property
-    def is_nothing(self) -> bool:
+    def changes_nothing(self) -> bool:
         """Whether the memory already has this title and path."""
         return (self.title, self.path) == (self.memory.title, self.memory.path)
 
 
 def plan_rename(
-    store: MemoryStore, graph: Callable[[], LinkGraph], memory: Memory, title: str, place: str
+    store: MemoryStore, graph: Callable[[], LinkGraph], memory: Memory, title: str, destination: str
 ) -> RenamePlan:
     """Plan the changes for renaming a memory; nothing is written.
 
-    ``title`` and ``place`` are empty to keep the current ones; a place is a folder, or a path that
-    ends with ``.md``.
+    ``title`` and ``destination`` are empty to keep the current ones; a destination is a folder, or
+    a path that ends with ``.md``.
 
     Raises:
-        UsageError: the new title or place is invalid, such as a folder that is not searched.
+        UsageError: the new title or destination is invalid, such as a folder that is not searched.
         NotFound: the memory's file was moved or deleted in the meantime.
-        Refused: the place is outside the vault, or contains a secret.
+        Refused: the destination is outside the vault, or contains a secret.
         Conflict: another file has that path.
     """
     new_title = clean_title(title) if title.strip() else ""
-    path = _new_path(store, memory, new_title or memory.title, place)
+    path = _new_path(store, memory, new_title or memory.title, destination)
     title = new_title or _title_at(store, memory, path)
-    if path != memory.path and _is_taken(store, path, memory.path):
-        raise Conflict(f"There is a file {path} already", "choose another name or folder")
+    if path != memory.path and _is_occupied(store, path, memory.path):
+        raise Conflict(f"{path} exists already", "choose another name or folder")
     plan = RenamePlan(memory, title, path, [])
-    if plan.is_nothing:
+    if plan.changes_nothing:
         return plan
     links = graph()
     return plan._replace(others=list(_link_rewrites(store, links, plan)))
@@ -116,8 +116,8 @@ def plan_retyping(store: MemoryStore, graph: LinkGraph, memory: Memory, path: st
     return Retyping(path, _edited(store, plan))
 
 
-def _is_taken(store: MemoryStore, path: str, source: str) -> bool:
-    """Return whether a path is that of another file; names may differ in case only.
+def _is_occupied(store: MemoryStore, path: str, source: str) -> bool:
+    """Return whether another file has a path; the source itself may differ in case only.
 
     Raises:
         NotFound: there is no file at ``source``.
@@ -138,7 +138,7 @@ def _title_at(store: MemoryStore, memory: Memory, path: str) -> str:
     return store.parse(data, state._replace(path=path)).title
 
 
-def _new_path(store: MemoryStore, memory: Memory, title: str, place: str) -> str:
+def _new_path(store: MemoryStore, memory: Memory, title: str, destination: str) -> str:
     masked = store.settings.detector.masked
     old = PurePosixPath(memory.path)
     stem = old.stem
@@ -148,22 +148,22 @@ def _new_path(store: MemoryStore, memory: Memory, title: str, place: str) -> str
             stem = naming.file_name(title)
         elif stem == memory.title or naming.slug(memory.title) == stem:
             stem = naming.slug(shown)
-    if not place.strip():
+    if not destination.strip():
         return str(old.with_name(f"{stem}{old.suffix}"))
-    is_file = place.lower().endswith(".md") and not place.endswith("/")
-    new_path = place if is_file else f"{place.rstrip('/') or '.'}/{stem}{old.suffix}"
+    is_file = destination.lower().endswith(".md") and not destination.endswith("/")
+    new_path = destination if is_file else f"{destination.rstrip('/') or '.'}/{stem}{old.suffix}"
     if store.settings.secrets.on_write != "off" and masked(new_path) != new_path:
-        raise Refused("Paths are not masked, and this one holds a secret", "leave it out")
-    broken = sorted(_NOT_IN_LINKS.intersection(place))
+        raise Refused("The path contains a secret, and paths are not masked", "choose another path")
+    broken = sorted(_NOT_IN_LINKS.intersection(destination))
     if broken:
         raise UsageError(
-            f"A path with {' '.join(broken)} in it cannot be linked to", "leave that out"
+            f"A path with {' '.join(broken)} cannot be linked to", "remove these characters"
         )
     path = paths.resolve_inside(store.root, new_path)
     if not paths.is_memory_path(path):
         raise UsageError(
             f"{path} cannot be a memory's path",
-            f"leave out hidden folders and {', '.join(sorted(naming.RESERVED))}",
+            f"avoid hidden folders and {', '.join(sorted(naming.RESERVED))}",
         )
     return path
 
@@ -231,8 +231,8 @@ def _aliases(renaming: RenamePlan) -> dict[str, Any]:
     memory = renaming.memory
     if renaming.title == memory.title:
         return {}
-    given = {key: memory.metadata[key] for key in ("aliases",) if key in memory.metadata}
-    return given | aliases_after_rename(
+    aliases = {key: memory.metadata[key] for key in ("aliases",) if key in memory.metadata}
+    return aliases | aliases_after_rename(
         memory._replace(path=renaming.path), renaming.title, keep_old=True
     )
 
@@ -325,42 +325,44 @@ def _renamed_reference(name: str, renaming: RenamePlan, after: LinkGraph) -> str
         return f"{file}{suffix}" if name_key(file) != key else name
     if key == name_key(memory.title) and memory.title != renaming.title:
         return file if _NOT_IN_LINKS.intersection(renaming.title) else renaming.title
-    return name  # a memId, or an alias that is kept
+    return name  # a memId, or an alias that stays
 
 
 def _rewrite_links(
-    memory: Memory, found: list[tuple[ResolvedLink, str]], files: list[tuple[Link, str]]
+    memory: Memory, changed: list[tuple[ResolvedLink, str]], files: list[tuple[Link, str]]
 ) -> LinkRewrite:
     """Return the changes of the text and header of a memory that update its links."""
-    in_text = [(entry.link, written) for entry, written in found if entry.link is not None]
+    in_text = [(entry.link, written) for entry, written in changed if entry.link is not None]
     body = replaced(memory.body, [*files, *in_text])
     changes: dict[str, Any] = {}
-    for entry, written in found:
+    for entry, written in changed:
         if entry.key:
             value = changes.get(entry.key, memory.metadata[entry.key])
             changes[entry.key] = _replace_name(
                 value, entry.name, written, 2 if entry.key in LINK_KEYS else 0
             )
-    links = len(found) + len(files)
+    links = len(changed) + len(files)
     return LinkRewrite(memory, links, changes, None if body == memory.body else body)
 
 
 def _replace_name(value: Any, old: str, new: str, depth: int) -> Any:
-    """Return a header value with one of its names replaced; brackets and the rest are kept.
+    """Return a header value with one of its names replaced; brackets and the rest stay.
 
     Below a ``depth`` of two lists, which YAML reads for ``[[name]]``, a name needs brackets.
     """
     if isinstance(value, list):
         return [_replace_name(entry, old, new, depth + 1) for entry in value]
-    is_it = isinstance(value, str) and referenced_names({"": value}, "") == [old]
-    return value.replace(old, new, 1) if is_it and (depth > 1 or is_wikilink(value)) else value
+    is_reference = isinstance(value, str) and referenced_names({"": value}, "") == [old]
+    return (
+        value.replace(old, new, 1) if is_reference and (depth > 1 or is_wikilink(value)) else value
+    )
 
 
 def rename(store: MemoryStore, renaming: RenamePlan) -> Memory:
     """Apply a rename plan, each file in one step; return the renamed memory.
 
     Raises:
-        Conflict: a file was changed in the meantime; earlier changes form a change set to undo.
+        Conflict: a file was changed in the meantime; `undo` reverts the changes made before.
         Refused: a header cannot be patched.
     """
     memory, body = renaming.memory, None
@@ -377,7 +379,7 @@ def rename(store: MemoryStore, renaming: RenamePlan) -> Memory:
         if "title" in memory.metadata or heading is not None or says:
             changes = {**changes, "title": renaming.title, **modified_now(memory)}
             body = body if heading is None else heading
-    # The target of the links first, as it may have been changed in the meantime.
+    # First the link target, since it may have been changed in the meantime.
     if renaming.path != memory.path:
         done = store.rename(memory, renaming.path, changes, body).memory
     else:
@@ -388,13 +390,13 @@ def rename(store: MemoryStore, renaming: RenamePlan) -> Memory:
 
 
 def _edited(store: MemoryStore, plan: RenamePlan) -> list[tuple[Memory, bytes]]:
-    """Return the other memories of a plan with their new bytes; raises as ``rename`` does."""
+    """Return the other memories of a plan with their new bytes; or raise Conflict or Refused."""
     edited, encoding = [], store.settings.encoding
     for entry in plan.others:
         if entry.memory.path != plan.memory.path:
             data, _ = store.read_bytes(entry.memory.path)
             if document.etag(data) != entry.memory.etag:
-                raise Conflict(f"{entry.memory.path} was changed in the meantime", "try again")
+                raise Conflict.changed(entry.memory.path)
             store.require_writable(entry.memory.path)
             try:
                 new = document.edit(data, entry.changes, entry.body, encoding)

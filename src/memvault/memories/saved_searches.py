@@ -26,7 +26,7 @@ def save(store: MemoryStore, name: str, search: Mapping[str, Any] | None) -> Non
     """
     if not _NAME.fullmatch(name):
         raise UsageError(
-            f"{name!r} cannot be the name of a search", "use letters, digits, - and _, 60 at most"
+            f"{name!r} cannot be the name of a search", "use up to 60 letters, digits, - and _"
         )
     import tomlkit
 
@@ -40,4 +40,4 @@ def save(store: MemoryStore, name: str, search: Mapping[str, Any] | None) -> Non
         after = set_values(path, "searches", {name: value}, VaultUnreadable)
         store.changes.replace(SETTINGS_FILE, before, after, FileRef(SETTINGS_FILE, SETTINGS_FILE))
     except (FileNotFoundError, NotFound) as error:
-        raise NotFound(f"{SETTINGS_FILE} is gone", "`memvault init`") from error
+        raise NotFound(f"{SETTINGS_FILE} no longer exists", "`memvault init`") from error

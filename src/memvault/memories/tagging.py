@@ -27,25 +27,25 @@ class TagCount(NamedTuple):
     own: int
 
 
-def cleaned(tags: Iterable[str]) -> list[str]:
+def parse_new_tags(tags: Iterable[str]) -> list[str]:
     """Return new tags in the form that headers store.
 
     Raises:
         UsageError: a tag is invalid, or none is given.
     """
-    cleaned_tags = [new(part) for entry in tags for part in split_tags(entry)]
+    cleaned_tags = [validate_tag(part) for entry in tags for part in split_tags(entry)]
     if not cleaned_tags:
-        raise UsageError("No tag is given", "name one or more")
+        raise UsageError("No tag is given", "give at least one")
     return list(dict.fromkeys(cleaned_tags))
 
 
-def new(text: str) -> str:
-    """Return one new tag in the form that headers store.
+def validate_tag(text: str) -> str:
+    """Return a new tag in the form that headers store.
 
     Raises:
         UsageError: the tag is invalid.
     """
-    tag = named(text)
+    tag = parse_tag(text)
     odd = any(not char.isprintable() or char in _NOT_IN_TAGS for char in tag)
     if odd or not all(tag.split("/")):
         raise UsageError(
@@ -54,13 +54,13 @@ def new(text: str) -> str:
     return tag
 
 
-def named(text: str) -> str:
-    """Return a tag that may exist in its stored form, even if it would be invalid as a new tag."""
+def parse_tag(text: str) -> str:
+    """Return a tag in its stored form, even if it would be invalid as a new tag."""
     return normalize("NFC", text.strip().removeprefix("#").strip("/"))
 
 
-def present(tags: Iterable[str], memory: Memory) -> list[str]:
-    """Return the tags that are given for a memory, each in its stored form.
+def parse_existing_tags(tags: Iterable[str], memory: Memory) -> list[str]:
+    """Return the tags that a caller gives for a memory, each in its stored form.
 
     A given text is split as by ``split_tags``, unless the memory has the whole as one tag.
 
@@ -68,13 +68,13 @@ def present(tags: Iterable[str], memory: Memory) -> list[str]:
         UsageError: no tag is given.
     """
     existing = {tag_key(tag) for tag in memory.tags}
-    found: list[str] = []
+    parsed: list[str] = []
     for entry in tags:
-        whole = named(entry)
-        found += [whole] if tag_key(whole) in existing else map(named, split_tags(entry))
-    if not any(found):
-        raise UsageError("No tag is given", "name one or more")
-    return list(dict.fromkeys(filter(None, found)))
+        whole = parse_tag(entry)
+        parsed += [whole] if tag_key(whole) in existing else map(parse_tag, split_tags(entry))
+    if not any(parsed):
+        raise UsageError("No tag is given", "give at least one")
+    return list(dict.fromkeys(filter(None, parsed)))
 
 
 def counted(records: Iterable[MemoryRecord], by_name: bool = False) -> list[TagCount]:
@@ -111,8 +111,8 @@ def add(store: MemoryStore, memory: Memory, tags: Sequence[str]) -> Memory:
     """Add tags to the header of a memory; tags that it already has are not changed."""
 
     def added(now: Memory) -> WriteResult:
-        known = {tag_key(tag) for tag in now.tags}
-        new = [tag for tag in tags if tag_key(tag) not in known]
+        existing = {tag_key(tag) for tag in now.tags}
+        new = [tag for tag in tags if tag_key(tag) not in existing]
         return _write_tags(store, now, [*tag_items(now.metadata), *new], now.body)
 
     return retry_on_conflict(store, memory, added).memory
@@ -153,8 +153,8 @@ def check_in_texts(memories: Iterable[Memory], old: str, new: str) -> None:
     for memory in memories:
         if any(is_under(match[1].rstrip("/"), old) for match in tags_in(memory.body)):
             raise UsageError(
-                f"{new!r} cannot be a tag in a text, where {memory.path} has {old}",
-                "use letters, digits, - and _, and not only digits",
+                f"{new!r} cannot be a tag in the text of {memory.path}, which contains {old}",
+                "use letters, digits, - and _, and at least one that is not a digit",
             )
 
 
@@ -166,7 +166,7 @@ def rename(
     With ``only_check``, nothing is written.
 
     Raises:
-        Refused: the header cannot be patched; with ``only_check`` the message names the file.
+        Refused: the header cannot be patched; with ``only_check`` the message contains the path.
     """
 
     def renamed(tag: str) -> str | None:
@@ -197,7 +197,7 @@ def _tag_changes(
 ) -> tuple[dict[str, Any], str | None]:
     """Return the header changes, under the key that the header already uses, and the new text.
 
-    Items that are no tags are kept; of a tag that is there twice, the first.
+    Items that are not tags stay; of a duplicate tag, the first stays.
     """
     seen: set[str] = set()
     unique = []
@@ -223,7 +223,7 @@ def _tag_changes(
 
 
 def _rename_in_text(body: str, renamed: Callable[[str], str | None], mark: str) -> str:
-    """Return a text with its tags renamed; ``renamed`` returns None for a tag to keep."""
+    """Return a text with its tags renamed; ``renamed`` returns None for a tag that stays."""
     parts: list[str] = []
     position = 0
     for start, end, name in _renames_in_text(body, renamed):

@@ -28,14 +28,16 @@ def find_target(engine: RecallEngine, query: str, notes: list[str]) -> Memory:
     if exact is not None:
         return exact
     if not query.strip():
-        raise UsageError("The query is empty", "name a memory by memory id, path, title or words")
+        raise UsageError(
+            "The query is empty", "give a memory id, a path, a title or words of the memory"
+        )
     from memvault.recall.answer import RecallRequest, memory_candidate
 
     answer = engine.search(RecallRequest(query, limit=5, diverse=False))
     notes += answer.notes
     results = answer.found
     if not results:
-        raise NotFound(f"No memory fits {query!r}", "`memvault remember` writes a new one")
+        raise NotFound(f"No memory matches {query!r}", "`memvault remember` writes a new one")
     best = results[0]
     lead = best.score - (results[1].score if len(results) > 1 else 0.0)
     is_specific = best.strength == "strong" and (len(query.split()) > 1 or best.in_title)
@@ -51,7 +53,7 @@ def find_target(engine: RecallEngine, query: str, notes: list[str]) -> Memory:
         for entry in results
     ]
     raise Ambiguous(
-        f"{query!r} does not clearly name one memory",
-        "name one of the candidates by its memory id",
+        f"{query!r} does not clearly match one memory",
+        "give the memory id of one of the candidates",
         {"candidates": candidates},
     )

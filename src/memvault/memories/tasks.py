@@ -24,7 +24,7 @@ _DONE_MARKS = frozenset(("x", "X", _CANCELLED))
 _WEEK = timedelta(days=7)
 Period = Literal["overdue", "today", "week"]
 _SIGN = lazy_pattern(r"\[[^\]\r\n]\][ \t]")
-"""What a file with a task contains; other files are not parsed."""
+"""The pattern that a file with tasks contains; other files are not parsed."""
 
 
 class Task(NamedTuple):
@@ -84,7 +84,7 @@ def _due_day(text: str) -> str:
 
 
 def tasks_in(store: MemoryReader, records: Iterable[MemoryRecord]) -> Iterator[Task]:
-    """Yield the tasks of memories; those that cannot be read any more are left out."""
+    """Yield the tasks of memories; unreadable memories are omitted."""
     for record in records:
         try:
             data, _ = store.read_bytes(record.path)
@@ -106,13 +106,13 @@ def complete(store: MemoryStore, memory: Memory, line: int) -> tuple[Task, Write
     if task is None:
         raise NotFound(
             f"{memory.path} has no task on line {line}",
-            "`memvault tasks` lists them with their lines",
+            "`memvault tasks` lists tasks with their lines",
         )
     if task.is_done:
         raise UsageError(
             f"The task on line {line} of {memory.path} is "
             + ("cancelled" if task.is_cancelled else "done already"),
-            "`memvault tasks` lists the open ones",
+            "`memvault tasks` lists the open tasks",
         )
     body = f"{memory.body[: task.mark_at]}x{memory.body[task.mark_at + 1 :]}"
     done = store.change(memory, edit.modified_now(memory), body)

@@ -49,35 +49,35 @@ class RenderedTemplate(NamedTuple):
     header: dict[str, Any]
 
 
-def names(root: Path) -> list[str]:
+def template_names(root: Path) -> list[str]:
     """Return the names of a vault's templates, sorted."""
     return sorted(path.stem for path in (root / FOLDER).glob("*.md") if path.is_file())
 
 
-def filled(
-    root: Path, name: str, title: str, is_named: bool, moment: datetime | None = None
+def fill_template(
+    root: Path, name: str, title: str, is_required: bool, moment: datetime | None = None
 ) -> RenderedTemplate:
     """Return a template with the title, the date and the time filled in.
 
-    ``name`` may also be the path of a file elsewhere in the vault, as Obsidian names templates.
-    ``moment`` is in local time, now by default. If there is no such template, the result is empty
-    unless ``is_named`` is set.
+    ``name`` may also be the path of a file elsewhere in the vault, as in Obsidian. ``moment`` is in
+    local time, now by default. If there is no such template, the result is empty unless
+    ``is_required`` is set.
 
     Raises:
-        NotFound: ``is_named`` is set, and there is no such template.
+        NotFound: ``is_required`` is set, and there is no such template.
         StorageError: the template cannot be read.
     """
-    known = names(root)
+    existing = template_names(root)
     path = f"{FOLDER}/{name}.md"
     if "/" in name:
         path = f"{paths.resolve_inside(root, name.removesuffix('.md'))}.md"
-    if name not in known and not ("/" in name and (root / path).is_file()):
-        if not is_named:
+    if name not in existing and not ("/" in name and (root / path).is_file()):
+        if not is_required:
             return RenderedTemplate("", "", [], {})
-        hint = suggestion(name, known, f"the templates are {', '.join(known)}")
+        hint = suggestion(name, existing, f"the templates are {', '.join(existing)}")
         raise NotFound(
             f"There is no template {name!r}",
-            hint if known else f"a template is a file in the folder {FOLDER}",
+            hint if existing else f"a template is a file in the folder {FOLDER}",
         )
     try:
         data = plain_files.read(root / path)
@@ -87,18 +87,18 @@ def filled(
     now = moment or clock.now().astimezone()
     kind = memory.metadata.get("memory_type", memory.metadata.get("type"))
     return RenderedTemplate(
-        fill(memory.body, title, now).strip("\r\n"),
+        fill_text(memory.body, title, now).strip("\r\n"),
         kind if isinstance(kind, str) and "{{" not in kind else "",
-        [fill(tag, title, now) for tag in memory.tags],
+        [fill_text(tag, title, now) for tag in memory.tags],
         {
-            key: fill(value, title, now) if isinstance(value, str) else value
+            key: fill_text(value, title, now) if isinstance(value, str) else value
             for key, value in memory.metadata.items()
             if is_key(key) and not is_reserved(key) and key.casefold() != "tags"
         },
     )
 
 
-def fill(text: str, title: str, moment: datetime) -> str:
+def fill_text(text: str, title: str, moment: datetime) -> str:
     """Return a text with its placeholders for the title and parts of a local time filled in."""
     return _PLACEHOLDER.sub(lambda match: _placeholder_value(match, title, moment), text)
 

@@ -29,9 +29,9 @@ class TrashedMemory(NamedTuple):
     aliases: tuple[str, ...]
 
 
-def trash(store: MemoryStore) -> list[TrashedMemory]:
+def list_trash(store: MemoryStore) -> list[TrashedMemory]:
     """Return the memories in the trash that the caller may see, newest first."""
-    found = []
+    trashed = []
     for item in filter(lambda item: store.change_set.can_see(item.path), store.trash.files()):
         with contextlib.suppress(OSError):
             data = plain_files.read(item.file)
@@ -39,22 +39,24 @@ def trash(store: MemoryStore) -> list[TrashedMemory]:
             moment = clock.parse(item.when)
             when = clock.iso(moment) if moment else item.when
             identity = (item.path, memory.mem_id, memory.title)
-            found.append(TrashedMemory(item, *identity, when, len(data), memory.aliases))
-    return found
+            trashed.append(TrashedMemory(item, *identity, when, len(data), memory.aliases))
+    return trashed
 
 
-def older(store: MemoryStore, moment: str | None) -> list[TrashedMemory]:
+def trashed_before(store: MemoryStore, moment: str | None) -> list[TrashedMemory]:
     """Return the memories deleted before a time, newest first; without a time, all of them.
 
     Raises:
         UsageError: the time is neither a date nor an age.
     """
     if moment is None:
-        return trash(store)
+        return list_trash(store)
     until = clock.parse_age(moment)
     if until is None:
-        raise UsageError(f"{moment!r} is no date and no age", "2026-03-01, or 30d for 30 days ago")
-    return [entry for entry in trash(store) if entry.when < clock.iso(until)]
+        raise UsageError(
+            f"{moment!r} is not a date or an age", "write 2026-03-01, or 30d for 30 days ago"
+        )
+    return [entry for entry in list_trash(store) if entry.when < clock.iso(until)]
 
 
 def restore(store: MemoryStore, engine: RecallEngine, name: str) -> Memory:
@@ -65,14 +67,14 @@ def restore(store: MemoryStore, engine: RecallEngine, name: str) -> Memory:
     Raises:
         NotFound: no memory in the trash fits.
         Ambiguous: several memories with different paths fit.
-        Conflict: the vault already contains the memory, as when a sync kept what others changed.
+        Conflict: the vault already contains the memory, as when a sync kept another version of it.
     """
-    matches = match_name(name, trash(store))
+    matches = match_name(name, list_trash(store))
     if not matches:
-        raise NotFound(f"{name!r} is not in the trash", "`memvault trash list` shows what is")
+        raise NotFound(f"{name!r} is not in the trash", "`memvault trash list` shows the trash")
     if len({entry.path for entry in matches}) > 1:
         raise Ambiguous(
-            f"{name!r} names {len(matches)} memories in the trash",
+            f"{name!r} matches {len(matches)} memories in the trash",
             "use one of their paths",
             {
                 "candidates": [
@@ -86,7 +88,7 @@ def restore(store: MemoryStore, engine: RecallEngine, name: str) -> Memory:
     if existing is not None:
         raise Conflict(
             f"{existing.title} is in the vault already, as {existing.path}",
-            f"`memvault log {existing.mem_id}` lists its revisions; to have the one in the trash "
+            f"`memvault log {existing.mem_id}` shows its revisions; to restore the trashed one "
             f"instead, forget {existing.path} first",
         )
     subject = FileRef(matches[0].mem_id, matches[0].title)

@@ -98,7 +98,7 @@ def push(workspace: Workspace, take_over: bool = False, to: str = "") -> dict[st
 def status(workspace: Workspace) -> dict[str, Any]:
     """Compare what this machine has uploaded with the rows in the engine.
 
-    Raises the same errors as ``push``.
+    See ``push`` for the errors.
     """
     shared = _configured_engine(workspace.settings)
     reason = access.why_unavailable(workspace.root, shared)
@@ -147,8 +147,8 @@ def drop(workspace: Workspace, every: bool) -> dict[str, Any]:
     """Delete a vault's rows from its engine, or the collections with the rows of every vault.
 
     Searches use this machine's index again. Rows that another machine has uploaded are kept, unless
-    ``every`` vault is deleted. Without a grant the engine is not contacted. Raises the same errors
-    as ``push``.
+    ``every`` vault is deleted. Without a grant the engine is not contacted. See ``push``
+    for the errors.
     """
     shared = _configured_engine(workspace.settings)
     publisher_id = (

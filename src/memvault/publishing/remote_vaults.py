@@ -51,15 +51,15 @@ def add(
     """Register a remote vault under a name; return which vault it is.
 
     ``which`` is the vault's id, or the name of its folder on the publishing machine; it may be
-    empty if the engine holds only one vault. ``patience`` is the engine's time limit for an answer
+    empty if the engine has only one vault. ``patience`` is the engine's time limit for an answer
     in seconds; None keeps the present one.
 
     Raises:
         UsageError: the name or the address is invalid, or Milvus's client is not installed.
         Conflict: another vault has the name, or several vaults match.
-        NotFound: the engine holds no such vault.
+        NotFound: the engine has no such vault.
         EngineUnavailable: it does not answer.
-        EngineRefused: it denies access, or holds nothing of memvault's.
+        EngineRefused: it denies access, or its collections are not memvault's.
     """
     named_vaults.check(name)
     options = {"collection": collection or None, "patience": patience}

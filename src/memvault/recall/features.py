@@ -120,10 +120,10 @@ def _deviations(value: float | None, cosines: tuple[float, float]) -> float | No
 def columns(rows: Sequence[FeatureRow]) -> dict[str, list[float]]:
     """Return the values in 0..1 of each part of a score, one per row, without parts that have none.
 
-    ``_PARTS`` defines how each part is computed.
+    ``_SCORE_PARTS`` defines how each part is computed.
     """
     found = {}
-    for name, part in _PARTS.items():
+    for name, part in _SCORE_PARTS.items():
         values: Sequence[float | None] = [part.value(row) for row in rows]
         if part.estimate is not None:
             values = part.estimate(rows, values)
@@ -203,7 +203,7 @@ def _unscaled(values: Sequence[float | None]) -> Sequence[float | None]:
     return values
 
 
-class _Part(NamedTuple):
+class _ScorePart(NamedTuple):
     """How a part of a score is computed: a value per row, missing ones, and the scale to 0..1."""
 
     value: Callable[[FeatureRow], float | None]
@@ -213,19 +213,19 @@ class _Part(NamedTuple):
     ) = None
 
 
-_PARTS = {
-    "keyword": _Part(lambda row: row.keyword),
-    "coverage": _Part(lambda row: row.sentences.coverage),
-    "proximity": _Part(lambda row: row.sentences.proximity),
-    "adjacency": _Part(lambda row: row.sentences.adjacency),
-    "title_coverage": _Part(lambda row: row.sentences.title_coverage),
-    "title_soft_match": _Part(
+_SCORE_PARTS = {
+    "keyword": _ScorePart(lambda row: row.keyword),
+    "coverage": _ScorePart(lambda row: row.sentences.coverage),
+    "proximity": _ScorePart(lambda row: row.sentences.proximity),
+    "adjacency": _ScorePart(lambda row: row.sentences.adjacency),
+    "title_coverage": _ScorePart(lambda row: row.sentences.title_coverage),
+    "title_soft_match": _ScorePart(
         lambda row: row.sentences.title_soft_match, _scaled_title, _of_english
     ),
-    "soft_match": _Part(lambda row: row.sentences.soft_match, _scaled_soft_match, _of_english),
-    "static": _Part(lambda row: row.static_z, _behind_best, _of_english),
-    "transformer": _Part(lambda row: row.transformer_z, _behind_best),
-    "tokens": _Part(lambda row: row.tokens, _standardized, _estimated),
+    "soft_match": _ScorePart(lambda row: row.sentences.soft_match, _scaled_soft_match, _of_english),
+    "static": _ScorePart(lambda row: row.static_z, _behind_best, _of_english),
+    "transformer": _ScorePart(lambda row: row.transformer_z, _behind_best),
+    "tokens": _ScorePart(lambda row: row.tokens, _standardized, _estimated),
 }
 """The parts of a score.
 

@@ -71,7 +71,7 @@ _SHOWN = 100
 
 
 class ApprovalItem(NamedTuple):
-    """A setting or file that needs approval: a name for people and a SHA-256 digest."""
+    """A setting or file that needs approval: its name for people and a SHA-256 digest."""
 
     name: str
     digest: str
@@ -83,7 +83,7 @@ def items_to_approve(place: RepositoryLocation) -> list[ApprovalItem]:
     Raises:
         Refused: a part cannot be read.
     """
-    return list(RepositoryScan(place).parts())
+    return scan_repository(place).items
 
 
 def paths_git_may_run(place: RepositoryLocation, paths: Iterable[str]) -> list[str]:
@@ -95,11 +95,9 @@ def paths_git_may_run(place: RepositoryLocation, paths: Iterable[str]) -> list[s
     Raises:
         Refused: a part of the repository cannot be read.
     """
-    look = RepositoryScan(place)
-    for _ in look.parts():
-        pass
-    used = {entry for path in (*look.used, *look.hooks) for entry in _below(place.top, path)}
-    real = (Path(os.path.realpath(path)) for path in look.hooks)
+    scan = scan_repository(place)
+    used = {entry for path in (*scan.used, *scan.hooks) for entry in _below(place.top, path)}
+    real = (Path(os.path.realpath(path)) for path in scan.hooks)
     folders = {_name_below(place.top, path) for path in real if path.is_relative_to(place.top)}
     return [
         path
@@ -215,8 +213,30 @@ def _lines(data: bytes) -> Iterator[_Line]:
             yield _Line(text, section, below)
 
 
-class RepositoryScan:
-    """A single scan of a repository, which reads each file once."""
+class RepositoryScan(NamedTuple):
+    """The items that need approval, the hook folders, and the files that settings and hooks name.
+
+    These may be missing.
+    """
+
+    items: list[ApprovalItem]
+    hooks: list[Path]
+    used: set[Path]
+
+
+def scan_repository(place: RepositoryLocation) -> RepositoryScan:
+    """Read a repository's settings, hooks and the files that they name, each once.
+
+    Raises:
+        Refused: one of them cannot be read.
+    """
+    scanner = _Scanner(place)
+    items = list(scanner.items())
+    return RepositoryScan(items, scanner.hooks, scanner.used)
+
+
+class _Scanner:
+    """The state of a scan, which reads each file once."""
 
     def __init__(self, place: RepositoryLocation) -> None:
         self._place = place
@@ -228,8 +248,8 @@ class RepositoryScan:
         self._remotes: dict[str, None] = {}
         self._with_url: set[str] = set()
 
-    def parts(self) -> Iterator[ApprovalItem]:
-        """Yield the parts that need approval: settings in their order, then files."""
+    def items(self) -> Iterator[ApprovalItem]:
+        """Yield the items that need approval: settings in their order, then files."""
         top, folder, common = self._place
         if folder != top / ".git":
             yield _item(f".git = {replace_surrogates(str(folder))}", str(folder))

@@ -613,16 +613,16 @@ def context(
         from memvault.tools.core.budget import count
 
         notes = [note[:_MAX_NOTE] for note in call.all_notes()[:_MAX_NOTES]]
-        empty = _context_result(block._replace(text="", kept=[]), limit)
+        empty = _context_result(block._replace(text="", sections=[]), limit)
         room = limit - count({**empty, "success": True, "warnings": notes}) - _CUT_ROOM
         block = prompt_block.build(gathered.sections, room, count)
         block = block._replace(tokens=tokenizer.count_tokens(block.text))
     result = _context_result(block, limit)
     if call.caller.has_token_budget:
         del result["parts"]  # they repeat the block
-    shown = sum(len(section.entries) for section in block.kept if section.title == RECALLED)
+    shown = sum(len(section.entries) for section in block.sections if section.title == RECALLED)
     count_retrievals(call, (found.memory for found in gathered.recalled[:shown]))
-    if block.cut and not block.text:
+    if block.omitted and not block.text:
         tokens = f"{limit} token{'s' * (limit != 1)}"
         call.notes.insert(0, f"the first entry is longer than {tokens}")
         call.budget = max(call.budget, _EMPTY_ROOM)  # a smaller one would leave out this note
@@ -639,8 +639,10 @@ def _context_result(block: PromptBlock, budget: int) -> PromptContextBlock:
                 "section": section.title,
                 "entries": [{"date": date, "text": text} for date, text in section.entries],
             }
-            for section in block.kept
+            for section in block.sections
         ],
-        "cut": [{"section": cut.title, "leftOut": cut.left_out, "of": cut.of} for cut in block.cut],
+        "cut": [
+            {"section": cut.title, "leftOut": cut.omitted, "of": cut.of} for cut in block.omitted
+        ],
         **without_none(shortened=block.shortened or None),
     }

@@ -220,7 +220,7 @@ def trash_list(call: Call, limit: Limit = LISTED, offset: Offset = 0) -> TrashLi
     """List the forgotten memories that can be restored, newest first."""
     from memvault.memories import trash
 
-    shown, paging = paginate(trash.trash(call.store), limit, offset)
+    shown, paging = paginate(trash.list_trash(call.store), limit, offset)
     return {"trash": [trashed(entry) for entry in shown], **paging}
 
 
@@ -259,7 +259,7 @@ def trash_empty(
     """
     from memvault.memories import trash
 
-    chosen = trash.older(call.store, older)
+    chosen = trash.trashed_before(call.store, older)
     size = sum(entry.size for entry in chosen)
     message = None if chosen else _NOTHING_OLD if older else _NO_TRASH
     nothing = without_none(message=message)

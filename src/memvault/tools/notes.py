@@ -120,7 +120,7 @@ def memory_rename(
             "rewritten": links,
             "confirmToken": token,
         }
-    if plan.is_nothing:
+    if plan.changes_nothing:
         return {
             **memory_reference(memory),
             "before": before,
@@ -295,7 +295,7 @@ def tag_list(
 
     found = tagging.counted(call.engine.list_records(Filters()), sort == "name")
     if under:
-        parent = tagging.named(under)
+        parent = tagging.parse_tag(under)
         found = [entry for entry in found if tagging.is_under(entry.tag, parent)]
     shown, paging = paginate(
         found, limit, offset, "No memory has a tag" + (" of that name" if under else "")
@@ -325,7 +325,7 @@ def tag_add(
     """Add tags to a memory's header."""
     from memvault.memories import tagging
 
-    cleaned_tags = tagging.cleaned(tags)
+    cleaned_tags = tagging.parse_new_tags(tags)
     return _tag_result(tagging.add(call.store, call.resolve(name), cleaned_tags))
 
 
@@ -352,7 +352,7 @@ def tag_remove(
     from memvault.vault import names
 
     memory = call.resolve(name)
-    present_tags = tagging.present(tags, memory)
+    present_tags = tagging.parse_existing_tags(tags, memory)
     known = set(map(names.tag_key, memory.tags))
     missing = [tag for tag in present_tags if names.tag_key(tag) not in known]
     result = _tag_result(tagging.remove(call.store, memory, present_tags))
@@ -387,7 +387,7 @@ def tag_rename(
     from memvault.recall.answer import memory_reference
     from memvault.recall.filters import Filters
 
-    before, after = tagging.named(old), tagging.new(new)
+    before, after = tagging.parse_tag(old), tagging.validate_tag(new)
     if before == after:
         raise UsageError("Both tags are the same", "give a different new tag")
     records = [

@@ -99,7 +99,7 @@ def memory_delete(
     from memvault.memories import delete
 
     names = [ids] if isinstance(ids, str) else ids
-    chosen, missing = delete.named(
+    chosen, missing = delete.resolve_all(
         call.engine, partial(call.resolve, whole=True, suggests=False), names
     )
     if not chosen and not missing:

@@ -177,12 +177,12 @@ def get_memories(
     offset: Offset = 0,
 ) -> StoredValues:
     """Get values, in the order of the given keys, or else sorted by key."""
-    from memvault.agents.agent_files import normal
+    from memvault.agents.agent_files import normalize_name
     from memvault.agents.values import all_values
 
     found, notes = all_values(call.store, call.address)
     values = {entry.name: entry.text for entry in found}
-    wanted = list(dict.fromkeys(map(normal, keys))) if keys else list(values)
+    wanted = list(dict.fromkeys(map(normalize_name, keys))) if keys else list(values)
     call.notes += notes + [f"there is no memory {key!r}" for key in wanted if key not in values]
     selected = [key for key in wanted if key in values]
     shown, paging = paginate(selected, limit or (len(selected) if keys else LISTED), offset)

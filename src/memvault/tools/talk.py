@@ -172,12 +172,12 @@ def talk_agent(
     message: MessageText,
 ) -> SentTalk:
     """Send a message to another agent, without waiting for an answer."""
-    from memvault.agents.address import address, alike
+    from memvault.agents.address import address, closest_agent
 
     to = address(other)
     if to.brain:
         to = call.address.of_brain(str(to))
-    similar = alike(call.root, to)
+    similar = closest_agent(call.root, to)
     if similar:
         call.notes.append(f"there was no agent {to} before; did you mean {similar}?")
     return _send(call, to, message)
@@ -316,7 +316,7 @@ def wait_for(
     ]
     for entry in patterns:
         if entry.kind == "Hook":  # a hook with an invalid name could never be pushed
-            service_names.checked(call.root, entry.parameter)
+            service_names.check_service_name(call.root, entry.parameter)
     _check_room(call.budget)
     talks = _talks(call)
     happened = waiting.wait(
@@ -475,7 +475,7 @@ def push_service(
     """
     from memvault.agents.messages import service_names
 
-    data = {"name": service_names.checked(call.root, name), "message": message}
+    data = {"name": service_names.check_service_name(call.root, name), "message": message}
     event_id = call.inbox.deliver(service_names.SERVICE, data, changes=call.store.changes)
     return {"eventId": event_id}
 

@@ -290,7 +290,7 @@ def memory_restore(
     from memvault.recall.answer import memory_reference
 
     if not name.strip():
-        entries, paging = paginate(trash.trash(call.store), LISTED, 0)
+        entries, paging = paginate(trash.list_trash(call.store), LISTED, 0)
         more = paging.pop("next", None)
         call.notes += [f"`memvault trash list --offset {more}` shows the others"] * bool(more)
         return cast("RestoredMemory", {"trash": [trashed(entry) for entry in entries], **paging})

@@ -18,8 +18,6 @@ from memvault.vault.front_matter import (
     FrontMatter,
     close_front_matter,
     dump_header,
-    patch_header,
-    patch_mapping,
     read_header,
     split_front_matter,
 )
@@ -158,6 +156,7 @@ def edit(data: bytes, changes: Mapping[str, Any], body: str | None, encoding: st
         Refused: the file is binary, its header is broken or cannot be patched, conflict markers of
             git would remain in it, or its encoding cannot represent the new text.
     """
+    from memvault.vault.header_patch import patch_header
 
     def patched(old: FrontMatter) -> str:
         return patch_header(old.header, changes, old.newline)
@@ -204,6 +203,8 @@ def edit_entry(data: bytes, key: str, name: str, value: Any) -> bytes:
 
     Raises as ``edit`` does.
     """
+    from memvault.vault.header_patch import patch_mapping
+
     return _edit(
         data,
         {key: {name: value}},

@@ -34,24 +34,26 @@ class ToolParameter(TypedDict):
         Literal["string", "number", "integer", "boolean", "array", "object"], Arg("Its JSON type")
     ]
     description: NotRequired[Annotated[str, Arg("What it means")]]
-    required: NotRequired[Annotated[bool, Arg("Else true, unless there is a default")]]
+    required: NotRequired[
+        Annotated[bool, Arg("Whether it must be given; by default true, unless there is a default")]
+    ]
     default: NotRequired[
         Annotated[
             str | int | float | bool | list[Any] | dict[str, Any],
-            Arg("What the tool gets by default"),
+            Arg("Its default value"),
         ]
     ]
-    enum: NotRequired[Annotated[list[Any], Arg("The values that it may have")]]
+    enum: NotRequired[Annotated[list[Any], Arg("The allowed values")]]
 
 
-ToolName = Annotated[str, Arg("What it is called by: letters, digits, underscores, hyphens")]
-ToolDescription = Annotated[str, Arg("What it does, for those who choose a tool")]
+ToolName = Annotated[str, Arg("Its name: letters, digits, underscores, hyphens")]
+ToolDescription = Annotated[str, Arg("What it does; models choose tools by it")]
 ToolCommand = Annotated[
-    str | list[str], Arg("The program and its arguments; one text is split as a shell does")
+    str | list[str], Arg("The program and its arguments; a string is split like in a shell")
 ]
-ToolParameters = Annotated[list[ToolParameter] | None, Arg("What it takes")]
+ToolParameters = Annotated[list[ToolParameter] | None, Arg("Its parameters")]
 ToolTimeout = Annotated[
-    float | None, Arg("Seconds that it may run", minimum=0.1, maximum=3_600, default=60)
+    float | None, Arg("Its time limit in seconds", minimum=0.1, maximum=3_600, default=60)
 ]
 
 
@@ -91,20 +93,20 @@ def tool_definition(
         for twice in names:
             if names.count(twice) > 1:
                 raise UsageError(
-                    f"The tool {name} has two parameters that are spelled {twice}",
-                    "case, underscores and hyphens make no difference; rename one",
+                    f"The tool {name} has two parameters spelled {twice}",
+                    "rename one; case, underscores and hyphens are ignored",
                 )
     return ToolDefinition(
         name, description, checked, entries, _command(command), timeout or TIMEOUT
     )
 
 
-def _description(text: str, whose: str) -> str:
+def _description(text: str, owner: str) -> str:
     """Return a description, which is limited because every model with the tool reads it."""
     if len(text) > _MAX_DESCRIPTION:
         raise UsageError(
-            f"The description of the {whose} is longer than {_MAX_DESCRIPTION:,} characters",
-            "say in short what it is for; the rest goes into the documentation",
+            f"The description of the {owner} is longer than {_MAX_DESCRIPTION:,} characters",
+            "shorten it, and move details to the documentation",
         )
     return document.plain_text(text).strip()
 
@@ -113,16 +115,20 @@ def _check_tool_name(name: str) -> None:
     _check_name(name, "a tool", naming.slug(name) == f"{name.lower()}-memory")
     reserved_names = {"help", "version"}
     for command in COMMANDS:
-        words = command.words
-        reserved_names |= {command.tool, words.split()[0], normal_name(words.replace(" ", "_"))}
+        command_words = command.words
+        reserved_names |= {
+            command.tool,
+            command_words.split()[0],
+            normal_name(command_words.replace(" ", "_")),
+        }
     if normal_name(name) in reserved_names:
-        raise UsageError(f"{name} is a name of memvault's own", "choose another name")
+        raise UsageError(f"{name} is reserved by memvault", "choose another name")
 
 
-def _check_name(name: str, whose: str, reserved: bool = False) -> None:
+def _check_name(name: str, owner: str, reserved: bool = False) -> None:
     if reserved or not _NAME.fullmatch(name):
         raise UsageError(
-            f"{name[:60]!r} cannot be the name of {whose}",
+            f"{name[:60]!r} cannot be the name of {owner}",
             "use up to 60 letters, digits, underscores and hyphens, a letter first",
         )
 
@@ -147,7 +153,7 @@ def _parameter(entry: Mapping[str, Any]) -> Parameter:
         if not entry["enum"] or parameter.types[0] not in _ENUM_TYPES:
             raise UsageError(
                 f"The parameter {name} cannot have this enum",
-                "name one value or more, of a string, number or integer",
+                "give at least one string, number or integer",
             )
         parameter = parameter._replace(
             choices=tuple(_converted(parameter, value, "enum") for value in entry["enum"])
@@ -158,7 +164,7 @@ def _parameter(entry: Mapping[str, Any]) -> Parameter:
     return parameter
 
 
-def _converted(parameter: Parameter, value: Any, what: str) -> Any:
+def _converted(parameter: Parameter, value: Any, label: str) -> Any:
     """Return a value converted to the parameter's type."""
     try:
         typed = check_type(parameter, value)
@@ -167,27 +173,27 @@ def _converted(parameter: Parameter, value: Any, what: str) -> Any:
         ]
     except UsageError as error:
         raise UsageError(
-            f"The {what} of the parameter {parameter.name} does not fit: {error.message}",
-            f"correct type or {what}",
+            f"The {label} of the parameter {parameter.name} does not match: {error.message}",
+            f"correct the type or the {label}",
         ) from error
 
 
-def _command(given: list[str] | str) -> tuple[str, ...]:
-    words = given
-    if isinstance(words, str):
+def _command(command: list[str] | str) -> tuple[str, ...]:
+    arguments = command
+    if isinstance(arguments, str):
         import shlex
 
         try:
-            words = shlex.split(words)
+            arguments = shlex.split(arguments)
         except ValueError as error:
             raise UsageError(
-                f"The command cannot be split into words: {error}", "write it as a list of texts"
+                f"The command cannot be split into words: {error}", "write it as a list of strings"
             ) from error
-    if not words or not words[0].strip() or any("\0" in word for word in words):
-        raise UsageError("The command is empty", "name a program, then its arguments")
-    if sum(len(word) + 1 for word in words) > _MAX_COMMAND:
+    if not arguments or not arguments[0].strip() or any("\0" in word for word in arguments):
+        raise UsageError("The command is empty", "give a program and its arguments")
+    if sum(len(word) + 1 for word in arguments) > _MAX_COMMAND:
         raise UsageError(
             f"The command is longer than {_MAX_COMMAND:,} characters",
-            f"put it into a script in {FOLDER}/",
+            f"move it to a script in {FOLDER}/",
         )
-    return tuple(words)
+    return tuple(arguments)

@@ -42,11 +42,11 @@ class ToolFiles(NamedTuple):
 
 def read_all(root: Path) -> ToolFiles:
     """Read all tools of a vault; links are not followed, and broken files are reported."""
-    found = ToolFiles({}, {})
+    result = ToolFiles({}, {})
 
     def skip(path: str, reason: str) -> None:
         stem = normal_name(PurePosixPath(path).stem)
-        found.broken[stem] = f"{path} is not a tool: {reason}"
+        result.broken[stem] = f"{path} is not a tool: {reason}"
 
     try:
         for file in read_header_files(root, FOLDER, skip, MAX_SETTING_BYTES):
@@ -60,29 +60,30 @@ def read_all(root: Path) -> ToolFiles:
                 skip(shown, error.message)
                 continue
             tool = ToolFile(file.path, file.data, header, file.document.text, definition)
-            first = found.tools.setdefault(normal_name(definition.name), tool)
+            first = result.tools.setdefault(normal_name(definition.name), tool)
             if first is not tool:
-                found.broken[shown] = f"{shown} is skipped: {first.path} has the same name"
+                result.broken[shown] = f"{shown} is skipped: {first.path} has the same name"
     except MemvaultError as error:
-        found.broken[""] = f"the tools of the vault could not be read: {error}"
-    return found
+        result.broken[""] = f"the tools of the vault could not be read: {error}"
+    return result
 
 
 def _definition(header: Mapping[str, Any]) -> ToolDefinition:
-    given = _definition_keys(header)
+    values = _definition_keys(header)
     expected = parameters.in_file(parameters.parameters_of(tool_definition))
-    return tool_definition(**bind(expected, given, "it"))
+    return tool_definition(**bind(expected, values, "it"))
 
 
 def _definition_keys(header: Mapping[str, Any]) -> dict[str, Any]:
     """Return the header's keys that define a tool; ``5`` and ``true`` in a command become text."""
-    known = [parameter.key for parameter in parameters.parameters_of(tool_definition)]
-    given = {key: header[key] for key in known if key in header}
-    if isinstance(given.get("command"), list):
-        given["command"] = [
-            str(word).lower() if isinstance(word, bool | int) else word for word in given["command"]
+    keys = [parameter.key for parameter in parameters.parameters_of(tool_definition)]
+    values = {key: header[key] for key in keys if key in header}
+    if isinstance(values.get("command"), list):
+        values["command"] = [
+            str(word).lower() if isinstance(word, bool | int) else word
+            for word in values["command"]
         ]
-    return given
+    return values
 
 
 def arguments(data: bytes) -> dict[str, Any]:
@@ -95,8 +96,8 @@ def arguments(data: bytes) -> dict[str, Any]:
 
     try:
         if data.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
-            given = json.loads(data.decode("utf-8-sig"))
-            return {key: value for key, value in given.items() if value is not None}
+            values = json.loads(data.decode("utf-8-sig"))
+            return {key: value for key, value in values.items() if value is not None}
     except (ValueError, RecursionError) as error:
         raise UsageError(
             f"The file is not a tool: {error}", "`memvault tools register --help`"
@@ -106,7 +107,7 @@ def arguments(data: bytes) -> dict[str, Any]:
         problem = file.problem or "it is neither JSON nor markdown with front matter"
         raise UsageError(
             f"The file is not a tool: {problem}",
-            "the front matter says name, description, parameters and command",
+            "the front matter needs name, description, parameters and command",
         )
     return {**_definition_keys(file.header), "documentation": file.text}
 
@@ -114,11 +115,11 @@ def arguments(data: bytes) -> dict[str, Any]:
 def put(store: MemoryStore, definition: ToolDefinition, text: str | None) -> tuple[str, str]:
     """Write a tool's file, replacing an existing one of the same name.
 
-    ``text`` is the body; None keeps the existing one. Return the path, and the revision that holds
-    the earlier bytes, if any.
+    ``text`` is the body; None keeps the existing one. Return the path, and the revision of the
+    earlier bytes, if any.
 
     Raises:
-        Conflict: its name is that of a file that is not a tool, or almost another tool's.
+        Conflict: a file with its name is not a tool, or another tool has almost the same name.
         Refused: a link leads out of the vault, or the file cannot be patched.
         StorageError: the disk cannot be written.
     """
@@ -146,7 +147,7 @@ def put(store: MemoryStore, definition: ToolDefinition, text: str | None) -> tup
             store.changes.create([path], data, FileRef.at(path, definition.name))
         except FileExistsError as error:
             raise Conflict(
-                f"{path} is there already and is not this tool", "fix or remove that file"
+                f"{path} exists already and is not this tool", "fix or remove that file"
             ) from error
         return path, ""
 

@@ -18,37 +18,37 @@ from memvault.vault_tools.tool_files import ToolFile
 _KIND = "tool"
 
 
-def require(root: Path, kept: ToolFile, known: DigestCache | None = None) -> str:
+def require(root: Path, tool: ToolFile, cache: DigestCache | None = None) -> str:
     """Check that a tool is trusted here in its present state; return the program to run.
 
     Raises:
         Refused: the user did not grant trust to exactly this state.
     """
-    name = kept.definition.name
-    hint = f"look at {kept.path}, then `memvault tools trust {name}`"
+    name = tool.definition.name
+    hint = f"check {tool.path}, then `memvault tools trust {name}`"
     granted_digest = grants.get(root, _KIND, normal_name(name)).get("digest")
-    if not granted_digest:  # before that, no file that a vault names is read
+    if not granted_digest:  # checked first, so that no file of an untrusted tool is read
         raise Refused(f"The tool {name} is not trusted here", hint)
-    covered = fingerprint_of(root, kept, known)
+    covered = fingerprint_of(root, tool, cache)
     if granted_digest != covered.digest:
-        changed = f"{kept.path} or a file that trust covers"
+        changed = f"{tool.path} or a file that trust covers"
         raise Refused(f"The tool {name} has changed since it was trusted: {changed}", hint)
     return covered.program
 
 
 def trusted(root: Path, tools: Iterable[ToolFile]) -> list[ToolFile]:
     """Return the tools that may run here in their present state; each file is read once."""
-    known: DigestCache = {}
-    found = []
+    cache: DigestCache = {}
+    runnable = []
     for tool in tools:
         with contextlib.suppress(Refused, StorageError):
-            require(root, tool, known)
-            found.append(tool)
-    return found
+            require(root, tool, cache)
+            runnable.append(tool)
+    return runnable
 
 
-def grant(root: Path, kept: ToolFile, covered: ToolFingerprint) -> None:
-    """Allow a tool to run on this machine as long as what its fingerprint covers is unchanged.
+def grant(root: Path, tool: ToolFile, covered: ToolFingerprint) -> None:
+    """Allow a tool to run on this machine while its fingerprint is unchanged.
 
     Raises:
         Refused: the state folder is inside a vault.
@@ -56,10 +56,10 @@ def grant(root: Path, kept: ToolFile, covered: ToolFingerprint) -> None:
     """
     allowed = {
         "digest": covered.digest,
-        "command": list(kept.definition.command),
+        "command": list(tool.definition.command),
         "files": covered.files,
     }
-    grants.add(root, _KIND, normal_name(kept.definition.name), allowed)
+    grants.add(root, _KIND, normal_name(tool.definition.name), allowed)
 
 
 def revoke(root: Path, name: str) -> bool:

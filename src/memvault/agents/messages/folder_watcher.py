@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 _POLL_SECONDS = 0.2
-_AT_LEAST = 5.0
+_MAX_SLEEP = 5.0
 """Maximum seconds of one sleep: some network file systems send no notifications, and leases left by
 killed processes are not in a watched folder."""
 
@@ -32,19 +32,21 @@ class FolderWatcher:
         self._turn = turn
         self._observer: Any = None
         self._watch()
-        self._seen = _listing(folder)
+        self._last_listing = _listing(folder)
 
     def sleep(self, seconds: float) -> None:
         """Sleep until the folder changes, the condition is notified, or the time is over."""
-        seconds = min(seconds, _AT_LEAST)
+        seconds = min(seconds, _MAX_SLEEP)
         woken = False
-        while seconds > 0 and not woken and _listing(self._folder) == self._seen:
+        while seconds > 0 and not woken and _listing(self._folder) == self._last_listing:
             step = seconds if self._observer else min(seconds, _POLL_SECONDS)
             woken = self._turn.wait(step)
             seconds -= step
-        if self._inode != _inode(self._folder):  # made anew, as by git: the old watch is dead
+        if self._inode != _inode(
+            self._folder
+        ):  # recreated, for example by git: the old watch has ended
             self._watch()
-        self._seen = _listing(self._folder)
+        self._last_listing = _listing(self._folder)
 
     def close(self) -> None:
         """Stop the observer, without waiting for its threads, as one may need the condition."""
@@ -56,7 +58,7 @@ class FolderWatcher:
         """Let the system report changes from now on, if it can."""
         self.close()
         if os.environ.get("MEMVAULT_POLL", "") in ("", "0"):
-            # Any error of watchdog: no more watches, an unsupported file system.
+            # Any error of watchdog, such as too many watches or an unsupported file system.
             with contextlib.suppress(Exception):
                 atomic.make_folders(self._folder)
                 self._observer = self._start_observer()
@@ -82,7 +84,7 @@ class FolderWatcher:
             events.DirDeletedEvent,
             events.DirMovedEvent,
         ]
-        logging.getLogger("watchdog").addHandler(logging.NullHandler())  # silence its log
+        logging.getLogger("watchdog").addHandler(logging.NullHandler())  # suppresses its log
         observer = Observer()
         observer.schedule(Handler(), str(self._folder), recursive=False, event_filter=kinds)
         observer.daemon = True
@@ -94,7 +96,7 @@ class FolderWatcher:
         if is_gone or _is_event_file(Path(os.fsdecode(event.dest_path or event.src_path)).name):
             with self._turn:
                 if is_gone:
-                    self._inode = 0  # the next folder of that name may have the same
+                    self._inode = 0  # the next folder of that name may have the same inode
                 self._turn.notify_all()
 
 

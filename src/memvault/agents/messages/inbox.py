@@ -23,7 +23,7 @@ from memvault.agents.messages.service_names import (
     SPACE_MESSAGE,
     TALK,
     UNNAMED,
-    is_taken,
+    is_reserved,
     reserved_names,
 )
 from memvault.errors import Unwritable, UsageError
@@ -233,7 +233,7 @@ class Inbox:
                 return None
             event = _event(message)
             name = str(event.data.get("name", ""))
-            if event.kind == SERVICE and is_taken(name, reserved):
+            if event.kind == SERVICE and is_reserved(name, reserved):
                 shown = path.relative_to(self._root).as_posix()
                 notes.append(f"{shown} is from a service with the reserved name {name!r}")
                 event.data["name"] = UNNAMED
@@ -255,7 +255,7 @@ def _event(message: message_files.MessageFile) -> Event:
         if key not in _OWN_KEYS and value is not None
     }
     if kind == SERVICE:
-        original = message_files.original(message.name)
+        original = message_files.original_name(message.name)
         data.setdefault("name", original if given_type == kind else given_type)
     data[_BODIES.get(kind, "message")] = message.text
     return Event(message.name, kind, message.timestamp, data)

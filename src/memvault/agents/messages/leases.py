@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from memvault.agents.address import Address, agent_lock, private
+from memvault.agents.address import Address, agent_lock, private_folder_of
 from memvault.agents.messages import message_files
 from memvault.errors import MemvaultError, StorageError
 from memvault.files import atomic, plain_files
@@ -91,7 +91,7 @@ class Leases:
             Refused: a part of the path is a link or a file.
             StorageError: the vault cannot be written.
         """
-        return message_files.inside(self.root, private(self.root, self.owner) / name)
+        return message_files.inside(self.root, private_folder_of(self.root, self.owner) / name)
 
 
 class Lease:
@@ -220,7 +220,7 @@ def _move_back(source: Path, inbox: Path) -> None:
             if _same_bytes(source, target):  # the same event, delivered again or half moved
                 source.unlink(missing_ok=True)
                 return
-            target = inbox / f"{message_files.another(source.stem)}.md"
+            target = inbox / f"{message_files.alternative_name(source.stem)}.md"
         else:
             return
 

@@ -1,9 +1,9 @@
 """Message files: messages and events as small markdown files that are never changed.
 
-A file's name starts with the time of writing, so that names sort by time, and ends at random, so
-that two machines never choose the same one. A file that a person added under another name is a
-message file too, with the time in its header or else its modification time. If its name has been
-taken in the meantime, it gets another one that contains the original name.
+A file's name starts with the time of writing, so that names sort by time, and ends with random
+characters, so that two machines never choose the same one. A file that a person added under another
+name is a message file too, with the time in its header or else its modification time. If a file is
+moved and its name is in use, the new name contains the original one.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _ID = lazy_pattern(r"\d{8}T\d{6}\.\d{6}Z-\w+")
 _RENAMED = lazy_pattern(rf"(.+?)-{_ID.pattern}", re.DOTALL)
 _STAMP = "%Y%m%dT%H%M%S.%fZ"
-_MAX_KEPT_BYTES = 180
+_MAX_PREFIX_BYTES = 180
 """Maximum length in bytes of the name before an id; file systems allow 255."""
 
 
@@ -55,14 +55,14 @@ def is_id(name: str) -> bool:
     return _ID.fullmatch(name) is not None
 
 
-def another(name: str) -> str:
-    """Return a new name for a message file whose name is taken."""
-    prefix = os.fsencode(original(name))[:_MAX_KEPT_BYTES].decode("utf-8", "ignore")
+def alternative_name(name: str) -> str:
+    """Return a new name for a message file whose name is in use."""
+    prefix = os.fsencode(original_name(name))[:_MAX_PREFIX_BYTES].decode("utf-8", "ignore")
     return f"{prefix}-{new_id()}"
 
 
-def original(name: str) -> str:
-    """Return the name that a message file had before ``another``."""
+def original_name(name: str) -> str:
+    """Return the name that a message file had before ``alternative_name``."""
     again = _RENAMED.fullmatch(name)
     return again[1] if again else name
 
@@ -70,9 +70,12 @@ def original(name: str) -> str:
 def write(
     folder: Path, name: str, header: Mapping[str, Any], text: str, changes: VaultWriter | None
 ) -> None:
-    """Create a message file; raises as ``atomic.create`` and ``plain_files.check_size`` do.
+    """Create a message file.
 
-    Without ``changes`` it has no sender, is not recorded in the journal, and cannot be undone.
+    Without ``changes``, it is not recorded in the journal and cannot be undone.
+
+    Raises:
+        FileExistsError: the name is in use.
     """
     file, data = folder / f"{name}.md", document.encode_new(header, text)
     if changes is None:
@@ -135,14 +138,14 @@ def read(path: Path) -> MessageFile:
 
 
 def read_or_warn(
-    root: Path, path: Path, what: str, warn: Callable[[str], object]
+    root: Path, path: Path, kind: str, warn: Callable[[str], object]
 ) -> MessageFile | None:
     """Read a message file; return None if it is missing or invalid, and warn of the latter."""
     with contextlib.suppress(FileNotFoundError):
         try:
             return read(path)
         except ValueError as error:
-            warn(f"{path.relative_to(root).as_posix()} is not {what}: {error}")
+            warn(f"{path.relative_to(root).as_posix()} is not {kind}: {error}")
     return None
 
 
@@ -153,7 +156,7 @@ def header_of(path: Path) -> dict[str, Any]:
     return {}
 
 
-def checked_text(text: str, what: str = "message") -> str:
+def checked_text(text: str, label: str = "message") -> str:
     """Return a text in the form that message files store.
 
     Raises:
@@ -161,7 +164,7 @@ def checked_text(text: str, what: str = "message") -> str:
     """
     cleaned = document.plain_text(text).strip("\n")
     if not cleaned.strip():
-        raise UsageError(f"The {what} is empty", "give the text, - for standard input")
+        raise UsageError(f"The {label} is empty", "give the text, - for standard input")
     return cleaned
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from memvault.agents.address import PRIMARY, USER, known
+from memvault.agents.address import PRIMARY, USER, agent_names
 from memvault.errors import UsageError
 from memvault.vault.names import normalize
 
@@ -15,13 +15,13 @@ PLAN = "plan"
 SERVICE = "service"
 TALK = "talk"
 UNNAMED = "unnamed"
-"""The name shown for a service that was found under a name it may not have."""
-_TAKEN = (USER, "agent", "main", PRIMARY)
+"""The name shown for a service with a reserved name."""
+_RESERVED = (USER, "agent", "main", PRIMARY)
 _SENDERS = {TALK: "from", SPACE_MESSAGE: "senderName", PLAN: "planName"}
-"""The key of an event's data that names its sender, by kind."""
+"""The key of the sender's name in an event's data, by kind."""
 
 
-def checked(root: Path, name: str) -> str:
+def check_service_name(root: Path, name: str) -> str:
     """Return a service's name without surrounding whitespace.
 
     Raises:
@@ -33,21 +33,21 @@ def checked(root: Path, name: str) -> str:
         raise UsageError("The hook's name is empty", "`memvault inbox push NAME`")
     if not service.isprintable():
         raise UsageError("The hook's name has invisible characters", "use letters and digits")
-    if is_taken(service, reserved_names(root)):
+    if is_reserved(service, reserved_names(root)):
         raise UsageError(
-            f"{service!r} is not a service name: it would pass for a person or an agent",
-            "name it by what it is, such as ci or deployed",
+            f"{service!r} cannot name a service: it could be mistaken for a person or an agent",
+            "give it a descriptive name, such as ci or deployed",
         )
     return service
 
 
 def reserved_names(root: Path) -> frozenset[str]:
     """Return the names of the user and of the vault's agents, in the form used for comparison."""
-    return frozenset((*_TAKEN, *map(_comparable, known(root))))
+    return frozenset((*_RESERVED, *map(_comparable, agent_names(root))))
 
 
-def is_taken(name: str, names: frozenset[str]) -> bool:
-    """Return whether a name could be mistaken for one of ``names``, or for a brain of theirs."""
+def is_reserved(name: str, names: frozenset[str]) -> bool:
+    """Return whether a name could be mistaken for one of ``names``, or for one of their brains."""
     return _comparable(name.partition("/")[0]) in names
 
 

@@ -1,7 +1,7 @@
 """Spaces: folders of messages that several agents and the user share.
 
-``spaces/<space>/space.md`` names the space, ``members/`` has a file for each member, ``messages/``
-one for each message.
+``spaces/<space>/space.md`` contains the name of the space, ``members/`` has a file for each member,
+``messages/`` one for each message.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from memvault import clock
-from memvault.agents.address import USER, Address, address, private
+from memvault.agents.address import USER, Address, address, private_folder_of
 from memvault.agents.messages import message_files
 from memvault.agents.messages.inbox import Inbox
 from memvault.agents.messages.service_names import SPACE_MESSAGE
@@ -52,7 +52,7 @@ class Space(NamedTuple):
 class Spaces:
     """The spaces of a vault, as seen by one participant.
 
-    ``warn`` is called for files that are not messages, and members that could not be notified.
+    ``warn`` is called about files that are not messages and members that could not be notified.
     """
 
     def __init__(self, changes: VaultWriter, me: Address, warn: Callable[[str], object]) -> None:
@@ -61,20 +61,22 @@ class Spaces:
         self._me = me
         self._warn = warn
 
-    def enter(self, given: str) -> Space:
+    def enter(self, name: str) -> Space:
         """Enter a space, created if missing, and become a member of it.
 
         Raises:
             UsageError: the name is invalid.
         """
-        space_id, me = self._space_id(given), str(self._me)
+        space_id, me = self._space_id(name), str(self._me)
         with contextlib.suppress(FileExistsError):
             if not self._exists(space_id):
-                header = {"name": given.strip()}
+                header = {"name": name.strip()}
                 message_files.write(self._folder(space_id), "space", header, "", self._changes)
         space = self._space(space_id)
         with contextlib.suppress(FileExistsError):
-            if me not in self.members(space):  # no time: two machines write the same
+            if me not in self.members(
+                space
+            ):  # has no time, so that two machines write the same bytes
                 folder = self._folder(space_id, "members")
                 message_files.write(folder, me.replace("/", "~"), {"agent": me}, "", self._changes)
         atomic.write(self._entered_file, f"{space.space_id}\n".encode())
@@ -94,17 +96,17 @@ class Spaces:
             raise Refused(f"{self._me} has not entered a space", "`memvault space enter SPACE`")
         return self._space(space_id)
 
-    def find(self, given: str) -> Space:
+    def find(self, name: str) -> Space:
         """Return an existing space by its id or name.
 
         Raises:
             NotFound: there is no such space.
         """
-        space_id = self._space_id(given)
+        space_id = self._space_id(name)
         if not self._exists(space_id):
-            known = [path.name for path in self._folder().glob("*/") if not path.is_symlink()]
-            hint = suggestion(space_id, known, "`memvault space enter SPACE` makes one")
-            raise NotFound(f"There is no space {given!r}", hint)
+            space_ids = [path.name for path in self._folder().glob("*/") if not path.is_symlink()]
+            hint = suggestion(space_id, space_ids, "create it with `memvault space enter SPACE`")
+            raise NotFound(f"There is no space {name!r}", hint)
         return self._space(space_id)
 
     def joined(self) -> list[Space]:
@@ -180,7 +182,7 @@ class Spaces:
         return message
 
     def members(self, space: Space) -> list[str]:
-        """Return the names of the members, from their files' headers or else the file names."""
+        """Return the names of the members, from the headers or else the names of their files."""
         folder = self._folder(space.space_id, "members")
         names = message_files.listed(folder)
         agents = [(name, message_files.header_of(folder / name).get("agent")) for name in names]
@@ -194,18 +196,18 @@ class Spaces:
         header = message_files.header_of(self._folder(space_id) / "space.md")
         return str(header.get("name") or "")
 
-    def _space_id(self, given: str) -> str:
+    def _space_id(self, name_given: str) -> str:
         """Return the folder name for a caller's name of a space.
 
         If another space has that folder, such as C# and C++, a hash of the name distinguishes them.
         """
-        stripped = given.strip()
+        stripped = name_given.strip()
         if stripped[:1].isalnum() and self._exists(stripped):
             return stripped
-        message_files_there = any(char.isalnum() for char in stripped)
-        if not message_files_there or len(stripped) > 200 or _INVALID_NAME.search(stripped):
+        has_letters = any(char.isalnum() for char in stripped)
+        if not has_letters or len(stripped) > 200 or _INVALID_NAME.search(stripped):
             raise UsageError(
-                f"{given!r} cannot be the name of a space", "use message_files, digits and hyphens"
+                f"{name_given!r} cannot be the name of a space", "use letters, digits and hyphens"
             )
         space_id = naming.slug(stripped, _MAX_ID)
         digest = hashlib.blake2b(_normalized_name(stripped).encode(), digest_size=4).hexdigest()
@@ -216,7 +218,7 @@ class Spaces:
         return other if name and _normalized_name(name) != _normalized_name(stripped) else space_id
 
     def _exists(self, space_id: str) -> bool:
-        """Return whether a space of that id exists; raises as ``message_files.inside`` does."""
+        """Return whether a space of that id exists; raises Refused if it is a link."""
         return naming.is_mem_id(f"{space_id}-") and self._folder(space_id).is_dir()
 
     def _folder(self, *parts: str) -> Path:
@@ -224,7 +226,7 @@ class Spaces:
 
     @property
     def _entered_file(self) -> Path:
-        return private(self._root, self._me) / "space"
+        return private_folder_of(self._root, self._me) / "space"
 
 
 def _normalized_name(name: str) -> str:

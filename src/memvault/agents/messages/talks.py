@@ -66,8 +66,8 @@ class TalkLog:
         sender = self._sender(talk_id, inbox)
         if sender is None:
             raise NotFound(
-                f"{self._me} has received no talk {talk_id}",
-                "`memvault inbox peek` shows a talk with its number",
+                f"{self._me} received no talk {talk_id}",
+                "`memvault inbox list` shows talks with their numbers",
             )
         return self.send(sender, message, talk_id)
 

@@ -21,7 +21,7 @@ _STUCK_SECONDS = 5.0
 
 
 class EventPattern(NamedTuple):
-    """An event to wait for; with ``talk_id`` 0, any talk matches."""
+    """An event to wait for; ``talk_id`` 0 matches any talk."""
 
     kind: Literal["User", "Agent", "Time", "Hook"]
     parameter: str = ""
@@ -44,7 +44,7 @@ class EventPattern(NamedTuple):
         if self.kind == "Agent":
             return self._replace(parameter=str(address(self.parameter)))
         if self.talk_id:
-            raise UsageError(f"{self.kind} events have no talk id", "leave it out, or give 0")
+            raise UsageError(f"{self.kind} events have no talk id", "omit it, or give 0")
         if self.kind == "Time":
             return self._replace(parameter=f"{_seconds(self.parameter):g}")
         if not self.parameter.strip():
@@ -58,7 +58,7 @@ class EventPattern(NamedTuple):
             return Address(USER)
         return address(self.parameter) if self.kind == "Agent" else None
 
-    def fits(self, event: Event) -> bool:
+    def matches(self, event: Event) -> bool:
         """Return whether an event of the inbox matches."""
         if self.kind == "Hook":
             return event.kind == SERVICE and str(event.data.get("name", "")) == self.parameter
@@ -96,7 +96,7 @@ def wait(
     """Wait until one of the events happens, and pop and return exactly that one.
 
     The lock of ``turn``, which the caller holds, is released while waiting; the agent's lock is
-    held only for each read. An event that is in the inbox already ends the wait at once. If
+    held only for each read. An event that is already in the inbox ends the wait immediately. If
     ``stopped`` is true after ``turn`` was notified, the wait ends too, and nothing is popped.
 
     Raises:
@@ -107,11 +107,11 @@ def wait(
     for entry in wanted:
         if entry.sender is not None and not talked_to(entry.sender, entry.talk_id):
             user = entry.kind == "User"
-            who = "the user" if user else entry.parameter
-            which = f"talk {entry.talk_id}" if entry.talk_id else "earlier talk"
-            recipient = "user" if user else f"agent {who}"
+            participant = "the user" if user else entry.parameter
+            talk = f"talk {entry.talk_id}" if entry.talk_id else "earlier talk"
+            recipient = "user" if user else f"agent {participant}"
             raise Refused(
-                f"There is no {which} to {who} to wait for",
+                f"There is no {talk} to {participant} to wait for",
                 f"send one with `memvault talk {recipient} MESSAGE`",
             )
     started = time.monotonic()
@@ -134,7 +134,7 @@ def wait(
             if passed >= deadline:
                 names = ", ".join(map(str, wanted))
                 waited = f"{deadline:g} second{'s' * (deadline != 1)}"
-                left = f"; {popped.remaining} in the inbox, for `memvault inbox peek`"
+                left = f"; {popped.remaining} in the inbox, see `memvault inbox list`"
                 raise TimedOut(
                     f"Timed out after {waited} of waiting for {names}",
                     f"wait again, or longer{left * bool(popped.remaining)}",
@@ -155,13 +155,13 @@ def _pop(inbox: Inbox, wanted: Sequence[EventPattern]) -> EventBatch:
     """Pop the oldest reply to an awaited talk, or else the oldest event that matches."""
 
     def pop(entries: Sequence[EventPattern], only_replies: bool) -> EventBatch:
-        def matches(event: Event) -> bool:
+        def is_match(event: Event) -> bool:
             return any(
-                entry.fits(event) and (not only_replies or entry.is_reply(event))
+                entry.matches(event) and (not only_replies or entry.is_reply(event))
                 for entry in entries
             )
 
-        return inbox.pop(fits=matches)
+        return inbox.pop(fits=is_match)
 
     numbered = [entry for entry in wanted if entry.talk_id]
     replies = pop(numbered, True) if numbered else None
@@ -169,8 +169,8 @@ def _pop(inbox: Inbox, wanted: Sequence[EventPattern]) -> EventBatch:
 
 
 def _matched(wanted: Sequence[EventPattern], event: Event) -> EventPattern:
-    """Return what an event ends the wait for: the talk it refers to, or else the oldest one."""
-    matching = (entry for entry in wanted if entry.fits(event))
+    """Return the pattern that an event matches: the talk it refers to, or else the oldest one."""
+    matching = (entry for entry in wanted if entry.matches(event))
     return min(matching, key=lambda e: (not e.is_reply(event), e.talk_id == 0, e.talk_id))
 
 
@@ -180,5 +180,5 @@ def _seconds(text: str) -> float:
     except ValueError:
         seconds = -1.0
     if not 0 <= seconds < 1e9:
-        raise UsageError(f"{text!r} is not a number of seconds", "give seconds, as in time:2.5")
+        raise UsageError(f"{text!r} is not a number of seconds", "give seconds, such as time:2.5")
     return seconds

@@ -24,8 +24,14 @@ from pathlib import Path
 from typing import Any
 
 from memvault import clock
-from memvault.agents.address import Address, private
-from memvault.agents.agent_files import AgentFile, AgentFileStore, AgentFileUpdate, normal, one_line
+from memvault.agents.address import Address, private_folder_of
+from memvault.agents.agent_files import (
+    AgentFile,
+    AgentFileStore,
+    AgentFileUpdate,
+    normalize_name,
+    one_line,
+)
 from memvault.agents.plans.plan_files import ACTIVE, Plan, parse_plan, plan_name
 from memvault.agents.plans.run_records import PendingRun, RunRecord, load, save
 from memvault.agents.plans.status import PlanRequest, PlanStatus, due, header_for, plan_status
@@ -149,7 +155,7 @@ class AgentPlans:
             existing = self.files.read().entries
             ids_by_name = {plan_name(entry): name for name, entry in existing.items()}
             ids_by_name |= {name: name for name in existing}
-            ids = {given: ids_by_name.get(normal(given), given) for given in wanted}
+            ids = {given: ids_by_name.get(normalize_name(given), given) for given in wanted}
             missing = set(self.files.delete_locked(ids.values()))
             records = load(self._folder)
             remaining = {key: value for key, value in records.items() if key not in ids.values()}
@@ -207,7 +213,7 @@ class AgentPlans:
 
     @property
     def _folder(self) -> Path:
-        return private(self.store.root, self.address)
+        return private_folder_of(self.store.root, self.address)
 
     def _status(self, plan: Plan, records: Mapping[str, RunRecord], now: datetime) -> PlanStatus:
         return plan_status(plan, records.get(plan.id), now, self.zone)

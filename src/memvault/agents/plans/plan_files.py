@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from memvault import clock
-from memvault.agents.agent_files import AgentFile, normal
+from memvault.agents.agent_files import AgentFile, normalize_name
 from memvault.agents.plans.schedule import KINDS, Schedule
 from memvault.errors import UsageError
 
@@ -32,7 +32,7 @@ class Plan(NamedTuple):
 
 def plan_name(entry: AgentFile) -> str:
     """Return a plan's name, by default that of its file."""
-    return normal(str(entry.header.get("name") or entry.name))
+    return normalize_name(str(entry.header.get("name") or entry.name))
 
 
 def parse_plan(entry: AgentFile) -> Plan:

@@ -37,7 +37,7 @@ _WIDE = 80
 """Columns from which the memory is beside the list, not in its place."""
 _POLL_SECONDS = 2.0
 _HELP = """\
-Type to search; without words the newest are listed.
+Type to search; an empty query lists the newest.
 
   type:fact tag:work in:projects since:7d until:"last week" -draft   filter
 
@@ -52,7 +52,7 @@ In a narrow terminal Tab shows the memory in place of the list, and the list aga
 Any key closes this help."""
 _NOTHING = {
     "links": "No memory links to this one",
-    "history": "Nothing was changed by a tool yet",
+    "history": "No changes recorded yet",
 }
 _NOT_IN_LINKS = lazy_pattern(r"[\[\]|#^\n]")
 Kind = Literal["information", "warning", "error"]
@@ -404,7 +404,7 @@ class MemoryBrowser(App[BrowsedMemory]):
 
         await self._change(self._session.run(memory_undo), "Undone")
 
-    async def _change(self, change: Future[Any], done: str = "Done; Ctrl+U undoes it") -> None:
+    async def _change(self, change: Future[Any], done: str = "Done; Ctrl+U to undo") -> None:
         """Wait for a change, and show that it is done and the list as it is now."""
         try:
             await asyncio.wrap_future(change)

@@ -221,8 +221,8 @@ class BrowserSession:
         call = Call(self._opened(), self._caller, tool="tag")
         invoke.require_local_files(call, "this key")
         memory = call.store.read(path)
-        new = tagging.cleaned(added) if added else []
-        gone = tagging.present(removed, memory) if removed else []
+        new = tagging.parse_new_tags(added) if added else []
+        gone = tagging.parse_existing_tags(removed, memory) if removed else []
         if new:
             memory = tagging.add(call.store, memory, new)
         if gone:

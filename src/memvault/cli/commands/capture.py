@@ -25,7 +25,7 @@ _MAX_CLIPBOARD = 10_000_000
 _SECONDS = 10.0
 Text = Annotated[
     str,
-    Arg("The thought; if missing, it is read from a pipe or written in your editor",
+    Arg("The text; if missing, it is read from a pipe or written in your editor",
         positional=True, join_words=True, unbounded=True),
 ]  # fmt: skip
 
@@ -79,7 +79,7 @@ def today(
 def capture(
     options: GlobalOptions,
     text: Text = "",
-    clip: Annotated[bool, Arg("Take the text of the clipboard")] = False,
+    clip: Annotated[bool, Arg("Use the text in the clipboard")] = False,
     to: Annotated[
         str, Arg("Append it to this memory: memory id, path, title, or words", completes="memory")
     ] = "",
@@ -94,9 +94,9 @@ def capture(
     appends it to a memory instead.
     """
     if clip and text:
-        raise UsageError("There is a text, and `--clip` names another", "leave out one of them")
+        raise UsageError("`--clip` cannot be combined with a text", "leave out one of them")
     if to and (memory_type or tags):
-        raise UsageError("`--to` appends to a memory as it is", "leave out `--type` and `--tags`")
+        raise UsageError("`--to` cannot change the type or the tags", "omit `--type` and `--tags`")
     if clip:
         _remember(options, _clipboard(options), to, memory_type, tags)
         return
@@ -105,7 +105,9 @@ def capture(
         _remember(options, given, to, memory_type, tags)
         return
     if not options.may_ask:
-        raise UsageError("The text is missing", "give it as arguments, in a pipe, or with `--clip`")
+        raise UsageError(
+            "The text is missing", "give it as an argument, pipe it in, or use `--clip`"
+        )
     with run_editor.text_from_editor(options, "Thought", memory_type) as text:
         _remember(options, text, to, memory_type, tags)
 
@@ -141,22 +143,22 @@ def _clipboard(options: GlobalOptions) -> str:
     """Return the text of the clipboard.
 
     Raises:
-        Refused: If there is no program that prints it, or it holds no text.
+        Refused: If no program can print it, or it contains no text.
     """
     from memvault.vault import decoding
 
-    if sys.platform == "win32":  # where no program can be run
+    if sys.platform == "win32":  # no program can be run here
         raise Refused(
             "The clipboard cannot be read on Windows", "`Get-Clipboard | memvault capture`"
         )
     environment = process.environment(options.root())
     for line in _PASTE_COMMANDS.get(sys.platform, _PASTE_COMMANDS_ELSEWHERE):
-        with contextlib.suppress(UsageError):  # there is no such program
+        with contextlib.suppress(UsageError):  # the program is not installed
             done = process.run(line.split(), "", _SECONDS, _MAX_CLIPBOARD, environment=environment)
             text = decoding.decode(done.stdout).text if done.code == 0 else ""
             if text.strip():
                 return text
     raise Refused(
-        "The clipboard cannot be read, or holds no text",
-        "install wl-clipboard, xclip or xsel; or give the text in a pipe",
+        "The clipboard cannot be read, or contains no text",
+        "install wl-clipboard, xclip or xsel, or pipe the text in",
     )

@@ -93,7 +93,7 @@ def install(
         str, Arg("The shell (default $SHELL)", positional=True, metavar="bash|zsh|fish")
     ] = "",
     remove: Annotated[bool, Arg("Uninstall it")] = False,
-    yes: Annotated[bool, Arg("Do not ask")] = False,
+    yes: Annotated[bool, Arg("Write without asking")] = False,
 ) -> dict[str, Any]:
     """Install completion for bash, zsh or fish; `--remove` uninstalls it.
 
@@ -110,9 +110,9 @@ def install(
     agreed = output.consent(yes or not paths, lines, question)
     if agreed is None:
         waiting = {"shell": name, "changed": [], "wouldChange": paths, "diff": lines}
-        return {**waiting, "message": "Nothing was changed; `--yes` writes it"}
+        return {**waiting, "message": "Nothing was changed; pass `--yes` to write the files"}
     if not agreed:
-        raise Refused("Nothing was changed", "`--yes` does it without a question")
+        raise Refused("Nothing was changed", "pass `--yes` to skip the question")
     for path, before, data in changes:
         _write(path, before, data)
     return {"shell": name, "changed": paths, "removed": remove}
@@ -120,7 +120,7 @@ def install(
 
 def _resolve_shell(shell: str) -> str:
     if shell not in SCRIPTS:
-        what = f"There is no completion for {shell}" if shell else "Which shell is not known"
+        what = f"There is no completion for {shell}" if shell else "The shell cannot be detected"
         raise UsageError(what, f"name one of {', '.join(SCRIPTS)}")
     return shell
 
@@ -183,7 +183,7 @@ def _without_source_line(text: bytes) -> bytes:
 
 
 def _write(file: Path, before: bytes, data: bytes | None) -> None:
-    """Write a file of the user, unless it is no longer ``before``; delete it if there is no data.
+    """Write a user's file unless it has changed since ``before``; delete it if there is no data.
 
     Symbolic links are followed.
     """

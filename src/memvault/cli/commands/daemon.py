@@ -1,4 +1,4 @@
-"""The command ``watch``: the resident process, which makes commands quick."""
+"""The command ``watch``, which starts, shows and stops the resident process."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from memvault.cli.registry import command
 from memvault.errors import Refused
 
 own_status: Callable[[], dict[str, Any]] | None = None
-"""Returns what is known about the resident process, in that process only."""
+"""Returns the status of the resident process; set in that process only."""
 
 
 @command(
     "watch",
     ("memvault watch --detach", "memvault watch --status", "memvault watch --stop"),
-    view="""{running:a resident process runs|no resident process runs}  process {process}  \
+    view="""{running:a resident process is running|none is running}  process {process}  \
         {commands:command|commands}  {megabytes:.0f} MB
            {vaults:each}
-           unavailable here: {unused}
-        {stopped:the resident process has ended|no resident process runs}""",
+           not used here: {unused}
+        {stopped:stopped the resident process|none is running}""",
     group="setup",
 )
 def watch(
     _: GlobalOptions,
-    detach: Annotated[bool, Arg("Run in the background, until unused for 30 minutes")] = False,
-    status: Annotated[bool, Arg("Show the process that runs, and its memory")] = False,
-    stop: Annotated[bool, Arg("End the process that runs")] = False,
+    detach: Annotated[bool, Arg("Run in the background, until it is idle for 30 minutes")] = False,
+    status: Annotated[bool, Arg("Show the running process and its memory use")] = False,
+    stop: Annotated[bool, Arg("Stop the running process")] = False,
 ) -> dict[str, Any] | None:
     """Keep vaults open in a process that answers other commands within milliseconds.
 
@@ -70,4 +70,4 @@ def _serve(folder: Path) -> None:
         resident = Daemon(folder, app.run, hook.respond)
         own_status = resident.status
         if not resident.serve():
-            raise Refused("A resident process runs already", "`memvault watch --status` shows it")
+            raise Refused("A resident process is already running", "see `memvault watch --status`")

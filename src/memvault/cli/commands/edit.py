@@ -53,8 +53,8 @@ def edit(
 ) -> dict[str, Any]:
     """Open a memory in your editor, and show what changed when you close it.
 
-    The editor is VISUAL, else EDITOR. What it saves takes effect at once; when you
-    close it, the edit is in the log, and `memvault undo` reverts it.
+    The editor is VISUAL, else EDITOR. Saved text takes effect immediately. When you close the
+    editor, the edit is logged, and `memvault undo` reverts it.
     """
     with open_call(options, memory) as (call, name):
         return edit_memory(call, call.resolve(name, writes=True))
@@ -70,10 +70,10 @@ def edit(
 def open_memory(
     options: GlobalOptions,
     memory: MemoryOrVault = "",
-    where: Annotated[
-        str, Arg("The program to open it in", flag="--with", metavar="obsidian|editor")
-    ] = "",
-    address: Annotated[bool, Arg("Print the Obsidian URL, open nothing", flag="--print")] = False,
+    where: Annotated[str, Arg("The program to use", flag="--with", metavar="obsidian|editor")] = "",
+    address: Annotated[
+        bool, Arg("Print the Obsidian URL instead of opening it", flag="--print")
+    ] = False,
 ) -> dict[str, Any] | None:
     """Open a memory in Obsidian if the vault is an Obsidian vault, else in your editor.
 
@@ -81,7 +81,7 @@ def open_memory(
     vault.
     """
     if where not in ("", "obsidian", "editor"):
-        raise UsageError(f"There is no {where!r} to open it in", "take obsidian or editor")
+        raise UsageError(f"Unknown program {where!r}", "use obsidian or editor")
     with open_call(options, memory) as (call, name):
         in_editor = where == "editor" or (not where and not (call.root / ".obsidian").is_dir())
         in_editor = in_editor and not address
@@ -92,7 +92,7 @@ def open_memory(
         if in_editor:
             if target is None:
                 raise UsageError(
-                    "The memory is missing", "an editor opens one: `memvault open MEMORY`"
+                    "The memory is missing", "`memvault open MEMORY` opens one in the editor"
                 )
             return edit_memory(call, target)
         desktop.open_address(url, call.root)
@@ -132,7 +132,7 @@ def new(
     with open_call(options) as (call, _), contextlib.ExitStack() as drafts:
         chosen = choose_type(call, memory_type)
         call.caller = call.caller._replace(confirm_suggestion=lambda *_: False)  # asked already
-        filled = templates.filled(call.root, template or chosen.name, title, bool(template))
+        filled = templates.fill_template(call.root, template or chosen.name, title, bool(template))
         text = filled.body
         if options.may_ask and not no_edit:
             name = create.clean_title(title)

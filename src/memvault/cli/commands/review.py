@@ -1,4 +1,4 @@
-"""The walk through what needs a person: one key for each, and one undo for all."""
+"""The command ``review``: answer each item with a key, and undo all answers at once."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ def review(
 ) -> dict[str, Any] | None:
     """Review pending items: conflicts, secrets, duplicates, proposals and more.
 
-    Each is answered with a key, without Enter; s skips it, and q or Ctrl-C ends. All changes
-    are one, which `memvault undo` takes back. Where there is no terminal, they are listed.
+    Each is answered with a key, without Enter; s skips it, and q or Ctrl-C ends. `memvault undo`
+    reverts all answers together. Without a terminal, the items are listed.
     """
     if not options.may_ask:
         from memvault.tools.doctor import vault_review
@@ -61,14 +61,14 @@ def review(
             from memvault.tools.core import invoke
 
             invoke.autocommit(call)
-            _say(f"{done} of {len(items)} answered; `memvault undo` takes all of it back")
+            _say(f"{done} of {len(items)} answered; `memvault undo` reverts them")
         else:
-            _say(f"{len(items)} looked at, nothing changed" if items else "Nothing to review")
+            _say(f"{len(items)} reviewed, nothing changed" if items else "Nothing to review")
     return None
 
 
 def _walk(call: Call, items: list[ReviewItem]) -> int:
-    """Show each item and do what is answered; return how many were answered."""
+    """Show each item and apply the answer; return the number of answers."""
     answered = 0
     for number, item in enumerate(items, 1):
         _show(call, item, f"{number}/{len(items)}")
@@ -83,7 +83,7 @@ def _walk(call: Call, items: list[ReviewItem]) -> int:
                 return answered
             action = _ACTIONS.get((item.kind, key))
             if action is None or f"{key} " not in f"{answers} ":
-                _say("There is no such answer")
+                _say("Not one of the answers")
                 continue
             try:
                 action(call, item)
@@ -173,7 +173,7 @@ def _edit(call: Call, item: ReviewItem) -> None:
 
 
 def _allow(call: Call, item: ReviewItem) -> None:
-    """Write into the header that the secrets of a memory are meant to be there."""
+    """Mark the secrets of a memory as allowed in its header."""
     call.store.change(_memory(call, item), {"secrets": "allowed"}, None)
 
 
@@ -191,7 +191,7 @@ def _write_proposal(call: Call, item: ReviewItem) -> None:
         made = found.only(item.proposals.ids())
         skipped = apply.apply_proposals(call.store, call.engine, made, inputs.episodes)[1]
     if skipped or not made.ids():
-        raise Refused("The memories that it is made from have changed", "`memvault consolidate`")
+        raise Refused("The source memories have changed", "`memvault consolidate`")
 
 
 def _fix(call: Call, item: ReviewItem) -> None:
@@ -200,7 +200,7 @@ def _fix(call: Call, item: ReviewItem) -> None:
 
     fix = finding_at(call, item.code, item.path).fix
     if fix is None:
-        raise Refused("There is no fix for it any more", "`memvault doctor`")
+        raise Refused("The fix no longer applies", "`memvault doctor`")
     fix.apply(call)
 
 
@@ -220,4 +220,4 @@ _ACTIONS: dict[tuple[str, str], Callable[[Call, ReviewItem], object]] = {
     ("finding", "f"): _fix,
     ("finding", "e"): _edit,
 }
-"""What each key does, by the kind of the item."""
+"""The function of each key, by the kind of item."""

@@ -27,7 +27,7 @@ TokenName = Annotated[str, Arg("The token's name", positional=True)]
     view="""*profiles
         {name:<14}{count:>4} tools {tokens:>7} tokens  {heading}
 
-        About four characters are a token""",
+        A token is about four characters""",
     group="programs",
 )
 def mcp(
@@ -35,12 +35,12 @@ def mcp(
     tools: Annotated[
         str, Arg("Profiles and tools to offer, as core,talk (default core)", metavar="NAMES")
     ] = "",
-    list_profiles: Annotated[bool, Arg("List the profiles, and exit")] = False,
+    list_profiles: Annotated[bool, Arg("List the profiles and exit")] = False,
     vaults: Annotated[
-        str, Arg("Names of other vaults that the client may reach", metavar="NAME,NAME")
+        str, Arg("Names of other vaults that clients may access", metavar="NAME,NAME")
     ] = "",
     programs: Annotated[
-        bool, Arg("Let the client name an extractor, and models, to run on this machine")
+        bool, Arg("Allow clients to run extractors and models on this machine")
     ] = False,
 ) -> dict[str, Any] | None:
     """Serve the tools and memories to an MCP client, on standard input and output.
@@ -98,15 +98,15 @@ def serve(
     tools: Annotated[str, Arg("Profiles and tools to offer, as for mcp", metavar="NAMES")] = "",
     names: Annotated[
         list[str] | None,
-        Arg("A host name by which clients reach this server", flag="--name", metavar="HOST"),
+        Arg("A host name that clients use for this server", flag="--name", metavar="HOST"),
     ] = None,
     audit: Annotated[str, Arg("File of the audit log (default stderr)", metavar="FILE")] = "",
     calls: Annotated[int, Arg("Maximum concurrent requests per token", minimum=1)] = 16,
     queue: Annotated[int, Arg("Maximum queued requests per token", minimum=0)] = 100,
-    rate: Annotated[int, Arg("Maximum requests per second and token", minimum=1)] = 50,
+    rate: Annotated[int, Arg("Maximum requests per second per token", minimum=1)] = 50,
     body: Annotated[int, Arg("Maximum size of a request in megabytes", minimum=1, maximum=64)] = 4,
     workers: Annotated[
-        int, Arg("More processes, for the tools which only read", minimum=0, maximum=64)
+        int, Arg("Number of extra processes for read-only tools", minimum=0, maximum=64)
     ] = 0,
     certificate: Annotated[
         str, Arg("TLS certificate in PEM format, for https", metavar="FILE")
@@ -118,7 +118,7 @@ def serve(
     `memvault tokens add` creates a token. It gives access to the vaults that it names, the
     first at /mcp and each at /mcp/NAME, and to nothing else on this machine. Without a host
     it listens on this machine only. `--audit` logs one line per call, without contents.
-    With `--workers`, so many other processes run the tools that only read.
+    `--workers N` runs read-only tools in N processes.
     """
     with _require_sdk("serve"):
         from memvault.server import http_server
@@ -165,7 +165,7 @@ def _vaults(text: str) -> tuple[str, ...]:
     ),
     view="""{token}
 
-        It is shown only this once  {name} may {scope} {vaults} as {agent}  until {expires:day}""",
+        It will not be shown again  {name} may {scope} {vaults} as {agent}  until {expires:day}""",
     group="programs",
     reveals=True,
 )
@@ -204,18 +204,18 @@ def names(_: GlobalOptions) -> dict[str, Any]:
     from memvault.server import tokens
 
     found = [token.public_fields() for token in tokens.all_tokens()]
-    nothing = "There are no tokens; `memvault tokens add NAME --vaults NAME,NAME` makes one"
+    nothing = "No tokens; create one with `memvault tokens add NAME --vaults NAME,NAME`"
     return list_result("tokens", found, nothing)
 
 
 @command(
     "tokens remove",
     ("memvault tokens remove ann", "memvault tokens remove ci"),
-    view="Nobody comes in with the token {name} any more",
+    view="Revoked token {name}",
     group="programs",
 )
 def remove(_: GlobalOptions, name: TokenName) -> dict[str, Any]:
-    """Revoke a token; this takes effect at once, also for clients that are using it."""
+    """Revoke a token; connected clients lose access immediately."""
     from memvault.server import tokens
 
     tokens.remove(name)

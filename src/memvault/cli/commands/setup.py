@@ -20,7 +20,7 @@ from memvault.integrations import NAMES
 from memvault.tools.core import agent_guide, registry
 
 if TYPE_CHECKING:
-    from memvault.integrations.integration import AgentProgram, SetupContext
+    from memvault.integrations.integration import Integration, SetupContext
 
 
 _SDK_MISSING = f"`memvault mcp` needs the MCP SDK: {INSTALL} '.[mcp]'"
@@ -44,10 +44,10 @@ def setup(
     program: Annotated[str, Arg("The program", positional=True, metavar="|".join(NAMES))],
     project: Annotated[bool, Arg("For this folder (default)")] = False,
     user: Annotated[bool, Arg("For all of your projects")] = False,
-    dry_run: Annotated[bool, Arg("Only show what changes")] = False,
+    dry_run: Annotated[bool, Arg("Show the changes without writing them")] = False,
     remove: Annotated[bool, Arg("Undo the changes of setup")] = False,
     capture: Annotated[bool, Arg("Keep each session as an episode")] = False,
-    yes: Annotated[bool, Arg("Do not ask")] = False,
+    yes: Annotated[bool, Arg("Write without asking")] = False,
 ) -> dict[str, Any] | None:
     """Set memvault up in an agent's program, such as Claude Code.
 
@@ -64,12 +64,12 @@ def setup(
     """
     from memvault.integrations import setup as planning
 
-    client = planning.client(program)
+    client = planning.find_integration(program)
     if project and user:
         raise UsageError("`--project` and `--user` cannot be combined", "choose one of them")
     if capture and not client.capture_events:
         raise UsageError(
-            f"The hooks of {client.title} do not name the record of a session",
+            f"The hooks of {client.title} do not pass the session's transcript",
             "`memvault import` imports its sessions"
             if client.name in _IMPORTED
             else "leave it out",
@@ -81,7 +81,7 @@ def setup(
     lines = [line for text in diffs for line in text.splitlines()]
     agreed = bool(changes) and not dry_run and output.consent(yes, lines, question)
     if changes and agreed is False and not dry_run:
-        raise Refused("Nothing was changed", "`memvault setup PROGRAM --dry-run` only shows it")
+        raise Refused("Nothing was changed", "`memvault setup PROGRAM --dry-run` shows the changes")
     written = bool(agreed)
     if written:
         planning.write(changes)  # before any output, which a closed pipe would end here
@@ -108,10 +108,10 @@ def setup(
     return None
 
 
-def _next(client: AgentProgram, has_changes: bool, written: bool, remove: bool) -> str:
+def _next(client: Integration, has_changes: bool, written: bool, remove: bool) -> str:
     """Return the next step for the user."""
     if has_changes and not written:
-        return "Add `--yes` to write the changes"
+        return "Pass `--yes` to write the changes"
     return "" if remove else client.next_step
 
 
@@ -120,12 +120,12 @@ def _summary(title: str, found: Mapping[str, Any]) -> str:
     number = len(found["changes"])
     files = f"{number} file{'s' if number != 1 else ''}"
     if not number:
-        return "There is nothing to change"
+        return "Nothing to change"
     if not found["written"]:
-        return f"No changes written; {files} would change. Run again with `--yes`"
+        return f"Nothing was written; {files} would change. Pass `--yes` to write them"
     if found["removed"]:
-        return f"Took memvault out of {title}: {files}"
-    return f"Set {title} up: {files}\nNext: {found['next']}"
+        return f"Removed memvault from {title} ({files})"
+    return f"Set up {title} ({files})\nNext: {found['next']}"
 
 
 def _setup_context(options: GlobalOptions, user: bool, remove: bool) -> SetupContext:
@@ -140,10 +140,10 @@ def _setup_context(options: GlobalOptions, user: bool, remove: bool) -> SetupCon
     try:
         home = Path.home()
     except RuntimeError as error:
-        raise Refused("There is no home folder", "set HOME to yours") from error
+        raise Refused("There is no home folder", "set HOME to your home folder") from error
     root = Path.cwd().resolve()
     if not user and root == home.resolve():
-        raise Refused("This folder is your home, and no project", "`memvault setup PROGRAM --user`")
+        raise Refused("This is your home folder, not a project", "`memvault setup PROGRAM --user`")
     vault = root if remove else options.root()
     vault_option = "" if root.is_relative_to(vault) and not user else str(vault)
     if vault_option and not user and vault.is_relative_to(root):
@@ -202,7 +202,7 @@ def print_guide(
     memvault/SKILL.md or memvault.txt. An existing file is not overwritten.
     """
     if form not in FORMS:
-        raise UsageError(f"There is no form {form!r}", f"the forms are {', '.join(FORMS)}")
+        raise UsageError(f"Unknown format {form!r}", f"use {', '.join(FORMS)}")
     make, name = FORMS[form]
     if not out:
         output.text(make(), options.json)
@@ -215,9 +215,7 @@ def print_guide(
     try:
         atomic.create(file, make().encode())
     except FileExistsError as error:
-        raise Refused(
-            f"{file} is there already", "move it away, or choose another folder"
-        ) from error
+        raise Refused(f"{file} already exists", "move it away, or choose another folder") from error
     return {"file": str(file)}
 
 
@@ -237,7 +235,7 @@ def run_hook(
     program: Annotated[
         str, Arg("Print in the format of this program", flag="--for", metavar="|".join(NAMES))
     ] = "",
-    capture: Annotated[bool, Arg("Also import the session that the program names")] = False,
+    capture: Annotated[bool, Arg("Also import the session")] = False,
 ) -> None:
     """Print context for a program's agent at an event; setup installs it there.
 

@@ -28,17 +28,19 @@ Folder = Annotated[str, Arg("The vault", positional=True, completes="file", meta
     ("memvault tools trust word_count --yes", "memvault tools trust word_count"),
     view="""
         {name} may run here: {command}
-           as long as {covers:each} stays as it is
+           until {covers:each} changes
            not covered: {notCovered:each}""",
     group="catalogue",
 )
 def trust(
-    options: GlobalOptions, name: ToolName, yes: Annotated[bool, Arg("Do not ask")] = False
+    options: GlobalOptions,
+    name: ToolName,
+    yes: Annotated[bool, Arg("Trust it without asking")] = False,
 ) -> dict[str, Any]:
     """Allow a registered tool, in its current version, to run on this machine.
 
-    It shows the command and the files that the trust covers, and asks. Once one of
-    these changes, for example by a pull or an edit, the tool is no longer trusted.
+    It shows the command and the files that the trust covers, and asks. If one of these changes,
+    for example by a pull or an edit, the trust ends.
     """
     from memvault.vault_tools import trust
     from memvault.vault_tools.fingerprint import fingerprint_of
@@ -57,7 +59,7 @@ def trust(
     ("memvault tools untrust word_count", "memvault tools untrust other_tool"),
     view="""
         {name} no longer runs here
-           {wasTrusted:|it did not before}""",
+           {wasTrusted:|it was not trusted}""",
     group="catalogue",
 )
 def untrust(options: GlobalOptions, name: ToolName) -> dict[str, Any]:
@@ -71,7 +73,7 @@ def untrust(options: GlobalOptions, name: ToolName) -> dict[str, Any]:
     "vaults trust", ("memvault vaults trust .", "memvault vaults trust ~/notes"), group="setup"
 )
 def trust_vault(_: GlobalOptions, folder: Folder) -> dict[str, Any]:
-    """Trust a vault that belongs to another user, so that it is used without being named.
+    """Trust a vault of another user, so that commands in it use it.
 
     A vault's settings and files control what is read and run on this machine, so a
     vault of another user is otherwise used only if `--vault` or MEMVAULT_VAULT names it.
@@ -112,7 +114,7 @@ def _find_tool_file(options: GlobalOptions, name: str) -> ToolFile:
     if wanted in found.broken:
         raise Refused(found.broken[wanted], "fix the file")
     if registry.lookup(name):
-        raise UsageError(f"{name} is memvault's own and needs no trust", "run it")
+        raise UsageError(f"{name} is a built-in tool and needs no trust", "run it")
     names = ", ".join(entry.definition.name for entry in found.tools.values())
     raise NotFound(
         f"No tool {name!r} is registered in this vault",
@@ -144,7 +146,7 @@ def _require_consent(yes: bool, name: str, summary: dict[str, Any]) -> None:
     agreed = output.consent(yes, lines, "Allow it to run here with your permissions?")
     if agreed is None:
         raise Refused(
-            f"There is no terminal to ask whether {name} may run {summary['command']}",
+            f"Running {summary['command']} for {name} needs your consent at a terminal",
             f"run `memvault tools trust {name}` at a terminal",
         )
     if not agreed:

@@ -81,7 +81,9 @@ def init(
 
     made = init_vault(folder or options.vault or ".", bare, examples)
     if not default and options.may_ask and not has_default():
-        question = "Make this your default vault, which recall also searches from other vaults?"
+        question = (
+            "Make this your default vault? `memvault recall` also searches it from other vaults."
+        )
         default = output.confirm((), question, default=True)
     if default:
         made["default"] = make_default(made["vault"])
@@ -135,7 +137,7 @@ def add(
         return remote_vaults.add(name, folder, collection, remote_vault, timeout)
     if collection or remote_vault or timeout is not None:
         raise UsageError(
-            "`--collection`, `--of` and `--patience` are for a vault in an engine",
+            "`--collection`, `--of` and `--patience` need the address of an engine",
             "give its address, as http://…",
         )
     return {"name": name, "folder": add_vault(name, folder)}
@@ -145,8 +147,8 @@ def add(
     "vaults remove",
     ("memvault vaults remove work", "memvault vaults remove home"),
     view="""
-        {name} names nothing any more
-           {folder} {stays:stays as it is|is deleted, which held what was fetched of it}""",
+        Removed the name {name}
+           {folder} {stays:was not changed|contained fetched files and was deleted}""",
     group="setup",
 )
 def remove(_: GlobalOptions, name: Name) -> dict[str, Any]:
@@ -172,7 +174,7 @@ def names(_: GlobalOptions) -> dict[str, Any]:
     """List the named vaults."""
     from memvault.named_vaults import vault_table
 
-    nothing = "No vault has a name; `memvault vaults add NAME DIR` gives one"
+    nothing = "No named vaults; add one with `memvault vaults add NAME DIR`"
     return list_result("vaults", vault_table(), nothing)
 
 
@@ -187,7 +189,7 @@ def default(
         str, Arg("Their names; all for every named vault", positional=True, metavar="NAME,NAME")
     ] = "",
 ) -> dict[str, Any]:
-    """Set the vaults that recall searches by default besides the current one; no names, none.
+    """Set the vaults that recall searches in addition to the current one; without names, none.
 
     `memvault recall --vaults` this searches only the current vault.
     """
@@ -206,9 +208,9 @@ def default(
 )
 def push(
     options: GlobalOptions,
-    take_over: Annotated[bool, Arg("Take over from the machine that sends it")] = False,
+    take_over: Annotated[bool, Arg("Make this machine the sender of the vault")] = False,
     to: Annotated[
-        str, Arg("The address of the engine, to which the token may be sent", metavar="ADDRESS")
+        str, Arg("The engine's address; allows sending the token to it", metavar="ADDRESS")
     ] = "",
 ) -> dict[str, Any]:
     """Upload the vault, or its changes, to the engine set under [index] in memvault.toml.
@@ -237,7 +239,7 @@ def push(
     group="setup",
 )
 def status(options: GlobalOptions) -> dict[str, Any]:
-    """Compare what this machine has sent to the engine with the engine's contents."""
+    """Compare the engine's contents with the data that this machine sent."""
     from memvault.publishing import publish
 
     with closing(options.workspace()) as workspace:
@@ -255,7 +257,7 @@ def drop(
     all_vaults: Annotated[
         bool, Arg("Delete the data of other vaults there too", flag="--all")
     ] = False,
-    yes: Annotated[bool, Arg("With `--all`: do not ask")] = False,
+    yes: Annotated[bool, Arg("Delete without asking")] = False,
 ) -> dict[str, Any]:
     """Delete the vault from its engine; recall then uses this machine's index again.
 

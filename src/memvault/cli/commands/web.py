@@ -69,7 +69,7 @@ def _open(address: str, root: Path, files: contextlib.ExitStack) -> None:
 def graph(
     options: GlobalOptions,
     file: Annotated[str, Arg("The HTML file to write", positional=True, completes="file")],
-    force: Annotated[bool, Arg("Replace a file that this command did not make")] = False,
+    force: Annotated[bool, Arg("Replace the file even if another program wrote it")] = False,
 ) -> dict[str, Any]:
     """Write the map of the vault with all texts as one HTML file.
 
@@ -103,7 +103,7 @@ def graph(
 
 @contextlib.contextmanager
 def require_extra() -> Iterator[None]:
-    """Raise an error that names the extra, if one of its packages is missing."""
+    """Raise an error that says which extra to install, if one of its packages is missing."""
     try:
         yield
     except ModuleNotFoundError as error:

@@ -29,14 +29,14 @@ def socket_folder() -> Path:
             a vault.
     """
     if sys.platform != "linux" or not hasattr(os, "eventfd"):
-        raise Refused("watch needs Linux", "all commands work without it")
+        raise Refused("`memvault watch` needs Linux", "commands run without it, more slowly")
     folder = client.socket_folder(os.environ)
     if not folder:
-        raise Refused("There is no cache folder", "set MEMVAULT_CACHE to a folder of yours")
+        raise Refused("There is no cache folder", "set MEMVAULT_CACHE to a folder")
     above = enclosing_vault(Path(folder).parent)
     if above is not None:
         raise Refused(
-            f"The cache folder lies in the vault {above}, which may come from anyone",
+            f"The cache folder is in the vault {above}, which may be untrusted",
             "set MEMVAULT_CACHE to a folder outside of every vault",
         )
     return Path(folder)
@@ -63,7 +63,7 @@ def start(folder: Path) -> None:
         if process_of(folder):
             return
         time.sleep(_STEP)
-    raise TimedOut("The resident process did not start", "`memvault watch` shows why")
+    raise TimedOut("The resident process did not start", "run `memvault watch` to see why")
 
 
 def _spawn() -> None:
@@ -89,7 +89,7 @@ def start_in_background() -> None:
 
 
 def _is_sandboxed() -> bool:
-    """Return whether this process may be in a sandbox, where it could serve no others."""
+    """Return whether this process may be in a sandbox, where it cannot serve other processes."""
     if sys.platform != "linux":
         return False
     from memvault.cli.daemon import peer_check
@@ -114,7 +114,7 @@ def stop(folder: Path) -> bool:
     until = time.monotonic() + _STOP_SECONDS
     while process_of(folder):
         if time.monotonic() > until:
-            raise TimedOut(f"Process {process} does not end", f"kill -9 {process}")
+            raise TimedOut(f"Process {process} does not stop", f"kill -9 {process}")
         time.sleep(_STEP)
     return True
 
@@ -137,7 +137,7 @@ def _why_unused(folder: Path) -> str:
     try:
         connection = client.connected(str(folder))
         if connection is None:
-            return "its socket is open to others"
+            return "other users can write to its socket"
         with contextlib.closing(connection):
             answer = client.ask(connection, ["watch", "--status"])
             reason = connection.recv(_MAX_REASON) if answer == client.LEFT else b""

@@ -1,14 +1,14 @@
 """Calibrate the cosines of an embedder on the user's machine if no calibration is known.
 
 The similarity threshold for forgetting must mean the same with any embedder, but a cosine of 0.7 is
-near for one model and far for another. The calibration of the static vectors was fitted to labelled
+near for one model and far for another. The calibration of the static vectors was fitted to labeled
 pairs. For any other model, the anchors are embedded, which are pairs of short texts in the package,
 and a logistic map is fitted that maps anchors about the same subject to one target on average, and
 the others to another.
 
 These targets are not probabilities for the anchors, which are easier to distinguish than real
 texts. They are the values for which the fit of the static vectors to the anchors equals their fit
-to the labelled pairs. ``training/calibrate.py`` writes them after a change of an anchor or
+to the labeled pairs. ``training/calibrate.py`` writes them after a change of an anchor or
 of the static embedding table.
 """
 
@@ -57,7 +57,7 @@ class AnchorTargets(NamedTuple):
 
 @cache
 def anchor_targets() -> AnchorTargets:
-    """Read the targets of the anchors; errors as for ``anchors``."""
+    """Read the targets of the anchors; raises ``EmbedderError``."""
     with _reading():
         return AnchorTargets(**json.loads(TARGETS.read_text("utf-8")))
 
@@ -123,9 +123,9 @@ def fit_logistic(values: Numbers, targets: Numbers, weights: Numbers | None = No
     values = np.nan_to_num(values)
     shares = np.ones_like(values) if weights is None else weights
     shares = shares / shares.sum()
-    centre, base = float(shares @ values), float(shares @ targets)
-    spread = math.sqrt(float(shares @ (values - centre) ** 2))
-    design = np.stack([(values - centre) / max(spread, 1e-6), np.ones_like(values)], axis=1)
+    center, base = float(shares @ values), float(shares @ targets)
+    spread = math.sqrt(float(shares @ (values - center) ** 2))
+    design = np.stack([(values - center) / max(spread, 1e-6), np.ones_like(values)], axis=1)
     beta = np.zeros(2)
     for _ in range(_STEPS):
         chance = 0.5 + 0.5 * np.tanh(design @ beta / 2)
@@ -133,6 +133,6 @@ def fit_logistic(values: Numbers, targets: Numbers, weights: Numbers | None = No
         beta += np.linalg.solve(curve + 1e-9 * np.eye(2), design.T @ (shares * (targets - chance)))
     slope = float(beta[0]) / max(spread, 1e-6)
     if _MIN_SLOPE <= slope <= _MAX_SLOPE:
-        return Calibration(slope, centre - float(beta[1]) / slope)
+        return Calibration(slope, center - float(beta[1]) / slope)
     slope = _MAX_SLOPE if slope > _MAX_SLOPE else _MIN_SLOPE
-    return Calibration(slope, centre - math.log(base / (1 - base)) / slope)
+    return Calibration(slope, center - math.log(base / (1 - base)) / slope)

@@ -126,7 +126,7 @@ class ModelCache:
         self._loading: WeakValueDictionary[Hashable, Any] = WeakValueDictionary()
 
     def get(self, key: Hashable, load: Callable[[], Model]) -> Model:
-        """Return the model of a key, and load it if it is not in use. Errors as for ``load``.
+        """Return the model of a key, and load it if it is not in use; raises ``EmbedderError``.
 
         Other threads that request the same model wait until it is loaded.
         """

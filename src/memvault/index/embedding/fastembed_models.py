@@ -57,12 +57,12 @@ class ModelKind(NamedTuple):
 EMBEDDING = ModelKind(
     "embedding model",
     "",
-    "`memvault model use builtin` goes back to the embedder that always works",
+    "return to the built-in embedder with `memvault model use builtin`",
 )
 CROSS_ENCODER = ModelKind(
     "cross-encoder",
     " --for rerank",
-    "recall without `--rerank` needs none; `memvault model use NAME --for rerank` takes another",
+    "omit `--rerank`, or choose another with `memvault model use NAME --for rerank`",
 )
 
 
@@ -133,7 +133,7 @@ def _by_name(kind: ModelKind, name: str, download: bool) -> LoadedModel:
     if name.lower() not in {model["name"].lower() for model in known_models(kind)}:
         raise EmbedderError(
             f"There is no {kind.noun} {name!r}",
-            "`memvault model list` names those that can be used; a folder's path works too",
+            "list the models with `memvault model list`, or use the path of a folder",
         )
     cache = models_folder()
     try:
@@ -142,8 +142,8 @@ def _by_name(kind: ModelKind, name: str, download: bool) -> LoadedModel:
         if not download:
             raise EmbedderError(
                 f"The model {name} is not on this machine",
-                f"`memvault model use {sanitize.quote_argument(name)}{kind.option}` downloads it"
-                " once; every other command works offline",
+                "download it with "
+                f"`memvault model use {sanitize.quote_argument(name)}{kind.option}`",
             ) from error
         try:
             model = _create(kind, name, cache_dir=str(cache))
@@ -226,7 +226,7 @@ class FastembedEmbedder:
     codec = None  # fastembed returns no vectors of tokens
 
     def __init__(self, name: str, root: Path | None, download: bool) -> None:
-        """Load an embedder by name from fastembed or a folder; errors as for ``load``."""
+        """Load an embedder by name from fastembed or a folder; raises ``EmbedderError``."""
         self.name = name
         self._model, self.version = load(EMBEDDING, name, root, download)
         with map_model_errors(EMBEDDING, name):
@@ -267,7 +267,7 @@ _RERANK_BATCH = 1
 
 
 def open_cross_encoder(name: str, root: Path | None, download: bool = False) -> CrossEncoder:
-    """Return a cross-encoder, loaded once for the whole process; errors as for ``load``."""
+    """Return a cross-encoder, loaded once for the whole process; raises ``EmbedderError``."""
     return MODELS.get(
         ("cross-encoder", *identity(name, root)), lambda: CrossEncoder(name, root, download)
     )
@@ -287,7 +287,7 @@ class CrossEncoder:
     """A cross-encoder run by ONNX Runtime on the processor."""
 
     def __init__(self, name: str, root: Path | None, download: bool = False) -> None:
-        """Load a cross-encoder by name from fastembed or a folder; errors as for ``load``."""
+        """Load a cross-encoder by name from fastembed or a folder; raises ``EmbedderError``."""
         self.name = name
         self._model, self.version = load(CROSS_ENCODER, name, root, download)
 
@@ -308,6 +308,6 @@ class CrossEncoder:
 
     def _not_cross_encoder(self) -> EmbedderError:
         return EmbedderError(
-            f"The model {self.name} is not a cross-encoder: it does not give one number for a text",
-            "`memvault model list` names fastembed's cross-encoders",
+            f"The model {self.name} is not a cross-encoder: it does not return one number per text",
+            "list fastembed's cross-encoders with `memvault model list`",
         )

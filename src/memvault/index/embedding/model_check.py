@@ -27,7 +27,7 @@ _QUESTION = "Which database do we use?"
 _STATEMENT = "The database is PostgreSQL"
 _RELATED = "We store our data in Postgres"
 AUTOMATIC = "auto"
-"""The name that stands for the package's model for the languages of a vault."""
+"""The name for the package's model that suits the languages of a vault."""
 _UNRELATED = "Bananas ripen faster in a paper bag"
 
 
@@ -98,10 +98,10 @@ def verify(root: Path, settings: Settings, name: str | None, purpose: Purpose) -
     checked = _check_model(model_name, folder, purpose)
     if checked.related <= checked.unrelated:
         raise NotFound(
-            f"The model {checked.name} loads, but does not tell texts apart",
-            "`memvault model list` names fastembed's cross-encoders"
+            f"The model {checked.name} loads, but does not distinguish texts",
+            "list fastembed's cross-encoders with `memvault model list`"
             if purpose == "rerank"
-            else "`memvault model use auto` goes back to the embedders that always work",
+            else "return to the models of the package with `memvault model use auto`",
         )
     return checked
 
@@ -127,17 +127,17 @@ def _save_model(store: MemoryStore, section: str, name: str | None) -> None:
         after = set_values(path, section, {"model": name}, VaultUnreadable)
         store.changes.replace(SETTINGS_FILE, before, after, FileRef(SETTINGS_FILE, SETTINGS_FILE))
     except (FileNotFoundError, NotFound) as error:
-        raise NotFound(f"{SETTINGS_FILE} is gone", "`memvault init`") from error
+        raise NotFound(f"{SETTINGS_FILE} no longer exists", "run `memvault init`") from error
 
 
 def _resolve_name(root: Path, name: str, purpose: Purpose) -> tuple[str, Path | None]:
     """Return a model's name, portable if possible, and the vault if it may be a folder's path.
 
-    A name that fastembed knows is fastembed's model, even if the vault has such a folder.
+    A name in fastembed's list is that model, even if the vault has a folder of that name.
     """
     text = name.strip()
     if not text:
-        raise UsageError("The model's name is empty", "`memvault model list` names those there are")
+        raise UsageError("The model's name is empty", "list the models with `memvault model list`")
     kind = EMBEDDING if purpose == "embed" else CROSS_ENCODER
     if text in (BUILTIN, MULTILINGUAL) or text.lower() in {
         model["name"].lower() for model in known_models(kind)

@@ -135,14 +135,14 @@ def fingerprint(name: str, root: Path | None) -> ModelFingerprint | None:
         return ModelFingerprint(sizes, _digest(folder, sizes))
     except OSError as error:
         raise EmbedderError(
-            f"The model folder {name} cannot be read: {error.strerror}", "check what lies in it"
+            f"The model folder {name} cannot be read: {error.strerror}", "check its contents"
         ) from error
 
 
 def allow(name: str, root: Path, tried: ModelFingerprint | None) -> None:
     """Allow the vault's settings to name a folder, as long as its content is as it was tried.
 
-    Errors as for ``grants.add``.
+    Raises ``StorageError``.
     """
     folder = folder_of(name, root)
     if folder is not None and tried is not None:
@@ -190,8 +190,8 @@ def _granted(folder: Path, root: Path) -> dict[str, Any]:
 def _refusal(name: str, option: str) -> str:
     word = sanitize.quote_argument(name)
     return (
-        f"the model folder {word} is not allowed on this machine, or was changed since; "
-        f"`memvault model use {word}{option}` allows it as it is now"
+        f"the model folder {word} is not allowed on this machine, or has changed since; "
+        f"allow it with `memvault model use {word}{option}`"
     )
 
 

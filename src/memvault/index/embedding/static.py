@@ -37,7 +37,7 @@ _MAX_SHORT = 2_000
 
 
 def open_table() -> StaticEmbedder:
-    """Return the built-in embedder, loaded once per process; errors as for the class."""
+    """Return the built-in embedder, loaded once per process; raises ``EmbedderError``."""
     return MODELS.get(("table", fingerprint_of(DATA)), StaticEmbedder)
 
 

@@ -1,7 +1,7 @@
 """Group texts by meaning, with the vectors of the static embedder and of a transformer.
 
 Similarities are calibrated (``embedding.calibrate``), so that a threshold means the same with any
-embedder. The thresholds are quantiles of the anchors, the labelled pairs of short texts in the
+embedder. The thresholds are quantiles of the anchors, the labeled pairs of short texts in the
 package, with the built-in transformer: nine in ten paraphrases among them reach ``SAME``, half of
 the pairs within one topic ``RELATED``, and no unrelated pair ``STEP``.
 """

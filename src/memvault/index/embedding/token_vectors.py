@@ -39,7 +39,7 @@ class TextVectors(NamedTuple):
 
 
 class TokenCodec(NamedTuple):
-    """The quantisation of a model's token vectors.
+    """The quantization of a model's token vectors.
 
     ``mean`` and ``deviation`` are the mean of token vectors and of their absolute differences to
     it, shape (dimension,). ``ignored`` are the ids of tokens that are not stored: punctuation and
@@ -132,7 +132,7 @@ class TokenEmbedder(Embedder, Protocol):
 
     @property
     def codec(self) -> TokenCodec | None:
-        """The quantisation of its token vectors; None if it returns none."""
+        """The quantization of its token vectors; None if it returns none."""
 
     def embed_tokens(self, texts: Sequence[str]) -> list[TextVectors]:
         """Return the vector of each passage with those of its tokens."""

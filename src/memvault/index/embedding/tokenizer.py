@@ -25,7 +25,7 @@ _COUNTS: dict[str, int] = {}
 
 
 def count_tokens(text: str) -> int:
-    """Return the number of tokens of a text, rounded up; errors as for ``open_tokenizer``."""
+    """Return the number of tokens of a text, rounded up; raises ``EmbedderError``."""
     words = words_of(text)
     known = {word: _COUNTS.get(word, -1) for word in words}
     new = [word for word, count in known.items() if count < 0]

@@ -140,7 +140,7 @@ class BuiltinTransformer:
     def _embed(self, text: str, is_query: bool = False) -> TextVectors:
         """Return a text's vectors: the mean includes the tokens of the model's prefix.
 
-        The prefix stands in every window. The vectors of its tokens are left out.
+        Every window begins with the prefix. The vectors of its tokens are left out.
         """
         from memvault.index.embedding.token_vectors import TextVectors
 
@@ -196,7 +196,7 @@ class BuiltinTransformer:
 
     @cached_property
     def codec(self) -> TokenCodec:
-        """The quantisation of the token vectors."""
+        """The quantization of the token vectors."""
         from memvault.index.embedding.token_vectors import TokenCodec
 
         return TokenCodec.read(self._folder)

@@ -41,7 +41,7 @@ def words_of(text: str) -> list[str]:
 
 @cache
 def open_wordpiece(folder: Path) -> WordPiece:
-    """Return the table's tokenizer in Python, loaded once; errors as for ``WordPiece``."""
+    """Return the table's tokenizer in Python, loaded once; raises ``EmbedderError``."""
     return WordPiece(folder)
 
 
@@ -78,7 +78,7 @@ class WordPiece:
         return (token for token in self.tokens(query) if token != self.unknown)
 
     def encode(self, text: str) -> list[int]:
-        """Return the ids of a text's tokens; errors as for ``tokens``."""
+        """Return the ids of a text's tokens; raises ``EmbedderError``."""
         return list(self.tokens(text))
 
     def tokens(self, text: str) -> Iterator[int]:

@@ -1,8 +1,8 @@
 """The keyword index: written by Whoosh, read without it, and ranked by ``bm25f``.
 
 A memory is one document for each block of its text (almost always one), with fields for title,
-headings, body, tags and exact identifiers. Terms come from ``analysis`` and not from Whoosh's
-analysers, which account for most of its run time.
+headings, body, tags and exact identifiers. Terms come from ``text.analyzer`` and not from Whoosh's
+analyzers, which account for most of its run time.
 
 A ``KeywordIndex`` is the index of one commit. ``apply`` writes the next one beside it, so that
 others read this one until the manifest names the files of that one; what no commit names any more
@@ -164,7 +164,7 @@ def _number_of(name: str) -> int:
 
 
 def _delete_except(folder: Path, names: set[str]) -> None:
-    """Delete the files that are in no commit; on Windows, those that nobody has open."""
+    """Delete all other files; on Windows, only those that no process has open."""
     for name in os.listdir(folder):
         if name not in names:
             with suppress(OSError):

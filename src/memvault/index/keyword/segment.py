@@ -7,7 +7,7 @@ in memory and one read. The table names the segments of a commit, with the check
 and the documents deleted since. What is damaged is therefore noticed before it is used, and raises
 ``IndexCorrupted``.
 
-Arrays have the byte order of this machine; another one builds its index anew.
+Arrays have the byte order of this machine; a machine with another one rebuilds its index.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from memvault.index.protocol import IndexCorrupted
 
 FIELD_NAMES = (*FIELDS, EXACT_FIELD)
 _MARKS = tuple(bytes((0xF8 + place,)) for place in range(len(FIELD_NAMES)))
-"""The last byte of a key, which stands for the field; UTF-8 contains none of these bytes."""
+"""The last byte of a key, which encodes the field; UTF-8 contains none of these bytes."""
 _SEPARATOR = b"\xff"
 _BLOCK_KEYS = 64
 _BLOCK_BYTES = 4096
 """The number of keys and the size at which a block is full; terms are not divided."""
 _BLOCK_HEAD = Struct("=IIHB")
-"""The checksum of what follows, the size of the keys, their number, the width of the counts."""
+"""The checksum of the rest, the size of the keys, their number, the width of the counts."""
 _TAIL_HEAD = Struct("=IIIB")
 """The numbers of documents and blocks, the size of the first keys, the width of the lengths."""
 _TYPES = {1: "B", 2: "H", 4: "I"}

@@ -42,7 +42,7 @@ Item = tuple[str, Counter[str], int, float, bytes]
 
 
 class Bag(FieldType):  # type: ignore[misc]  # Whoosh's classes are only partly typed
-    """A field of already counted terms: no analyser, no positions, the count as the weight."""
+    """A field of already counted terms: no analyzer, no positions, the count as the weight."""
 
     def __init__(self) -> None:
         super().__init__(format=Existence(), analyzer=None, scorable=True)
@@ -52,7 +52,7 @@ class Bag(FieldType):  # type: ignore[misc]  # Whoosh's classes are only partly 
         value: Counter[str],
         **kwargs: Any,  # noqa: ARG002  # Whoosh's signature
     ) -> Iterator[tuple[Counter[str], int, float, bytes]]:
-        """Yield all terms as one item, which ``Postings`` takes."""
+        """Yield all terms as one item for ``Postings``."""
         yield value, value.total(), 1.0, b""
 
 
@@ -60,7 +60,7 @@ SCHEMA = Schema(uid=STORED(), **{name: Bag() for name in FIELD_NAMES})
 
 
 class Postings:
-    """The postings of a new segment; takes the place of Whoosh's pool, which sorts tuples."""
+    """The postings of a new segment; replaces Whoosh's pool, which sorts tuples."""
 
     def __init__(self) -> None:
         self._pairs: dict[str, defaultdict[str, array[int]]] = {
@@ -236,7 +236,7 @@ class Codec(base.Codec):  # type: ignore[misc]
 
 class _Storage(FileStorage):  # type: ignore[misc]
     def lock(self, name: str) -> Any:  # noqa: ARG002 - Whoosh's signature
-        """Return a lock of this process: writers hold the index's lock on any file system."""
+        """Return a lock of this process; the index's own lock excludes other processes."""
         return Lock()
 
     def temp_storage(self, name: str | None = None) -> Any:  # noqa: ARG002 - Whoosh's signature
@@ -245,7 +245,7 @@ class _Storage(FileStorage):  # type: ignore[misc]
 
 
 class _CommittedIndex(Index):  # type: ignore[misc]
-    """The segments of one commit, as Whoosh's writer takes them."""
+    """The segments of one commit, in the form of Whoosh's writer."""
 
     indexname = _NAME
 

@@ -1,7 +1,12 @@
 """The index on this machine, in a folder below the user's cache directory.
 
-``local_index`` refreshes the index and returns a ``snapshot`` of one commit. ``refresh`` compares
-the vault's folder with the ``manifest`` and writes the differences. ``file_analysis`` computes the
-rows to write, for many files in the processes of ``analysis_pool``. ``static_vectors`` and
-``transformer_vectors`` store embeddings, and ``index_files`` opens, locks and replaces the files.
+``local_index`` refreshes the index and returns a ``snapshot`` of one commit. ``folder_diff``
+compares the vault's folder with the ``manifest``, and ``index_writer`` writes the differences;
+``file_analysis`` computes their rows, for many files in the processes of ``analysis_pool``.
+``overlay`` reads files that cannot be indexed now. ``index_files`` opens, locks and replaces the
+index's files, and ``backend`` says where keyword index and static vectors are stored.
+
+``static_vectors`` computes the static vectors, ``transformer_model`` chooses the transformer,
+``transformer_vectors`` searches its vectors, and ``transformer_writer`` adds to them, in the order
+of ``embedding_schedule``. ``index_status`` describes the state of all.
 """

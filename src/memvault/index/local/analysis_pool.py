@@ -1,6 +1,6 @@
-"""Analyse many files in several processes: ``python -P -m memvault.index.local.analysis_pool``.
+"""Analyze many files in several processes: ``python -P -m memvault.index.local.analysis_pool``.
 
-Each process reads a task from its standard input and writes what ``analyse`` returns to its
+Each process reads a task from its standard input and writes what ``analyze`` returns to its
 standard output, one at a time, and ends when its input does: nothing is left of it when this
 process is killed. What a process cannot do, because it cannot be started or is killed, is done in
 this one. All writing is done in this one.
@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from memvault.errors import EmbedderError
 from memvault.index.folder import find_folder
-from memvault.index.local.file_analysis import Analysis, FileTask, analyse, embed, joined
+from memvault.index.local.file_analysis import Analysis, FileTask, analyze, embed, joined
 from memvault.index.local.folder_diff import split_files, total_size
 from memvault.index.text.analyzer import main_language
 from memvault.model import FileState
@@ -35,16 +35,16 @@ if TYPE_CHECKING:
     from memvault.index.local.static_vectors import StaticVectors
 
 _MAX_PROCESSES = 4
-"""More processes would wait for this one to write what they compute."""
+"""More processes would wait for this one to write their results."""
 _TASK_FILES = 250
 _TASK_BYTES = 1_000_000
 _READY = b"memvault analyses\n"
-"""The first line of a process's output: another program that is started is not believed."""
+"""The first line of a process's output: the output of any other program is ignored."""
 Languages = Callable[[], Mapping[str, int]]
 
 
 class AnalysisPool:
-    """Processes that analyse batches of files; with a ``table`` they embed them too."""
+    """Processes that analyze batches of files; with a ``table`` they embed them too."""
 
     def __init__(
         self, store: MemoryStore, table: StaticEmbedder | None, processes: Sequence[_Process]
@@ -80,7 +80,7 @@ class AnalysisPool:
             language = main_language(setting, detected, languages())
             yield joined(
                 [
-                    self._analyse(task, language)
+                    self._analyze(task, language)
                     if one.main_language != language and "" in one.detected
                     else one
                     for task, one in zip(tasks, finished, strict=True)
@@ -104,13 +104,13 @@ class AnalysisPool:
             if analysis is not None:
                 self._idle.append(process)
                 send()
-            yield task, analysis or self._analyse(task)
+            yield task, analysis or self._analyze(task)
         for task in tasks:  # all processes have ended
-            yield task, self._analyse(task)
+            yield task, self._analyze(task)
 
-    def _analyse(self, task: FileTask, language: str = "") -> Analysis:
-        """Analyse files in this process."""
-        analysis = analyse(self._store, task, language=language)
+    def _analyze(self, task: FileTask, language: str = "") -> Analysis:
+        """Analyze files in this process."""
+        analysis = analyze(self._store, task, language=language)
         return analysis if self._table is None else embed(analysis, self._table)
 
 
@@ -131,7 +131,7 @@ def _tasks(
 def open_pool(store: MemoryStore, static: StaticVectors | None) -> Iterator[AnalysisPool | None]:
     """Yield a pool whose processes end with the block; None where more than one is of no use.
 
-    They embed what they analyse if there are ``static`` vectors to add to.
+    They embed what they analyze if there are ``static`` vectors to add to.
     """
     count = min(_processors(), _MAX_PROCESSES)
     if count < 2 or not _is_python():
@@ -183,7 +183,7 @@ class _Process:
         self._send(task)
 
     def receive(self) -> Analysis | None:
-        """Return what it sends next; None if it has ended."""
+        """Return the next analysis that it sends; None if it has ended."""
         output = self._process.stdout
         assert output is not None
         try:
@@ -212,7 +212,7 @@ class _Process:
 
 
 def serve(tasks: BinaryIO, results: BinaryIO) -> None:
-    """Analyse what is read until the input ends."""
+    """Analyze the tasks on the standard input until it ends."""
     root, settings, embeds = pickle.load(tasks)  # noqa: S301 - of the process that started this
     root = Path(root)
     dates = CommitDates(root, partial(find_folder, root))
@@ -225,7 +225,7 @@ def serve(tasks: BinaryIO, results: BinaryIO) -> None:
     results.write(_READY)
     with suppress(EOFError):
         while True:
-            analysis = analyse(store, pickle.load(tasks))  # noqa: S301 - of the same
+            analysis = analyze(store, pickle.load(tasks))  # noqa: S301 - of the same
             result = analysis if table is None else embed(analysis, table)
             pickle.dump(result, results, pickle.HIGHEST_PROTOCOL)
             results.flush()

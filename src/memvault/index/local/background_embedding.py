@@ -3,7 +3,7 @@
 It works like ``git gc --auto``: a process that finds vectors missing starts one, unless one is
 running, was just started, or has failed lately. In the latter cases ``state.json`` in the folder of
 the transformer vectors records until when no other is started, and why. A process that computes
-vectors in the foreground holds a second lock, which makes the background process end.
+vectors in the foreground acquires a second lock, which makes the background process end.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def start(root: Path, folder: Path | None, model: str) -> bool:
 
 
 def is_running(folder: Path | None, name: str = BACKGROUND_LOCK) -> bool:
-    """Return whether a process holds the lock."""
+    """Return whether a process has the lock."""
     if folder is None or not (folder / name).exists():
         return False
     lock = FileLock(folder / name, makes_folder=False)

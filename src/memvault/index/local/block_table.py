@@ -131,7 +131,7 @@ class BlockTable:
 
         None if they were never counted.
         """
-        return self._db.kept("frequency", self._document_frequency)
+        return self._db.cached("frequency", self._document_frequency)
 
     def _document_frequency(self) -> tuple[bytes, int] | None:
         for packed, memories in self._db.rows("SELECT holding, memories FROM token_frequency"):

@@ -87,7 +87,7 @@ def link_entry(memory: Memory) -> LinkEntry:
 
 
 class FileTask(NamedTuple):
-    """Files to analyse, the uid of the first, and the number of indexed memories by language."""
+    """Files to analyze, the uid of the first, and the number of indexed memories by language."""
 
     files: Sequence[FileState]
     first_uid: int
@@ -95,7 +95,7 @@ class FileTask(NamedTuple):
 
 
 class EmbeddedPassages(NamedTuple):
-    """The static vectors of the passages of memories, as ``VectorStore.append`` takes them."""
+    """The static vectors of the passages of memories, in the form of ``VectorStore.append``."""
 
     uids: list[int]
     counts: list[int]
@@ -126,7 +126,7 @@ _EMPTY: Mapping[int, Any] = MappingProxyType({})
 NO_ANALYSIS = Analysis((), (), _EMPTY, _EMPTY, _EMPTY, _EMPTY, (), "")
 
 
-def analyse(
+def analyze(
     store: MemoryStore,
     task: FileTask,
     report: Callable[[int], None] = lambda _: None,

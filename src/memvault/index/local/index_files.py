@@ -39,11 +39,11 @@ _FORMAT = 14
 INDEX_VERSION = f"{_FORMAT}.{analyzer.VERSION}.{passages.VERSION}.{sentence_blocks.VERSION}"
 """The versions of the analysis, the passages and the file format that an index was built with."""
 INDEX = f"index-{INDEX_VERSION}"
-"""The folder of an index; each version of the program has its own, and rebuilds no other's."""
+"""The folder of an index; each version of the program has its own and never rebuilds another's."""
 _ANY_INDEX = lazy_pattern(r"index(-[\w.]+)?(\.new|\.old)?")
 _RETRY_PAUSE = 0.02
 _PROBE_BYTES = 4_096
-_MOST_CHANGED = 500
+_MAX_CHANGED = 500
 """The number of files up to which each is looked up in the manifest, and not all are read."""
 
 
@@ -90,8 +90,8 @@ class IndexFiles:
     def open(self, writing: bool = False) -> OpenIndex | None:
         """Open the index, or keep it open, if it is complete; return None if it is not.
 
-        A temporary refusal by the system, such as too many open files, is no reason to start a new
-        index: it is raised if the caller is ``writing``, and otherwise there is nothing to read.
+        A temporary refusal by the system, such as too many open files, does not start a new
+        index: it is raised if the caller is ``writing``; otherwise there is nothing to read.
 
         A writer deletes the files of a commit after the next one, which may be between two steps
         of this method, so they are checked up to four times.
@@ -110,7 +110,7 @@ class IndexFiles:
     def _committed(self, writing: bool = False) -> IndexCommit | None:
         """Return the last commit, opening the manifest if necessary; None if there is no commit."""
         try:
-            if self._manifest is None or not self._manifest.is_there:
+            if self._manifest is None or not self._manifest.exists:
                 self.close()
                 self._manifest = Manifest(self._manifest_file)
             return self._manifest.committed()
@@ -196,10 +196,11 @@ class IndexFiles:
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """Hold the lock; errors as for ``locked``.
+        """Hold the lock.
 
         Raises:
-            TimedOut: another process holds it for too long.
+            StorageError: nothing can be written in the index's folder.
+            TimedOut: another process does not release it in time.
         """
         with self.locked(COMPLETE.indexing) as locked:
             if not locked:
@@ -235,7 +236,7 @@ class IndexFiles:
             changed = scan.paths_that_differ(Scan.unpack(packed))
         except (OSError, ValueError):
             return None
-        return changed if len(changed) <= _MOST_CHANGED else None
+        return changed if len(changed) <= _MAX_CHANGED else None
 
     def remember_scan(self, scan: Scan) -> None:
         """Remember a scan in which no file differs from the last commit, or may differ unnoticed.
@@ -264,16 +265,18 @@ class IndexFiles:
         Until then other processes read this index, and if building the new one fails, this one
         remains.
         """
-        made = IndexFiles(self._settings, self.index_folder, self.backend, self._replacement.name)
+        replacement = IndexFiles(
+            self._settings, self.index_folder, self.backend, self._replacement.name
+        )
         try:
-            yield made
-            made.close()
+            yield replacement
+            replacement.close()
             self.close()
             with contextlib.suppress(FileNotFoundError):
                 self.folder.rename(self._backup)
-            made.folder.rename(self.folder)
+            replacement.folder.rename(self.folder)
         finally:
-            made.close()
+            replacement.close()
             self._recover()
 
     def _recover(self) -> None:

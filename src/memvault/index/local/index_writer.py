@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from memvault.index.local.backend import Backend, Progress
-from memvault.index.local.file_analysis import NO_ANALYSIS, Analysis, FileTask, analyse, read_file
+from memvault.index.local.file_analysis import NO_ANALYSIS, Analysis, FileTask, analyze, read_file
 from memvault.index.local.folder_diff import (
     EMPTY_DIFF,
     FolderDiff,
@@ -238,7 +238,7 @@ class IndexWriter(NamedTuple):
         done = 0
         for part in parts:
             task = FileTask(part, first, manifest.languages())
-            yield analyse(self.store, task, lambda more, done=done: report(done + more))  # type: ignore[misc]
+            yield analyze(self.store, task, lambda more, done=done: report(done + more))  # type: ignore[misc]
             first += len(part)
             done += total_size(part)
 

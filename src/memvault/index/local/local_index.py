@@ -269,7 +269,7 @@ class LocalIndex:
     def index_small_changes(self) -> None:
         """Index what has changed if that is little, so that the next refresh has less to do.
 
-        The rest is left to a command, whose user sees its progress. Errors as for ``refresh``.
+        The rest is left to a command, whose user sees its progress.
         """
         changes, is_current = self.files.rebuild_if_corrupted(lambda: self._compare_folder(False))
         if is_current:

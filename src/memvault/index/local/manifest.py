@@ -131,9 +131,9 @@ class Manifest:
         self._db.close()
 
     @property
-    def is_there(self) -> bool:
+    def exists(self) -> bool:
         """Whether the path still refers to the file that was opened."""
-        return self._db.is_there
+        return self._db.exists
 
     def commit(self, fingerprint: str, states: Mapping[str, FileStamp]) -> None:
         """Store the fingerprint that the index was built for, and its keyword files' states."""
@@ -190,7 +190,7 @@ class Manifest:
     def languages(self) -> dict[str, int]:
         """Return the number of memories indexed in each language."""
         query = "SELECT language, count(*) FROM memories GROUP BY language"
-        return dict(self._db.kept("languages", lambda: dict(self._db.rows(query))))
+        return dict(self._db.cached("languages", lambda: dict(self._db.rows(query))))
 
     def language_of(self, uid: int) -> str:
         """Return the language that a memory is indexed in."""
@@ -200,7 +200,7 @@ class Manifest:
     def uids(self) -> frozenset[int]:
         """Return the uids of all memories."""
         query = "SELECT uid FROM memories"
-        return self._db.kept("uids", lambda: frozenset(uid for (uid,) in self._db.rows(query)))
+        return self._db.cached("uids", lambda: frozenset(uid for (uid,) in self._db.rows(query)))
 
     def count(self) -> int:
         """Return the number of memories."""

@@ -114,7 +114,7 @@ class Snapshot(NamedTuple):
     """A ``View`` of an index for searching, valid until the next refresh.
 
     If another machine published the memories, ``published_at`` is when it did, and ``fetch``
-    fetches texts from its engine: the manifest then holds no blocks, and they are computed from the
+    fetches texts from its engine: the manifest then has no blocks, and they are computed from the
     texts. ``fetch`` raises ``StaleView`` if the engine is unavailable.
     """
 
@@ -371,7 +371,7 @@ class Snapshot(NamedTuple):
 
     @stale_if_corrupted
     def languages(self) -> tuple[str, ...]:
-        """Return the languages to analyse a query in, that of most memories first."""
+        """Return the languages in which a query is analyzed, most frequent first."""
         counts = Counter(record.language for record in self.overlay.records.values())
         if self.manifest is not None:
             counts.update(self.manifest.languages())

@@ -50,15 +50,15 @@ class Database:
                 self._db.executescript(schema)
             self._file = _file_identity(path)
             self._is_inside = False
-            self._kept: dict[str, Any] = {}
-            self._kept_at: tuple[int, int] = 0, 0
+            self._cached: dict[str, Any] = {}
+            self._cached_at: tuple[int, int] = 0, 0
 
     def close(self) -> None:
         """Close the file."""
         self._db.close()
 
     @property
-    def is_there(self) -> bool:
+    def exists(self) -> bool:
         """Whether the path still refers to the file that was opened."""
         return self._file == _file_identity(self._path)
 
@@ -75,7 +75,7 @@ class Database:
                 yield
                 self._db.execute("COMMIT")
             except BaseException:
-                self._kept.clear()  # what was computed within the transaction
+                self._cached.clear()  # what was computed within the transaction
                 if self._db.in_transaction:  # False if SQLite has rolled back by itself
                     self._db.execute("ROLLBACK")
                 raise
@@ -95,17 +95,17 @@ class Database:
         with self._checked():
             return iter(self._db.execute(query, values).fetchall())
 
-    def kept(self, name: str, compute: Callable[[], Value]) -> Value:
+    def cached(self, name: str, compute: Callable[[], Value]) -> Value:
         """Return what ``compute`` returned last, or now if the file has changed since.
 
         The caller must not change the value.
         """
         ((version,),) = self.rows("PRAGMA data_version")  # of changes by other connections
-        if self._kept_at != (version, self._db.total_changes):
-            self._kept, self._kept_at = {}, (version, self._db.total_changes)
-        if name not in self._kept:
-            self._kept[name] = compute()
-        value: Value = self._kept[name]
+        if self._cached_at != (version, self._db.total_changes):
+            self._cached, self._cached_at = {}, (version, self._db.total_changes)
+        if name not in self._cached:
+            self._cached[name] = compute()
+        value: Value = self._cached[name]
         return value
 
     @contextmanager
@@ -115,16 +115,16 @@ class Database:
         SQLite finds a journal by the file's name. It would therefore use the journal of the new
         file, fail as if the disk had failed, or delete that journal while it is being written.
         """
-        taken = "another index has taken its place"
-        if not self.is_there:
-            raise IndexCorrupted(taken)
+        replaced = "another index has replaced it"
+        if not self.exists:
+            raise IndexCorrupted(replaced)
         try:
             with _mapped_errors():
                 yield
         except OSError as error:
-            if self.is_there:
+            if self.exists:
                 raise
-            raise IndexCorrupted(taken) from error
+            raise IndexCorrupted(replaced) from error
 
 
 @contextmanager
@@ -135,7 +135,7 @@ def _mapped_errors() -> Iterator[None]:
         code = error.sqlite_errorcode & 0xFF
         if code in _BUSY:  # locked by another process, not corrupted
             raise TimedOut(
-                f"Another process has held the index for {PATIENCE:g} seconds", "try again"
+                f"Another process has locked the index for {PATIENCE:g} seconds", "try again"
             ) from error
         if code in _REFUSALS:
             number = _REFUSALS[code]
@@ -154,7 +154,7 @@ def _file_identity(path: Path) -> tuple[int, int] | None:
 
 
 def batches(values: Iterable[int], size: int = MAX_VARIABLES) -> Iterator[tuple[int, ...]]:
-    """Yield values in batches that one statement takes."""
+    """Yield values in batches that fit into one statement."""
     rest = iter(values)
     while some := tuple(islice(rest, size)):
         yield some

@@ -111,7 +111,7 @@ class TransformerModel:
         return card.name if card else self.choice.name
 
     def embedder(self, download: bool = False) -> TokenEmbedder:
-        """Return the model, loaded once; raises the same errors as ``load_embedder``."""
+        """Return the model, loaded once; raises ``EmbedderError``."""
         name, root, _ = self.choice
         if self._embedder is None:
             if root is not None and not model_settings.is_allowed(name, root):

@@ -44,7 +44,7 @@ class VectorSearch(NamedTuple):
         overlay: Mapping[int, list[str]],
         manifest: Manifest | None,
     ) -> VectorAnswer:
-        """Return the memories nearest to a text; errors as for ``View.nearest``.
+        """Return the memories nearest to a text; raises ``EmbedderError``.
 
         ``visible`` are all memories that exist, None for those of the ``manifest``, and ``overlay``
         the passages of those that are not in the commit.
@@ -80,26 +80,30 @@ class VectorSearch(NamedTuple):
         )
         hits = [
             VectorHit(
-                hit.uid,
-                hit.passage,
-                hit.cosine,
-                calibration.similarity(hit.cosine if hit.deep is None else hit.deep),
-                hit.deep,
-                table.calibration.similarity(hit.cosine),
-                hit.next_passage,
-                hit.is_estimated,
-                scores.is_multilingual,
+                key=hit.uid,
+                passage=hit.passage,
+                static_cosine=hit.cosine,
+                similarity=calibration.similarity(hit.cosine if hit.deep is None else hit.deep),
+                transformer_cosine=hit.deep,
+                static_similarity=table.calibration.similarity(hit.cosine),
+                next_passage=hit.next_passage,
+                is_estimated=hit.is_estimated,
+                is_multilingual=scores.is_multilingual,
             )
             for hit in nearest_memories.hits
         ]
+        static_mean, static_spread = nearest_memories.static
+        transformer_mean, transformer_spread = nearest_memories.deep
         return VectorAnswer(
             hits,
-            self.waiting,
-            True,
-            scores.share,
-            nearest_memories.memories,
-            *nearest_memories.static,
-            *nearest_memories.deep,
+            waiting=self.waiting,
+            has_vectors=True,
+            transformer_weight=scores.share,
+            memories=nearest_memories.memories,
+            static_mean=static_mean,
+            static_spread=static_spread,
+            transformer_mean=transformer_mean,
+            transformer_spread=transformer_spread,
             is_multilingual=scores.is_multilingual,
             notes=self._notes(scores.note),
         )

@@ -1,7 +1,7 @@
 """Access to engines: which ones the user of this machine allowed, and what is opened there.
 
 A vault's settings may come from anyone. An engine that they name is therefore not contacted, and
-receives nothing, until a user of this machine has sent the vault there: ``memvault index push``.
+receives nothing, until a user of this machine publishes the vault there: ``memvault index push``.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def begin_grant(root: Path, shared: EngineSettings) -> str:
 
 
 def grant(root: Path, shared: EngineSettings, publisher_id: str, pending: bool = False) -> None:
-    """Allow the engine of a vault; errors as for ``grants.add``.
+    """Allow the engine of a vault; raises ``StorageError``.
 
     A ``pending`` grant keeps the publisher's id of a failed upload and allows nothing.
     """
@@ -114,7 +114,7 @@ def _grant(root: Path, shared: EngineSettings) -> dict[str, object]:
 
 
 def revoke(root: Path, shared: EngineSettings) -> None:
-    """Revoke the grant for the engine of a vault; errors as for ``grants.revoke``."""
+    """Revoke the grant for the engine of a vault; raises ``StorageError``."""
     grants.revoke(root, KIND, _grant_name(shared))
 
 

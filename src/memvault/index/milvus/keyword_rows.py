@@ -111,7 +111,7 @@ class _Candidates(NamedTuple):
     lengths: dict[tuple[int, int], Mapping[str, Any]]
     is_all: bool
 
-    def holding(self, tokens: Sequence[str]) -> int:
+    def count_containing(self, tokens: Sequence[str]) -> int:
         """Return how many of the documents contain one of the tokens."""
         return sum(
             any(map(document_tokens.__contains__, tokens))
@@ -119,7 +119,7 @@ class _Candidates(NamedTuple):
         )
 
     def segment(self, documents: int, holding: Sequence[int]) -> Segment:
-        """Return the documents as a segment that stands for all documents of the vault."""
+        """Return the documents as a segment with the counts of all documents of the vault."""
         documents_in_order = list(self.counted)
 
         lengths = {
@@ -273,7 +273,7 @@ class MilvusKeywordStore:
                 candidates = self._best(state, query)
                 in_engine = partial(self._engine.count_documents, self._vault, state.generation)
                 counted = (
-                    candidates.holding
+                    candidates.count_containing
                     if query.allowed_keys is None and candidates.is_all
                     else in_engine
                 )

@@ -10,7 +10,7 @@ _GENERATION = re.compile(r"[0-9a-f]{1,40}")
 _MAX_NUMBER = 1 << 40
 """The limit that no count of memories and no uid exceeds."""
 NOTHING = "0"
-"""The generation of a vault of which nothing is published yet."""
+"""The generation of a vault that has not been published yet."""
 
 
 class Publication(NamedTuple):

@@ -1,6 +1,6 @@
 """The index of a vault that another machine has published; its files are not on this machine.
 
-The manifest on this machine follows the published index. Terms and vectors are searched in the
+The manifest on this machine is a copy of the published one. Terms and vectors are searched in the
 engine, and texts are fetched when they are needed. Answers are as of the last upload.
 """
 
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from memvault.settings.vault_settings import Settings
 
 _STATE_FILE = "sent"
-"""The file that holds the state of the published index that the manifest was last updated to."""
+"""The file with the state of the published index at the last update of the manifest."""
 _FETCH_BATCH = 500
 _MAX_CACHED_TEXTS = 1_000
 """The maximum number of texts kept in memory."""
@@ -51,12 +51,12 @@ _MAX_CLOCK_SKEW = timedelta(minutes=5)
 """The tolerated difference between two machines' clocks."""
 
 
-def clock_skew_note(sent: str) -> str:
+def clock_skew_note(published_at: str) -> str:
     """Return a note that a clock is wrong if an upload's time is in the future; else empty."""
-    when = clock.parse(sent)
+    when = clock.parse(published_at)
     if when is None or when - clock.now() < _MAX_CLOCK_SKEW:
         return ""
-    return f"the vault was published at {sent}, in the future: a machine's clock is wrong"
+    return f"the vault was published at {published_at}, in the future: a machine's clock is wrong"
 
 
 def _state_of(publication: Publication) -> str:
@@ -96,7 +96,7 @@ class RemoteReader:
 
         Raises:
             EngineUnavailable: the engine does not answer.
-            EngineRefused: it denies access, or holds nothing that can be read here.
+            EngineRefused: it denies access, or has nothing that this version can read.
             IndexCorrupted: the index on this machine is corrupted.
         """
         with self.engine.deadlines.refresh():
@@ -110,7 +110,12 @@ class RemoteReader:
         return publication
 
     def state(self) -> str:
-        """Return a value that changes with every upload; raises the same errors as ``sync``."""
+        """Return a value that changes with every upload.
+
+        Raises:
+            EngineUnavailable: the engine does not answer.
+            EngineRefused: it denies access, or has nothing that this version can read.
+        """
         return _state_of(self._publication())
 
     def read_listed(self, path: str) -> None:
@@ -197,7 +202,7 @@ class RemoteReader:
 
     @contextmanager
     def _write_lock(self) -> Iterator[None]:
-        """Hold the index's lock; raises the same errors as ``sync``."""
+        """Hold the index's lock; raises ``StorageError`` or ``TimedOut``."""
         try:
             with self.files.writing():
                 yield
@@ -269,12 +274,12 @@ class RemoteIndex:
 
         Raises:
             EngineUnavailable: the engine does not answer.
-            EngineRefused: it denies access, or holds nothing that can be read here.
+            EngineRefused: it denies access, or has nothing that this version can read.
         """
         return self.reader.files.rebuild_if_corrupted(lambda: self._snapshot(vectors))
 
     def with_vectors(self, view: Snapshot, wait_policy: WaitPolicy) -> Snapshot:  # noqa: ARG002 - it has none to add to
-        """Return a snapshot with vectors; errors as for ``refresh``."""
+        """Return a snapshot with vectors."""
         return self.refresh(True, wait_policy)
 
     def at(self, view: Snapshot, moment: datetime) -> Snapshot:  # noqa: ARG002 - part of the interface

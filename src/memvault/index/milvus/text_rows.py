@@ -40,7 +40,7 @@ _BATCH = 100
 _FREQUENCY_UID = -1
 """The uid under which the subword frequencies are stored."""
 _MAX_FREQUENCY_BYTES = 4_000_000
-"""The maximum size in bytes of the subword frequencies, whatever the engine holds."""
+"""The maximum size in bytes of the subword frequencies that are read from the engine."""
 _STATE_FILE = "copies.json"
 RECORD_FIELDS = [name for name in MemoryRecord._fields if name not in MemoryRecord._field_defaults]
 """The fields of a record that are stored; a view sets the others."""

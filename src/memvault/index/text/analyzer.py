@@ -1,4 +1,4 @@
-"""Analyse text as search terms, the same way for memories and for queries.
+"""Analyze text as search terms, the same way for memories and for queries.
 
 A *chunk* is a run of word characters with the punctuation that identifiers contain (``src/app.py``,
 ``v1.2.3``, ``getUserName``, ``user@host``). Its parts become stemmed terms; the chunk itself,
@@ -74,7 +74,7 @@ AUTO = "auto"
 DEFAULT_LANGUAGE = "english"
 """The language of a memory if neither its text nor other memories of the vault indicate one."""
 _MAX_QUERY_LANGUAGES = 4
-"""The maximum number of languages in which a query is analysed."""
+"""The maximum number of languages in which a query is analyzed."""
 _ELISION = lazy_pattern(
     r"^(?:[cdjlmnst]|qu|jusqu|lorsqu|puisqu|quoiqu|un|all|dall|dell|nell|sull)['’](?=\w)"
     r"(?!(?:s|t|re|ll|ve|d|m)$)",  # a contraction, as in "all's"
@@ -159,11 +159,11 @@ class ChunkCache(dict[str, Value]):
 
 
 class Analyser:
-    """An analyser of text in one language, with a cache of analysed chunks."""
+    """Analyzes text in one language, with a cache of analyzed chunks."""
 
     def __init__(self, language: str) -> None:
         self.language = language
-        self.parts = ChunkCache(self._analyse, _MAX_ANALYSED).__getitem__
+        self.parts = ChunkCache(self._analyze, _MAX_ANALYSED).__getitem__
         self._stems = ChunkCache(lambda chunk: self.parts(chunk).stems)
         self._wholes = ChunkCache(lambda chunk: self.parts(chunk).wholes)
 
@@ -212,11 +212,11 @@ class Analyser:
         return frozenset(self._stem(word) for word in stop_words(self.language))
 
     def analyse_query_token(self, chunk: str) -> AnalysedToken:
-        """Analyse a chunk of a query, with alternative spellings and always with a whole term.
+        """Analyze a chunk of a query, with alternative spellings and always with a whole term.
 
         A plain word of a query may be an identifier written without separators.
         """
-        parts = self._analyse(chunk, querying=True)
+        parts = self._analyze(chunk, querying=True)
         return parts._replace(wholes=parts.wholes or (fold(chunk)[:_MAX_TERM_LENGTH],))
 
     def is_stop_word(self, chunk: str) -> bool:
@@ -244,7 +244,7 @@ class Analyser:
         stems = (self._stem(way) for one in spellings for way in (one, fold(one)))
         return tuple(dict.fromkeys(fold(form)[:_MAX_TERM_LENGTH] for form in stems))
 
-    def _analyse(self, chunk: str, querying: bool = False) -> AnalysedToken:
+    def _analyze(self, chunk: str, querying: bool = False) -> AnalysedToken:
         if _ONLY_ASCII_WORD.fullmatch(chunk):
             forms = self._forms(chunk, querying)
             return AnalysedToken((forms,), forms, ())
@@ -284,7 +284,7 @@ class Analyser:
 
 
 class QueryAnalyser:
-    """An analyser of queries in each language of a vault."""
+    """Analyzes queries in each language of a vault."""
 
     def __init__(self, languages: Sequence[str]) -> None:
         self._analysers = [analyser(language) for language in languages]
@@ -305,10 +305,10 @@ class QueryAnalyser:
         identifiers: list[list[str]] = []
         asked = content or chunks
         for previous, chunk, following in zip(["", *asked], asked, [*asked[1:], ""], strict=False):
-            analysed = [one.analyse_query_token(chunk) for one in self._analysers]
-            wholes += analysed[0].wholes
+            analyzed = [one.analyse_query_token(chunk) for one in self._analysers]
+            wholes += analyzed[0].wholes
             names: list[str] = []
-            for number, forms in enumerate(zip(*(parts.words for parts in analysed), strict=True)):
+            for number, forms in enumerate(zip(*(parts.words for parts in analyzed), strict=True)):
                 others = () if number else _spellings(chunk, previous, following)
                 group = tuple(dict.fromkeys(chain(*forms, others)))
                 names.append(group[0])
@@ -322,7 +322,7 @@ class QueryAnalyser:
         )
 
     def has_content(self, text: str) -> bool:
-        """Return whether a query has a word that is no stop word."""
+        """Return whether a query has a word that is not a stop word."""
         main = self.analyser_for(text)
         return not all(main.is_stop_word(chunk) for chunk in tokenize(text))
 
@@ -399,7 +399,7 @@ def stop_words(language: str) -> frozenset[str]:
 
 
 def query_languages(setting: str, known: Mapping[str, int]) -> tuple[str, ...]:
-    """Return the languages in which a query is analysed, that of most memories first."""
+    """Return the languages in which a query is analyzed, that of most memories first."""
     if setting != AUTO:
         return (setting,)
     ranked: Sequence[str] = sorted(

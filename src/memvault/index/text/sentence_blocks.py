@@ -84,7 +84,7 @@ def decode_subwords(counts: bytes, tokens: bytes) -> tuple[array[int], array[int
 def leading_part(memory: Memory, most: int) -> Memory:
     """Return a memory with the lines at the start of its body, at most so many characters.
 
-    This is all that is indexed of a longer memory. With 0 there is no limit.
+    The rest of a longer memory is not indexed. 0 means no limit.
     """
     if not 0 < most < len(memory.body):
         return memory
@@ -134,7 +134,7 @@ def encode_blocks(blocks: Sequence[TextBlock], analyser: Analyser) -> list[Encod
 
 @cache
 def _known_codes(analyser: Analyser) -> ChunkCache[bytes]:
-    """Return the codes of each chunk analysed so far, as the bytes of an array."""
+    """Return the codes of each chunk analyzed so far, as the bytes of an array."""
     stops = analyser.stop_stems
 
     def codes(chunk: str) -> bytes:

@@ -38,7 +38,7 @@ def compute(
 ) -> list[SentenceFeatures]:
     """Compute the features of memories, each given by some of its blocks, in the same order.
 
-    ``soft_matches`` are those of the memories (``local.subwords``); None if they are unknown.
+    ``soft_matches`` are those of the memories (``local.soft_match``); None if they are unknown.
     """
     words: dict[int, int] = {}
     for number, stems in enumerate(asked.words):
@@ -65,7 +65,7 @@ def _features_of(
     words, weights = terms.words, terms.weights
     head: set[int] = set()
     matched: set[int] = set()
-    neighbours: set[int] = set()
+    neighbors: set[int] = set()
     stretches: list[set[int]] = []
     identifiers: set[tuple[int, ...]] = set()
     for block in blocks:
@@ -79,7 +79,7 @@ def _features_of(
             else:
                 stretches.append(matched_here)
             if len(matched_here) > 1:
-                neighbours |= _neighbours(words, codes)
+                neighbors |= _neighbors(words, codes)
             identifiers.update(
                 parts
                 for parts in terms.identifiers
@@ -93,18 +93,19 @@ def _features_of(
         (_weight(head | matched_here, weights) for matched_here in stretches),
         default=_weight(head, weights),
     )
-    adjacency = (
-        _weight(neighbours, terms.pairs) / (sum(terms.pairs) or 1.0) if terms.pairs else None
-    )
+    adjacency = _weight(neighbors, terms.pairs) / (sum(terms.pairs) or 1.0) if terms.pairs else None
+    matched_numbers = len(matched_words & terms.numbers) + len(identifiers)
+    soft_match, title_soft_match = soft
     return SentenceFeatures(
-        _weight(matched, weights) / total,
-        best / total,
-        adjacency,
-        _weight(head, weights) / total,
-        *soft,
-        term_ids,
-        (len(matched_words & terms.numbers) + len(identifiers)) / numbers if numbers else None,
-        [block.term_ids for block in blocks],
+        coverage=_weight(matched, weights) / total,
+        proximity=best / total,
+        adjacency=adjacency,
+        title_coverage=_weight(head, weights) / total,
+        soft_match=soft_match,
+        title_soft_match=title_soft_match,
+        term_ids=term_ids,
+        number_coverage=matched_numbers / numbers if numbers else None,
+        codes=[block.term_ids for block in blocks],
     )
 
 
@@ -127,7 +128,7 @@ def _contains_run(words: Mapping[int, int], codes: Sequence[int], parts: tuple[i
     return any(tuple(numbers[start : start + len(parts)]) == parts for start in starts)
 
 
-def _neighbours(words: Mapping[int, int], codes: Sequence[int]) -> set[int]:
+def _neighbors(words: Mapping[int, int], codes: Sequence[int]) -> set[int]:
     """Return the words of the query that are followed by the query's next word."""
     followed = set()
     last = -2

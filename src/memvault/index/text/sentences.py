@@ -1,8 +1,8 @@
 """Find the ends of sentences: the only place that decides where one ends.
 
 A period ends none in an abbreviation, after an initial or an ordinal number, or in code or a link;
-inside a number, a version, a file name or a URL there is no white space after it. Scripts that put
-no space between sentences have their own signs.
+inside a number, a version, a file name or a URL there is no white space after it. Scripts without
+spaces between sentences have their own punctuation.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _ORDINAL = lazy_pattern(
     r"|\d{1,4}\.(?=\s|\Z)",
     re.IGNORECASE,
 )
-"""What follows the number of a day or of a month in dates such as "3. Mai" and "24. 12. 2026"."""
+"""The text after the number of a day or a month in dates such as "3. Mai" and "24. 12. 2026"."""
 
 
 def split_sentences(text: str) -> list[str]:

@@ -24,7 +24,7 @@ class ScoredPassages(NamedTuple):
     cosines: Matrix
 
     def of(self, alive: Set[int] | None) -> ScoredPassages:
-        """Return the passages of the given memories; None stands for all."""
+        """Return the passages of the given memories; None means all."""
         if alive is None:
             return self
         is_alive = is_in(self.uids, alive)
@@ -152,8 +152,8 @@ def _line(inputs: Numbers, values: Numbers) -> tuple[float, float]:
     """Return slope and intercept of the least-squares line; the slope is at least 0."""
     if not len(inputs):
         return 1.0, 0.0
-    centre, height = float(inputs.mean()), float(values.mean())
+    center, height = float(inputs.mean()), float(values.mean())
     spread = float(inputs.var())
-    rise = float(((inputs - centre) * (values - height)).mean())
+    rise = float(((inputs - center) * (values - height)).mean())
     slope = max(0.0, rise / spread) if spread > 1e-9 else 0.0
-    return slope, height - slope * centre
+    return slope, height - slope * center

@@ -3,7 +3,7 @@
 The rows of a memory are adjacent and in the order of its passages. uids only increase, so the
 memories that are not embedded yet are those with a uid above the last. Rows of removed memories
 remain until ``compact``. Each row has the hash of its passage's text, by which transformer vectors
-are found (``transformer_vectors``). The card holds the identity of the manifest that the uids
+are found (``transformer_vectors``). The card has the identity of the manifest that the uids
 belong to. If the vectors themselves are in an engine, the file has only uids and hashes.
 """
 

@@ -100,7 +100,8 @@ class TransformerVectorFile:
     def add(self, hashes: Hashes, rows: Matrix, codes: Sequence[Codes] = ()) -> None:
         """Add the vectors of texts, except those that another process has added in the meantime.
 
-        ``codes`` are those of each text's tokens, or nothing. Raises the same errors as ``create``.
+        ``codes`` are those of each text's tokens, or empty. Raises OSError, StorageError or
+        TimedOut.
         """
         with self._updating():
             _, first = np.unique(hashes, return_index=True)
@@ -117,7 +118,7 @@ class TransformerVectorFile:
     def store_calibration(self, calibration: Calibration, seconds: float = 30.0) -> None:
         """Write the calibration of the cosines to the card.
 
-        Raises the same errors as ``create``, after waiting ``seconds`` for the lock.
+        Waits ``seconds`` for the lock. Raises OSError, StorageError or TimedOut.
         """
         with self._updating(seconds):
             self._file.store_calibration(calibration)
@@ -126,7 +127,7 @@ class TransformerVectorFile:
         """Drop the vectors that no memory uses if they are more than half, and surplus tokens.
 
         ``used`` are the hashes of all texts; those first in order keep their tokens as long as
-        ``max_tokens`` are not exceeded. Raises the same errors as ``create``.
+        ``max_tokens`` are not exceeded. Raises OSError, StorageError or TimedOut.
         """
         with self._updating():
             rows, (hashes, ends) = self._file.load()

@@ -1,13 +1,13 @@
 """Unit vectors in a flat file, columns that identify the rows, and a card that counts them.
 
-``rows-N.i8`` holds the vectors (``UnitRows``), unless their dimension is 0, and each column file,
-such as ``hashes-N.u64``, one number for each vector. ``tokens-N.bin`` holds the codes of each
+``rows-N.i8`` contains the vectors (``UnitRows``), unless their dimension is 0, and each column
+file, such as ``hashes-N.u64``, one number per vector. ``tokens-N.bin`` contains the codes of each
 text's tokens (``embedding.token_vectors``), if the embedder has any; a column says how many belong
 to each text. All files only grow; bytes past the counts in ``card.json`` are ignored. ``replace``
-writes files with the next ``N`` and then makes the card name them.
+writes files with the next ``N`` and then the card that refers to them.
 
-The card holds checksums of the counted bytes, so that a process killed while it appends loses only
-what it was appending. It also holds the states of the files when they were written, so that
+The card has checksums of the counted bytes, so that a process killed while it appends loses only
+what it was appending. It also has the states of the files when they were written, so that
 unchanged files need not be read to be verified.
 """
 
@@ -193,7 +193,7 @@ class VectorMap:
             return self._rows
 
     def read_tokens(self, file: Path, card: VectorCard) -> Codes:
-        """Return the codes of all tokens; errors as for ``read``."""
+        """Return the codes of all tokens; raises OSError or VectorsCorrupted."""
         with self._reading:
             if self._tokens is None:
                 self._tokens = _map(file, np.uint8, (card.tokens, card.token_width))
@@ -401,9 +401,10 @@ class VectorFile:
         return self._reopening(lambda files, shared: shared.read(files, self._columns, self.card))
 
     def load_tokens(self) -> Codes:
-        """Return the memory-mapped codes of all tokens, shape (tokens, bytes); errors as ``load``.
+        """Return the memory-mapped codes of all tokens, shape (tokens, bytes).
 
-        They belong to the rows that ``load`` returned only if ``card`` is still the same.
+        They belong to the rows that ``load`` returned only if ``card`` is still the same. Raises
+        VectorsCorrupted.
         """
         return self._reopening(lambda files, shared: shared.read_tokens(files[-1], self.card))
 

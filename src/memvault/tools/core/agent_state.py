@@ -21,8 +21,10 @@ def search_agent_state(
     """
     from memvault.agents import agent_search
 
-    kinds = agent_search.checked(include)
-    search = agent_search.AgentSearch(call.store, call.address, call.engine.languages(), call.notes)
+    kinds = agent_search.parse_include(include)
+    languages = call.engine.languages()
+    hits, notes = agent_search.search_agent(call.store, call.address, languages, query, kinds)
+    call.notes += notes
     return [
         {
             "kind": hit.own.kind,
@@ -33,7 +35,7 @@ def search_agent_state(
             "snippet": hit.snippet,
             **without_none(content=hit.own.text if full else None),
         }
-        for hit in search.hits(query, kinds)[:limit]
+        for hit in hits[:limit]
     ]
 
 
@@ -46,8 +48,13 @@ def suggest_include(call: Call, query: str) -> None:
             return
         from memvault.agents import agent_search
 
-        search = agent_search.AgentSearch(call.store, call.address, call.engine.languages(), [])
-        counts = {name: len(search.hits(query, [name])) for name in agent_search.KINDS}
+        languages = call.engine.languages()
+        counts = {
+            name: len(
+                agent_search.search_agent(call.store, call.address, languages, query, [name])[0]
+            )
+            for name in agent_search.KINDS
+        }
     except MemvaultError:  # the note is optional
         return
     if any(counts.values()):

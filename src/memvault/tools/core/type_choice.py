@@ -42,7 +42,7 @@ def choose_type(call: Call, given: str | None) -> TypeChoice:
     from memvault.recall.filters import Filters, suggest_types
     from memvault.recall.recall_engine import RecallEngine
 
-    if name in templates.names(call.root):
+    if name in templates.template_names(call.root):
         return TypeChoice(name)
     try:
         engine = RecallEngine(call.reader, call.workspace.search_index, NO_WAIT)

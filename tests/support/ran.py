@@ -1,0 +1,19 @@
+"""The outcome of a command line, for tests and for processes that they start."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, NamedTuple
+
+
+class Ran(NamedTuple):
+    """What a command line came to."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        """Standard output as JSON."""
+        return json.loads(self.out)
