@@ -128,7 +128,7 @@ def test_doctor_tells_of_secrets_that_a_person_wrote(vault: Vault, folder: Path)
     write(folder, f"fact/{token}.md", "# B\n")
     write(folder, "line.md", f"# Line\n\n{said} <!-- gitleaks:allow -->\n")
     finding, named = vault.call("vault_doctor", only=["secret-in-text"])["findings"]
-    assert "It contains a secret: GitHub token in its name; take" in named["message"]
+    assert "It contains a secret: GitHub token in its name; remove" in named["message"]
     assert (finding["filePath"], finding["severity"], finding["fix"]) == ("a.md", "warning", "")
     assert "GitHub token in line 3, Stripe key in line 5; take it out" in finding["message"]
     assert token not in str(finding)
