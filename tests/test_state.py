@@ -236,7 +236,7 @@ def test_the_command_line_takes_pairs_and_long_values(run: Run, folder: Path) ->
     ran = run("goals", "set", "Learn Go")
     assert "needs a description" in refused(ran, 2)
     assert "hint: `memvault goals set 'Learn Go' DESCRIPTION`" in ran.err
-    assert "no INSTRUCTION" in refused(run("plans", "set", "p", "--cron", "* * * * *"), 2)
+    assert "INSTRUCTION is missing" in refused(run("plans", "set", "p", "--cron", "* * * * *"), 2)
 
 
 WRITING = """
