@@ -125,8 +125,8 @@ class Ambiguous(NotFound):
 
     def candidates(self) -> list[dict[str, str]]:
         """Return the memories that the name fits: memId, title and path of each."""
-        found = self.details.get("candidates")
-        return list(found) if isinstance(found, list) else []
+        candidates = self.details.get("candidates")
+        return list(candidates) if isinstance(candidates, list) else []
 
 
 class Conflict(MemvaultError):
