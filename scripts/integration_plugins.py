@@ -15,7 +15,7 @@ from typing import Any
 
 from memvault import __version__
 from memvault.integrations import claude_code, integration, opencode
-from memvault.integrations.integration import SERVER, AgentProgram
+from memvault.integrations.integration import SERVER, Integration
 from memvault.integrations.programs import PROGRAMS
 from memvault.tools.core import agent_guide
 
@@ -43,7 +43,7 @@ def _marketplace() -> dict[str, Any]:
     return {"name": SERVER, "description": ABOUT, "owner": OWNER, "plugins": [entry]}
 
 
-def _hooks(program: AgentProgram) -> dict[str, Any]:
+def _hooks(program: Integration) -> dict[str, Any]:
     """Return the hooks of a program, which find the vault by the folder that they run in."""
     return {
         "hooks": {

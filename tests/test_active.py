@@ -54,8 +54,8 @@ def held(vault: Vault) -> list[str]:
     return [entry["title"] for entry in vault.call("memory_active")["memories"]]
 
 
-def test_loading_puts_a_memory_in_and_names_what_it_pushed_out(folder: Path) -> None:
-    """The least recently used memories make room, in this order, and never the one loaded."""
+def test_active_load_reports_evicted_memories(folder: Path) -> None:
+    """The least recently used memories are evicted in order, and never the loaded one."""
     budget(folder, 10)
     for name in ("one", "two", "three"):
         note(folder, name, words(4))
@@ -71,8 +71,8 @@ def test_loading_puts_a_memory_in_and_names_what_it_pushed_out(folder: Path) -> 
         assert held(vault) == ["big"]
 
 
-def test_a_part_is_loaded_by_offset_and_length(folder: Path, vault: Vault) -> None:
-    """What was asked for comes back, with the length it has; loading again replaces it."""
+def test_active_load_accepts_offset_and_length(folder: Path, vault: Vault) -> None:
+    """The requested part is returned with its length, and loading again replaces it."""
     note(folder, "tale", "0123456789")
     part = vault.call("memory_load", MemId="tale", Offset=3, Length=4)
     assert (part["content"], part["length"], part["totalLength"]) == ("3456", 4, 10)
@@ -86,8 +86,8 @@ def test_a_part_is_loaded_by_offset_and_length(folder: Path, vault: Vault) -> No
     assert beyond["error"]["code"] == "usage"
 
 
-def test_what_is_too_long_is_cut_and_the_result_says_where(folder: Path) -> None:
-    """A piece is at most 20,000 characters and never larger than the budget; offset loads on."""
+def test_active_load_cuts_long_memory_and_reports_offset(folder: Path) -> None:
+    """A part has at most 20,000 characters and fits the budget; offset loads the next one."""
     note(folder, "long", "a" * 30_000)
     budget(folder, 100_000)
     with open_vault(folder) as vault:
@@ -103,7 +103,7 @@ def test_what_is_too_long_is_cut_and_the_result_says_where(folder: Path) -> None
         assert vault.call("memory_active")["left"] == 0
 
 
-def test_a_memory_keeps_its_place_when_its_file_moves(folder: Path, vault: Vault) -> None:
+def test_active_memory_follows_moved_file(folder: Path, vault: Vault) -> None:
     """Renamed, edited and deleted files are followed, recounted and dropped with a warning."""
     note(folder, "alpha", words(3))
     note(folder, "beta", words(3))
@@ -123,8 +123,8 @@ def test_a_memory_keeps_its_place_when_its_file_moves(folder: Path, vault: Vault
     assert "warnings" not in vault.call("memory_active")
 
 
-def test_an_edit_that_outgrows_the_budget_pushes_others_out(folder: Path) -> None:
-    """The set never exceeds the budget, also after someone else made a memory longer."""
+def test_active_edit_beyond_budget_evicts_others(folder: Path) -> None:
+    """The set never exceeds the budget, even after someone else made a memory longer."""
     budget(folder, 8)
     note(folder, "alpha", words(3))
     note(folder, "beta", words(3))
@@ -139,8 +139,8 @@ def test_an_edit_that_outgrows_the_budget_pushes_others_out(folder: Path) -> Non
         assert vault.call("memory_active")["tokens"] == 4
 
 
-def test_only_what_is_active_can_be_mutated(folder: Path, vault: Vault) -> None:
-    """A mutation needs the memory in active memory, keeps a revision, and obeys an etag."""
+def test_active_mutation_requires_active_memory(folder: Path, vault: Vault) -> None:
+    """A mutation requires an active memory, keeps a revision and respects an etag."""
     note(folder, "alpha", "Old text.")
     before = (folder / "alpha.md").read_bytes()
     failed = vault.call("memory_mutate", memId="alpha", value="New.")
@@ -157,10 +157,10 @@ def test_only_what_is_active_can_be_mutated(folder: Path, vault: Vault) -> None:
     assert old["content"].strip() == "Old text."
 
 
-def test_a_mutation_that_was_made_is_reported(
+def test_active_mutation_is_reported_if_set_is_unwritable(
     folder: Path, vault: Vault, write_protect: Callable[[Path], None]
 ) -> None:
-    """Where only the list of what is held cannot be written, the new text is no failure."""
+    """If only the list of active memories can't be written, the mutation still succeeds."""
     note(folder, "alpha", "Old.")
     before = vault.call("memory_load", memId="alpha")["etag"]
     own = folder / ".memvault/agents/main/active.json"
@@ -175,8 +175,8 @@ def test_a_mutation_that_was_made_is_reported(
     assert vault.call("memory_active", full=True)["memories"][0]["content"] == "New."
 
 
-def test_a_created_memory_is_active_and_may_share_a_name(vault: Vault) -> None:
-    """Each creation makes a memId of its own and holds the value as it was given."""
+def test_active_created_memory_may_share_a_name(vault: Vault) -> None:
+    """Each creation gets its own memId and stores the value exactly as passed."""
     first = vault.call("memory_create", name="Plan", value="One.", tags=["#a b"])
     second = vault.call("memory_create", name="Plan", value="Two.")
     assert first["memId"] != second["memId"]
@@ -186,8 +186,8 @@ def test_a_created_memory_is_active_and_may_share_a_name(vault: Vault) -> None:
     assert vault.call("memory_mutate", memId=second["memId"], value="Three.")["success"]
 
 
-def test_each_agent_and_each_of_its_brains_has_a_set_of_its_own(folder: Path) -> None:
-    """What one agent loads is not held by another, nor by its own sub-brains."""
+def test_active_sets_are_separate_per_agent_and_brain(folder: Path) -> None:
+    """A memory that one agent loads is not active for other agents or its own sub-brains."""
     note(folder, "alpha", "Text.")
     with open_vault(folder, "ann") as ann:
         ann.call("memory_load", memId="alpha")
@@ -219,8 +219,8 @@ def test_each_agent_and_each_of_its_brains_has_a_set_of_its_own(folder: Path) ->
         ).encode(),
     ],
 )
-def test_a_damaged_set_is_an_empty_one(folder: Path, vault: Vault, damage: bytes) -> None:
-    """Whatever the set's file holds, active memory works again, and no file outside is read."""
+def test_active_damaged_set_is_treated_as_empty(folder: Path, vault: Vault, damage: bytes) -> None:
+    """Whatever the set's file contains, active memory works and reads no outside file."""
     note(folder, "alpha", "Text.")
     write(folder, ".memvault/agents/main/active.json", damage)
     assert held(vault) == []
@@ -236,8 +236,8 @@ def work(name):
 """
 
 
-def test_ten_processes_that_load_at_once_lose_nothing(folder: Path, racing: Racing) -> None:
-    """Loads from many processes all count, and the budget holds."""
+def test_active_loads_of_ten_processes_are_all_kept(folder: Path, racing: Racing) -> None:
+    """Loads from many processes all take effect, and the set stays within the budget."""
     for number in range(10):
         note(folder, f"n{number}", words(3))
     every = [f"n{number}" for number in range(10)]
@@ -253,8 +253,8 @@ def test_ten_processes_that_load_at_once_lose_nothing(folder: Path, racing: Raci
 
 
 @pytest.mark.parametrize("mode", ["Vector", "keyword", "TAG", "hybrid"])
-def test_search_gives_what_load_takes(folder: Path, vault: Vault, mode: str) -> None:
-    """Whatever the kind of search, in any case, its memIds can be loaded."""
+def test_active_load_accepts_ids_from_search(folder: Path, vault: Vault, mode: str) -> None:
+    """Any kind of search, in any letter case, returns memIds that can be loaded."""
     write(folder, "wombat.md", "---\ntags: [wombat]\n---\n\nThe wombat digs.\n")
     (found,) = vault.call("memory_search", query="wombat", type=mode)["results"]
     assert found.keys() == {"memId", "title", "snippet", "score", "strength"}
@@ -265,8 +265,8 @@ def test_search_gives_what_load_takes(folder: Path, vault: Vault, mode: str) -> 
 
 
 @given(st.text(), st.integers(0, 30))
-def test_a_beginning_is_the_longest_that_fits(text: str, most: int) -> None:
-    """A cut text is within its budget, and a whole one is not cut."""
+def test_active_cut_text_is_within_budget(text: str, most: int) -> None:
+    """A text that fits is not cut, and a cut text is within its budget."""
     length = tokenizer.prefix_within(text, most)
     assert tokenizer.count_tokens(text[:length]) <= most or length == 0
     assert length == len(text) or tokenizer.count_tokens(text) > most
@@ -276,7 +276,7 @@ _LONG_WORDS = ("internationalization", "possible", "global", "perform", "the", "
 
 
 @given(st.lists(st.sampled_from(_LONG_WORDS), min_size=1, max_size=9), st.integers(1, 9))
-def test_a_beginning_keeps_each_word_that_fits(words: list[str], kept: int) -> None:
+def test_active_cut_keeps_every_word_within_budget(words: list[str], kept: int) -> None:
     """A text is never cut before a word whose tokens still fit."""
     beginning = " ".join(words[:kept])
     found = tokenizer.prefix_within(" ".join(words), tokenizer.count_tokens(beginning))
@@ -284,14 +284,14 @@ def test_a_beginning_keeps_each_word_that_fits(words: list[str], kept: int) -> N
 
 
 @given(st.text(), st.text())
-def test_words_count_alike_in_any_text(one: str, other: str) -> None:
-    """The tokens of two texts with a space between them are those of both."""
+def test_active_token_count_is_additive(one: str, other: str) -> None:
+    """Two texts joined by a space have as many tokens as both together."""
     both = tokenizer.count_tokens(f"{one} {other}")
     assert both == tokenizer.count_tokens(one) + tokenizer.count_tokens(other)
 
 
-def test_unknown_text_counts_by_its_bytes() -> None:
-    """A long run of letters that is no word does not pass for one token."""
+def test_active_unknown_text_is_counted_by_bytes() -> None:
+    """A long run of letters that is not a word does not count as one token."""
     assert tokenizer.count_tokens("x" * 1_000) >= 300
     assert tokenizer.count_tokens("") == 0
 
@@ -379,7 +379,7 @@ class ActiveAgainstModel(RuleBasedStateMachine):
         assert found["left"] == self.BUDGET - found["tokens"]
 
 
-def test_active_memory_is_what_a_list_in_order_of_use_would_be() -> None:
+def test_active_set_behaves_like_lru_list() -> None:
     """After any sequence of loads, evictions, mutations and edits the right ones are held."""
     unshrunk = (Phase.explicit, Phase.reuse, Phase.generate)  # shrinking takes minutes
     run_state_machine_as_test(
@@ -389,8 +389,8 @@ def test_active_memory_is_what_a_list_in_order_of_use_would_be() -> None:
 
 
 @pytest.mark.parametrize("tool", ["memory_mutate", "memory_evict"])
-def test_a_name_means_the_same_memory_as_elsewhere(folder: Path, vault: Vault, tool: str) -> None:
-    """What is not active is not replaced by an active memory whose memId begins like its title."""
+def test_active_name_resolves_as_in_other_tools(folder: Path, vault: Vault, tool: str) -> None:
+    """An inactive memory's name never resolves to an active memory whose memId starts with it."""
     given = {"value": "New."} if tool == "memory_mutate" else {}
     note(folder, "use-postgresql-for-all", "Active.")
     note(folder, "use-postgresql", "Not active.")
@@ -406,8 +406,8 @@ def test_a_name_means_the_same_memory_as_elsewhere(folder: Path, vault: Vault, t
 
 
 @pytest.mark.parametrize("tool", ["memory_mutate", "memory_evict"])
-def test_a_name_means_the_memory_that_has_it_now(folder: Path, vault: Vault, tool: str) -> None:
-    """After files were renamed, a path means what lies there now, not what was loaded from it."""
+def test_active_path_resolves_to_current_file(folder: Path, vault: Vault, tool: str) -> None:
+    """After renames, a path means the file that has it now, not the one loaded from it before."""
     given = {"value": "New."} if tool == "memory_mutate" else {}
     note(folder, "alpha", "Loaded.")
     vault.call("memory_load", memId="alpha")
@@ -418,8 +418,8 @@ def test_a_name_means_the_memory_that_has_it_now(folder: Path, vault: Vault, too
     assert held(vault) == ["alpha"]
 
 
-def test_one_active_memory_of_several_with_a_title_is_meant(folder: Path, vault: Vault) -> None:
-    """A title that two memories have is enough where one of them is active."""
+def test_active_title_resolves_to_the_only_active_memory(folder: Path, vault: Vault) -> None:
+    """If two memories share a title and only one is active, the title means the active one."""
     first = vault.call("memory_create", name="Plan", value="One.")["memId"]
     second = vault.call("memory_create", name="Plan", value="Two.")["memId"]
     assert vault.call("memory_evict", memId="Plan")["error"]["code"] == "ambiguous"
@@ -427,8 +427,8 @@ def test_one_active_memory_of_several_with_a_title_is_meant(folder: Path, vault:
     assert vault.call("memory_mutate", memId="Plan", value="Three.")["memId"] == second
 
 
-def test_a_memory_that_became_two_files_stays_active(folder: Path, vault: Vault) -> None:
-    """A moved file and a copy of it: the warning names both, and nothing leaves the set."""
+def test_active_memory_with_moved_and_copied_file_stays(folder: Path, vault: Vault) -> None:
+    """If a file was both moved and copied, the warning lists both and the set stays complete."""
     note(folder, "alpha", words(3))
     vault.call("memory_load", memId="alpha")
     (folder / "alpha.md").rename(folder / "moved.md")
@@ -448,8 +448,8 @@ def test_a_memory_that_became_two_files_stays_active(folder: Path, vault: Vault)
     assert found["memories"][1]["content"] == words(3)
 
 
-def test_evicting_needs_no_memory_in_the_vault(folder: Path, vault: Vault) -> None:
-    """What is not active cannot be evicted; what is can be, even when its file is gone."""
+def test_active_evict_works_for_deleted_file(folder: Path, vault: Vault) -> None:
+    """An inactive memory can't be evicted; an active one can, even if its file is gone."""
     note(folder, "alpha", "Text.")
     assert vault.call("memory_evict", memId="alpha")["error"]["code"] == "not_found"
     vault.call("memory_load", memId="alpha")
@@ -459,8 +459,8 @@ def test_evicting_needs_no_memory_in_the_vault(folder: Path, vault: Vault) -> No
 
 
 @pytest.mark.promise("R32")
-def test_an_agent_does_not_wait_for_what_active_memory_has_indexed(folder: Path, run: Run) -> None:
-    """A file that moved is looked for, and the vault indexed for that, before the lock is taken."""
+def test_active_memory_indexes_before_taking_lock(folder: Path, run: Run) -> None:
+    """The index is updated to find a moved file before the agent's lock is acquired."""
     write(folder, "one.md", "---\nid: one-aaaaaa\ntitle: one\n---\n\nOne.\n")
     assert run("load", "one").code == 0
     write(folder, "new/one.md", (folder / "one.md").read_bytes())

@@ -57,7 +57,7 @@ def sent_to_clients(row: Row) -> Iterator[str]:
 
 
 def test_all_tools_succeed_with_valid_arguments(matrix: Matrix) -> None:
-    """Each front end that a tool is allowed on returns its success, of the declared type."""
+    """Each tool succeeds on every allowed front end and returns its declared type."""
 
     def problems(tool: Tool, row: Row) -> Iterator[object]:
         for name, outcome in row.outcomes.items():
@@ -73,7 +73,7 @@ def test_all_tools_succeed_with_valid_arguments(matrix: Matrix) -> None:
 
 
 def test_all_tools_return_the_same_on_every_front_end(matrix: Matrix) -> None:
-    """Options, JSON, methods, MCP and HTTP with aliases of keys give one result, but for masks."""
+    """Options, JSON, methods, MCP and HTTP return the same result, apart from masked secrets."""
 
     def problems(tool: Tool, row: Row) -> Iterator[object]:
         def result(name: str) -> str:
@@ -103,7 +103,7 @@ def masked(value: Any, left_out: Collection[str] = ()) -> Any:
 
 
 def test_all_tools_change_the_same_files_on_every_front_end(matrix: Matrix) -> None:
-    """Whatever called a tool, it writes the same texts into the same files."""
+    """Every front end writes the same text to the same files."""
 
     def problems(tool: Tool, row: Row) -> Iterator[object]:
         texts = {
@@ -120,7 +120,7 @@ def test_all_tools_change_the_same_files_on_every_front_end(matrix: Matrix) -> N
 @pytest.mark.promise("S40")
 @pytest.mark.promise("S41")
 def test_all_tools_obey_the_scope_of_a_token(matrix: Matrix) -> None:
-    """A tool beyond a token's scope is refused, and a reader's call changes no file at all."""
+    """A tool outside a token's scope is refused, and a reader's call changes no file."""
 
     def problems(tool: Tool, row: Row) -> Iterator[object]:
         for name in ("writer", "reader"):
@@ -134,7 +134,7 @@ def test_all_tools_obey_the_scope_of_a_token(matrix: Matrix) -> None:
 
 
 def test_read_only_tools_change_no_file(matrix: Matrix) -> None:
-    """A tool that says that it only reads changes nothing, except counts of recalls."""
+    """A tool declared read-only changes nothing except recall counts."""
 
     def problems(tool: Tool, row: Row) -> Iterator[object]:
         for name, outcome in row.outcomes.items():
@@ -167,8 +167,8 @@ def test_all_tools_log_and_undo_their_changes(matrix: Matrix) -> None:
 
 
 @pytest.mark.promise("S37")
-def test_all_tools_tell_clients_no_local_path(matrix: Matrix) -> None:
-    """No answer to a client contains a folder of this machine, however the call ends."""
+def test_all_tools_hide_local_paths_from_clients(matrix: Matrix) -> None:
+    """No result for a client contains a path of this machine, even after an error."""
     package = str(Path(registry.__file__).parents[2])
 
     def problems(tool: Tool, row: Row) -> Iterator[object]:
@@ -207,7 +207,7 @@ def test_all_tools_mask_secrets(matrix: Matrix) -> None:
 
 
 def test_all_tools_answer_agents_without_command_names(matrix: Matrix) -> None:
-    """Errors, hints, notes and messages to a client name tools and arguments, not commands."""
+    """Errors, hints, notes and messages to a client mention tools and arguments, not commands."""
 
     def problems(tool: Tool, row: Row) -> Iterator[object]:
         answers = [row.outcomes[name].result for name in CLIENTS]
@@ -219,7 +219,7 @@ def test_all_tools_answer_agents_without_command_names(matrix: Matrix) -> None:
 
 
 def test_all_tools_report_wrong_arguments(matrix: Matrix) -> None:
-    """A call with wrong arguments ends in a result or in an error with a hint, never in a bug."""
+    """A call with wrong arguments returns a result or an error with a hint, never a bug."""
 
     def problems(tool: Tool, row: Row) -> Iterator[object]:
         for arguments, answer in row.failures:

@@ -54,21 +54,21 @@ def refusal(ask: Ask, *words: Any, **more: Any) -> str:
     return str(caught.value.content)
 
 
-def test_api_request_declares_the_tool(tool: VaultMemoryTool) -> None:
-    """A request names the tool by its documented type."""
+def test_anthropic_request_declares_the_tool(tool: VaultMemoryTool) -> None:
+    """A request declares the tool with its documented type."""
     assert tool.to_dict() == {"type": "memory_20250818", "name": "memory"}
 
 
-def test_an_empty_directory_can_be_viewed(ask: Ask) -> None:
-    """The first view of /memories is no error."""
+def test_anthropic_view_of_empty_directory_works(ask: Ask) -> None:
+    """The first view of /memories is not an error."""
     assert ask("view", "/memories") == (
         "Here're the files and directories up to 2 levels deep in /memories, "
         "excluding hidden items and node_modules:\n0B\t/memories"
     )
 
 
-def test_a_directory_is_listed_two_levels_deep(ask: Ask, folder: Path) -> None:
-    """Files and folders are listed with their sizes, and neither hidden ones nor node_modules."""
+def test_anthropic_view_lists_directory_two_levels_deep(ask: Ask, folder: Path) -> None:
+    """Files and folders are listed with sizes; hidden ones and node_modules are omitted."""
     for name in ("a.md", "deep/b.md", "deep/er/c.md", "node_modules/d.md", ".e.md"):
         write(folder, f"memories/{name}", "x" * 1536)
     write(folder, "elsewhere.md", "x")
@@ -82,8 +82,8 @@ def test_a_directory_is_listed_two_levels_deep(ask: Ask, folder: Path) -> None:
     assert "1.5K\t/memories/deep/er/c.md" in ask("view", "/memories/deep")
 
 
-def test_a_file_is_viewed_with_line_numbers(ask: Ask) -> None:
-    """Lines have their numbers, six wide, a tab behind them; a range shows some."""
+def test_anthropic_view_shows_line_numbers(ask: Ask) -> None:
+    """Line numbers are six characters wide, followed by a tab; a range selects lines."""
     said = ask("create", "/memories/notes.txt", file_text="Hello World\nThis is line two\n")
     assert said == "File created successfully at: /memories/notes.txt"
     head = "Here's the content of /memories/notes.txt with line numbers:"
@@ -98,8 +98,8 @@ def test_a_file_is_viewed_with_line_numbers(ask: Ask) -> None:
         assert "Invalid `view_range` parameter" in said
 
 
-def test_a_long_file_is_viewed_in_parts(ask: Ask) -> None:
-    """A view is cut at 16,000 characters, and says which range shows the rest."""
+def test_anthropic_view_cuts_long_file(ask: Ask) -> None:
+    """A view is cut at 16,000 characters and shows which range continues it."""
     ask("create", "/memories/long.md", file_text="word\n" * 5_000)
     first = ask("view", "/memories/long.md")
     assert len(first) < 16_200
@@ -110,8 +110,8 @@ def test_a_long_file_is_viewed_in_parts(ask: Ask) -> None:
     ]
 
 
-def test_missing_file_is_reported(ask: Ask) -> None:
-    """Each command has its documented sentence for a path that does not exist, folders too."""
+def test_anthropic_missing_path_is_reported(ask: Ask) -> None:
+    """Each command returns its documented message for a missing file or folder."""
     ask("create", "/memories/deep/a.md", file_text="x")
     gone = "The path {} does not exist"
     for path in ("/memories/none.md", "/memories/deep"):
@@ -126,8 +126,8 @@ def test_missing_file_is_reported(ask: Ask) -> None:
     assert said == f"Error: {gone.format(path)}"
 
 
-def test_nothing_is_written_over(ask: Ask) -> None:
-    """Create and rename refuse a path that is taken, by a file or a folder."""
+def test_anthropic_create_and_rename_never_overwrite(ask: Ask) -> None:
+    """Create and rename refuse a path where a file or folder exists."""
     ask("create", "/memories/deep/a.md", file_text="one")
     ask("create", "/memories/b.md", file_text="two")
     for path in ("/memories/b.md", "/memories/b", "/memories/deep"):
@@ -138,8 +138,8 @@ def test_nothing_is_written_over(ask: Ask) -> None:
     assert "two" in ask("view", "/memories/b.md")
 
 
-def test_a_text_is_replaced_where_it_is_once(ask: Ask) -> None:
-    """A replacement shows the lines around it; a text that is missing or there twice is refused."""
+def test_anthropic_str_replace_requires_one_match(ask: Ask) -> None:
+    """A replacement shows its surrounding lines; missing or repeated text is refused."""
     ask("create", "/memories/a.md", file_text="one\ntwo\nthree\nfour\ntwo\n")
     said = ask("str_replace", "/memories/a.md", old_str="three", new_str="3\n3b")
     assert said == (
@@ -159,8 +159,8 @@ def test_a_text_is_replaced_where_it_is_once(ask: Ask) -> None:
     assert "four" not in ask("view", "/memories/a.md")
 
 
-def test_a_text_is_inserted_behind_a_line(ask: Ask) -> None:
-    """0 is the beginning, the last line the end, and other numbers are refused."""
+def test_anthropic_insert_adds_text_after_line(ask: Ask) -> None:
+    """Line 0 is the start and the last line the end; other numbers are refused."""
     ask("create", "/memories/a.md", file_text="one\ntwo")
     for line, text in ((2, "three"), (0, "zero\n"), (2, "between\n")):
         said = ask("insert", "/memories/a.md", insert_line=line, insert_text=text)
@@ -175,8 +175,8 @@ def test_a_text_is_inserted_behind_a_line(ask: Ask) -> None:
         )
 
 
-def test_folders_are_deleted_and_renamed_whole(ask: Ask, folder: Path, vault: Vault) -> None:
-    """A folder goes with all that it holds, to the trash, and one undo brings it back."""
+def test_anthropic_delete_and_rename_handle_folders(ask: Ask, folder: Path, vault: Vault) -> None:
+    """A folder goes to the trash with all of its contents, and one undo restores it."""
     for name in ("a.md", "deep/b.txt"):
         ask("create", f"/memories/old/{name}", file_text=name)
     said = ask("rename", old_path="/memories/old", new_path="/memories/new")
@@ -197,8 +197,8 @@ def test_folders_are_deleted_and_renamed_whole(ask: Ask, folder: Path, vault: Va
         assert "itself cannot be" in refusal(ask, command, **{key: "/memories"}, **more)
 
 
-def test_its_files_are_memories_like_any_other(ask: Ask, folder: Path, vault: Vault) -> None:
-    """Recall finds them, a rename keeps the memId, and a header is neither seen nor spoilt."""
+def test_anthropic_files_are_ordinary_memories(ask: Ask, folder: Path, vault: Vault) -> None:
+    """Recall finds them, a rename keeps the memId, and headers are hidden and preserved."""
     ask("create", "/memories/coffee.txt", file_text="The user drinks espresso.\n")
     found = vault.call("memory_recall", query="espresso")["memories"][0]
     assert found["filePath"] == "memories/coffee.txt.md"
@@ -213,8 +213,8 @@ def test_its_files_are_memories_like_any_other(ask: Ask, folder: Path, vault: Va
     assert after == text.replace("One.", "1.").replace("Two.", "2.")
 
 
-def test_the_whole_vault_can_be_the_directory(folder: Path, vault: Vault) -> None:
-    """With an empty folder /memories is the vault, but for what is no memory."""
+def test_anthropic_directory_can_be_the_whole_vault(folder: Path, vault: Vault) -> None:
+    """With an empty folder setting, /memories is the vault, except for non-memory files."""
     from anthropic.lib.tools import ToolError
 
     from memvault.anthropic import VaultMemoryTool
@@ -249,8 +249,8 @@ def test_the_whole_vault_can_be_the_directory(folder: Path, vault: Vault) -> Non
         "/memories/ a",
     ],
 )
-def test_no_path_leaves_the_directory(ask: Ask, folder: Path, path: str) -> None:
-    """Every command refuses a path that does not lie below /memories."""
+def test_anthropic_path_outside_directory_is_refused(ask: Ask, folder: Path, path: str) -> None:
+    """Every command refuses a path that is not below /memories."""
     write(folder, "secrets.env.md", "secret")
     for command, more in (
         ("view", {}),
@@ -268,8 +268,8 @@ def test_no_path_leaves_the_directory(ask: Ask, folder: Path, path: str) -> None
 
 
 @given(path=st.text("abM/.%\\ \0", max_size=12))
-def test_whatever_a_path_is(path: str) -> None:
-    """A path is refused or stays below the directory."""
+def test_anthropic_any_path_is_refused_or_inside(path: str) -> None:
+    """Any path is either refused or stays below the directory."""
     try:
         inside = relative_path(f"/memories/{path}")
     except UsageError:
@@ -278,8 +278,8 @@ def test_whatever_a_path_is(path: str) -> None:
     assert not inside.startswith("/")
 
 
-def test_a_link_leads_nowhere(ask: Ask, folder: Path, tmp_path: Path) -> None:
-    """A link in the directory shows and changes nothing outside of the vault."""
+def test_anthropic_symlink_is_not_followed(ask: Ask, folder: Path, tmp_path: Path) -> None:
+    """A symlink in the directory can't show or change anything outside the vault."""
     write(tmp_path, "outside/secret.md", "secret")
     (folder / "memories").mkdir()
     (folder / "memories/link").symlink_to(tmp_path / "outside")
@@ -289,8 +289,8 @@ def test_a_link_leads_nowhere(ask: Ask, folder: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "outside/new.md").exists()
 
 
-def test_a_secret_is_masked_and_warned_of(ask: Ask, folder: Path) -> None:
-    """Claude sees a mask instead of a memory's secret, and gets a warning when it writes one."""
+def test_anthropic_tool_masks_secrets_and_warns(ask: Ask, folder: Path) -> None:
+    """Claude sees a mask instead of a secret, and gets a warning after writing one."""
     before, make = MADE["GitHub token"]
     secret = before + make()
     assert "secret" in ask("create", "/memories/a.md", file_text=f"Use {secret} for it.")
@@ -301,8 +301,8 @@ def test_a_secret_is_masked_and_warned_of(ask: Ask, folder: Path) -> None:
     assert secret in (folder / "memories/a.md").read_text("utf-8")
 
 
-def test_the_asynchronous_tool_does_the_same(folder: Path) -> None:
-    """The tool for the asynchronous client answers alike."""
+def test_anthropic_async_tool_returns_the_same(folder: Path) -> None:
+    """The tool for the async client returns the same results."""
     from memvault.anthropic import AsyncVaultMemoryTool
 
     async def talk() -> str:

@@ -23,8 +23,8 @@ from tool_calls import call_of, over_mcp, printed, sayable, variants, words
 
 @pytest.mark.parametrize("digits", [400, 5_000])
 @pytest.mark.parametrize("sign", [1, -1])
-def test_an_absurd_number_is_a_usage_error(digits: int, sign: int) -> None:
-    """However large a number is, a tool takes it or says in a sentence why not."""
+def test_arguments_huge_number_is_accepted_or_usage_error(digits: int, sign: int) -> None:
+    """However large a number is, a tool accepts it or reports why it is invalid."""
     for key in ("threshold", "query", "limit")[: 2 if sign > 0 else 3]:
         with pytest.raises(UsageError):
             registry.find("memory_recall").bind({key: sign * 10**digits})
@@ -183,20 +183,22 @@ REFUSED: list[tuple[str, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("name", "sent", "meant"), SENT, ids=str)
-def test_what_models_send_is_taken(name: str, sent: dict[str, Any], meant: dict[str, Any]) -> None:
-    """A value in another form than the schema's means what anyone would say that it means."""
+def test_arguments_accept_common_model_mistakes(
+    name: str, sent: dict[str, Any], meant: dict[str, Any]
+) -> None:
+    """A value in a form other than the schema's is accepted if its meaning is clear."""
     assert registry.find(name).bind(sent) == meant
 
 
 @pytest.mark.parametrize(("name", "sent"), REFUSED, ids=str)
-def test_what_is_ambiguous_is_refused(name: str, sent: dict[str, Any]) -> None:
-    """Nothing is guessed: what has no one meaning is an error that names the argument."""
+def test_arguments_ambiguous_value_is_refused(name: str, sent: dict[str, Any]) -> None:
+    """An ambiguous value is never guessed; the error contains the argument's name."""
     with pytest.raises(UsageError):
         registry.find(name).bind(sent)
 
 
-def test_a_memory_without_a_type_gets_the_fallback(vault: Vault, run: Run) -> None:
-    """The type may be missing, null or empty, over JSON as on the command line."""
+def test_arguments_missing_type_uses_the_fallback(vault: Vault, run: Run) -> None:
+    """The type can be missing, null or empty, in JSON and on the command line."""
     for more in ({}, {"memoryType": None}, {"memoryType": ""}):
         made = vault.call("memory_remember", title="T", content="x", **more)
         assert made["memoryType"] == "context", made
@@ -207,16 +209,16 @@ def test_a_memory_without_a_type_gets_the_fallback(vault: Vault, run: Run) -> No
     assert update["memoryType"] == "fact"
 
 
-def test_an_argument_of_another_name_is_named() -> None:
-    """A key that there is not is refused with the one that is meant."""
+def test_misnamed_argument_is_reported() -> None:
+    """An unknown key is refused with a suggestion of the right one."""
     for sent, meant in (("mode", "type"), ("quary", "query"), ("thresh", "threshold")):
         with pytest.raises(UsageError) as caught:
             registry.find("memory_recall").bind({sent: "a"})
         assert caught.value.hint == f"did you mean {meant}?"
 
 
-def test_a_near_choice_is_named() -> None:
-    """A choice that is misspelt or someone else's word is refused with the one that is meant."""
+def test_error_suggests_the_closest_choice() -> None:
+    """A misspelled choice, or another program's term, is refused with the closest choice."""
     for name, sent, meant in (
         ("talk_log", {"severity": "warnign", "message": "x"}, "warning"),
         ("memory_recall", {"query": "a", "type": "vectors"}, "vector"),
@@ -226,8 +228,8 @@ def test_a_near_choice_is_named() -> None:
         assert caught.value.hint == f"did you mean {meant}?"
 
 
-def test_an_alias_means_one_argument() -> None:
-    """No two arguments of a tool have one other name, and the reference lists each of them."""
+def test_arguments_alias_means_one_argument() -> None:
+    """No two arguments of a tool share an alias, and the reference lists every alias."""
     page = reference.markdown()
     for tool in registry.all_tools():
         for expected in (tool.parameters, *(entry.items for entry in tool.parameters)):
@@ -263,8 +265,8 @@ TAGS = (
 
 
 @pytest.mark.parametrize("tags", TAGS, ids=str)
-def test_tags_may_be_written_in_any_usual_form(vault: Vault, run: Run, tags: str) -> None:
-    """Two tags are two in every form, for a new memory, on an existing one, and as a filter."""
+def test_arguments_tags_accept_any_usual_form(vault: Vault, run: Run, tags: str) -> None:
+    """Two tags are read as two in every form, for new and existing memories and in filters."""
     made = vault.call("memory_remember", title="T", content="x", tags=tags)
     assert made["tags"] == ["a", "b"]
     assert vault.call("memory_create", name="U", value="x", tags=tags)["success"]
@@ -278,7 +280,7 @@ def test_tags_may_be_written_in_any_usual_form(vault: Vault, run: Run, tags: str
     assert run("tag", "remove", plain, tags, "--json").json["tags"] == []
 
 
-def test_no_tag_has_an_empty_part(vault: Vault, run: Run, folder: Path) -> None:
+def test_arguments_tag_has_no_empty_part(vault: Vault, run: Run, folder: Path) -> None:
     """Slashes around a new tag are dropped, and a tag with an empty part is refused."""
     for tags in ("#a/b/", ["/a/b"]):
         assert vault.call("memory_remember", title="T", content="x", tags=tags)["tags"] == ["a/b"]
@@ -292,16 +294,16 @@ def test_no_tag_has_an_empty_part(vault: Vault, run: Run, folder: Path) -> None:
     assert sorted(folder.rglob("*.md")) == before
 
 
-def test_a_blank_in_a_tag_separates_nothing_else(vault: Vault, run: Run) -> None:
-    """Only words that each begin with # are tags of their own."""
+def test_arguments_tag_with_space_is_one_tag(vault: Vault, run: Run) -> None:
+    """A space inside a tag becomes a hyphen; only words that each start with # are split."""
     for tags in ("a b", ["a b"], "#a b"):
         assert vault.call("memory_remember", title="T", content="x", tags=tags)["tags"] == ["a-b"]
     assert run("remember", "T", "x", "--tags", "a b", "--json").json["tags"] == ["a-b"]
 
 
 @pytest.mark.parametrize("yes", [1, "1", "y", "TRUE", "Yes", True])
-def test_a_confirmation_may_be_any_word_for_yes(vault: Vault, run: Run, yes: Any) -> None:
-    """Any usual word for yes confirms, any for no previews again, on the command line too."""
+def test_arguments_confirm_accepts_any_word_for_yes(vault: Vault, run: Run, yes: Any) -> None:
+    """Any usual word for yes confirms, and any for no previews again, on the command line too."""
     made = vault.call("memory_remember", title="T", content="x")["memId"]
     for no in (0, "0", "no", "N", "False", False):
         assert vault.call("memory_forget", query=made, confirm=no)["confirmRequired"]
@@ -311,8 +313,8 @@ def test_a_confirmation_may_be_any_word_for_yes(vault: Vault, run: Run, yes: Any
     assert run("forget", made, "--confirm", str(yes), "--json").json["deletedFiles"] == 1
 
 
-def test_an_option_may_have_the_alias_of_its_argument(vault: Vault, run: Run) -> None:
-    """On the command line an argument is taken by its other names as well."""
+def test_arguments_option_accepts_argument_aliases(vault: Vault, run: Run) -> None:
+    """The command line also accepts an argument's aliases as options."""
     made = vault.call("memory_remember", title="T", content="x")["memId"]
     ran = run("compound", "--memId", made, "--content", "more", "--json")
     assert ran.json["memId"] == made
@@ -320,8 +322,8 @@ def test_an_option_may_have_the_alias_of_its_argument(vault: Vault, run: Run) ->
     assert run("recall", "x", "--top-k", "1", "--json").json["count"] == 1
 
 
-def test_every_leniency_is_in_the_reference_and_has_an_example() -> None:
-    """The reference prints the whole table, and no entry is there that nothing shows."""
+def test_arguments_reference_lists_every_leniency() -> None:
+    """The reference prints the whole leniency table, and every entry has an example."""
     page = reference.markdown()
     used: set[Leniency] = set()
     for name, sent, _ in SENT:
@@ -369,10 +371,10 @@ def error(found: Any) -> str:
 
 @sampled(1)
 @pytest.mark.promise("S65")
-def test_half_a_character_is_no_bug(
+def test_arguments_lone_surrogate_is_handled(
     filled: Path, tmp_path: Path, subtests: pytest.Subtests
 ) -> None:
-    """In every text, list, object and key that a tool takes, by flags, JSON and MCP."""
+    """A lone surrogate in any text, list, object or key never crashes a tool."""
     copy = Copy(filled, tmp_path / "copy")
     for tool in some_of(registry.all_tools()):
         with subtests.test(tool=tool.name):
@@ -409,8 +411,8 @@ LINES = [
 ]
 
 
-def test_a_byte_that_is_no_text_is_no_bug(filled: Path, tmp_path: Path) -> None:
-    """A byte that is not UTF-8 is kept or refused at each place of a command line."""
+def test_arguments_non_utf8_byte_is_handled(filled: Path, tmp_path: Path) -> None:
+    """A byte that is not UTF-8 is kept or refused at every position of a command line."""
     copy = Copy(filled, tmp_path / "copy")
     for line in LINES:
         copy.put_back()

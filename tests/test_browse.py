@@ -91,8 +91,8 @@ def shown(pilot: Pilot[BrowsedMemory], part: str = "text") -> str:
     return str(pilot.app.query_one(f"#{part}-content", Static).content)
 
 
-def test_memories_are_found_as_one_types(notes: Path) -> None:
-    """First the newest are listed; each key searches, and the text, links and changes follow."""
+def test_browse_searches_as_you_type(notes: Path) -> None:
+    """The newest are listed first; each key updates the list, text, links and changes."""
 
     async def play(pilot: Pilot[BrowsedMemory]) -> None:
         assert {"Bilbies", "Wombats"} < set(listed(pilot))
@@ -113,8 +113,8 @@ def test_memories_are_found_as_one_types(notes: Path) -> None:
     browse(notes, play)
 
 
-def test_what_is_shown_cannot_lie(notes: Path) -> None:
-    """Markup, escape sequences and HTML of a note are shown as they are, and do nothing."""
+def test_browse_shows_markup_and_escapes_literally(notes: Path) -> None:
+    """Markup, escape sequences and HTML in a note are shown as text and have no effect."""
 
     async def play(pilot: Pilot[BrowsedMemory]) -> None:
         place = next(n for n, title in enumerate(listed(pilot)) if "Danger" in title)
@@ -128,8 +128,8 @@ def test_what_is_shown_cannot_lie(notes: Path) -> None:
     browse(notes, play)
 
 
-def test_a_memory_is_tagged_renamed_linked_forgotten_and_brought_back(notes: Path) -> None:
-    """Each is a key and an answer, one change each, and Ctrl+U takes back the last."""
+def test_browse_edits_a_memory_with_single_keys(notes: Path) -> None:
+    """Each edit takes one key and an answer and is one change, and Ctrl+U undoes the last."""
 
     async def answer(pilot: Pilot[BrowsedMemory], key: str, *keys: str) -> None:
         await pilot.press(key)
@@ -165,8 +165,8 @@ def test_a_memory_is_tagged_renamed_linked_forgotten_and_brought_back(notes: Pat
     browse(notes, play, "wombat type:fact")
 
 
-def test_tags_come_and_go_as_one_change(run: Run, notes: Path) -> None:
-    """One undo takes back both what was added and what was removed; a bad tag changes nothing."""
+def test_browse_tag_edit_is_one_change(run: Run, notes: Path) -> None:
+    """One undo reverts both added and removed tags, and an invalid tag changes nothing."""
     before = (notes / "fact/wombats.md").read_bytes()
 
     async def tag(pilot: Pilot[BrowsedMemory], line: str) -> None:
@@ -188,8 +188,8 @@ def test_tags_come_and_go_as_one_change(run: Run, notes: Path) -> None:
     assert (notes / "fact/wombats.md").read_bytes() == before
 
 
-def test_ctrl_c_leaves_or_copies(notes: Path) -> None:
-    """It leaves the program, also from a question; with text selected it copies that."""
+def test_browse_ctrl_c_quits_or_copies(notes: Path) -> None:
+    """Ctrl+C quits, even during a question; with text selected it copies the selection."""
 
     async def leave(pilot: Pilot[BrowsedMemory]) -> None:
         await pilot.press(*"wombat", "shift+home", "ctrl+c")
@@ -211,8 +211,8 @@ def test_ctrl_c_leaves_or_copies(notes: Path) -> None:
     assert browse(notes, leave_question, "wombat") is None
 
 
-def test_images_are_shown_as_they_are_written(notes: Path) -> None:
-    """Their source stays in its place in the text, without a sign in its stead."""
+def test_browse_shows_image_source(notes: Path) -> None:
+    """The markdown source of an image stays in its place, without an icon instead."""
     line = 'Before ![a *map*](ä%20b.png "Old") and ![[x.png]] [![b](c.png)](d.md) after.'
     write(notes, "images.md", f"# Images\n\n{line}\n")
 
@@ -225,10 +225,10 @@ def test_images_are_shown_as_they_are_written(notes: Path) -> None:
     browse(notes, play, "images before after", size=(200, 30))
 
 
-def test_enter_edits_at_the_line(
+def test_browse_enter_opens_the_editor_at_the_line(
     notes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The editor gets the file, what it saves is shown, and the browser goes on."""
+    """Enter opens the file in the editor; saved text is shown, and browsing continues."""
     script = write(tmp_path, "e.py", "import sys\nopen(sys.argv[-1], 'a').write('Saved.\\n')\n")
     monkeypatch.setenv("VISUAL", f"{sys.executable} {script}")
 
@@ -244,8 +244,8 @@ def test_enter_edits_at_the_line(
     browse(notes, play, "wombat type:fact")
 
 
-def test_edits_made_elsewhere_appear(notes: Path) -> None:
-    """A note that others write is listed by itself, and the chosen memory stays chosen."""
+def test_browse_shows_external_edits(notes: Path) -> None:
+    """A note written by another program appears, and the chosen memory stays chosen."""
 
     async def play(pilot: Pilot[BrowsedMemory]) -> None:
         app = pilot.app
@@ -266,8 +266,8 @@ def test_edits_made_elsewhere_appear(notes: Path) -> None:
     browse(notes, play)
 
 
-def test_a_small_terminal_shows_one_part(notes: Path) -> None:
-    """At 40 columns the list comes first, and Tab shows the memory, its links and its history."""
+def test_browse_small_terminal_shows_one_pane(notes: Path) -> None:
+    """At 40 columns the list comes first, and Tab shows the memory, its links and history."""
 
     async def play(pilot: Pilot[BrowsedMemory]) -> None:
         found, memory = pilot.app.query_one("#list"), pilot.app.query_one("#memory")
@@ -287,8 +287,8 @@ def test_a_small_terminal_shows_one_part(notes: Path) -> None:
     browse(notes, play, size=(40, 12))
 
 
-def test_a_picker_returns_the_memory(notes: Path) -> None:
-    """Enter chooses; nothing is edited, and Escape chooses none."""
+def test_browse_picker_returns_the_chosen_memory(notes: Path) -> None:
+    """Enter chooses a memory and Escape chooses none; nothing can be edited."""
 
     async def choose(pilot: Pilot[BrowsedMemory]) -> None:
         await pilot.press("enter")
@@ -302,8 +302,8 @@ def test_a_picker_returns_the_memory(notes: Path) -> None:
     assert browse(notes, leave, picks=True) is None
 
 
-def test_without_a_terminal_the_list_is_printed(run: Run, notes: Path) -> None:
-    """A pipe, --json and a dumb terminal get what recall or list prints."""
+def test_browse_without_terminal_prints_the_list(run: Run, notes: Path) -> None:
+    """A pipe, --json or a dumb terminal gets the output of recall or list."""
     found = succeeded(run("browse", "wombat", "type:fact", "--json")).json
     assert [entry["title"] for entry in found["memories"]] == ["Wombats"]
     assert succeeded(run("browse", "--json")).json["total"] == 3
@@ -312,8 +312,8 @@ def test_without_a_terminal_the_list_is_printed(run: Run, notes: Path) -> None:
 
 
 @pytest.mark.skipif(os.name == "nt", reason="pseudo-terminals are of POSIX")
-def test_show_without_a_name_picks_one(notes: Path) -> None:
-    """On a terminal a memory is picked on the screen, then shown; Escape ends with 130."""
+def test_show_without_name_opens_the_picker(notes: Path) -> None:
+    """On a terminal, show lets the user pick a memory; Escape ends with exit code 130."""
     code, text = at_terminal(notes, "show", answer="\r", asked="Wombats")
     assert code == 0, text
     assert "etag" in text
@@ -395,10 +395,10 @@ def cpu_seconds(process: int) -> float:
 @sampled(3)
 @pytest.mark.parametrize("is_frozen", [False, True], ids=["closed", "frozen"])
 @pytest.mark.parametrize("moment", MOMENTS)
-def test_browser_ends_with_its_terminal(
+def test_browse_ends_with_its_terminal(
     notes: Path, tmp_path: Path, moment: str, is_frozen: bool
 ) -> None:
-    """Whatever is open when a terminal is closed, no browser is left behind, and none is busy."""
+    """When its terminal closes, no browse process keeps running, whatever is open."""
     script = write(tmp_path, "editor.py", MOMENTS[moment][2])
     variables = {"TERM": "xterm", "LINES": "30", "VISUAL": f"{sys.executable} {script}"}
     before = (notes / "fact/wombats.md").read_bytes()
@@ -410,7 +410,7 @@ def test_browser_ends_with_its_terminal(
 
 
 def test_browse_runs_the_query_of_a_saved_search(run: Run, notes: Path) -> None:
-    """@NAME lists what recall finds for it, and its words are those marked in the text."""
+    """@NAME lists the results of the saved search and highlights its words in the text."""
     succeeded(run("searches", "save", "digging", "who", "digs", "type:fact"))
     succeeded(run("searches", "save", "facts", "--type", "fact"))
 

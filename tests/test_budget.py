@@ -177,8 +177,8 @@ def followed(vault: Workspace, tool: str, keys: tuple[str, ...], **arguments: An
 
 @sampled(6)
 @pytest.mark.parametrize("tool", PAGED, ids=lambda tool: tool.name)
-def test_following_next_gives_all_once(huge: Workspace, tool: Tool) -> None:
-    """Calls that follow next give each entry of a list once, in its order, or each character."""
+def test_budget_next_returns_everything_once(huge: Workspace, tool: Tool) -> None:
+    """Following next returns each list entry or each character exactly once, in order."""
     arguments = READ.get(tool.name, much(tool))
     keys = tool.paged_keys or ()
     seen = list(followed(huge, tool.name, keys, **arguments))
@@ -202,8 +202,8 @@ def test_following_next_gives_all_once(huge: Workspace, tool: Tool) -> None:
 
 
 @sampled(1)
-def test_no_result_is_above_its_budget(huge: Workspace, subtests: pytest.Subtests) -> None:
-    """However much a vault holds, no tool's result over MCP has more than 1,500 tokens."""
+def test_budget_limits_every_tool_result(huge: Workspace, subtests: pytest.Subtests) -> None:
+    """No tool result over MCP has more than 1,500 tokens, whatever the vault contains."""
     for tool in some_of(sorted(WORKING, key=lambda tool: not tool.read_only), first=1):
         with subtests.test(tool=tool.name):
             arguments = {"timeout": 0.01} if tool.name == "wait_for" else {}
@@ -215,8 +215,8 @@ def test_no_result_is_above_its_budget(huge: Workspace, subtests: pytest.Subtest
 @pytest.mark.parametrize(
     "tool", ["memory_show", "memory_list", "memory_load", "context", "memory_recall", "list_inbox"]
 )
-def test_a_budget_of_the_call_is_a_hard_cap(huge: Workspace, tool: str, budget: int) -> None:
-    """A call may set another budget than the settings', and its result keeps to it."""
+def test_budget_of_call_overrides_settings(huge: Workspace, tool: str, budget: int) -> None:
+    """A call can override the budget from the settings, and its result stays within it."""
     arguments = {"memId": "m2"} if tool in ("memory_show", "memory_load") else ASKED.get(tool, {})
     found = called(huge, tool, **arguments, budget=budget)
     assert found["success"]
@@ -225,8 +225,8 @@ def test_a_budget_of_the_call_is_a_hard_cap(huge: Workspace, tool: str, budget: 
         assert tokens(found) > budget / 4
 
 
-def test_a_budget_of_0_is_no_limit(folder: Path) -> None:
-    """With budget 0 a client gets the whole result, also through call_tool."""
+def test_budget_of_0_means_no_limit(folder: Path) -> None:
+    """With budget 0 a client gets the full result, also through call_tool."""
     write(folder, "a.md", header(id="a").strip() + f"\n{HUGE}")
     vault = Workspace(folder)
     whole = called(vault, "memory_show", memId="a", budget=0)
@@ -238,8 +238,8 @@ def test_a_budget_of_0_is_no_limit(folder: Path) -> None:
     vault.close()
 
 
-def test_a_context_is_not_repeated_over_mcp(huge: Workspace) -> None:
-    """The block for a prompt is whole: it ends with its fence, and parts does not repeat it."""
+def test_budget_context_is_returned_once_over_mcp(huge: Workspace) -> None:
+    """The context block is complete up to its closing fence, and parts does not repeat it."""
     found = called(huge, "context", task="zebra", budget=900)
     assert tokens(found) <= 900
     assert found["context"].startswith("<memory-data>\n")
@@ -248,8 +248,8 @@ def test_a_context_is_not_repeated_over_mcp(huge: Workspace) -> None:
 
 
 @pytest.mark.parametrize("budget", [1, 50, 200])
-def test_a_context_for_which_nothing_fits_says_so(huge: Workspace, budget: int) -> None:
-    """An empty block for want of room has a note that names the budget, however small that is."""
+def test_budget_too_small_for_context_is_reported(huge: Workspace, budget: int) -> None:
+    """If no memory fits, the context block is empty and a note states the budget."""
     found = called(huge, "context", task="zebra", budget=budget)
     assert (found["success"], found["context"]) == (True, "")
     unit = "token" if budget == 1 else "tokens"
@@ -259,8 +259,8 @@ def test_a_context_for_which_nothing_fits_says_so(huge: Workspace, budget: int) 
     assert f"the first entry is longer than {budget} {unit}" in str(outer)
 
 
-def test_events_that_do_not_fit_stay_in_the_inbox(folder: Path) -> None:
-    """Each event is taken out once, in order; one that is too long is read whole by its id."""
+def test_budget_leaves_events_in_inbox_if_too_long(folder: Path) -> None:
+    """Each event is delivered once, in order; a long one can be read in full by its ID."""
     for number in range(40):
         head = header(type="talk", timestamp="2026-01-31T12:00:00.000Z", **{"from": "bob"})
         text = HUGE if number == 5 else f"Message {number}. {'Well? ' * 30}"
@@ -282,8 +282,8 @@ def test_events_that_do_not_fit_stay_in_the_inbox(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("length", [20, 1_000, 30_000])
-def test_no_budget_takes_an_event_without_showing_it(folder: Path, length: int) -> None:
-    """A budget too small for an event is refused, and the event stays; from 300 on it is shown."""
+def test_budget_too_small_for_event_keeps_it_in_inbox(folder: Path, length: int) -> None:
+    """A budget too small for an event is refused and the event stays; 300 is always enough."""
     vault = Workspace(folder)
     wait = {"events": [{"eventType": "Hook", "parameter": "ci"}], "timeout": 1}
     for tool, arguments in (("peek_inbox", {}), ("wait_for", wait)):
@@ -298,8 +298,8 @@ def test_no_budget_takes_an_event_without_showing_it(folder: Path, length: int) 
     vault.close()
 
 
-def test_what_names_a_memory_is_never_shortened(folder: Path) -> None:
-    """With a header of 30 kB the cap holds, and memId, path, etag and token can be used further."""
+def test_budget_never_shortens_identifiers(folder: Path) -> None:
+    """Even with a 30 kB header, memId, path, etag and token are returned complete and usable."""
     keys = "".join(
         f"k{one}:\n" + "".join(f"  n{two}: {'value ' * 8}\n" for two in range(24))
         for one in range(24)
@@ -326,8 +326,8 @@ def test_what_names_a_memory_is_never_shortened(folder: Path) -> None:
     vault.close()
 
 
-def test_a_long_event_that_is_waited_for_is_shortened(folder: Path) -> None:
-    """A wait returns its event within the budget, and says how to read the rest of it."""
+def test_budget_shortens_long_event_from_wait(folder: Path) -> None:
+    """A wait returns its event within the budget and explains how to read the rest."""
     vault = Workspace(folder)
     called(vault, "push_service", name="ci", message=BIG)
     events = [{"eventType": "Hook", "parameter": "ci"}]
@@ -340,8 +340,8 @@ def test_a_long_event_that_is_waited_for_is_shortened(folder: Path) -> None:
     vault.close()
 
 
-def test_a_failed_result_is_within_the_budget(folder: Path) -> None:
-    """An error that names a thousand candidates, or repeats a long argument, is shortened."""
+def test_budget_applies_to_errors(folder: Path) -> None:
+    """An error that lists a thousand candidates or repeats a long argument is shortened."""
     for number in range(1_000):
         write(folder, f"f{number}/same.md", f"# Same\n\nNote {number}.\n")
     vault = Workspace(folder)
@@ -353,8 +353,8 @@ def test_a_failed_result_is_within_the_budget(folder: Path) -> None:
     vault.close()
 
 
-def test_a_secret_at_a_cut_is_masked(folder: Path) -> None:
-    """A text can be cut at any place without showing a recognizable part of a secret."""
+def test_budget_cut_through_secret_is_masked(folder: Path) -> None:
+    """Text can be cut at any position without showing a recognizable part of a secret."""
     secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0" * 2
     secret = secret[:40]
     write(folder, "a.md", header(id="a") + "".join(f"{secret} {n}\n" for n in range(200)))
@@ -370,8 +370,8 @@ def test_a_secret_at_a_cut_is_masked(folder: Path) -> None:
 @pytest.mark.promise("S73")
 @pytest.mark.parametrize("tool", ["memory_show", "memory_load"])
 @pytest.mark.parametrize("length", [1, 2, 3, 7, 8, 10])
-def test_a_secret_cannot_be_read_in_pieces(folder: Path, tool: str, length: int) -> None:
-    """Joined pages of any length and start reveal no secret."""
+def test_budget_pages_never_reveal_secret(folder: Path, tool: str, length: int) -> None:
+    """Pages of any length and offset reveal no secret, even when joined."""
     secret = f"ghp_{'a1B2c3D4e5F6g7H8i9J0' * 2}"[:40]
     text = f"Before {secret} after.\n"
     write(folder, "a.md", header(id="a").strip() + f"\n{text}")
@@ -392,8 +392,8 @@ def test_a_secret_cannot_be_read_in_pieces(folder: Path, tool: str, length: int)
     vault.close()
 
 
-def test_the_output_of_a_vaults_own_tool_is_shortened(folder: Path, run: Run) -> None:
-    """A program that prints 900 KB cannot fill a client's context, unless it asks for all."""
+def test_budget_shortens_custom_tool_output(folder: Path, run: Run) -> None:
+    """A program that prints 900 KB can't fill a client's context unless all of it is requested."""
     write(folder, "tools/long.py", "print('{\"lines\": [' + '\"zebra\",' * 100_000 + '\"end\"]}')")
     write(folder, "tools/long.md", "---\ndescription: x\ncommand: python3 long.py\n---\n")
     assert run("tools", "trust", "long", "--yes").code == 0
@@ -405,8 +405,8 @@ def test_the_output_of_a_vaults_own_tool_is_shortened(folder: Path, run: Run) ->
     vault.close()
 
 
-def test_a_shell_pages_too(folder: Path, run: Run) -> None:
-    """At the shell nothing is cut unasked; --length and --budget cut, and --offset goes on."""
+def test_budget_paging_works_in_shell(folder: Path, run: Run) -> None:
+    """Shell output is cut only with --length or --budget, and --offset continues it."""
     write(folder, "a.md", header(id="a").strip() + f"\n{HUGE}")
     assert succeeded(run("show", "a", "--json")).json["content"] == HUGE
     part = succeeded(run("show", "a", "--length", "100", "--json")).json

@@ -32,8 +32,8 @@ def items(folder: Path, path: str = DAILY) -> list[str]:
     return [line[8:] for line in text.splitlines() if line.startswith("- ") and ":" in line[:6]]
 
 
-def test_thoughts_go_to_todays_note(run: Run, folder: Path) -> None:
-    """Each is an item with the time; the note is begun, found by its day, and undone as one."""
+def test_capture_appends_to_todays_note(run: Run, folder: Path) -> None:
+    """Each entry is a list item with the time; the note is created, dated and undone as one."""
     said = succeeded(run("today", "bought", "the", "tickets", "--json")).json
     assert (said["filePath"], said["isNew"]) == (DAILY, True)
     said = succeeded(run("today", "Ann called:\n\nthe plan is off", "--json")).json
@@ -49,8 +49,8 @@ def test_thoughts_go_to_todays_note(run: Run, folder: Path) -> None:
     assert not (folder / DAILY).exists()
 
 
-def test_another_day_has_its_own_note(run: Run, folder: Path) -> None:
-    """A day is given in words or numbers; showing one that has no note creates none."""
+def test_daily_accepts_another_day(run: Run, folder: Path) -> None:
+    """A day can be words or numbers, and showing a day without a note creates none."""
     day = date.fromisoformat(TODAY) - timedelta(days=1)
     assert f"There is no note of {day} yet" in succeeded(run("today", "--date", "yesterday")).out
     assert not (folder / f"daily/{day}.md").exists()
@@ -71,18 +71,18 @@ def test_another_day_has_its_own_note(run: Run, folder: Path) -> None:
         ({"Journal/plans.md": "# Plans\n"}, "daily/{day}.md"),
     ],
 )  # fmt: skip
-def test_the_note_is_where_the_vault_keeps_them(
+def test_daily_note_folder_is_detected(
     run: Run, folder: Path, files: dict[str, str], path: str
 ) -> None:
-    """The settings decide, then Obsidian's, then a folder with notes of days."""
+    """The folder comes from the settings, Obsidian's settings or existing daily notes."""
     for name, text in files.items():
         write(folder, name, text)
     day = date.fromisoformat(TODAY)
     assert succeeded(run("today", "x", "--json")).json["filePath"] == path.format(day=day)
 
 
-def test_a_new_note_begins_with_the_template(run: Run, folder: Path) -> None:
-    """Placeholders are filled in, and the header of the template stays, as in Obsidian."""
+def test_daily_note_starts_from_the_template(run: Run, folder: Path) -> None:
+    """Placeholders are filled in and the template's header is kept, as in Obsidian."""
     write(
         folder,
         "Templates/Day.md",
@@ -105,10 +105,10 @@ def test_a_new_note_begins_with_the_template(run: Run, folder: Path) -> None:
         ({"folder": "Days", "template": "Day"}, "{day}"),
     ],
 )
-def test_the_template_of_a_daily_note_has_its_file_name_as_title(
+def test_daily_template_title_is_the_file_name(
     run: Run, folder: Path, settings: dict[str, str], title: str
 ) -> None:
-    """{{title}} is the name of the note's file, as in Obsidian, and {{date}} its day."""
+    """{{title}} is the note's file name, as in Obsidian, and {{date}} is its day."""
     for path in ("Templates/Day.md", "Day.md"):
         write(folder, path, "# {{title}}\n\n{{date}}\n")
     write(folder, ".obsidian/daily-notes.json", json.dumps(settings))
@@ -131,10 +131,10 @@ def test_the_template_of_a_daily_note_has_its_file_name_as_title(
         ("## Log\r\n\r\n- a\r\n\r\n# B\r\n", "## Log\r\n\r\n- a\r\n- T\r\n\r\n# B\r\n"),
     ],
 )
-def test_a_thought_goes_below_the_heading_of_the_settings(
+def test_capture_appends_below_configured_heading(
     vault: Vault, folder: Path, before: str, after: str
 ) -> None:
-    """With [daily] heading a thought ends the text below it; a missing one is added."""
+    """With [daily] heading an entry is added at the end of that section, created if missing."""
     write(folder, "memvault.toml", 'version = 1\n[daily]\nheading = "## Log"\n')
     if before:
         (folder / "daily").mkdir()
@@ -146,8 +146,8 @@ def test_a_thought_goes_below_the_heading_of_the_settings(
     assert re.fullmatch(r"- \d\d:\d\d T", text.splitlines()[said["line"] - 1])
 
 
-def test_a_thought_that_begins_with_a_box_is_a_task(run: Run, folder: Path) -> None:
-    """A thought such as "[ ] call Ann" is added as a task, and tasks lists it."""
+def test_capture_text_with_checkbox_is_a_task(run: Run, folder: Path) -> None:
+    """A text such as "[ ] call Ann" is added as a task, and tasks lists it."""
     for text in (
         "[ ] call Ann",
         "- [ ] buy paper",
@@ -165,8 +165,8 @@ def test_a_thought_that_begins_with_a_box_is_a_task(run: Run, folder: Path) -> N
     assert [task["text"] for task in found] == ["call Ann", "buy paper", "plan", "part"]
 
 
-def test_tasks_are_listed_by_when_they_are_due(run: Run, folder: Path) -> None:
-    """--due overdue, today and week list the tasks of these days, and no other."""
+def test_tasks_are_filtered_by_due_date(run: Run, folder: Path) -> None:
+    """--due overdue, today and week list exactly the tasks due on those days."""
     day = date.fromisoformat(TODAY)
     days = {"late": -1, "now": 0, "soon": 3, "last": 7, "then": 8}
     lines = (f"- [ ] {name} 📅 {day + timedelta(days=at)}\n" for name, at in days.items())
@@ -183,8 +183,8 @@ def test_tasks_are_listed_by_when_they_are_due(run: Run, folder: Path) -> None:
     assert "overdue" in refused(run("tasks", "--due", "someday"), 2)
 
 
-def test_a_cancelled_task_is_shown_as_cancelled(run: Run, folder: Path) -> None:
-    """[-] keeps its mark in the listing, and is neither open nor done."""
+def test_tasks_canceled_task_is_shown_as_canceled(run: Run, folder: Path) -> None:
+    """[-] keeps its mark in the listing and is neither open nor done."""
     write(folder, "plan.md", NOTE)
     shown = succeeded(run("tasks", "--all")).out
     assert "[-] cancelled  cancelled" in shown
@@ -196,10 +196,10 @@ def test_a_cancelled_task_is_shown_as_cancelled(run: Run, folder: Path) -> None:
     assert "is cancelled" in refused(run("task", "done", "plan.md:11"), 2)
 
 
-def test_compound_without_a_text_opens_the_editor(
+def test_compound_without_text_opens_the_editor(
     run: Run, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """At a terminal the text is written in the editor; elsewhere a missing text is an error."""
+    """On a terminal the text is written in the editor; elsewhere a missing text is an error."""
     script = write(tmp_path, "editor.py", EDITOR)
     monkeypatch.setenv("VISUAL", f"{sys.executable} {script}")
     file = write(folder, "plan.md", "# Plan\n\nOne.\n")
@@ -213,8 +213,8 @@ def test_compound_without_a_text_opens_the_editor(
     assert "is empty" in refused(run("compound", "Plan"), 2)
 
 
-def test_a_path_that_leads_out_is_refused(run: Run, folder: Path) -> None:
-    """A vault of someone else cannot make a note outside of it, or in a hidden folder."""
+def test_daily_path_outside_vault_is_refused(run: Run, folder: Path) -> None:
+    """A vault's settings cannot create a daily note outside it or in a hidden folder."""
     for path, said in (("../{{date}}.md", "is outside"), (".git/{{date}}.md", "is no memory")):
         write(folder, "memvault.toml", f'version = 1\n[daily]\npath = "{path}"\n')
         ran = run("today", "x")
@@ -225,10 +225,10 @@ def test_a_path_that_leads_out_is_refused(run: Run, folder: Path) -> None:
 
 @given(thought=st.text(min_size=1).filter(lambda text: document.plain_text(text).strip()))
 @settings(max_examples=examples(40))
-def test_no_thought_is_lost_or_joined(
+def test_capture_keeps_every_entry_separate(
     tmp_path_factory: pytest.TempPathFactory, thought: str
 ) -> None:
-    """Whatever its characters, a thought is in the note with all its words, as one item."""
+    """Whatever characters it has, an entry is in the note completely, as one list item."""
     root = tmp_path_factory.mktemp("vault")
     write(root, "memvault.toml", "version = 1\n")
     with open_vault(root) as vault:
@@ -253,16 +253,16 @@ def work(who):
 """
 
 
-def test_two_processes_append_at_the_same_time(folder: Path, racing: Racing) -> None:
-    """None of their thoughts is lost, and the note is begun once."""
+def test_capture_by_two_processes_loses_nothing(folder: Path, racing: Racing) -> None:
+    """Entries from both processes are kept, and the note is created once."""
     assert raced(racing.run(folder, WRITER, [[who] for who in range(3)])) == [[]] * 3
     assert len(set(items(folder))) == len(items(folder)) == 24
 
 
-def test_todays_note_opens_in_the_editor(
+def test_daily_opens_todays_note_in_the_editor(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """At a terminal, without a text, the note is begun and opened; undo knows the edit."""
+    """On a terminal without a text, the note is created and opened, and undo covers the edit."""
     script = write(tmp_path, "editor.py", EDITOR)
     monkeypatch.setenv("VISUAL", f"{sys.executable} {script}")
     code, shown = at_terminal(folder, "today")
@@ -270,8 +270,8 @@ def test_todays_note_opens_in_the_editor(
     assert (folder / DAILY).read_text("utf-8").endswith("- by hand\n")
 
 
-def test_a_thought_becomes_a_memory(run: Run, folder: Path) -> None:
-    """Its first words are the title, all of it is the text; type and tags go with it."""
+def test_capture_creates_a_memory(run: Run, folder: Path) -> None:
+    """The first words become the title, all of it the text, and type and tags are applied."""
     thought = "The printer needs the old driver. Else it prints garbage."
     said = succeeded(run("capture", thought, "--tags", "office", "--type", "issue", "--json")).json
     assert said["filePath"] == "issue/the-printer-needs-the-old-driver.md"
@@ -285,10 +285,10 @@ def test_a_thought_becomes_a_memory(run: Run, folder: Path) -> None:
     assert token not in said["filePath"]
 
 
-def test_a_thought_comes_from_a_pipe_or_the_clipboard(
+def test_capture_reads_pipe_or_clipboard(
     run: Run, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """--clip asks the system's program, which no vault can replace; without one it says so."""
+    """--clip runs only the system's clipboard program and reports if there is none."""
     said = succeeded(run("capture", "--json", stdin="# From a pipe\n\nAll of it.\n")).json
     assert said["filePath"] == "context/from-a-pipe.md"
     empty = tmp_path / "empty"
@@ -324,8 +324,8 @@ tags: [work]
 """
 
 
-def test_tasks_are_listed_with_their_lines(run: Run, folder: Path) -> None:
-    """Open ones first by their day; done and cancelled ones on request; code has none."""
+def test_tasks_are_listed_with_line_numbers(run: Run, folder: Path) -> None:
+    """Open tasks come first by due date, done and canceled ones on request; code has none."""
     write(folder, "plan.md", NOTE)
     write(folder, "other.md", "- [ ] later\n")
     said = succeeded(run("tasks", "--json")).json
@@ -341,8 +341,8 @@ def test_tasks_are_listed_with_their_lines(run: Run, folder: Path) -> None:
     assert "plan.md:8" in run("tasks").out
 
 
-def test_a_task_is_done_by_its_line(run: Run, folder: Path) -> None:
-    """Only its mark changes; a line without an open task is named, and undo takes it back."""
+def test_tasks_done_marks_one_line(run: Run, folder: Path) -> None:
+    """Only the mark changes, undo reverts it, and a line without an open task is reported."""
     file = write(folder, "plan.md", NOTE)
     assert "plan.md:8" in succeeded(run("task", "done", "plan.md:8")).out
     assert file.read_text("utf-8") == NOTE.replace("- [ ] call", "- [x] call")
@@ -355,8 +355,8 @@ def test_a_task_is_done_by_its_line(run: Run, folder: Path) -> None:
 
 @given(text=st.text(alphabet="-[] xX*+1.>\t\n`~ab"))
 @settings(max_examples=examples(200))
-def test_each_task_is_on_the_line_that_it_names(text: str) -> None:
-    """The line and the mark of a task are those of the file, whatever surrounds it."""
+def test_tasks_report_the_right_line(text: str) -> None:
+    """A task's line number and mark match the file, whatever surrounds it."""
     data = f"---\ntags: [x]\n---\n{text}".encode()
     memory = memory_file.read_memory(data, FileState("a.md", len(data), 0, 0, 0), frozenset())
     lines = data.decode().split("\n")
@@ -366,8 +366,8 @@ def test_each_task_is_on_the_line_that_it_names(text: str) -> None:
         assert memory.body[task.mark_at] == task.mark
 
 
-def test_a_day_that_does_not_exist_is_no_due_day(run: Run, folder: Path) -> None:
-    """It stays in the task's text; as the value of an option it is refused."""
+def test_tasks_nonexistent_due_date_is_ignored(run: Run, folder: Path) -> None:
+    """A nonexistent date stays in the task's text and is refused as an option."""
     write(
         folder, "a.md", "# A\n\n- [ ] One due:2026-13-99\n- [ ] Two due:2026-02-30 📅 2026-03-01\n"
     )
@@ -380,16 +380,16 @@ def test_a_day_that_does_not_exist_is_no_due_day(run: Run, folder: Path) -> None
 
 
 @pytest.mark.parametrize("place", ["UTC", "America/New_York", "Pacific/Kiritimati"])
-def test_ends_of_the_calendar_are_days(run: Run, folder: Path, place: str) -> None:
-    """The first and the last day have notes of their own in every time zone."""
+def test_daily_supports_first_and_last_calendar_day(run: Run, folder: Path, place: str) -> None:
+    """The first and the last possible day have daily notes in every time zone."""
     with user_in(place):
         for day in ("0001-01-01", "9999-12-31"):
             said = succeeded(run("today", "began", "--date", day, "--json")).json
             assert (said["filePath"], said["title"]) == (f"daily/{day}.md", day)
 
 
-def test_a_memory_by_chance(run: Run, folder: Path) -> None:
-    """One that passes the filters is shown in full, not always the same, and no example."""
+def test_random_shows_a_memory(run: Run, folder: Path) -> None:
+    """A random memory that passes the filters is shown in full; examples are never chosen."""
     for number in range(3):
         write(folder, f"fact/n{number}.md", f"# Note {number}\n\nText {number}.\n")
     write(folder, "context/other.md", "# Other\n")
@@ -399,13 +399,13 @@ def test_a_memory_by_chance(run: Run, folder: Path) -> None:
     assert "no memories that pass" in refused(run("random", "--tags", "none"), 1)
 
 
-def test_an_empty_vault_has_no_memory_by_chance(run: Run, folder: Path) -> None:
-    """The message is about the vault, not about filters that nobody gave."""
+def test_random_in_empty_vault_reports_it(run: Run, folder: Path) -> None:
+    """The message says that the vault is empty and does not mention filters."""
     assert "The vault has no memories yet" in refused(run("random"), 1)
 
 
-def test_a_saved_search_stands_for_a_query(run: Run, folder: Path, vault: Vault) -> None:
-    """With its filters, in each command that takes a query; others that are given win."""
+def test_saved_search_replaces_a_query(run: Run, folder: Path, vault: Vault) -> None:
+    """Each command with a query accepts a saved search; its filters can be overridden."""
     write(folder, "issue/a.md", "# Disk full\n\nThe deploy is blocked by a full disk.\n")
     write(folder, "fact/b.md", "# Blocked\n\nA deploy is blocked on Fridays.\n")
     succeeded(run("searches", "save", "blockers", "deploy", "blocked", "--type", "issue"))
@@ -425,8 +425,8 @@ def test_a_saved_search_stands_for_a_query(run: Run, folder: Path, vault: Vault)
     assert "is empty" in refused(run("searches", "save", "x"), 2)
 
 
-def test_the_filters_of_a_saved_search_apply_to_every_tool(folder: Path, vault: Vault) -> None:
-    """A tool without such arguments leaves out what the search leaves out, too."""
+def test_saved_search_filters_apply_in_every_tool(folder: Path, vault: Vault) -> None:
+    """A saved search's filters apply even in tools without such arguments."""
     vault.episode_store(context=["A deploy is blocked on Mondays"])
     vault.fact_store("A deploy is blocked on Fridays")
     vault.procedure_store("free", "Free a blocked deploy on Sundays", initial_success_rate=0.9)
@@ -454,8 +454,8 @@ def test_the_filters_of_a_saved_search_apply_to_every_tool(folder: Path, vault: 
     assert [entry["title"] for entry in vault.recall("@issues")["memories"]] == ["Disk full"]
 
 
-def test_a_search_written_by_hand_is_only_data(run: Run, folder: Path) -> None:
-    """A search in the file may be a text; an invalid one is named and breaks nothing silently."""
+def test_saved_search_written_by_hand_is_validated(run: Run, folder: Path) -> None:
+    """A search in the file can be a string, and an invalid one is reported."""
     write(folder, "memvault.toml", 'version = 1\n[searches]\nhome = "the garden"\n')
     assert "@home  the garden" in succeeded(run("searches", "list")).out
     write(folder, "memvault.toml", 'version = 1\n[searches]\nhome = {run = "rm"}\n')

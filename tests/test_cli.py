@@ -81,8 +81,10 @@ SPELLINGS = {
 
 
 @pytest.mark.parametrize("line", SPELLINGS, ids=lambda line: line.split(" --")[0])
-def test_a_command_is_spelled_for_people(filled: Path, tmp_path: Path, run: Run, line: str) -> None:
-    """Lists by commas, pairs with =, words for objects and choices in any case mean the same."""
+def test_cli_accepts_comma_lists_and_key_value_pairs(
+    filled: Path, tmp_path: Path, run: Run, line: str
+) -> None:
+    """Comma lists, key=value pairs, and any-case choices and words equal their JSON forms."""
     given = shlex.split(line)
     name = next(tool.name for tool in registry.all_tools() if line.startswith(f"{tool.command} "))
     found = []
@@ -95,8 +97,8 @@ def test_a_command_is_spelled_for_people(filled: Path, tmp_path: Path, run: Run,
     assert found[0] == found[1]
 
 
-def test_call_reads_its_arguments_from_anywhere(notes: Path, run: Run) -> None:
-    """Call takes JSON as an argument, from standard input and from a file, with keys any way."""
+def test_cli_call_reads_json_from_argument_stdin_or_file(notes: Path, run: Run) -> None:
+    """Call accepts JSON as an argument, on standard input or in a file, with keys in any style."""
     asked = '{"QUERY": "dig", "memory_type": "fact", "type": "Keyword"}'
     write(notes, "asked.json", f"\ufeff{asked}")
     ways = [
@@ -131,8 +133,8 @@ MISSING = {
 
 
 @pytest.mark.parametrize("line", MISSING)
-def test_what_is_missing_is_named(notes: Path, run: Run, line: str) -> None:
-    """A command names the argument that it needs, as its help does, and shows an example."""
+def test_cli_reports_missing_argument(notes: Path, run: Run, line: str) -> None:
+    """The error for a missing argument uses its name from the help and shows an example."""
     message, hint = MISSING[line]
     ran = run(*shlex.split(line))
     if line.startswith("call"):
@@ -144,8 +146,8 @@ def test_what_is_missing_is_named(notes: Path, run: Run, line: str) -> None:
         assert ran.err.replace("`", "").startswith(f"error: {message}\nhint: {hint}")
 
 
-def test_long_texts_come_from_anywhere(notes: Path, run: Run) -> None:
-    """Content and modifications are taken from standard input, from files, and from @@."""
+def test_cli_reads_text_from_stdin_or_file(notes: Path, run: Run) -> None:
+    """Content and modifications can come from standard input, a file, or @@ escaped text."""
     text = "Ein Wörtchen\n\n```\n-- dash\n```\n"
     write(notes, "text.txt", text)
     assert run("remember", "A", "-", stdin=text).code == 0
@@ -160,10 +162,10 @@ def test_long_texts_come_from_anywhere(notes: Path, run: Run) -> None:
     assert "nowhere.txt" in run("remember", "D", "@nowhere.txt").err
 
 
-def test_global_options_and_variables_mean_the_same(
+def test_cli_global_options_equal_environment_variables(
     notes: Path, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The vault and the output format can be set before or after the command, or by variables."""
+    """The vault and output format can be set before or after the command, or by variables."""
     vault = str(notes)
     expected = run("list", "--json").out
     for arguments in (
@@ -184,8 +186,8 @@ def test_global_options_and_variables_mean_the_same(
 
 
 @pytest.mark.parametrize("text", ["- a list\n- of two\n", "---\n\nruled\n", "-1 degree\n"])
-def test_a_text_may_begin_with_a_dash(notes: Path, run: Run, text: str) -> None:
-    """Markdown that begins with a dash and has a space in it is a text, not an option."""
+def test_cli_text_can_start_with_a_dash(notes: Path, run: Run, text: str) -> None:
+    """Markdown that starts with a dash and contains a space is text, not an option."""
     assert run("remember", "Dashed", text)[::2] == (0, "")
     assert text in run("show", "Dashed", "--json").json["content"]
 
@@ -211,10 +213,10 @@ def test_a_text_may_begin_with_a_dash(notes: Path, run: Run, text: str) -> None:
         (["init", "- a", "- b"], "extra argument(s) (- b)"),
     ],
 )
-def test_every_message_shows_what_was_typed(
+def test_cli_errors_quote_dash_text_as_typed(
     notes: Path, run: Run, arguments: list[str], said: str
 ) -> None:
-    """A text that begins with a dash stands in an error as it was typed, whatever is wrong."""
+    """Every error quotes a text that starts with a dash exactly as it was typed."""
     for form in ([], ["--json"]):
         ran = run(*form, *arguments)
         assert ran.code in (1, 2, 3), ran
@@ -237,10 +239,10 @@ FAILURES = [
 
 
 @pytest.mark.parametrize(("arguments", "code", "word"), FAILURES, ids=str)
-def test_a_failure_is_a_sentence_or_json(
+def test_cli_failure_is_a_message_or_json(
     notes: Path, run: Run, arguments: str, code: int, word: str
 ) -> None:
-    """A failure is JSON on standard output where that was asked, else a sentence and a hint."""
+    """With --json a failure is JSON on standard output; otherwise it is a message and a hint."""
     plain = run(*shlex.split(arguments))
     assert (plain.code, plain.out) == (code, "")
     sentence, hint = plain.err.splitlines()[:2]
@@ -255,14 +257,14 @@ def test_a_failure_is_a_sentence_or_json(
     assert f"error: {error['message']}\nhint: {error['hint']}\n" in plain.err
 
 
-def test_json_behind_two_dashes_is_a_text(notes: Path, run: Run) -> None:
-    """An error is only printed as JSON if --json is an option, not a name behind --."""
+def test_cli_json_after_double_dash_is_text(notes: Path, run: Run) -> None:
+    """An error is printed as JSON only if --json is an option, not a name after --."""
     ran = run("show", "--", "--json")
     assert (ran.code, ran.out) == (1, "")
     assert ran.err.startswith("error: There is no memory '--json'")
 
 
-def test_commands_that_confirm_have_the_option_yes(notes: Path, run: Run) -> None:
+def test_cli_confirming_commands_accept_yes(notes: Path, run: Run) -> None:
     """Each command that asks for confirmation accepts --yes; --confirm true is the same."""
     confirmed = set()
     for command in COMMANDS:
@@ -282,8 +284,8 @@ MISSPELT = {"lst": "list", "recal x": "recall", "model lst": "list", "--jsn list
 
 
 @pytest.mark.parametrize("arguments", [*MISSPELT, "recall x --limt 3"])
-def test_a_misspelling_gets_a_suggestion(notes: Path, run: Run, arguments: str) -> None:
-    """An unknown command or option is refused with the nearest one there is."""
+def test_cli_suggests_the_closest_command_or_option(notes: Path, run: Run, arguments: str) -> None:
+    """An unknown command or option is refused, and the error suggests the closest match."""
     ran = run(*arguments.split())
     assert (ran.code, ran.out) == (2, "")
     assert MISSPELT.get(arguments, "--limit") in ran.err
@@ -293,8 +295,8 @@ def test_a_misspelling_gets_a_suggestion(notes: Path, run: Run, arguments: str) 
 HELPED = [*dict.fromkeys(command.words for command in COMMANDS), "model", ""]
 
 
-def test_every_command_has_help(subtests: pytest.Subtests) -> None:
-    """Help is on standard output, exits 0 and names every argument, with --help and with -h."""
+def test_cli_every_command_has_help(subtests: pytest.Subtests) -> None:
+    """--help and -h print help to standard output, exit with 0 and list every argument."""
     for command in HELPED:
         with subtests.test(command=command):
             ran = typed(*command.split(), "--help")
@@ -303,8 +305,8 @@ def test_every_command_has_help(subtests: pytest.Subtests) -> None:
             assert typed(*command.split(), "-h") == ran
 
 
-def test_help_states_the_limits_of_a_number() -> None:
-    """The help of an argument has its range, unless it says it itself or is at least 0 or 1."""
+def test_cli_help_states_number_ranges() -> None:
+    """Help for a number states its range unless the text has it or the minimum is 0 or 1."""
     shown = " ".join(typed("serve", "--help").out.split())
     assert "concurrent requests per token (default 16)" in shown
     assert "request in megabytes; 1 to 64 (default 4)" in shown
@@ -332,8 +334,8 @@ for line in sys.argv[1:]:
 """
 
 
-def test_a_command_is_the_first_thing_that_a_process_loads(folder: Path) -> None:
-    """Each module of commands can be loaded before any other of them."""
+def test_command_modules_import_in_any_order(folder: Path) -> None:
+    """Each command module can be imported first, before any other command module."""
     first = {command.module: command.words for command in COMMANDS}
     line = [sys.executable, "-c", ALONE, *first.values()]
     done = subprocess.run(line, cwd=folder, capture_output=True, text=True, check=False)
@@ -343,8 +345,8 @@ def test_a_command_is_the_first_thing_that_a_process_loads(folder: Path) -> None
 @pytest.mark.parametrize(
     "text", ["version = ", "types = 5", 'language = "klingon"', "[[types]]", 'ignore = "x"', "\xff"]
 )
-def test_broken_settings_are_named(folder: Path, run: Run, text: str) -> None:
-    """Settings that cannot be read are exit 3 with one sentence that names the file."""
+def test_cli_invalid_settings_exit_with_3(folder: Path, run: Run, text: str) -> None:
+    """Invalid settings exit with code 3 and a message that contains the file's name."""
     write(folder, "memvault.toml", text.encode("latin-1"))
     ran = run("list")
     assert (ran.code, ran.out) == (3, "")
@@ -352,8 +354,8 @@ def test_broken_settings_are_named(folder: Path, run: Run, text: str) -> None:
     assert len([line for line in ran.err.splitlines() if not line.startswith("hint: ")]) == 1
 
 
-def test_an_unknown_setting_is_mentioned_and_nothing_more(folder: Path, run: Run) -> None:
-    """A setting that this version does not know is a note, and --quiet leaves it out."""
+def test_cli_unknown_setting_only_adds_a_note(folder: Path, run: Run) -> None:
+    """A setting unknown to this version only causes a note, which --quiet hides."""
     write(folder, "memvault.toml", "version = 1\nfuture = true\n")
     ran = run("list")
     assert (ran.code, ran.out) == (0, "0 of 0 memories\n")
@@ -365,7 +367,7 @@ def test_an_unknown_setting_is_mentioned_and_nothing_more(folder: Path, run: Run
 
 
 @pytest.mark.parametrize("command", ["list", "list --json", "list --help", "--help", "call x {}"])
-def test_a_reader_that_has_seen_enough_is_no_error(notes: Path, command: str) -> None:
+def test_cli_ends_quietly_on_closed_pipe(notes: Path, command: str) -> None:
     """A closed pipe, as after ``| head -1``, ends the command quietly."""
     reading, writing = os.pipe()
     os.close(reading)
@@ -379,8 +381,8 @@ def test_a_reader_that_has_seen_enough_is_no_error(notes: Path, command: str) ->
 
 @pytest.mark.parametrize("command", ["list", "list --json", "--help", "call x {}"])
 @pytest.mark.parametrize("target", ["/dev/full", "closed"])
-def test_an_output_that_takes_nothing_is_no_bug(notes: Path, command: str, target: str) -> None:
-    """Where standard output is full or closed, a command says so in a sentence or does its work."""
+def test_cli_handles_full_or_closed_stdout(notes: Path, command: str, target: str) -> None:
+    """If standard output is full or closed, a command reports it or completes its work."""
     redirected = ">&-" if target == "closed" else f"> {target}"
     shell = f"exec {sys.executable} -m memvault {command} {redirected}"
     done = subprocess.run(
@@ -412,11 +414,10 @@ def _on_terminal(folder: Path, *arguments: str, **environment: str) -> str:
 
 
 @pytest.mark.parametrize("arguments", ["list", "recall wombats", "types"])
-def test_a_terminal_and_a_pipe_see_the_same_text(notes: Path, run: Run, arguments: str) -> None:
-    """A wide terminal gets the text a pipe gets: plain with NO_COLOR, else with colour only.
-
-    But for ``show``, which sets a memory's markdown there.
-    """
+def test_cli_prints_the_same_text_to_terminal_and_pipe(
+    notes: Path, run: Run, arguments: str
+) -> None:
+    """Except for ``show``, a wide terminal gets the same text as a pipe, plus color."""
     odd = "[bold]no markup[/bold] :smile: a\ttab, 数据库 👩‍💻 https://example.org  " + "long " * 60
     write(notes, "odd.md", f"# Odd\n\n{odd}\nwombats trail  \n\n\nend\n")
     plain = run(*arguments.split()).out
@@ -428,16 +429,16 @@ def test_a_terminal_and_a_pipe_see_the_same_text(notes: Path, run: Run, argument
     assert re.sub(r"\x1b\[[0-9;]*m", "", coloured) == plain
 
 
-def test_a_home_that_is_none_is_no_bug(run: Run) -> None:
-    """A path that begins with an unknown user's home is one clear sentence."""
+def test_cli_path_with_unknown_home_is_a_clear_error(run: Run) -> None:
+    """A path that starts with an unknown user's home fails with a clear message."""
     ran = run("--vault", "~no-such-user-here/x", "list")
     assert ran.code == 3
     assert "met a bug" not in ran.err
 
 
 @pytest.mark.parametrize("locale", [{"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}])
-def test_a_poor_locale_loses_no_text(folder: Path, locale: dict[str, str]) -> None:
-    """Arguments in UTF-8 are kept whatever the locale says."""
+def test_cli_reads_utf8_arguments_in_any_locale(folder: Path, locale: dict[str, str]) -> None:
+    """UTF-8 arguments are preserved in any locale."""
     done = subprocess.run(
         [sys.executable, "-m", "memvault", "remember", "Größe", "ключ 🎉"],
         cwd=folder,
@@ -451,8 +452,8 @@ def test_a_poor_locale_loses_no_text(folder: Path, locale: dict[str, str]) -> No
     assert "ключ 🎉" in text
 
 
-def test_bytes_of_an_old_encoding_are_read_as_such(run: Run, folder: Path) -> None:
-    """A text on standard input that is no UTF-8 is read as Windows-1252, as files are."""
+def test_cli_reads_non_utf8_stdin_as_windows_1252(run: Run, folder: Path) -> None:
+    """Standard input that is not UTF-8 is read as Windows-1252, as files are."""
     assert run("remember", "Old", "-", stdin=b"caf\xe9").code == 0
     assert "café" in next(folder.glob("context/*.md")).read_text("utf-8")
 
@@ -500,13 +501,13 @@ def offered(line: str) -> list[str]:
         ("memvault help rem", ["remember"]),
     ],
 )
-def test_what_fits_is_offered(hostile_vault: Path, line: str, words: list[str]) -> None:
-    """Commands, options and the vault's own names are offered where they can stand."""
+def test_completion_offers_valid_words(hostile_vault: Path, line: str, words: list[str]) -> None:
+    """Commands, options and the vault's names are offered only in valid positions."""
     assert offered(line) == words
 
 
-def test_changes_and_the_trash_are_offered(run: Run, folder: Path) -> None:
-    """Changes that can be undone are offered newest first, and to restore, first the trash."""
+def test_completion_offers_changes_and_trash(run: Run, folder: Path) -> None:
+    """Undo completes changes, newest first; restore completes trashed memories first."""
     kept = run("remember", "Ferry at noon", "It waits for the mail.", "--json").json["memId"]
     gone = run("remember", "Ferry at nine", "It does not wait.", "--json").json["memId"]
     run("delete", gone)
@@ -521,8 +522,8 @@ def test_changes_and_the_trash_are_offered(run: Run, folder: Path) -> None:
     assert changes[0]["changeId"] not in [entry.word for entry in offer]
 
 
-def test_bash_lists_titles_beside_the_words(hostile_vault: Path, run: Run) -> None:
-    """Where bash lists several words each has its title, which is never inserted."""
+def test_bash_completion_shows_titles(hostile_vault: Path, run: Run) -> None:
+    """When bash lists several completions, each shows its title, which is never inserted."""
     line = ["memvault", "show"]
     listed = run("__complete", "bash:63", "2", *line, "use").out.splitlines()
     assert listed[1] == "use-wombats-abc123  (Use: wombats)"
@@ -530,8 +531,8 @@ def test_bash_lists_titles_beside_the_words(hostile_vault: Path, run: Run) -> No
     assert run("__complete", "bash:63", "2", *line, "use-w").out == "use-wombats-abc123\n"
 
 
-def test_the_vault_on_the_line_counts(hostile_vault: Path, tmp_path: Path) -> None:
-    """Names are those of the vault that the line names."""
+def test_completion_uses_vault_from_command_line(hostile_vault: Path, tmp_path: Path) -> None:
+    """Completion offers names from the vault given on the command line."""
     assert offered(f"memvault --vault {hostile_vault} show use-w") == ["use-wombats-abc123"]
     assert offered(f"memvault --vault={hostile_vault} show use-w") == ["use-wombats-abc123"]
     for other in (tmp_path / "none", tmp_path):
@@ -539,15 +540,15 @@ def test_the_vault_on_the_line_counts(hostile_vault: Path, tmp_path: Path) -> No
             offered(f"memvault --vault {other} show use-w")
 
 
-def test_every_command_and_option_is_known() -> None:
-    """The table holds what the program's own commands take."""
+def test_completion_table_matches_the_commands() -> None:
+    """The completion table contains every command and option of the program."""
     words = complete.read()
     assert "".join("\t".join(word) + "\n" for word in words) == complete.table()
     assert {"--type", "--tags"} <= {word.name for word in words if word.command == "remember"}
 
 
-def test_nothing_is_offered_that_a_shell_runs(hostile_vault: Path, run: Run) -> None:
-    """A tag that holds a command is not offered, and a title steers no terminal."""
+def test_completion_omits_shell_commands(hostile_vault: Path, run: Run) -> None:
+    """Completion omits tags that contain shell commands, and titles send no terminal codes."""
     shown = run("__complete", "zsh", "3", "memvault", "recall", "--tags", "").out
     assert "x" in shown.split()
     assert "touch" not in shown
@@ -558,15 +559,17 @@ def test_nothing_is_offered_that_a_shell_runs(hostile_vault: Path, run: Run) -> 
 
 
 @pytest.mark.parametrize("words", [[], ["bash"], ["bash", "x", "memvault"], ["zsh", "99", "m"]])
-def test_whatever_a_shell_asks(words: list[str], run: Run, tmp_path: Path) -> None:
-    """A question that makes no sense, or one outside of a vault, is answered with nothing."""
+def test_completion_of_invalid_input_prints_nothing(
+    words: list[str], run: Run, tmp_path: Path
+) -> None:
+    """Completing invalid input, or completing outside a vault, prints nothing and succeeds."""
     assert run("__complete", *words).code == 0
     ran = run("__complete", "zsh", "2", "memvault", "show", "", cwd=tmp_path)
     assert (ran.code, ran.out) == (0, "")
 
 
-def test_in_the_shell_itself(hostile_vault: Path, tmp_path: Path) -> None:
-    """After completion install a new shell completes memIds, which the Tab key types out."""
+def test_completion_works_in_interactive_bash(hostile_vault: Path, tmp_path: Path) -> None:
+    """After completion install, the Tab key completes memIds in a new bash shell."""
     environment = completing_shell("bash", tmp_path)
     typed = typed_in_shell(["bash", "--noprofile", "-i"], environment, "memvault show use-w\t")
     assert "show use-wombats-abc123" in typed
@@ -574,10 +577,10 @@ def test_in_the_shell_itself(hostile_vault: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("shell", SHELLS)
-def test_installing_is_done_once_and_taken_back(
+def test_completion_install_is_idempotent_and_reversible(
     shell: str, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without a terminal only --yes writes; twice changes nothing, and removing restores."""
+    """Without a terminal, only --yes installs; a repeat changes nothing, and removal restores."""
     monkeypatch.setenv("HOME", str(tmp_path))
     for name in ("XDG_DATA_HOME", "XDG_CONFIG_HOME", "ZDOTDIR"):
         monkeypatch.delenv(name, raising=False)
@@ -599,8 +602,8 @@ def test_installing_is_done_once_and_taken_back(
     assert left == {started.name, "memvault.toml"}
 
 
-def test_another_shell_is_refused(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An unknown or missing shell is reported in a sentence."""
+def test_completion_refuses_unknown_shell(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An unknown or missing shell is reported with a clear message."""
     assert "no completion for csh" in refused(run("completion", "install", "csh"), 2)
     monkeypatch.delenv("SHELL", raising=False)
     assert "cannot be detected" in refused(run("completion", "install"), 2)

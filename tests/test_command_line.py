@@ -94,8 +94,8 @@ def _state(options: GlobalOptions) -> dict[str, Any]:
 
 @sampled(8)
 @pytest.mark.parametrize("words", WORDS)
-def test_a_plain_line_means_what_it_means_to_typer(words: str) -> None:
-    """The values of a line are those that Typer finds, in type and order, or Typer is asked."""
+def test_plain_command_line_parses_as_with_typer(words: str) -> None:
+    """A plain line yields the same values, types and order as Typer, or is passed to Typer."""
 
     @settings(max_examples=examples(80))
     @example([*words.split(), "-ntwo words"])
@@ -118,7 +118,7 @@ def test_a_plain_line_means_what_it_means_to_typer(words: str) -> None:
 
 
 @pytest.mark.parametrize("words", WORDS)
-def test_each_command_has_plain_lines(words: str) -> None:
+def test_command_line_with_each_parameter_needs_no_typer(words: str) -> None:
     """A line with one value for each parameter of a command needs no Typer."""
     command = find_command(words)
     assert command is not None
@@ -180,8 +180,8 @@ def usual_lines() -> list[str]:
     return found
 
 
-def test_the_usual_commands_need_no_typer() -> None:
-    """What the documentation shows is plain, but for mistakes, numbers below zero and own tools."""
+def test_documented_commands_need_no_typer() -> None:
+    """Documented commands need no Typer, except for mistakes, negative numbers and custom tools."""
     usual = usual_lines()
     assert len(usual) > 250
     asked = [line for line in usual if command_line.parse(shlex.split(line)[1:]) is None]
@@ -212,10 +212,8 @@ def loaded(folder: Path, *line: str) -> set[str]:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere platformdirs finds the folders")
-def test_a_plain_command_loads_no_parser_and_no_inspection(
-    folder: Path, subtests: pytest.Subtests
-) -> None:
-    """A command whose line is plain loads neither Typer nor what only Typer needs."""
+def test_plain_command_line_does_not_import_typer(folder: Path, subtests: pytest.Subtests) -> None:
+    """A plain command line imports neither Typer nor the modules that only Typer needs."""
     write(folder, "fact/a.md", "# Wombats\n\nThey dig.\n")
     loaded(folder, "recall", "wombats")  # indexes what is there
     for line, more in (
@@ -255,8 +253,8 @@ class Ended:
         self.was_taken_apart = "# cleanup" in done.stderr  # as python -v reports
 
 
-def test_a_command_ends_without_taking_python_apart(folder: Path) -> None:
-    """Exit handlers run and all output arrives, and the process is gone with the right code."""
+def test_command_exit_skips_interpreter_teardown(folder: Path) -> None:
+    """A command runs exit handlers, flushes all output and exits with the right code."""
     handler = "atexit.register(print, 'handled')"
     ended = Ended(folder, handler)
     assert (ended.code, ended.out) == (0, "There are no goals\nhandled\n")
@@ -280,17 +278,15 @@ threading.Thread(target=lambda: (time.sleep(0.5), print("worked"))).start()
     ],
     ids=["thread", "profiler", "tracer"],
 )
-def test_python_ends_by_itself_where_something_is_left_to_do(
-    folder: Path, code: str, says: str
-) -> None:
-    """A thread finishes its work, and a profiler or a coverage tool gets the end of the program."""
+def test_command_exit_waits_for_threads_and_tracers(folder: Path, code: str, says: str) -> None:
+    """Running threads, profilers and coverage tools finish before the process exits."""
     ended = Ended(folder, code)
     assert (ended.code, ended.out) == (0, f"There are no goals\n{says}")
     assert ended.was_taken_apart
 
 
-def test_a_profiler_prints_what_it_found(folder: Path) -> None:
-    """A command can be run under Python's profiler, which reports once the command has ended."""
+def test_command_line_works_under_profiler(folder: Path) -> None:
+    """A command can run under Python's profiler, which reports when the command ends."""
     line = [sys.executable, "-m", "cProfile", "-m", "memvault", "goals", "get"]
     done = subprocess.run(line, cwd=folder, capture_output=True, text=True, check=True)
     assert done.stdout.startswith("There are no goals\n")
@@ -298,7 +294,7 @@ def test_a_profiler_prints_what_it_found(folder: Path) -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no full device")
-def test_output_that_an_exit_handler_cannot_write_is_reported(folder: Path) -> None:
-    """What cannot be written at the very end is Python's error 120, as in any program."""
+def test_command_line_reports_failed_flush_at_exit(folder: Path) -> None:
+    """Output that can't be written at exit causes exit code 120, as in any Python program."""
     full = "os.dup2(os.open('/dev/full', os.O_WRONLY), 1)"
     assert Ended(folder, f"atexit.register(lambda: ({full}, print('late')))").code == 120

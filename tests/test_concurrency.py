@@ -163,7 +163,7 @@ def test_remember_works_while_index_is_locked(folder: Path, run: Run) -> None:
 
 
 def test_threads_share_one_vault(folder: Path, vault: Vault) -> None:
-    """Threads that remember, recall and list through one Vault get right answers."""
+    """Threads that remember, recall and list through one Vault get correct results."""
     wrong: list[object] = []
 
     def work(who: int) -> None:
@@ -369,10 +369,10 @@ def test_editor_save_during_change_is_kept(folder: Path, vault: Vault) -> None:
 
 @pytest.mark.promise("R61")
 @pytest.mark.parametrize("name", ["ENOLCK", "EOPNOTSUPP", "ENOSYS"])
-def test_lock_is_refused_on_a_file_system_without_flock(
+def test_lock_fails_on_file_system_without_flock(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    """Without file locks a lock is a storage error with a hint, and no file stays open."""
+    """Without flock support, locking is a storage error with a hint and leaves no file open."""
     number = getattr(errno, name)
 
     def refused(*_: object) -> None:

@@ -51,8 +51,8 @@ def fact(root: Path, name: str, text: str, header: str = "", confidence: float =
     )
 
 
-def test_what_an_agent_repeats_is_proposed_as_facts(vault: Vault, folder: Path) -> None:
-    """A lesson that several episodes state in the same words is found, with its episodes."""
+def test_consolidate_proposes_repeated_statements_as_facts(vault: Vault, folder: Path) -> None:
+    """A lesson stated in the same words in several episodes is found, with its episodes."""
     put_all(folder, WEEK)
     before = contents(folder)
     result = consolidated(vault)
@@ -74,8 +74,8 @@ def test_what_an_agent_repeats_is_proposed_as_facts(vault: Vault, folder: Path) 
     assert contents(folder) == before
 
 
-def test_repeated_actions_are_proposed_as_procedures(vault: Vault, folder: Path) -> None:
-    """A sequence that mostly went well is found whole, with its measured success rate."""
+def test_consolidate_proposes_repeated_actions(vault: Vault, folder: Path) -> None:
+    """A mostly successful sequence is found completely, with its measured success rate."""
     put_all(folder, WEEK)
     release, debug = consolidated(vault)["procedures"]
     assert release["name"] == release["skillId"] == "git.release"
@@ -87,16 +87,16 @@ def test_repeated_actions_are_proposed_as_procedures(vault: Vault, folder: Path)
     assert "skillId" not in debug
 
 
-def test_a_sequence_that_mostly_failed_is_no_procedure(vault: Vault, folder: Path) -> None:
-    """What did not help twice is never proposed as the way to do it."""
+def test_consolidate_ignores_mostly_failed_sequence(vault: Vault, folder: Path) -> None:
+    """A sequence of actions that failed twice is never proposed as a procedure."""
     for name in ("one", "two"):
         put(folder, name, actions=["Restart", "Hope"], outcomes=[ERROR])
     put(folder, "three", actions=["Restart", "Hope"])
     assert consolidated(vault)["procedures"] == []
 
 
-def test_unrelated_episodes_propose_nothing(vault: Vault, folder: Path) -> None:
-    """Where nothing repeats nothing is made up."""
+def test_consolidate_proposes_nothing_for_unrelated_episodes(vault: Vault, folder: Path) -> None:
+    """If nothing repeats, nothing is proposed."""
     put_all(folder, UNRELATED)
     result = consolidated(vault)
     assert (result["facts"], result["procedures"], result["forgotten"]) == ([], [], [])
@@ -130,34 +130,34 @@ def test_unrelated_episodes_propose_nothing(vault: Vault, folder: Path) -> None:
         ),
     ],
 )
-def test_statements_are_one_if_they_mean_the_same(
+def test_consolidate_matches_statements_by_meaning(
     vault: Vault, folder: Path, is_one: bool, one: str, other: str
 ) -> None:
-    """Sentences are the same if they differ only in filler words, inflection and synonyms."""
+    """Sentences are equal if they differ only in filler words, inflection and synonyms."""
     put(folder, "one", reflection=one)
     put(folder, "other", reflection=other)
     found = [entry["episodes"] for entry in consolidated(vault)["facts"]]
     assert found == ([["one-id", "other-id"]] if is_one else [])
 
 
-def test_one_episode_that_repeats_itself_proves_nothing(vault: Vault, folder: Path) -> None:
-    """Saying something twice in one episode is not saying it in two."""
+def test_consolidate_counts_repetition_in_one_episode_once(vault: Vault, folder: Path) -> None:
+    """Repeating a statement within one episode does not count as two episodes."""
     said = "The queue drops messages over a megabyte."
     put(folder, "one", context=[said], reflection=f"{said} {said}", actions=["a", "b", "a", "b"])
     result = consolidated(vault)
     assert result["facts"] == result["procedures"] == []
 
 
-def test_only_the_days_asked_for_are_looked_at(vault: Vault, folder: Path) -> None:
-    """Older episodes count when they are asked for."""
+def test_consolidate_considers_only_requested_days(vault: Vault, folder: Path) -> None:
+    """Older episodes count only when requested."""
     put(folder, "new", reflection="The queue drops messages over a megabyte.")
     put(folder, "old", reflection="The queue drops messages over a megabyte.", days=20)
     assert texts(consolidated(vault)) == []
     assert len(texts(consolidated(vault, days=30))) == 1
 
 
-def test_applied_facts_are_memories_with_links(vault: Vault, folder: Path) -> None:
-    """What is written is a fact and a procedure like all others, and says where it is from."""
+def test_consolidate_writes_facts_with_source_links(vault: Vault, folder: Path) -> None:
+    """Applied facts and procedures are ordinary memories that link to their sources."""
     put_all(folder, WEEK)
     result = consolidated(vault, apply=True)
     assert result["applied"] is True
@@ -177,8 +177,8 @@ def test_applied_facts_are_memories_with_links(vault: Vault, folder: Path) -> No
     assert procedure["content"].rstrip().endswith("[[release-three]], [[release-two]]")
 
 
-def test_running_it_again_proposes_nothing_new(vault: Vault, folder: Path) -> None:
-    """Once applied nothing is proposed again, and nothing is written again."""
+def test_consolidate_is_idempotent(vault: Vault, folder: Path) -> None:
+    """Once applied, nothing is proposed or written again."""
     put_all(folder, WEEK)
     fact(folder, "a", "The wiki lies on the old server.")
     fact(folder, "b", "The wiki lies on the old server", confidence=0.5)
@@ -192,7 +192,7 @@ def test_running_it_again_proposes_nothing_new(vault: Vault, folder: Path) -> No
     assert contents(folder) == before
 
 
-def test_a_fact_that_a_person_rewrote_is_not_proposed_again(vault: Vault, folder: Path) -> None:
+def test_consolidate_does_not_repeat_corrected_fact(vault: Vault, folder: Path) -> None:
     """After a person has corrected a fact, its old text is not proposed again."""
     put_all(folder, WEEK[:2])
     (made,) = consolidated(vault, apply=True)["facts"]
@@ -202,15 +202,15 @@ def test_a_fact_that_a_person_rewrote_is_not_proposed_again(vault: Vault, folder
 
 
 @pytest.mark.parametrize("header", ["", "status: archived\n"])
-def test_a_statement_of_a_fact_is_not_proposed(vault: Vault, folder: Path, header: str) -> None:
-    """What is known, or was put away, is not proposed, also within a longer fact."""
+def test_consolidate_does_not_propose_known_fact(vault: Vault, folder: Path, header: str) -> None:
+    """Known or archived statements are not proposed, even if part of a longer fact."""
     put_all(folder, WEEK[:2])
     fact(folder, "ci", "About CI. Integration tests need the Docker daemon! Since 2024.", header)
     assert texts(consolidated(vault)) == []
 
 
-def test_facts_that_say_the_same_are_merged_into_the_surer_one(vault: Vault, folder: Path) -> None:
-    """The surer fact stays, the other is put away, names it, and is still there to be read."""
+def test_consolidate_merges_equal_facts_into_most_confident(vault: Vault, folder: Path) -> None:
+    """The more confident fact stays; the other is archived with a link to it and stays readable."""
     fact(folder, "sure", "The wiki lies on the old server", confidence=0.9)
     fact(folder, "unsure", "Wiki lies on the old server.", "# mine\n", 0.4)
     fact(folder, "other", "The wiki lies on the new server", confidence=0.4)
@@ -224,8 +224,8 @@ def test_facts_that_say_the_same_are_merged_into_the_surer_one(vault: Vault, fol
     assert "# mine\n" in (folder / "fact/unsure.md").read_text("utf-8")
 
 
-def test_of_facts_as_sure_the_newer_stays(vault: Vault, folder: Path) -> None:
-    """Between equals the one that was changed last is kept."""
+def test_consolidate_keeps_newer_of_equally_confident_facts(vault: Vault, folder: Path) -> None:
+    """Of equally confident facts, the last changed one is kept."""
     fact(folder, "a", "The wiki lies on the old server", "modified: 2026-01-01\n")
     fact(folder, "b", "The wiki lies on the old server", "modified: 2026-02-01\n")
     (merge,) = consolidated(vault)["merged"]
@@ -245,10 +245,10 @@ def test_of_facts_as_sure_the_newer_stays(vault: Vault, folder: Path) -> None:
         ("", "The service uses Redis for caching", "The service uses Postgres for storing"),
     ],
 )
-def test_contradictions_are_shown_and_left_alone(
+def test_consolidate_shows_contradictions_unchanged(
     vault: Vault, folder: Path, difference: str, one: str, other: str
 ) -> None:
-    """Only facts that cannot both hold are shown side by side; nothing chooses between them."""
+    """Only facts that can't both be true are shown together, and none is changed."""
     fact(folder, "one", one)
     fact(folder, "other", other, confidence=0.2)
     before = contents(folder)
@@ -263,8 +263,8 @@ def test_contradictions_are_shown_and_left_alone(
     assert contents(folder) == before
 
 
-def test_a_new_fact_is_shown_beside_what_contradicts_it(vault: Vault, folder: Path) -> None:
-    """A person sees who says otherwise before anything is written."""
+def test_consolidate_shows_contradiction_of_new_fact(vault: Vault, folder: Path) -> None:
+    """A person sees contradicting facts before anything is written."""
     put_all(folder, WEEK)
     (shown,) = consolidated(vault)["contradictions"]
     assert [entry["memIds"] for entry in shown["statements"]] == [
@@ -273,8 +273,8 @@ def test_a_new_fact_is_shown_beside_what_contradicts_it(vault: Vault, folder: Pa
     ]
 
 
-def test_what_is_unimportant_old_and_never_recalled_is_put_away(vault: Vault, folder: Path) -> None:
-    """Only what fails on all three counts goes to the archive, and a file it stays."""
+def test_consolidate_archives_unimportant_old_unrecalled_memory(vault: Vault, folder: Path) -> None:
+    """Only a memory that meets all three criteria is archived, and it stays a file."""
     put(folder, "gone", importance=0.1, days=120, reflection="Watered the plants at noon")
     put(folder, "important", importance=0.3, days=120)
     put(folder, "young", importance=0.1, days=80)
@@ -291,8 +291,8 @@ def test_what_is_unimportant_old_and_never_recalled_is_put_away(vault: Vault, fo
     assert found[0]["memId"] == "gone-id"
 
 
-def test_concurrently_changed_memory_is_skipped(folder: Path) -> None:
-    """A file that was edited between the look at it and the writing keeps the edit."""
+def test_consolidate_skips_concurrently_changed_memory(folder: Path) -> None:
+    """A file edited between the analysis and the write keeps the edit."""
     put(folder, "gone", importance=0.1, days=120)
     put(folder, "kept", importance=0.1, days=120)
     workspace = Workspace(folder)
@@ -307,15 +307,15 @@ def test_concurrently_changed_memory_is_skipped(folder: Path) -> None:
     workspace.close()
 
 
-def test_a_vault_that_ignores_facts_says_so(run: Run, folder: Path) -> None:
-    """Where nothing can be written because of exclusions, the message gives the reason."""
+def test_consolidate_reports_excluded_fact_folder(run: Run, folder: Path) -> None:
+    """If exclusions prevent writing, the message gives the reason."""
     write(folder, "memvault.toml", 'version = 1\nignore = ["fact"]\n')
     put_all(folder, WEEK)
     assert "is excluded from the vault" in refused(run("consolidate", "--apply"), 1)
 
 
-def test_two_that_apply_at_once_write_nothing_twice(run: Run, folder: Path) -> None:
-    """Several agents may consolidate at the same time."""
+def test_consolidate_concurrent_runs_write_nothing_twice(run: Run, folder: Path) -> None:
+    """Several agents can consolidate at the same time."""
     put_all(folder, WEEK)
     command = [sys.executable, "-m", "memvault", "consolidate", "--apply", "--json"]
     started = [
@@ -329,8 +329,8 @@ def test_two_that_apply_at_once_write_nothing_twice(run: Run, folder: Path) -> N
     assert run("consolidate", "--json").json["facts"] == []
 
 
-def test_the_command_shows_what_it_would_do(run: Run, folder: Path) -> None:
-    """People read what is proposed, from where, and how to have it done."""
+def test_consolidate_command_previews_proposals(run: Run, folder: Path) -> None:
+    """People see what is proposed, its sources and how to apply it."""
     put_all(folder, WEEK[:2])
     told = run("consolidate")
     assert told.code == 0
@@ -340,8 +340,8 @@ def test_the_command_shows_what_it_would_do(run: Run, folder: Path) -> None:
     assert "--apply does it" not in run("consolidate", "--apply").out
 
 
-def test_many_values_of_one_thing_are_one_contradiction(vault: Vault, folder: Path) -> None:
-    """However many facts disagree about a thing, the result grows with their number only."""
+def test_consolidate_groups_contradicting_values(vault: Vault, folder: Path) -> None:
+    """However many facts disagree, the result grows only linearly with their number."""
     for place in range(60):
         fact(folder, f"f{place:02}", f"The API limit is {place // 2} per minute")
     fact(folder, "name", "The API host is Alpha")
@@ -364,8 +364,8 @@ def test_many_values_of_one_thing_are_one_contradiction(vault: Vault, folder: Pa
         ("Alice likes tea.", "Alice hates tea."),
     ],
 )
-def test_short_facts_that_contradict_are_shown(vault: Vault, one: str, other: str) -> None:
-    """Facts of two telling words are held against each other too."""
+def test_consolidate_shows_contradicting_short_facts(vault: Vault, one: str, other: str) -> None:
+    """Facts with only two significant words are also compared."""
     for text in (one, other):
         vault.call("store_fact", fact=text)
     assert len(vault.call("consolidate_memories")["contradictions"]) == 1
@@ -377,8 +377,8 @@ def twin(root: Path, name: str, text: str, confidence: float) -> None:
     write(root, f"fact/{name}.md", f"---\n{header}\n---\n\n{text}\n")
 
 
-def test_facts_that_share_a_mem_id_are_left_alone(vault: Vault, folder: Path) -> None:
-    """Where a memId does not say which file is meant, nothing is merged by it."""
+def test_consolidate_skips_facts_with_shared_id(vault: Vault, folder: Path) -> None:
+    """If a memId is ambiguous, no facts are merged by it."""
     twin(folder, "a", "The build needs the Docker daemon", 0.9)
     twin(folder, "b", "The build needs the Docker daemon", 0.5)
     twin(folder, "c", "Zebras are in the zoo at noon", 0.2)
@@ -388,16 +388,16 @@ def test_facts_that_share_a_mem_id_are_left_alone(vault: Vault, folder: Path) ->
     assert contents(folder) == before
 
 
-def test_a_mem_id_that_another_kind_of_memory_has_is_shared_too(vault: Vault, folder: Path) -> None:
-    """superseded_by never names two files."""
+def test_consolidate_skips_id_shared_with_other_type(vault: Vault, folder: Path) -> None:
+    """Facts are not merged if superseded_by would refer to two files."""
     fact(folder, "sure", "The wiki lies on the old server", confidence=0.9)
     fact(folder, "unsure", "The wiki lies on the old server", confidence=0.4)
     write(folder, "learning/copy.md", "---\nid: sure-id\n---\n\nSomething else\n")
     assert "merged" not in consolidated(vault)
 
 
-def test_forgotten_files_that_share_a_mem_id_are_each_put_away(vault: Vault, folder: Path) -> None:
-    """Each file that is named in the result was changed, and no other."""
+def test_consolidate_archives_each_file_with_shared_id(vault: Vault, folder: Path) -> None:
+    """Exactly the files listed in the result are changed."""
     put(folder, "gone", importance=0.1, days=120)
     path = folder / "episode/gone.md"
     write(folder, "episode/copy.md", path.read_text("utf-8"))
@@ -409,16 +409,16 @@ def test_forgotten_files_that_share_a_mem_id_are_each_put_away(vault: Vault, fol
     assert "archived" not in kept.read_text("utf-8")
 
 
-def test_a_copied_episode_proves_nothing(vault: Vault, folder: Path) -> None:
-    """An episode whose file was copied is still one experience."""
+def test_consolidate_counts_copied_episode_once(vault: Vault, folder: Path) -> None:
+    """A copy of an episode's file does not count as a second experience."""
     put(folder, "one", actions=["Pull main", "Push the branch"], reflection="The queue is long.")
     write(folder, "episode/copy.md", (folder / "episode/one.md").read_text("utf-8"))
     result = consolidated(vault)
     assert result["facts"] == result["procedures"] == []
 
 
-def test_concurrently_stored_name_is_not_duplicated(folder: Path, vault: Vault) -> None:
-    """A procedure of another writer keeps its name; what was passed over is not called applied."""
+def test_consolidate_skips_concurrently_stored_name(folder: Path, vault: Vault) -> None:
+    """Another writer's procedure keeps its name, and the skipped one is not reported as applied."""
     put_all(folder, WEEK)
     with FileLock(folder / ".memvault/procedures.lock"):
         process = subprocess.Popen(
@@ -446,10 +446,10 @@ def test_concurrently_stored_name_is_not_duplicated(folder: Path, vault: Vault) 
         (["x" * 150, "x" * 150], None),
     ],
 )
-def test_only_an_id_becomes_the_id_of_a_skill(
+def test_consolidate_normalizes_skill_id(
     vault: Vault, folder: Path, skills: list[str], skill: str | None
 ) -> None:
-    """A procedure's skillId is a valid id, however it was spelled."""
+    """A procedure's skillId is a valid ID, however it was spelled."""
     for place, name in enumerate(skills):
         put(folder, f"e{place}", actions=["Pull main", "Push the branch"], skills=[name])
     (made,) = consolidated(vault, apply=True)["procedures"]
@@ -459,8 +459,8 @@ def test_only_an_id_becomes_the_id_of_a_skill(
         assert vault.call("use_skill", skillId="GIT.RELEASE", actionDescription="go")["success"]
 
 
-def test_a_skill_that_a_procedure_has_is_not_given_again(vault: Vault, folder: Path) -> None:
-    """A skillId in other letters is the same one."""
+def test_consolidate_does_not_reuse_skill_id(vault: Vault, folder: Path) -> None:
+    """A skillId in different letter case counts as the same."""
     header = "memory_type: procedure\nskill_id: GIT.Release"
     write(folder, "procedure/p.md", f"---\n{header}\n---\n\n1. Something\n2. Other\n")
     for name in ("one", "two"):
@@ -469,8 +469,8 @@ def test_a_skill_that_a_procedure_has_is_not_given_again(vault: Vault, folder: P
     assert "skillId" not in made
 
 
-def test_a_procedure_whose_title_says_nothing_is_no_obstacle(vault: Vault, folder: Path) -> None:
-    """A title of unseen characters stops nothing; a name in another spelling is taken."""
+def test_consolidate_accepts_procedure_with_blank_title(vault: Vault, folder: Path) -> None:
+    """An invisible title blocks nothing; a name in another Unicode form counts as existing."""
     write(folder, "procedure/p.md", '---\ntitle: "\u200b"\n---\n\nSomething\n')
     write(folder, "procedure/q.md", "---\ntitle: Zu\u0308ge.Fahren\n---\n\nSomething\n")
     for name in ("one", "two"):

@@ -136,10 +136,10 @@ def held_after(
 
 
 @given(EPISODES, FACTS, st.randoms(use_true_random=False))
-def test_the_order_of_episodes_and_facts_does_not_matter(
+def test_consolidate_does_not_depend_on_file_order(
     episodes: list[Episode], facts: list[Memory], chance: random.Random
 ) -> None:
-    """Two machines that list files in another order propose the same."""
+    """Machines that list files in a different order propose the same."""
     one = proposed(ConsolidationInput(episodes, facts, [], []))
     chance.shuffle(mixed := list(episodes))
     chance.shuffle(others := list(facts))
@@ -148,8 +148,10 @@ def test_the_order_of_episodes_and_facts_does_not_matter(
 
 
 @given(EPISODES, FACTS)
-def test_every_proposal_names_its_episodes(episodes: list[Episode], facts: list[Memory]) -> None:
-    """Nothing is proposed without at least two episodes that it comes from."""
+def test_consolidate_proposal_lists_its_episodes(
+    episodes: list[Episode], facts: list[Memory]
+) -> None:
+    """Every proposal is based on at least two episodes."""
     found = proposed(ConsolidationInput(episodes, facts, [], []))
     known = {episode.episode_id: episode for episode in episodes}
     sources = [new.episodes for new in found.facts] + [new.episodes for new in found.procedures]
@@ -174,10 +176,10 @@ def test_every_proposal_names_its_episodes(episodes: list[Episode], facts: list[
 
 
 @given(EPISODES, FACTS, st.integers(0, 6), st.integers(0, 4))
-def test_what_was_written_is_not_proposed_again(
+def test_consolidate_proposes_only_unwritten_rest(
     episodes: list[Episode], facts: list[Memory], done: int, learned: int
 ) -> None:
-    """After any part of the proposals was written the rest is proposed, and then nothing."""
+    """After some proposals were written, the rest is proposed, and then nothing."""
     start = ConsolidationInput(episodes, facts, [], [])
     first = proposed(start)
     part = proposed(held_after(start, first, done, learned))
@@ -188,8 +190,8 @@ def test_what_was_written_is_not_proposed_again(
 
 
 @given(EPISODES)
-def test_no_procedure_is_a_part_of_another(episodes: list[Episode]) -> None:
-    """The longest sequence stands for its parts."""
+def test_consolidate_proposes_only_longest_sequence(episodes: list[Episode]) -> None:
+    """The longest sequence replaces its parts."""
     found = [
         tuple(
             normalize_action(line.partition(" ")[2], ENGLISH) for line in entry.prompt.splitlines()
@@ -218,8 +220,8 @@ sys.exit(main())
 """
 
 
-def test_killed_half_way_it_goes_on_where_it_was(run: Run, folder: Path) -> None:
-    """Killed before any of its writes, the next run writes what is missing and nothing twice."""
+def test_consolidate_resumes_after_kill(run: Run, folder: Path) -> None:
+    """After a kill before any write, the next run writes the rest and nothing twice."""
     put_all(folder, WEEK)
     put(folder, "forgettable", importance=0.1, days=200)
     kills = 0
@@ -246,8 +248,8 @@ def test_killed_half_way_it_goes_on_where_it_was(run: Run, folder: Path) -> None
         ("See https://example.org/a/b for more.", False),
     ],
 )
-def test_a_rule_is_a_fact_and_a_remark_is_none(vault: Vault, said: str, proposed: bool) -> None:
-    """A short rule that repeats is proposed; tasks, links, remarks and situations are not."""
+def test_consolidate_proposes_rules_but_no_remarks(vault: Vault, said: str, proposed: bool) -> None:
+    """A short repeated rule is proposed; tasks, links, remarks and situations are not."""
     for number in range(3):
         vault.call(
             "store_episode",
@@ -280,7 +282,7 @@ def printing(folder: Path, *lines: object) -> str:
     return command(folder, f"print({chr(10).join(told)!r})")
 
 
-def test_an_extractor_gets_episodes_and_proposes(vault: Vault, folder: Path) -> None:
+def test_extractor_receives_episodes_and_proposes(vault: Vault, folder: Path) -> None:
     """Facts and procedures come from the command, with rates measured over its episodes."""
     put_all(folder, WEEK)
     code = f"""
@@ -327,10 +329,10 @@ print({json.dumps(PROCEDURE)!r})
         ({**FACT, "category": "c" * 5_000}, "category is longer than 200 characters"),
     ],
 )
-def test_bad_lines_are_shown_and_nothing_is_applied(
+def test_extractor_invalid_lines_are_reported(
     vault: Vault, folder: Path, line: object, problem: str
 ) -> None:
-    """A line that is no proposal is shown with its number; applying refuses the whole run."""
+    """An invalid line is shown with its number, and applying refuses the whole run."""
     put_all(folder, WEEK)
     extractor = printing(folder, FACT, line)
     preview = vault.call("consolidate_memories", extractor=extractor)
@@ -344,8 +346,8 @@ def test_bad_lines_are_shown_and_nothing_is_applied(
     assert not (folder / "fact").exists()
 
 
-def test_what_no_file_should_hold_is_left_out(vault: Vault, folder: Path) -> None:
-    """What is shown of a line is what is written: no control characters, no line ends in names."""
+def test_extractor_control_characters_are_removed(vault: Vault, folder: Path) -> None:
+    """Proposals are shown as written, without control characters or newlines in names."""
     put_all(folder, WEEK)
     fact = {**FACT, "fact": "Releases need\0 a quiet hour.", "category": " ops \n rules "}
     procedure = {**PROCEDURE, "procedure": "rel\0ease\nit", "prompt": "Run\0 the tests\r\nPush"}
@@ -360,8 +362,8 @@ def test_what_no_file_should_hold_is_left_out(vault: Vault, folder: Path) -> Non
     assert "\0" not in written
 
 
-def test_an_extractor_that_fails_says_why(run: Run, folder: Path) -> None:
-    """The last line that it wrote to standard error is in the message."""
+def test_extractor_failure_includes_its_error(run: Run, folder: Path) -> None:
+    """The message includes the last line that the command wrote to standard error."""
     put_all(folder, WEEK)
     failing = command(folder, "import sys; print('x'); sys.exit('first\\nno key for the model')")
     told = refused(run("consolidate", "--extractor", failing), 1)
@@ -371,8 +373,8 @@ def test_an_extractor_that_fails_says_why(run: Run, folder: Path) -> None:
     refused(run("consolidate", "--extractor", " "), 2)
 
 
-def test_an_extractor_is_no_shell_line(vault: Vault, folder: Path) -> None:
-    """What a shell would act on is an argument like any other."""
+def test_extractor_command_is_not_run_by_shell(vault: Vault, folder: Path) -> None:
+    """Shell syntax in the command is passed as ordinary arguments."""
     touched = folder.parent / "touched"
     extractor = f"{printing(folder, FACT)} ; touch {shlex.quote(str(touched))} $(touch {touched})"
     put_all(folder, WEEK)
@@ -380,8 +382,8 @@ def test_an_extractor_is_no_shell_line(vault: Vault, folder: Path) -> None:
     assert not touched.exists()
 
 
-def test_an_extractor_that_hangs_is_ended_with_all_that_it_started(folder: Path) -> None:
-    """After its time nothing of it is left running, whatever it had come to by then."""
+def test_extractor_timeout_kills_all_its_processes(folder: Path) -> None:
+    """After the timeout, no process of the extractor is left, whatever it has done."""
     note = folder.parent / "pid"
     code = (
         "import subprocess, sys, time\n"
@@ -398,15 +400,15 @@ def test_an_extractor_that_hangs_is_ended_with_all_that_it_started(folder: Path)
     until(lambda: not is_alive(int(note.read_text("utf-8"))))
 
 
-def test_an_extractor_that_never_stops_talking_is_stopped(folder: Path) -> None:
-    """Output beyond the limit ends the command; memory does not fill up."""
+def test_extractor_with_endless_output_is_killed(folder: Path) -> None:
+    """Output beyond the limit ends the command before memory fills up."""
     code = "import sys\nwhile True: sys.stdout.write('x' * 65536)"
     with pytest.raises(Refused, match="printed more than"):
         extract(command(folder, code), [], seconds=300)
 
 
-def test_a_command_may_leave_its_input_unread(folder: Path) -> None:
-    """A command that reads nothing of a long input, or only its beginning, is no failure."""
+def test_extractor_may_ignore_its_input(folder: Path) -> None:
+    """A command that reads none or only the start of a long input does not fail."""
     text = "ä" * 1_500_000
     for code, output in (
         ("print('done')", "done"),
@@ -417,8 +419,8 @@ def test_a_command_may_leave_its_input_unread(folder: Path) -> None:
         assert ended == (0, f"{output}\n".encode(), "", False, False)
 
 
-def test_the_thresholds_are_quantiles_of_the_anchors() -> None:
-    """What counts as the same is set by labelled pairs, and holds for the model of the package."""
+def test_consolidate_thresholds_are_anchor_quantiles() -> None:
+    """Similarity thresholds come from labeled pairs and are valid for the built-in model."""
     pairs = [json.loads(line) for line in ANCHORS.read_text("utf-8").splitlines()]
     texts = [pair[side] for pair in pairs for side in "ab"]
     space = Meaning(open_table(), load_embedder("builtin", None)).space(texts)

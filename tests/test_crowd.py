@@ -144,15 +144,10 @@ def _played(root: Path) -> list[list[dict[str, Any]]]:
 
 
 @pytest.mark.promise("R30")
-def test_acknowledged_changes_of_a_crowd_are_present(filled: Path, tmp_path: Path) -> None:
-    """No acknowledged text is lost but what the editor overwrote, and no call waits 5 seconds.
-
-    A text is kept if it is in a file of the vault, its history, trash and logs
-    included, or in the editor's bin. Forgiven is, first, what was in a file when the
-    editor replaced it, and was not in what it had read of that file. And, second, what
-    the editor itself put under the file's name between a tool's last look at it and its
-    rename: that is counted. No call meets a bug or fails unexplained.
-    """
+def test_crowd_of_concurrent_writers_loses_no_acknowledged_change(
+    filled: Path, tmp_path: Path
+) -> None:
+    """No acknowledged text is lost unless the editor replaced it; no call exceeds 5 seconds."""
     root = tmp_path / "vault"
     shutil.copytree(filled, root)
     settings = "version = 1\nworld.enabled = true\n"

@@ -73,7 +73,7 @@ def created_of(path: str, changed: str = "2026-11-27", header: str = "") -> tupl
     ],
 )
 def test_created_is_the_date_in_the_file_name(path: str, day: str) -> None:
-    """A note without dates in its header was created on the day with which its name begins."""
+    """A note without dates in its header was created on the day its file name starts with."""
     assert created_of(path) == (day, "name")
 
 
@@ -105,13 +105,13 @@ def test_header_wins_over_the_file_name() -> None:
 
 @pytest.mark.parametrize("zone", [-1, 0, 1])
 def test_note_written_on_its_day_is_dated_by_its_name(zone: int) -> None:
-    """A daily note of today counts, although its day may begin earlier or later in UTC."""
+    """Today's daily note counts, although its day can start earlier or later in UTC."""
     day = (datetime(2026, 11, 27, tzinfo=UTC) - timedelta(days=zone)).date().isoformat()
     assert created_of(f"{day}.md", "2026-11-27T00:30:00") == (day, "name")
 
 
 def test_file_time_never_puts_created_after_modified() -> None:
-    """A copied note whose header has only the last change was not created after it."""
+    """A copied note with only a modified date is never shown as created after it."""
     assert created_of("a.md", header="modified: 2023-01-02") == ("2023-01-02", "file")
 
 
@@ -195,7 +195,7 @@ WANTED = {"old.md": (OLD, OLD), "new.md": (NEW, NEW)}
 
 
 def test_commits_date_notes(repository: Repository) -> None:
-    """Created is the first commit of a note, modified the last that changed it."""
+    """A note is created at its first commit and modified at the last one that changed it."""
     allow(repository.root)
     write(repository.root, "old.md", "# The office\n\nOur office is in Faro.\n")
     repository.commit(NEW)
@@ -214,7 +214,7 @@ def test_touch_changes_no_date(repository: Repository) -> None:
 
 
 def test_clone_has_the_dates_of_the_original(repository: Repository) -> None:
-    """A fresh clone, whose files are all of today, shows and concludes the same."""
+    """A fresh clone shows the original's dates and newer marks despite today's file times."""
     allow(repository.root)
     clone = repository.root.parent / "clone"
     git(repository.root.parent, "clone", "--quiet", "vault", "clone")
@@ -229,7 +229,7 @@ def test_clone_has_the_dates_of_the_original(repository: Repository) -> None:
 def test_git_never_runs_without_approval(
     repository: Repository, git_runs: Callable[[], int]
 ) -> None:
-    """A vault that somebody sent with its repository is dated without running git."""
+    """A downloaded vault with a repository is dated without running git."""
     dates(repository.root)
     newer(repository.root)
     assert git_runs() == 0
@@ -238,7 +238,7 @@ def test_git_never_runs_without_approval(
 def test_user_setting_disables_commit_dates(
     repository: Repository, git_runs: Callable[[], int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With ``git.dates = false`` in the user's own settings, no recall runs git."""
+    """With ``git.dates = false`` in the user's settings, no recall runs git."""
     allow(repository.root)
     git_runs()
     home = repository.root.parent / "config"
@@ -265,10 +265,10 @@ def test_git_runs_only_after_a_commit(repository: Repository, git_runs: Callable
     assert git_runs() == 0
 
 
-def test_memories_with_dates_in_their_header_need_no_git(
+def test_memories_with_header_dates_need_no_git(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, git_runs: Callable[[], int]
 ) -> None:
-    """A vault of memories that memvault wrote, committed call by call, is recalled as ever."""
+    """A committed vault of memories written by memvault is recalled with its header dates."""
     without_identity(monkeypatch, tmp_path / "home")
     made = Repository(tmp_path / "vault")
     write(made.root, "memvault.toml", "version = 1\n\n[git]\nautocommit = true\n")
@@ -283,7 +283,7 @@ def test_memories_with_dates_in_their_header_need_no_git(
 
 
 def test_uncommitted_change_is_dated_by_its_file(repository: Repository) -> None:
-    """What git has not seen was modified when the file was, and is no evidence of newer."""
+    """An uncommitted change has its file's time but does not make a note newer."""
     allow(repository.root)
     write(repository.root, "old.md", "# The office\n\nOur office is in Faro, second floor.\n")
     created, modified = dates(repository.root)["old.md"]
@@ -295,8 +295,8 @@ def test_uncommitted_change_is_dated_by_its_file(repository: Repository) -> None
     assert newer(repository.root)["new.md"] == "old.md"
 
 
-def test_explain_shows_where_dates_come_from(repository: Repository) -> None:
-    """--explain says for each date whether header, name, git or file has it."""
+def test_explain_shows_date_sources(repository: Repository) -> None:
+    """--explain shows for each date whether it comes from the header, name, git or file."""
     allow(repository.root)
     write(repository.root, "2024-03-05 Office.md", "# Moving\n\nThe office moves.\n")
     write(repository.root, "h.md", "---\ncreated: 2024-01-01\n---\n\nAn office with a header.\n")
@@ -326,8 +326,8 @@ def test_explain_shows_where_dates_come_from(repository: Repository) -> None:
     ]
     + ([] if sys.platform == "darwin" else [os.fsdecode(b"latin-\xe9.md")]),
 )
-def test_odd_names_are_dated(repository: Repository, name: str) -> None:
-    """Unusual file names are dated by their commits, also after a rename."""
+def test_unusual_file_names_are_dated(repository: Repository, name: str) -> None:
+    """Unusual file names are dated by their commits, even after a rename."""
     write(repository.root, "plain.md", "# A note\n\nIt is renamed.\n")
     repository.commit(OLD)
     (repository.root / "plain.md").rename(repository.root / name)
@@ -352,7 +352,7 @@ def test_renamed_and_edited_note_keeps_its_creation(repository: Repository) -> N
 
 
 def test_name_of_a_deleted_note_can_be_used_again(repository: Repository) -> None:
-    """A note under the name of one that was deleted is a new one."""
+    """A note with the name of a deleted one counts as new."""
     (repository.root / "old.md").unlink()
     repository.commit(NEW)
     write(repository.root, "old.md", "# Something else\n\nA recipe for bread.\n")
@@ -361,8 +361,8 @@ def test_name_of_a_deleted_note_can_be_used_again(repository: Repository) -> Non
     assert dates(repository.root)["old.md"] == ("2025-12-01T00:00:00.000Z",) * 2
 
 
-def test_both_sides_of_a_merge_count(repository: Repository) -> None:
-    """Changes on a merged branch have their own times; a resolved conflict has the merge's."""
+def test_commit_dates_include_both_sides_of_merge(repository: Repository) -> None:
+    """Changes on a merged branch keep their own times; a resolved conflict has the merge's."""
     allow(repository.root)
     repository.commit(NEW)
     git(repository.root, "switch", "--quiet", "--create", "side")
@@ -396,7 +396,7 @@ def test_rewritten_history_is_read_again(repository: Repository) -> None:
 
 
 def test_shallow_clone_invents_no_dates(repository: Repository) -> None:
-    """A commit without its parents did not create what it has; only later ones count."""
+    """A commit without its parents does not date its files; only later commits do."""
     url = repository.root.as_uri()
     git(repository.root.parent, "clone", "--quiet", "--depth=1", url, "clone")
     clone = repository.root.parent / "clone"
@@ -410,10 +410,10 @@ def test_shallow_clone_invents_no_dates(repository: Repository) -> None:
     assert dates(clone) == {"old.md": (OLD, "2025-12-01T00:00:00.000Z"), "new.md": (NEW, NEW)}
 
 
-def test_vault_below_the_top_of_a_repository(
+def test_vault_in_repository_subfolder_has_commit_dates(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A vault in a folder of a repository is dated by the commits of its own files."""
+    """A vault in a subfolder of a repository is dated by the commits of its own files."""
     without_identity(monkeypatch, tmp_path / "home")
     made = Repository(tmp_path / "project", "docs/my notes")
     write(made.root, "a.md", "# A\n\nOne.\n")
@@ -438,7 +438,7 @@ def test_linked_worktree_has_dates(repository: Repository) -> None:
 
 @pytest.mark.parametrize("broken", ["HEAD", "objects", "gone", "worktree"])
 def test_broken_repository_leaves_file_times(repository: Repository, broken: str) -> None:
-    """Without git's data, notes are found with the dates that are known, and no error."""
+    """Without git data, notes are found with the remaining dates and without an error."""
     allow(repository.root)
     folder = repository.root / ".git"
     if broken == "HEAD":
@@ -460,7 +460,7 @@ def test_broken_repository_leaves_file_times(repository: Repository, broken: str
 def test_missing_git_leaves_file_times(
     repository: Repository, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Where git is not installed, an approved vault is recalled all the same."""
+    """If git is not installed, recall still works in an approved vault."""
     allow(repository.root)
     monkeypatch.setenv("PATH", str(tmp_path))
     assert are_new(chain(*dates(repository.root).values()))
@@ -481,7 +481,7 @@ def test_damaged_cache_is_rebuilt(repository: Repository) -> None:
 
 
 def test_times_read_but_not_indexed_are_indexed_later(repository: Repository) -> None:
-    """A process that is killed between reading git and indexing leaves no old dates."""
+    """A process killed between reading git and indexing leaves no outdated dates."""
     root = repository.root
     dates(root)
     allow(root)
@@ -493,8 +493,8 @@ def test_times_read_but_not_indexed_are_indexed_later(repository: Repository) ->
         assert not read.pending()
 
 
-def test_line_ends_of_a_checkout_are_no_change(repository: Repository) -> None:
-    """A note that git writes with CRLF is as committed."""
+def test_checkout_line_endings_are_not_a_change(repository: Repository) -> None:
+    """A note checked out with CRLF counts as unchanged."""
     git(repository.root, "config", "core.autocrlf", "true")
     for file in repository.root.glob("*.md"):
         file.write_bytes(file.read_bytes().replace(b"\n", b"\r\n"))
@@ -505,15 +505,15 @@ def test_line_ends_of_a_checkout_are_no_change(repository: Repository) -> None:
 def test_index_built_by_several_processes_has_commit_dates(
     repository: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A first index made by several processes has the dates of git."""
+    """A first index built by several processes contains the git dates."""
     monkeypatch.setattr(index_writer, "_MANY_FILES", 1)
     monkeypatch.setattr("memvault.index.local.analysis_pool._processors", lambda: 2)
     allow(repository.root)
     assert dates(repository.root) == WANTED
 
 
-def test_index_that_cannot_be_written_still_answers(repository: Repository) -> None:
-    """Where new commits cannot be indexed, the notes are found with the dates known so far."""
+def test_unwritable_index_still_answers_with_dates(repository: Repository) -> None:
+    """If new commits cannot be indexed, notes are found with the last known dates."""
     allow(repository.root)
     lie_still(repository.root)
     with closing(Workspace(repository.root)) as workspace:
@@ -528,7 +528,7 @@ def test_index_that_cannot_be_written_still_answers(repository: Repository) -> N
 
 
 def test_open_vault_sees_commits(repository: Repository) -> None:
-    """A process that watches the folder sees a commit, which changes no note's file."""
+    """A process that watches the folder notices a commit that changes no note file."""
     allow(repository.root)
     write(repository.root, "old.md", "# The office\n\nOur office is in Faro.\n")
     with closing(Workspace(repository.root, long_lived=True)) as workspace:
@@ -544,7 +544,7 @@ def test_open_vault_sees_commits(repository: Repository) -> None:
 def test_git_never_runs_in_a_changed_repository(
     repository: Repository, git_runs: Callable[[], int]
 ) -> None:
-    """What git would run is approved as it was: with a new program, no recall runs git."""
+    """Once a repository can run a new program, no recall runs git until it is approved."""
     allow(repository.root)
     assert dates(repository.root) == WANTED
     git(repository.root, "config", "core.fsmonitor", "./evil")

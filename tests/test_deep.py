@@ -89,11 +89,8 @@ def embedded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return seen
 
 
-def test_both_runtimes_give_the_same_vectors(tmp_path: Path) -> None:
-    """The built-in model has the same vectors alone, among others, and as fastembed runs it.
-
-    A query's, which numpy computes, are nearly the same, if the model reads its script.
-    """
+def test_deep_runtimes_compute_the_same_vectors(tmp_path: Path) -> None:
+    """The model gives the same vectors alone, batched and in fastembed; numpy's nearly match."""
     texts = ["", "Where is the key?", "日本語の文", "café " * 700, *map(_text, range(9))]
     model = BuiltinTransformer()
     vectors = [model.embed([text])[0] for text in texts]
@@ -111,8 +108,8 @@ def test_both_runtimes_give_the_same_vectors(tmp_path: Path) -> None:
     assert (np.delete(queries * others, [0, 2], 0).sum(axis=1) > 0.99).all()
 
 
-def test_no_token_of_a_long_passage_is_beyond_reach() -> None:
-    """A passage longer than the model reads at once is read in windows, to its last word."""
+def test_deep_long_passage_is_embedded_completely() -> None:
+    """A passage longer than the model's input is embedded in windows, to its last word."""
     model = BuiltinTransformer()
     text = "The garden needs water. " * 100
     (long,) = model.embed_tokens([f"{text} The spare key is under the blue pot."])
@@ -125,8 +122,8 @@ def test_no_token_of_a_long_passage_is_beyond_reach() -> None:
     assert reach[0] > reach[1] + 0.2
 
 
-def test_codes_of_tokens_keep_their_cosines() -> None:
-    """A code of 48 bytes has nearly the cosines of its tokens' vector; no stop word has one."""
+def test_deep_token_codes_preserve_cosines() -> None:
+    """A 48-byte code nearly preserves its token vector's cosines; stop words have no code."""
     model = BuiltinTransformer()
     (passage,) = model.embed_tokens(["The boiler was serviced in March, and it is fine."])
     codes = model.codec.encode(passage)
@@ -140,7 +137,7 @@ def test_codes_of_tokens_keep_their_cosines() -> None:
     assert np.abs(exact - coded).mean() < 0.1
 
 
-def test_the_most_similar_tokens_share_a_vector() -> None:
+def test_deep_pooling_merges_most_similar_tokens() -> None:
     """Repetitions of a word share one vector; a token unlike all others keeps its own."""
     tokens = np.eye(9, dtype=np.float32)[[0, 1, 0, 2, 3, 4, 5, 0, 6]]
     pooled = pool(tokens, 9 / 7)
@@ -151,10 +148,8 @@ def test_the_most_similar_tokens_share_a_vector() -> None:
 
 
 @given(st.integers(0, 30), st.integers(1, 400), st.integers(0, 2**32))
-def test_stored_vectors_have_the_cosines_of_the_embedder(
-    count: int, dimension: int, seed: int
-) -> None:
-    """A vector of 8-bit integers is a unit vector, and its cosines differ by less than 0.01."""
+def test_deep_stored_vectors_preserve_cosines(count: int, dimension: int, seed: int) -> None:
+    """Vectors stored as 8-bit integers are unit vectors whose cosines differ by less than 0.01."""
     chance = np.random.default_rng(seed)
     rows = normalize(chance.normal(size=(count, dimension)).astype(np.float32))
     query = normalize(chance.normal(size=dimension).astype(np.float32))
@@ -167,10 +162,8 @@ def test_stored_vectors_have_the_cosines_of_the_embedder(
     assert not UnitRows.encode(np.zeros((1, dimension), np.float32)).decode([0]).any()
 
 
-def test_vectors_stored_in_another_way_are_made_anew(
-    run: Run, folder: Path, deep_now: None
-) -> None:
-    """After an upgrade that stores vectors otherwise, the next recall replaces them by itself."""
+def test_deep_vectors_in_old_format_are_rebuilt(run: Run, folder: Path, deep_now: None) -> None:
+    """After an upgrade with a new storage format, the next recall rebuilds the vectors."""
     write(folder, "a.md", "# A\n\nThe kitten sleeps.\n")
     assert run("recall", "cat").code == 0
     (card,) = index_of(folder).glob("deep/*/card.json")
@@ -184,8 +177,8 @@ def test_vectors_stored_in_another_way_are_made_anew(
         assert (card.parent / "rows-0.i8").stat().st_size == 388
 
 
-def test_a_query_loads_no_library_of_models(run: Run, folder: Path, deep_now: None) -> None:
-    """A recall with deep vectors at hand loads neither ONNX Runtime nor a tokenizer's library."""
+def test_deep_query_loads_no_model_library(run: Run, folder: Path, deep_now: None) -> None:
+    """With existing deep vectors, recall loads neither ONNX Runtime nor a tokenizer library."""
     write(folder, "a.md", "# A\n\nThe kitten sleeps.\n")
     assert run("recall", "cat").code == 0
     heavy = {"fastembed", "onnxruntime", "huggingface_hub", "tokenizers"}
@@ -199,10 +192,8 @@ def test_a_query_loads_no_library_of_models(run: Run, folder: Path, deep_now: No
     assert last == "loaded:"
 
 
-def test_the_status_names_the_process_that_makes_vectors(
-    folder: Path, run: Run, auto: None
-) -> None:
-    """While vectors are made in the background, the status tells by which process and how many."""
+def test_deep_status_shows_embedding_process(folder: Path, run: Run, auto: None) -> None:
+    """While vectors are computed in the background, status shows the process and their number."""
     _filled(folder, 1_000)
     succeeded(run("recall", "green"))
     until(lambda: "process" in _deep(folder))
@@ -212,8 +203,8 @@ def test_the_status_names_the_process_that_makes_vectors(
     assert re.search(rf"of 1000 to make, by process {process} since \d{{4}}-", shown), shown
 
 
-def test_a_recall_has_the_rest_made_behind_it(folder: Path, run: Run, auto: None) -> None:
-    """A recall answers at once, and some time later all memories have their deep vectors."""
+def test_deep_vectors_are_computed_in_background(folder: Path, run: Run, auto: None) -> None:
+    """A recall answers immediately, and later all memories have deep vectors."""
     _filled(folder, 40)
     write(folder, "cat.md", "# Pets\n\nThe kitten sleeps on the sofa.\n")
     assert "warnings" not in succeeded(run("recall", "green", "--json")).json
@@ -229,8 +220,8 @@ def test_a_recall_has_the_rest_made_behind_it(folder: Path, run: Run, auto: None
     assert not followers(folder)
 
 
-def test_there_is_one_process_a_vault(folder: Path, auto: None) -> None:
-    """However many recalls see that something is missing, one process makes it."""
+def test_deep_embedding_runs_one_process_per_vault(folder: Path, auto: None) -> None:
+    """However many recalls detect missing vectors, only one process computes them."""
     _filled(folder, 40)
     with open_vault(folder) as vault:
         assert vault.call("memory_list")["success"]
@@ -262,7 +253,7 @@ def test_there_is_one_process_a_vault(folder: Path, auto: None) -> None:
 
 
 @soak_only
-def test_a_killed_process_loses_a_batch_at_most(folder: Path, run: Run, auto: None) -> None:
+def test_deep_killed_process_loses_at_most_one_batch(folder: Path, run: Run, auto: None) -> None:
     """What was embedded before a kill stays, answers say nothing of it, and the next goes on."""
     _filled(folder, 150)
     succeeded(run("recall", "green"))
@@ -277,8 +268,8 @@ def test_a_killed_process_loses_a_batch_at_most(folder: Path, run: Run, auto: No
 
 
 @pytest.mark.promise("S11")
-def test_a_process_ends_with_its_vault(folder: Path, run: Run, auto: None) -> None:
-    """Where vault and index go away, the process ends and makes none of them again."""
+def test_deep_process_ends_when_vault_is_deleted(folder: Path, run: Run, auto: None) -> None:
+    """If vault and index are deleted, the process ends and recreates neither."""
     _filled(folder, 150)
     index = index_of(folder)
     succeeded(run("recall", "green"))
@@ -289,8 +280,8 @@ def test_a_process_ends_with_its_vault(folder: Path, run: Run, auto: None) -> No
 
 
 @soak_only
-def test_foreground_run_takes_over(folder: Path, run: Run, auto: None) -> None:
-    """Reindex lets the process end, does what is missing, and returns when all is done."""
+def test_deep_reindex_takes_over_from_background(folder: Path, run: Run, auto: None) -> None:
+    """Reindex stops the background process, computes the rest and returns when all is done."""
     _filled(folder, 150)
     succeeded(run("recall", "green"))
     until(lambda: _deep(folder)["vectors"])
@@ -300,8 +291,8 @@ def test_foreground_run_takes_over(folder: Path, run: Run, auto: None) -> None:
     until(lambda: not followers(folder))
 
 
-def test_a_model_that_fails_is_not_tried_at_each_recall(folder: Path, run: Run, auto: None) -> None:
-    """A model that is not on this machine costs one attempt an hour and a note."""
+def test_deep_failed_model_is_retried_hourly(folder: Path, run: Run, auto: None) -> None:
+    """A model that is not on this machine is tried at most once an hour, with a note."""
     write(folder, "memvault.toml", '[embedder]\nmodel = "BAAI/bge-small-en-v1.5"\n')
     write(folder, "a.md", "# Alpha\n\nzebra\n")
     succeeded(run("recall", "zebra"))
@@ -315,10 +306,10 @@ def test_a_model_that_fails_is_not_tried_at_each_recall(folder: Path, run: Run, 
     assert json.loads(before)["until"] < time.time() + 3_600
 
 
-def test_a_memory_that_cannot_be_read_has_its_vector_too(
+def test_deep_oversized_file_is_embedded_by_name(
     folder: Path, run: Run, auto: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A file that is too large counts by its name on both sides, and has nobody try again."""
+    """An oversized file is embedded by its name in both indexes and is not retried."""
     _filled(folder, 2)
     with open(write(folder, "large.md", ""), "r+b") as file:
         file.truncate(66 << 20)
@@ -334,10 +325,10 @@ def test_a_memory_that_cannot_be_read_has_its_vector_too(
     assert (_deep(folder)["waiting"], _deep(folder)["vectors"]) == (0, 3)
 
 
-def test_a_process_that_could_add_nothing_lets_others_wait(
+def test_deep_process_is_not_restarted_without_progress(
     folder: Path, run: Run, deep_now: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where something is lacking that cannot be made now, the next recall starts no process."""
+    """If the missing vectors can't be computed now, the next recall starts no process."""
     _filled(folder, 2)
     succeeded(run("recall", "green"))
     write(folder, "n/1.md", "# Another\n\nAnother text.\n")
@@ -360,8 +351,8 @@ def test_a_process_that_could_add_nothing_lets_others_wait(
     assert (deep / "state.json").exists()
 
 
-def test_who_embeds_at_once_keeps_nobody_waiting(folder: Path, deep_now: None) -> None:
-    """While a recall makes deep vectors itself, others may write the index."""
+def test_deep_foreground_embedding_does_not_lock_index(folder: Path, deep_now: None) -> None:
+    """While a recall computes deep vectors itself, other processes can write the index."""
     _filled(folder, 3)
     free = []
 
@@ -378,10 +369,10 @@ def test_who_embeds_at_once_keeps_nobody_waiting(folder: Path, deep_now: None) -
     assert all(free)
 
 
-def test_a_text_is_embedded_once(
+def test_deep_unchanged_text_is_not_embedded_again(
     vault: Vault, folder: Path, deep_now: None, embedded: list[str]
 ) -> None:
-    """A move, another header, a copy and an index made anew embed nothing; tags are text."""
+    """A move, a header change, a copy or a rebuilt index embeds nothing; a tag change does."""
     _filled(folder, 3)
     assert vault.call("memory_recall", query="green")["success"]
     assert len(embedded) == 3
@@ -399,8 +390,8 @@ def test_a_text_is_embedded_once(
     assert vault.call("vault_status")["deep"]["waiting"] == 0
 
 
-def test_vectors_of_another_model_go_without_a_reindex(folder: Path, run: Run, auto: None) -> None:
-    """When all memories have the model's vectors, the process deletes those of a former model."""
+def test_deep_vectors_of_former_model_are_deleted(folder: Path, run: Run, auto: None) -> None:
+    """Once all memories have the new model's vectors, the process deletes the old model's."""
     _filled(folder, 3)
     succeeded(run("reindex"))
     former = index_of(folder) / "deep" / "former-12345678"
@@ -411,10 +402,10 @@ def test_vectors_of_another_model_go_without_a_reindex(folder: Path, run: Run, a
     assert _deep(folder)["vectors"] == 4
 
 
-def test_vectors_of_another_version_are_not_used(
+def test_deep_vectors_of_old_model_version_are_not_used(
     vault: Vault, folder: Path, deep_now: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After an upgrade with another model, the quick vectors answer until new ones are there."""
+    """After an upgrade with another model, quick vectors answer until new ones are ready."""
     _filled(folder, 3)
     assert vault.call("memory_recall", query="green")["success"]
     card = next((index_of(folder) / "deep").rglob("card.json"))
@@ -428,8 +419,10 @@ def test_vectors_of_another_version_are_not_used(
     assert json.loads(card.read_text("utf-8"))["version"] == entries["version"]
 
 
-def test_a_file_in_a_folders_place_is_no_harm(vault: Vault, folder: Path, deep_now: None) -> None:
-    """A file in the place of the folder of deep vectors, or of a model's, changes no answer."""
+def test_deep_file_in_place_of_vector_folder_changes_no_answer(
+    vault: Vault, folder: Path, deep_now: None
+) -> None:
+    """A file in place of the deep vector folder, or of a model's folder, changes no answer."""
     _filled(folder, 3)
     assert vault.call("memory_recall", query="green")["success"]
     place = index_of(folder) / "deep"
@@ -441,8 +434,8 @@ def test_a_file_in_a_folders_place_is_no_harm(vault: Vault, folder: Path, deep_n
         assert "deep" in first["why"]
 
 
-def test_switched_off_nothing_is_made_or_used(folder: Path, run: Run) -> None:
-    """With deep = "off" no process is started, and deep vectors that are there do not count."""
+def test_deep_off_computes_and_uses_no_vectors(folder: Path, run: Run) -> None:
+    """With deep = "off", no process is started and existing deep vectors are not used."""
     _filled(folder, 3)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MEMVAULT_DEEP", "now")
@@ -461,10 +454,10 @@ def test_switched_off_nothing_is_made_or_used(folder: Path, run: Run) -> None:
     assert json.loads(card.read_text("utf-8"))["rows"] == 3
 
 
-def test_a_missing_model_file_costs_a_note(
+def test_deep_missing_model_file_is_noted(
     vault: Vault, folder: Path, deep_now: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An installation without the model answers by the table, and says what is wrong."""
+    """Without the model file, answers use the static table and a note reports the problem."""
     bare = tmp_path / "bare"
     bare.mkdir()
     shutil.copy(transformer.DATA / "card.json", bare)
@@ -477,10 +470,10 @@ def test_a_missing_model_file_costs_a_note(
     assert not vault.call("vault_reindex")["success"]
 
 
-def test_a_vault_that_is_half_done_uses_what_there_is(
+def test_deep_vectors_are_used_if_nearly_complete(
     folder: Path, deep_now: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Deep vectors count where nearly all that compete have them; else the quick ones alone do."""
+    """Deep vectors are used if nearly all candidates have them; otherwise only quick ones are."""
     _filled(folder, 4)
     assert _deep(folder)["waiting"] == 4
     with open_vault(folder) as vault:
@@ -499,8 +492,10 @@ def test_a_vault_that_is_half_done_uses_what_there_is(
 
 @pytest.mark.promise("S11")
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="needs root")
-def test_a_foreign_vault_keeps_no_reader(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What another user's vault wants made at once follows behind; one's own may want it."""
+def test_deep_now_of_foreign_vault_runs_in_background(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If another user owns memvault.toml, its deep = "now" is treated as "auto"."""
     monkeypatch.delenv("MEMVAULT_DEEP")
     settings = Settings(embedder=EmbedderSettings(deep="now"))
     side = TransformerModel(MemoryStore(folder, settings), index_of(folder))
@@ -512,10 +507,10 @@ def test_a_foreign_vault_keeps_no_reader(folder: Path, monkeypatch: pytest.Monke
     assert modes == ["now", "auto", "now"]
 
 
-def test_invalid_setting_is_reported(
+def test_deep_invalid_setting_is_reported(
     folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A wrong word for deep in the environment is one sentence."""
+    """An invalid value for deep in the environment is reported in one sentence."""
     write(folder, "a.md", "# A\n\nzebra\n")
     monkeypatch.setenv("MEMVAULT_DEEP", "later")
     ran = run("recall", "zebra")
@@ -523,8 +518,8 @@ def test_invalid_setting_is_reported(
     assert "MEMVAULT_DEEP must be one of auto, off, now" in ran.err
 
 
-def test_who_waits_neither_gains_nor_loses() -> None:
-    """A memory without deep vectors gets the cosine that others of its quick cosine have."""
+def test_deep_missing_vector_is_estimated_from_quick_cosine() -> None:
+    """A memory without deep vectors gets the typical deep cosine for its quick cosine."""
     chance = np.random.default_rng(3)
     quick = chance.uniform(-0.2, 0.9, 400).astype(np.float32)
     deep = (0.6 * quick + 0.1 + chance.normal(0, 0.05, 400)).astype(np.float32)
@@ -543,8 +538,8 @@ def test_who_waits_neither_gains_nor_loses() -> None:
     assert {hit.uid for hit in alone} >= {7}
 
 
-def test_the_nearest_by_either_side_are_found() -> None:
-    """Hits are the nearest by quick and by deep vectors, and those that were asked for besides."""
+def test_deep_hits_include_nearest_by_either_vector() -> None:
+    """Hits are the nearest by quick and by deep vectors, plus those requested explicitly."""
     quick = np.array([0.9, 0.8, 0.1, 0.2, 0.0], np.float32)
     deep = np.array([0.1, 0.2, 0.9, 0.8, 0.0], np.float32)
     passages = ScoredPassages(np.arange(5), np.zeros(5, np.uint64), quick)
@@ -553,8 +548,8 @@ def test_the_nearest_by_either_side_are_found() -> None:
     assert [hit.uid for hit in nearest(passages, deep, {0, 1, 3}, 1, set()).hits] == [3, 0]
 
 
-def test_two_processes_add_each_text_once(tmp_path: Path) -> None:
-    """A process that adds vectors sees those that others have added and dropped."""
+def test_deep_processes_share_added_vectors(tmp_path: Path) -> None:
+    """A process that adds vectors detects those that others have added or removed."""
     card = VectorCard("m", "1", 2)
     rows = np.eye(2, dtype=np.float32)
     mine = TransformerVectorFile.create(tmp_path / "m", card)
@@ -572,8 +567,8 @@ def test_two_processes_add_each_text_once(tmp_path: Path) -> None:
     assert np.isnan(cosines[1])
 
 
-def test_second_process_continues_with_existing_files(tmp_path: Path) -> None:
-    """A process that saw no vectors a moment ago does not throw away another's."""
+def test_deep_second_process_keeps_existing_vectors(tmp_path: Path) -> None:
+    """A process that saw no vectors a moment ago does not discard those another has added."""
     card = VectorCard("m", "1", 2)
     hashes = np.array([7, 9], np.uint64)
     TransformerVectorFile.create(tmp_path / "m", card).add(hashes, np.eye(2, dtype=np.float32))
@@ -583,8 +578,8 @@ def test_second_process_continues_with_existing_files(tmp_path: Path) -> None:
     assert newer.card.rows == 0
 
 
-def test_vectors_are_there_while_another_process_compacts(tmp_path: Path) -> None:
-    """A process that has read the card opens the new files if they are replaced."""
+def test_deep_vectors_are_readable_during_compaction(tmp_path: Path) -> None:
+    """If files are replaced after a process read their metadata, it opens the new files."""
     folder = tmp_path / "m"
     writer = TransformerVectorFile.create(folder, VectorCard("m", "1", 2))
     hashes = np.array([7, 9], np.uint64)
@@ -606,8 +601,8 @@ def test_vectors_are_there_while_another_process_compacts(tmp_path: Path) -> Non
     assert TransformerVectorFile(found).row_numbers(hashes).tolist() == [0, -1]
 
 
-def test_what_no_memory_uses_is_dropped(tmp_path: Path) -> None:
-    """Where more than half of many vectors belong to no memory, those go."""
+def test_deep_unused_vectors_are_removed(tmp_path: Path) -> None:
+    """If more than half of many vectors belong to no memory, the unused ones are removed."""
     found = TransformerVectorFile.create(tmp_path / "m", VectorCard("m", "1", 2))
     hashes = np.arange(1_500, dtype=np.uint64)
     found.add(hashes, np.ones((1_500, 2), np.float32))
@@ -618,7 +613,7 @@ def test_what_no_memory_uses_is_dropped(tmp_path: Path) -> None:
     assert found.row_numbers(hashes[[0, 699, 700]]).tolist() == [0, 699, -1]
 
 
-def test_embedding_starts_with_the_last_changed_memory(
+def test_deep_embedding_starts_with_last_changed_memory(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A note that is edited while others lack transformer vectors is embedded next."""
@@ -654,8 +649,8 @@ def test_embedding_starts_with_the_last_changed_memory(
     workspace.close()
 
 
-def test_the_status_estimates_how_long_the_rest_takes(folder: Path, run: Run, auto: None) -> None:
-    """While vectors are made, the status counts passages and tells about how long they take."""
+def test_deep_status_estimates_remaining_time(folder: Path, run: Run, auto: None) -> None:
+    """While vectors are computed, status counts passages and estimates the remaining time."""
     _filled(folder, 1_000)
     succeeded(run("recall", "green"))
     until(lambda: "secondsLeft" in _deep(folder))
@@ -665,10 +660,10 @@ def test_the_status_estimates_how_long_the_rest_takes(folder: Path, run: Run, au
     assert re.search(r"about \d+ (seconds?|minutes|hours) left", succeeded(run("status")).out)
 
 
-def test_first_answers_hold_still_while_vectors_follow(
+def test_deep_first_hits_are_stable_while_embedding(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With half of the vectors a first answer is that without any, or that with all of them."""
+    """With half of the vectors, the first hit is the one without vectors or with all of them."""
     monkeypatch.setenv("MEMVAULT_DEEP", "auto")
     monkeypatch.setattr(transformer_writer, "_BATCH", 1)
     corpus = Path(__file__).parents[1] / "bench" / "everyday" / "everyday-ops"

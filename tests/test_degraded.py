@@ -107,14 +107,14 @@ def _ends(results: dict[str, tuple[bool, dict[str, Any]]]) -> dict[str, str]:
     ids=["32 open files", "no home", "no temporary folder", "C locale"],
 )
 @pytest.mark.promise("R57")
-def test_every_tool_works_with_less(
+def test_tools_work_in_restricted_environment(
     root: Path,
     usual: dict[str, str],
     command: list[str],
     environment: dict[str, str],
     before: Callable[[], None] | None,
 ) -> None:
-    """With few files, without a home, a temporary folder or UTF-8 each ends as usual."""
+    """Tools work with few open files and without a home, a temporary folder or UTF-8."""
     prefix = without_rights() if "HOME" in environment else []
     if prefix:  # what root may not write now must be this user's
         environment = {**environment, "XDG_STATE_HOME": ""}
@@ -126,7 +126,7 @@ def test_every_tool_works_with_less(
 def test_vault_without_file_locks_accepts_new_memories_only(
     root: Path, usual: dict[str, str]
 ) -> None:
-    """Without file locks reading and adding work, and a change is refused with a hint."""
+    """Without file locks, reading and adding work, and changes are refused with a hint."""
     results = every_tool(root, SHIM)
     for name, (reads, result) in results.items():
         if result["success"] or usual[name] or result["error"]["code"] == "not_found":
@@ -138,8 +138,8 @@ def test_vault_without_file_locks_accepts_new_memories_only(
 
 
 @pytest.mark.promise("R58")
-def test_a_read_only_vault_is_read_and_says_so(root: Path) -> None:
-    """In a vault on a read-only disk what reads works, and what writes says that it cannot."""
+def test_read_only_disk_allows_reads_and_reports_failed_writes(root: Path) -> None:
+    """On a read-only disk, commands that read work and commands that write report the problem."""
     if not shutil.which("unshare") or os.geteuid():
         pytest.skip("only root can mount a folder read-only")
     command = ["unshare", "-m", "sh", "-c", _READ_ONLY, "sh", str(root), *EVERY]
@@ -161,8 +161,8 @@ def test_a_read_only_vault_is_read_and_says_so(root: Path) -> None:
 
 @pytest.mark.promise("R58")
 @pytest.mark.parametrize("made", [True, False])
-def test_a_read_only_vault_gives_out_what_it_can(folder: Path, made: bool) -> None:
-    """Without the right to write, a memory is loaded and an empty inbox is empty; events stay."""
+def test_read_only_vault_loads_memories_and_keeps_events(folder: Path, made: bool) -> None:
+    """Without write permission, memories load, an empty inbox is empty and events stay in it."""
     weak = without_rights()
     write(folder, "a.md", "# A\n\nzebra\n")
     if made:
@@ -203,8 +203,8 @@ def _read_only(root: Path) -> Iterator[None]:
 
 
 @pytest.mark.promise("R59")
-def test_a_read_only_home_costs_nothing_but_speed(folder: Path, run: Run, tmp_path: Path) -> None:
-    """Where the home folder cannot be written the index lies elsewhere, and recall answers."""
+def test_read_only_home_moves_index(folder: Path, run: Run, tmp_path: Path) -> None:
+    """If the home folder is not writable, the index is stored elsewhere and recall still works."""
     weak = without_rights()
     home = tmp_path / "home"
     home.mkdir(mode=0o555)
@@ -226,8 +226,8 @@ def test_a_read_only_home_costs_nothing_but_speed(folder: Path, run: Run, tmp_pa
 
 @pytest.mark.promise("R60")
 @pytest.mark.parametrize("form", ["--json", "--quiet"])
-def test_a_poor_locale_shows_what_is_not_ascii(folder: Path, form: str) -> None:
-    """In a C locale titles, texts and errors come out in UTF-8, in every form."""
+def test_c_locale_prints_utf8(folder: Path, form: str) -> None:
+    """In a C locale, titles, texts and errors are printed as UTF-8 in every output format."""
     write(folder, "größe.md", "# Größe\n\nключ 🎉 zebra\n")
     for words in (["recall", "zebra"], ["show", "Größe"], ["list"], ["show", "Weiß nicht"]):
         done = subprocess.run(
@@ -249,10 +249,10 @@ VARIANTS = st.text("aAéÉжӜ ", min_size=1, max_size=4).filter(str.strip)
 @pytest.mark.promise("R63")
 @settings(max_examples=examples(15))
 @given(st.lists(VARIANTS, min_size=2, max_size=4))
-def test_names_differ_on_any_file_system(
+def test_file_names_are_unique_on_any_file_system(
     tmp_path_factory: pytest.TempPathFactory, wanted: list[str]
 ) -> None:
-    """Titles that differ by case or composition alone get files that no system takes for one."""
+    """Titles that differ only by case or Unicode composition get distinct files everywhere."""
     root = tmp_path_factory.mktemp("names")
     write(root, "memvault.toml", "version = 1\n")
     with open_vault(root) as vault:
@@ -279,10 +279,10 @@ def _shifted(monkeypatch: pytest.MonkeyPatch, by: timedelta) -> Iterator[None]:
 
 @pytest.mark.promise("R64")
 @pytest.mark.parametrize("back", [timedelta(seconds=1), timedelta(hours=3), timedelta(days=400)])
-def test_a_clock_that_is_set_back_mixes_nothing_up(
+def test_clock_set_back_keeps_history_in_order(
     vault: Vault, folder: Path, monkeypatch: pytest.MonkeyPatch, back: timedelta
 ) -> None:
-    """Revisions, log and undo stay in the order of what was done, and recall is never stale."""
+    """Revisions, log and undo stay in the order of the changes, and recall is never stale."""
     texts = ["wombat", "bilby", "quokka"]
     made = vault.call("memory_remember", title="A", content="numbat", memoryType="fact")
     states = [(folder / made["filePath"]).read_bytes()]
@@ -309,10 +309,10 @@ def test_a_clock_that_is_set_back_mixes_nothing_up(
 
 
 @pytest.mark.promise("R64")
-def test_the_revision_before_a_change_is_kept_whatever_the_clock_says(
+def test_clock_set_back_evicts_oldest_revision(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of a full history the oldest revision goes, though the clock was set back by years."""
+    """A full history drops its oldest revision, even if the clock was set back by years."""
     write(folder, "memvault.toml", "version = 1\n[history]\nrevisions = 2\n")
     with open_vault(folder) as vault:
         vault.call("memory_remember", title="A", content="numbat", memoryType="fact")
@@ -326,8 +326,8 @@ def test_the_revision_before_a_change_is_kept_whatever_the_clock_says(
 
 
 @pytest.mark.promise("R65")
-def test_a_file_saved_earlier_is_read_anew(vault: Vault, folder: Path) -> None:
-    """A file of the same size whose time was set back is read anew, before the next answer."""
+def test_index_reads_changed_file_with_older_time(vault: Vault, folder: Path) -> None:
+    """A file of the same size but with an older modification time is read again on next use."""
     for number, word in enumerate(["wombat", "wumbat", "wimbat"]):
         file = write(folder, "a.md", f"# A\n\n{word}\n")
         os.utime(file, (1_000_000_000 - number, 1_000_000_000 - number))
@@ -336,7 +336,7 @@ def test_a_file_saved_earlier_is_read_anew(vault: Vault, folder: Path) -> None:
 
 @pytest.mark.skipif(not shutil.which("prlimit"), reason="needs prlimit")
 def test_open_file_limit_is_not_reported_as_a_broken_install(folder: Path) -> None:
-    """A command that may open too few files says so, and does not suggest to install anew."""
+    """A command that hits the open file limit reports it and does not suggest to reinstall."""
     write(folder, "a.md", "# Zebra\n\nIt sleeps.\n")
     hints = ""
     for number in (5, 6, 7, 8):
@@ -355,7 +355,7 @@ WRITES = {
 @pytest.mark.promise("R92")
 @pytest.mark.parametrize("words", WRITES.values(), ids=WRITES.keys())
 @pytest.mark.parametrize(("deep", "every"), [("off", 12), ("now", 2)])
-def test_write_succeeds_though_the_cache_vanishes(
+def test_write_succeeds_if_cache_is_deleted(
     folder: Path,
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
@@ -363,7 +363,7 @@ def test_write_succeeds_though_the_cache_vanishes(
     deep: str,
     every: int,
 ) -> None:
-    """Whenever the cache is deleted during a call, what was written is reported as written."""
+    """If the cache is deleted at any point of a call, a completed write is still reported."""
     monkeypatch.setenv("MEMVAULT_DEEP", deep)
     write(folder, "a.md", "# A\n\nzebra\n")
     assert typed("--vault", str(folder), "recall", "zebra").code == 0
@@ -418,10 +418,10 @@ def test_write_succeeds_though_the_cache_vanishes(
         ("store_fact", {"fact": "zebra " * 9_000}),
     ],
 )
-def test_write_succeeds_though_memory_ends(
+def test_write_is_reported_if_ram_runs_out(
     folder: Path, tool: str, arguments: dict[str, Any]
 ) -> None:
-    """If a process that stays has no memory left once a file is written, it reports the write."""
+    """A long-running process that runs out of RAM after writing a file reports the write."""
     for number in range(40):
         write(folder, f"n{number}.md", f"# N{number}\n\n" + f"zebra word{number} " * 500)
 
@@ -454,10 +454,10 @@ def _full_disk(cache: Path) -> None:
 
 
 @pytest.mark.promise("R93")
-def test_full_disk_under_the_cache_stops_no_search(
+def test_full_cache_disk_does_not_stop_recall(
     folder: Path, tmp_path: Path, mounting: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With a full disk under the cache recall and the hook answer, and doctor and status say it."""
+    """With a full cache disk, recall and the hook still answer; doctor and status report it."""
     monkeypatch.setenv("MEMVAULT_DEEP", "auto")
     for number in range(12):
         write(folder, f"n{number}.md", f"# Note {number}\n\ncommon zebra word{number}\n")

@@ -17,16 +17,16 @@ from memvault.tools.core import registry
 ROOT = Path(__file__).resolve().parents[1]
 
 
-def test_the_first_page_of_help_fits_a_terminal() -> None:
-    """It has 35 lines at most, none wider than 80, and says how to see all commands."""
+def test_help_first_page_fits_terminal() -> None:
+    """It has at most 35 lines of 80 characters and explains how to see all commands."""
     lines = overview().splitlines()
     assert len(lines) <= 35
     assert max(map(len, lines)) <= 80
     assert any("help --all" in line for line in lines)
 
 
-def test_help_names_every_command() -> None:
-    """No command is hidden from the page of all of them."""
+def test_help_lists_every_command() -> None:
+    """The page of all commands hides none."""
     page = all_commands_page()
     for command in visible_commands():
         assert page.count(f"\n  {command.words} ") == 1, command.words
@@ -36,7 +36,7 @@ def test_help_names_every_command() -> None:
 
 
 def test_public_names_exist() -> None:
-    """Whatever ``memvault`` says it offers can be imported from it."""
+    """Every public name that ``memvault`` lists can be imported from it."""
     import memvault
 
     for name in public:
@@ -83,8 +83,8 @@ def _writes(tree: ast.AST) -> list[int]:
 
 
 @pytest.mark.promise("S35")
-def test_there_is_one_way_to_write() -> None:
-    """No other module opens files for writing, or makes temporary ones with a name to guess."""
+def test_code_writes_files_only_in_one_module() -> None:
+    """No other module opens files for writing or creates temporary files with guessable names."""
     found = {
         path.relative_to(ROOT / "src" / "memvault").as_posix()
         for path in (ROOT / "src" / "memvault").rglob("*.py")
@@ -106,8 +106,8 @@ def test_there_is_one_way_to_write() -> None:
     assert "files/atomic.py" in found
 
 
-def test_help_lists_each_command_once_in_groups_that_fit_a_screen() -> None:
-    """No command is listed twice, and no group has more than 15."""
+def test_help_lists_each_command_once_in_small_groups() -> None:
+    """Every command is listed once, and no group has more than 15."""
     groups = Counter(row.group for row in visible_commands())
     assert {name: count for name, count in groups.items() if count > 15} == {}
     assert groups.keys() <= HELP_GROUPS.keys()

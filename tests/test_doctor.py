@@ -28,8 +28,8 @@ from wrong_vaults import FAULTS, HEADER, MARKS, Fault, examined, files, named, t
 @sampled(3)
 @pytest.mark.promise("R19")
 @pytest.mark.parametrize("fault", FAULTS, ids=named)
-def test_each_fault_is_found_fixed_and_undone(vault: Vault, folder: Path, fault: Fault) -> None:
-    """A fault is reported by code and file; a fix ends it, and undo restores the exact bytes."""
+def test_doctor_finds_fixes_and_undoes_each_fault(vault: Vault, folder: Path, fault: Fault) -> None:
+    """Each fault is reported with code and file, can be fixed, and undo restores exact bytes."""
     for path, data in fault.files.items():
         write(folder, path, data)
     fault.make(folder)
@@ -62,8 +62,8 @@ def test_each_fault_is_found_fixed_and_undone(vault: Vault, folder: Path, fault:
         assert told(examined(vault)) == told(found)
 
 
-def test_what_says_the_same_but_for_its_time_is_a_copy(vault: Vault, folder: Path) -> None:
-    """A kept copy that differs from its original in ``modified`` alone goes to the trash."""
+def test_doctor_trashes_copy_differing_only_in_modified(vault: Vault, folder: Path) -> None:
+    """A conflict copy that differs from its original only in ``modified`` goes to the trash."""
     text = "---\nid: bee\nmodified: 2026-01-0{}\n---\n\nThey sting.\n"
     write(folder, "bee.md", text.format(1))
     write(folder, "bee (Anna's conflicted copy 2026-01-02).md", text.format(2))
@@ -73,8 +73,8 @@ def test_what_says_the_same_but_for_its_time_is_a_copy(vault: Vault, folder: Pat
     assert vault.call("trash_list")["total"] == 1
 
 
-def test_what_looks_like_a_fault_and_is_none(vault: Vault, folder: Path) -> None:
-    """Links that stay in the vault, nested keys and ids left empty are fine."""
+def test_doctor_ignores_false_alarms(vault: Vault, folder: Path) -> None:
+    """Links that stay in the vault, nested keys and empty IDs are not reported."""
     texts = "text: |\n  a: 1\n  a: 2\nlist:\n- a: 1\n- a: 2\nsaid: 'x\n\n  y: 1'\n"
     write(folder, "a.md", f"---\nid:\n{texts}---\n\nsaid: 1\nsaid: 2\n")
     write(folder, "b.md", "---\nsupersedes: a\n---\n")
@@ -85,8 +85,8 @@ def test_what_looks_like_a_fault_and_is_none(vault: Vault, folder: Path) -> None
     assert examined(vault)["findings"] == []
 
 
-def test_long_circles_of_replacements_take_no_time(vault: Vault, folder: Path) -> None:
-    """Each circle, of any length and among any number, is reported at one of its files."""
+def test_doctor_finds_long_supersede_cycles_quickly(vault: Vault, folder: Path) -> None:
+    """Each supersede cycle is reported at one of its files, however long or numerous."""
     for number in range(300):
         text = f"---\nid: n{number}\nsupersedes: [n{(number + 1) % 300}, n{number ^ 1}]\n---\n"
         write(folder, f"{number}.md", text)
@@ -95,8 +95,8 @@ def test_long_circles_of_replacements_take_no_time(vault: Vault, folder: Path) -
 
 
 @pytest.mark.promise("R23")
-def test_a_number_behind_a_name_alone_is_no_conflict(vault: Vault, folder: Path) -> None:
-    """Two memories that are called Chapter and Chapter 2 are two, unless they say the same."""
+def test_doctor_ignores_numbered_names_with_different_content(vault: Vault, folder: Path) -> None:
+    """Chapter and Chapter 2 are reported as a conflict only if their contents nearly match."""
     write(folder, "Chapter.md", "# One\n\nIt was night.\n")
     write(folder, "Chapter 2.md", "# Two\n\nThe sun rose.\n")
     assert examined(vault)["findings"] == []
@@ -109,8 +109,10 @@ def test_a_number_behind_a_name_alone_is_no_conflict(vault: Vault, folder: Path)
 @pytest.mark.promise("R23")
 @pytest.mark.parametrize("text", ["", "# \n", "- [ ] \n- [ ] \n", "---\ntags: []\n---\n"])
 @pytest.mark.parametrize("name", ["Untitled", "Todo"])
-def test_almost_empty_notes_are_no_copies(vault: Vault, folder: Path, name: str, text: str) -> None:
-    """What an editor calls new notes is no copy of a sync, though all say the same nothing."""
+def test_doctor_ignores_nearly_empty_notes_as_copies(
+    vault: Vault, folder: Path, name: str, text: str
+) -> None:
+    """New notes from an editor are not reported as sync copies, though their contents match."""
     for number in ("", " 2", " 3"):
         write(folder, f"{name}{number}.md", text)
     write(folder, "draft.md~", "An editor's own copy.\n")
@@ -118,8 +120,8 @@ def test_almost_empty_notes_are_no_copies(vault: Vault, folder: Path, name: str,
 
 
 @pytest.mark.promise("R22")
-def test_the_oldest_of_one_id_keeps_it_on_every_machine(vault: Vault, folder: Path) -> None:
-    """The oldest memory of an id keeps it; the others get ids derived from their paths."""
+def test_doctor_keeps_shared_id_for_oldest_memory(vault: Vault, folder: Path) -> None:
+    """The oldest memory keeps a shared ID; the others get IDs derived from their paths."""
     text = "---\nid: bee\ncreated: 2026-01-0{}\n---\n\nThey sting.\n"
     write(folder, "c.md", text.format(1))
     write(folder, "b.md", text.format(2))
@@ -134,8 +136,8 @@ def test_the_oldest_of_one_id_keeps_it_on_every_machine(vault: Vault, folder: Pa
     assert examined(vault)["findings"] == []
 
 
-def test_a_copy_with_a_short_name_is_still_the_copy(vault: Vault, folder: Path) -> None:
-    """What is called like its title keeps its id beside a copy of any name."""
+def test_doctor_detects_copy_with_shorter_name(vault: Vault, folder: Path) -> None:
+    """A file named after its title keeps its ID; a copy of any name gets a new one."""
     made = vault.call("memory_remember", title="Bees", content="They sting.", memoryType="fact")
     shutil.copy(folder / made["filePath"], folder / "b.md")
     assert told(examined(vault)) == {("id-shared", "b.md")}
@@ -143,8 +145,8 @@ def test_a_copy_with_a_short_name_is_still_the_copy(vault: Vault, folder: Path) 
     assert vault.call("memory_show", memId=made["memId"])["filePath"] == made["filePath"]
 
 
-def test_wikilinks_lead_where_obsidian_leads(vault: Vault, folder: Path) -> None:
-    """A link may name a file, the end of a path, a title, an alias, a heading or a picture."""
+def test_doctor_resolves_wikilinks_like_obsidian(vault: Vault, folder: Path) -> None:
+    """A link may target a file, a path suffix, a title, an alias, a heading or a picture."""
     write(
         folder, "notes/deep/Bees.md", "---\ntitle: All about bees\naliases: [Apis]\n---\n\nBuzz.\n"
     )
@@ -157,8 +159,8 @@ def test_wikilinks_lead_where_obsidian_leads(vault: Vault, folder: Path) -> None
     assert examined(vault)["findings"] == []
 
 
-def test_many_broken_links_of_one_memory_are_counted(vault: Vault, folder: Path) -> None:
-    """Of a page's many broken links a few are listed, and the rest are counted."""
+def test_doctor_counts_many_broken_links_of_one_memory(vault: Vault, folder: Path) -> None:
+    """If one page has many broken links, a few are listed and the rest are counted."""
     write(folder, "a.md", " ".join(f"[[no {number}]]" for number in range(30)))
     found = examined(vault)["findings"]
     assert len(found) == 6
@@ -166,7 +168,7 @@ def test_many_broken_links_of_one_memory_are_counted(vault: Vault, folder: Path)
 
 
 def test_doctor_reports_private_files_tracked_by_git(vault: Vault, folder: Path, git: Git) -> None:
-    """Files of ``.memvault`` in git are reported once git may run, also in an outer repository."""
+    """Files of ``.memvault`` in git are reported if git may run, also in an outer repository."""
     git("", "init", "--quiet")
     vault.call("memory_remember", title="A", content="One.", memoryType="fact")
     git("", "add", "-f", "vault")
@@ -180,7 +182,7 @@ def test_doctor_reports_private_files_tracked_by_git(vault: Vault, folder: Path,
 
 
 @pytest.mark.parametrize("what", ["a.md", "sub"])
-def test_what_may_not_be_read_is_found(folder: Path, what: str) -> None:
+def test_doctor_reports_unreadable_files(folder: Path, what: str) -> None:
     """An unreadable file or folder is reported, and the exit code is 1."""
     write(folder, "a.md", "# A\n")
     write(folder, "sub/b.md", "# B\n")
@@ -193,8 +195,8 @@ def test_what_may_not_be_read_is_found(folder: Path, what: str) -> None:
     assert told(ran.json) == {("file-unreadable", what)}
 
 
-def test_an_index_that_says_otherwise_is_made_anew(vault: Vault, folder: Path) -> None:
-    """An index with another text than the file is reported, even if the times are right."""
+def test_doctor_rebuilds_index_with_wrong_text(vault: Vault, folder: Path) -> None:
+    """An index whose text differs from the file is reported, even if the times match."""
     import sqlite3
 
     write(folder, "a.md", "# A\n")
@@ -211,20 +213,20 @@ def test_an_index_that_says_otherwise_is_made_anew(vault: Vault, folder: Path) -
         assert examined(again, fix=True)["findings"] == []
 
 
-def test_missing_model_is_reported(
+def test_doctor_reports_missing_model(
     vault: Vault, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A model that the settings name and this machine does not have is a warning, never fetched."""
+    """A configured model that is not on this machine is a warning and is never downloaded."""
     write(folder, "a.md", "# A\n")
     write(folder, "memvault.toml", '[embedder]\nmodel = "BAAI/bge-small-en-v1.5"\n')
     monkeypatch.setenv("MEMVAULT_DEEP", "auto")
     assert told(examined(vault)) == {("model-missing", "")}
 
 
-def test_findings_name_tools_to_an_agent(
+def test_doctor_messages_refer_to_tools_for_agents(
     vault: Vault, folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Messages within a result name tools to an agent and commands to a person."""
+    """Messages in a result refer to tools for an agent and to commands for a person."""
     write(folder, "a.md", "# A\n\nBees sting.\n")
     monkeypatch.setenv("MEMVAULT_DEEP", "auto")
     (finding,) = vault.call("vault_doctor")["findings"]
@@ -234,8 +236,8 @@ def test_findings_name_tools_to_an_agent(
     assert "or `memvault reindex` creates them" in run("doctor").out
 
 
-def test_titles_in_findings_are_not_reworded(vault: Vault, folder: Path) -> None:
-    """A memory's title that looks like a command is shown to an agent as it is."""
+def test_doctor_leaves_command_like_titles_unchanged(vault: Vault, folder: Path) -> None:
+    """A memory's title that looks like a command is shown to an agent unchanged."""
     write(folder, "a.md", "---\nid: a\n---\n\n# Use memvault recall --limit 3\n")
     write(folder, "b.md", "---\nid: b\nsupersedes: c\n---\n\n# Use memvault list --since\n")
     write(folder, "c.md", "---\nid: c\n---\n\n# Old\n")
@@ -243,10 +245,10 @@ def test_titles_in_findings_are_not_reworded(vault: Vault, folder: Path) -> None
     assert "superseded by Use memvault list --since" in item["reason"]
 
 
-def test_missing_or_old_deep_vectors_are_reported(
+def test_doctor_reports_missing_or_old_deep_vectors(
     vault: Vault, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Memories without vectors of the transformer are a note; vectors of a former model can go."""
+    """Memories without deep vectors are a note; vectors of a former model can be removed."""
     write(folder, "a.md", "# A\n\nBees sting.\n")
     monkeypatch.setenv("MEMVAULT_DEEP", "auto")
     assert told(examined(vault)) == {("vectors-missing", "")}
@@ -262,8 +264,8 @@ def test_missing_or_old_deep_vectors_are_reported(
 
 
 @pytest.mark.promise("R21")
-def test_concurrently_changed_file_is_not_fixed(vault: Vault, folder: Path) -> None:
-    """A fix is for the bytes that were inspected; a file that was changed since stays."""
+def test_doctor_does_not_fix_concurrently_changed_file(vault: Vault, folder: Path) -> None:
+    """A fix applies only to the inspected bytes; a file changed since then is left as it is."""
     write(folder, "a.md", "---\nmemory_type: Fact\n---\n")
     write(folder, "a (conflicted copy 2026-01-02).md", "---\nmemory_type: Fact\n---\n")
     call = Call(vault._workspace)
@@ -278,8 +280,8 @@ def test_concurrently_changed_file_is_not_fixed(vault: Vault, folder: Path) -> N
     assert files(folder) == before
 
 
-def test_a_fix_that_cannot_be_made_stays_a_finding(vault: Vault, folder: Path) -> None:
-    """Where a header cannot be edited safely the finding stands, and a warning says why."""
+def test_doctor_reports_unsafe_fix(vault: Vault, folder: Path) -> None:
+    """If a header can't be edited safely, the finding remains and a warning explains why."""
     file = write(folder, "a.md", "---\nmemory_type: &a Fact\nx: *a\n---\n")
     found = examined(vault, fix=True)
     assert told(found) == {("type-unknown", "a.md")}
@@ -289,14 +291,14 @@ def test_a_fix_that_cannot_be_made_stays_a_finding(vault: Vault, folder: Path) -
 
 
 @pytest.mark.parametrize("key", ["date", "Date"])
-def test_note_may_be_about_a_future_day(run: Run, folder: Path, key: str) -> None:
-    """The key date may be in the future, as that of an event is."""
+def test_doctor_accepts_future_date(run: Run, folder: Path, key: str) -> None:
+    """The date key may be in the future, for example for an event."""
     write(folder, "a.md", f"---\n{key}: 2999-01-01\n---\n\n# Party\n")
     assert run("doctor", "--only", "time-ahead", "--json").json["findings"] == []
 
 
-def test_the_command_ends_with_1_where_an_error_stands(run: Run, folder: Path) -> None:
-    """Errors decide the exit code, of call too; warnings do not, nor what was fixed."""
+def test_doctor_exit_code_is_1_for_errors(run: Run, folder: Path) -> None:
+    """Errors set the exit code, also of call; warnings and fixed findings do not."""
     write(folder, "a.md", HEADER.format("bee", "A."))
     write(folder, "b.md", HEADER.format("bee", "B."))
     ran = run("doctor")
@@ -314,8 +316,8 @@ def test_the_command_ends_with_1_where_an_error_stands(run: Run, folder: Path) -
     assert "supersedes-broken" in warned.out
 
 
-def test_a_long_list_is_cut_and_says_so(vault: Vault, folder: Path) -> None:
-    """With a limit the most severe findings come first, and the rest are counted."""
+def test_doctor_limit_shows_most_severe_findings(vault: Vault, folder: Path) -> None:
+    """With a limit, the most severe findings come first and the rest are counted."""
     for number in range(5):
         write(folder, f"{number}.md", f"[[nothing {number}]]\n")
     write(folder, "bad.md", "---\na: [\n---\n")
@@ -324,16 +326,16 @@ def test_a_long_list_is_cut_and_says_so(vault: Vault, folder: Path) -> None:
     assert (len(found["findings"]), found["more"], found["errors"]) == (2, 4, 1)
 
 
-def test_names_of_a_strangers_files_steer_no_terminal(run: Run, folder: Path) -> None:
-    """A finding shows what a vault says as signs, and at no great length."""
+def test_doctor_escapes_control_characters_in_file_names(run: Run, folder: Path) -> None:
+    """A finding escapes control characters in text from the vault and limits its length."""
     write(folder, "\x1b[31m.md", f'---\nsupersedes: "\\e[31m{"x" * 5_000}"\n---\n')
     out = run("doctor").out
     assert "\x1b" not in out
     assert len(out) < 2_000
 
 
-def test_a_remote_caller_gets_no_path_of_the_machine(vault: Vault, folder: Path) -> None:
-    """Over MCP findings are no failure, and none names a folder outside of the vault."""
+def test_doctor_over_mcp_shows_no_outside_path(vault: Vault, folder: Path) -> None:
+    """Over MCP, findings are not a failure and show no path outside the vault."""
     from memvault import sanitize
     from memvault.call import Caller
     from memvault.tools.core.invoke import call_result
@@ -356,8 +358,8 @@ def test_a_remote_caller_gets_no_path_of_the_machine(vault: Vault, folder: Path)
     assert str(folder.parent) not in sanitize.safe_json(found)
 
 
-def test_names_that_are_not_utf8_are_reported(vault: Vault, folder: Path) -> None:
-    """A file whose name is not UTF-8 is checked, reported and fixed like others."""
+def test_doctor_reports_non_utf8_file_names(vault: Vault, folder: Path) -> None:
+    """A file whose name is not UTF-8 is checked, reported and fixed like any other."""
     name = os.fsdecode(b"b\xfce.md")
     write(folder, "bee.md", HEADER.format("bee", "A."))
     write(folder, name, HEADER.format("bee", "B. [[gone]]"))
@@ -370,8 +372,8 @@ def test_names_that_are_not_utf8_are_reported(vault: Vault, folder: Path) -> Non
 
 
 @pytest.mark.promise("R24")
-def test_a_vault_that_is_well_has_no_findings(filled: Path, tmp_path: Path) -> None:
-    """Neither a vault in use, nor the sample, nor a new one with its examples is complained of."""
+def test_doctor_reports_nothing_for_healthy_vault(filled: Path, tmp_path: Path) -> None:
+    """A vault in use, the sample vault and a new vault with examples have no findings."""
     shutil.copytree(filled, tmp_path / "filled")
     shutil.copytree(ROOT / "sample", tmp_path / "sample")
     write(tmp_path / "sample", "memvault.toml", "version = 1\n")
@@ -382,8 +384,8 @@ def test_a_vault_that_is_well_has_no_findings(filled: Path, tmp_path: Path) -> N
 
 
 @pytest.mark.promise("R20")
-def test_looking_changes_nothing(filled: Path, tmp_path: Path) -> None:
-    """Without --fix no file of the vault is written, in .memvault neither."""
+def test_doctor_without_fix_writes_nothing(filled: Path, tmp_path: Path) -> None:
+    """Without --fix, no file of the vault is written, not even in .memvault."""
     root = tmp_path / "vault"
     shutil.copytree(filled, root)
     write(root, "b.md", HEADER.format("m1", "Twin."))
@@ -401,8 +403,8 @@ def test_looking_changes_nothing(filled: Path, tmp_path: Path) -> None:
         assert state() == before
 
 
-def test_a_fix_waits_for_who_writes(vault: Vault, folder: Path) -> None:
-    """An unfinished move of another process is reported, and done when doctor checks again."""
+def test_doctor_waits_for_writer_before_fix(vault: Vault, folder: Path) -> None:
+    """Another process's unfinished move is reported, then completed when doctor checks again."""
     write(folder, "a.md", "# A\n")
     write(folder, ".memvault/.gitignore", "*\n")
     write(folder, ".memvault/moving.json", "{}")
@@ -468,10 +470,10 @@ drawn_texts = st.one_of(
 
 @pytest.mark.promise("R20")
 @given(st.dictionaries(names, drawn_texts, max_size=8))
-def test_whatever_a_vault_holds(
+def test_doctor_handles_any_vault(
     tmp_path_factory: pytest.TempPathFactory, held: dict[str, bytes]
 ) -> None:
-    """Doctor never fails, a second --fix changes nothing, no file is lost, undo gives all back."""
+    """Doctor never fails or loses a file, a second --fix changes nothing, and undo restores all."""
     root = tmp_path_factory.mktemp("any")
     write(root, "memvault.toml", "version = 1\n")
     for path, data in held.items():
@@ -497,15 +499,15 @@ def test_whatever_a_vault_holds(
 
 
 @given(st.text(alphabet="<>=| \nab`", max_size=200))
-def test_marks_are_looked_for_in_any_text(text: str) -> None:
-    """Whatever stands between marks, a text without one of the three is in no conflict."""
+def test_conflict_detection_requires_all_three_markers(text: str) -> None:
+    """Text is a conflict only if it contains all three conflict markers."""
     if has_conflict_markers(text):
         assert all(mark in text for mark in ("<<<<<<<", "=======", ">>>>>>>"))
 
 
 @pytest.mark.promise("R33")
-def test_concurrent_change_is_not_an_index_fault(vault: Vault, folder: Path) -> None:
-    """While files are saved again and again the index is not taken for wrong, and not made anew."""
+def test_doctor_concurrent_change_is_not_an_index_fault(vault: Vault, folder: Path) -> None:
+    """While files are saved repeatedly, the index is not reported as wrong or rebuilt."""
     saved = [write(folder, f"{number}.md", "0\n") for number in range(20)]
     over = threading.Event()
 

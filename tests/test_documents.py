@@ -94,8 +94,10 @@ def filled_in(given: Any, known: dict[str, Any]) -> Any:
 
 
 @pytest.mark.parametrize("session", SESSIONS)
-def test_the_calls_of_the_documents_do_what_they_say(folder: Path, run: Run, session: str) -> None:
-    """Each tool takes the arguments of its document and returns the keys that it names."""
+def test_document_tool_calls_match_their_specification(
+    folder: Path, run: Run, session: str
+) -> None:
+    """Each tool accepts the arguments in its document and returns the documented keys."""
     for path, text in FILES.items():
         write(folder, path, text)
     known: dict[str, Any] = {**KNOWN}
@@ -133,8 +135,8 @@ def test_the_calls_of_the_documents_do_what_they_say(folder: Path, run: Run, ses
         ("talk_log", {"Severity": "warning", "Message": "The disk is full"}),
     ],
 )
-def test_every_talk_returns_a_talk_id(folder: Path, tool: str, arguments: dict[str, str]) -> None:
-    """Each destination is talked to without waiting; the TalkId rises and is never 0."""
+def test_talk_returns_a_talk_id(folder: Path, tool: str, arguments: dict[str, str]) -> None:
+    """A talk to any destination returns immediately; its TalkId increases and is never 0."""
     with open_vault(folder, "main/night" if tool == "talk_brain" else "main") as caller:
         ids = [caller.call(tool, **arguments)["talkId"] for _ in range(3)]
     assert ids == sorted(set(ids))
@@ -151,8 +153,10 @@ def test_every_talk_returns_a_talk_id(folder: Path, tool: str, arguments: dict[s
         (["success"] * 8 + ["action_error"] * 2, True),
     ],
 )
-def test_few_errors_are_a_success(vault: Vault, types: list[str], success: bool) -> None:
-    """An episode went well with outcomes of which fewer than 30 % are an action_error."""
+def test_episode_with_few_errors_is_a_success(
+    vault: Vault, types: list[str], success: bool
+) -> None:
+    """An episode succeeds if fewer than 30 % of its outcomes are an action_error."""
     outcomes = [{"type": kind} for kind in types]
     made = vault.call("store_episode", actions=["Dug"], outcomes=outcomes)
     assert (made["success"], made["episodeSuccess"]) == (True, success)
@@ -160,8 +164,8 @@ def test_few_errors_are_a_success(vault: Vault, types: list[str], success: bool)
     assert found["metadata"]["success"] is success
 
 
-def test_a_file_as_the_document_shows_it_is_found(vault: Vault, folder: Path) -> None:
-    """The document's example file, which has no id, is a memory."""
+def test_document_example_without_id_is_a_memory(vault: Vault, folder: Path) -> None:
+    """The document's example file, which has no id, is recalled as a memory."""
     header = "memory_type: architectural-decision\ntags: [database, infrastructure]\n"
     days = "created: 2026-02-16T10:30:00.000Z\nmodified: 2026-02-16T10:30:00.000Z\n"
     write(
@@ -175,8 +179,8 @@ def test_a_file_as_the_document_shows_it_is_found(vault: Vault, folder: Path) ->
     assert found["created"] == found["modified"] == "2026-02-16T10:30:00.000Z"
 
 
-def test_tools_are_listed_in_the_form_of_mcp(vault: Vault) -> None:
-    """A tool comes with its schema: required keys, and defaults of the others."""
+def test_tools_are_listed_as_mcp_schemas(vault: Vault) -> None:
+    """Each listed tool has a schema with its required keys and the defaults of the others."""
     shown = vault.call("get_available_tools")["tools"]
     schema = next(tool for tool in shown if tool["name"] == "use_skill")["inputSchema"]
     assert schema["type"] == "object"

@@ -96,8 +96,8 @@ def model(tmp_path: Path) -> Path:
     return make_model(tmp_path / "tiny-model")
 
 
-def test_the_built_in_embedder_works_without_anything_else() -> None:
-    """Related texts are nearer than unrelated ones, with nothing downloaded."""
+def test_embedder_builtin_works_offline() -> None:
+    """Related texts are nearer than unrelated ones, without any download."""
     embedder = StaticEmbedder()
     near, other, far = embedder.embed(
         ["The database is PostgreSQL", "We store data in Postgres", "Bananas ripen in a bag"]
@@ -107,14 +107,14 @@ def test_the_built_in_embedder_works_without_anything_else() -> None:
     assert np.isclose(np.linalg.norm(near), 1.0, atol=1e-5)
 
 
-def test_texts_without_a_token_get_a_vector_too() -> None:
-    """An empty text is embedded as nothing and never as an error."""
+def test_embedder_accepts_empty_text() -> None:
+    """An empty text gets a vector without NaN values and never causes an error."""
     vectors = StaticEmbedder().embed(["", "   ", "word"])
     assert vectors.shape[0] == 3
     assert not np.isnan(vectors).any()
 
 
-def test_embedding_does_not_depend_on_the_neighbours() -> None:
+def test_embedder_vector_does_not_depend_on_batch() -> None:
     """A text's vector is the same alone and in a batch of any size."""
     embedder = StaticEmbedder()
     texts = [f"text number {number} about {'cats ' * (number % 9)}" for number in range(150)]
@@ -130,14 +130,14 @@ TABLE = StaticEmbedder()
 @example(
     ["caf\u0065\u0301 a\u00a0b", "a\x1cb\x85c\u2028d", "\u4e16\u754c x\ty\r\nz", "I\u0307"] * 8
 )
-def test_a_text_has_the_same_tokens_alone_and_among_many(texts: list[str]) -> None:
-    """Of many texts each word is encoded once; which tokens a text has does not change by it."""
+def test_embedder_tokens_do_not_depend_on_batch(texts: list[str]) -> None:
+    """A text has the same tokens alone and in a batch, where each word is encoded once."""
     many = TABLE.tokens(texts)
     for text, tokens in zip(texts, many, strict=True):
         assert tokens.tolist() == TABLE.tokens([text])[0].tolist()
 
 
-def test_similarity_rises_with_the_cosine() -> None:
+def test_embedder_similarity_rises_with_cosine() -> None:
     """The calibrated similarity keeps the order of the cosines and stays within 0 and 1."""
     calibration = Calibration(8.0, 0.5)
     values = [calibration.similarity(cosine / 10) for cosine in range(-10, 11)]
@@ -145,10 +145,10 @@ def test_similarity_rises_with_the_cosine() -> None:
     assert 0 <= values[0] < values[-1] <= 1
 
 
-def test_a_model_folder_can_be_used(
+def test_embedder_can_be_a_model_folder(
     vault: Vault, folder: Path, model: Path, deep_now: None
 ) -> None:
-    """After model use FOLDER, recall by meaning asks that model."""
+    """After model use FOLDER, semantic recall uses that model."""
     write(folder, "a.md", "# A\n\npostgres storage\n")
     write(folder, "b.md", "# B\n\ncat fish\n")
     used = vault.call("model_use", name=str(model))
@@ -163,8 +163,8 @@ def test_a_model_folder_can_be_used(
     assert vault.call("model_verify")["dimension"] == 8
 
 
-def test_the_settings_keep_their_comments(vault: Vault, folder: Path, model: Path) -> None:
-    """Choosing a model changes one line of memvault.toml."""
+def test_embedder_choice_keeps_settings_comments(vault: Vault, folder: Path, model: Path) -> None:
+    """Selecting a model changes one line of memvault.toml."""
     write(folder, "memvault.toml", "# mine\nversion = 1  # one\n")
     assert vault.call("model_use", name=str(model))["success"]
     text = (folder / "memvault.toml").read_text("utf-8")
@@ -173,20 +173,20 @@ def test_the_settings_keep_their_comments(vault: Vault, folder: Path, model: Pat
     assert vault.call("model_use", name="builtin")["previous"] == str(model)
 
 
-def test_a_new_memory_is_embedded_by_the_model_in_use(
+def test_embedder_in_use_embeds_new_memory(
     vault: Vault, folder: Path, model: Path, deep_now: None
 ) -> None:
-    """A file added after model use is found by meaning at once."""
+    """Semantic recall immediately finds a file added after model use."""
     assert vault.call("model_use", name=str(model))["success"]
     write(folder, "fish.md", "# Pets\n\ncat fish cat\n")
     write(folder, "db.md", "# Data\n\npostgres database\n")
     assert titles(vault.call("memory_recall", query="cat", type="vector", limit=1)) == ["Pets"]
 
 
-def test_a_changed_model_is_noticed(
+def test_embedder_detects_changed_model(
     vault: Vault, folder: Path, model: Path, deep_now: None
 ) -> None:
-    """Vectors of another version of a model are never mixed with new ones."""
+    """Vectors from another version of a model are never mixed with new ones."""
     write(folder, "a.md", "# A\n\npostgres\n")
     assert vault.call("model_use", name=str(model))["success"]
     tokens = model / "tokenizer.json"
@@ -196,8 +196,8 @@ def test_a_changed_model_is_noticed(
         assert titles(fresh.call("memory_recall", query="postgres", type="vector")) == ["A"]
 
 
-def test_vectors_of_an_older_table_are_made_anew(run: Run, folder: Path) -> None:
-    """After an upgrade with another built-in table, the next recall embeds by it, unasked."""
+def test_embedder_replaces_vectors_of_old_table(run: Run, folder: Path) -> None:
+    """After an upgrade with a new built-in table, the next recall recomputes the vectors."""
     write(folder, "a.md", "# A\n\npostgres storage\n")
     assert run("recall", "postgres").code == 0
     card = next((index_of(folder) / INDEX / "vectors").rglob("card.json"))
@@ -210,8 +210,8 @@ def test_vectors_of_an_older_table_are_made_anew(run: Run, folder: Path) -> None
 
 
 @pytest.mark.parametrize("name", ["no/such-model", "/no/such/folder", "./nowhere"])
-def test_a_model_that_is_not_there_changes_nothing(run: Run, folder: Path, name: str) -> None:
-    """A failed model use is one sentence, and the vault goes on as it was."""
+def test_embedder_missing_model_changes_nothing(run: Run, folder: Path, name: str) -> None:
+    """If model use fails, one sentence reports it and the vault keeps working as before."""
     before = (folder / "memvault.toml").read_bytes()
     ran = run("model", "use", name)
     assert ran.code == 1
@@ -221,14 +221,14 @@ def test_a_model_that_is_not_there_changes_nothing(run: Run, folder: Path, name:
     assert (folder / "memvault.toml").read_bytes() == before
 
 
-def test_missing_known_model_is_reported_immediately(folder: Path) -> None:
-    """Offline, a fastembed model that was never fetched is a clear no."""
+def test_embedder_missing_known_model_is_reported(folder: Path) -> None:
+    """Offline, a fastembed model that was never downloaded is refused immediately."""
     with pytest.raises(EmbedderError, match="not on this machine"):
         load_embedder("BAAI/bge-small-en-v1.5", folder)
 
 
-def test_recall_goes_on_without_the_model(run: Run, folder: Path, deep_now: None) -> None:
-    """Where the chosen model is missing, the built-in table answers, and a note says so."""
+def test_embedder_falls_back_to_builtin_table(run: Run, folder: Path, deep_now: None) -> None:
+    """If the selected model is missing, the built-in table answers with a note."""
     write(folder, "memvault.toml", '[embedder]\nmodel = "BAAI/bge-small-en-v1.5"\n')
     write(folder, "a.md", "# Alpha\n\nzebra\n")
     for mode in ("hybrid", "vector"):
@@ -239,10 +239,10 @@ def test_recall_goes_on_without_the_model(run: Run, folder: Path, deep_now: None
         assert "memvault model use BAAI/bge-small-en-v1.5" in ran.err
 
 
-def test_a_killed_model_change_is_finished_later(
+def test_embedder_change_resumes_after_kill(
     folder: Path, model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Killed while embedding, the vault still answers, and reindex completes the vectors."""
+    """After a kill while embedding, recall still answers and reindex completes the vectors."""
     for number in range(150):
         write(folder, f"n{number}.md", f"# Note {number}\n\ncat fish {number}\n")
     with open_vault(folder) as vault:
@@ -270,8 +270,8 @@ def _is_finished_later(folder: Path) -> None:
 
 
 @pytest.mark.skipif(not TEACHER.is_dir(), reason="the shared MiniLM model is not on this machine")
-def test_a_real_transformer_can_be_used(vault: Vault, folder: Path, deep_now: None) -> None:
-    """all-MiniLM-L6-v2 from a folder finds what shares no word with the question."""
+def test_embedder_can_be_a_real_transformer(vault: Vault, folder: Path, deep_now: None) -> None:
+    """With all-MiniLM-L6-v2 from a folder, recall finds a memory that shares no query words."""
     write(folder, "db.md", "# Storage\n\nPostgreSQL keeps our records.\n")
     write(folder, "pet.md", "# Pets\n\nThe kitten sleeps on the sofa.\n")
     assert vault.call("model_use", name=str(TEACHER))["dimension"] == 384
@@ -280,8 +280,8 @@ def test_a_real_transformer_can_be_used(vault: Vault, folder: Path, deep_now: No
     assert vault.call("model_verify")["works"]
 
 
-def test_the_tokenizer_is_loaded_once() -> None:
-    """A recall by both embedders reads the tokenizer's file once, however it is asked for."""
+def test_embedder_tokenizer_is_loaded_once() -> None:
+    """A recall with both embedders reads the tokenizer's file only once."""
     assert tokenizer.open_tokenizer() is tokenizer.open_tokenizer(wordpiece.DATA)
 
 
@@ -351,16 +351,20 @@ def without_calibration(card: Path) -> dict[str, Any]:
     st.floats(-5.0, 5.0),
     st.lists(st.floats(-1.01, 1.01), min_size=2, max_size=20),
 )
-def test_similarity_keeps_its_order(slope: float, midpoint: float, cosines: list[float]) -> None:
-    """Whatever the constants, a higher cosine never means less, and all lies within 0 and 1."""
+def test_embedder_similarity_is_monotonic_for_any_constants(
+    slope: float, midpoint: float, cosines: list[float]
+) -> None:
+    """For any constants, similarity never falls as the cosine rises, and stays in 0..1."""
     found = [Calibration(slope, midpoint).similarity(cosine) for cosine in sorted(cosines)]
     assert found == sorted(found)
     assert all(0.0 <= similarity <= 1.0 for similarity in found)
 
 
 @given(st.lists(st.floats(-1.0, 1.0) | st.just(math.nan), min_size=4, max_size=40), st.data())
-def test_any_cosines_give_a_rising_calibration(cosines: list[float], data: st.DataObject) -> None:
-    """However badly a model tells the anchors apart, its similarities rise with the cosine."""
+def test_embedder_calibration_is_always_increasing(
+    cosines: list[float], data: st.DataObject
+) -> None:
+    """However badly a model separates the anchors, similarity increases with the cosine."""
     both = list(calibrate.anchor_targets()[1:])
     more = len(cosines) - len(both)
     targets = both + data.draw(st.lists(st.sampled_from(both), min_size=more, max_size=more))
@@ -369,10 +373,10 @@ def test_any_cosines_give_a_rising_calibration(cosines: list[float], data: st.Da
     assert math.isfinite(found.midpoint)
 
 
-def test_a_vector_that_is_no_number_is_similar_to_nothing(
+def test_embedder_nan_vector_matches_nothing(
     run: Run, folder: Path, tmp_path: Path, deep_now: None
 ) -> None:
-    """A model that returns nan for a text leaves it to the words, without a warning."""
+    """If a model returns NaN for a text, only keywords find it, without a warning."""
     from onnx import TensorProto, helper, numpy_helper
 
     words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "cat", "dog"]
@@ -392,15 +396,15 @@ def test_a_vector_that_is_no_number_is_similar_to_nothing(
         assert found.out.startswith(f"1. {word}")
 
 
-def test_a_model_that_cannot_tell_anything_apart_reaches_no_threshold() -> None:
-    """With a model whose cosines are all alike, nothing is similar enough to be forgotten."""
+def test_embedder_with_equal_cosines_reaches_no_threshold() -> None:
+    """If a model's cosines are all equal, no memory is similar enough to be forgotten."""
     targets = np.repeat(calibrate.anchor_targets()[1:], 48)
     for cosines in (np.full(96, 0.9), np.linspace(0.2, 0.9, 96)):  # the others lie nearer
         assert calibrate.fit_logistic(cosines, targets).similarity(1.0) < 0.6
 
 
-def test_the_anchors_say_of_the_built_in_table_what_its_card_says() -> None:
-    """Targets and anchors belong together: by them, the built-in table means what it should."""
+def test_embedder_anchors_reproduce_builtin_calibration() -> None:
+    """Calibrating the built-in table with the anchors reproduces its stored calibration."""
     builtin = StaticEmbedder()
     assert training.targets(builtin) == calibrate.anchor_targets()
     found = calibrate.calibrate(builtin)
@@ -409,8 +413,8 @@ def test_the_anchors_say_of_the_built_in_table_what_its_card_says() -> None:
         assert found.similarity(cosine) == pytest.approx(expected, abs=0.01)
 
 
-def test_a_trained_table_can_be_loaded(tmp_path: Path) -> None:
-    """The card that a training script writes has all that the program reads in it."""
+def test_embedder_loads_trained_table(tmp_path: Path) -> None:
+    """The metadata that a training script writes contains everything the program reads."""
     pairs, folder = tmp_path / "pairs", shutil.copytree(wordpiece.DATA, tmp_path / "table")
     rows = [{"a": a, "b": b, "label": (a, b) in SAME} for a, b in SAME + OTHER]
     write(pairs, "some.jsonl", "\n".join(map(json.dumps, rows)))
@@ -423,16 +427,18 @@ def test_a_trained_table_can_be_loaded(tmp_path: Path) -> None:
     assert trained.calibration.separation == pytest.approx(shipped.calibration.separation, abs=1e-3)
 
 
-def test_missing_anchors_are_one_sentence(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """An incomplete installation is reported as such."""
+def test_embedder_missing_anchors_are_reported(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Missing anchors are reported in one sentence as an incomplete installation."""
     monkeypatch.setattr(calibrate, "ANCHORS", tmp_path / "nowhere")
     with pytest.raises(EmbedderError, match="anchors cannot be read"):
         calibrate.anchors()
 
 
 @pytest.mark.skipif(not MINILM.is_dir(), reason="the shared MiniLM model is not on this machine")
-def test_two_embedders_agree_on_what_is_the_same() -> None:
-    """With the built-in table and with MiniLM, rewordings lie above 0.6 and the others below."""
+def test_embedders_agree_on_paraphrases() -> None:
+    """With the built-in table and MiniLM, only paraphrases score above 0.6."""
     for embedder in (StaticEmbedder(), load_embedder(str(MINILM), Path.cwd())):
         calibration = embedder.calibration or calibrate.calibrate(embedder)
         pairs = [calibrate.AnchorPair(a, b, True) for a, b in SAME + OTHER]
@@ -441,8 +447,8 @@ def test_two_embedders_agree_on_what_is_the_same() -> None:
         assert max(found[len(SAME) :]) < 0.5, (embedder.name, found)
 
 
-def test_a_model_is_calibrated_once(folder: Path, used: Path, fits: list[str]) -> None:
-    """What a model's cosines mean lies with its vectors, and no later recall finds it again."""
+def test_embedder_is_calibrated_once(folder: Path, used: Path, fits: list[str]) -> None:
+    """A model's calibration is stored with its vectors, and later recalls do not recompute it."""
     entries = json.loads(used.read_text("utf-8"))
     assert entries["slope"]
     why = recalled(folder)
@@ -453,8 +459,10 @@ def test_a_model_is_calibrated_once(folder: Path, used: Path, fits: list[str]) -
     assert json.loads(used.read_text("utf-8")) == entries
 
 
-def test_new_memories_keep_the_calibration(folder: Path, used: Path, fits: list[str]) -> None:
-    """A vault that grows keeps what the model's cosines mean."""
+def test_embedder_calibration_is_kept_as_vault_grows(
+    folder: Path, used: Path, fits: list[str]
+) -> None:
+    """Adding memories does not change the model's calibration."""
     before = json.loads(used.read_text("utf-8"))
     write(folder, "c.md", "# C\n\nfish fish\n")
     recalled(folder)
@@ -464,15 +472,15 @@ def test_new_memories_keep_the_calibration(folder: Path, used: Path, fits: list[
     assert not fits
 
 
-def test_built_in_embedders_need_no_anchors(folder: Path, fits: list[str], deep_now: None) -> None:
-    """They bring their calibration along, so a first recall has less to do."""
+def test_embedder_builtin_needs_no_anchors(folder: Path, fits: list[str], deep_now: None) -> None:
+    """The built-in embedders include their calibration, which makes the first recall faster."""
     write(folder, "a.md", "# A\n\npostgres database\n")
     recalled(folder)
     assert not fits
 
 
-def test_an_older_card_is_completed(folder: Path, used: Path, fits: list[str]) -> None:
-    """Vectors of a version that kept no calibration get one, once, and are not made again."""
+def test_embedder_completes_old_metadata(folder: Path, used: Path, fits: list[str]) -> None:
+    """Old vectors without calibration are calibrated once and not recomputed."""
     entries = without_calibration(used)
     rows = used.with_name("rows-0.i8").stat()
     recalled(folder)
@@ -482,10 +490,10 @@ def test_an_older_card_is_completed(folder: Path, used: Path, fits: list[str]) -
     assert used.with_name("rows-0.i8").stat().st_mtime_ns == rows.st_mtime_ns
 
 
-def test_a_calibration_found_in_another_way_is_found_again(
+def test_embedder_recalibrates_after_anchor_change(
     folder: Path, used: Path, fits: list[str], tmp_path: Path
 ) -> None:
-    """After an upgrade with other anchors, vectors stay and what they mean is found anew."""
+    """After an upgrade with new anchors, vectors stay and the calibration is recomputed."""
     entries = json.loads(used.read_text("utf-8"))
     used.write_text(json.dumps({**entries, "calibrated": -1, "midpoint": 9.0}), "utf-8")
     with open_vault(folder) as vault:
@@ -495,15 +503,17 @@ def test_a_calibration_found_in_another_way_is_found_again(
     assert json.loads(used.read_text("utf-8")) == entries
 
 
-def test_an_older_card_that_stays_is_no_trouble(folder: Path, used: Path, fits: list[str]) -> None:
-    """Where the card cannot be written, a recall finds for itself what the cosines mean."""
+def test_embedder_works_with_unwritable_old_metadata(
+    folder: Path, used: Path, fits: list[str]
+) -> None:
+    """If the metadata can't be written, each recall computes the calibration itself."""
     without_calibration(used)
     with FileLock(index_of(folder) / "lock"), FileLock(used.parents[1] / "lock"):
         assert 0 <= recalled(folder)["similarity"] <= 1
     assert len(fits) == 1
 
 
-def test_another_version_of_the_model_is_calibrated_again(
+def test_embedder_recalibrates_changed_model(
     folder: Path, used: Path, fits: list[str], tmp_path: Path
 ) -> None:
     """A model that has changed gets new vectors and a new calibration."""
@@ -517,10 +527,10 @@ def test_another_version_of_the_model_is_calibrated_again(
     assert json.loads(used.read_text("utf-8"))["version"] != before["version"]
 
 
-def test_a_model_without_calibration_leaves_the_words(
+def test_embedder_without_anchors_falls_back_to_keywords(
     folder: Path, tmp_path: Path, vault: Vault, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where a model loads and the anchors cannot be read, recall answers from keywords."""
+    """If a model loads but the anchors can't be read, recall answers from keywords."""
     model = make_model(tmp_path / "tiny-model")
     write(folder, "a.md", "# Zebra\n\nThe zebra.\n")
     write(folder, "memvault.toml", f'version = 1\n[embedder]\nmodel = "{model.as_posix()}"\n')

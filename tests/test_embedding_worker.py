@@ -31,8 +31,8 @@ def test_failure_warning_stops_after_recovery(folder: Path, auto: None) -> None:
         assert "warnings" not in vault.call("memory_recall", query="green")
 
 
-def test_process_that_is_always_killed_is_not_restarted_forever(folder: Path, auto: None) -> None:
-    """Several processes that end without a result count as a failure, which is reported."""
+def test_embedding_worker_is_not_restarted_forever(folder: Path, auto: None) -> None:
+    """Repeated worker exits without a result count as a failure, which is reported."""
     _filled(folder, 2)
     with open_vault(folder) as vault:
         assert vault.call("memory_list")["success"]
@@ -46,10 +46,10 @@ def test_process_that_is_always_killed_is_not_restarted_forever(folder: Path, au
         assert vault.call("vault_status")["deep"]["problem"]
 
 
-def test_rebuild_while_vectors_are_computed_leaves_none_out(
+def test_reindex_during_embedding_leaves_no_vector_missing(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After a reindex during the work every memory has its vectors, though all ids are new."""
+    """After a reindex during embedding every memory has vectors, even though all ids changed."""
     monkeypatch.setenv("MEMVAULT_DEEP", "auto")
     _filled(folder, 70)
     rebuilt: list[bool] = []
@@ -73,8 +73,8 @@ def test_rebuild_while_vectors_are_computed_leaves_none_out(
         assert index.schedule.pending_transformer() == 0
 
 
-def test_processes_of_several_vaults_compute_in_turn(folder: Path, run: Run, auto: None) -> None:
-    """While a process computes for one vault of a user, that of another vault waits."""
+def test_embedding_workers_of_several_vaults_take_turns(folder: Path, run: Run, auto: None) -> None:
+    """While a worker computes vectors for one vault, the user's other vaults' workers wait."""
     _filled(folder, 2)
     with FileLock(index_of(folder).parent / "embedding.lock"):
         succeeded(run("recall", "green"))

@@ -59,7 +59,7 @@ CASES = [(encoding, text) for encoding, texts in NOTES.items() for text in texts
 @pytest.mark.promise("R98")
 @pytest.mark.parametrize(("encoding", "text"), CASES)
 def test_encoding_is_detected(encoding: str, text: str) -> None:
-    """A short note of one script is read as it was written, with its line ends and header."""
+    """A short note in one script is decoded correctly, with its line endings and header."""
     for body in (
         text,
         f"---\ntitle: x\n---\n\n{text}\r\n",
@@ -79,8 +79,8 @@ DAMAGED = [
 
 @pytest.mark.promise("R98")
 @pytest.mark.parametrize(("data", "end"), DAMAGED)
-def test_damaged_utf8_is_still_utf8(folder: Path, run: Run, data: bytes, end: str) -> None:
-    """A wrong byte or a cut character costs itself only, and an edit keeps it as it is."""
+def test_encoding_of_damaged_utf8_stays_utf8(folder: Path, run: Run, data: bytes, end: str) -> None:
+    """An invalid byte or truncated character affects only itself, and edits preserve it."""
     assert decoding.decode(data).text.endswith(end)
     file = write(folder, "n.md", data)
     assert "has bytes that are not UTF-8" in run("doctor", "--json").out
@@ -89,8 +89,8 @@ def test_damaged_utf8_is_still_utf8(folder: Path, run: Run, data: bytes, end: st
 
 
 @pytest.mark.promise("R98")
-def test_notes_in_other_encodings_are_found(vault: Vault, folder: Path) -> None:
-    """Recall finds each by its words, its links and tags count, and doctor names the guess."""
+def test_encoding_of_notes_allows_recall(vault: Vault, folder: Path) -> None:
+    """Recall finds such notes, links and tags work, and doctor reports the detected encoding."""
     words = {"gbk": "数据库", "shift_jis": "さくら", "cp1251": "Резервная", "euc_kr": "백업"}
     for encoding, word in words.items():
         text = f"# {NOTES[encoding][0]}\n\n#{word} [[{word}x]]\n"
@@ -104,8 +104,8 @@ def test_notes_in_other_encodings_are_found(vault: Vault, folder: Path) -> None:
 
 @pytest.mark.promise("R98")
 @pytest.mark.parametrize("encoding", ["gbk", "shift_jis", "euc_kr", "cp1251", "cp1252"])
-def test_edits_keep_the_encoding(folder: Path, run: Run, encoding: str) -> None:
-    """What an edit adds is written in the file's encoding; a character it lacks is refused."""
+def test_encoding_is_kept_by_edits(folder: Path, run: Run, encoding: str) -> None:
+    """Added text uses the file's encoding; a character it can't represent is refused."""
     text = f"---\ntags: [a]\n---\n\n{NOTES[encoding][0]}\n"
     file = write(folder, "n.md", text.encode(encoding))
     succeeded(run("compound", "n.md", NOTES[encoding][0]))
@@ -123,7 +123,7 @@ def test_edits_keep_the_encoding(folder: Path, run: Run, encoding: str) -> None:
 
 @pytest.mark.promise("R98")
 def test_encoding_can_be_set(folder: Path) -> None:
-    """Files not in UTF-8 are then in that encoding, also in an index from before, and no guess."""
+    """Non-UTF-8 files use the configured encoding, even with an old index, without detection."""
     word = "備"  # two bytes fit many encodings
     write(folder, "n.md", f"# {word}".encode("big5"))
     write(folder, "u.md", f"# {word}{word}\n")
@@ -142,8 +142,8 @@ def test_encoding_can_be_set(folder: Path) -> None:
 
 
 @pytest.mark.promise("R98")
-def test_set_encoding_applies_to_secrets_and_diffs(folder: Path, run: Run) -> None:
-    """Secrets in a file in the set encoding are found, and its diff has the right characters."""
+def test_encoding_setting_applies_to_secrets_and_diffs(folder: Path, run: Run) -> None:
+    """Secrets in a file in the configured encoding are found, and its diff is decoded correctly."""
     token = made("GitHub token")[0]
     file = write(folder, "n.md", "# 門\n\n門長\n".encode("gbk"))
     settings = 'version = 1\nencoding = "gbk"\n'
@@ -162,8 +162,8 @@ def test_set_encoding_applies_to_secrets_and_diffs(folder: Path, run: Run) -> No
 @example(b"\x87\x90\x82\xa0\n")  # a character with two codes in cp932
 @example(b"\xd6\xd0\x80\n")
 @given(st.binary(max_size=60).filter(lambda data: not data.isascii()))
-def test_edits_of_any_bytes_keep_the_others(data: bytes) -> None:
-    """Whatever the encoding is taken for, an edit keeps all other bytes, or is refused."""
+def test_encoding_edits_preserve_other_bytes(data: bytes) -> None:
+    """Whatever encoding is detected, an edit preserves all other bytes or is refused."""
     file = b"---\ntitle: a\n---\n" + data
     try:
         edited = document.edit(file, {"title": "b"}, None)

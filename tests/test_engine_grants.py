@@ -60,7 +60,7 @@ def listener() -> Iterator[Listener]:
 def test_no_command_contacts_an_engine_without_a_grant(
     filled: Path, listener: Listener, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing, and no token, arrives at the address that a stranger's memvault.toml names."""
+    """No request and no token is sent to the address in a stranger's memvault.toml."""
     monkeypatch.setenv("MEMVAULT_MILVUS_TOKEN", "sesame")
     stranger = tmp_path / "stranger"
     shutil.copytree(filled, stranger)
@@ -98,10 +98,10 @@ def test_no_command_contacts_an_engine_without_a_grant(
 
 
 @pytest.mark.promise("S18")
-def test_the_token_is_sent_to_the_address_that_it_was_granted_for(
+def test_token_is_sent_only_to_granted_address(
     folder: Path, tmp_path: Path, listener: Listener, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An address that a vault's settings were changed to gets the token once a person types it."""
+    """If a vault's settings change the address, it gets the token only after a person types it."""
     monkeypatch.setenv("MEMVAULT_MILVUS_TOKEN", "sesame")
     write(folder, "memvault.toml", SETTINGS.format(tmp_path / "engine.db") + "patience = 60\n")
     succeeded(run("index", "push"))
@@ -117,10 +117,10 @@ def test_the_token_is_sent_to_the_address_that_it_was_granted_for(
 
 
 @pytest.mark.promise("S18")
-def test_an_engine_without_a_token_gets_none_later(
+def test_engine_granted_without_token_gets_none_later(
     folder: Path, listener: Listener, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A token that is set after a push is not sent to that push's address by recall."""
+    """Recall does not send a token that is set after the push to that push's address."""
     settings = SETTINGS.format(listener.uri) + "patience = 1\n"
     write(folder, "memvault.toml", settings)
     assert "did not answer" in refused(run("index", "push"), 1)
@@ -134,20 +134,18 @@ def test_an_engine_without_a_token_gets_none_later(
     assert access.engine_of(load_settings(root).index).where.token == "sesame"
 
 
-def test_a_first_push_needs_a_typed_address_for_the_token(
+def test_push_sends_token_only_to_typed_address(
     folder: Path, listener: Listener, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A vault whose settings name an address never gets the token there by a push alone."""
+    """A push alone never sends the token to an address that comes from the vault's settings."""
     monkeypatch.setenv("MEMVAULT_MILVUS_TOKEN", "sesame")
     write(folder, "memvault.toml", SETTINGS.format(listener.uri) + "patience = 1\n")
     assert "is not allowed yet" in refused(run("index", "push"), 1)
     assert listener.received == []
 
 
-def test_a_push_that_failed_leaves_every_command_as_it_was(
-    folder: Path, listener: Listener, run: Run
-) -> None:
-    """An engine that never answered is not asked by recall, status or doctor."""
+def test_failed_push_grants_engine_nothing(folder: Path, listener: Listener, run: Run) -> None:
+    """Recall, status and doctor do not contact an engine that has never answered a push."""
     write(folder, "tea.md", "# Tea\n\nGreen.\n")
     write(folder, "memvault.toml", SETTINGS.format(listener.uri) + "patience = 1\n")
     assert "did not answer" in refused(run("index", "push"), 1)

@@ -70,8 +70,8 @@ def ended(process: Process, seconds: float = 300) -> Ran:
     return Ran(process.wait(), out.decode(), err.decode())
 
 
-def test_many_machines_send_and_ask_at_once(tmp_path: Path, server: Server) -> None:
-    """Each finds its own memories and nobody else's, and those with access read all of them."""
+def test_engine_serves_many_machines_concurrently(tmp_path: Path, server: Server) -> None:
+    """Each machine finds only its own memories, and those with access can read all of them."""
     machines = [Machine(tmp_path / f"m{number}", server.uri) for number in range(4)]
     for number, machine in enumerate(machines):
         for other in range(NOTES):
@@ -95,7 +95,7 @@ def test_many_machines_send_and_ask_at_once(tmp_path: Path, server: Server) -> N
 
 
 def test_remote_vault_sees_concurrent_push(tmp_path: Path, server: Server) -> None:
-    """While notes come and go, each list is of notes that there were, and the last is the last."""
+    """While notes change, each listing shows notes that existed, and the last is up to date."""
     owner, reader = (Machine(tmp_path / name, server.uri) for name in ("owner", "reader"))
     write(owner.vault, "fact/first.md", "The first.\n")
     succeeded(owner.run("index", "push"))
@@ -116,10 +116,10 @@ def test_remote_vault_sees_concurrent_push(tmp_path: Path, server: Server) -> No
 
 
 @pytest.mark.filterwarnings("ignore:resources.*is removed as of 2026-07-28")
-def test_client_of_a_remote_vault_is_notified_of_changes(
+def test_remote_vault_notifies_clients_of_changes(
     tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Over MCP its memories are resources to read and to subscribe, as those of a vault here."""
+    """Over MCP, memories of a remote vault can be read and subscribed to like local ones."""
     pytest.importorskip("mcp", reason="the MCP SDK is not installed: pip install 'memvault[mcp]'")
     from mcp_client import session
 
@@ -150,8 +150,8 @@ def test_client_of_a_remote_vault_is_notified_of_changes(
 
 @soak_only
 @pytest.mark.promise("R47")
-def test_a_push_outlives_the_engines_end(tmp_path: Path, server: Server) -> None:
-    """Where the engine is killed within a push and comes back, the same push sends all."""
+def test_push_survives_engine_restart(tmp_path: Path, server: Server) -> None:
+    """If the engine is killed during a push and restarted, the same push sends everything."""
     machine = Machine(tmp_path / "m", server.uri)
     for number in range(400):
         write(machine.vault, f"fact/n{number}.md", f"# Note {number}\n\nThing{number} is here.\n")
@@ -168,8 +168,8 @@ def test_a_push_outlives_the_engines_end(tmp_path: Path, server: Server) -> None
     assert [entry["filePath"] for entry in found] == ["fact/n377.md"]
 
 
-def test_an_engine_that_hangs_is_away(tmp_path: Path, server: Server) -> None:
-    """A server that takes calls and answers none ends a recall in a sentence, not for ever."""
+def test_hanging_engine_times_out(tmp_path: Path, server: Server) -> None:
+    """A server that accepts calls but never answers ends a recall with one error message."""
     machine = Machine(tmp_path / "m", server.uri, "")
     succeeded(machine.run("remember", "Tea", "Green tea at four."))
     succeeded(machine.run("index", "push"))
@@ -182,8 +182,8 @@ def test_an_engine_that_hangs_is_away(tmp_path: Path, server: Server) -> None:
 
 @soak_only
 @pytest.mark.promise("R45")
-def test_an_engine_that_goes_within_an_answer(tmp_path: Path, server: Server) -> None:
-    """Where it answers the look and not the search, one sentence says so, or another answers."""
+def test_engine_lost_between_lookup_and_search_is_reported(tmp_path: Path, server: Server) -> None:
+    """If the engine fails between lookup and search, recall reports it or uses another engine."""
     alone = Machine(tmp_path / "alone", server.uri, "")
     backed = Machine(tmp_path / "backed", server.uri, "fallback = true\n")
     for machine in (alone, backed):
@@ -199,10 +199,10 @@ def test_an_engine_that_goes_within_an_answer(tmp_path: Path, server: Server) ->
 
 @sampled(2)
 @pytest.mark.parametrize("calls", ["LoadCollection", "Upsert Delete"])
-def test_an_engine_that_does_a_part_alone_is_away(
+def test_engine_answering_only_some_calls_times_out(
     tmp_path: Path, server: Server, calls: str
 ) -> None:
-    """A recall waits no longer for one that cannot load or is full than for one that is gone."""
+    """Recall waits for an engine that can't load or is full only as long as for a missing one."""
     machine = Machine(tmp_path / "m", server.uri, "patience = 1\n")
     succeeded(machine.run("remember", "Tea", "Green tea at four."))
     succeeded(machine.run("index", "push"))
@@ -215,10 +215,8 @@ def test_an_engine_that_does_a_part_alone_is_away(
 
 
 @soak_only
-def test_an_engine_that_is_slow_has_its_seconds_for_all_calls(
-    tmp_path: Path, server: Server
-) -> None:
-    """Where each call is answered, but all together too late, a sentence names the setting."""
+def test_engine_timeout_covers_all_calls_of_recall(tmp_path: Path, server: Server) -> None:
+    """If each call is answered but the total takes too long, the message shows the setting."""
     machine = Machine(tmp_path / "m", server.uri, "patience = 1\n")
     succeeded(machine.run("remember", "Tea", "Green tea at four in the garden."))
     succeeded(machine.run("index", "push"))
@@ -233,8 +231,8 @@ def test_an_engine_that_is_slow_has_its_seconds_for_all_calls(
 
 @soak_only
 @pytest.mark.promise("R46")
-def test_an_engine_that_goes_costs_a_note_among_several(tmp_path: Path, server: Server) -> None:
-    """Where one vault's engine goes within an answer, the other vaults answer all the same."""
+def test_engine_lost_during_recall_is_noted(tmp_path: Path, server: Server) -> None:
+    """If one vault's engine fails during a recall, the other vaults still answer."""
     machine = Machine(tmp_path / "m", server.uri, "")
     succeeded(machine.run("remember", "Tea", "Green tea at four."))
     succeeded(machine.run("index", "push"))
@@ -251,10 +249,10 @@ def test_an_engine_that_goes_costs_a_note_among_several(tmp_path: Path, server: 
     assert "the vault work was not searched: The engine" in told.out + told.err
 
 
-def test_the_token_comes_from_the_environment_alone(
+def test_engine_token_is_read_only_from_environment(
     tmp_path: Path, folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With the token the engine answers; without it, or with another, the error says so."""
+    """With the token the engine answers; without it or with a wrong one, the error says so."""
     with served(tmp_path / "engine", "sesame") as server:
         write(folder, "memvault.toml", SETTINGS.format(server.uri))
         assert "requires a token" in refused(run("index", "push"), 1)
@@ -268,8 +266,8 @@ def test_the_token_comes_from_the_environment_alone(
         assert "Green tea" in succeeded(run("recall", "tea")).out
 
 
-def test_what_a_push_that_was_cut_off_left_is_never_found(tmp_path: Path, server: Server) -> None:
-    """Rows under the number that the next memory gets are gone once it is sent."""
+def test_rows_of_interrupted_push_are_never_found(tmp_path: Path, server: Server) -> None:
+    """Rows left under a memory's number by an interrupted push are removed when it is sent."""
     machine = Machine(tmp_path / "m", server.uri)
     write(machine.vault, "fact/a.md", "The first.\n")
     succeeded(machine.run("index", "push"))

@@ -62,8 +62,8 @@ def test_suite_is_isolated_from_environment() -> None:
 
 
 @pytest.mark.skipif(not (ROOT / ".ci/run").exists(), reason="not in the source distribution")
-def test_ci_runs_with_path_home_and_lang_only(tmp_path: Path) -> None:
-    """The build machine's variables reach neither the demo nor the tests."""
+def test_environments_ci_passes_only_path_home_and_lang(tmp_path: Path) -> None:
+    """The build machine's variables affect neither the demo nor the tests."""
     make = write(tmp_path, "make", f'#!/bin/sh\necho "$1" >> "{tmp_path}/seen"; exec env -0\n')
     make.chmod(0o755)
     path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
@@ -169,7 +169,7 @@ def _cases() -> Iterator[Any]:
 
 
 @pytest.mark.parametrize(("machine", "page"), list(_cases()))
-def test_sessions_do_not_depend_on_the_environment(
+def test_environments_do_not_change_sessions(
     machine: Machine,
     page: Path,
     tmp_path: Path,
@@ -192,10 +192,10 @@ def test_sessions_do_not_depend_on_the_environment(
         for name, machine in (TOGETHER | ALONE).items()
     ],
 )
-def test_demo_does_not_depend_on_the_environment(
+def test_environments_do_not_change_the_demo(
     machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The demo, played in a fresh copy, finds what it says in each of these environments too."""
+    """In each environment, the demo run in a fresh copy prints the documented output."""
     machine.enter(monkeypatch)
     done = play_demo(tmp_path, NOTHING_BEHIND, monkeypatch, machine.prefix)
     assert done.returncode == 0, done.stdout

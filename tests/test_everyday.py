@@ -60,8 +60,8 @@ def files(folder: Path) -> dict[str, str]:
     }
 
 
-def test_links_follow_a_new_title(planned: Path, vault: Vault) -> None:
-    """Links by title and by file name get the new ones, each in its form; code stays."""
+def test_rename_updates_links_in_their_own_form(planned: Path, vault: Vault) -> None:
+    """Links by title and by file name are updated in their own form; code is unchanged."""
     shown = called(vault, "memory_rename", memId="The plan", title="Road map")
     assert shown["confirmRequired"]
     assert shown["rewritten"] == [{"memId": "notes-1a2b3c", "filePath": "log/notes.md", "links": 6}]
@@ -84,8 +84,8 @@ def test_links_follow_a_new_title(planned: Path, vault: Vault) -> None:
     assert files(planned) == before
 
 
-def test_a_move_rewrites_paths_alone(planned: Path, vault: Vault) -> None:
-    """Into another folder: links by path follow, those by name stay, and so do links from it."""
+def test_move_rewrites_only_links_by_path(planned: Path, vault: Vault) -> None:
+    """After a move, links by path are updated, as are the note's own; links by name stay."""
     write(planned, "ideas/the-plan.md", f"{PLAN}[other](../log/other.md)\n")
     done = called(vault, "memory_rename", memId="The plan", to="archive/2026/", confirm=True)
     assert done["filePath"] == "archive/2026/the-plan.md"
@@ -96,8 +96,8 @@ def test_a_move_rewrites_paths_alone(planned: Path, vault: Vault) -> None:
     assert now["log/notes.md"] == changed
 
 
-def test_what_nothing_links_to_is_renamed_at_once(planned: Path, vault: Vault) -> None:
-    """A preview is for other people's files: without links there is nothing to confirm."""
+def test_rename_without_links_needs_no_confirmation(planned: Path, vault: Vault) -> None:
+    """Only a rename that changes other files has a preview to confirm."""
     write(planned, "log/My note.md", "Text.\n")
     done = called(vault, "memory_rename", memId="log/My note.md", title="Your note")
     assert done["filePath"] == "log/Your note.md"
@@ -106,16 +106,18 @@ def test_what_nothing_links_to_is_renamed_at_once(planned: Path, vault: Vault) -
 
 
 @pytest.mark.parametrize("title", [".hidden", "con", "a/b", "x" * 300, "Why?"])
-def test_a_title_that_is_no_filename_hides_nothing(planned: Path, vault: Vault, title: str) -> None:
-    """A file that is called like its memory gets the nearest name that can be one."""
+def test_rename_to_invalid_file_name_uses_closest_valid_name(
+    planned: Path, vault: Vault, title: str
+) -> None:
+    """A file named after its memory gets the closest valid file name."""
     write(planned, "note.md", "Text.\n")
     done = called(vault, "memory_rename", memId="note.md", title=title)
     assert (planned / done["filePath"]).is_file()
     assert called(vault, "memory_show", memId=done["memId"])["title"] == title
 
 
-def test_links_are_listed_both_ways(planned: Path, vault: Vault) -> None:
-    """Links from and to a memory are listed with their lines; memories without any are orphans."""
+def test_links_are_listed_in_both_directions(planned: Path, vault: Vault) -> None:
+    """Links to and from a memory are listed with their lines; memories without any are orphans."""
     write(planned, "log/alone.md", "Nobody.\n")
     links = called(vault, "memory_links", memId="notes-1a2b3c")
     assert [entry["link"] for entry in links["links"]] == (
@@ -129,8 +131,8 @@ def test_links_are_listed_both_ways(planned: Path, vault: Vault) -> None:
     assert [entry["filePath"] for entry in orphans] == ["log/alone.md"]
 
 
-def test_tags_are_a_tree_with_counts(vault: Vault, folder: Path, run: Run) -> None:
-    """Tags of headers and of texts are counted, a nested one with what it is nested in."""
+def test_tags_are_counted_as_tree(vault: Vault, folder: Path, run: Run) -> None:
+    """Tags in headers and texts are counted, and nested tags count for their parents."""
     write(folder, "a.md", "---\ntags: [db]\n---\n\nSee #project/active and #db.\n")
     write(folder, "b.md", "A #project, #project/old and #project/active.\n")
     db = {"tag": "db", "count": 1, "own": 1}
@@ -149,8 +151,8 @@ def test_tags_are_a_tree_with_counts(vault: Vault, folder: Path, run: Run) -> No
     ]
 
 
-def test_a_listing_can_be_sorted(folder: Path, run: Run) -> None:
-    """A list is ordered by title, creation, type or path, over its pages too."""
+def test_list_can_be_sorted(folder: Path, run: Run) -> None:
+    """A list can be sorted by title, creation, type or path, also across its pages."""
     header = "---\nmemory_type: {}\ncreated: {}\n---\n\n# {}\n"
     write(folder, "z.md", header.format("issue", "2026-01-02", "apples"))
     write(folder, "a.md", header.format("learning", "2026-01-03", "Berries"))
@@ -168,8 +170,8 @@ def test_a_listing_can_be_sorted(folder: Path, run: Run) -> None:
     assert "modified, created, title, type" in refused(run("list", "--sort", "size"), 2)
 
 
-def test_tags_are_added_and_removed(vault: Vault, folder: Path) -> None:
-    """A header gets tags and loses them; one in the text stays as a word; all else is as it was."""
+def test_tag_add_and_remove_edit_only_the_header(vault: Vault, folder: Path) -> None:
+    """Tags are added to and removed from the header; a tag in the text stays as a word."""
     text = "---\n# mine\ntags: [db]\nnote: kept\n---\n\nWe use #Sql here, not `#sql`.\n"
     write(folder, "a.md", text)
     called(vault, "tag_add", memId="a.md", tags=["#team/core", "DB", "sql"])
@@ -192,10 +194,10 @@ def test_tags_are_added_and_removed(vault: Vault, folder: Path) -> None:
         ("tags: []\n", "tags: [x]\n"),
     ],
 )
-def test_an_item_of_the_tags_that_is_no_tag_stays_in_the_file(
+def test_tag_edit_keeps_empty_items(
     folder: Path, vault: Vault, before: str, after: str, newline: str
 ) -> None:
-    """An empty item is no tag, and adding and removing a tag leaves the other items as written."""
+    """Adding or removing a tag leaves empty items of the list as written."""
     header = f"---\n{before}---\n\nText.\n".replace("\n", newline).encode()
     (folder / "a.md").write_bytes(header)
     tags = called(vault, "memory_show", memId="a.md")["tags"]
@@ -209,8 +211,8 @@ def test_an_item_of_the_tags_that_is_no_tag_stays_in_the_file(
         assert (folder / "a.md").read_bytes() == header
 
 
-def test_a_tag_is_renamed_everywhere(folder: Path, vault: Vault) -> None:
-    """Headers and texts, nested ones along; shown first, one undo takes all back."""
+def test_tag_rename_covers_headers_and_texts(folder: Path, vault: Vault) -> None:
+    """Tags in headers and texts are renamed with nested ones, after a preview; one undo reverts."""
     write(
         folder, "a.md", "---\ntags: [project/active, projects]\n---\n\nA #project/x, #projects.\n"
     )
@@ -229,8 +231,8 @@ def test_a_tag_is_renamed_everywhere(folder: Path, vault: Vault) -> None:
 
 
 @pytest.mark.parametrize("new", ["c++", "1984", "a.b", "x!"])
-def test_a_tag_that_no_text_can_have_is_refused_there(vault: Vault, folder: Path, new: str) -> None:
-    """Where a text has the tag, a name that reads as another tag is refused; headers take it."""
+def test_tag_rename_refuses_name_invalid_in_text(vault: Vault, folder: Path, new: str) -> None:
+    """A new name that would read as another tag is refused in texts and accepted in headers."""
     write(folder, "a.md", "---\ntags: [lang]\n---\n\nA note.\n")
     called(vault, "tag_rename", old="lang", new=new, confirm=True)
     write(folder, "b.md", "Of #lang/old.\n")
@@ -252,10 +254,10 @@ PIECES = st.one_of(
 
 
 @given(st.lists(NAMES, max_size=3), st.lists(PIECES, max_size=8), NAMES, NAMES)
-def test_a_renamed_tag_and_nothing_else(
+def test_tag_rename_changes_only_the_tag(
     held: list[str], pieces: list[str], old: str, new: str
 ) -> None:
-    """Each tag is called as it should be, the words of the text are the same, and undo is exact."""
+    """Each tag is renamed, the rest of the text is unchanged, and undo is exact."""
     assume(old.casefold() != new.casefold())
     with TemporaryDirectory() as name:
         root = Path(name)
@@ -280,8 +282,8 @@ def test_a_renamed_tag_and_nothing_else(
 
 
 @given(st.lists(st.text(), max_size=3))
-def test_a_tag_is_one_word_or_is_refused(tags: list[str]) -> None:
-    """Whatever is given as a tag reads back as that tag from a header, or is refused."""
+def test_tag_reads_back_or_is_refused(tags: list[str]) -> None:
+    """Any text given as a tag either reads back unchanged from a header or is refused."""
     try:
         wanted = parse_new_tags(tags)
     except UsageError:
@@ -292,16 +294,16 @@ def test_a_tag_is_one_word_or_is_refused(tags: list[str]) -> None:
     )
 
 
-def test_a_line_with_two_links_is_one_backlink(vault: Vault, folder: Path) -> None:
-    """Backlinks are lines: one with two links to a memory is listed once."""
+def test_backlinks_list_line_with_two_links_once(vault: Vault, folder: Path) -> None:
+    """A line with two links to the same memory is one backlink."""
     write(folder, "to.md", "# To\n")
     write(folder, "from.md", "See [[to]] and [[to|again]].\n\nAnd [[to]].\n")
     found = called(vault, "memory_backlinks", memId="to.md")
     assert [entry["line"] for entry in found["backlinks"]] == [1, 3]
 
 
-def test_a_shells_word_moves_a_memory(vault: Vault, folder: Path, run: Run) -> None:
-    """``mv`` is ``rename``."""
+def test_rename_has_alias_mv(vault: Vault, folder: Path, run: Run) -> None:
+    """The command ``mv`` is an alias of ``rename``."""
     write(folder, "a.md", "# A\n")
     called(vault, "memory_list")
     assert "log/a.md" in succeeded(run("mv", "a.md", "--to", "log/")).out
@@ -312,30 +314,30 @@ def test_a_shells_word_moves_a_memory(vault: Vault, folder: Path, run: Run) -> N
     ("text", "title"),
     [("# Two  blanks\n", "Two blanks"), ("~~~\n# Code\n~~~\n\n# Real\n", "Real")],
 )
-def test_the_title_heading_is_renamed(folder: Path, vault: Vault, text: str, title: str) -> None:
-    """However a heading is spaced, and whatever stands in code before it, it is the title."""
+def test_rename_finds_title_heading(folder: Path, vault: Vault, text: str, title: str) -> None:
+    """The title heading is found whatever its spacing and any code before it."""
     write(folder, f"{title}.md", text)
     done = called(vault, "memory_rename", memId=f"{title}.md", title="Fresh")
     assert called(vault, "memory_show", memId=done["memId"])["title"] == "Fresh"
     assert called(vault, "memory_show", memId=done["memId"])["content"].count("Fresh") == 1
 
 
-def test_an_odd_name_is_linked_in_every_form(planned: Path, vault: Vault) -> None:
-    """A percent sign in a file's name is read back from a link in angles and a plain one."""
+def test_links_to_file_name_with_percent_sign_read_back(planned: Path, vault: Vault) -> None:
+    """A percent sign in a file's name is preserved in links with and without angle brackets."""
     write(planned, "log/angle.md", "[a](<../ideas/the-plan.md>) and [b](../ideas/the-plan.md)\n")
     called(vault, "memory_rename", memId="plan-7k2m9q", to="50%25 off.md", confirm=True)
     links = called(vault, "memory_links", memId="log/angle.md")["links"]
     assert [entry.get("memId") for entry in links] == ["plan-7k2m9q"] * 2
 
 
-def test_a_tag_with_a_comma_is_on_no_memory(vault: Vault) -> None:
-    """A tag that no memory can have is found on none, and is no error."""
+def test_tag_with_comma_matches_nothing(vault: Vault) -> None:
+    """Searching for a tag that no memory can have finds nothing and is not an error."""
     assert called(vault, "tag_list", under="a,b")["tags"] == []
     assert called(vault, "tag_rename", old="a,b", new="c")["changed"] == 0
 
 
-def test_a_tag_that_cannot_be_one_can_be_mended(vault: Vault, folder: Path) -> None:
-    """A header's tag with a blank in it is renamed and removed, though none could be added."""
+def test_tag_with_space_can_be_renamed_and_removed(vault: Vault, folder: Path) -> None:
+    """A header tag with a space can be renamed or removed, though it can't be added."""
     write(folder, "a.md", '---\ntags: ["foo bar", x]\n---\n\nText.\n')
     called(vault, "tag_rename", old="foo bar", new="foobar", confirm=True)
     assert called(vault, "memory_show", memId="a.md")["tags"] == ["foobar", "x"]
@@ -343,7 +345,7 @@ def test_a_tag_that_cannot_be_one_can_be_mended(vault: Vault, folder: Path) -> N
     assert called(vault, "tag_remove", memId="a.md", tags=["foo bar"])["tags"] == ["x"]
 
 
-def test_a_stray_file_is_no_brain(vault: Vault, folder: Path) -> None:
+def test_list_agents_ignores_stray_files(vault: Vault, folder: Path) -> None:
     """Only folders are sub-brains of an agent."""
     write(folder, "agents/main/brains/night/goals/g.md", "---\nid: g\n---\n\nx\n")
     write(folder, "agents/main/brains/stray", "x")
@@ -351,8 +353,8 @@ def test_a_stray_file_is_no_brain(vault: Vault, folder: Path) -> None:
     assert [entry["agent"] for entry in found] == ["main", "main/night"]
 
 
-def test_a_tag_is_renamed_everywhere_or_nowhere(run: Run, folder: Path) -> None:
-    """A header that cannot be edited is named, and no other file is changed before."""
+def test_tag_rename_is_all_or_nothing(run: Run, folder: Path) -> None:
+    """If a header can't be edited, it is reported and no other file is changed."""
     write(folder, "a.md", "---\ntags: &t [one]\no: *t\n---\nx\n")
     for name in "bcd":
         write(folder, f"{name}.md", "---\ntags: [one]\n---\nx\n")
@@ -363,8 +365,8 @@ def test_a_tag_is_renamed_everywhere_or_nowhere(run: Run, folder: Path) -> None:
         assert all("tags: [one]" in (folder / f"{name}.md").read_text() for name in "bcd")
 
 
-def test_comments_in_a_list_of_tags_survive(run: Run, folder: Path) -> None:
-    """A tag is added behind the last one; where comments would be lost, the edit is refused."""
+def test_tag_edit_keeps_comments_in_list(run: Run, folder: Path) -> None:
+    """A tag is added after the last one; an edit that would lose comments is refused."""
     file = write(folder, "a.md", "---\ntags: [\n  one, # first\n  two,\n]\n---\nx\n")
     succeeded(run("tag", "add", "a", "new"))
     text = "---\ntags: [\n  one, # first\n  two, new,\n]\n---\nx\n"
@@ -373,8 +375,8 @@ def test_comments_in_a_list_of_tags_survive(run: Run, folder: Path) -> None:
     assert file.read_text() == text
 
 
-def test_tags_that_are_a_set_are_left(run: Run, folder: Path) -> None:
-    """Tags that are a YAML set are not turned into something else."""
+def test_tag_edit_keeps_yaml_set(run: Run, folder: Path) -> None:
+    """Tags written as a YAML set are not converted to anything else."""
     file = write(folder, "a.md", "---\ntags: !!set {one}\n---\nx\n")
     assert "are a set, not a list" in refused(run("tag", "add", "a", "new"), 1)
     assert file.read_text() == "---\ntags: !!set {one}\n---\nx\n"
@@ -387,7 +389,7 @@ def test_tags_that_are_a_set_are_left(run: Run, folder: Path) -> None:
         ("tag_rename", {"old": "sea", "new": "lake", "confirm": True}),
     ],
 )
-def test_a_change_of_several_files_checks_that_all_can_be_written(
+def test_everyday_write_protected_file_stops_whole_change(
     vault: Vault,
     folder: Path,
     write_protect: Callable[[Path], None],

@@ -143,7 +143,7 @@ def _example(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_each_command_has_examples() -> None:
-    """Every command has two or three, which begin with or hold the command itself."""
+    """Every command has two or three examples, each of which contains the command."""
     for words, lines in EXAMPLES.items():
         assert 2 <= len(lines) <= 3, words
         assert all(f"memvault {words}" in line for line in lines), words
@@ -151,10 +151,10 @@ def test_each_command_has_examples() -> None:
 
 
 @sampled(1)
-def test_each_example_of_a_tool_works(
+def test_each_tool_example_works(
     example: Copy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
 ) -> None:
-    """An example of a tool's command that needs no shell ends well."""
+    """An example of a tool's command that needs no shell succeeds."""
     monkeypatch.setenv("HOME", str(tmp_path))
     with open(os.devnull) as nothing:
         monkeypatch.setattr(sys, "stdin", nothing)
@@ -171,10 +171,10 @@ def test_each_example_of_a_tool_works(
 
 @sampled(3)
 @pytest.mark.parametrize("line", [line for line in LINES if line not in PLAIN])
-def test_each_example_works(
+def test_each_shell_example_works(
     line: str, example: Copy, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An example typed into a shell in a vault ends well."""
+    """An example typed into a shell in a vault succeeds."""
     example.put_back()
     root = example.root / "vault"
     monkeypatch.setenv("HOME", str(tmp_path))

@@ -70,7 +70,7 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_ignore_files_exclude_the_same_files_as_git(
     repository: Path, patterns: list[str], paths: list[str]
 ) -> None:
-    """Git's own answer about a path is that of memvault, whatever the patterns are."""
+    """The program memvault excludes exactly the paths that git ignores, for any patterns."""
     (repository / ".gitignore").write_text("\n".join(patterns) + "\n", "utf-8")
     asked = "\0".join(paths)
     answer = subprocess.run(
@@ -85,8 +85,8 @@ def test_ignore_files_exclude_the_same_files_as_git(
     assert {path for path in paths if exclusions.covers(path)} == ignored
 
 
-def test_ignored_files_are_not_memories(folder: Path, vault: Vault) -> None:
-    """Ignore files in any folder count, the deeper and ``.ignore`` first, also when they change."""
+def test_exclusions_follow_ignore_files_in_any_folder(folder: Path, vault: Vault) -> None:
+    """Ignore files in any folder apply, deeper ones and ``.ignore`` first, and may change."""
     note(folder, "a.md", "private/b.md", "build/c.md", "src/drafts/d.md", "src/e.md", "src/log.md")
     write(folder, ".gitignore", "build/\nprivate/\n*.log\n")
     write(folder, "src/.gitignore", "/drafts\nlog.md\n")
@@ -100,8 +100,8 @@ def test_ignored_files_are_not_memories(folder: Path, vault: Vault) -> None:
         assert listed(fresh) == listed(vault)
 
 
-def test_folders_of_tools_are_not_memories(folder: Path, vault: Vault) -> None:
-    """Installed packages, virtual environments and marked caches are left out at any depth."""
+def test_exclusions_cover_tool_folders(folder: Path, vault: Vault) -> None:
+    """Installed packages, virtual environments and marked caches are excluded at any depth."""
     note(folder, "a.md", "node_modules/x/README.md", "app/node_modules/y/README.md")
     note(folder, "env/lib/site.md", "cache/page.md", "app/__pycache__/z.md")
     write(folder, "env/pyvenv.cfg", "home = /usr\n")
@@ -113,7 +113,7 @@ def test_folders_of_tools_are_not_memories(folder: Path, vault: Vault) -> None:
 
 
 def test_obsidian_exclusions_are_not_memories(folder: Path, vault: Vault) -> None:
-    """Excluded files, template folders and the attachment folder of Obsidian are left out."""
+    """Excluded files, template folders and the attachment folder of Obsidian are omitted."""
     note(folder, "a.md", "Private/diary.md", "draft-1.md", "Templates/Meeting.md", "T2/x.md")
     note(folder, "assets/export.md", "b/assets/kept.md")
     write(
@@ -134,8 +134,8 @@ def test_obsidian_exclusions_are_not_memories(folder: Path, vault: Vault) -> Non
     }
 
 
-def test_ignore_files_above_the_vault_do_not_count(tmp_path: Path) -> None:
-    """A vault in a folder that its repository ignores has its memories."""
+def test_exclusions_skip_ignore_files_above_vault(tmp_path: Path) -> None:
+    """A vault in a folder that its repository ignores still contains its memories."""
     write(tmp_path, ".gitignore", "notes/\n")
     note(tmp_path / "notes", "a.md")
     write(tmp_path / "notes", "memvault.toml", "version = 1\n")
@@ -144,7 +144,7 @@ def test_ignore_files_above_the_vault_do_not_count(tmp_path: Path) -> None:
 
 
 def test_excluded_folder_accepts_no_new_memory(folder: Path, run: Run) -> None:
-    """A memory that could not be found again is refused, with the way to include its folder."""
+    """A memory in an excluded folder is refused, with how to include the folder."""
     write(folder, ".gitignore", "fact/\n")
     message = refused(run("remember", "Tides", "High at noon.", "--type", "fact"), 1)
     assert "is excluded from the vault" in message
@@ -154,7 +154,7 @@ def test_excluded_folder_accepts_no_new_memory(folder: Path, run: Run) -> None:
 
 
 def test_init_lists_excluded_folders(tmp_path: Path, run: Run) -> None:
-    """``init`` reports which folders it leaves out, before anything is recalled."""
+    """``init`` lists the folders it excludes before anything is recalled."""
     note(tmp_path, "a.md", "node_modules/x/README.md", "private/b.md")
     write(tmp_path, ".gitignore", "private/\n")
     done = succeeded(run("init", str(tmp_path)))
@@ -165,15 +165,15 @@ def test_init_lists_excluded_folders(tmp_path: Path, run: Run) -> None:
 
 
 def test_doctor_ignores_excluded_files(folder: Path, vault: Vault) -> None:
-    """Files that are not memories are not inspected."""
+    """Doctor does not inspect files that are not memories."""
     write(folder, "node_modules/x/broken.md", "---\na: [\n---\n")
     write(folder, "a.md", "# A\n")
     found = vault.call("vault_doctor")["findings"]
     assert not [entry for entry in found if "node_modules" in entry.get("filePath", "")]
 
 
-def test_hostile_patterns_are_matched(tmp_path: Path) -> None:
-    """Patterns with many wildcards exclude what they match only, and no scan of them hangs."""
+def test_exclusions_with_many_wildcards_never_hang(tmp_path: Path) -> None:
+    """Patterns with many wildcards exclude only what they match and never hang a scan."""
     stars = "*a" * 100
     hostile = f"{stars}b\n**/{stars}/**/{stars}/**/x\n" + "!z\n" * 2_000
     path = "/".join(["a" * 200] * 3) + ".md"

@@ -49,7 +49,7 @@ rates = st.floats(0, 1)
 
 
 @given(entries, entries, outcomes, entries, reflections, rates)
-def test_every_field_of_an_episode_reads_back_exactly(
+def test_episode_fields_round_trip(
     tmp_path_factory: pytest.TempPathFactory,
     context: list[str],
     actions: list[str],
@@ -58,7 +58,7 @@ def test_every_field_of_an_episode_reads_back_exactly(
     reflection: str,
     importance: float,
 ) -> None:
-    """Each field reads back from the file exactly, with any text; ends of texts are trimmed."""
+    """Every field with any text is read back exactly, except for trimmed ends."""
     if not (context or actions or outcomes or reflection.strip()):
         return
     root = tmp_path_factory.mktemp("vault")
@@ -77,14 +77,14 @@ def test_every_field_of_an_episode_reads_back_exactly(
 
 
 @given(st.integers(0, 40), st.integers(0, 40))
-def test_an_episode_went_well_with_fewer_than_30_percent_errors(errors: int, others: int) -> None:
+def test_episode_succeeds_with_under_30_percent_errors(errors: int, others: int) -> None:
     """Without an outcome, or with 30 % errors or more, an episode did not succeed."""
     told = [{"type": "action_error"}] * errors + [{"type": "done"}] * others
     assert episodes.succeeded(told) == (errors + others > 0 and errors * 10 < (errors + others) * 3)
 
 
-def test_storing_says_how_the_episode_went(vault: Vault) -> None:
-    """A bad episode is stored like a good one, by a call that succeeds; episodeSuccess is false."""
+def test_store_episode_reports_episode_success(vault: Vault) -> None:
+    """Storing a failed episode succeeds, and episodeSuccess is false."""
     good = vault.call("store_episode", actions=["Asked Kai"], outcomes=[{"type": "answered"}])
     bad = vault.call("store_episode", actions=["Jumped"], outcomes=[{"type": "action_error"}])
     empty = vault.call("store_episode")
@@ -131,22 +131,22 @@ def test_success_outcomes_are_recognized(vault: Vault, told: Any) -> None:
 
 
 @pytest.mark.parametrize("told", ["the door", "it did not fail", "no error, success", 5, [": x"]])
-def test_an_unclear_outcome_is_refused_with_the_form(vault: Vault, told: Any) -> None:
-    """A text that says neither success nor failure is refused, and the hint shows an outcome."""
+def test_episode_unclear_outcome_is_refused(vault: Vault, told: Any) -> None:
+    """A text that states neither success nor failure is refused with a hint on the format."""
     error = vault.call("store_episode", actions="Pushed", outcomes=told)["error"]
     assert error["code"] == "usage"
     assert "action_error" in error["hint"]
 
 
-def test_the_command_line_takes_words_for_failure(run: Run) -> None:
-    """On the command line a type that means failure, or words for it, count as one too."""
+def test_store_episode_accepts_words_for_failure(run: Run) -> None:
+    """On the command line, any type or text that expresses failure counts as a failure."""
     for told in ("failed:door stuck", "it failed", '{"type": "failure"}'):
         done = run("episode", "store", "--action", "Pushed", "--outcome", told, "--json")
         assert done.json["episodeSuccess"] is False
 
 
-def test_the_command_line_takes_repeated_options(run: Run) -> None:
-    """Texts keep their commas, an outcome is a JSON object or a word with a text."""
+def test_store_episode_accepts_repeated_options(run: Run) -> None:
+    """Texts keep their commas, and an outcome is a JSON object or a type with a text."""
     done = run(
         "episode", "store", "--context", "Market, noon", "--context", "Rain",
         "--action", "Asked Kai, twice", "--actions", "Left",
@@ -169,8 +169,8 @@ def test_the_command_line_takes_repeated_options(run: Run) -> None:
     assert "went badly" in run("episode", "with-skill", "SOCIAL.talk").out
 
 
-def test_wrong_episodes_are_refused_and_nothing_is_written(run: Run, folder: Path) -> None:
-    """An outcome without a type, one that is not JSON, and a number out of range are refused."""
+def test_invalid_episode_is_refused(run: Run, folder: Path) -> None:
+    """An outcome without a type, invalid JSON or an out-of-range number writes nothing."""
     for option in (
         ("--outcome", ": text"),
         ("--outcome", "{broken"),
@@ -185,8 +185,8 @@ def test_wrong_episodes_are_refused_and_nothing_is_written(run: Run, folder: Pat
     assert list(folder.rglob("*.md")) == []
 
 
-def test_like_experiences_come_with_a_distance(vault: Vault) -> None:
-    """The episode that is like the situation comes first, as near as its meaning."""
+def test_similar_experiences_have_a_distance(vault: Vault) -> None:
+    """The most similar episode comes first, with a distance that reflects its meaning."""
     wolf = vault.call(
         "store_episode", context=["A forest at night"], actions=["Fought a wolf with a sword"]
     )["episodeId"]
@@ -206,8 +206,8 @@ def test_like_experiences_come_with_a_distance(vault: Vault) -> None:
     assert vault.call("recall_similar_experience", query=" ")["error"]["code"] == "usage"
 
 
-def test_what_matters_less_or_is_archived_is_left_out(folder: Path, vault: Vault) -> None:
-    """An importance at the limit is enough, none counts as 0.5, and plain recall finds the rest."""
+def test_episodes_below_importance_or_archived_are_omitted(folder: Path, vault: Vault) -> None:
+    """The minimum importance is inclusive, a missing one is 0.5, and recall finds the rest."""
     for importance in (0.29, 0.3, 0.9):
         vault.call("store_episode", actions=[f"Fed the wombat {importance}"], importance=importance)
     write(folder, "episode/by-hand.md", "# Fed the wombat\n\nBy hand.\n")
@@ -225,8 +225,8 @@ def test_what_matters_less_or_is_archived_is_left_out(folder: Path, vault: Vault
     assert len(vault.call("get_recent_episodes")["episodes"]) == 4
 
 
-def test_recent_episodes_are_those_of_the_last_days(folder: Path, vault: Vault) -> None:
-    """Newest first, none older than asked for, no more than asked for."""
+def test_recent_episodes_respect_days_and_limit(folder: Path, vault: Vault) -> None:
+    """Episodes are newest first, within the requested days and limit."""
     write(folder, "episode/old.md", "---\ncreated: 2020-01-01\n---\n# Long ago\n")
     ids = [vault.call("store_episode", actions=[f"Step {n}"])["episodeId"] for n in range(3)]
     recent = vault.call("get_recent_episodes")["episodes"]
@@ -239,8 +239,8 @@ def test_recent_episodes_are_those_of_the_last_days(folder: Path, vault: Vault) 
     assert vault.call("get_recent_episodes", days=10**12)["error"]["code"] == "usage"
 
 
-def test_episodes_of_a_skill_are_those_that_name_it_whole(folder: Path, vault: Vault) -> None:
-    """A skill is found in any case, also where a person wrote it, but no branch stands for it."""
+def test_episodes_match_the_complete_skill_id(folder: Path, vault: Vault) -> None:
+    """A skill matches in any case, even if handwritten, but never by only its prefix."""
     vault.call("store_episode", actions=["A"], skillsUsed=["combat.melee.swords"])
     vault.call("store_episode", actions=["B"], skillsUsed=["combat.melee"])
     write(folder, "episode/c.md", "---\nskills_used: Combat.Melee\ncreated: 2020-01-01\n---\n# C\n")
@@ -270,8 +270,8 @@ def test_handwritten_episode_is_parsed(folder: Path, vault: Vault) -> None:
     assert (said["importance"], said["success"]) == (0.5, False)
 
 
-def test_what_no_json_can_say_is_read_as_text(folder: Path, run: Run) -> None:
-    """Numbers that are none, halves of characters and endless brackets in a file harm no answer."""
+def test_episode_values_invalid_in_json_are_read_as_text(folder: Path, run: Run) -> None:
+    """NaN, lone surrogates and endless brackets in a file break no answer."""
     odd = [
         '{"type": "x", "n": NaN}',
         '{"type": "x", "n": 1e999}',
@@ -291,8 +291,8 @@ def test_what_no_json_can_say_is_read_as_text(folder: Path, run: Run) -> None:
     assert found["metadata"]["context"] == ["?"]
 
 
-def test_recalling_dirties_nothing_in_git(folder: Path) -> None:
-    """All recalls together change no file outside .memvault."""
+def test_episode_recall_leaves_git_clean(folder: Path) -> None:
+    """No recall changes a file outside .memvault."""
     with open_vault(folder) as vault:
         vault.call("store_fact", fact="The bridge is closed")
         vault.call("store_episode", actions=["Crossed the bridge"])
@@ -332,8 +332,10 @@ def test_recalling_dirties_nothing_in_git(folder: Path) -> None:
         b"\0",
     ],
 )
-def test_no_file_keeps_episodes_from_being_read(vault: Vault, folder: Path, data: bytes) -> None:
-    """An empty note, one without a body or with odd bytes is at most an episode of nothing."""
+def test_invalid_episode_file_does_not_block_others(
+    vault: Vault, folder: Path, data: bytes
+) -> None:
+    """An empty or broken note is at most an empty episode, and other episodes are read."""
     write(folder, "episode/todo.md", data)
     write(folder, "episode/real.md", "## Actions\n\n- Fed the quetzal\n")
     for tool, arguments in (
@@ -345,8 +347,8 @@ def test_no_file_keeps_episodes_from_being_read(vault: Vault, folder: Path, data
         assert vault.call(tool, **arguments)["success"]
 
 
-def test_what_a_person_writes_in_an_episode_counts(folder: Path) -> None:
-    """A heading may come twice, and an outcome may be written as on the command line."""
+def test_handwritten_episode_sections_are_merged(folder: Path) -> None:
+    """A heading can occur twice, and an outcome can be written as on the command line."""
     outcomes = "## Outcomes\n- action_error: fell\n- see https://x.org\n"
     text = f"## Context\n- a\n{outcomes}## Context\n- b\n"
     write(folder, "episode/a.md", text)

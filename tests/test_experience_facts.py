@@ -32,7 +32,7 @@ def recalled(vault: Vault, query: str, **arguments: Any) -> list[dict[str, Any]]
 
 
 def test_fact_keeps_all_its_fields(vault: Vault) -> None:
-    """Text, category, confidence and source are those that were stored; the rest has defaults."""
+    """Text, category, confidence and source are returned as stored; the rest have defaults."""
     known = vault.call(
         "store_fact", fact="The bridge at Aldern is closed.", category="places",
         confidence=0.1 + 0.2, source="Kai, at noon",
@@ -57,8 +57,8 @@ def test_fact_keeps_all_its_fields(vault: Vault) -> None:
     assert recalled(vault, "The bridge at Aldern is closed.")[0]["distance"] < distance
 
 
-def test_facts_are_narrowed_by_category_and_limit(folder: Path, vault: Vault) -> None:
-    """A category is meant in any case; what a person wrote without one is general."""
+def test_facts_are_filtered_by_category_and_limit(folder: Path, vault: Vault) -> None:
+    """A category matches in any case, and a handwritten fact without one is general."""
     for number in range(3):
         vault.call("store_fact", fact=f"Wombat number {number} digs", category="Wild Life")
     write(folder, "fact/by-hand.md", "# The wombat digs\n\nAt night.\n")
@@ -73,10 +73,10 @@ def test_facts_are_narrowed_by_category_and_limit(folder: Path, vault: Vault) ->
 
 
 @given(st.text(min_size=1, max_size=60), st.floats(0, 1))
-def test_any_fact_and_any_number_reads_back(
+def test_fact_and_confidence_round_trip(
     tmp_path_factory: pytest.TempPathFactory, text: str, confidence: float
 ) -> None:
-    """A confidence is kept exactly, and a fact's text without the line ends around it."""
+    """A confidence is stored exactly, and a fact's text without surrounding line breaks."""
     root = tmp_path_factory.mktemp("vault")
     (root / "memvault.toml").write_text("version = 1\n")
     with open_vault(root) as vault:
@@ -88,8 +88,8 @@ def test_any_fact_and_any_number_reads_back(
     )
 
 
-def test_a_correction_keeps_the_old_text_in_the_history(folder: Path, vault: Vault) -> None:
-    """The new text is recalled under a title of its own, and the old one is a revision."""
+def test_fact_correction_keeps_old_text_in_history(folder: Path, vault: Vault) -> None:
+    """The new text is recalled under a new title, and the old text is kept as a revision."""
     made = vault.call("store_fact", fact="The bridge is closed", confidence=0.4)
     done = vault.call(
         "update_fact", factId="The bridge is closed", newText="The bridge is open again"
@@ -107,8 +107,8 @@ def test_a_correction_keeps_the_old_text_in_the_history(folder: Path, vault: Vau
     assert vault.call("update_fact", factId=made["factId"][:-2], newConfidence=0)["success"]
 
 
-def test_a_correction_keeps_what_a_person_wrote_around_it(folder: Path, vault: Vault) -> None:
-    """A title of the person's own, comments, and the line that names the episodes stay."""
+def test_fact_correction_keeps_handwritten_parts(folder: Path, vault: Vault) -> None:
+    """A custom title, comments and the line that lists the episodes survive a correction."""
     path = write(
         folder, "fact/b.md",
         "---\ntitle: Bridges  # mine\nepisodes: [a-b2c3d4]\n---\n\nClosed.\n\nFrom [[a]], [[b]]\n",
@@ -121,8 +121,8 @@ def test_a_correction_keeps_what_a_person_wrote_around_it(folder: Path, vault: V
     )
 
 
-def test_wrong_corrections_change_nothing(run: Run, folder: Path) -> None:
-    """An unknown id, another type, an empty text and nothing to change are refused."""
+def test_invalid_fact_correction_changes_nothing(run: Run, folder: Path) -> None:
+    """An unknown id, another type, an empty text or an empty change is refused."""
     run("fact", "store", "The bridge is closed")
     run("remember", "A decision", "Text")
     before = {path: path.read_bytes() for path in folder.rglob("*.md")}
@@ -138,8 +138,8 @@ def test_wrong_corrections_change_nothing(run: Run, folder: Path) -> None:
     } == before
 
 
-def test_each_recall_counts_once(vault: Vault) -> None:
-    """A fact's count says how often it was recalled, by recall_fact, recall_memory and recall."""
+def test_each_fact_recall_is_counted_once(vault: Vault) -> None:
+    """A fact's count covers recalls by recall_fact, recall_memory and recall, once each."""
     known = vault.call("store_fact", fact="The wombat digs")["factId"]
     vault.call("store_fact", fact="Rye bread keeps for a week")
     assert [recalled(vault, "wombat")[0]["accessCount"] for _ in range(3)] == [1, 2, 3]
@@ -159,8 +159,8 @@ def work(*own):
 """
 
 
-def test_no_access_of_many_processes_is_lost(folder: Path, racing: Racing) -> None:
-    """Eight processes that count at once come to the exact sums, however often these are folded."""
+def test_concurrent_access_counts_are_exact(folder: Path, racing: Racing) -> None:
+    """Access counts from eight concurrent processes add up exactly, however often folded."""
     own = [[f"own-{number}-{place:090}" for place in range(20)] for number in range(8)]
     raced(racing.run(folder, COUNTING, own))
     assert recall_counts.counts(folder) == {
@@ -173,8 +173,10 @@ def test_no_access_of_many_processes_is_lost(folder: Path, racing: Racing) -> No
     [b"", b"{", b"[]", b"\xff\xfe\x00", b'{"x": 3, "y": {"count": "many"}, "z": {}}', b"null"],
     ids=repr,
 )
-def test_a_damaged_count_costs_only_counts(folder: Path, vault: Vault, damage: bytes) -> None:
-    """Whatever the file of counts holds, facts are recalled, and counting goes on."""
+def test_damaged_access_counts_do_not_break_fact_recall(
+    folder: Path, vault: Vault, damage: bytes
+) -> None:
+    """Whatever the counts file contains, facts are recalled and counting continues."""
     vault.call("store_fact", fact="The wombat digs")
     write(folder, ".memvault/access.json", damage)
     assert recalled(vault, "wombat")[0]["accessCount"] == 1
@@ -185,8 +187,8 @@ def test_a_damaged_count_costs_only_counts(folder: Path, vault: Vault, damage: b
     assert recalled(vault, "wombat")[0]["accessCount"] == number + 1
 
 
-def test_what_of_the_counts_is_whole_stays(folder: Path) -> None:
-    """Of a file that is partly damaged the whole entries go on counting."""
+def test_intact_access_counts_survive_damage(folder: Path) -> None:
+    """Intact entries of a partly damaged counts file still count."""
     write(folder, ".memvault/access.json", '{"a-b2c3d4": {"count": 4}, "c": {"count": true}}')
     recall_counts.count(folder, ["a-b2c3d4"])
     assert recall_counts.counts(folder) == {"a-b2c3d4": 5}
@@ -196,8 +198,8 @@ def test_what_of_the_counts_is_whole_stays(folder: Path) -> None:
     assert recall_counts.counts(folder) == {"a-b2c3d4": 7}, "a line cut off is one count"
 
 
-def test_a_recall_is_counted_with_one_line(vault: Vault, folder: Path) -> None:
-    """However many memories have counts, a recall adds a line, and no file is written anew."""
+def test_recall_appends_one_line_of_counts(vault: Vault, folder: Path) -> None:
+    """However many memories have counts, a recall appends one line and rewrites no file."""
     vault.call("store_fact", fact="The wombat digs")
     entries = {f"some-{number}": {"count": 1, "last": "x"} for number in range(2_000)}
     file = write(folder, ".memvault/access.json", json.dumps(entries))
@@ -208,8 +210,8 @@ def test_a_recall_is_counted_with_one_line(vault: Vault, folder: Path) -> None:
     assert (folder / ".memvault/access.jsonl").read_bytes().count(b"\n") == 29
 
 
-def test_the_counts_stay_small(vault: Vault, folder: Path) -> None:
-    """Lines are folded in before they are many, and of very many memories the latest count."""
+def test_access_counts_file_stays_small(vault: Vault, folder: Path) -> None:
+    """Lines are folded early, and for very many memories only the latest counts are kept."""
     entries = {f"gone-{number}": {"count": 1, "last": "2026"} for number in range(49_999)}
     write(folder, ".memvault/access.json", json.dumps({"first": {"count": 1}, **entries}))
     number = 0
@@ -223,8 +225,8 @@ def test_the_counts_stay_small(vault: Vault, folder: Path) -> None:
     assert len(known) == 50_000
 
 
-def test_consolidation_forgets_counts_of_memories_long_gone(vault: Vault, folder: Path) -> None:
-    """What is gone and was not recalled for a season is no longer counted; the rest is."""
+def test_consolidation_drops_counts_of_deleted_memories(vault: Vault, folder: Path) -> None:
+    """Counts of deleted memories not recalled for a season are dropped; the rest are kept."""
     fact = vault.call("store_fact", fact="The wombat digs")["factId"]
     long_ago = {"count": 3, "last": "2020-01-01T00:00:00.000Z"}
     write(folder, ".memvault/access.json", json.dumps({fact: long_ago, "gone": long_ago}))
@@ -235,8 +237,10 @@ def test_consolidation_forgets_counts_of_memories_long_gone(vault: Vault, folder
     assert recall_counts.counts(folder) == {fact: 3, "in-the-trash": 1}
 
 
-def test_counts_are_not_written_through_a_link(folder: Path, vault: Vault, tmp_path: Path) -> None:
-    """A link in the place of the counts is replaced, and what it leads to stays as it was."""
+def test_access_counts_are_not_written_through_symlink(
+    folder: Path, vault: Vault, tmp_path: Path
+) -> None:
+    """A symlink in place of the counts file is replaced, and its target is unchanged."""
     vault.call("store_fact", fact="The wombat digs")
     aim = write(tmp_path, "elsewhere.json", '{"x": {"count": 1}}')
     (folder / ".memvault" / "access.json").symlink_to(aim)
@@ -245,8 +249,8 @@ def test_counts_are_not_written_through_a_link(folder: Path, vault: Vault, tmp_p
 
 
 @pytest.mark.skipif(os.name == "nt", reason="POSIX links")
-def test_facts_are_recalled_where_counting_is_impossible(folder: Path, vault: Vault) -> None:
-    """A lock that leads elsewhere costs the count, with a note, and not the answer."""
+def test_facts_are_recalled_if_counting_fails(folder: Path, vault: Vault) -> None:
+    """If the lock is a symlink, facts are recalled uncounted, with a note."""
     vault.call("store_fact", fact="The wombat digs")
     (folder / ".memvault" / "access.lock").symlink_to("/nowhere/at/all")
     result = vault.call("recall_fact", query="wombat")
@@ -274,8 +278,8 @@ def names(vault: Vault, context: str, **more: Any) -> list[str]:
     return [entry["name"] for entry in result["procedures"]]
 
 
-def test_the_same_name_updates_the_prompt_and_nothing_else(folder: Path, vault: Vault) -> None:
-    """Rate and count stay, the old prompt is a revision, and the skill stays unless it is given."""
+def test_storing_procedure_again_updates_only_the_prompt(folder: Path, vault: Vault) -> None:
+    """Rate, count and an omitted skill are kept, and the old prompt becomes a revision."""
     first = store(vault, "Greet  a café guest", "Smile.", 0.5, skillId="social.greet")
     vault.call("update_success_rate", procedureName="Greet a café guest", success=True)
     second = store(vault, "Greet a cafe\u0301 guest", "# Smile\n\nThen bow.", 0.1)
@@ -295,14 +299,14 @@ def test_the_same_name_updates_the_prompt_and_nothing_else(folder: Path, vault: 
     assert len(list((folder / "procedure").iterdir())) == 1
 
 
-def test_names_differ_by_case_and_letter(vault: Vault) -> None:
-    """Only the exact name is the same procedure, also where the file names would be alike."""
+def test_procedure_names_are_case_sensitive(vault: Vault) -> None:
+    """Only the exact name is the same procedure, even if the file names would collide."""
     ids = {store(vault, name, "Look.")["procedureId"] for name in ("a b", "a_b", "A b", "a-b")}
     assert len(ids) == 4
 
 
-def test_recalled_are_those_that_fit_and_succeed_often_enough(folder: Path, vault: Vault) -> None:
-    """Words of the name, words of the prompt or the meaning fit; the best rate comes first."""
+def test_procedures_match_by_relevance_and_success_rate(folder: Path, vault: Vault) -> None:
+    """A procedure matches by name, prompt or meaning, and the best success rate comes first."""
     store(vault, "greet_stranger", "Smile and name yourself.", 0.7)
     store(vault, "calm a dog", "Speak low to the stranger's animal, and wait.", 0.9)
     store(vault, "greet badly", "Shout.", 0.2)
@@ -316,7 +320,7 @@ def test_recalled_are_those_that_fit_and_succeed_often_enough(folder: Path, vaul
 
 
 def test_relevant_procedure_is_recalled_by_meaning(vault: Vault) -> None:
-    """A procedure that memory_recall would count as relevant is recalled, even as a weak match."""
+    """A procedure that memory_recall considers relevant is recalled, even as a weak match."""
     store(vault, "bake bread", "Mix flour and water, knead, and let the dough rise.", 0.9)
     store(vault, "rotate keys", "Create a new credential, deploy it, revoke the former.", 0.9)
     (best, *_) = vault.recall("the loaf stayed flat", strict=True)["memories"]
@@ -324,8 +328,8 @@ def test_relevant_procedure_is_recalled_by_meaning(vault: Vault) -> None:
     assert names(vault, "the loaf stayed flat") == ["bake bread"]
 
 
-def test_a_procedure_that_is_stored_again_leaves_the_archive(folder: Path, vault: Vault) -> None:
-    """An archived name is not taken twice: storing it brings it back with its numbers."""
+def test_storing_archived_procedure_restores_it(folder: Path, vault: Vault) -> None:
+    """Storing an archived procedure's name again restores it with its rate and count."""
     path = write(
         folder, "procedure/old.md",
         "---\ntitle: wave\nstatus: archived\nsuccess_rate: 0.75\nusage_count: 9\n---\n\nWave.\n",
@@ -338,8 +342,8 @@ def test_a_procedure_that_is_stored_again_leaves_the_archive(folder: Path, vault
     )
 
 
-def test_wrong_procedures_are_refused(run: Run, folder: Path) -> None:
-    """Empty names and prompts, numbers out of range, invalid skill ids and unknown names fail."""
+def test_invalid_procedures_are_refused(run: Run, folder: Path) -> None:
+    """Empty names and prompts, out-of-range numbers, bad skill ids and unknown names fail."""
     refused(run("procedure", "store", " ", "Prompt"), 2)
     refused(run("procedure", "store", "name", " "), 2)
     refused(run("procedure", "store", "name", "Prompt", "--initial-success-rate", "1.1"), 2)
@@ -354,10 +358,10 @@ def test_wrong_procedures_are_refused(run: Run, folder: Path) -> None:
 
 @settings(max_examples=examples(15))
 @given(st.floats(0, 1), st.lists(st.booleans(), max_size=8))
-def test_the_numbers_are_those_of_the_model(
+def test_success_rate_is_a_moving_average(
     tmp_path_factory: pytest.TempPathFactory, rate: float, told: list[bool]
 ) -> None:
-    """Each outcome gives exactly nine tenths of the old rate and one tenth of the new outcome."""
+    """Each outcome sets the rate to exactly 0.9 of the old rate plus 0.1 of the outcome."""
     root = tmp_path_factory.mktemp("vault")
     (root / "memvault.toml").write_text("version = 1\n")
     with open_vault(root) as vault:
@@ -371,8 +375,8 @@ def test_the_numbers_are_those_of_the_model(
 
 
 @given(st.floats(0, 1), st.booleans())
-def test_a_rate_stays_a_rate(rate: float, success: bool) -> None:
-    """No outcome moves a rate out of 0 to 1, nor the wrong way."""
+def test_success_rate_stays_between_0_and_1(rate: float, success: bool) -> None:
+    """An outcome keeps the rate between 0 and 1 and never moves it the wrong way."""
     after = procedures.averaged(rate, success)
     assert 0 <= after <= 1
     assert after >= rate - 1e-15 if success else after <= rate
@@ -390,8 +394,10 @@ def work(success):
 """
 
 
-def test_no_outcome_of_many_processes_is_lost(folder: Path, vault: Vault, racing: Racing) -> None:
-    """Eight processes that count at once make one row of outcomes, each counted exactly once."""
+def test_concurrent_outcomes_are_counted_exactly_once(
+    folder: Path, vault: Vault, racing: Racing
+) -> None:
+    """Outcomes from eight concurrent processes form one sequence, each counted exactly once."""
     rounds = 25 if SOAK else 10
     store(vault, "wave", "Wave.", 0.5)
     successes = [bool(number % 2) for number in range(8)]
@@ -428,8 +434,8 @@ if __name__ == "__main__":
 """
 
 
-def test_a_name_stored_by_many_at_once_is_one_procedure(folder: Path, racing: Racing) -> None:
-    """However many processes store a new name in the same moment, one file has it."""
+def test_procedure_stored_concurrently_is_one_file(folder: Path, racing: Racing) -> None:
+    """Processes that store the same new procedure concurrently create exactly one file."""
     names = ["wave", "bow", "nod", "wink"]
     work = STORING.replace("NAMES", repr(names))
     lines = raced(racing.run(folder, work, [[number] for number in range(6)]))
@@ -439,8 +445,8 @@ def test_a_name_stored_by_many_at_once_is_one_procedure(folder: Path, racing: Ra
 
 
 @pytest.mark.promise("R32")
-def test_reader_indexes_while_it_waits_for_procedures(folder: Path) -> None:
-    """While another process holds their lock, what was changed is indexed, not afterwards."""
+def test_procedure_recall_indexes_while_waiting_for_lock(folder: Path) -> None:
+    """While another process holds the procedure lock, changed files are already indexed."""
     with FileLock(private_folder(folder) / "procedures.lock"):
         write(folder, "one.md", "One.\n")
         command = [sys.executable, "-c", STORING.replace("NAMES", '["wave"]')]
@@ -450,8 +456,8 @@ def test_reader_indexes_while_it_waits_for_procedures(folder: Path) -> None:
     assert storing.wait(60) == 0
 
 
-def test_odd_numbers_in_a_persons_file_count_as_new(folder: Path, vault: Vault) -> None:
-    """What is no number, or none of its kind, is read as for a procedure that was never used."""
+def test_invalid_procedure_numbers_read_as_unused(folder: Path, vault: Vault) -> None:
+    """Invalid numbers in a procedure's file are read as for a procedure that was never used."""
     for number, (rate, used) in enumerate(itertools.product(["high", "true", "[]"], ["-3", "2.5"])):
         write(
             folder, f"procedure/{number}.md",
@@ -461,8 +467,8 @@ def test_odd_numbers_in_a_persons_file_count_as_new(folder: Path, vault: Vault) 
         assert (done["successRate"], done["usageCount"]) == (0.55, 1)
 
 
-def test_what_is_known_of_a_situation_comes_in_one_call(run: Run, vault: Vault) -> None:
-    """At most five facts, three experiences and the procedures that fit, as texts with memIds."""
+def test_recall_memory_returns_facts_episodes_procedures(run: Run, vault: Vault) -> None:
+    """One call returns up to five facts, three experiences and the matching procedures."""
     for number in range(6):
         vault.call("store_fact", fact=f"Wombat number {number} digs burrows")
         vault.call("store_episode", actions=[f"Followed wombat number {number} into a burrow"])
@@ -481,8 +487,8 @@ def test_what_is_known_of_a_situation_comes_in_one_call(run: Run, vault: Vault) 
     assert vault.call("recall_memory", observations=[])["error"]["code"] == "usage"
 
 
-def test_a_fact_that_is_known_already_is_named(vault: Vault, run: Run) -> None:
-    """Storing a fact again, in the same or other words, lists the one that can be updated."""
+def test_store_fact_lists_similar_existing_fact(vault: Vault, run: Run) -> None:
+    """Storing a fact again, in the same or other words, lists the existing one to update."""
     first = vault.call("store_fact", fact="The staging server has 20 GB of disk.")
     assert first["similar"] == []
     vault.call("memory_remember", title="Disk", content="The staging server has 20 GB of disk.")

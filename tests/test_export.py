@@ -75,10 +75,10 @@ _FILES = st.dictionaries(
 
 
 @given(_FILES, st.sampled_from(["export.jsonl", "export.zip", "export"]))
-def test_export_restores_the_same_vault(
+def test_export_and_import_restore_every_byte(
     tmp_path_factory: pytest.TempPathFactory, files: dict[str, bytes], name: str
 ) -> None:
-    """Whatever the files hold, exporting and importing a vault keeps every byte of them."""
+    """Whatever the files contain, exporting and importing a vault preserves every byte."""
     tmp_path = tmp_path_factory.mktemp("round")
     store, other = store_at(tmp_path / "vault"), store_at(tmp_path / "other")
     for path, data in files.items():
@@ -94,7 +94,7 @@ def test_export_restores_the_same_vault(
 
 
 def test_jsonl_export_has_files_with_metadata(run: Run, tmp_path: Path, folder: Path) -> None:
-    """Another program can read an export; bytes that are not UTF-8 are base64."""
+    """Other programs can read the export; bytes that are not UTF-8 are base64-encoded."""
     vault_source.make(tmp_path)
     succeeded(run("export", "../all.jsonl", cwd=tmp_path / "other"))
     first, *entries = map(json.loads, (tmp_path / "all.jsonl").read_text("utf-8").splitlines())
@@ -107,7 +107,7 @@ def test_jsonl_export_has_files_with_metadata(run: Run, tmp_path: Path, folder: 
 
 
 def test_export_filters_select_memories_and_embeds(run: Run, folder: Path, tmp_path: Path) -> None:
-    """With filters, an export has the memories that pass, and the files that they link to."""
+    """A filtered export contains the matching memories and the files they link to."""
     write(folder, "a.md", "---\ntags: [x]\n---\n![[plan.png]] and ![b](sub/b.png)\n")
     write(folder, "b.md", "![[other.png]]\n")
     for name in ("pictures/plan.png", "sub/b.png", "other.png"):
@@ -121,7 +121,7 @@ def test_export_filters_select_memories_and_embeds(run: Run, folder: Path, tmp_p
 
 
 def test_export_replaces_only_with_force(run: Run, folder: Path, tmp_path: Path) -> None:
-    """An existing file or full folder is kept unless --force is given; nor is the vault filled."""
+    """An existing file or non-empty folder is kept without --force; the vault is never a target."""
     write(folder, "a.md", "A")
     kept = write(tmp_path, "x.jsonl", "mine")
     write(tmp_path, "out/mine.txt", "mine")
@@ -137,7 +137,7 @@ def test_export_replaces_only_with_force(run: Run, folder: Path, tmp_path: Path)
 
 
 def test_import_of_an_export_keeps_existing_files(run: Run, folder: Path, tmp_path: Path) -> None:
-    """Importing another vault replaces nothing, and lists hidden paths and what it cannot read."""
+    """Importing another vault replaces nothing and lists hidden paths and unreadable entries."""
     lines = [
         {"memvault": "export", "format": 9},
         {"path": "fact/a.md", "encoding": "utf-8", "content": "theirs"},
@@ -163,8 +163,8 @@ def test_import_of_an_export_keeps_existing_files(run: Run, folder: Path, tmp_pa
     assert set(files_of(folder)) == {"memvault.toml", "fact/a.md", "b.md"}
 
 
-def test_export_includes_other_files(run: Run, folder: Path, tmp_path: Path) -> None:
-    """What the setting ignore leaves out of recall is in an export, and given back by it."""
+def test_export_includes_ignored_files(run: Run, folder: Path, tmp_path: Path) -> None:
+    """Files excluded from recall by the ignore setting are exported and restored."""
     write(folder, "memvault.toml", 'version = 1\nignore = ["README.md", "drafts/**"]\n')
     for name in ("README.md", "drafts/a.md", "b.md"):
         write(folder, name, f"# {name}\n")
@@ -176,8 +176,10 @@ def test_export_includes_other_files(run: Run, folder: Path, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("form", ["folder", "site"])
-def test_export_follows_no_links(form: str, run: Run, folder: Path, tmp_path: Path) -> None:
-    """A link in the folder to write to is refused, and nothing is written behind it."""
+def test_export_refuses_symlink_in_target_path(
+    form: str, run: Run, folder: Path, tmp_path: Path
+) -> None:
+    """A symlink in the target path is refused, and nothing is written behind it."""
     write(folder, "notes/a.md", "A")
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "out").mkdir()
@@ -187,10 +189,8 @@ def test_export_follows_no_links(form: str, run: Run, folder: Path, tmp_path: Pa
     assert not [*(tmp_path / "elsewhere").iterdir()]
 
 
-def test_interrupted_site_is_completed_by_the_next_export(
-    run: Run, folder: Path, tmp_path: Path
-) -> None:
-    """An export that failed half way needs no --force to be run again."""
+def test_export_completes_interrupted_site(run: Run, folder: Path, tmp_path: Path) -> None:
+    """An export that failed halfway can be run again without --force."""
     write(folder, "a.md", "A " * 100_000)
     run("list")
     command = ["export", str(tmp_path / "out"), "--to", "site"]
@@ -210,7 +210,7 @@ def written(run: Run, target: Path, *options: str) -> Ran:
 
 @pytest.mark.promise("S96")
 @pytest.mark.parametrize("name", FILES)
-def test_export_follows_no_link_at_its_name(
+def test_export_does_not_follow_symlink_at_target(
     run: Run, folder: Path, tmp_path: Path, name: str
 ) -> None:
     """A link under the name of a file stays as it is, with --force too, and where it leads to."""
@@ -236,10 +236,8 @@ def test_export_follows_no_link_at_its_name(
 
 @pytest.mark.promise("S96")
 @pytest.mark.parametrize("name", FILES)
-def test_exported_file_is_the_users_alone(
-    run: Run, folder: Path, tmp_path: Path, name: str
-) -> None:
-    """It and its new folders have no permissions for others; a stricter mode is kept."""
+def test_export_file_is_private(run: Run, folder: Path, tmp_path: Path, name: str) -> None:
+    """The file and its new folders are private to the user; a stricter mode is kept."""
     write(folder, "a.md", SECRET)
     target = tmp_path / "new/folder" / name
     before = os.umask(0)
@@ -268,10 +266,8 @@ def test_exported_file_is_the_users_alone(
 
 @pytest.mark.promise("S96")
 @pytest.mark.parametrize("name", FOLDERS)
-def test_exported_folder_is_the_users_alone(
-    run: Run, folder: Path, tmp_path: Path, name: str
-) -> None:
-    """All its files and folders have no permissions for others, also in one that is there."""
+def test_export_folder_is_private(run: Run, folder: Path, tmp_path: Path, name: str) -> None:
+    """All files and folders in it are private to the user, even in an existing folder."""
     write(folder, "fact/deep/a.md", SECRET)
     target = tmp_path / name
     before = os.umask(0)
@@ -289,10 +285,10 @@ def test_exported_folder_is_the_users_alone(
 
 @pytest.mark.promise("S96")
 @pytest.mark.parametrize("name", FOLDERS)
-def test_export_follows_no_link_below_its_folder(
+def test_export_does_not_follow_symlinks_below_target(
     run: Run, folder: Path, tmp_path: Path, name: str
 ) -> None:
-    """A link in the folder, to a folder or a file, is neither followed nor replaced."""
+    """A symlink in the target folder, to a folder or a file, is neither followed nor replaced."""
     write(folder, "fact/a.md", SECRET)
     victim = write(tmp_path, "victim/a.md", "mine")
     inner = "notes/fact" if name == "site" else "fact"
@@ -312,8 +308,8 @@ def test_export_follows_no_link_below_its_folder(
 
 @pytest.mark.promise("S96")
 @needs_root
-def test_export_links_of_other_users_are_not_followed(tmp_path: Path) -> None:
-    """A folder on the way may be a link of this user or of root, not of anyone else."""
+def test_export_refuses_symlinks_of_other_users(tmp_path: Path) -> None:
+    """A parent folder may be a symlink owned by this user or root, not by anyone else."""
     real = tmp_path / "real"
     shared = tmp_path / "shared"
     shared.mkdir()
@@ -341,8 +337,8 @@ def test_export_links_of_other_users_are_not_followed(tmp_path: Path) -> None:
 
 @pytest.mark.promise("S96")
 @needs_root
-def test_export_files_of_other_users_are_not_own(tmp_path: Path) -> None:
-    """Another user's file with memvault's mark, or folder with its list, needs --force."""
+def test_export_over_files_of_other_users_needs_force(tmp_path: Path) -> None:
+    """Replacing another user's export file or folder needs --force, even if memvault made it."""
     file = write(tmp_path, "map.html", "made by memvault graph")
     os.chown(file, NOBODY, NOBODY)
     writes = target_file(file, False, b"made by memvault graph")
@@ -364,8 +360,8 @@ def test_export_files_of_other_users_are_not_own(tmp_path: Path) -> None:
 
 
 @pytest.mark.promise("S96")
-def test_export_keeps_a_file_created_while_writing(tmp_path: Path) -> None:
-    """A link that appears under the name in the meantime is not followed, nor anything replaced."""
+def test_export_keeps_file_created_while_writing(tmp_path: Path) -> None:
+    """A symlink or file created at the target during the export is not followed or replaced."""
     target, victim = tmp_path / "x.md", tmp_path / "victim"
     for force in (False, True):
         writes = target_file(target, force)
@@ -395,8 +391,8 @@ def test_interrupted_export_leaves_nothing(tmp_path: Path) -> None:
         )
 
 
-def test_folder_descriptors_are_closed(tmp_path: Path) -> None:
-    """Writing many folders and failing leave no open file behind."""
+def test_export_closes_folder_descriptors(tmp_path: Path) -> None:
+    """Neither writing many folders nor a failure leaves a file descriptor open."""
     before = len(os.listdir("/proc/self/fd")) if Path("/proc/self/fd").exists() else 0
     with target_files(tmp_path / "out", False) as files:
         for number in range(30):
@@ -414,7 +410,7 @@ def test_folder_descriptors_are_closed(tmp_path: Path) -> None:
 def test_export_works_without_folder_descriptors(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    """As on Windows, files are written by their paths, and links are still not followed."""
+    """As on Windows, files are written by path, and symlinks are still not followed."""
     monkeypatch.setattr("memvault.files.target._HAS_DESCRIPTORS", False)
     write(folder, "fact/a.md", SECRET)
     store, target = store_at(folder), tmp_path / "new" / name
@@ -457,7 +453,7 @@ main(sys.argv[4:])
 @pytest.mark.promise("R29")
 @pytest.mark.parametrize("kind", ["zip", "jsonl"])
 def test_killed_export_leaves_no_file(folder: Path, tmp_path: Path, kind: str) -> None:
-    """An export into one file that is killed leaves nothing beside its target."""
+    """A killed export to a single file leaves no other file next to its target."""
     for number in range(5):
         write(folder, f"n{number}.md", f"# N{number}\n")
     with open_vault(folder) as vault:
@@ -471,8 +467,8 @@ def test_killed_export_leaves_no_file(folder: Path, tmp_path: Path, kind: str) -
 
 
 @pytest.mark.promise("R29")
-def test_next_export_deletes_what_a_killed_one_left(folder: Path, tmp_path: Path) -> None:
-    """An export into a folder deletes the temporary files of one that was killed there."""
+def test_export_deletes_temporary_files_of_killed_export(folder: Path, tmp_path: Path) -> None:
+    """An export to a folder deletes the temporary files that a killed export left there."""
     for number in range(5):
         write(folder, f"n{number}.md", f"# N{number}\n")
     place = tmp_path / "target"

@@ -26,7 +26,7 @@ def aged(folder: Path) -> Path:
 
 
 def test_undo_restores_the_file_time(folder: Path, vault: Vault) -> None:
-    """An undone change leaves no trace in the dates, and neither does what it deleted."""
+    """Undo restores the file times of changed and deleted files."""
     file = aged(folder)
     vault.call("memory_compound", query="notes/tea.md", modifications="And black tea.")
     assert modified_of(file) > LONG_AGO.timestamp()
@@ -40,7 +40,7 @@ def test_undo_restores_the_file_time(folder: Path, vault: Vault) -> None:
 
 
 def test_restored_revision_has_its_file_time(folder: Path, vault: Vault) -> None:
-    """A revision that is put back is as old as it was."""
+    """A restored revision has its original file time."""
     file = aged(folder)
     before = vault.call("memory_compound", query="notes/tea.md", modifications="And black tea.")
     revision = before["previousRevision"]
@@ -50,7 +50,7 @@ def test_restored_revision_has_its_file_time(folder: Path, vault: Vault) -> None
 
 
 def test_rename_keeps_file_times(folder: Path, run: Run) -> None:
-    """A renamed note, and those whose links are updated, are as old as before; undo too."""
+    """Renamed notes and those with updated links keep their file times, also after undo."""
     file = aged(folder)
     succeeded(run("rename", "notes/tea.md", "Green tea", "--yes"))
     renamed = folder / "notes/green-tea.md"
@@ -63,8 +63,8 @@ def test_rename_keeps_file_times(folder: Path, run: Run) -> None:
     assert [modified_of(entry) for entry in files] == [LONG_AGO.timestamp()] * 2
 
 
-def test_links_of_equal_length_change_the_file_time(folder: Path, run: Run) -> None:
-    """A backup that compares size and time sees that links in a note were updated."""
+def test_file_time_changes_with_links_of_equal_length(folder: Path, run: Run) -> None:
+    """A backup that compares size and time detects updated links in a note."""
     aged(folder)
     succeeded(run("rename", "notes/tea.md", "Pot", "--yes"))
     cups = folder / "notes/cups.md"
@@ -72,8 +72,8 @@ def test_links_of_equal_length_change_the_file_time(folder: Path, run: Run) -> N
     assert 0 < modified_of(cups) - LONG_AGO.timestamp() < 0.002
 
 
-def test_updated_links_change_the_file_time_of_a_dated_note(folder: Path, run: Run) -> None:
-    """The time of a file that says nothing about its note is that of the last change."""
+def test_file_time_changes_with_links_in_dated_note(folder: Path, run: Run) -> None:
+    """A note with a date in its header gets the file time of the last change."""
     aged(folder)
     text = "---\nmodified: 2001-02-03\n---\n\n# Cups\n\nFor [[tea]].\n"
     cups = write(folder, "notes/cups.md", text)

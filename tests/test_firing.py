@@ -81,8 +81,8 @@ def hours(number: float) -> timedelta:
     return timedelta(hours=number)
 
 
-def test_one_shots_fire_once_and_are_completed(agent: Agent) -> None:
-    """A delay and a moment each give one event, at their time and never again."""
+def test_one_shot_plans_fire_once(agent: Agent) -> None:
+    """A delay and a fixed time each fire one event when due, and never again."""
     agent.plan("Follow up", "runAfter", "2 hours")
     agent.plan("Checklist", "scheduledAt", "2026-02-18T11:00:00Z")
     assert agent.next_due() == START + hours(2)
@@ -96,22 +96,22 @@ def test_one_shots_fire_once_and_are_completed(agent: Agent) -> None:
     assert agent.next_due() is None
 
 
-def test_missed_runs_of_a_cron_line_are_one(agent: Agent) -> None:
-    """Who looks after a week gets the latest run, not one for every day."""
+def test_missed_cron_runs_fire_once(agent: Agent) -> None:
+    """A check after a week fires only the latest run, not one for each day."""
     agent.plan("Report", "cron", "0 9 * * *")
     assert agent.look(timedelta(days=7)) == [("Report", "2026-02-24T09:00:00.000Z")]
     assert agent.next_due() == datetime(2026, 2, 25, 9, tzinfo=UTC)
     assert agent.look(timedelta(days=7, minutes=20)) == []
 
 
-def test_a_run_every_minute_missed_for_a_year_is_one_event(agent: Agent) -> None:
-    """A frequent plan that nobody looked at for long gives its latest run."""
+def test_plan_missed_every_minute_for_a_year_is_one_event(agent: Agent) -> None:
+    """A frequent plan that was not checked for a long time fires only its latest run."""
     agent.plan("Tick", "cron", "* * * * *")
     assert agent.look(timedelta(days=365)) == [("Tick", "2027-02-18T08:30:00.000Z")]
 
 
-def test_a_run_changes_no_recurring_plan(agent: Agent) -> None:
-    """The file of a plan that recurs is the same after its runs, so git has nothing to record."""
+def test_recurring_plan_file_is_unchanged_by_runs(agent: Agent) -> None:
+    """Runs leave a recurring plan's file unchanged, so git has nothing to commit."""
     file = agent.root / agent.plan("Report", "cron", "0 9 * * *").plan.entry.path
     before = file.read_bytes()
     assert agent.look(hours(1))
@@ -119,8 +119,8 @@ def test_a_run_changes_no_recurring_plan(agent: Agent) -> None:
     assert file.read_bytes() == before
 
 
-def test_two_machines_merge_what_they_ran(tmp_path: Path, git: Git) -> None:
-    """Two clones that set the same plans and look at different times merge with git."""
+def test_plan_runs_on_two_clones_merge_in_git(tmp_path: Path, git: Git) -> None:
+    """Two clones with the same plans, checked at different times, merge cleanly with git."""
     first = Agent(tmp_path / "a")
     first.plan("Tick", "cron", "0 * * * *")
     git("a", "init", "-q")
@@ -139,8 +139,8 @@ def test_two_machines_merge_what_they_ran(tmp_path: Path, git: Git) -> None:
 
 
 @pytest.mark.parametrize("before", [True, False], ids=["before", "after"])
-def test_a_run_that_broke_off_is_completed(agent: Agent, before: bool) -> None:
-    """A look that is cut off before or after the event is written is completed by the next."""
+def test_interrupted_plan_run_is_completed(agent: Agent, before: bool) -> None:
+    """A check interrupted before or after writing the event is completed by the next check."""
     agent.plan("Report", "cron", "0 9 * * *")
 
     def cut_off(name: str, at: datetime, data: dict[str, Any]) -> None:
@@ -156,8 +156,8 @@ def test_a_run_that_broke_off_is_completed(agent: Agent, before: bool) -> None:
     assert agent.look(hours(3)) == []
 
 
-def test_a_plan_may_change_or_go_while_its_run_is_under_way(agent: Agent) -> None:
-    """A file renamed, broken or deleted between a run's two halves neither loses nor repeats it."""
+def test_plan_changed_or_deleted_mid_run_runs_once(agent: Agent) -> None:
+    """A plan file renamed, broken or deleted mid-run neither loses nor repeats the run."""
     files = [
         agent.root / agent.plan(name, "cron", "0 9 * * *").plan.entry.path
         for name in ("Moved", "Broken", "Deleted")
@@ -179,8 +179,8 @@ def test_a_plan_may_change_or_go_while_its_run_is_under_way(agent: Agent) -> Non
     assert sorted(name for name, _ in agent.look(timedelta(days=1, hours=1))) == ["Broken", "Moved"]
 
 
-def test_setting_the_same_plan_again_skips_and_repeats_nothing(agent: Agent) -> None:
-    """An agent that sets its plans whenever it begins misses no run and gets none again."""
+def test_setting_same_plan_again_is_idempotent(agent: Agent) -> None:
+    """An agent that sets its plans at every start misses no run and repeats none."""
     plans = {
         "Report": ("cron", "0 9 * * *"),
         "Checklist": ("scheduledAt", "2026-02-18T09:15:00Z"),
@@ -200,7 +200,7 @@ def test_setting_the_same_plan_again_skips_and_repeats_nothing(agent: Agent) -> 
     assert ("Checklist", "2026-03-20T08:20:00.000Z") in agent.look()
 
 
-def test_a_schedule_set_late_runs_no_time_that_has_passed(agent: Agent) -> None:
+def test_plan_set_late_skips_past_times(agent: Agent) -> None:
     """A changed plan that waited an hour for the agent's lock first runs after that hour."""
     agent.plan("Report", "cron", "0 8 * * *")
 
@@ -215,8 +215,8 @@ def test_a_schedule_set_late_runs_no_time_that_has_passed(agent: Agent) -> None:
     assert stand.next_run == datetime(2026, 2, 19, 9, tzinfo=UTC)
 
 
-def test_a_delay_set_again_begins_again(agent: Agent) -> None:
-    """After its run a delay may be set anew, and one that waits is put off."""
+def test_plan_delay_restarts_if_set_again(agent: Agent) -> None:
+    """A delay can be set again after its run, and setting a pending delay restarts it."""
     agent.plan("Tea", "runAfter", "30 minutes")
     agent.now = START + timedelta(minutes=20)
     agent.plan("Tea", "runAfter", "30 minutes")
@@ -226,8 +226,8 @@ def test_a_delay_set_again_begins_again(agent: Agent) -> None:
     assert agent.look(timedelta(minutes=80)) == [("Tea", "2026-02-18T09:50:00.000Z")]
 
 
-def test_headers_of_any_style_are_fired(agent: Agent) -> None:
-    """A header in braces is run and left alone; one with Windows line ends is marked as ended."""
+def test_plan_with_any_front_matter_style_fires(agent: Agent) -> None:
+    """A plan in flow-style YAML runs unchanged, and one with CRLF is marked as completed."""
     at = "2026-02-18T08:00:00Z"
     braces = f"---\n{{scheduledAt: '{at}', mine: 1}} # why\n---\nx\n"
     write(agent.root, "agents/main/plans/a.md", braces)
@@ -239,10 +239,8 @@ def test_headers_of_any_style_are_fired(agent: Agent) -> None:
     assert b"\r\nstatus: completed\r\n" in (agent.root / "agents/main/plans/b.md").read_bytes()
 
 
-def test_a_plan_that_cannot_be_written_runs_once(
-    agent: Agent, write_protect: Callable[[Path], None]
-) -> None:
-    """A plan without write permission runs like any other, and is named if it cannot say so."""
+def test_read_only_plan_runs_once(agent: Agent, write_protect: Callable[[Path], None]) -> None:
+    """A read-only plan runs once, and a warning says if its status could not be saved."""
     stands = [
         agent.plan("Often", "cron", "0 9 * * *"),
         agent.plan("Once", "runAfter", "5 minutes"),
@@ -255,8 +253,8 @@ def test_a_plan_that_cannot_be_written_runs_once(
     assert len(once) == (0 if "completed" in agent.stands()["Once"].plan.status else 1)
 
 
-def test_a_lost_record_repeats_no_single_run(agent: Agent) -> None:
-    """Without .memvault what has run once stays done, and what recurs goes on."""
+def test_plan_does_not_rerun_after_lost_state(agent: Agent) -> None:
+    """Without .memvault, completed one-shot plans stay completed and recurring plans continue."""
     agent.plan("Once", "runAfter", "5 minutes")
     agent.plan("Often", "cron", "0 9 * * *")
     assert len(agent.look(hours(1))) == 2
@@ -267,8 +265,8 @@ def test_a_lost_record_repeats_no_single_run(agent: Agent) -> None:
     assert agent.look(timedelta(days=1, hours=2)) == []
 
 
-def test_plans_that_cannot_be_read_keep_no_event_back(agent: Agent) -> None:
-    """A folder of plans that is a link or a file is named, and the inbox is read all the same."""
+def test_unreadable_plans_do_not_block_the_inbox(agent: Agent) -> None:
+    """A plan folder that is a symlink or a file is reported, and the inbox is still read."""
     agent.inbox.deliver("plan", {"planName": "p", "scheduledFor": "s"})
     write(agent.root, "agents/main/plans", "a file")
     assert agent.look() == [("p", "s")]
@@ -287,10 +285,10 @@ def test_plans_that_cannot_be_read_keep_no_event_back(agent: Agent) -> None:
         ("*/30 * * * *", 25, ["25T00:00", "25T00:30", "25T01:00", "25T01:30"]),
     ],
 )
-def test_clock_changes_neither_lose_nor_repeat_a_run(
+def test_plan_runs_once_across_clock_changes(
     folder: Path, cron: str, day: int, expected: list[str]
 ) -> None:
-    """In Berlin a nightly plan runs once in each night, also in those when clocks change."""
+    """In Berlin a nightly plan runs exactly once a night, even when the clocks change."""
     now = datetime(2026, 3 if day == 29 else 10, day, tzinfo=UTC) - timedelta(minutes=5)
     agent = Agent(folder, now, ZoneInfo("Europe/Berlin"))
     agent.plan("Nightly", "cron", cron)
@@ -447,8 +445,8 @@ def minutes(count: int) -> list[str]:
     return [f"18T{first + timedelta(minutes=n):%H%M%S}." for n in range(count)]
 
 
-def test_ten_processes_at_once_hand_out_each_run_once(folder: Path, racing: Racing) -> None:
-    """However many processes look at the same time, each run is handed out once."""
+def test_concurrent_processes_fire_each_plan_run_once(folder: Path, racing: Racing) -> None:
+    """However many processes check at the same time, each run fires exactly once."""
     watched(folder)
     raced(racing.run(folder, LOOKING, [[str(folder), 40]] * 10))
     found = runs(folder)
@@ -456,8 +454,8 @@ def test_ten_processes_at_once_hand_out_each_run_once(folder: Path, racing: Raci
     assert found[-1] >= minutes(40)[-1]
 
 
-def test_killed_processes_lose_and_repeat_nothing(folder: Path, racing: Racing) -> None:
-    """A process killed in front of any change to a file loses no run and hands out none twice."""
+def test_plan_run_survives_kill_exactly_once(folder: Path, racing: Racing) -> None:
+    """A process killed before any file change neither loses nor repeats a run."""
     watched(folder)
     with Killing(folder, LOOKING) as looking:
         places = [looking.at(number) for number in range(1, 41)]

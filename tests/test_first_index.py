@@ -57,8 +57,8 @@ def test_recall_at_a_terminal_answers_while_indexing(unindexed: Path) -> None:
 
 
 @pytest.mark.promise("R110")
-def test_one_bar_counts_the_bytes_read_and_indexed(unindexed: Path) -> None:
-    """Before and after the answer it is the same bar, of the same length, which only moves on."""
+def test_first_index_progress_uses_one_bar(unindexed: Path) -> None:
+    """Before and after the answer, the same progress bar only moves forward."""
     _, shown = recall(unindexed, "wombat", "-n", "1")
     steps = [(float(done), float(total)) for done, total in STEP.findall(shown)]
     assert steps
@@ -68,8 +68,8 @@ def test_one_bar_counts_the_bytes_read_and_indexed(unindexed: Path) -> None:
 
 
 @pytest.mark.promise("R110")
-def test_programs_get_a_complete_first_answer(unindexed: Path, run: Run) -> None:
-    """A pipe, and --json at a terminal, wait until every memory is indexed."""
+def test_first_index_is_complete_for_programs(unindexed: Path, run: Run) -> None:
+    """A pipe, or --json on a terminal, waits until every memory is indexed."""
     _, shown = recall(unindexed, "burrow", "0", "-n", "1", "--json")
     assert "answered from" not in shown
     assert '"title": "Note 0"' in shown
@@ -80,8 +80,8 @@ def test_programs_get_a_complete_first_answer(unindexed: Path, run: Run) -> None
 
 
 @pytest.mark.promise("R110")
-def test_an_early_answer_after_many_changes_has_no_former_text(unindexed: Path, run: Run) -> None:
-    """A memory that has changed and is not indexed again yet is left out, not shown as before."""
+def test_first_index_early_answer_omits_outdated_text(unindexed: Path, run: Run) -> None:
+    """A changed memory that is not indexed yet is omitted instead of shown with its old text."""
     succeeded(run("list"))
     for number in range(COUNT):
         write(unindexed, f"n{number}.md", f"# Note {number}\n\nThe quokka eats leaf {number}.\n")

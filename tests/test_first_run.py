@@ -110,8 +110,10 @@ def _commands(block: str) -> Iterator[str]:
 
 @sampled(6)
 @pytest.mark.parametrize(("page", "share"), list(_shares_of_pages()))
-def test_a_page_is_the_same_at_any_share(page: Path, share: str, run: Run, tmp_path: Path) -> None:
-    """A transcript shows no answer, score or note that another user would see otherwise."""
+def test_transcript_is_the_same_for_every_vector_share(
+    page: Path, share: str, run: Run, tmp_path: Path
+) -> None:
+    """A documented session shows no answer, score or note that differs between users."""
     folder = tmp_path / "notes"
     folder.mkdir()
     text = page.read_text("utf-8")
@@ -124,8 +126,8 @@ def test_a_page_is_the_same_at_any_share(page: Path, share: str, run: Run, tmp_p
 
 @sampled(6)
 @pytest.mark.parametrize("share", SHARES)
-def test_the_readmes_session_is_what_a_user_sees(share: str, run: Run, tmp_path: Path) -> None:
-    """What README shows of a session is so; ``…`` stands for what it leaves out."""
+def test_readme_session_matches_real_output(share: str, run: Run, tmp_path: Path) -> None:
+    """The session in README matches real output; ``…`` marks omitted text."""
     text = (ROOT / "README.md").read_text("utf-8")
     (shown,) = (block for block in _BLOCK.findall(text) if "\n$ memvault" in block)
     played = Session(run, tmp_path, tmp_path, SHARES[share]).play(shown)
@@ -158,9 +160,9 @@ def play_demo(
 
 @soak_only
 @pytest.mark.parametrize("share", ["half-way", "quick-alone", "complete"])
-def test_the_demo_succeeds_however_far_the_vectors_are(
+def test_demo_succeeds_for_every_vector_share(
     share: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The demo, played in a fresh copy, finds what it says, whatever is done in the background."""
+    """The demo in a fresh copy finds its documented results during any background work."""
     done = play_demo(tmp_path, _STOPPED.format(SHARES[share]), monkeypatch)
     assert done.returncode == 0, done.stdout

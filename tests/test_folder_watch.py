@@ -166,7 +166,7 @@ TestWatchedAgainstScanned.settings = settings(max_examples=examples(15), statefu
 
 
 @pytest.mark.promise("R81")
-def test_only_the_first_call_scans_the_folder(
+def test_watch_scans_folder_only_on_first_call(
     vault: Vault, folder: Path, scans: list[Path]
 ) -> None:
     """Edits, new files and deletions are found without another scan; a new folder needs one."""
@@ -189,10 +189,10 @@ def test_only_the_first_call_scans_the_folder(
     assert scans
 
 
-def test_after_some_minutes_the_folder_is_scanned(
+def test_watch_rescans_folder_after_some_minutes(
     vault: Vault, scans: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After some minutes, the folder is scanned, since rare changes are not reported."""
+    """After some minutes the folder is scanned, since some changes cause no event."""
     paths_of(vault)
     scans.clear()
     monkeypatch.setattr(folder_watch, "TRUSTED_SECONDS", 0.0)
@@ -200,8 +200,8 @@ def test_after_some_minutes_the_folder_is_scanned(
     assert len(scans) == 1
 
 
-def test_a_network_folder_is_not_watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A folder whose file system is not known to be of this machine only has to be scanned."""
+def test_watch_is_off_for_network_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder whose file system may not be local is scanned instead of watched."""
     monkeypatch.setattr(inotify, "_LOCAL_FILE_SYSTEMS", {})
     watch = FolderWatch(tmp_path)
     for _ in range(2):
@@ -210,8 +210,8 @@ def test_a_network_folder_is_not_watched(tmp_path: Path, monkeypatch: pytest.Mon
     watch.close()
 
 
-def test_a_file_with_another_name_is_not_watched(tmp_path: Path) -> None:
-    """A file that can be changed through a hard link outside has to be looked at each time."""
+def test_watch_ignores_files_with_hard_links(tmp_path: Path) -> None:
+    """A file that can change through a hard link outside the vault is checked each time."""
     (tmp_path / "a.md").touch()
     os.link(tmp_path / "a.md", tmp_path / "other")
     watch = FolderWatch(tmp_path)
@@ -220,8 +220,8 @@ def test_a_file_with_another_name_is_not_watched(tmp_path: Path) -> None:
     watch.close()
 
 
-def test_lost_events_need_a_scan(tmp_path: Path) -> None:
-    """If more has happened than the kernel keeps, the folder has to be scanned."""
+def test_watch_rescans_folder_after_lost_events(tmp_path: Path) -> None:
+    """If the kernel's event queue overflows, the folder is scanned."""
     watch = FolderWatch(tmp_path)
     watch.scan(Exclusions(tmp_path))
     assert watch.changes() == frozenset()
@@ -237,8 +237,8 @@ def test_lost_events_need_a_scan(tmp_path: Path) -> None:
     watch.close()
 
 
-def test_a_forked_process_watches_by_itself(folder: Path, vault: Vault) -> None:
-    """After a fork neither process takes events from the other."""
+def test_watch_is_separate_after_fork(folder: Path, vault: Vault) -> None:
+    """After a fork, neither process consumes the other's events."""
     assert paths_of(vault) == []
     child = os.fork()
     if not child:
@@ -253,8 +253,8 @@ def test_a_forked_process_watches_by_itself(folder: Path, vault: Vault) -> None:
     assert paths_of(vault) == ["new/a.md: A", "new/b.md: B"]
 
 
-def test_a_vault_that_is_dropped_leaves_no_watch(folder: Path) -> None:
-    """A vault that nobody closes takes nothing of what the system has for the user."""
+def test_watch_is_released_with_unclosed_vault(folder: Path) -> None:
+    """A vault that is garbage-collected without close releases its file watches."""
     gc.collect()
     before = len(list(Path("/proc/self/fd").iterdir()))
     for _ in range(5):

@@ -36,15 +36,15 @@ def notes(folder: Path) -> Path:
     "command",
     ["recall", "search", "context", "experience", "episode recall", "fact recall"],
 )
-def test_what_is_looked_for_needs_no_quotes(run: Run, command: str) -> None:
-    """The words of a query, a situation or a task are one text, with options at any place."""
+def test_query_needs_no_quotes(run: Run, command: str) -> None:
+    """The words of a query, situation or task form one text, with options in any position."""
     quoted = succeeded(run(*command.split(), "what - flies at night", "--json"))
     unquoted = succeeded(run(*command.split(), "what", "-", "flies", "--json", "at", "night"))
     assert unquoted.json == quoted.json
 
 
 @pytest.mark.usefixtures("notes")
-def test_letters_stand_for_the_commonest_options(run: Run) -> None:
+def test_short_options_are_consistent(run: Run) -> None:
     """-n is --limit, -t is --type and -T is --tags, in every command that has them."""
     assert len(titles(run("recall", "night", "-n", "1", "--json").json)) == 1
     assert titles(run("recall", "they", "-t", "fact", "--json").json) == ["Moles"]
@@ -60,8 +60,8 @@ def test_letters_stand_for_the_commonest_options(run: Run) -> None:
                 assert [entry.flag, letters[entry.flag]] in spelled
 
 
-def test_filters_alone_list_what_fits(notes: Path, run: Run, vault: Vault) -> None:
-    """Without a query recall lists what passes the filters, newest change first."""
+def test_recall_with_filters_only_lists_matches(notes: Path, run: Run, vault: Vault) -> None:
+    """Without a query, recall lists the memories that pass the filters, newest change first."""
     os.utime(notes / "issue/crows.md", (1_000_000_000, 1_000_000_000))
     ran = succeeded(run("recall", "--type", "issue", "--json"))
     assert titles(ran.json) == ["Owls", "Crows"]
@@ -77,24 +77,24 @@ PIPED = (
 
 
 @pytest.mark.parametrize("command", PIPED)
-def test_what_is_piped_in_is_the_content(run: Run, folder: Path, command: str) -> None:
-    """A text that a command needs is read from a pipe where none is written on the line."""
+def test_piped_text_is_the_content(run: Run, folder: Path, command: str) -> None:
+    """A text that is missing on the command line is read from a pipe."""
     succeeded(run(*command.split(), stdin="The wombat\nsleeps.\n"))
     said = [*folder.rglob("*.md"), *folder.rglob("*.jsonl")]
     assert any("The wombat" in file.read_text("utf-8") for file in said)
 
 
 @pytest.mark.parametrize("command", PIPED)
-def test_an_empty_pipe_is_no_content(run: Run, folder: Path, command: str) -> None:
-    """Where nothing is in the pipe, nothing is written, and the hint says how to go on."""
+def test_remember_refuses_empty_pipe(run: Run, folder: Path, command: str) -> None:
+    """With an empty pipe nothing is written, and the hint suggests the next step."""
     ran = run(*command.split(), stdin=" \n")
     assert "standard input is empty" in refused(ran, 2)
     assert "@file" in ran.err
     assert not list(folder.rglob("*.md"))
 
 
-def test_a_text_on_the_line_leaves_the_pipe_alone(run: Run, folder: Path) -> None:
-    """What is written on the line counts, also where it is empty; no other pipe is read."""
+def test_text_argument_leaves_stdin_unread(run: Run, folder: Path) -> None:
+    """A text argument is used even if it is empty, and no pipe is read."""
     succeeded(run("remember", "One", "written", stdin="piped"))
     succeeded(run("remember", "Two", "", stdin="piped"))
     succeeded(run("remember", "Three", "--content", "", stdin="piped"))
@@ -118,8 +118,8 @@ def _remembered(folder: Path, title: str, stdin: Any) -> subprocess.CompletedPro
     )
 
 
-def test_a_file_is_read_and_dev_null_is_not(folder: Path) -> None:
-    """Standard input from a file is the content; from /dev/null there is none, as before."""
+def test_remember_reads_redirected_file_but_not_dev_null(folder: Path) -> None:
+    """Standard input from a file is the content; from /dev/null there is none."""
     text = write(folder.parent, "text.txt", "The wombat sleeps.\n")
     with text.open("rb") as file:
         assert _remembered(folder, "Read", file).returncode == 0
@@ -128,8 +128,8 @@ def test_a_file_is_read_and_dev_null_is_not(folder: Path) -> None:
     assert (folder / "context/plain.md").read_text("utf-8").rstrip().endswith("---")
 
 
-def test_a_loop_over_a_file_keeps_its_lines(folder: Path) -> None:
-    """A file that someone has begun to read is theirs: a shell's loop sees each of its lines."""
+def test_remember_in_shell_loop_keeps_remaining_lines(folder: Path) -> None:
+    """In a shell's read loop, remember does not consume the remaining lines of the file."""
     list_of = write(folder.parent, "titles.txt", "One\nTwo\nThree\n")
     script = f'while read -r title; do "{sys.executable}" -m memvault remember "$title"; done'
     with list_of.open("rb") as file:
@@ -137,8 +137,8 @@ def test_a_loop_over_a_file_keeps_its_lines(folder: Path) -> None:
     assert {file.name for file in folder.glob("context/*.md")} == {"one.md", "two.md", "three.md"}
 
 
-def test_a_pipe_that_says_nothing_is_given_up(folder: Path) -> None:
-    """A pipe that a program left open holds nobody for ever: a note, an error, nothing written."""
+def test_remember_gives_up_on_silent_pipe(folder: Path) -> None:
+    """An open pipe without data ends in a note and an error, and nothing is written."""
     reading, writing = os.pipe()
     done = _remembered(folder, "Never", reading)
     os.close(writing)
@@ -162,8 +162,8 @@ def _values(tool: Tool) -> Iterator[tuple[Parameter, list[str]]]:
             yield entry, ["3"]
 
 
-def test_an_option_may_be_spelled_as_the_documents_have_it(subtests: pytest.Subtests) -> None:
-    """Each argument's key is an option in any spelling, of what goes by position too."""
+def test_option_accepts_any_spelling_of_its_key(subtests: pytest.Subtests) -> None:
+    """Every argument's key is an option in any spelling, even for positional arguments."""
     for tool in registry.all_tools():
         with subtests.test(tool=tool.name):
             _may_be_spelled_otherwise(tool)
@@ -190,8 +190,8 @@ def _may_be_spelled_otherwise(tool: Tool) -> None:
                 assert parsed(f"--{spelled}={value[0]}") == expected
 
 
-def test_arguments_may_be_given_by_name(run: Run, folder: Path) -> None:
-    """What goes by position may be an option; what is left by position takes the other places."""
+def test_positional_arguments_can_be_options(run: Run, folder: Path) -> None:
+    """A positional argument can be an option, and the others fill the remaining positions."""
     ran = run("remember", "--Title", "By name", "--content", "text", "--memory_type", "fact")
     succeeded(ran)
     succeeded(run("remember", "the content", "--title", "Half"))
@@ -207,7 +207,7 @@ WORDS = [command.words for command in COMMANDS]
 
 @sampled(1)
 def test_help_shows_any_command(run: Run, subtests: pytest.Subtests) -> None:
-    """``help COMMAND`` is ``COMMAND --help``, of groups too, and ``help`` alone the first page."""
+    """``help COMMAND`` equals ``COMMAND --help``, also for groups; ``help`` shows the overview."""
     for line in some_of(sorted({*WORDS, *(words.split()[0] for words in WORDS)})):
         with subtests.test(line=line):
             page = typed(*line.split(), "--help")
@@ -219,8 +219,8 @@ def test_help_shows_any_command(run: Run, subtests: pytest.Subtests) -> None:
 GROUPS = sorted({words.split()[0] for words in WORDS if " " in words} - {"experience"})
 
 
-def test_a_group_alone_shows_its_commands() -> None:
-    """A group without a command writes what it has to standard output, and that is no error."""
+def test_command_group_without_command_lists_commands() -> None:
+    """A group without a command prints its commands to standard output and succeeds."""
     for group in GROUPS:
         shown = typed(group)
         assert shown == (0, shown.out, ""), group
@@ -237,8 +237,8 @@ def test_a_group_alone_shows_its_commands() -> None:
         ("list --zzzzzz", "memvault list --help"),
     ],
 )
-def test_what_is_unknown_has_a_page_of_help(run: Run, line: str, page: str) -> None:
-    """Where no name is near, the hint is the page of the help that has the names."""
+def test_unknown_command_hint_shows_help_page(run: Run, line: str, page: str) -> None:
+    """If no name is close, the hint is the help page that lists the names."""
     ran = run(*line.split())
     refused(ran, 2)
     assert f"hint: see `{page}`" in ran.err
@@ -256,13 +256,13 @@ def test_what_is_unknown_has_a_page_of_help(run: Run, line: str, page: str) -> N
         ("facts recall x", "fact recall x"),
     ],
 )
-def test_plural_and_singular_are_one(run: Run, typed: str, meant: str) -> None:
-    """A command or group may be typed in the other number where nothing else has that name."""
+def test_command_accepts_plural_or_singular(run: Run, typed: str, meant: str) -> None:
+    """A command or group can be singular or plural, unless something else has that name."""
     assert succeeded(run(*typed.split())) == run(*meant.split())
 
 
-def test_a_vaults_own_tool_comes_before_the_other_number(run: Run, folder: Path) -> None:
-    """A tool that the vault brings along is meant by its own name."""
+def test_vault_tool_precedes_plural_or_singular_form(run: Run, folder: Path) -> None:
+    """A vault's tool takes precedence over a command in the other grammatical number."""
     write(
         folder,
         "tools/goal.md",
@@ -290,24 +290,24 @@ def test_a_vaults_own_tool_comes_before_the_other_number(run: Run, folder: Path)
     ids=str,
 )
 @pytest.mark.usefixtures("notes")
-def test_unknown_types_and_tags_name_the_nearest(
+def test_unknown_type_or_tag_suggests_the_closest(
     vault: Vault, call: tuple[str, dict[str, Any]], note: str
 ) -> None:
-    """A search for a type or tag that no memory has finds nothing and names what there is."""
+    """A search for an unused type or tag finds nothing and suggests an existing one."""
     found = vault.call(call[0], **call[1])
     assert found["success"], found
     assert [entry for entry in found["warnings"] if note in entry], found
 
 
 @pytest.mark.usefixtures("notes")
-def test_what_exists_gets_no_hint(vault: Vault) -> None:
-    """A type without memories, and a search that finds something, say nothing besides."""
+def test_existing_type_gets_no_hint(vault: Vault) -> None:
+    """An unused standard type, or a search with results, adds no hint."""
     assert "warnings" not in vault.call("memory_list", memoryType="learning")
     assert "warnings" not in vault.call("memory_recall", query="x", memoryType="Issue")
 
 
-def test_a_dash_within_a_tag_is_kept(vault: Vault) -> None:
-    """Only the mark that begins a line is a bullet; a dash within a tag stays."""
+def test_tag_keeps_inner_dash(vault: Vault) -> None:
+    """Only a dash at the start of a line is a bullet; a dash inside a tag is kept."""
     kept = vault.call(
         "memory_remember", title="T", content="c", memoryType="fact", tags="- in - out\n* x"
     )

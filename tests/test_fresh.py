@@ -175,7 +175,7 @@ def ask(request: pytest.FixtureRequest, folder: Path, run: Run) -> Iterator[Ask]
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_change_is_seen_at_once(folder: Path, ask: Ask, name: str) -> None:
+def test_fresh_recall_sees_change_immediately(folder: Path, ask: Ask, name: str) -> None:
     """The recall right after a change answers from the changed files."""
     files, edit, asked = CASES[name]
     write(folder, "other.md", "# Other\n\nheaderword of another kind\n")
@@ -187,8 +187,10 @@ def test_a_change_is_seen_at_once(folder: Path, ask: Ask, name: str) -> None:
 
 
 @pytest.mark.parametrize("stays_open", [True, False])
-def test_changes_to_old_files_are_seen(folder: Path, vault: Vault, stays_open: bool) -> None:
-    """All kinds of changes together are seen in files that were indexed and left alone."""
+def test_fresh_recall_sees_changes_to_old_files(
+    folder: Path, vault: Vault, stays_open: bool
+) -> None:
+    """All kinds of changes are detected in files that were indexed long ago."""
 
     def answers(asked: Asked) -> list[str]:
         with open_vault(folder) as fresh:
@@ -207,8 +209,8 @@ def test_changes_to_old_files_are_seen(folder: Path, vault: Vault, stays_open: b
         assert answers(case.asked) == case.asked.after, case
 
 
-def test_edits_as_fast_as_recalls_are_seen(folder: Path, vault: Vault) -> None:
-    """A file that changes between any two recalls, with one size and time, is never stale."""
+def test_fresh_recall_sees_edits_of_same_size_and_time(folder: Path, vault: Vault) -> None:
+    """A file that changes between recalls without changing size or time is never stale."""
     for number in range(100, 160):
         file = write(folder, "fast.md", f"# Fast\n\nround{number}\n")
         os.utime(file, (1_700_000_000, 1_700_000_000))
@@ -228,8 +230,8 @@ while True:
 """
 
 
-def test_recall_finds_a_file_that_keeps_growing(folder: Path, vault: Vault) -> None:
-    """A memory that another program appends to all the time stays in the answer, as it is now."""
+def test_fresh_recall_finds_growing_file(folder: Path, vault: Vault) -> None:
+    """A file that another program keeps appending to stays in the results, with current text."""
     for number in range(150):
         write(folder, f"n{number}.md", f"# Note {number}\n\nThe boiler of house {number} is new.\n")
     log = write(folder, "log.md", "# Boiler log\n\nThe boiler was checked.\n")
@@ -252,8 +254,8 @@ def no_scores(query: str, texts: Sequence[str]) -> list[float]:
     raise AssertionError(query, texts)
 
 
-def test_recall_shows_a_file_that_changed_during_the_search_as_it_is(folder: Path) -> None:
-    """If accepted, a file that changed since the refresh has its new title, text and snippet."""
+def test_fresh_recall_shows_file_changed_during_search(folder: Path) -> None:
+    """A file changed after the refresh is shown with its new title, text and snippet."""
     write(folder, "log.md", "# Old title\n\nThe boiler was checked.\n")
     with closing(Workspace(folder)) as workspace:
         view = workspace.index.refresh(True, COMPLETE)
@@ -268,8 +270,8 @@ def test_recall_shows_a_file_that_changed_during_the_search_as_it_is(folder: Pat
         assert (search.results(no_scores), len(search.stale)) == ([], 1)
 
 
-def test_meaning_is_as_fresh_as_words(folder: Path, vault: Vault) -> None:
-    """A recall by meaning finds what was just written and nothing that was just deleted."""
+def test_fresh_semantic_recall_sees_changes_immediately(folder: Path, vault: Vault) -> None:
+    """Semantic recall finds what was just written and nothing that was just deleted."""
     write(folder, "cats.md", "# Cats\n\nThe cat sleeps on the sofa all day.\n")
     write(folder, "ships.md", "# Ships\n\nThe vessel left the harbour.\n")
     assert titles(vault.call("memory_recall", query="a pet at home", type="vector"))[0] == "Cats"
@@ -279,16 +281,16 @@ def test_meaning_is_as_fresh_as_words(folder: Path, vault: Vault) -> None:
     assert titles(vault.call("memory_recall", query="a pet at home", type="vector")) == ["Cats"]
 
 
-def test_deleting_the_index_loses_nothing(folder: Path, ask: Ask) -> None:
-    """After ``rm -r`` of the index the same question has the same answer."""
+def test_fresh_deleted_index_is_rebuilt_identically(folder: Path, ask: Ask) -> None:
+    """After ``rm -r`` of the index, the same question has the same answer."""
     write(folder, "a.md", "# Kept\n\nwombat\n")
     for _ in range(3):
         assert ask(query="wombat") == ["Kept"]
         shutil.rmtree(index_of(folder))
 
 
-def test_a_copied_vault_answers_for_itself(folder: Path, tmp_path: Path) -> None:
-    """A copy of a vault, index included, is right about its own files; so is the original."""
+def test_fresh_copied_vault_uses_its_own_files(folder: Path, tmp_path: Path) -> None:
+    """A copy of a vault, index included, answers from its own files, as does the original."""
     for number in range(5):
         write(folder, f"n{number}.md", f"# Note {number}\n\nword{number} shared\n")
     copy = tmp_path / "copy"
@@ -367,8 +369,8 @@ def _without_scores(state: dict[str, Any]) -> dict[str, Any]:
 
 @settings(max_examples=examples(40))
 @given(steps)
-def test_a_grown_index_finds_what_a_rebuilt_one_finds(taken: list[Step]) -> None:
-    """After any sequence of changes the index lists and finds what one made anew does."""
+def test_fresh_incremental_index_finds_same_as_rebuilt(taken: list[Step]) -> None:
+    """After any sequence of changes, the index lists and finds the same as a rebuilt one."""
     with tempfile.TemporaryDirectory() as root:
         grown, rebuilt = _grown(Path(root), taken)
     assert _without_scores(grown) == _without_scores(rebuilt)
@@ -385,15 +387,15 @@ def test_a_grown_index_finds_what_a_rebuilt_one_finds(taken: list[Step]) -> None
     ]
 )
 @given(steps)
-def test_a_grown_index_scores_as_a_rebuilt_one_scores(taken: list[Step]) -> None:
-    """Scores do not depend on which edits led to the files as they are."""
+def test_fresh_incremental_index_scores_same_as_rebuilt(taken: list[Step]) -> None:
+    """Scores depend only on the current files, not on the edits that led to them."""
     with tempfile.TemporaryDirectory() as root:
         grown, rebuilt = _grown(Path(root), taken)
     assert grown == rebuilt
 
 
-def test_scores_do_not_depend_on_the_calls_that_indexed(folder: Path, vault: Vault) -> None:
-    """Memories indexed one call at a time score as when they are indexed together."""
+def test_fresh_scores_do_not_depend_on_indexing_order(folder: Path, vault: Vault) -> None:
+    """Memories indexed one call at a time score the same as when indexed together."""
     for number in range(16):
         words = " ".join(f"w{number}x{place}" for place in range(60 + 23 * number))
         write(folder, f"n{number:02}.md", f"# Note {number}\n\nalpha {'beta ' * number}{words}\n")
@@ -405,8 +407,8 @@ def test_scores_do_not_depend_on_the_calls_that_indexed(folder: Path, vault: Vau
 
 
 @pytest.mark.parametrize("moment", [-1e10, 0.0, 1.4e10])
-def test_a_files_time_may_be_any(vault: Vault, folder: Path, moment: float) -> None:
-    """Files from before 1970 or after 2262 are memories too."""
+def test_fresh_index_accepts_any_file_time(vault: Vault, folder: Path, moment: float) -> None:
+    """Files with times before 1970 or after 2262 are memories too."""
     file = write(folder, "a.md", "# A\n\nzebra\n")
     os.utime(file, (moment, moment))
     assert titles(vault.call("memory_recall", query="zebra")) == ["A"]
@@ -437,8 +439,10 @@ def _is_whole(vault: Vault, count: int) -> None:
 
 
 @pytest.mark.promise("R28")
-def test_concurrently_replaced_index_is_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where an index is taken away while it is read, the call reads the one in its place."""
+def test_fresh_concurrently_replaced_index_is_read(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If the index is removed while it is read, the call reads its replacement."""
     _filled(folder, 3)
     index = index_of(folder) / INDEX
     with open_vault(folder) as vault:
@@ -459,8 +463,8 @@ def test_concurrently_replaced_index_is_read(folder: Path, monkeypatch: pytest.M
         assert len(titles(vault.call("memory_list"))) == 3
 
 
-def test_the_state_of_an_index_that_was_replaced_is_read(folder: Path) -> None:
-    """After another process has replaced the index, its state is that of the new one."""
+def test_fresh_state_of_replaced_index_is_read(folder: Path) -> None:
+    """After another process has replaced the index, the new one's state is used."""
     _filled(folder, 3)
     with closing(Workspace(folder)) as workspace:
         workspace.index.refresh(True, COMPLETE)
@@ -472,8 +476,10 @@ def test_the_state_of_an_index_that_was_replaced_is_read(folder: Path) -> None:
     assert (found.static.vectors, found.static.waiting) in ((3, 0), (0, 3))
 
 
-def test_a_killed_reindex_leaves_the_index(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Killed in front of any change, a reindex has thrown nothing away: the next look finds all."""
+def test_fresh_killed_reindex_keeps_old_index(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A reindex killed before any change has lost nothing, and the next refresh finds all."""
     monkeypatch.setenv("TOKENIZERS_PARALLELISM", "false")  # the work is done in forks
     _filled(folder, 5)
     index = index_of(folder)
@@ -494,8 +500,8 @@ def test_a_killed_reindex_leaves_the_index(folder: Path, monkeypatch: pytest.Mon
     assert {path.name for path in index.iterdir()} <= {"vault", "lock", INDEX, "deep"}
 
 
-def test_others_answer_from_the_old_index_while_it_is_made_anew(folder: Path) -> None:
-    """A recall during a reindex waits for nobody and makes nothing: it reads the old index."""
+def test_fresh_recall_reads_old_index_during_reindex(folder: Path) -> None:
+    """A recall during a reindex neither waits nor indexes: it reads the old index."""
     _filled(folder, 120)
     seen = []
 
@@ -515,10 +521,10 @@ def test_others_answer_from_the_old_index_while_it_is_made_anew(folder: Path) ->
 
 @soak_only
 @pytest.mark.skipif(sys.platform == "win32", reason="no limits there")
-def test_where_deep_vectors_find_no_room_the_rest_works(
+def test_fresh_full_disk_for_deep_vectors_is_reported(
     folder: Path, run: Run, deep_now: None
 ) -> None:
-    """Deep vectors that the disk refuses cost reindex a sentence, and a recall a note."""
+    """If deep vectors don't fit on the disk, reindex reports it and recall adds a note."""
     for number in range(20):
         parts = (f"## Part {part}\n\ncommon word{part}\n" for part in range(20))
         write(folder, f"n/{number}.md", "\n".join([f"# Note {number}\n", *parts]))
@@ -534,8 +540,8 @@ def test_where_deep_vectors_find_no_room_the_rest_works(
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no limits there")
-def test_where_the_disk_is_full_the_index_stays(folder: Path, run: Run) -> None:
-    """A reindex that the disk refuses is one sentence, and the vault goes on as it was."""
+def test_fresh_full_disk_keeps_old_index(folder: Path, run: Run) -> None:
+    """A reindex on a full disk fails with one sentence, and the vault keeps working."""
     _filled(folder, 60)
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     index = index_of(folder)
@@ -560,7 +566,7 @@ sys.exit(main(sys.argv[1:]))
 
 
 @pytest.mark.promise("R94")
-def test_two_versions_of_the_program_share_a_vault(folder: Path) -> None:
+def test_fresh_two_versions_share_a_vault(folder: Path) -> None:
     """A recall by one version neither rebuilds nor removes the index of the other."""
     _filled(folder, 5)
 
@@ -585,8 +591,8 @@ def test_two_versions_of_the_program_share_a_vault(folder: Path) -> None:
 
 
 @pytest.mark.promise("R94")
-def test_index_of_a_version_no_longer_used_is_deleted(folder: Path) -> None:
-    """The index of another version is deleted when none has used it for 30 days."""
+def test_fresh_index_of_unused_version_is_deleted(folder: Path) -> None:
+    """Another version's index is deleted if it has not been used for 30 days."""
     _filled(folder, 3)
     index = index_of(folder)
     names = {"index": 31, "index-9.1.1.1": 31, "index-9.1.1.2": 29, "index-9.1.1.1.new": 31}

@@ -40,8 +40,8 @@ def named_calls(file: Path) -> Iterator[str]:
                     yield f"{file.relative_to(SOURCE)}:{node.lineno} {argument.value}"
 
 
-def test_tools_are_called_by_their_functions() -> None:
-    """Outside of ``tools``, only generated methods call a tool by a name that mypy cannot check."""
+def test_tools_are_called_through_typed_functions() -> None:
+    """Outside ``tools``, only generated methods call a tool by a name mypy cannot check."""
     files = {*SOURCE.rglob("*.py")} - {*(SOURCE / "tools").rglob("*.py")} - GENERATED
     assert [call for file in sorted(files) for call in named_calls(file)] == []
 
@@ -68,24 +68,24 @@ def registered(monkeypatch: pytest.MonkeyPatch) -> dict[str, Tool]:
 
 
 @pytest.mark.parametrize("line", [["try", "toy"], ["call", "toy"]], ids=" ".join)
-def test_tool_missing_from_the_table_is_reported(
+def test_tool_missing_from_command_table_is_reported(
     registered: dict[str, Tool], line: list[str], folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """In a checkout, a tool without a row in the table of commands asks for ``make docs``."""
+    """In a checkout, a tool missing from the command table asks for ``make docs``."""
     assert main([*line, "--vault", str(folder)]) == 2
     shown = "".join(capsys.readouterr())
     assert "The table of commands is out of date: " in shown
     assert "make docs" in shown
 
 
-def test_result_type_that_does_not_exist_is_reported(registered: dict[str, Tool]) -> None:
-    """The error names the tool, the type and where the type must be."""
+def test_missing_result_type_is_reported(registered: dict[str, Tool]) -> None:
+    """The error contains the tool, the type and the module where the type must be defined."""
     with pytest.raises(TypeError, match=r"^lost returns Lost, .* in .*test_front_ends or memvault"):
         print(registered["lost"].result_type)
 
 
-def test_each_tool_is_named_in_a_test() -> None:
-    """A new tool needs a test: some file names the tool, its command or its Python method."""
+def test_every_tool_appears_in_a_test() -> None:
+    """Every tool, by its name, command or Python method, appears in some test file."""
     folder = Path(__file__).parent
     files = [*folder.glob("test_*.py"), *(folder / "transcripts").rglob("*.md")]
     texts = "\n".join(file.read_text("utf-8") for file in files if file != Path(__file__))
@@ -168,8 +168,10 @@ REVEALING: dict[str, FrontEnd] = {
 
 @pytest.mark.parametrize("front_end", [*MASKING, *REVEALING])
 @pytest.mark.parametrize("header", ["", "secrets: allowed\n"], ids=["secret", "allowed"])
-def test_front_ends_mask_alike(folder: Path, run: Run, header: str, front_end: str) -> None:
-    """All front ends decide by the same rule whether the secret of a memory is masked."""
+def test_front_ends_mask_secrets_by_the_same_rule(
+    folder: Path, run: Run, header: str, front_end: str
+) -> None:
+    """All front ends use the same rule to decide whether a memory's secret is masked."""
     value, said = made(KIND)
     text = f"# Deploy\n\nThe deploy job reads this secret every night: {said}\n"
     write(folder, "deploy.md", f"---\nid: deploy-1\n{header}---\n\n{text}")

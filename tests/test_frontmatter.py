@@ -140,7 +140,7 @@ def _memory(data: bytes) -> Memory:
 
 @given(headers(), NEWLINES, VALUES, st.integers(0, 3))
 @example([Block("k", "k:\n- a\n", ["a"], "\n")], "\n", 0.5, 0)
-def test_a_patch_changes_one_value_and_nothing_else(
+def test_header_edit_changes_only_one_value(
     found: list[Block], newline: str, value: Any, which: int
 ) -> None:
     """Setting a key leaves every character of other keys, comments and blank lines as it was."""
@@ -158,8 +158,8 @@ def test_a_patch_changes_one_value_and_nothing_else(
 
 @pytest.mark.parametrize("value", [[], "text", {}], ids=["empty list", "text", "empty mapping"])
 @pytest.mark.parametrize("old", ["- a\n", "  - a\n  - b\n", "  a: b\n"])
-def test_a_comment_behind_the_key_survives(old: str, value: Any) -> None:
-    """The remark that a person put beside a key outlives every change of its value."""
+def test_header_edit_keeps_comment_after_value(old: str, value: Any) -> None:
+    """A person's comment after a value survives every change of that value."""
     header = f"a: 1\ntags: # curated by hand\n{old}# next\nb: 2\n"
     patched = patch_header(header, {"tags": value})
     assert parse_header(patched) == {"a": 1, "tags": value, "b": 2}
@@ -168,10 +168,10 @@ def test_a_comment_behind_the_key_survives(old: str, value: Any) -> None:
 
 
 @given(headers(), NEWLINES, KEYS, VALUES, VALUES, COMMENTS)
-def test_setting_a_key_back_is_exact(
+def test_header_key_set_back_is_byte_identical(
     found: list[Block], newline: str, key: str, old: Any, new: Any, comment: str
 ) -> None:
-    """What memvault itself wrote, changed and changed back, is the same header to the letter."""
+    """A header that memvault wrote is identical after changing a key and changing it back."""
     assume(key not in _wanted(found))
     line = dump_header({key: old}).removesuffix("\n")
     header = _text([*found[:2], Block(key, f"{line}{comment}\n", old, ""), *found[2:]], newline)
@@ -182,10 +182,10 @@ def test_setting_a_key_back_is_exact(
 
 @given(headers(), NEWLINES, KEYS, VALUES, st.integers(0, 3))
 @example([Block("k", "k: 1\n", 1, "\n"), Block("m", "m: 2\n", 2, "\n")], "\r", "x", "y", 0)
-def test_a_key_added_or_removed_is_a_line_more_or_less(
+def test_header_edit_adds_or_removes_only_its_lines(
     found: list[Block], newline: str, key: str, value: Any, which: int
 ) -> None:
-    """A new key is one line at the end, and removing a key takes its own lines only."""
+    """A new key is one line at the end; removing a key removes only its own lines."""
     assume(key not in _wanted(found))
     header = _text(found, newline)
     longer = patch_header(header, {key: value}, newline)
@@ -207,7 +207,7 @@ def test_a_key_added_or_removed_is_a_line_more_or_less(
     VALUES,
 )
 @example([Block("k", "k: 1\n", 1, "\n")], "\r", "---", "old", "new", ("", "utf-8"), "x")
-def test_header_and_body_are_edited_apart(
+def test_header_and_body_are_edited_separately(
     found: list[Block],
     newline: str,
     closing: str,
@@ -216,7 +216,7 @@ def test_header_and_body_are_edited_apart(
     spelled: tuple[str, str],
     value: Any,
 ) -> None:
-    """Another body leaves the header byte for byte, another header value leaves the body so."""
+    """Changing the body leaves the header byte for byte unchanged, and the reverse."""
     bom, encoding = spelled
     old, new = old.replace("\n", newline), new.replace("\n", newline)
     head = _text([Block("", "--- \n", None, ""), *found], newline) + closing + newline
@@ -252,8 +252,8 @@ ANYTHING = st.one_of(
 @given(ANYTHING, st.dictionaries(st.sampled_from(["tags", "title", "a"]), VALUES, max_size=2))
 @example(b"---\ntitle:\tx\n---\nbody", {"tags": "y"})
 @example(b"---\n (:\n---", {"tags": "", "title": ""})
-def test_any_bytes_are_edited_right_or_refused(data: bytes, changes: dict[str, Any]) -> None:
-    """No file, however broken, makes reading fail or an edit do anything but what was asked."""
+def test_header_edit_of_any_bytes_is_exact_or_refused(data: bytes, changes: dict[str, Any]) -> None:
+    """However broken a file is, reading never fails and an edit does only what was requested."""
     memory = _memory(data)
     assert memory.etag == document.etag(data)
     json.dumps(memory.metadata, allow_nan=False)
@@ -282,8 +282,8 @@ JSON = st.recursive(
 @example({"metadata": {"a": "x, y"}}, "")
 @example({"importance": 1e-05}, "")
 @example({"true": "x", "null": "y"}, "")
-def test_whatever_is_written_reads_back_equal(header: dict[str, Any], body: str) -> None:
-    """Any text, number, list or mapping in a new memory's header comes back as it was given."""
+def test_header_values_read_back_equal(header: dict[str, Any], body: str) -> None:
+    """Any text, number, list or mapping in a new header reads back unchanged."""
     assert parse_header(dump_header(header)) == header
     assert parse_header(dump_header(header, "\r\n")) == header
     memory = _memory(document.encode_new({"id": "an-id", **header}, body))
@@ -295,8 +295,8 @@ def test_whatever_is_written_reads_back_equal(header: dict[str, Any], body: str)
 
 
 @pytest.mark.parametrize("text", ["\udcff", "a\ud83d b", "\ude00\ud83d"])
-def test_bytes_that_are_no_text_never_break_a_header(text: str) -> None:
-    """A value that UTF-8 cannot hold costs its odd characters and never the whole header."""
+def test_header_invalid_characters_are_replaced(text: str) -> None:
+    """A value that UTF-8 can't represent loses only those characters, not the whole header."""
     memory = _memory(document.encode_new({"id": "an-id", "source": text, "tags": [text]}, text))
     assert memory.problem == ""
     assert memory.mem_id == "an-id"
@@ -319,8 +319,8 @@ def test_bytes_that_are_no_text_never_break_a_header(text: str) -> None:
         "a: |+\n  kept\n\n",
     ],
 )
-def test_odd_headers_are_edited_exactly_or_refused(header: str) -> None:
-    """Duplicate keys, merge keys, aliases, tabs and tags are kept as written or left alone."""
+def test_header_with_unusual_yaml_is_edited_exactly_or_refused(header: str) -> None:
+    """Duplicate keys, merge keys, aliases, tabs and tags are preserved or the edit is refused."""
     data = f"---\n{header}---\nbody\n".encode()
     memory = _memory(data)
     assert memory.problem == ""
@@ -334,14 +334,14 @@ def test_odd_headers_are_edited_exactly_or_refused(header: str) -> None:
 
 
 @pytest.mark.parametrize("day", ["0001-01-01", "0987-06-05", "1970-01-01", "9999-12-31"])
-def test_times_are_iso_whatever_the_year(day: str) -> None:
-    """A date in a header comes back as ISO 8601, also one from before the year 1000."""
+def test_header_dates_are_iso_for_any_year(day: str) -> None:
+    """A date in a header is returned as ISO 8601, even one before the year 1000."""
     memory = _memory(f"---\ncreated: {day}\nmodified: {day}\n---\n".encode())
     assert memory.created == memory.modified == f"{day}T00:00:00.000Z"
 
 
-def test_the_header_is_the_files_first_lines_only() -> None:
-    """A rule in the text is no header, and a header without an end is text."""
+def test_header_must_start_at_first_line() -> None:
+    """A horizontal rule in the text is not a header, and an unclosed header is text."""
     for text in ("a\n---\nb: c\n---\n", "----\nb: c\n---\n", "---\nb: c\n", " ---\na: b\n---\n"):
         assert split_front_matter(text).body == text
     assert split_front_matter("---\na: b\n---").header == "a: b\n"
@@ -408,8 +408,10 @@ NAMES = ["header", "both", "whole", "identity", "body"]
 
 @pytest.mark.parametrize("text", ALL, ids=NAMES)
 @pytest.mark.parametrize("end", ["\n", "\r\n"], ids=["lf", "crlf"])
-def test_marks_of_a_conflict_keep_identity(folder: Path, vault: Vault, text: str, end: str) -> None:
-    """A memory in conflict keeps the id, title and type that it has on this side."""
+def test_conflict_in_memory_keeps_its_identity(
+    folder: Path, vault: Vault, text: str, end: str
+) -> None:
+    """A memory with a conflict keeps this side's ID, title and type."""
     write(folder, "note.md", text.replace("\n", end))
     shown = vault.call("memory_show", memId="wombats-abc123")
     assert shown["success"], shown
@@ -420,10 +422,10 @@ def test_marks_of_a_conflict_keep_identity(folder: Path, vault: Vault, text: str
 
 @pytest.mark.parametrize("text", ALL, ids=NAMES)
 @pytest.mark.parametrize("how", [{}, {"section": "More"}], ids=["append", "section"])
-def test_nothing_is_added_to_a_memory_in_conflict(
+def test_conflict_in_memory_stops_compound(
     vault: Vault, folder: Path, text: str, how: dict[str, str]
 ) -> None:
-    """Compound says what to do first, and leaves the file as it is."""
+    """Compound explains what to do first and leaves the file unchanged."""
     file = write(folder, "note.md", text)
     failed = vault.call("memory_compound", query="note.md", modifications="More.", **how)
     assert failed["error"]["code"] == "refused"
@@ -432,8 +434,8 @@ def test_nothing_is_added_to_a_memory_in_conflict(
     assert file.read_text("utf-8") == text
 
 
-def test_a_whole_new_text_settles_a_conflict(vault: Vault, folder: Path) -> None:
-    """Replacing the text of a memory whose text is in conflict takes the marks away."""
+def test_conflict_is_resolved_by_replacing_text(vault: Vault, folder: Path) -> None:
+    """Replacing the text of a memory with a conflict removes the conflict markers."""
     file = write(folder, "note.md", IN_BODY)
     done = vault.call(
         "memory_compound", query="note.md", modifications="They do both.", mode="replace"
@@ -442,8 +444,8 @@ def test_a_whole_new_text_settles_a_conflict(vault: Vault, folder: Path) -> None
     assert file.read_text("utf-8") == f"---\n{HEADER}---\n\nThey do both.\n"
 
 
-def test_an_example_of_a_conflict_is_none(vault: Vault, folder: Path) -> None:
-    """A memory that shows the marks in a block of code is changed like any other."""
+def test_conflict_markers_in_code_block_are_ignored(vault: Vault, folder: Path) -> None:
+    """A memory with conflict markers in a code block can be changed like any other."""
     write(folder, "note.md", EXAMPLE)
     assert not has_conflict_markers(EXAMPLE)
     assert has_conflict_markers(IN_BODY)
@@ -451,8 +453,8 @@ def test_an_example_of_a_conflict_is_none(vault: Vault, folder: Path) -> None:
     assert vault.call("memory_compound", query="note.md", modifications="More.")["success"]
 
 
-def test_an_entry_in_conflict_keeps_its_key(vault: Vault, folder: Path) -> None:
-    """A value whose header is in conflict is found under its key, and a note says so."""
+def test_conflict_in_header_keeps_key_of_entry(vault: Vault, folder: Path) -> None:
+    """A value with a conflict in its header is found under its key, and a note reports it."""
     text = "---\nkey: tone\n<<<<<<< HEAD\na: 1\n=======\na: 2\n>>>>>>> x\n---\n\nfriendly\n"
     write(folder, "agents/main/memories/tone.md", text)
     found = vault.call("get_memories")
@@ -461,16 +463,16 @@ def test_an_entry_in_conflict_keeps_its_key(vault: Vault, folder: Path) -> None:
 
 
 @pytest.mark.promise("R13")
-def test_taking_a_key_away_adds_no_header() -> None:
-    """A file without front matter stays as it is where a key is taken away that it never had."""
+def test_header_is_not_added_by_removing_key() -> None:
+    """A file without front matter is unchanged when a key it never had is removed."""
     assert document.edit(b"text\n", {"status": None}, None) == b"text\n"
     assert document.edit(b"text\n", {"status": None, "a": 1}, None) == b"---\na: 1\n---\n\ntext\n"
 
 
 @pytest.mark.promise("R13")
 @pytest.mark.parametrize("text", ["{" * 200, "[" * 200 + "]", "- " * 150 + "-", "? " * 120 + "x"])
-def test_a_text_of_brackets_reads_back(text: str) -> None:
-    """A value that only looks deeply nested is a text, and does not break its header."""
+def test_header_text_of_brackets_reads_back(text: str) -> None:
+    """A value that only looks deeply nested is stored as text and does not break its header."""
     file = document.Document.parse(document.encode_new({"a": text, "b": [text]}, "body"))
     assert file.header == {"a": text, "b": [text]}
     assert parse_header(patch_header("c: 1\n", {"a": text})) == {"c": 1, "a": text}
@@ -480,8 +482,8 @@ def test_a_text_of_brackets_reads_back(text: str) -> None:
     ("start", "level"), [("x: ", '["]",'), ("x: ", "{']': "), ("x: ", "[ # ]\n "), ("", "- ")]
 )
 @pytest.mark.promise("R12")
-def test_no_depth_crashes_the_process(start: str, level: str) -> None:
-    """A header nested without end is broken front matter, whatever hides its depth."""
+def test_header_with_any_depth_never_crashes(start: str, level: str) -> None:
+    """An endlessly nested header is reported as broken, however its depth is hidden."""
     for levels in (200, 240_000 // len(level)):
         with pytest.raises(ValueError, match="nested too deeply"):
             parse_header(start + level * levels)
@@ -489,8 +491,8 @@ def test_no_depth_crashes_the_process(start: str, level: str) -> None:
 
 @pytest.mark.promise("R13")
 @pytest.mark.parametrize("number", [float("inf"), float("-inf")])
-def test_a_number_without_end_reads_back_the_same_everywhere(number: float) -> None:
-    """What JSON lets in as 1e400 is the same text in a new header and in one that is edited."""
+def test_header_infinite_number_reads_back_as_text(number: float) -> None:
+    """A JSON number such as 1e400 is the same text in a new header and in an edited one."""
     assert parse_header(dump_header({"a": [number]})) == {"a": [str(number)]}
     assert parse_header(patch_header("b: 1\n", {"a": number})) == {"b": 1, "a": str(number)}
 
@@ -506,8 +508,8 @@ def _nested(depth: int) -> object:
     "value", [_nested(40), _nested(900), ["x"] * 5_001, "x" * 262_144, {"k" * 1_100: 1}]
 )
 @pytest.mark.promise("R13")
-def test_a_header_that_could_not_be_read_is_not_written(value: object) -> None:
-    """What is too much for a header is refused before a file is written that nobody can read."""
+def test_header_too_large_to_read_is_not_written(value: object) -> None:
+    """Data too large for a header is refused before an unreadable file is written."""
     with pytest.raises(Refused):
         document.encode_new({"a": value}, "body")
     for file in (b"---\nb: 1\n---\n", b"body\n"):
@@ -516,8 +518,8 @@ def test_a_header_that_could_not_be_read_is_not_written(value: object) -> None:
 
 
 @pytest.mark.promise("R13")
-def test_a_header_of_escapes_is_as_long_as_it_is_written() -> None:
-    """A text that fits, but not once it is spelled out, is refused and not cut off."""
+def test_header_limit_applies_to_escaped_text() -> None:
+    """A text that exceeds the limit only after escaping is refused, not cut."""
     with pytest.raises(Refused):
         document.encode_new({"a": "\x07" * 100_000}, "body")
     with pytest.raises(Refused):
@@ -526,8 +528,8 @@ def test_a_header_of_escapes_is_as_long_as_it_is_written() -> None:
 
 @pytest.mark.promise("R13")
 @pytest.mark.parametrize("rest", ["", "# why\n", "z: 1\n", "\n# why\n\nz: 1\n"])
-def test_a_key_without_a_value_at_the_end_takes_nothing_along(rest: str) -> None:
-    """Setting a mapping whose last value is not written keeps the lines that follow it."""
+def test_header_edit_of_mapping_keeps_following_lines(rest: str) -> None:
+    """Replacing a mapping whose last value is empty keeps the lines that follow it."""
     header = f"facts:\n  ? x\n{rest}"
     fresh = document.edit(f"---\n{header}---\nbody\n".encode(), {"facts": "none"}, None).decode()
     assert fresh.endswith(f"\n{rest}---\nbody\n")
@@ -535,8 +537,8 @@ def test_a_key_without_a_value_at_the_end_takes_nothing_along(rest: str) -> None
 
 
 @pytest.mark.promise("R13")
-def test_an_entry_is_set_where_a_key_is_given_twice() -> None:
-    """Of two values under one key the last counts, also where an entry of it is set."""
+def test_header_edit_of_duplicate_key_changes_last_value() -> None:
+    """If a key occurs twice, the last value counts and is the one an edit changes."""
     file = b"---\nfacts: [b]\nfacts:\n  x: 1\n---\n"
     assert document.edit_entry(file, "facts", "x", 2) == file.replace(b"1", b"2")
     assert document.edit(b"---\na: 1\na: 2\n---\n", {"a": 3}, None) == b"---\na: 1\na: 3\n---\n"
@@ -544,8 +546,8 @@ def test_an_entry_is_set_where_a_key_is_given_twice() -> None:
 
 @pytest.mark.promise("R13")
 @pytest.mark.parametrize("marks", ["\ufeff", "\ufeff\ufeff"])
-def test_a_mark_of_byte_order_in_a_header_moves_no_edit(marks: str) -> None:
-    """An edit finds its place behind a mark of byte order, and keeps the mark and other lines."""
+def test_header_edit_handles_byte_order_mark(marks: str) -> None:
+    """An edit of a header with a byte order mark keeps the mark and all other lines."""
     file = f"---\n{marks}a: 1\nb: 2\n---\n".encode()
     assert document.edit(file, {"b": "x"}, None) == f"---\n{marks}a: 1\nb: x\n---\n".encode()
     assert document.edit(file, {"a": None}, None) == f"---\n{marks}b: 2\n---\n".encode()
@@ -555,7 +557,7 @@ def test_a_mark_of_byte_order_in_a_header_moves_no_edit(marks: str) -> None:
 
 
 @pytest.mark.promise("R13")
-def test_an_edit_after_which_the_file_would_read_otherwise_is_refused() -> None:
+def test_header_edit_changing_the_encoding_is_refused() -> None:
     """Removing the bytes that are not UTF-8 is refused if the rest would be read differently."""
     file = b"---\na: caf\xe9 na\xefve d\xe9j\xe0 vu\n---\n" + "Grüße".encode() + b"\n"
     assert decoding.decode(file).encoding not in ("utf-8", "binary")
@@ -566,8 +568,8 @@ def test_an_edit_after_which_the_file_would_read_otherwise_is_refused() -> None:
 
 @pytest.mark.promise("R13")
 @pytest.mark.parametrize("half", ["a\ud800", "\udcff"])
-def test_half_a_character_reads_back_as_it_was_written(half: str) -> None:
-    """What no file can hold is a question mark, in a new header and in one that is edited."""
+def test_header_lone_surrogate_becomes_question_mark(half: str) -> None:
+    """An unpaired surrogate becomes a question mark in new headers and edited ones."""
     shown = half[:-1] + "?"
     for header in (dump_header({half: [half]}), patch_header("", {half: [half]})):
         assert parse_header(header) == {shown: [shown]}
@@ -577,8 +579,8 @@ def test_half_a_character_reads_back_as_it_was_written(half: str) -> None:
     "given", [{"x" * 9_000: 1}, {"name": "a", "parameters": [{"name": "p", "type": "y" * 9_000}]}]
 )
 @pytest.mark.promise("R17")
-def test_a_refusal_does_not_repeat_pages(given: dict[str, object]) -> None:
-    """A key or a choice of any length is named by its beginning."""
+def test_header_error_shortens_long_keys(given: dict[str, object]) -> None:
+    """An error shows only the start of a long key or choice."""
     with pytest.raises(UsageError) as failed:
         bind(parameters.parameters_of(tool_definition), given, "it")
     assert len(failed.value.message) < 300
@@ -588,8 +590,8 @@ def test_a_refusal_does_not_repeat_pages(given: dict[str, object]) -> None:
     ("languages", "text"), [(("italian", "english"), "All's well that ends well")]
 )
 @pytest.mark.promise("R14")
-def test_a_contraction_is_no_article(languages: tuple[str, ...], text: str) -> None:
-    """A query in English finds its own words in a vault that also has Italian or French."""
+def test_query_keeps_contraction_like_words(languages: tuple[str, ...], text: str) -> None:
+    """An English query finds its own words in a vault that also has Italian or French."""
     words, _, _ = query_analyser(languages).query(text)
     for language in languages:
         stems = analyser(language).terms(text).stems
@@ -597,16 +599,16 @@ def test_a_contraction_is_no_article(languages: tuple[str, ...], text: str) -> N
 
 
 @pytest.mark.promise("R16")
-def test_days_are_named_by_words_of_the_question() -> None:
-    """A date is read from words that stand together, not across one that was no date."""
+def test_query_date_is_read_from_adjacent_words() -> None:
+    """A date is read only from adjacent words of the query, not across other text."""
     text = "march 2003-94 2020"
     found = dates.find_date(text, date(2026, 11, 22))
     assert found is None or found.words in text
 
 
 @pytest.mark.promise("R15")
-def test_a_search_past_a_day_that_was_left_out_ends() -> None:
-    """Looking back past the day that Apia left out comes to an end instead of hanging."""
+def test_schedule_search_past_skipped_day_ends() -> None:
+    """Searching back past the day that Apia skipped ends instead of hanging."""
     apia, after = ZoneInfo("Pacific/Apia"), datetime(2011, 12, 30, 9, tzinfo=UTC)
     assert latest("*/7 2 * * 5L", after + timedelta(days=2), apia) is None
     found = next_after("*/7 2 * * 5L", after, apia)
@@ -615,8 +617,8 @@ def test_a_search_past_a_day_that_was_left_out_ends() -> None:
 
 
 @pytest.mark.promise("R15")
-def test_a_run_before_half_an_hour_that_is_left_out_is_found() -> None:
-    """Where clocks go forward by half an hour, the last run of that night is known."""
+def test_schedule_finds_run_before_half_hour_clock_change() -> None:
+    """If clocks go forward by half an hour, the last run of that night is found."""
     lord_howe, line = ZoneInfo("Australia/Lord_Howe"), "59 */5 31 OCT SUN"
     run = datetime(2027, 10, 2, 14, 29, tzinfo=UTC)
     assert next_after(line, run - timedelta(hours=1), lord_howe) == run
@@ -625,15 +627,15 @@ def test_a_run_before_half_an_hour_that_is_left_out_is_found() -> None:
 
 
 @pytest.mark.promise("R18")
-def test_a_lone_mark_of_git_in_a_header_is_not_patched_around() -> None:
-    """A header is read without a mark that git writes, so a line beside one is never set."""
+def test_header_with_conflict_marker_is_not_edited() -> None:
+    """An edit of a header that contains a conflict marker is refused."""
     with pytest.raises(Refused):
         document.edit(b"---\n<<<<<<< a: #b\n tag: 2\n---\n\nText.\n", {"status": "active"}, None)
 
 
 @pytest.mark.parametrize("header", [b"<<<<<<< \n---", b"<<<<<<< \x1f\n---", b"<<<<<<< a\nid: b"])
-def test_a_lone_mark_of_git_in_a_header_is_a_problem(header: bytes) -> None:
-    """A header with a conflict marker is reported as read in part."""
+def test_header_with_conflict_marker_is_reported(header: bytes) -> None:
+    """A header with a conflict marker is reported as partially read."""
     memory = memory_file.read_memory(
         b"---\n" + header + b"\n---\n\nText.\n", FileState("a.md", 9, 0, 0, 0), frozenset()
     )

@@ -66,8 +66,8 @@ def _is_spelt(text: str) -> bool:
 @pytest.mark.promise("R12", "R13", "R14", "R15", "R16", "R17", "R18")
 @pytest.mark.promise("R75", "R76", "R77", "R78", "R79", "S102", "S103")
 @pytest.mark.parametrize("name", NAMES)
-def test_what_is_fuzzed_holds_for_new_inputs(name: str) -> None:
-    """Whatever the bytes, each reader keeps its promises and fails only as it says."""
+def test_fuzz_targets_hold_for_new_inputs(name: str) -> None:
+    """For any bytes, each reader meets its guarantees and fails only as documented."""
     chosen = chosen_target(name)
 
     @settings(max_examples=examples(10 if name in SLOW else 30))
@@ -79,8 +79,8 @@ def test_what_is_fuzzed_holds_for_new_inputs(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_what_is_fuzzed_holds_for_the_inputs_that_were_kept(name: str) -> None:
-    """No input that a fuzzer ever found worth keeping breaks a promise again."""
+def test_fuzz_targets_hold_for_corpus_inputs(name: str) -> None:
+    """Every input in the fuzz corpus still meets the guarantees."""
     chosen = chosen_target(name)
     kept = sorted(chosen.corpus.iterdir())
     assert kept
@@ -92,8 +92,8 @@ def test_what_is_fuzzed_holds_for_the_inputs_that_were_kept(name: str) -> None:
             raise
 
 
-def test_the_kept_inputs_are_few_and_of_no_machine() -> None:
-    """The corpus stays small, and says nothing of the machine that it was made on."""
+def test_fuzz_corpus_is_small_and_has_no_local_paths() -> None:
+    """The corpus stays small and contains no paths of the machine that created it."""
     files = [file for file in CORPUS.rglob("*") if file.is_file()]
     assert {file.parent.name for file in files} == set(NAMES)
     assert sum(file.stat().st_size for file in files) < 200_000
@@ -144,11 +144,8 @@ def _known() -> set[str]:
 
 
 @pytest.mark.promise("S52")
-def test_a_pattern_comes_to_its_end_soon() -> None:
-    """Whatever a text repeats, each pattern is done with 60,000 characters of it in seconds.
-
-    Tried are those that no soak has tried as they are now; a soak tries all.
-    """
+def test_regex_patterns_take_bounded_time() -> None:
+    """On 60,000 characters of any repeated text, each regular expression ends in seconds."""
     known = set() if SOAK else _known()
     lines = set()
     for used in patterns():
@@ -174,8 +171,8 @@ def test_a_pattern_comes_to_its_end_soon() -> None:
         r"(a|a)*b",
     ],
 )
-def test_a_pattern_that_stalls_is_noticed(slow: str) -> None:
-    """Patterns that once stopped a vault are found by the same texts, and none counts as tried."""
+def test_stalling_regex_pattern_is_detected(slow: str) -> None:
+    """The texts detect patterns that once hung, and none of those counts as tested."""
     flags = re.MULTILINE | re.DOTALL if slow.startswith("^") else 0
     used = Used("", re.compile(slow, flags), METHODS & {"findall", "search"})
     assert _line(used) not in _known()
@@ -184,8 +181,8 @@ def test_a_pattern_that_stalls_is_noticed(slow: str) -> None:
 
 
 @soak_only
-def test_a_pattern_that_changes_is_tried_again() -> None:
-    """A pattern that was tried is tried anew once it, a flag or what is done with it changes."""
+def test_changed_regex_pattern_is_tested_again() -> None:
+    """A changed pattern, flag or usage makes a tested pattern untested."""
     known = _known()
     used = next(used for used in patterns() if _line(used) in known)
     changed = re.compile(f"(?:{used.pattern.pattern})", used.pattern.flags)

@@ -33,8 +33,8 @@ def last(folder: Path) -> str:
     return git(folder, "log", "-1", "--format=%B", "--name-only").strip()
 
 
-def test_init_sets_a_vault_up_once(folder: Path, vault: Vault) -> None:
-    """The vault becomes a repository that passes over .memvault, and again changes nothing."""
+def test_git_init_is_idempotent(folder: Path, vault: Vault) -> None:
+    """Init makes the vault a repository that ignores .memvault; a second init changes nothing."""
     found = vault.call("git_init")
     assert found == {
         "success": True, "made": True, "branch": "main",
@@ -51,8 +51,8 @@ def test_init_sets_a_vault_up_once(folder: Path, vault: Vault) -> None:
     ]
 
 
-def test_init_adds_only_the_lines_that_are_missing(folder: Path, vault: Vault) -> None:
-    """Files of one's own keep every line that they have."""
+def test_git_init_adds_only_missing_lines(folder: Path, vault: Vault) -> None:
+    """Existing .gitignore and .gitattributes files keep every line."""
     git(folder, "init", "--quiet")
     write(folder, ".gitignore", "# mine\n.memvault/\n*.bak")
     write(folder, ".gitattributes", "*.png binary\r\n")
@@ -62,8 +62,8 @@ def test_init_adds_only_the_lines_that_are_missing(folder: Path, vault: Vault) -
     assert attributes == b"*.png binary\r\n*.md -text merge=memvault\n"
 
 
-def test_status_says_what_is_to_be_done(tmp_path: Path, vault: Vault, run: Run) -> None:
-    """Status reports a missing repository, a missing merge driver, and a waiting merge."""
+def test_git_status_lists_next_steps(tmp_path: Path, vault: Vault, run: Run) -> None:
+    """Status reports a missing repository, a missing merge driver and an unfinished merge."""
     assert vault.call("git_status")["todo"] == ["`git_init`"]
     assert "to do: `memvault git init`" in run("git", "status").out
     for one, two in cloned(tmp_path):
@@ -83,8 +83,8 @@ def test_status_says_what_is_to_be_done(tmp_path: Path, vault: Vault, run: Run) 
 
 
 @pytest.mark.promise("R44")
-def test_a_commit_is_of_exactly_the_files_of_a_call(repository: Path) -> None:
-    """What a person staged, or left unstaged, is not in the commit of a call, and stays so."""
+def test_autocommit_contains_only_files_of_the_call(repository: Path) -> None:
+    """A call's commit leaves out the user's staged and unstaged changes and keeps their state."""
     for name in ("mine", "staged", "both"):
         write(repository, f"{name}.md", "1\n")
     git(repository, "add", "--all")
@@ -103,8 +103,8 @@ def test_a_commit_is_of_exactly_the_files_of_a_call(repository: Path) -> None:
 
 
 @pytest.mark.promise("R44")
-def test_each_call_that_writes_is_a_commit(repository: Path) -> None:
-    """With git.autocommit the log tells which tool of which agent did what, and reads make none."""
+def test_autocommit_commits_each_write(repository: Path) -> None:
+    """Each write is a commit with its tool and agent in the message; reads make no commit."""
     with open_vault(repository, agent="bob") as vault:
         made = vault.call("memory_remember", title="Wombats", content="Dig.", memoryType="fact")
         assert "warnings" not in made
@@ -129,8 +129,8 @@ def test_each_call_that_writes_is_a_commit(repository: Path) -> None:
         assert git(repository, "status", "--porcelain") == ""
 
 
-def test_a_call_that_fails_half_way_is_committed_as_far_as_it_went(repository: Path) -> None:
-    """What a call wrote before it failed is in a commit of its own too."""
+def test_autocommit_includes_files_written_before_failure(repository: Path) -> None:
+    """Files that a call wrote before it failed are committed on their own."""
     (repository / ".memvault/agents/main/plans.json").mkdir(parents=True)
     plan = {"name": "Report", "instruction": "Do it", "scheduledAt": "2999-01-01"}
     with open_vault(repository) as vault:
@@ -139,8 +139,8 @@ def test_a_call_that_fails_half_way_is_committed_as_far_as_it_went(repository: P
     assert "agents/main/plans/report.md" in git(repository, "log", "-1", "--name-only")
 
 
-def test_a_call_that_writes_many_files_is_one_commit(repository: Path) -> None:
-    """However many paths a call has written, they are in one commit."""
+def test_autocommit_puts_all_files_of_a_call_in_one_commit(repository: Path) -> None:
+    """However many files a call writes, they are in one commit."""
     many = [{"key": f"{'k' * 60}-{n}", "value": "v"} for n in range(3_000)]
     with open_vault(repository) as vault:
         assert "warnings" not in vault.call("set_memories", memories=many)
@@ -149,8 +149,8 @@ def test_a_call_that_writes_many_files_is_one_commit(repository: Path) -> None:
 
 
 @pytest.mark.promise("S21")
-def test_autocommit_of_a_vault_from_anyone_runs_nothing(folder: Path, vault: Vault) -> None:
-    """Settings that came with a vault make no commit before its user set git up there."""
+def test_autocommit_needs_git_init_by_the_user(folder: Path, vault: Vault) -> None:
+    """A downloaded vault's autocommit setting has no effect until the user runs git init."""
     git(folder, "init", "--quiet")
     hook(folder, "pre-commit", "touch ran")
     write(folder, "memvault.toml", "version = 1\n\n[git]\nautocommit = true\n")
@@ -163,11 +163,8 @@ def test_autocommit_of_a_vault_from_anyone_runs_nothing(folder: Path, vault: Vau
     assert (folder / "ran").exists()
 
 
-def test_a_vault_in_a_repository_is_committed(tmp_path: Path, folder: Path, run: Run) -> None:
-    """Where the repository begins above the vault, a commit is of the vault's files alone.
-
-    Init and status say that sync is not for such a repository.
-    """
+def test_autocommit_works_in_larger_repository(tmp_path: Path, folder: Path, run: Run) -> None:
+    """In a repository larger than the vault, a commit contains only the vault's files."""
     git(tmp_path, "init", "--quiet")
     write(tmp_path, "code.py", "1\n")
     for command in ("init", "status"):
@@ -177,16 +174,16 @@ def test_a_vault_in_a_repository_is_committed(tmp_path: Path, folder: Path, run:
     assert last(tmp_path) == "m\n\n\nvault/a.md"
 
 
-def test_a_message_names_tool_titles_and_agent() -> None:
-    """One title stands in the first line, several below it, and no title breaks a line."""
+def test_autocommit_message_has_tool_titles_and_agent() -> None:
+    """A single title is in the subject line, several are in the body, each on one line."""
     assert message("t", [], "main") == "t\n\nAgent: main\n"
     assert message("t", ["A\nb", "A\nb"], "main") == "t: A b\n\nAgent: main\n"
     assert message("t", ["A", "B"], "main") == "t: 2 files\n\n- A\n- B\nAgent: main\n"
     assert len(message("t", ["A" * 200], "main").splitlines()[0]) <= 72
 
 
-def test_a_commit_that_fails_is_a_note(folder: Path, repository: Path, vault: Vault) -> None:
-    """Without a repository, in a rebase, or where a hook says no, the call has still succeeded."""
+def test_autocommit_failure_is_a_warning(folder: Path, repository: Path, vault: Vault) -> None:
+    """A missing repository, a lock, a merge or a failing hook is a warning; the call succeeds."""
     write(repository, "a.md", "1\n")
     (repository / ".git" / "index.lock").touch()
     assert "index.lock" in commit(repository, ["a.md"], "m")
@@ -206,8 +203,10 @@ def test_a_commit_that_fails_is_a_note(folder: Path, repository: Path, vault: Va
     assert "memvault git init" in commit(folder.parent, ["a.md"], "m")
 
 
-def test_a_slow_commit_leaves_no_lock(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A hook that does not end is ended with its git, and the next call is committed."""
+def test_autocommit_timeout_leaves_no_lock(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A hook that never ends is killed with its git, and the next call is committed."""
     monkeypatch.setattr("memvault.git.commit._SECONDS", 0.5)
     slow = hook(repository, "pre-commit", "sleep 60")
     with open_vault(repository) as vault:
@@ -220,8 +219,8 @@ def test_a_slow_commit_leaves_no_lock(repository: Path, monkeypatch: pytest.Monk
     assert git(repository, "status", "--porcelain") == ""
 
 
-def test_a_lock_that_goes_is_waited_for(repository: Path) -> None:
-    """Somebody else's git that ends soon does not keep a call from its commit."""
+def test_autocommit_waits_for_index_lock(repository: Path) -> None:
+    """A call waits for another git process to release its lock, then commits."""
     write(repository, "a.md", "1\n")
     file = repository / ".git" / "index.lock"
     file.touch()
@@ -231,15 +230,17 @@ def test_a_lock_that_goes_is_waited_for(repository: Path) -> None:
     assert said == ""
 
 
-def test_missing_git_is_reported(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Where there is no git program, the commands say so."""
+def test_git_commands_report_missing_git(
+    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The git commands report that git is not installed."""
     monkeypatch.setenv("PATH", str(tmp_path))
     for command in ("init", "sync", "status"):
         assert "git is not installed" in refused(run("git", command), 1)
 
 
-def test_a_git_folder_that_is_no_repository(folder: Path, run: Run) -> None:
-    """A .git that leads nowhere, or that git cannot mend, is named; init ends what was begun."""
+def test_git_reports_invalid_git_folder(folder: Path, run: Run) -> None:
+    """A broken .git that git cannot repair is reported, and init completes an incomplete one."""
     write(folder, ".git", "gitdir: /nowhere/at/all\n")
     for command in ("init", "sync", "status"):
         assert ".git is not a git repository" in refused(run("git", command), 1)
@@ -251,7 +252,7 @@ def test_a_git_folder_that_is_no_repository(folder: Path, run: Run) -> None:
     assert "branch" in succeeded(run("git", "status", "--json")).out
 
 
-def test_status_reports_a_detached_head(repository: Path, run: Run) -> None:
-    """Where no branch is checked out, status says what checks one out."""
+def test_git_status_reports_detached_head(repository: Path, run: Run) -> None:
+    """On a detached HEAD, status suggests the command that checks out a branch."""
     git(repository, "checkout", "--quiet", "--detach")
     assert "git switch" in succeeded(run("git", "status")).out

@@ -117,8 +117,8 @@ KINDS = {"filter": filtered, "ssh": lazy, "uploadpack": pulled}
 
 @pytest.mark.promise("S21")
 @pytest.mark.parametrize("kind", KINDS)
-def test_status_runs_nothing_of_a_foreign_repository(folder: Path, ran: Path, kind: str) -> None:
-    """Neither a person's status nor a client's runs a filter, monitor or transport of .git."""
+def test_status_runs_nothing_from_untrusted_repository(folder: Path, ran: Path, kind: str) -> None:
+    """Status on the command line or over MCP runs no filter, monitor or transport from .git."""
     KINDS[kind](folder, ran)
     with open_vault(folder) as vault:
         found = vault.call("git_status")
@@ -134,8 +134,10 @@ def test_status_runs_nothing_of_a_foreign_repository(folder: Path, ran: Path, ki
 
 
 @pytest.mark.promise("S28")
-def test_doctor_runs_nothing_of_a_foreign_repository(begun: Path, ran: Path, vault: Vault) -> None:
-    """Doctor runs no hook, filter or monitor, and a client's sync is refused before any."""
+def test_doctor_runs_nothing_from_untrusted_repository(
+    begun: Path, ran: Path, vault: Vault
+) -> None:
+    """Doctor runs no hook, filter or monitor, and an MCP sync is refused before any runs."""
     evil = program(ran, begun / "evil.sh")
     for name in ("pre-commit", "post-index-change", "reference-transaction"):
         program(ran, begun / ".git/hooks" / name)
@@ -154,10 +156,10 @@ def test_doctor_runs_nothing_of_a_foreign_repository(begun: Path, ran: Path, vau
 
 @pytest.mark.promise("S21", "S28")
 @pytest.mark.parametrize("asks", [True, False], ids=["hostile", "harmless"])
-def test_no_command_runs_git_before_somebody_allowed_it(
+def test_no_command_starts_git_before_approval(
     folder: Path, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asks: bool
 ) -> None:
-    """Until git init or sync was confirmed there, no command starts a git program at all."""
+    """Until git init or sync is confirmed in a vault, no command starts a git process."""
     if asks:
         filtered(folder, tmp_path / "ran")
     else:
@@ -182,8 +184,8 @@ def test_no_command_runs_git_before_somebody_allowed_it(
 
 
 @pytest.mark.promise("S56")
-def test_a_pipe_in_git_keeps_nobody_waiting(begun: Path, run: Run) -> None:
-    """Pipes in the places of git's files are named, before git is allowed there and after."""
+def test_named_pipe_in_git_folder_is_refused(begun: Path, run: Run) -> None:
+    """A named pipe in place of one of git's files is reported, before and after approval."""
     head = begun / ".git/HEAD"
     head.unlink()
     os.mkfifo(head)
@@ -206,10 +208,10 @@ def test_a_pipe_in_git_keeps_nobody_waiting(begun: Path, run: Run) -> None:
 
 
 @pytest.mark.promise("S56")
-def test_a_git_that_waits_is_ended_with_a_hint(
+def test_git_blocked_by_named_pipe_times_out(
     folder: Path, vault: Vault, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A pipe that git finds on its way ends in an error that says what may keep it waiting."""
+    """If a named pipe blocks git, the call times out with a hint that mentions pipes."""
     assert vault.call("git_init")["success"]
     (folder / "deep").mkdir()
     os.mkfifo(folder / "deep/.gitignore")
@@ -221,8 +223,8 @@ def test_a_git_that_waits_is_ended_with_a_hint(
 
 
 @pytest.mark.promise("S27")
-def test_settings_lead_git_nowhere_else(folder: Path, vault: Vault, tmp_path: Path) -> None:
-    """After git is allowed, a worktree that its settings name elsewhere is not looked at."""
+def test_git_worktree_outside_vault_is_refused(folder: Path, vault: Vault, tmp_path: Path) -> None:
+    """After approval, a core.worktree outside the vault is refused without being read."""
     assert vault.call("git_init")["success"]
     write(tmp_path, "elsewhere/private.md", "zebra\n")
     git(folder, "config", "core.worktree", str(tmp_path / "elsewhere"))
@@ -235,8 +237,8 @@ def test_settings_lead_git_nowhere_else(folder: Path, vault: Vault, tmp_path: Pa
 
 
 @pytest.mark.promise("S27")
-def test_what_git_lacks_is_fetched_by_no_program(folder: Path, ran: Path, vault: Vault) -> None:
-    """After git is allowed, an object that is missing is an error and starts no connection."""
+def test_missing_git_object_starts_no_lazy_fetch(folder: Path, ran: Path, vault: Vault) -> None:
+    """After approval, a missing git object is an error and opens no connection."""
     lazy(folder, ran)
     assert vault.call("git_init", confirm=True)["success"]
     vault.call("git_status")
@@ -244,8 +246,8 @@ def test_what_git_lacks_is_fetched_by_no_program(folder: Path, ran: Path, vault:
 
 
 @pytest.mark.promise("S27")
-def test_a_repository_inside_runs_nothing(folder: Path, ran: Path, vault: Vault) -> None:
-    """A repository that lies in the vault's own, as a submodule does, has no say in what runs."""
+def test_nested_repository_runs_nothing(folder: Path, ran: Path, vault: Vault) -> None:
+    """A repository inside the vault's own, such as a submodule, cannot run anything."""
     assert vault.call("git_init")["success"]
     inner = folder / "sub"
     inner.mkdir()
@@ -274,10 +276,10 @@ def test_a_repository_inside_runs_nothing(folder: Path, ran: Path, vault: Vault)
     ],
 )
 @pytest.mark.promise("S22")
-def test_another_repository_in_its_place_is_not_allowed(
+def test_replaced_git_repository_needs_new_approval(
     folder: Path, ran: Path, vault: Vault, named: str, setting: str, files: dict[str, str]
 ) -> None:
-    """Whatever in .git may run something is allowed as it was, and a change is named and asked."""
+    """Approval covers .git as it was; a replaced repository is reported and needs approval."""
     write(folder, "memvault.toml", AUTOCOMMIT)
     assert vault.call("git_init")["success"]
     shutil.rmtree(folder / ".git")
@@ -312,8 +314,8 @@ def test_another_repository_in_its_place_is_not_allowed(
     "file", [".git/hooks/pre-commit", ".git/info/attributes", "inner/pre-commit", "more.txt"]
 )
 @pytest.mark.promise("S22")
-def test_what_was_allowed_is_allowed_as_it_was(begun: Path, vault: Vault, file: str) -> None:
-    """A hook, or a file that the settings name, that changes afterwards is asked about again."""
+def test_changed_git_hook_needs_new_approval(begun: Path, vault: Vault, file: str) -> None:
+    """A change to a hook, or to a file used in the settings, needs approval again."""
     write(begun, file, "#!/bin/sh\n").chmod(0o755)
     git(begun, "config", "core.hooksPath", "inner")
     git(begun, "config", "include.path", "../more.txt")
@@ -348,8 +350,10 @@ def test_what_was_allowed_is_allowed_as_it_was(begun: Path, vault: Vault, file: 
     ],
 )
 @pytest.mark.promise("S26", "S33")
-def test_no_spelling_hides_a_setting(begun: Path, ran: Path, vault: Vault, text: str) -> None:
-    """However a setting that may run something is spelled, git is not run before it was shown."""
+def test_git_setting_is_detected_in_any_spelling(
+    begun: Path, ran: Path, vault: Vault, text: str
+) -> None:
+    """However an executable setting is spelled, git does not run before it is approved."""
     evil = program(ran, begun / "evil.sh")
     configure(begun, text.replace("{}", evil))
     assert vault.call("git_init")["error"]["code"] == "refused"
@@ -357,8 +361,8 @@ def test_no_spelling_hides_a_setting(begun: Path, ran: Path, vault: Vault, text:
 
 
 @pytest.mark.promise("S26")
-def test_what_is_harmless_is_not_asked_about(begun: Path, vault: Vault, run: Run) -> None:
-    """A clone as git makes it, a remote over the network and one's own name need no word."""
+def test_harmless_git_settings_need_no_approval(begun: Path, vault: Vault, run: Run) -> None:
+    """A plain clone, a network remote and a user name need no approval."""
     for url in ("https://example.org/a.git", "git@example.org:me/notes.git", "ssh://me@h/x"):
         git(begun, "remote", "add", "origin", url)
         git(begun, "config", "user.name", "Me O'Neill")
@@ -372,8 +376,8 @@ def test_what_is_harmless_is_not_asked_about(begun: Path, vault: Vault, run: Run
 
 
 @pytest.mark.promise("S22")
-def test_a_terminal_is_asked(begun: Path, ran: Path) -> None:
-    """At a terminal, what git would run is shown and asked about, and no leaves all as it was."""
+def test_git_init_asks_on_terminal(begun: Path, ran: Path) -> None:
+    """A terminal user sees what git would run and is asked; answering no changes nothing."""
     program(ran, begun / ".git/hooks/pre-commit")
     for answer, code in (("n", 1), ("y", 0)):
         done = at_terminal(begun, answer, "git", "init")
@@ -397,8 +401,8 @@ def at_terminal(folder: Path, answer: str, *words: str) -> subprocess.CompletedP
     )  # fmt: skip
 
 
-def test_what_was_allowed_before_there_were_digests_is_allowed(begun: Path, vault: Vault) -> None:
-    """A repository in which nothing may run needs no new word after an update."""
+def test_git_approval_without_digest_stays_valid(begun: Path, vault: Vault) -> None:
+    """After an update, an old approval stays valid if the repository cannot run anything."""
     git(begun, "config", "merge.memvault.driver", "memvault git merge-file %O %A %B %L %P")
     grants.add(begun, "git", "repository", {"folder": str(begun / ".git")})
     assert vault.call("git_status")["changed"] == 1
@@ -406,8 +410,8 @@ def test_what_was_allowed_before_there_were_digests_is_allowed(begun: Path, vaul
     assert "core.pager" in vault.call("git_status")["warnings"][0]
 
 
-def test_a_mended_repository_is_looked_at_again(folder: Path, ran: Path, vault: Vault) -> None:
-    """What a half repository leads to once git init has mended it is asked about too."""
+def test_git_init_rechecks_repaired_repository(folder: Path, ran: Path, vault: Vault) -> None:
+    """Hooks that an incomplete repository gains when git init repairs it need approval too."""
     write(folder, ".git/HEAD", "ref: refs/heads/main\n")
     write(folder, ".git/commondir", "../other\n")
     write(folder, "other/config", "[core]\n\tbare = false\n")
@@ -418,10 +422,10 @@ def test_a_mended_repository_is_looked_at_again(folder: Path, ran: Path, vault: 
     assert not ran.exists()
 
 
-def test_a_socket_in_git_is_no_pipe(
+def test_fsmonitor_socket_in_git_folder_is_allowed(
     folder: Path, vault: Vault, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What git's own monitor of files leaves in .git keeps nobody from anything."""
+    """The socket that git's file monitor leaves in .git does not block any command."""
     assert vault.call("git_init")["success"]
     monkeypatch.chdir(folder)  # a socket's path has 107 bytes at most
     with socket.socket(socket.AF_UNIX) as listening:
@@ -449,8 +453,10 @@ def repository_as_remote(folder: Path, ran: Path, name: str = "origin") -> None:
     ],
 )
 @pytest.mark.promise("S24")
-def test_a_remote_without_address_is_asked(begun: Path, ran: Path, vault: Vault, text: str) -> None:
-    """A remote whose name git would take for a begun is named and asked about first."""
+def test_git_remote_without_url_needs_approval(
+    begun: Path, ran: Path, vault: Vault, text: str
+) -> None:
+    """A remote without a URL, whose name git could take for a folder, needs approval first."""
     repository_as_remote(begun, ran)
     configure(begun, text)
     failed = vault.call("git_sync")
@@ -460,8 +466,8 @@ def test_a_remote_without_address_is_asked(begun: Path, ran: Path, vault: Vault,
 
 
 @pytest.mark.promise("S24")
-def test_an_address_of_a_file_that_git_may_not_include_is_none(begun: Path, vault: Vault) -> None:
-    """An address in a file that is included on a condition does not replace the question."""
+def test_url_from_conditional_include_needs_approval(begun: Path, vault: Vault) -> None:
+    """A remote URL in a conditionally included file does not replace the approval question."""
     write(begun, ".git/more", '[remote "origin"]\n\turl = https://example.org/x\n')
     git(begun, "config", "includeIf.onbranch:other.path", "more")
     git(begun, "config", "remote.origin.fetch", "+refs/heads/*:refs/remotes/origin/*")
@@ -470,8 +476,8 @@ def test_an_address_of_a_file_that_git_may_not_include_is_none(begun: Path, vaul
 
 @pytest.mark.promise("S24")
 @pytest.mark.parametrize("name", ["origin", "a origin", "a\u2028remote.origin"])
-def test_sync_uses_no_remote_without_url(begun: Path, ran: Path, vault: Vault, name: str) -> None:
-    """Sync pushes to a remote that has an address alone, also once all was allowed."""
+def test_sync_skips_remote_without_url(begun: Path, ran: Path, vault: Vault, name: str) -> None:
+    """Sync pushes only to a remote that has a URL, even after everything was approved."""
     repository_as_remote(begun, ran)
     git(begun, "config", f"remote.{name}.fetch", "+refs/heads/*:refs/remotes/origin/*")
     if name != "origin":
@@ -484,10 +490,10 @@ def test_sync_uses_no_remote_without_url(begun: Path, ran: Path, vault: Vault, n
 @pytest.mark.promise("S26")
 @pytest.mark.parametrize("blank", ["\u00a0", "\u3000", "\u2028", "\x85"])
 @pytest.mark.parametrize("setting", ["hooksPath", "path"])
-def test_a_blank_that_git_keeps_hides_no_file(
+def test_git_config_trailing_unicode_blank_is_refused(
     begun: Path, ran: Path, vault: Vault, blank: str, setting: str
 ) -> None:
-    """A name that ends with a blank other than a space leads git and the question to one file."""
+    """A configured path that ends with a Unicode blank is refused, since git would keep it."""
     if setting == "hooksPath":
         program(ran, begun / f"h{blank}" / "pre-commit")
         text = f"[core]\n\thooksPath = h{blank}\n"
@@ -528,8 +534,8 @@ def test_a_blank_that_git_keeps_hides_no_file(
     ],
 )
 @pytest.mark.promise("S22")
-def test_a_setting_covers_its_file(begun: Path, vault: Vault, setting: str, value: str) -> None:
-    """However a setting quotes a file of the vault, its change is asked about."""
+def test_git_setting_covers_its_file(begun: Path, vault: Vault, setting: str, value: str) -> None:
+    """However a setting quotes a file of the vault, a change to the file needs approval."""
     names = ("a clean.sh", "named #1")
     name = next((name for name in names if name in value), "clean.sh")
     write(begun, name, "cat\n")
@@ -541,8 +547,8 @@ def test_a_setting_covers_its_file(begun: Path, vault: Vault, setting: str, valu
 
 
 @pytest.mark.promise("S25")
-def test_an_include_through_a_link_is_followed(begun: Path, ran: Path, vault: Vault) -> None:
-    """A file that is included through a link includes others from the begun of the link."""
+def test_git_include_through_symlink_is_followed(begun: Path, ran: Path, vault: Vault) -> None:
+    """A config included through a symlink resolves its own includes from the symlink's folder."""
     program(ran, begun / "hooks/pre-commit")
     write(begun, ".git/z/real.inc", "[include]\n\tpath = more.inc\n")
     write(begun, ".git/z/more.inc", "")
@@ -557,8 +563,10 @@ def test_an_include_through_a_link_is_followed(begun: Path, ran: Path, vault: Va
 
 @pytest.mark.promise("S25")
 @pytest.mark.parametrize("include", ["include.path", "includeIf.gitdir:**.path"])
-def test_files_of_commands_count(begun: Path, ran: Path, vault: Vault, include: str) -> None:
-    """A file that a command names before the settings include it is read as settings too."""
+def test_included_command_file_is_read_as_git_config(
+    begun: Path, ran: Path, vault: Vault, include: str
+) -> None:
+    """A file that is both a filter command and a config include is also parsed as config."""
     program(ran, begun / "hooks/pre-commit")
     write(begun, "inc", "[core]\n\thooksPath = hooks\n")
     git(begun, "config", "filter.f.clean", "inc")
@@ -578,8 +586,8 @@ def test_files_of_commands_count(begun: Path, ran: Path, vault: Vault, include: 
     ],
 )
 @pytest.mark.promise("S25")
-def test_an_include_of_no_plain_form_is_refused(begun: Path, vault: Vault, text: str) -> None:
-    """A file that is included by a line that cannot be read as git reads it is not overlooked."""
+def test_unparsable_git_include_is_refused(begun: Path, vault: Vault, text: str) -> None:
+    """A git config include that memvault cannot parse the way git does is refused."""
     write(begun, ".git/inc", "[core]\n\thooksPath = hooks\n")
     configure(begun, text)
     assert git(begun, "config", "core.hooksPath").strip() == "hooks"
@@ -588,8 +596,8 @@ def test_an_include_of_no_plain_form_is_refused(begun: Path, vault: Vault, text:
 
 
 @pytest.mark.promise("S25")
-def test_includes_in_a_circle_come_to_an_end(begun: Path, vault: Vault) -> None:
-    """Files that include themselves under ever other names are read once each."""
+def test_circular_git_includes_end(begun: Path, vault: Vault) -> None:
+    """Config files that include themselves under different paths are read once per path."""
     (begun / ".git/a").mkdir()
     lines = "".join(f"\tpath = {'a/../' * count}inc\n" for count in range(15))
     write(begun, ".git/inc", f"[include]\n{lines}")
@@ -603,8 +611,8 @@ def test_includes_in_a_circle_come_to_an_end(begun: Path, vault: Vault) -> None:
     ["hook", "new hook", "linked hook", "smudge", "new smudge", "folder of a smudge", "include"],
 )
 @pytest.mark.promise("S23")
-def test_what_a_sync_brings_is_not_run_by_it(tmp_path: Path, ran: Path, what: str) -> None:
-    """A pushed file in the place of one that git was allowed to run is refused, and not run."""
+def test_sync_does_not_run_pushed_files(tmp_path: Path, ran: Path, what: str) -> None:
+    """A pushed replacement for a file that git was approved to run is refused and not run."""
     for one, two in cloned(tmp_path):
         write(one.root, ".gitattributes", "*.md -text merge=memvault\nz.txt filter=f\n")
         write(one.root, "z.txt", "text\n")
@@ -655,8 +663,8 @@ def test_what_a_sync_brings_is_not_run_by_it(tmp_path: Path, ran: Path, what: st
 
 
 @pytest.mark.promise("S33")
-def test_a_ref_of_a_sync_names_no_option(begun: Path, vault: Vault, tmp_path: Path) -> None:
-    """What .git holds as the ref of a sync that was killed is no option to git."""
+def test_unfinished_sync_ref_is_not_a_git_option(begun: Path, vault: Vault, tmp_path: Path) -> None:
+    """A forged ref of an unfinished sync is never passed to git as an option."""
     git(begun, "remote", "add", "origin", "../shared.git")
     file = tmp_path / "outside"
     write(begun, UNFINISHED, f"--output={file}\n")
@@ -665,8 +673,8 @@ def test_a_ref_of_a_sync_names_no_option(begun: Path, vault: Vault, tmp_path: Pa
 
 
 @pytest.mark.promise("S23")
-def test_a_ref_of_a_sync_changes_no_hook(begun: Path, ran: Path, vault: Vault) -> None:
-    """What .git holds as the ref of a killed sync brings back no other hook than was allowed."""
+def test_unfinished_sync_ref_cannot_replace_hook(begun: Path, ran: Path, vault: Vault) -> None:
+    """A forged ref of an unfinished sync cannot replace an approved hook."""
     program(ran, begun / "hooks/pre-commit")
     git(begun, "add", "--all")
     git(begun, "commit", "--quiet", "--message", "First")

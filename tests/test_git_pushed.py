@@ -80,10 +80,10 @@ def pushed(clone: Clone, entries: list[tuple[str, str, str]]) -> None:
     ],
 )
 @pytest.mark.promise("S32")
-def test_no_push_writes_outside_of_a_clone(
+def test_sync_refuses_tree_with_symlink_and_folder(
     both: tuple[Clone, ...], tmp_path: Path, link: str, folder: str
 ) -> None:
-    """A tree with a link and a folder of one name, in any spelling, is refused before it writes."""
+    """A tree with a symlink and a folder of the same name, in any spelling, writes nothing."""
     one, two = both
     memory = blob(one.root, "---\nid: evil-abc123\n---\n\nEvil.\n")
     inside = tree(one.root, [("100644", "evil.md", memory)])
@@ -102,8 +102,8 @@ def test_no_push_writes_outside_of_a_clone(
      ".memvault::$INDEX_ALLOCATION", ".GIT ", "git~1", ".g\u200cit"],
 )  # fmt: skip
 @pytest.mark.promise("S34")
-def test_nobody_pushes_into_a_private_folder(both: tuple[Clone, ...], name: str) -> None:
-    """What is of one machine is changed by no remote, however its folder is spelled."""
+def test_sync_refuses_pushed_machine_local_folder(both: tuple[Clone, ...], name: str) -> None:
+    """No remote can change machine-local state, however its folder name is spelled."""
     one, two = both
     state = blob(one.root, "{}\n")
     inside = tree(one.root, [("100644", "state.json", state)])
@@ -117,8 +117,8 @@ def test_nobody_pushes_into_a_private_folder(both: tuple[Clone, ...], name: str)
 
 
 @pytest.mark.promise("S34")
-def test_a_private_file_that_others_stop_sharing_stays_here(both: tuple[Clone, ...]) -> None:
-    """Where .memvault was committed by mistake, taking it out of git deletes nothing anywhere."""
+def test_untracking_memvault_folder_deletes_nothing(both: tuple[Clone, ...]) -> None:
+    """If .memvault was committed by mistake, removing it from git deletes no local file."""
     one, two = both
     kept = write(two.root, ".memvault/mine.json", "{}\n")
     one.git("add", "--force", str(write(one.root, ".memvault/mine.json", "{}\n")))
@@ -135,8 +135,8 @@ def test_a_private_file_that_others_stop_sharing_stays_here(both: tuple[Clone, .
 
 
 @pytest.mark.promise("S32")
-def test_no_push_writes_through_a_local_link(both: tuple[Clone, ...], tmp_path: Path) -> None:
-    """A folder that others push under the name of a link of one's own does not lead through it."""
+def test_sync_does_not_write_through_local_symlink(both: tuple[Clone, ...], tmp_path: Path) -> None:
+    """A pushed folder with the name of a local symlink is not written through the symlink."""
     one, two = both
     outside = tmp_path / "outside"
     write(two.root, ".git/info/exclude", "private\n")
@@ -149,8 +149,10 @@ def test_no_push_writes_through_a_local_link(both: tuple[Clone, ...], tmp_path: 
 
 
 @pytest.mark.promise("S32")
-def test_a_ref_of_a_sync_deletes_nothing_private(both: tuple[Clone, ...], tmp_path: Path) -> None:
-    """Taking back a sync deletes no file behind a link or of one machine, whatever its commit."""
+def test_unfinished_sync_rollback_deletes_nothing_private(
+    both: tuple[Clone, ...], tmp_path: Path
+) -> None:
+    """Rolling back a sync to any commit deletes no symlinked or machine-local file."""
     one, two = both
     kept = (
         write(tmp_path, "outside/evil.md", "Evil.\n"),
@@ -210,11 +212,8 @@ def clones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Cl
 
 
 @pytest.mark.promise("R35")
-def test_a_killed_sync_is_gone_on_from(clones: tuple[Clone, ...], tmp_path: Path) -> None:
-    """Killed in front of a file that it changes or a run of git, a sync is gone on from.
-
-    The next one ends with all files as if nothing had been. The points are counted.
-    """
+def test_killed_sync_is_resumed(clones: tuple[Clone, ...], tmp_path: Path) -> None:
+    """After a kill at any file change or git call, the next sync completes with all files."""
     one, two = clones
     names = ("one", "two", "shared.git")
     for name in names:
@@ -238,8 +237,8 @@ def test_a_killed_sync_is_gone_on_from(clones: tuple[Clone, ...], tmp_path: Path
 @sampled(4)
 @pytest.mark.promise("R35")
 @pytest.mark.parametrize("name", ["context/wombats.md", "note.md", "pic.bin", "x.txt"])
-def test_a_checkout_that_was_cut_off_is_taken_back(clones: tuple[Clone, ...], name: str) -> None:
-    """Where git dies while it replaces files, the next sync begins anew, with edits made since."""
+def test_sync_recovers_from_interrupted_checkout(clones: tuple[Clone, ...], name: str) -> None:
+    """If git dies while replacing files, the next sync starts over and keeps later edits."""
     one, two = clones
     write(two.root, ".git/info/attributes", f"{name} filter=cut\n")
     two.git("config", "filter.cut.clean", "cat")
@@ -263,8 +262,8 @@ def test_a_checkout_that_was_cut_off_is_taken_back(clones: tuple[Clone, ...], na
 @sampled(2)
 @pytest.mark.promise("R35")
 @pytest.mark.parametrize("name", ["big.md", "big.txt"])
-def test_a_full_disk_in_a_sync_loses_nothing(both: tuple[Clone, ...], name: str) -> None:
-    """A memory that does not fit stays whole, and half of another file is shared with nobody."""
+def test_sync_on_full_disk_loses_nothing(both: tuple[Clone, ...], name: str) -> None:
+    """A memory too large for the disk stays intact, and a partial file is never pushed."""
     one, two = both
     old = "".join(f"line {number:08} of a long text\n" for number in range(30_000))
     write(one.root, name, old)
@@ -319,8 +318,8 @@ def _mended(one: Clone, two: Clone, point: tuple[int, str]) -> None:
     ],
 )
 @pytest.mark.promise("S98")
-def test_sync_refuses_settings_of_programs(tmp_path: Path, name: str) -> None:
-    """A pushed file that programs read as settings or code is refused before any file changes."""
+def test_sync_refuses_pushed_program_settings(tmp_path: Path, name: str) -> None:
+    """A pushed file that programs read as settings or code is refused; no file changes."""
     for one, two in cloned(tmp_path):
         one.sync()
         two.sync()
@@ -338,8 +337,8 @@ def test_sync_refuses_settings_of_programs(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.promise("S98")
-def test_sync_lists_changed_instructions(tmp_path: Path) -> None:
-    """Instructions to agents that others changed are brought by a sync, which names them."""
+def test_sync_reports_changed_agent_instructions(tmp_path: Path) -> None:
+    """A sync that brings changed agent instructions warns about each changed file."""
     for one, two in cloned(tmp_path):
         one.sync()
         two.sync()

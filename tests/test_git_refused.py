@@ -38,8 +38,8 @@ def notes(result: dict[str, object]) -> str:
 
 
 @pytest.mark.parametrize("has_commit", [True, False])
-def test_a_repository_in_the_vault_is_named(clones: tuple[Clone, ...], has_commit: bool) -> None:
-    """The rest is synced as ever; sync, status and doctor say which folder is not."""
+def test_sync_reports_nested_repository(clones: tuple[Clone, ...], has_commit: bool) -> None:
+    """Everything else is synced; sync, status and doctor report the nested repository."""
     one, two = clones
     inner = one.root / "proj" / "sub"
     write(inner, "idea.md", "An idea.\n")
@@ -62,8 +62,8 @@ def test_a_repository_in_the_vault_is_named(clones: tuple[Clone, ...], has_commi
     assert [entry["filePath"] for entry in found] == ["proj/sub"]
 
 
-def test_a_submodule_is_its_owners_business(clones: tuple[Clone, ...], tmp_path: Path) -> None:
-    """A repository that .gitmodules names is synced as git does, and is no finding."""
+def test_sync_accepts_submodule(clones: tuple[Clone, ...], tmp_path: Path) -> None:
+    """A repository listed in .gitmodules is synced as git does, and is not a finding."""
     one, _ = clones
     other = tmp_path / "other"
     write(other, "idea.md", "An idea.\n")
@@ -80,8 +80,8 @@ def test_a_submodule_is_its_owners_business(clones: tuple[Clone, ...], tmp_path:
     assert one.call("vault_doctor", only=["repository-inside"])["findings"] == []
 
 
-def test_secret_in_any_file_is_reported_before_a_push(clones: tuple[Clone, ...]) -> None:
-    """A token in a file that is no memory, or in a name, is named with its line and never shown."""
+def test_sync_reports_secret_in_any_file(clones: tuple[Clone, ...]) -> None:
+    """A token in any file or file name is reported with its line and never shown."""
     one, _ = clones
     token, _ = made("npm token")
     write(one.root, "deploy.env", f"A=1\nTOKEN={token}\n")
@@ -95,8 +95,8 @@ def test_secret_in_any_file_is_reported_before_a_push(clones: tuple[Clone, ...])
     assert token not in said
 
 
-def test_pasted_secret_is_reported_before_a_push(clones: tuple[Clone, ...]) -> None:
-    """Sync names a secret that came by hand; where the settings take none, nothing is committed."""
+def test_sync_reports_pasted_secret(clones: tuple[Clone, ...]) -> None:
+    """Sync reports a secret added by hand; if settings refuse secrets, nothing is committed."""
     one, _ = clones
     before, make = MADE["GitHub token"]
     secret = before + make()
@@ -114,8 +114,8 @@ def test_pasted_secret_is_reported_before_a_push(clones: tuple[Clone, ...]) -> N
     assert secret not in str(warned)
 
 
-def test_pushed_conflict_markers_are_reported(clones: tuple[Clone, ...]) -> None:
-    """A sync that commits the marks of a conflict says in which file they are."""
+def test_sync_reports_pushed_conflict_markers(clones: tuple[Clone, ...]) -> None:
+    """A sync that commits conflict markers reports the file that contains them."""
     one, _ = clones
     write(one.root, "note.md", "One.\n\n<<<<<<< ours\nTwo.\n=======\nThree.\n>>>>>>> theirs\n")
     warned = " ".join(one.sync()["warnings"])
@@ -125,8 +125,8 @@ def test_pushed_conflict_markers_are_reported(clones: tuple[Clone, ...]) -> None
 
 
 @pytest.mark.promise("R44")
-def test_a_refused_commit_leaves_what_was_staged(clones: tuple[Clone, ...]) -> None:
-    """Where a hook refuses the commit of a sync, it is quoted, and staged is what was before."""
+def test_sync_restores_index_after_rejected_commit(clones: tuple[Clone, ...]) -> None:
+    """If a hook rejects the commit, its output is quoted and the staged files are as before."""
     one, _ = clones
     write(one.root, "staged.md", "1\n")
     one.git("add", "staged.md")
@@ -140,8 +140,8 @@ def test_a_refused_commit_leaves_what_was_staged(clones: tuple[Clone, ...]) -> N
     assert one.sync()["committed"] == 2
 
 
-def test_a_hook_that_refuses_a_push_is_quoted(clones: tuple[Clone, ...]) -> None:
-    """What a hook before a push says is in the message."""
+def test_sync_quotes_rejecting_push_hook(clones: tuple[Clone, ...]) -> None:
+    """The message includes the output of a hook that rejected the push."""
     one, _ = clones
     one.remember("Wombats", "They dig.")
     for where in ("", " >&2"):
@@ -151,8 +151,8 @@ def test_a_hook_that_refuses_a_push_is_quoted(clones: tuple[Clone, ...]) -> None
         assert "a hook" in failed["hint"]
 
 
-def test_a_branch_that_others_call_otherwise(clones: tuple[Clone, ...]) -> None:
-    """A branch that the others do not have is named, with the one that they have."""
+def test_sync_reports_branch_missing_on_remote(clones: tuple[Clone, ...]) -> None:
+    """A branch that the remote does not have is reported, with the one that it has."""
     one, _ = clones
     one.git("switch", "--quiet", "--create", "mine")
     assert "git switch main" in failure(one)["hint"]
@@ -160,8 +160,8 @@ def test_a_branch_that_others_call_otherwise(clones: tuple[Clone, ...]) -> None:
     assert "git branch --move main" in failure(one)["hint"]
 
 
-def test_a_merge_that_waits_for_a_person(clones: tuple[Clone, ...]) -> None:
-    """A merge with files in conflict says that they come first."""
+def test_sync_reports_unfinished_merge(clones: tuple[Clone, ...]) -> None:
+    """A merge with conflicting files is reported as something to resolve first."""
     one, two = clones
     for clone in clones:
         write(clone.root, "note.md", f"{clone.root.name}\n")
@@ -176,8 +176,8 @@ def test_a_merge_that_waits_for_a_person(clones: tuple[Clone, ...]) -> None:
     assert "note.md" in two.call("git_status")["todo"][0]
 
 
-def test_a_lock_that_was_left_is_named(clones: tuple[Clone, ...]) -> None:
-    """A lock of a git that was killed is named with what takes it away."""
+def test_sync_reports_stale_git_lock(clones: tuple[Clone, ...]) -> None:
+    """The lock of a killed git is reported, with the command that removes it."""
     one, _ = clones
     one.remember("Wombats", "They dig.")
     (one.root / ".git/index.lock").touch()
@@ -188,10 +188,10 @@ def test_a_lock_that_was_left_is_named(clones: tuple[Clone, ...]) -> None:
     assert one.sync()["pushed"] == 1
 
 
-def test_without_a_home_sync_works(
+def test_sync_works_without_home(
     clones: tuple[Clone, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without a home folder, sync does its work or says what is missing."""
+    """Without a home folder, sync works or reports what is missing."""
     one, _ = clones
     one.remember("Wombats", "They dig.")
     monkeypatch.delenv("HOME")
@@ -212,10 +212,10 @@ def test_without_a_home_sync_works(
     ],
     ids=["none", "remote", "address", "detached", "unreachable", "above", "several"],
 )
-def test_obstacles_to_a_sync_are_reported(
+def test_sync_obstacles_are_reported(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run, prepare: str, said: str
 ) -> None:
-    """Each trouble is one sentence with a hint, and nothing is changed."""
+    """Each problem is reported in one sentence with a hint, and nothing is changed."""
     without_identity(monkeypatch, tmp_path / "home")
     script = prepare.replace("git checkout", "git -c user.name=x -c user.email=x commit -q "
                              "--allow-empty -m x; git checkout")  # fmt: skip
@@ -245,8 +245,8 @@ def change(clone: Clone, *changes: tuple[str, str]) -> None:
     clone.git("commit", "--quiet", "--all", "--message", "By hand")
 
 
-def test_a_pull_by_hand_merges_headers(drivers: tuple[Clone, ...]) -> None:
-    """With the driver, git pull itself merges front matter and what both added to the end."""
+def test_merge_driver_merges_headers_in_git_pull(drivers: tuple[Clone, ...]) -> None:
+    """With the driver, git pull itself merges front matter and text appended by both sides."""
     one, two = drivers
     one.call("memory_compound", query="note-abc123", modifications="Since May.")
     one.sync()
@@ -260,8 +260,10 @@ def test_a_pull_by_hand_merges_headers(drivers: tuple[Clone, ...]) -> None:
 
 @pytest.mark.promise("R42")
 @pytest.mark.parametrize("how", ["--rebase", "--no-rebase"])
-def test_a_conflict_by_hand_never_stands_in_a_header(drivers: tuple[Clone, ...], how: str) -> None:
-    """Where git pull stops, the memory is still itself and its header is merged."""
+def test_sync_conflict_of_git_pull_never_affects_header(
+    drivers: tuple[Clone, ...], how: str
+) -> None:
+    """If git pull stops with a conflict, the memory keeps its identity and a merged header."""
     one, two = drivers
     write(one.root, "note.md", NOTE.replace("SQLite", "PostgreSQL").replace("[a]", "[a, b]"))
     write(one.root, "new.md", NOTE.replace("note-abc123", "new-abc123"))
@@ -286,8 +288,8 @@ def test_a_conflict_by_hand_never_stands_in_a_header(drivers: tuple[Clone, ...],
 
 
 @pytest.mark.promise("S29")
-def test_a_module_in_the_vault_is_not_the_driver(drivers: tuple[Clone, ...]) -> None:
-    """Nothing in a vault stands for a part of memvault when git merges."""
+def test_merge_driver_ignores_modules_in_vault(drivers: tuple[Clone, ...]) -> None:
+    """A Python module in the vault can't replace part of memvault when git merges."""
     one, two = drivers
     command = two.git("config", "merge.memvault.driver")
     assert "-P" in command or command.startswith("memvault ")
@@ -299,8 +301,8 @@ def test_a_module_in_the_vault_is_not_the_driver(drivers: tuple[Clone, ...]) -> 
     two.git("pull", "--quiet", "--rebase")
 
 
-def test_the_driver_does_not_mix_two_memories(drivers: tuple[Clone, ...]) -> None:
-    """A pull by hand that meets another memory under a path stops, with both texts whole."""
+def test_merge_driver_does_not_mix_two_memories(drivers: tuple[Clone, ...]) -> None:
+    """If git pull brings a different memory under the same path, it stops with both texts."""
     one, two = drivers
     write(one.root, "note.md", NOTE.replace("note-abc123", "other-abc123"))
     one.sync()
@@ -311,8 +313,8 @@ def test_the_driver_does_not_mix_two_memories(drivers: tuple[Clone, ...]) -> Non
     assert "other-abc123" in text
 
 
-def test_the_driver_says_which_value_is_not_kept(drivers: tuple[Clone, ...]) -> None:
-    """A pull by hand names the value that another one won over."""
+def test_merge_driver_reports_discarded_value(drivers: tuple[Clone, ...]) -> None:
+    """With git pull, the driver reports the value that was overridden."""
     one, two = drivers
     write(one.root, "note.md", NOTE.replace("tags: [a]", "status: done").replace("01T", "03T"))
     one.sync()
@@ -320,8 +322,8 @@ def test_the_driver_says_which_value_is_not_kept(drivers: tuple[Clone, ...]) -> 
     assert "status: late" in git(two.root, "pull", "--no-rebase", good=False)
 
 
-def test_the_driver_runs_from_a_shell(drivers: tuple[Clone, ...], run: Run, folder: Path) -> None:
-    """The command that init sets can be run without a path, and merges three files."""
+def test_merge_driver_runs_from_a_shell(drivers: tuple[Clone, ...], run: Run, folder: Path) -> None:
+    """The command that init configures runs without a path and merges three files."""
     command = drivers[0].git("config", "merge.memvault.driver").split(" git merge-file")[0]
     assert subprocess.run([*command.split(), "--version"], check=False).returncode == 0
     for name, text in (("b", "x\n"), ("o", "x\ny\n"), ("t", "x\n")):

@@ -277,12 +277,8 @@ def clones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Cl
 
 @pytest.mark.promise("R34")
 @pytest.mark.parametrize("seed", SEEDS)
-def test_clones_end_equal_and_nothing_is_lost(clones: tuple[Clone, ...], seed: int) -> None:
-    """After random writes and syncs both clones have the same files, without a conflict in any.
-
-    What was put into a memory, and that nobody took out of it again, is in a file of that
-    memId or in the copy of it; whatever was said, to agents too, is somewhere.
-    """
+def test_git_soak_clones_converge_without_loss(clones: tuple[Clone, ...], seed: int) -> None:
+    """After random writes and syncs both clones have equal files, no conflict and no loss."""
     chance = random.Random(seed)
     said: dict[str, str] = {}
     kept = Kept()

@@ -113,8 +113,8 @@ def test_sync_conflict_at_end_keeps_both_texts(both: tuple[Clone, ...]) -> None:
 
 
 @pytest.mark.promise("R37")
-def test_headers_are_merged_by_key(both: tuple[Clone, ...]) -> None:
-    """Keys of both sides stay, lists are sets, counts add up, and the later change counts."""
+def test_sync_merges_headers_by_key(both: tuple[Clone, ...]) -> None:
+    """Both sides' keys are kept: lists are united, counters added, and the later value wins."""
     one, two = both
     first = DATABASE.replace("[a, b]", "[b, c]").replace("count: 3", "count: 5")
     first = first.replace("open ", "done ").replace("2026-01-01", "2026-01-03")
@@ -272,8 +272,8 @@ def test_sync_keeps_memories_with_same_title(clones: tuple[Clone, ...]) -> None:
         assert shown[1]["content"].strip() == "They sleep.\n\nAll day."
 
 
-def test_renames_of_a_sync_are_reported(clones: tuple[Clone, ...]) -> None:
-    """Where both sides took one name, the result says what the later one's file is called now."""
+def test_sync_reports_renamed_files(clones: tuple[Clone, ...]) -> None:
+    """If both sides created the same name, the result shows the later file's new name."""
     one, two = clones
     write(one.root, "plan.md", titled("plan-aaaaaa", "Plan", "Ours."))
     write(two.root, "plan.md", titled("plan-bbbbbb", "Plan", "Theirs."))
@@ -540,10 +540,10 @@ def test_sync_retries_after_concurrent_push(both: tuple[Clone, ...], tmp_path: P
 @sampled(2)
 @pytest.mark.promise("R43")
 @pytest.mark.parametrize("name", ["note.md", "idea.md"])
-def test_file_saved_during_a_sync_is_kept(
+def test_sync_keeps_file_saved_during_sync(
     both: tuple[Clone, ...], tmp_path: Path, name: str
 ) -> None:
-    """What an editor saves after the commit of a sync, others' file too, is not overwritten."""
+    """A file that an editor saves after the sync's commit is not overwritten."""
     one, two = both
     write(one.root, name, NOTE.replace("[a]", "[a, b]"))
     one.sync()

@@ -37,7 +37,7 @@ TEXTS = [
 @pytest.mark.promise("R95")
 @pytest.mark.parametrize("text", TEXTS)
 def test_titles_tags_and_aliases_keep_their_text(vault: Vault, folder: Path, text: str) -> None:
-    """What YAML reads as a number, boolean or date is shown, found and edited as it is written."""
+    """Values that YAML reads as a number, boolean or date keep their exact text."""
     header = f"title: {text}\ntags: [{text}, other, null]\naliases: {text}\n"
     file = write(folder, "a.md", f"---\n{header}---\nx\n")
     shown = vault.call("memory_show", name=text)
@@ -51,8 +51,8 @@ def test_titles_tags_and_aliases_keep_their_text(vault: Vault, folder: Path, tex
     assert vault.call("memory_show", name="a.md")["tags"] == ["other", "null", "new"]
 
 
-def test_missing_titles_stay_missing(vault: Vault, folder: Path) -> None:
-    """A null title or an empty item is none, so that the name is that of the heading."""
+def test_header_null_title_is_missing(vault: Vault, folder: Path) -> None:
+    """A null title or an empty item counts as missing, so the heading is the title."""
     for header in ("title: null", "title: ~", "title:", "tags: [~, '']\naliases: null"):
         write(folder, "a.md", f"---\n{header}\n---\n# Heading\n")
         shown = vault.call("memory_show", name="a.md")
@@ -61,8 +61,8 @@ def test_missing_titles_stay_missing(vault: Vault, folder: Path) -> None:
 
 @pytest.mark.promise("R95")
 @pytest.mark.parametrize("case", [str.title, str.upper])
-def test_keys_count_in_any_case(vault: Vault, folder: Path, case: Any) -> None:
-    """They are read, edited where they are, and never written a second time."""
+def test_header_keys_are_case_insensitive(vault: Vault, folder: Path, case: Any) -> None:
+    """Keys in any case are read, edited in place and never duplicated."""
     keys = ("title", "tags", "aliases", "memory_type", "modified")
     named = "Tea\nx:\n  - a\n  - b\nx: [Chai] # also\nx: fact\nx: 2020-01-31\n"
     values = [line.removeprefix("x") for line in f"x: {named}".split("\nx")]
@@ -84,16 +84,16 @@ def test_keys_count_in_any_case(vault: Vault, folder: Path, case: Any) -> None:
     assert "# also" in file.read_text()
 
 
-def test_keys_that_differ_in_case_are_repeated_keys(vault: Vault, folder: Path) -> None:
-    """The last one counts, as of a key that is there twice, and doctor reports both."""
+def test_header_keys_differing_in_case_are_duplicates(vault: Vault, folder: Path) -> None:
+    """The last duplicate counts, and doctor reports both."""
     write(folder, "a.md", "---\nTags: [a]\ntags: [b]\n---\nx\n")
     assert vault.call("memory_show", name="a.md")["tags"] == ["b"]
     assert told(examined(vault)) == {("key-twice", "a.md")}
 
 
 @pytest.mark.promise("R95")
-def test_composed_and_decomposed_names_are_one(vault: Vault, folder: Path) -> None:
-    """A tag, type, title or alias typed on another system is the same in any Unicode form."""
+def test_header_names_match_any_unicode_normal_form(vault: Vault, folder: Path) -> None:
+    """Tags, types, titles and aliases are equal in any Unicode normal form."""
     one, other = (normalize(form, "Café/Über") for form in ("NFC", "NFD"))
     kind = normalize("NFD", "réunion")
     write(
@@ -135,8 +135,8 @@ MODIFIED = "modified|updated|lastmod|last_modified_at|date modified|updatedAt|La
 
 @pytest.mark.promise("R96")
 @pytest.mark.parametrize("text", DATES)
-def test_dates_of_programs_are_read(text: str) -> None:
-    """Times as Obsidian's plugins, Hugo, Jekyll, Notion and others write them are understood."""
+def test_header_dates_in_other_programs_formats_are_read(text: str) -> None:
+    """Time formats of Obsidian plugins, Hugo, Jekyll, Notion and others are supported."""
     header = read_header(f"created: {text}\n").values
     moment = parse(header["created"])
     assert moment is not None
@@ -147,13 +147,13 @@ def test_dates_of_programs_are_read(text: str) -> None:
     "value", ["01/02/2022", "tomorrow", "2022-13-45", True, None, [], 0, "99999999999999"]
 )
 def test_ambiguous_dates_are_not_guessed(value: object) -> None:
-    """A day and a month that could be either, and other texts, are not taken for a date."""
+    """An ambiguous day and month, or any other text, is not read as a date."""
     assert parse(value) is None
 
 
 @pytest.mark.promise("R96")
-def test_dates_count_under_the_keys_of_programs(vault: Vault, folder: Path) -> None:
-    """Each key gives the memory its time; an unreadable one is reported, and the file's is used."""
+def test_header_dates_are_read_from_other_programs_keys(vault: Vault, folder: Path) -> None:
+    """Each program's key dates the memory; an invalid value is reported and file time used."""
     for number, key in enumerate(CREATED.split("|")):
         write(folder, f"{number}.md", f"---\n{key}: Jan 3, 2022\n---\nx\n")
         assert vault.call("memory_show", name=f"{number}.md")["created"].startswith("2022-01-03")
@@ -191,8 +191,8 @@ BAD_LINES: dict[str, dict[str, Any]] = {
 @pytest.mark.promise("R97")
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])
 @pytest.mark.parametrize("bad", BAD_LINES)
-def test_a_bad_header_line_costs_only_itself(bad: str, newline: str) -> None:
-    """The other keys are read and edited, and the line stays as it is."""
+def test_bad_header_line_affects_only_itself(bad: str, newline: str) -> None:
+    """The other keys are read and edited, and the bad line is unchanged."""
     header = f"id: one\n{bad}\n# a comment\nstatus: [a, b]\n"
     for text in (header, f"{bad}\nid: one\nstatus: [a, b]", f"id: one\nstatus: [a, b]\n{bad}"):
         data = f"---\n{text}\n---\n\nBody.\n".replace("\n", newline).encode()
@@ -207,8 +207,8 @@ def test_a_bad_header_line_costs_only_itself(bad: str, newline: str) -> None:
 
 
 @pytest.mark.promise("R97")
-def test_a_bad_line_is_reported_and_replaced_by_its_key(vault: Vault, folder: Path) -> None:
-    """Doctor names the line, and a new value of that key takes its place."""
+def test_bad_header_line_is_reported_and_replaceable(vault: Vault, folder: Path) -> None:
+    """Doctor reports the line, and setting its key replaces it."""
     file = write(folder, "a.md", "---\nid: a-1\ntitle: Tea: black\ntags: [@ann, b\n---\n\nx\n")
     (finding, *others) = examined(vault)["findings"]
     assert not others
@@ -224,7 +224,7 @@ def test_a_bad_line_is_reported_and_replaced_by_its_key(vault: Vault, folder: Pa
 
 
 def test_text_between_rules_is_not_a_header() -> None:
-    """Prose between thematic breaks stays text, also where some of it looks like a key."""
+    """Prose between thematic breaks stays text, even if part of it looks like a key."""
     for text in ("Dear Bob: it's: me\nI write\nto you\n", "a\nb: [\nc\n", "x: [\n", "{a: b: c}\n"):
         found = document.Document.parse(f"---\n{text}---\nrest\n".encode())
         assert found.header is None
@@ -244,7 +244,7 @@ SOURCES = {
 @pytest.mark.promise("R97")
 @pytest.mark.parametrize("text", SOURCES)
 def test_import_leaves_one_header(folder: Path, run: Run, tmp_path: Path, text: str) -> None:
-    """Whatever is wrong with a header, the import adds its keys to it and finds the note again."""
+    """However broken a header is, import adds its keys to it and recognizes the note again."""
     source = write(tmp_path / "source", "n.md", f"---\n{text}")
     os.utime(source, (1_700_000_000, 1_700_000_000))
     succeeded(run("import", str(source.parent), "--yes"))
@@ -265,8 +265,8 @@ def test_import_leaves_one_header(folder: Path, run: Run, tmp_path: Path, text: 
 @given(
     st.lists(st.sampled_from([*BAD_LINES, "b: 1", "c: [x]", "d:\n  - e", "f: |\n  g"]), unique=True)
 )
-def test_edits_of_any_header_leave_bad_lines(lines: list[str]) -> None:
-    """An edit changes its own line, or is refused and changes nothing."""
+def test_header_edit_keeps_bad_lines(lines: list[str]) -> None:
+    """An edit of any header changes only its own line, or is refused and changes nothing."""
     data = "---\n{}\n---\nBody.\n".format("\n".join(["id: i", *lines])).encode()
     try:
         edited = document.edit(data, {"id": "j"}, None)

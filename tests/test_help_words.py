@@ -37,8 +37,8 @@ def is_a_key(word: str) -> bool:
 
 @pytest.mark.promise("R111")
 @pytest.mark.parametrize("words", ENTRIES)
-def test_help_has_options_and_no_keys(words: str, run: Run) -> None:
-    """No help page has a key that is spelled otherwise on the command line, or a tool's name."""
+def test_help_has_options_and_no_json_keys(words: str, run: Run) -> None:
+    """Help pages use options, never JSON keys spelled differently or tool names."""
     entry = ENTRIES[words]
     assert entry is not None
     shown = run("help", *words.split())
@@ -50,13 +50,13 @@ def test_help_has_options_and_no_keys(words: str, run: Run) -> None:
     assert not {word for word in used & known if is_a_key(word) or "_" in word}, page
 
 
-def test_each_summary_has_no_keys() -> None:
+def test_command_summaries_have_no_json_keys() -> None:
     """The list of all commands contains no JSON keys."""
     assert not [row for row in COMMANDS if any(map(is_a_key, _WORD.findall(row.summary)))]
 
 
-def test_an_argument_that_is_a_memory_is_called_so() -> None:
-    """Whatever its key is, its place on the command line is MEMORY."""
+def test_help_calls_memory_argument_memory() -> None:
+    """An argument that selects a memory is shown as MEMORY, whatever its key is."""
     for entry in ENTRIES.values():
         assert entry is not None
         for parameter in entry.shell_parameters:
@@ -92,7 +92,7 @@ def test_an_argument_that_is_a_memory_is_called_so() -> None:
          {"query": "", "modifications": "x"}, "name a memory by memory id"),
     ],
 )  # fmt: skip
-def test_a_message_is_in_the_words_of_its_reader(
+def test_message_uses_options_or_json_keys(
     folder: Path,
     vault: Vault,
     run: Run,
@@ -102,7 +102,7 @@ def test_a_message_is_in_the_words_of_its_reader(
     arguments: dict[str, object],
     json: str,
 ) -> None:
-    """The same failure has options and arguments in a shell, and keys for a JSON caller."""
+    """The same failure shows options and arguments in a shell, and keys to a JSON caller."""
     for place in ("one", "two"):
         write(folder, f"{place}/twin.md", "---\nid: twin\n---\n")
     long = "x" * 100_001
@@ -114,8 +114,8 @@ def test_a_message_is_in_the_words_of_its_reader(
 
 
 @pytest.mark.promise("R111")
-def test_a_key_of_a_file_is_named_as_a_key(run: Run, folder: Path) -> None:
-    """What is missing in a tool's file is named as the file has to spell it."""
+def test_tool_file_error_uses_file_key(run: Run, folder: Path) -> None:
+    """An error about a missing key in a tool's file spells the key as the file must."""
     file = write(folder, "tool.json", '{"name": "t", "command": ["echo"]}')
     said = run("tools", "register", str(file)).err
     assert "needs `description`\n" in said

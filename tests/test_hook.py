@@ -77,10 +77,10 @@ def same_form(form: Any, found: Any) -> bool:
 
 
 @pytest.mark.parametrize(("program", "event", "case"), CASES, ids=lambda part: str(part)[:20])
-def test_each_event_is_answered_in_its_programs_form(
+def test_hook_answers_each_event_in_the_program_format(
     program: str, event: str, case: dict[str, Any], known: Path, run: Run, tmp_path: Path
 ) -> None:
-    """What a program sends at an event is understood, and the answer has the form it reads."""
+    """The hook parses each program's events and answers in the format that program reads."""
     record = session(tmp_path / "session.jsonl", 20)
     given = json.dumps(case["given"]).replace("TRANSCRIPT", str(record))
     words = ("hook", event, "--for", program)
@@ -92,8 +92,8 @@ def test_each_event_is_answered_in_its_programs_form(
         assert "Deploys" not in out
 
 
-def test_every_event_of_each_program_is_tried() -> None:
-    """The cases above are all the events there are."""
+def test_hook_cases_cover_every_event() -> None:
+    """The cases above cover every event of each program."""
     assert {event for _, event, _ in CASES} == set(EVENTS)
 
 
@@ -106,8 +106,8 @@ def test_every_event_of_each_program_is_tried() -> None:
         "<hook_context>which database do we use</hook_context>",
     ],
 )
-def test_no_output_without_a_match(prompt: str, known: Path, run: Run) -> None:
-    """A prompt that no memory fits, a command and the program's own words bring nothing."""
+def test_hook_prints_nothing_without_a_match(prompt: str, known: Path, run: Run) -> None:
+    """A prompt without a match, a command or the program's own text produces no output."""
     ran = run("hook", "prompt", "--for", "claude-code", stdin=json.dumps({"prompt": prompt}))
     assert succeeded(ran).out.strip() == ""
     assert ran.err == ""
@@ -116,14 +116,14 @@ def test_no_output_without_a_match(prompt: str, known: Path, run: Run) -> None:
 @pytest.mark.parametrize(
     "prompt", ['"which database do we use"', "Why “the” «database»?", "database \ud800 we use"]
 )
-def test_marks_in_a_prompt_are_no_conditions(prompt: str, known: Path, run: Run) -> None:
-    """Quotes, which opencode run writes around a prompt, and half characters hide nothing."""
+def test_hook_ignores_query_syntax_in_prompt(prompt: str, known: Path, run: Run) -> None:
+    """Quotes, such as those opencode run adds, and broken characters hide no memory."""
     given = json.dumps({"prompt": prompt})
     assert "Use PostgreSQL" in sooner_or_later(lambda: run("hook", "prompt", stdin=given).out)
 
 
-def test_what_is_recalled_is_short_safe_and_current(folder: Path, run: Run, vault: Vault) -> None:
-    """Five memories at most, under 400 tokens, fenced; no secret, and nothing that is past."""
+def test_hook_output_is_short_fenced_and_current(folder: Path, run: Run, vault: Vault) -> None:
+    """Output has at most five memories and under 400 tokens, no secrets and nothing expired."""
     secret, _ = made("GitHub token")
     for number in range(9):
         long = f"The zebra {number} sleeps. " * 200
@@ -148,8 +148,8 @@ def test_what_is_recalled_is_short_safe_and_current(folder: Path, run: Run, vaul
     assert "masked" in out
 
 
-def test_a_session_starts_with_what_is_known(known: Path, run: Run, vault: Vault) -> None:
-    """The block of the context, with the agent's own values, and the reminder come first."""
+def test_hook_session_starts_with_context_and_reminder(known: Path, run: Run, vault: Vault) -> None:
+    """A session starts with the context, including the agent's own values, and the reminder."""
     vault.call("set_memories", memories=[{"key": "deadline", "value": "28 February"}])
     out = succeeded(run("hook", "session-start", "--for", "cursor", stdin="{}")).out
     said = json.loads(out)["additional_context"]
@@ -170,10 +170,10 @@ def test_a_session_starts_with_what_is_known(known: Path, run: Run, vault: Vault
         (90_000, "Before you end: Keep", False, False),
     ],
 )
-def test_the_end_is_held_up_once_if_much_was_done_and_nothing_kept(
+def test_hook_reminds_once_at_end_of_long_unsaved_session(
     calls: int, said: str, active: bool, reminded: bool, known: Path, run: Run, tmp_path: Path
 ) -> None:
-    """Only a session with many calls, in which nothing was kept or asked before, is reminded."""
+    """Only a session with many calls that stored nothing gets a reminder, and only once."""
     record = session(tmp_path / "session.jsonl", calls, said)
     given = {"transcript_path": str(record), "stop_hook_active": active}
 
@@ -210,22 +210,22 @@ def silent(ran: Ran) -> None:
         (["pre-compact", "--vault", "/nowhere"], "{}"),
     ],
 )
-def test_whatever_is_wrong_it_says_nothing(
+def test_hook_is_silent_on_any_error(
     words: list[str], stdin: str | bytes, known: Path, run: Run
 ) -> None:
     """No vault, no JSON, no such event, program or agent: code 0, and not a word anywhere."""
     silent(run("hook", *words, stdin=stdin))
 
 
-def test_options_may_stand_before_the_command(known: Path, run: Run, tmp_path: Path) -> None:
-    """With --vault before ``hook`` it answers as with --vault behind it."""
+def test_hook_accepts_options_before_the_command(known: Path, run: Run, tmp_path: Path) -> None:
+    """The option --vault has the same effect before ``hook`` as after it."""
     behind = run("hook", "prompt", "--vault", str(known), stdin=ASKED, cwd=tmp_path)
     assert "PostgreSQL" in behind.out
     assert run("--vault", str(known), "hook", "prompt", stdin=ASKED, cwd=tmp_path) == behind
 
 
-def test_without_a_vault_it_says_nothing(tmp_path: Path, run: Run) -> None:
-    """In a folder that is no vault every event is silent."""
+def test_hook_is_silent_without_vault(tmp_path: Path, run: Run) -> None:
+    """In a folder that is not a vault, every event produces no output."""
     for event in EVENTS:
         silent(run("hook", event, stdin=ASKED, cwd=tmp_path))
 
@@ -233,16 +233,16 @@ def test_without_a_vault_it_says_nothing(tmp_path: Path, run: Run) -> None:
 @pytest.mark.parametrize(
     "text", ["version = ", "version = 99\n", 'version = 1\n[recall]\nx = "y"\n']
 )
-def test_broken_settings_stop_nothing(text: str, known: Path, run: Run) -> None:
-    """A vault whose settings make no sense brings nothing, and no error."""
+def test_hook_ignores_broken_settings(text: str, known: Path, run: Run) -> None:
+    """A vault with invalid settings produces no output and no error."""
     write(known, "memvault.toml", text)
     ran = run("hook", "prompt", stdin=ASKED)
     assert (ran.code, ran.err) == (0, "")
 
 
 @pytest.mark.parametrize("endless", [b"", b"x" * 4096])
-def test_an_input_without_an_end_is_given_up(endless: bytes, known: Path) -> None:
-    """A program that never closes its pipe, or writes without end, waits a second and no more."""
+def test_hook_gives_up_on_endless_input(endless: bytes, known: Path) -> None:
+    """A program that never closes its pipe or never stops writing waits one second at most."""
     process = subprocess.Popen(
         [sys.executable, "-m", "memvault", "hook", "prompt"],
         cwd=known,
@@ -263,24 +263,24 @@ def test_an_input_without_an_end_is_given_up(endless: bytes, known: Path) -> Non
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes with a name")
-def test_a_record_that_nobody_writes_is_given_up(known: Path, run: Run, tmp_path: Path) -> None:
-    """A pipe in the record's place, which would never open, takes a second and no more."""
+def test_hook_gives_up_on_unwritten_transcript_pipe(known: Path, run: Run, tmp_path: Path) -> None:
+    """If the transcript is a pipe without a writer, the hook gives up after one second."""
     os.mkfifo(tmp_path / "pipe")
     silent(run("hook", "stop", stdin=json.dumps({"transcript_path": str(tmp_path / "pipe")})))
 
 
-def test_a_slow_disk_is_given_up(
+def test_hook_gives_up_on_slow_disk(
     known: Path, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where a memory takes minutes to open, a prompt waits a second and no more."""
+    """If a memory takes minutes to open, a prompt waits one second at most."""
     write(tmp_path, "slow/sitecustomize.py", SLOW)
     paths = [str(tmp_path / "slow"), os.environ.get("PYTHONPATH", "")]
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, paths)))
     silent(run("hook", "prompt", stdin=ASKED))
 
 
-def test_a_locked_index_delays_nothing(known: Path, run: Run) -> None:
-    """While another process indexes, a prompt is answered from what is there."""
+def test_hook_answers_while_index_is_locked(known: Path, run: Run) -> None:
+    """While another process is indexing, a prompt is answered from the existing index."""
     lock = str(index_of(known) / "lock")
     with subprocess.Popen(
         [sys.executable, "-c", HOLDER, lock], stdin=subprocess.PIPE, stdout=subprocess.PIPE
@@ -293,8 +293,8 @@ def test_a_locked_index_delays_nothing(known: Path, run: Run) -> None:
         assert "PostgreSQL" in sooner_or_later(lambda: run("hook", "prompt", stdin=ASKED).out)
 
 
-def test_a_path_at_the_beginning_is_no_command(known: Path, run: Run) -> None:
-    """A prompt that begins with a path is recalled with; a command of the program's is not."""
+def test_hook_recalls_prompt_starting_with_path(known: Path, run: Run) -> None:
+    """A prompt that starts with a path is used for recall; one with a slash command is not."""
     for prompt, is_asked in (
         ("/usr/bin/psql: which database do we use", True),
         ("/help db", False),
@@ -308,8 +308,8 @@ def test_a_path_at_the_beginning_is_no_command(known: Path, run: Run) -> None:
         assert bool(sooner_or_later(answer) if is_asked else answer()) is is_asked
 
 
-def test_nobody_reading_stops_nothing(known: Path) -> None:
-    """A program that has gone away, or closed the output, makes no error."""
+def test_hook_ignores_closed_output(known: Path) -> None:
+    """A program that has exited or closed its end of the output causes no error."""
     for ending in ("| true", ">&-", "2>&- >&-", "<&-"):
         line = f"echo '{ASKED}' | \"$0\" -m memvault hook prompt {ending}"
         if ending == "<&-":
@@ -320,13 +320,13 @@ def test_nobody_reading_stops_nothing(known: Path) -> None:
         assert (ran.returncode, ran.stderr) == (0, b"")
 
 
-def test_a_person_finds_out_what_it_is(run: Run) -> None:
-    """With --help it explains itself as other commands do."""
+def test_hook_help_explains_the_command(run: Run) -> None:
+    """The hook command explains itself with --help, like other commands."""
     assert "EVENT is session-start" in succeeded(run("hook", "--help")).out
 
 
-def test_its_limits_are_those_that_its_help_names(run: Run) -> None:
-    """It gives up a session's start within 5 seconds, and any other event within one."""
+def test_hook_help_states_actual_time_limits(run: Run) -> None:
+    """The hook gives up at session start within 5 seconds and at other events within one."""
     said = " ".join(succeeded(run("hook", "--help")).out.split())
     assert "at session-start within 5 seconds, else within one" in said
     assert hook._LIMIT < 1
@@ -359,8 +359,8 @@ def begun(run: Run, project: Path) -> str:
     return ran.out
 
 
-def test_a_session_recalls_by_remote_branch_and_commits(shop: Path, run: Run) -> None:
-    """What fits the remote's name, the words of the branch or a last commit is recalled."""
+def test_hook_session_recalls_by_remote_branch_and_commits(shop: Path, run: Run) -> None:
+    """Memories that match the remote's name, the branch or a recent commit are recalled."""
     out = begun(run, shop)
     assert all(text in out for text in ("two people in Lyon", "caches its", "numbered by year"))
     assert "Cats" not in out
@@ -372,10 +372,10 @@ def test_a_session_recalls_by_remote_branch_and_commits(shop: Path, run: Run) ->
     assert "numbered by year" in begun(run, shop)
 
 
-def test_a_session_starts_without_git(
+def test_hook_session_works_without_git(
     shop: Path, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without a git program the names are read; without a repository the folder's name is used."""
+    """Without git, names come from its files; without a repository, from the folder's name."""
     write(tmp_path, "bin/git", "#!/bin/sh\nexec /bin/sleep 60\n").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     assert "two people in Lyon" in begun(run, shop)
@@ -389,8 +389,8 @@ def test_a_session_starts_without_git(
 
 
 @pytest.mark.promise("S21")
-def test_a_session_runs_nothing_of_a_repository(shop: Path, run: Run, tmp_path: Path) -> None:
-    """No program that a project's git settings or hooks name is run, and nothing is changed."""
+def test_hook_session_runs_no_program_of_repository(shop: Path, run: Run, tmp_path: Path) -> None:
+    """No program from a project's git settings or hooks is run, and nothing is changed."""
     ran = tmp_path / "ran"
     evil = str(write(tmp_path, "evil.sh", f"#!/bin/sh\ntouch '{ran}'\n"))
     Path(evil).chmod(0o755)
@@ -424,8 +424,8 @@ def test_a_session_runs_nothing_of_a_repository(shop: Path, run: Run, tmp_path: 
         ("", "checkout"),
     ],
 )
-def test_of_a_remote_only_its_name_is_used(url: str, expected: str, tmp_path: Path) -> None:
-    """No host, user, password, token or folder of a remote's URL becomes part of a task."""
+def test_hook_uses_only_the_name_of_a_remote(url: str, expected: str, tmp_path: Path) -> None:
+    """No host, user, password, token or folder from a remote's URL becomes part of a task."""
     root = tmp_path / "checkout"
     root.mkdir()
     git(root, "init", "--quiet", "--initial-branch=main")
@@ -436,8 +436,8 @@ def test_of_a_remote_only_its_name_is_used(url: str, expected: str, tmp_path: Pa
     )
 
 
-def test_secrets_of_a_project_are_no_task(tmp_path: Path) -> None:
-    """A secret in a branch's name, a commit or a remote is masked before anything is recalled."""
+def test_hook_masks_secrets_of_project(tmp_path: Path) -> None:
+    """Secrets in a branch name, a commit or a remote are masked before recall."""
     _, secret = made("GitHub token")
     root = tmp_path / "checkout"
     root.mkdir()
@@ -448,8 +448,8 @@ def test_secrets_of_a_project_are_no_task(tmp_path: Path) -> None:
     assert len(project.project_topics(root)) > 1
 
 
-def test_each_line_of_a_task_is_recalled(shop: Path, vault: Vault) -> None:
-    """Context for a task of a few lines has the memories that fit any of them, each once."""
+def test_context_recalls_for_each_line_of_task(shop: Path, vault: Vault) -> None:
+    """Context for a task of several lines has the memories that match any line, each once."""
     task = "webshop\n\nferry timetable\nthe ferry timetable and its departures\n"
     text = vault.call("context", task=task)["context"]
     assert "two people in Lyon" in text

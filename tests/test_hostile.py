@@ -41,8 +41,8 @@ def _tree(root: Path) -> dict[str, bytes | str]:
 
 
 @pytest.mark.promise("S30")
-def test_links_are_neither_read_nor_written_through(vault: Vault, folder: Path) -> None:
-    """Links to files and folders outside, in circles or to nothing change nothing out there."""
+def test_symlinks_are_neither_read_nor_written_through(vault: Vault, folder: Path) -> None:
+    """External, circular and broken symlinks never lead to a read or a change outside."""
     outside = folder.parent / "outside"
     write(outside, "secret.md", "# Secret\n\nperiwinkle\n")
     write(folder, "fact/kept.md", "# Kept\n\ntext\n")
@@ -83,11 +83,8 @@ def test_links_are_neither_read_nor_written_through(vault: Vault, folder: Path) 
         "old/x.txt"
     ).split(),
 )
-def test_only_the_path_of_a_memory_names_one(folder: Path, run: Run, path: str) -> None:
-    """What recall does not list under exactly this path is neither shown, changed nor forgotten.
-
-    Only the end of a memory's own path may differ in case to show it, as in a wikilink.
-    """
+def test_only_a_listed_path_selects_a_memory(folder: Path, run: Run, path: str) -> None:
+    """A path that recall does not list selects no memory to show, change or forget."""
     (folder / "memvault.toml").write_text('version = 1\nignore = ["ignored"]\n', "utf-8")
     for real in ("old/x.md", "agents/x.md", ".hidden/x.md", "ignored/x.md", "old/x.txt"):
         write(folder, real, "wombat\n")
@@ -105,8 +102,8 @@ def test_only_the_path_of_a_memory_names_one(folder: Path, run: Run, path: str) 
 
 
 @pytest.mark.parametrize("target", ["/etc/passwd", "nowhere.md", "taken.md", "a.md"])
-def test_a_link_with_a_new_name_is_a_name_taken(folder: Path, vault: Vault, target: str) -> None:
-    """Where a link has the name of a new memory, the memory gets a suffix."""
+def test_symlink_blocks_new_file_name(folder: Path, vault: Vault, target: str) -> None:
+    """If a symlink has a new memory's file name, the memory gets a suffix."""
     write(folder, "context/a.md", "# A\n")
     (folder / "context/taken.md").symlink_to(target)
     made = vault.call("memory_remember", title="Taken", content="x", memoryType="")
@@ -141,10 +138,10 @@ _SHARED = "agents agents/main agents/main/inbox agents/main/memories spaces spac
     ],
 )
 @pytest.mark.promise("S30")
-def test_links_in_place_of_own_files_lead_nowhere(
+def test_symlinks_in_place_of_state_files_are_not_followed(
     vault: Vault, folder: Path, name: str, target: str
 ) -> None:
-    """A vault from anyone cannot make memvault delete, write or read files outside it."""
+    """An untrusted vault cannot make memvault delete, write or read files outside it."""
     outside = folder.parent / "outside"
     write(outside, "sub/secret.md", "# Secret\n\nperiwinkle\n")
     write(outside, "20200101T000000.000Z-0/mine.md", "# Mine\n\nbilby\n")
@@ -194,8 +191,8 @@ def test_links_in_place_of_own_files_lead_nowhere(
     assert refusals or name not in (*_SHARED, ".memvault/agents", ".memvault/agents/main/log.jsonl")
 
 
-def test_a_file_in_the_folders_place_is_named(vault: Vault, folder: Path) -> None:
-    """A memory that cannot go to its folder stays where it is, and the error says why."""
+def test_file_in_place_of_type_folder_is_reported(vault: Vault, folder: Path) -> None:
+    """If a file blocks a memory's target folder, the call is refused with the reason."""
     write(folder, "notes/a.md", "a")
     assert vault.call("memory_forget", query="notes/a.md", confirm=True)["success"]
     (folder / "notes").rmdir()
@@ -237,8 +234,8 @@ BOMBS = {
 
 @sampled(3)
 @pytest.mark.parametrize("name", BOMBS)
-def test_no_file_stops_the_others_from_being_found(folder: Path, name: str) -> None:
-    """A file made to exhaust its reader costs neither the process nor the other memories."""
+def test_exhausting_file_hides_no_other_memory(folder: Path, name: str) -> None:
+    """A file made to exhaust its reader breaks neither the process nor other memories."""
     file = write(folder, "bomb.md", BOMBS[name])
     write(folder, "fine.md", "# Fine\n\nperiwinkle\n")
     command = ["recall", "periwinkle", "--mode", "keyword", "--json"]
@@ -251,8 +248,8 @@ def _little_memory() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (3 << 30, 3 << 30))
 
 
-def test_what_may_not_be_read_is_named_and_costs_nothing_else(folder: Path) -> None:
-    """Files and folders without permission are listed or kept; the rest is found as ever."""
+def test_unreadable_file_is_reported_and_the_rest_works(folder: Path) -> None:
+    """Files without read permission are listed or kept, and all others are still found."""
     weak = without_rights()
     write(folder, "fine.md", "# Fine\n\nperiwinkle\n")
     locked = write(folder, "locked.md", "# Locked\n\nperiwinkle\n")
@@ -291,8 +288,8 @@ def test_unreadable_vault_is_reported(folder: Path, name: str) -> None:
     assert "Permission denied" in refused(ran, 3)
 
 
-def test_events_that_cannot_be_let_go_of_are_handed_out_whole(folder: Path) -> None:
-    """The one result stands where a taking cannot be completed, and a note says what follows."""
+def test_events_are_returned_if_lease_cannot_be_finished(folder: Path) -> None:
+    """If a lease cannot be finished, the event is returned and may be delivered again."""
     weak = without_rights()
     popped = folder / ".memvault/agents/main/popped"
     popped.mkdir(parents=True)
@@ -309,8 +306,8 @@ def test_events_that_cannot_be_let_go_of_are_handed_out_whole(folder: Path) -> N
 
 
 @pytest.mark.parametrize("limit", [0, 8192])
-def test_a_file_that_cannot_grow_is_left_as_it_was(folder: Path, limit: int) -> None:
-    """When a write is cut off, the memory, the list of memories and the folder are as before."""
+def test_interrupted_write_leaves_file_unchanged(folder: Path, limit: int) -> None:
+    """An interrupted write leaves the memory, the list and the folder unchanged."""
     write(folder, "a.md", "# A\n\nperiwinkle\n")
     before = _tree(folder)
     big = b"word " * 9_000
@@ -347,8 +344,8 @@ say recall periwinkle
 """
 
 
-def test_a_full_disk_loses_nothing_and_hides_nothing(folder: Path) -> None:
-    """On a full disk every memory is still found, and a write says that the disk is full."""
+def test_full_disk_loses_and_hides_nothing(folder: Path) -> None:
+    """On a full disk every memory is still found, and a write reports the full disk."""
     line = ["unshare", "-m", "sh", "-c", _FULL, sys.executable, str(folder)]
     if not shutil.which("unshare"):
         pytest.skip("there is no unshare to mount a small disk with")
@@ -378,8 +375,8 @@ exec "$0" -m memvault call set_goals "$2"
 """
 
 
-def test_changes_before_a_full_disk_are_reported(folder: Path) -> None:
-    """Of several goals the one that found room is named, and that there is no room for files."""
+def test_changes_before_full_disk_are_reported(folder: Path) -> None:
+    """If the disk fills up during a call, the saved goals and the full disk are reported."""
     if not shutil.which("unshare"):
         pytest.skip("there is no unshare to mount a small disk with")
     goals = '{"goals": [{"id": "one", "description": "x"}, {"id": "two", "description": "x"}]}'
@@ -389,7 +386,7 @@ def test_changes_before_a_full_disk_are_reported(folder: Path) -> None:
         pytest.skip("a small disk cannot be mounted here")
     error = json.loads(done.stdout)["error"]
     assert "has no free inodes" in error["message"]
-    assert "agents/main/goals/one.md was changed before that; memory_undo" in error["hint"]
+    assert "agents/main/goals/one.md was changed before that; `memory_undo" in error["hint"]
 
 
 def _sparse(path: Path, size: int) -> None:
@@ -399,15 +396,15 @@ def _sparse(path: Path, size: int) -> None:
 
 
 @pytest.mark.promise("S50")
-def test_settings_have_a_largest_size(folder: Path, run: Run) -> None:
-    """A memvault.toml that is larger than a megabyte is named, not read."""
+def test_settings_have_a_maximum_size(folder: Path, run: Run) -> None:
+    """A memvault.toml larger than a megabyte is reported, not read."""
     _sparse(folder / "memvault.toml", 20 << 30)
     assert "larger than 1 MB" in refused(run("list"), 3)
 
 
 @pytest.mark.promise("S50")
-def test_a_huge_file_is_a_problem_of_its_own(folder: Path, run: Run) -> None:
-    """A sparse file of 20 GB among the memories hides none of them, and status names it."""
+def test_huge_file_hides_no_other_memory(folder: Path, run: Run) -> None:
+    """A sparse file of 20 GB hides no other memory, and status reports it."""
     write(folder, "a.md", "# A\n\nzebra\n")
     _sparse(folder / "huge.md", 20 << 30)
     assert titles(run("recall", "zebra", "--json").json) == ["A"]
@@ -422,8 +419,8 @@ def test_a_huge_file_is_a_problem_of_its_own(folder: Path, run: Run) -> None:
     assert run("forget", "huge.md", "--confirm", "true").code == 1
 
 
-def test_a_memory_may_be_as_large_as_the_limit(folder: Path) -> None:
-    """The limit is a limit of memories, not of what is reasonable: just below it all is found."""
+def test_memory_just_below_size_limit_is_found(folder: Path) -> None:
+    """A large memory below the size limit is found completely."""
     assert MAX_MEMORY_BYTES == MOST_BYTES == 64 << 20
     assert MAX_SETTING_BYTES == 1 << 20
     write(folder, "a.md", "# A\n\nzebra\n" + "lorem ipsum\n" * 100_000)
@@ -458,8 +455,8 @@ _STATES = (
     ids=range(9),
 )
 @pytest.mark.promise("S59")
-def test_no_state_of_a_vault_breaks_a_tool(folder: Path, vault: Vault, data: bytes) -> None:
-    """Files of the program's own in a stranger's vault may hold anything, and be of any size."""
+def test_corrupt_state_files_break_no_tool(folder: Path, vault: Vault, data: bytes) -> None:
+    """An untrusted vault's state files can contain anything, at any size."""
     write(folder, "fact/a.md", "---\nid: m1\n---\n\n# A\n\nzebra\n")
     for path in _STATES:
         write(folder, path, data)
@@ -491,8 +488,8 @@ def test_no_state_of_a_vault_breaks_a_tool(folder: Path, vault: Vault, data: byt
 
 
 @pytest.mark.promise("S35")
-def test_a_link_with_a_temporary_name_is_kept(folder: Path, run: Run, tmp_path: Path) -> None:
-    """No write of the program goes through a name that somebody can know beforehand."""
+def test_temporary_file_names_are_unpredictable(folder: Path, run: Run, tmp_path: Path) -> None:
+    """No write goes through a symlink with a predictable temporary file name."""
     mine = write(tmp_path, "mine.txt", "mine")
     write(folder, "a.md", "# A\n\nzebra\n")
     for name in ("index/seal.json.tmp", "index/manifest.db", "access.json.tmp", "talk-id.tmp"):
@@ -516,8 +513,10 @@ def test_a_link_with_a_temporary_name_is_kept(folder: Path, run: Run, tmp_path: 
     ids=["key", "table", "inline", "ignore", "number"],
 )
 @pytest.mark.promise("S48")
-def test_no_settings_stall(folder: Path, run: Run, before: str, part: str, behind: str) -> None:
-    """Settings of a megabyte that would take minutes to read are refused at once."""
+def test_slow_settings_are_refused_quickly(
+    folder: Path, run: Run, before: str, part: str, behind: str
+) -> None:
+    """Settings of a megabyte that would take minutes to parse are refused quickly."""
     codes = []
 
     def work(size: int) -> Steps:
@@ -556,8 +555,8 @@ def asked_over_http(root: Path, tool: str, arguments: dict[str, Any]) -> dict[st
 
 
 @pytest.mark.promise("S44")
-def test_lists_and_names_have_a_largest_size() -> None:
-    """Each list has a largest size, which its schema names, and so has what is no content."""
+def test_lists_and_names_have_a_maximum_size() -> None:
+    """Each list, and each text that is not content, has a maximum size in its schema."""
     for tool in all_tools():
         properties = input_schema(tool.parameters)["properties"]
         for parameter in tool.parameters:
@@ -576,8 +575,8 @@ def test_lists_and_names_have_a_largest_size() -> None:
 
 
 @pytest.mark.promise("S44")
-def test_a_call_reads_user_settings_once(folder: Path, tmp_path: Path, run: Run) -> None:
-    """Ten times the unknown tags need no more reads of settings, and only the first are listed."""
+def test_call_reads_user_settings_once(folder: Path, tmp_path: Path, run: Run) -> None:
+    """More unknown tags cause no more settings reads, and only the first tags are listed."""
     write(folder, "a.md", "---\ntags: [tea]\n---\n\nGreen tea.\n")
     succeeded(run("vaults", "add", "mine", str(folder)))
     asked_over_http(folder, "memory_list", {})
@@ -602,7 +601,7 @@ def test_a_call_reads_user_settings_once(folder: Path, tmp_path: Path, run: Run)
 
 @pytest.mark.promise("S44")
 def test_first_warnings_are_listed_and_the_rest_counted(folder: Path, run: Run) -> None:
-    """However many files are broken, an answer has twenty warnings and the number of the rest."""
+    """However many files are broken, an answer has twenty warnings and a count of the rest."""
     for number in range(500):
         write(folder, f"agents/reader/inbox/m{number}.md", "---\ntype: [\n---\n")
     told = asked_over_http(folder, "context", {"task": "tea"})
@@ -615,8 +614,8 @@ def test_first_warnings_are_listed_and_the_rest_counted(folder: Path, run: Run) 
 
 
 @pytest.mark.promise("S44")
-def test_a_warning_of_what_was_written_is_not_left_out(folder: Path, run: Run) -> None:
-    """Whatever else is wrong in a vault, a secret that a call wrote is warned of."""
+def test_secret_warning_is_never_omitted(folder: Path, run: Run) -> None:
+    """However many other warnings there are, a secret written by the call is reported."""
     secret = f"ghp_{'a1B2c3D4e5' * 4}"[:40]
     for number in range(500):
         write(folder, f"agents/main/inbox/m{number}.md", "---\ntype: [\n---\n")
@@ -629,7 +628,7 @@ def test_a_warning_of_what_was_written_is_not_left_out(folder: Path, run: Run) -
 @pytest.mark.promise("S44")
 @pytest.mark.parametrize("tool", ["memory_recall", "get_memories", "no_such_tool"])
 def test_unknown_arguments_are_reported_in_short(folder: Path, tool: str) -> None:
-    """An error shortens an unknown name, key or nested value of megabytes."""
+    """An error shortens an unknown name, key or nested value of several megabytes."""
     deep: Any = "x"
     for _ in range(400):
         deep = [deep]

@@ -53,8 +53,8 @@ def fresh(tmp_path: Path) -> Fresh:
 
 @pytest.mark.promise("S51")
 @pytest.mark.parametrize("marks", ["<<<<<<< a\n", "<<<<<<< a\n=======\n"])
-def test_a_file_of_conflict_marks_does_not_stop_the_context(fresh: Fresh, marks: str) -> None:
-    """An entry full of the beginnings of conflicts is read as soon as any other of its size."""
+def test_context_handles_many_conflict_markers(fresh: Fresh, marks: str) -> None:
+    """An entry full of partial conflict markers is read as fast as any of its size."""
     told: list[str] = []
 
     def work(size: int) -> Steps:
@@ -67,8 +67,8 @@ def test_a_file_of_conflict_marks_does_not_stop_the_context(fresh: Fresh, marks:
     check_growth(work, 250_000)
 
 
-def test_a_conflict_is_still_named(run: Run, folder: Path) -> None:
-    """Conflict markers of git are reported if all three begin lines in their order."""
+def test_conflict_markers_are_reported(run: Run, folder: Path) -> None:
+    """Git conflict markers are reported if all three start lines in the right order."""
     conflict = "a\n<<<<<<< ours\nb\n=======\nc\n>>>>>>> theirs\n"
     goals = "agents/main/goals"
     write(folder, f"{goals}/torn.md", conflict)
@@ -84,8 +84,8 @@ def test_a_conflict_is_still_named(run: Run, folder: Path) -> None:
 
 @pytest.mark.promise("S51")
 @pytest.mark.parametrize("text", [" ", "< ", "<"])
-def test_no_message_stops_who_reads_it(fresh: Fresh, text: str) -> None:
-    """A talk of 100,000 brackets and blanks costs the other agent's context no time."""
+def test_repetitive_message_does_not_stall_the_reader(fresh: Fresh, text: str) -> None:
+    """A message of 100,000 brackets and spaces does not delay the reader's context."""
 
     def work(size: int) -> Steps:
         root, written = fresh(), "x<" + text * (size // len(text)) + "x"
@@ -98,8 +98,8 @@ def test_no_message_stops_who_reads_it(fresh: Fresh, text: str) -> None:
     check_growth(work, 25_000)
 
 
-def test_long_lists_of_actions_are_one_sequence() -> None:
-    """Two episodes with the same hundred actions share one sequence, not its thousands of parts."""
+def test_repeated_long_action_list_is_one_sequence() -> None:
+    """Two episodes with the same hundred actions share one sequence, not thousands of parts."""
     told = [f"Turn wheel {number}" for number in range(100)]
     other = ["Open the gate", *told[:3], "Shut the gate"]
     found = frequent_sequences([told, told, other], analyser("english"), 2)
@@ -125,8 +125,8 @@ _SENTENCES = {
 @pytest.mark.promise("S51")
 @sampled(12)
 @pytest.mark.parametrize("name", _SENTENCES)
-def test_consolidation_comes_to_its_end(fresh: Fresh, name: str) -> None:
-    """Episodes of many sentences that are hard to compare take time that grows with them."""
+def test_consolidation_takes_linear_time(fresh: Fresh, name: str) -> None:
+    """Consolidating episodes of many hard-to-compare sentences takes linear time."""
 
     def work(size: int) -> Steps:
         root = fresh()
@@ -144,8 +144,8 @@ def test_consolidation_comes_to_its_end(fresh: Fresh, name: str) -> None:
 @pytest.mark.promise("S51")
 @sampled(12)
 @pytest.mark.parametrize("mark", ['"', "“", "„", "«", '"a" ', "from between ", "in may ", "字"])
-def test_no_query_stalls(fresh: Fresh, mark: str) -> None:
-    """A question of 100,000 quotes, days or words is answered like any other."""
+def test_huge_query_does_not_stall(fresh: Fresh, mark: str) -> None:
+    """A query of 100,000 quotes, dates or words is answered like any other."""
 
     def work(size: int) -> Steps:
         root = fresh()
@@ -177,8 +177,8 @@ _BODIES = {
 @pytest.mark.promise("S51")
 @sampled(12)
 @pytest.mark.parametrize("name", _BODIES)
-def test_no_body_stalls_the_vault(fresh: Fresh, name: str) -> None:
-    """Memories, episodes and goals of a great many characters of one kind hold nothing up."""
+def test_repetitive_text_does_not_stall_the_vault(fresh: Fresh, name: str) -> None:
+    """Memories, episodes and goals with very many repeated characters cause no delay."""
     whole = _BODIES[name]
 
     def work(size: int) -> Steps:
@@ -199,8 +199,8 @@ def test_no_body_stalls_the_vault(fresh: Fresh, name: str) -> None:
 @pytest.mark.promise("S51")
 @sampled(12)
 @pytest.mark.parametrize("heading", ["# a\n", "# a\n## b{}\n", "###### a\n# b\n"])
-def test_a_section_among_many_is_found_and_replaced_soon(fresh: Fresh, heading: str) -> None:
-    """Showing or replacing a section takes time that grows with the number of headings."""
+def test_section_lookup_takes_linear_time(fresh: Fresh, heading: str) -> None:
+    """Showing or replacing a section takes linear time in the number of headings."""
 
     def work(size: int) -> Steps:
         root = fresh()
@@ -221,8 +221,8 @@ def _failed(error: type[Exception], body: str, wanted: str) -> None:
         find_section(body, wanted)
 
 
-def test_texts_that_people_write_mean_what_they_meant() -> None:
-    """Steps, phrases and accents are read as before, however they are spelled."""
+def test_parsers_accept_ordinary_text() -> None:
+    """Steps, phrases and accents are parsed in every common spelling."""
     assert steps_of("Do this:\n 1. first  \n\n2) second one\n10. tenth\nno step\n3.\n") == (
         "first",
         "second one",
@@ -283,15 +283,15 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Cost:
 @pytest.mark.promise("S53")
 @sampled(12)
 @pytest.mark.parametrize("name", _REPEATED)
-def test_the_head_of_a_text_is_not_multiplied(folder: Path, plain: Cost, name: str) -> None:
-    """A title, headings or tags of 100 KB above a long text take little more than none would."""
+def test_large_title_is_not_indexed_per_passage(folder: Path, plain: Cost, name: str) -> None:
+    """100 KB of title, headings or tags above a long text take little extra time."""
     found = _cost(folder, _REPEATED[name])
     assert found.peak < plain.peak + _MORE
     assert found.seconds < 6 * plain.seconds
 
 
-def test_a_long_title_is_found_by_all_its_words(vault: Vault, folder: Path) -> None:
-    """What a title, tags and other values say past the first lines is searched too."""
+def test_long_title_is_searched_completely(vault: Vault, folder: Path) -> None:
+    """Titles, tags and other values are searched beyond their first lines."""
     text = "The river rose.\n\n" * 2_000
     write(folder, "a.md", f"---\ntitle: {_WORDS} zeppelin\nx: [{_WORDS[:499]}, heron]\n---\n{text}")
     write(folder, "b.md", f"---\ntags: [{_WORDS.replace(' ', ',')[:4_000]}, osprey]\n---\n{text}")
@@ -300,8 +300,8 @@ def test_a_long_title_is_found_by_all_its_words(vault: Vault, folder: Path) -> N
         assert [entry["filePath"] for entry in found] == [path]
 
 
-def test_thousands_of_headings_make_no_thousands_of_vectors(vault: Vault, folder: Path) -> None:
-    """A body of nothing but short headings has not as many passages as lines."""
+def test_many_short_headings_share_passages(vault: Vault, folder: Path) -> None:
+    """A body of only short headings has fewer passages than lines."""
     write(folder, "a.md", "# a\n" * 60_000 * _FULL + "\n# Last\n\nperiwinkle\n")
     found = vault.call("memory_recall", query="periwinkle")["memories"]
     assert [entry["filePath"] for entry in found] == ["a.md"]
@@ -309,8 +309,8 @@ def test_thousands_of_headings_make_no_thousands_of_vectors(vault: Vault, folder
 
 
 @given(st.lists(st.integers(0, 20_000_000), max_size=60))
-def test_files_are_indexed_in_parts_that_fit_in_memory(sizes: list[int]) -> None:
-    """A part is one file or has at most 8 MB and 2,000 files, in their order and none left out."""
+def test_files_are_indexed_in_bounded_batches(sizes: list[int]) -> None:
+    """A batch is one file, or at most 8 MB and 2,000 files, in order and without gaps."""
     files = [FileState(f"{number}.md", size, 0, 0, 0) for number, size in enumerate(sizes)]
     parts = split_files(files)
     assert [state for part in parts for state in part] == files
@@ -322,8 +322,8 @@ def test_files_are_indexed_in_parts_that_fit_in_memory(sizes: list[int]) -> None
     ]
 
 
-def test_no_pattern_of_what_to_ignore_stalls(fresh: Fresh) -> None:
-    """Stars by the dozen in ``ignore`` cost a look at the folder nothing that is felt."""
+def test_ignore_patterns_never_hang(fresh: Fresh) -> None:
+    """Dozens of stars in ``ignore`` do not noticeably slow down a folder scan."""
     told: list[str] = []
 
     def work(stars: int) -> Steps:
@@ -337,8 +337,8 @@ def test_no_pattern_of_what_to_ignore_stalls(fresh: Fresh) -> None:
     check_growth(work, 15)
 
 
-def test_a_day_that_never_comes_is_found_out_soon(fresh: Fresh) -> None:
-    """Plans for the 30th of February and for impossible Mondays cost a look at them little."""
+def test_impossible_plan_date_is_cheap(fresh: Fresh) -> None:
+    """Plans for February 30 or for impossible Mondays take little time to check."""
 
     def work(*lines: str) -> None:
         root = fresh()
@@ -403,8 +403,8 @@ _AS_MEANT = {
 
 @pytest.mark.promise("S54")
 @pytest.mark.parametrize(("written", "read"), [*_AS_WRITTEN.items(), *_AS_MEANT.items()])
-def test_a_tag_makes_nothing_but_plain_values(written: str, read: object) -> None:
-    """A scalar with a tag is the text that was written, a list or a mapping with one is plain."""
+def test_yaml_tag_creates_only_plain_values(written: str, read: object) -> None:
+    """A tagged YAML scalar is its text, and a tagged list or mapping is a plain one."""
     header = f"a: 1\nx: {written}\nz: last\n"
     found = parse_header(header)
     assert found == {"a": 1, "x": read, "z": "last"}
@@ -419,8 +419,8 @@ def test_a_tag_makes_nothing_but_plain_values(written: str, read: object) -> Non
 
 
 @pytest.mark.parametrize("number", [2**63, -(2**63) - 1, 10**400])
-def test_a_number_too_large_for_an_index_is_kept_as_text(number: int) -> None:
-    """Setting an integer past 64 bits writes its digits, and they read back as text."""
+def test_integer_beyond_64_bits_is_kept_as_text(number: int) -> None:
+    """An integer over 64 bits is written with all its digits and read back as text."""
     assert parse_header(patch_header("a: 1\n", {"x": number})) == {"a": 1, "x": str(number)}
 
 
@@ -469,8 +469,8 @@ def _answered(root: Path, texts: Iterable[str]) -> list[Any]:
 
 @soak_only
 @pytest.mark.promise("S54")
-def test_no_header_costs_more_than_its_own_file(folder: Path, tmp_path: Path) -> None:
-    """Whatever headers a vault holds, each text is found, as soon as if they were plain texts."""
+def test_complex_headers_do_not_slow_indexing(folder: Path, tmp_path: Path) -> None:
+    """Whatever its header contains, each text is found as fast as a plain text."""
     plain = [f"---\nx: 2\n---\n{'so a word. ' * (len(text) // 44)}" for text in HEADERS.values()]
     answers: list[Any] = []
     _answered(tmp_path / "warm", plain[:1])
@@ -488,8 +488,8 @@ def test_no_header_costs_more_than_its_own_file(folder: Path, tmp_path: Path) ->
 
 
 @pytest.mark.promise("S54")
-def test_a_header_that_no_index_can_keep_is_a_problem_of_its_file() -> None:
-    """What JSON or UTF-8 cannot spell is named, and is no reason to call the index damaged."""
+def test_unindexable_header_is_reported_for_its_file() -> None:
+    """A value that JSON or UTF-8 cannot encode is reported and does not damage the index."""
     state = FileState("notes/a.md", 1, 0, 0, 0)
     memory = read_memory(b"---\nx: 1\n---\ntext\n", state, frozenset())
     assert header_problem(memory, state) == ""

@@ -51,8 +51,8 @@ def text_of(html: str) -> str:
 
 
 @given(html=PAGES)
-def test_converted_html_shows_the_same_text(html: str) -> None:
-    """What is rendered of the markdown has the text of the HTML, whatever signs are in it."""
+def test_converted_html_keeps_text(html: str) -> None:
+    """The rendered markdown has the same text as the HTML, whatever characters it contains."""
     made = markdown(html)
     shown = MarkdownIt("commonmark").enable(["table", "strikethrough"]).render(made)
     assert text_of(shown) == text_of(html)
@@ -62,7 +62,7 @@ def test_converted_html_shows_the_same_text(html: str) -> None:
 
 @given(code=st.text(st.characters(codec="ascii", exclude_categories=["Cc"]), min_size=1))
 def test_html_code_is_unchanged(code: str) -> None:
-    """A line of a block of code, and a span of it, are what they were."""
+    """Code blocks and inline code keep their exact text."""
     parser = MarkdownIt("commonmark")
     if code.strip():
         assert (
@@ -172,8 +172,8 @@ def test_html_is_converted_to_equivalent_markdown(html: str, made: str) -> None:
         *("<b>a</b><i>b</i>", "<code>a", "<pre>a<br>", "<table><tr><td>", "((", "<div>", "]["),
     ],
 )
-def test_html_takes_linear_time(piece: str) -> None:
-    """No sequence of tags takes longer than its length, though it may be too deep to be read."""
+def test_html_conversion_takes_linear_time(piece: str) -> None:
+    """No sequence of tags takes more than linear time, although deep nesting may be refused."""
     begun = time.process_time()
     with suppress(ValueError):
         markdown(piece * 6_000)

@@ -82,7 +82,7 @@ def test_import_replaces_duplicate_ids(run: Run, folder: Path, tmp_path: Path) -
 def test_text_between_rules_is_not_a_header(
     run: Run, folder: Path, tmp_path: Path, rest: str
 ) -> None:
-    """A note that begins with a rule keeps its text below the header that the import adds."""
+    """Prose between thematic breaks stays text, even if part of it looks like a key."""
     write(tmp_path / "n", "a.md", f"---\n{rest}")
     imported(run, tmp_path / "n")
     text = (folder / "imported/notes/a.md").read_text("utf-8")

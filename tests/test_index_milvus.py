@@ -51,10 +51,10 @@ class TestMilvusIndex(IndexContract):
 
     @pytest.mark.promise("R48")
     @pytest.mark.parametrize("lost", ["delete passages", "upsert words", "upsert memories"])
-    def test_a_lost_request_sends_nothing_anew(
+    def test_milvus_push_resumes_after_lost_connection(
         self, notes: Path, monkeypatch: pytest.MonkeyPatch, lost: str
     ) -> None:
-        """After a push lost the engine, the next one sends the missing rows, each counted once."""
+        """After a push lost its connection, the next one sends only the missing rows."""
         gone, sent = list[str](), list[int]()
 
         def losing(name: str, own: Callable[..., None]) -> Callable[..., None]:
@@ -108,8 +108,8 @@ def moved(folder: Path, to: str) -> None:
     write(folder, "memvault.toml", settings.replace(line, f'uri = "{to}"'))
 
 
-def test_scores_are_those_of_the_local_engine(sent: Path, run: Run) -> None:
-    """A recall gives the same memories, scores and strengths from either engine."""
+def test_milvus_scores_equal_local_scores(sent: Path, run: Run) -> None:
+    """A recall returns the same memories, scores and strengths from both engines."""
     asked = ["recall", "where is tea, and which disk is full", "--json", "--explain"]
     shared_answer = succeeded(run(*asked)).json
     settings = (sent / "memvault.toml").read_text("utf-8")
@@ -122,8 +122,8 @@ def test_scores_are_those_of_the_local_engine(sent: Path, run: Run) -> None:
 
 
 @pytest.mark.promise("S17")
-def test_nothing_is_sent_unasked(folder: Path, tmp_path: Path, run: Run) -> None:
-    """An engine that a vault's settings name gets nothing before somebody here says so."""
+def test_milvus_receives_nothing_without_consent(folder: Path, tmp_path: Path, run: Run) -> None:
+    """An engine from the vault's settings receives nothing until the user allows it."""
     file = tmp_path / "engine.db"
     write(folder, "memvault.toml", SETTINGS.format(file) + PATIENT)
     write(folder, "a.md", "Green tea.\n")
@@ -134,8 +134,8 @@ def test_nothing_is_sent_unasked(folder: Path, tmp_path: Path, run: Run) -> None
     assert "index push" in succeeded(run("index", "status")).out
 
 
-def test_changes_are_found_immediately_and_notified(sent: Path, run: Run) -> None:
-    """An edit, a new memory and a deletion are in the engine with the next answer."""
+def test_milvus_changes_are_found_immediately(sent: Path, run: Run) -> None:
+    """An edit, a new memory and a deletion reach the engine by the next recall."""
     write(sent, "fact/tea.md", note("tea", "Tea", "Oolong at five."))
     (sent / "fact/disk.md").unlink()
     succeeded(run("remember", "Coffee", "Black."))
@@ -145,8 +145,8 @@ def test_changes_are_found_immediately_and_notified(sent: Path, run: Run) -> Non
 
 
 @pytest.mark.promise("R45")
-def test_an_engine_that_is_away_stops_no_writing(sent: Path, tmp_path: Path, run: Run) -> None:
-    """A memory is written, recall says why it cannot answer, all is sent at the next contact."""
+def test_milvus_outage_does_not_stop_writes(sent: Path, tmp_path: Path, run: Run) -> None:
+    """Writes work during an outage, recall explains its failure, and changes are sent later."""
     moved(sent, "http://127.0.0.1:1")
     settings = (sent / "memvault.toml").read_text("utf-8").replace(PATIENT, "patience = 1\n")
     write(sent, "memvault.toml", settings)
@@ -167,7 +167,7 @@ def test_an_engine_that_is_away_stops_no_writing(sent: Path, tmp_path: Path, run
 
 @soak_only
 @pytest.mark.promise("R51")
-def test_one_machine_sends_a_vault(
+def test_milvus_vault_has_one_publishing_machine(
     sent: Path, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A second machine that claims the same id is refused, with a hint on how to get its own."""
@@ -188,8 +188,8 @@ def test_one_machine_sends_a_vault(
 
 
 @soak_only
-def test_a_vault_that_was_moved_is_taken_over(sent: Path, run: Run) -> None:
-    """In another folder its owner may go on sending it, under the id that others know."""
+def test_milvus_moved_vault_keeps_its_id(sent: Path, run: Run) -> None:
+    """After moving the vault's folder, its owner can keep publishing it under the same ID."""
     moved = sent.rename(sent.with_name("moved"))
     assert "--take-over" in run("index", "push", cwd=moved).err
     told = succeeded(run("index", "push", "--take-over", "--json", cwd=moved)).json
@@ -200,7 +200,7 @@ def test_a_vault_that_was_moved_is_taken_over(sent: Path, run: Run) -> None:
 
 
 @pytest.mark.promise("R49")
-def test_a_vault_is_taken_over_and_back(sent: Path, run: Run) -> None:
+def test_milvus_vault_can_be_taken_over_and_back(sent: Path, run: Run) -> None:
     """Taking over a vault resends all rows, since the other machine deleted its own."""
     copied = sent.with_name("copied")
     shutil.copytree(sent, copied)
@@ -214,8 +214,8 @@ def test_a_vault_is_taken_over_and_back(sent: Path, run: Run) -> None:
 @sampled(3)
 @pytest.mark.promise("R48")
 @pytest.mark.parametrize("kind", ["words", "passages", "memories"])
-def test_a_push_sends_what_the_engine_lost(sent: Path, run: Run, kind: str) -> None:
-    """Whichever rows are gone, status says so, and after a push they are there."""
+def test_milvus_push_restores_lost_rows(sent: Path, run: Run, kind: str) -> None:
+    """Whichever rows are missing, status reports it and a push restores them."""
     line = f"client.load_collection('memvault_{kind}'); "
     line += f"client.delete('memvault_{kind}', filter='uid == 1')"
     elsewhere(sent.parent / "engine.db", line)
@@ -226,8 +226,8 @@ def test_a_push_sends_what_the_engine_lost(sent: Path, run: Run, kind: str) -> N
 
 
 @soak_only
-def test_a_drop_says_what_was_there(sent: Path, run: Run) -> None:
-    """Where the engine holds nothing of a vault, or is no file yet, nothing is made or dropped."""
+def test_milvus_drop_reports_its_effect(sent: Path, run: Run) -> None:
+    """If the engine has no rows of the vault or no file yet, drop creates and removes nothing."""
     assert "Dropped the rows of this vault" in succeeded(run("index", "drop")).out
     assert "does not publish this vault" in succeeded(run("index", "drop")).out
     succeeded(run("index", "push"))
@@ -243,7 +243,7 @@ def test_a_drop_says_what_was_there(sent: Path, run: Run) -> None:
     "address",
     ["http://localhost:99999", "http://h:1/db?token=x", "http://", "http://h:1/#x", "http://[::1"],
 )
-def test_an_address_that_cannot_be_one_is_refused(folder: Path, run: Run, address: str) -> None:
+def test_milvus_refuses_invalid_address(folder: Path, run: Run, address: str) -> None:
     """An invalid address is refused in settings and commands, without showing a secret in it."""
     write(folder, "memvault.toml", SETTINGS.format(address))
     for words in (("recall", "x"), ("index", "push"), ("list",)):
@@ -252,15 +252,17 @@ def test_an_address_that_cannot_be_one_is_refused(folder: Path, run: Run, addres
     assert "index.uri must be" in refused(run("vaults", "add", "x", address), 2)
 
 
-def test_invalid_token_is_reported(sent: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Marks that no request can carry are named by the variable that holds them."""
+def test_milvus_invalid_token_is_reported(
+    sent: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A token with characters that a request can't carry is reported with its variable."""
     monkeypatch.setenv("MEMVAULT_MILVUS_TOKEN", "caf\u00e9")
     assert "MEMVAULT_MILVUS_TOKEN is not a valid token" in refused(run("index", "push"), 2)
 
 
 @soak_only
-def test_doctor_looks_at_the_files_while_the_engine_is_away(sent: Path, run: Run) -> None:
-    """With a fallback what is wrong in the folder is found, and a note says that it is away."""
+def test_doctor_checks_files_during_engine_outage(sent: Path, run: Run) -> None:
+    """With a fallback, problems in the folder are found and a note reports the outage."""
     (engine := sent.parent / "engine.db").rename(sent.parent / "aside")
     engine.write_text("junk", "utf-8")
     settings = (sent / "memvault.toml").read_text("utf-8")
@@ -272,24 +274,24 @@ def test_doctor_looks_at_the_files_while_the_engine_is_away(sent: Path, run: Run
 
 
 @pytest.mark.promise("S19")
-def test_a_password_is_no_part_of_an_address(folder: Path, run: Run) -> None:
-    """It would stand in every message, so it is refused where it is written."""
+def test_milvus_refuses_password_in_address(folder: Path, run: Run) -> None:
+    """A password in an address is refused, since every message would show it."""
     write(folder, "memvault.toml", SETTINGS.format("http://root:Milvus@127.0.0.1:1"))
     assert "Milvus@" not in run("list").err
     assert "password" in refused(run("vaults", "add", "t", "http://root:x@127.0.0.1:1"), 2)
 
 
 @soak_only
-def test_a_collection_that_is_gone_is_made_anew(sent: Path, run: Run) -> None:
-    """Where somebody dropped the collections, the next answer sends all again."""
+def test_milvus_recreates_dropped_collection(sent: Path, run: Run) -> None:
+    """If someone dropped the collections, the next recall sends everything again."""
     refused(run("index", "drop", "--all"), 2)
     elsewhere(sent.parent / "engine.db", "client.drop_collection('memvault_words')")
     assert "Green tea" in succeeded(run("recall", "tea", "-n", "1")).out
     assert succeeded(run("index", "status", "--json")).json["rows"]["words"] == 2
 
 
-def test_doctor_compares_both_sides(sent: Path, run: Run) -> None:
-    """Doctor and status report rows that the engine lacks, and --fix sends them again."""
+def test_doctor_compares_engine_with_files(sent: Path, run: Run) -> None:
+    """Doctor and status report rows missing from the engine, and --fix sends them again."""
     line = "client.delete('memvault_words', filter='uid == 1')"
     elsewhere(sent.parent / "engine.db", f"client.load_collection('memvault_words'); {line}")
     said = run("doctor")
@@ -300,18 +302,18 @@ def test_doctor_compares_both_sides(sent: Path, run: Run) -> None:
     assert succeeded(run("index", "status", "--json")).json["rows"]["words"] == 2
 
 
-def test_a_vault_is_taken_out(sent: Path, run: Run) -> None:
-    """After a drop recall answers from this machine, and the engine holds nothing of the vault."""
+def test_milvus_drop_removes_vault(sent: Path, run: Run) -> None:
+    """After a drop, recall answers locally and the engine contains no rows of the vault."""
     succeeded(run("index", "drop"))
     ran = succeeded(run("recall", "tea", "-n", "1"))
     assert "Green tea" in ran.out
     assert "is contacted after `memvault index push`" in ran.err
 
 
-def test_collection_with_another_schema_is_left_alone(
+def test_milvus_leaves_collection_with_other_schema_alone(
     folder: Path, tmp_path: Path, run: Run
 ) -> None:
-    """A collection with another schema is reported, with how to create it again."""
+    """A collection with another schema is reported, with how to recreate it."""
     file = tmp_path / "engine.db"
     elsewhere(file, "client.create_collection('memvault_words', dimension=8)")
     write(folder, "memvault.toml", SETTINGS.format(file) + PATIENT)
@@ -320,8 +322,8 @@ def test_collection_with_another_schema_is_left_alone(
 
 
 @soak_only
-def test_long_texts_and_every_script_are_sent_whole(sent: Path, run: Run) -> None:
-    """A text past the engine's limit is divided, never cut; no word is lost in any script."""
+def test_milvus_long_texts_are_split_without_loss(sent: Path, run: Run) -> None:
+    """Text beyond the engine's limit is split, never cut, and no word in any script is lost."""
     words = " ".join(f"w{number}{'x' * 90}" for number in range(900))
     write(sent, "long.md", f"{words} 数据库 naïve last{'y' * 200}\n")
     for query in (f"w5{'x' * 90}", f"w899{'x' * 90}", "数据库", "naive", f"last{'y' * 200}"):
@@ -330,14 +332,14 @@ def test_long_texts_and_every_script_are_sent_whole(sent: Path, run: Run) -> Non
 
 
 @pytest.mark.parametrize("uri", ["nowhere", "", "relative/engine.db"])
-def test_invalid_address_is_reported(folder: Path, run: Run, uri: str) -> None:
+def test_milvus_invalid_address_is_usage_error(folder: Path, run: Run, uri: str) -> None:
     """A missing or wrong address is a usage error before anything is sent."""
     write(folder, "memvault.toml", SETTINGS.format(uri))
     assert "address" in refused(run("index", "push"), 2)
 
 
-def test_without_an_engine_there_is_nothing_to_send(folder: Path, run: Run) -> None:
-    """Where the settings name no engine, the commands say what to write."""
+def test_milvus_commands_without_engine_show_setup(folder: Path, run: Run) -> None:
+    """If no engine is configured, the commands show which setting to add."""
     write(folder, "a.md", "x\n")
     for command in ("push", "status", "drop"):
         assert "The settings have no engine" in refused(run("index", command), 2)
@@ -347,8 +349,8 @@ LONG = st.text(min_size=1, max_size=4).map(lambda text: text * 60)
 
 
 @given(st.text(min_size=1, max_size=60) | LONG, st.sampled_from(["title", "body", "identifier"]))
-def test_a_token_is_letters_and_digits_and_one_terms(term: str, field: str) -> None:
-    """Whatever a term is, its token is one word for every analyser, and no other term's."""
+def test_milvus_term_encoding_is_alphanumeric_and_unique(term: str, field: str) -> None:
+    """Any term is encoded as one word for every analyzer, different from any other term's."""
     made = keyword_rows.encode_term(field, term)
     assert made.isascii()
     assert made.isalnum()

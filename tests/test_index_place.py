@@ -71,8 +71,8 @@ def _note(index: Path, *files: Path) -> None:
 
 
 @pytest.mark.promise("S1")
-def test_an_index_in_a_vault_is_never_read(filled: Path, run: Run) -> None:
-    """A cloned vault with a prepared index runs nothing."""
+def test_index_inside_vault_is_never_read(filled: Path, run: Run) -> None:
+    """A cloned vault with a prepared index can't run anything."""
     marker = filled.parent / "ran"
     shutil.copytree(index_of(filled), filled / ".memvault" / "index")
     _poisoned(filled / ".memvault" / "index", marker)
@@ -82,8 +82,8 @@ def test_an_index_in_a_vault_is_never_read(filled: Path, run: Run) -> None:
 
 
 @pytest.mark.promise("S5")
-def test_a_pickle_of_anything_else_is_no_index(filled: Path, run: Run) -> None:
-    """Even where someone wrote into the index's own folder, a pickle calls nothing there."""
+def test_index_never_runs_malicious_pickle(filled: Path, run: Run) -> None:
+    """Even if someone wrote to the index folder, a pickle in it can't call anything."""
     marker = filled.parent / "ran"
     _poisoned(index_of(filled), marker)
     assert titles(run("recall", "wombat", "--mode", "keyword", "--json").json) == ["B"]
@@ -96,10 +96,10 @@ def test_a_pickle_of_anything_else_is_no_index(filled: Path, run: Run) -> None:
 )
 @pytest.mark.promise("S49")
 @settings(max_examples=examples(40))
-def test_bytes_that_no_one_wrote_are_healed(
+def test_index_corrupted_by_power_loss_is_repaired(
     filled: Path, suffix: str, changes: list[tuple[float, int]]
 ) -> None:
-    """After a power cut files may hold anything although they look as they should: recall heals."""
+    """If a power loss left wrong bytes in valid-looking files, recall repairs the index."""
     index = index_of(filled)
     with open_vault(filled) as vault:
         vault.call("memory_recall", query="zebra", type="keyword")
@@ -118,8 +118,8 @@ def test_bytes_that_no_one_wrote_are_healed(
         assert vault.call("memory_recall", query="bilby", type="keyword")["success"]
 
 
-def test_a_term_is_found_in_all_memories_that_have_it(tmp_path: Path) -> None:
-    """Of rare and of common terms each memory and count is found, after removals and merges too."""
+def test_index_finds_every_memory_with_a_term(tmp_path: Path) -> None:
+    """For rare and common terms, every memory and count is found, even after merges."""
     index = KeywordIndex.create(tmp_path / "keyword")
     held: dict[str, dict[int, int]] = defaultdict(dict)
     for batch in range(15):
@@ -149,10 +149,8 @@ def test_a_term_is_found_in_all_memories_that_have_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.promise("S5")
-def test_no_index_is_read_or_written_with_pickles(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Nothing is unpickled while an index is made, searched, changed and merged."""
+def test_index_never_uses_pickle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is unpickled while an index is created, searched, changed or merged."""
     import whoosh.writing
 
     def refuse(*_: Any) -> None:
@@ -174,16 +172,16 @@ def test_no_index_is_read_or_written_with_pickles(
 
 
 @pytest.mark.promise("S36")
-def test_recall_leaves_nothing_in_the_vault(filled: Path) -> None:
-    """What is derived lies outside of the vault, so that no cloud folder carries it about."""
+def test_index_is_stored_outside_the_vault(filled: Path) -> None:
+    """Derived data is stored outside the vault, so that cloud sync does not copy it."""
     assert sorted(path.name for path in filled.iterdir()) == ["a.md", "b.md", "memvault.toml"]
 
 
 @pytest.mark.promise("S2")
-def test_the_folder_is_the_users_alone(
+def test_index_folder_is_private(
     filled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It lies in the user's cache, or where MEMVAULT_CACHE says, and nobody else may look in."""
+    """It is in the user's cache or in MEMVAULT_CACHE, and other users can't read it."""
     index = index_of(filled)
     assert index.is_relative_to(tmp_path / "cache" / "memvault")
     monkeypatch.setenv("MEMVAULT_CACHE", str(tmp_path / "elsewhere"))
@@ -193,8 +191,8 @@ def test_the_folder_is_the_users_alone(
         assert folder.stat().st_mode & 0o777 == 0o700
 
 
-def test_each_vault_has_one_by_its_real_path(filled: Path, tmp_path: Path) -> None:
-    """A link to a vault means the same index, another folder another one."""
+def test_index_belongs_to_real_path_of_vault(filled: Path, tmp_path: Path) -> None:
+    """A symlink to a vault uses the same index; another folder uses another one."""
     link = tmp_path / "link"
     link.symlink_to(filled)
     other = tmp_path / "other" / filled.name
@@ -217,8 +215,8 @@ def _sandbox(folder: Path, tmp_path: Path, *, temporary: bool = True) -> dict[st
     return {**kept, "HOME": str(home), "TMPDIR": str(tmp_path / "tmp")}
 
 
-def test_in_a_sandbox_it_lies_below_the_temporary_folder(folder: Path, tmp_path: Path) -> None:
-    """With a read-only home the second call finds the index of the first, without a word."""
+def test_index_is_in_temporary_folder_without_writable_home(folder: Path, tmp_path: Path) -> None:
+    """With a read-only home, the second call silently reuses the first call's index."""
     rights = without_rights()
     write(folder, "a.md", "# A\n\nzebra\n")
     prefix = ["env", "-i", *(f"{key}={value}" for key, value in _sandbox(folder, tmp_path).items())]
@@ -237,8 +235,8 @@ def test_in_a_sandbox_it_lies_below_the_temporary_folder(folder: Path, tmp_path:
     assert not (folder / ".memvault").exists()
 
 
-def test_where_nothing_can_be_written_it_is_in_memory(folder: Path, tmp_path: Path) -> None:
-    """Without any folder recall still answers, and a note says how to have it faster."""
+def test_index_is_in_memory_if_nothing_is_writable(folder: Path, tmp_path: Path) -> None:
+    """Without a writable folder recall still answers, and a note explains how to speed it up."""
     rights = without_rights()
     write(folder, "a.md", "# A\n\nzebra\n")
     sandbox = _sandbox(folder, tmp_path, temporary=False)
@@ -267,10 +265,10 @@ exec "$0" "$@"
 
 @pytest.mark.promise("S3")
 @pytest.mark.parametrize("kind", ["link", "open", "file", "another's"])
-def test_a_folder_that_is_not_ones_own_is_not_used(
+def test_index_folder_of_other_users_is_not_used(
     filled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    """A link, a folder that others may write in, or one of another user is passed over."""
+    """A symlink, a folder writable by others or one owned by another user is skipped."""
     aim = tmp_path / "prepared"
     aim.mkdir(mode=0o700)
     base = tmp_path / "chosen"
@@ -299,10 +297,10 @@ def test_a_folder_that_is_not_ones_own_is_not_used(
 
 
 @pytest.mark.promise("S4")
-def test_no_vault_brings_an_index_along(
+def test_index_ignores_cache_folder_inside_vault(
     filled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A cache folder that lies in a vault is not used: what lies there may come from anyone."""
+    """A cache folder inside a vault is not used, since its contents may be untrusted."""
     monkeypatch.setenv("MEMVAULT_CACHE", str(filled / "cache"))
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     with open_vault(filled) as vault:
@@ -311,8 +309,8 @@ def test_no_vault_brings_an_index_along(
     assert not (filled / "cache").exists()
 
 
-def test_the_index_of_a_vault_that_is_gone_is_deleted_in_time(filled: Path, tmp_path: Path) -> None:
-    """It goes 90 days after its last use, never sooner, and never while the vault is there."""
+def test_index_of_deleted_vault_is_removed_after_90_days(filled: Path, tmp_path: Path) -> None:
+    """It is removed 90 days after its last use, and never while the vault exists."""
     gone = tmp_path / "gone"
     shutil.copytree(filled, gone)
     index, kept = index_of(gone), index_of(filled)
@@ -336,8 +334,8 @@ def test_the_index_of_a_vault_that_is_gone_is_deleted_in_time(filled: Path, tmp_
     assert mine.exists()
 
 
-def test_an_index_that_is_used_is_not_deleted(filled: Path, tmp_path: Path) -> None:
-    """Cleaning leaves an index alone while a process holds it."""
+def test_index_in_use_is_not_deleted(filled: Path, tmp_path: Path) -> None:
+    """Cleanup leaves an index alone while a process has it open."""
     gone = tmp_path / "gone"
     shutil.copytree(filled, gone)
     workspace = Workspace(gone)
@@ -349,8 +347,8 @@ def test_an_index_that_is_used_is_not_deleted(filled: Path, tmp_path: Path) -> N
     workspace.close()
 
 
-def test_a_pipe_in_the_index_stops_nothing(vault: Vault, folder: Path) -> None:
-    """Whatever lies where the index's own files should be, recall answers."""
+def test_index_with_pipe_in_place_of_file_still_answers(vault: Vault, folder: Path) -> None:
+    """Whatever is in place of the index's files, recall answers."""
     write(folder, "a.md", "# A\n\nzebra\n")
     assert titles(vault.call("memory_recall", query="zebra")) == ["A"]
     manifest = index_of(folder) / INDEX / "manifest.db"

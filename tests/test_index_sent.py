@@ -40,8 +40,8 @@ class Follower(RemoteIndex):
 class TestSentIndex(IndexContract):
     """The contract, asked of what was sent."""
 
-    def test_a_text_that_changed_since_the_look_is_stale(self, notes: Path) -> None:
-        """A view shows what was sent when it looked; once that is gone there, it says so."""
+    def test_remote_index_reports_text_changed_after_refresh(self, notes: Path) -> None:
+        """A view returns the text from its refresh; once that is gone, it is reported as stale."""
         with self.opened(notes) as index:
             view = self.seen(index, vectors=False)
             keys = self.keys(view)
@@ -53,14 +53,14 @@ class TestSentIndex(IndexContract):
             with pytest.raises(StaleView):
                 view.text(keys["tea"])
 
-    def test_what_was_at_a_moment(self, notes: Path) -> None:
-        """A search as of an earlier moment is refused on a machine without the files."""
+    def test_remote_index_refuses_search_as_of_past(self, notes: Path) -> None:
+        """A search as of an earlier time is refused on a machine without the files."""
         with self.opened(notes) as index, pytest.raises(Refused):
             index.at(self.seen(index), clock.now())
 
     @pytest.mark.promise("S19")
-    def test_a_text_is_never_another_memorys(self, notes: Path) -> None:
-        """Also after its owner has made all anew, each name shows its own text."""
+    def test_remote_index_returns_right_text_after_rebuild(self, notes: Path) -> None:
+        """After the owner rebuilds the index, each name still returns its own text."""
         with self.opened(notes) as index:
             assert isinstance(index, Follower)
             for record in self.seen(index, vectors=False).records():

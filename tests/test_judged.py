@@ -13,8 +13,8 @@ SETS = sorted(path for path in (BENCH / "everyday").iterdir() if path.is_dir())
 
 
 @pytest.mark.parametrize("folder", SETS, ids=lambda folder: folder.name)
-def test_a_set_is_well_formed(folder: Path) -> None:
-    """Ids are unique, judgements name what exists in grades 1 and 2, and dates are dates."""
+def test_judged_set_is_well_formed(folder: Path) -> None:
+    """IDs are unique, judgments refer to existing items with grades 1 or 2, and dates are valid."""
     from judged import category_of, read_lines, read_set
 
     judged = read_set(folder)
@@ -33,8 +33,8 @@ def test_a_set_is_well_formed(folder: Path) -> None:
     assert all(entry["text"].strip() and category_of(entry) for entry in judged.queries)
 
 
-def test_an_update_is_answered_by_the_newest_memory() -> None:
-    """In everyday-changes each question about a change has one answer, newer than the rest."""
+def test_judged_updates_are_answered_by_newest_memory() -> None:
+    """In everyday-changes, each question about a change has one answer, newer than the rest."""
     from judged import kind_of, read_set
 
     judged = read_set(BENCH / "everyday" / "everyday-changes")
@@ -47,8 +47,8 @@ def test_an_update_is_answered_by_the_newest_memory() -> None:
             assert all(dates[name] < dates[newest] for name in grades if name != newest)
 
 
-def test_the_questions_that_nothing_answers_are_of_several_kinds_in_each_set() -> None:
-    """Each set has the number its README gives, half to fit on, and each half all three kinds."""
+def test_judged_sets_have_all_kinds_of_unanswerable_questions() -> None:
+    """Each set has the number in its README, half for fitting, each half with all three kinds."""
     from judged import UNANSWERABLE, part_of, read_lines
 
     rows = read_lines(UNANSWERABLE)
@@ -71,8 +71,8 @@ def test_the_questions_that_nothing_answers_are_of_several_kinds_in_each_set() -
 
 
 @pytest.mark.parametrize("folder", SETS, ids=lambda folder: folder.name)
-def test_a_set_divides_into_its_parts(folder: Path) -> None:
-    """Every question is in one of the two parts; one without a part is one to fit on."""
+def test_judged_set_splits_into_fit_and_test(folder: Path) -> None:
+    """Every question is in exactly one of two parts; a question without a part is for fitting."""
     from judged import part_of, read_set
 
     whole, fit, test = (read_set(folder, part) for part in ("", "fit", "test"))
@@ -85,8 +85,8 @@ def test_a_set_divides_into_its_parts(folder: Path) -> None:
     assert {part_of(entry) for entry in test.queries} <= {"test"}
 
 
-def test_questions_that_nothing_answers_reach_a_set_elsewhere(tmp_path: Path) -> None:
-    """A folder of the same name in another place receives the questions of that name."""
+def test_judged_set_elsewhere_gets_unanswerable_questions(tmp_path: Path) -> None:
+    """A folder of the same name elsewhere gets the unanswerable questions of that set."""
     from judged import read_set
 
     folder = tmp_path / "real-til"
@@ -97,8 +97,8 @@ def test_questions_that_nothing_answers_reach_a_set_elsewhere(tmp_path: Path) ->
     assert len(read_set(folder, "test").unanswerable) == 9
 
 
-def test_a_line_separator_within_a_text_ends_no_line(tmp_path: Path) -> None:
-    """A text with U+2028 in it is read as one line of JSON."""
+def test_judged_text_may_contain_line_separator(tmp_path: Path) -> None:
+    """Text that contains U+2028 is read as one line of JSON."""
     from judged import read_lines
 
     (tmp_path / "a.jsonl").write_text('{"text": "one\u2028two"}\n{"text": "three"}\n', "utf-8")

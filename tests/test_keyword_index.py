@@ -111,8 +111,10 @@ def index_of_steps(steps: Any) -> Iterator[tuple[KeywordIndex, Documents]]:
 
 @given(STEPS, st.lists(QUERIES, min_size=1, max_size=4))
 @settings(max_examples=examples(60))
-def test_scores_are_those_of_the_formula(steps: Any, queries: Sequence[KeywordQuery]) -> None:
-    """Commits, deletions and merges change no score, in plain Python or with numpy."""
+def test_keyword_index_scores_match_the_formula(
+    steps: Any, queries: Sequence[KeywordQuery]
+) -> None:
+    """Commits, deletions and merges change no score, in plain Python or with NumPy."""
     with index_of_steps(steps) as (index, documents):
         for query in queries:
             segments = index.candidates(query)
@@ -157,8 +159,8 @@ def check_hits(
 
 @given(st.lists(st.integers(1, 60), min_size=30, max_size=90))
 @settings(max_examples=examples(5))
-def test_segments_stay_few_and_in_the_order_of_the_commits(sizes: Sequence[int]) -> None:
-    """However many memories a commit adds, few files are read, and each is merged a few times."""
+def test_keyword_index_segments_stay_few_and_ordered(sizes: Sequence[int]) -> None:
+    """However many memories are committed, segments stay few and are rarely merged."""
     uid = written = 0
     with TemporaryDirectory() as folder:
         index = KeywordIndex.create(Path(folder, "keyword"))
@@ -180,8 +182,8 @@ def test_segments_stay_few_and_in_the_order_of_the_commits(sizes: Sequence[int])
     assert written <= 6 * uid
 
 
-def test_equal_scores_are_in_the_order_of_the_commits(tmp_path: Path) -> None:
-    """Of memories that match equally well the oldest comes first, by either way of scoring."""
+def test_keyword_index_ties_keep_commit_order(tmp_path: Path) -> None:
+    """Of equally good matches the oldest comes first, with both scoring methods."""
     index = KeywordIndex.create(tmp_path / "keyword")
     for uid in range(30):
         terms = Counter({"wombat": 1, "digs": 1})
@@ -227,8 +229,8 @@ DAMAGES = st.one_of(
 
 @given(st.sampled_from(["toc", "seg"]), DAMAGES)
 @settings(max_examples=examples(150))
-def test_a_damaged_file_is_noticed_before_it_is_used(suffix: str, damage: Any) -> None:
-    """What is missing, cut off or changed raises ``IndexCorrupted``, or is in no answer."""
+def test_keyword_index_damage_raises_index_corrupted(suffix: str, damage: Any) -> None:
+    """A missing, truncated or changed file raises ``IndexCorrupted`` or affects no answer."""
     terms = ("common", "own7", "own250", "none")
     with TemporaryDirectory() as folder:
         index = filled(Path(folder, "keyword"))
@@ -258,8 +260,8 @@ def test_a_damaged_file_is_noticed_before_it_is_used(suffix: str, damage: Any) -
 
 
 @pytest.mark.parametrize("opened", [True, False])
-def test_a_commit_stays_readable_while_the_next_is_written(tmp_path: Path, opened: bool) -> None:
-    """Who reads an index is not disturbed by a writer, nor by one that is killed."""
+def test_keyword_index_reader_is_not_disturbed_by_writer(tmp_path: Path, opened: bool) -> None:
+    """Neither a writer nor a killed writer disturbs a reader of the index."""
     index = filled(tmp_path / "keyword")
     expected = found_in(index, "common", "own7")
     reader = KeywordIndex(tmp_path / "keyword", index.files())
@@ -275,8 +277,8 @@ def test_a_commit_stays_readable_while_the_next_is_written(tmp_path: Path, opene
         one.close()
 
 
-def test_what_is_in_no_commit_is_deleted(tmp_path: Path) -> None:
-    """Merged segments, old tables and what a killed writer left go with the next commit."""
+def test_keyword_index_deletes_unreferenced_files(tmp_path: Path) -> None:
+    """The next commit deletes merged segments, old tables and a killed writer's files."""
     index = filled(tmp_path / "keyword")
     index.apply(range(300), ()).close()
     write(tmp_path / "keyword", "MAIN_abc.seg", "left")
@@ -287,8 +289,8 @@ def test_what_is_in_no_commit_is_deleted(tmp_path: Path) -> None:
     assert len(others) == 1  # the table of the commit before
 
 
-def test_one_memory_is_one_small_segment(tmp_path: Path) -> None:
-    """A changed memory writes no other's postings, and small segments do not become many."""
+def test_keyword_index_change_writes_one_small_segment(tmp_path: Path) -> None:
+    """A changed memory rewrites no other postings, and small segments do not accumulate."""
     index = filled(tmp_path / "keyword", batches=1)
     whole = max(state[0] for state in index.files().values())
     for uid in range(1000, 1040):
@@ -301,8 +303,8 @@ def test_one_memory_is_one_small_segment(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("suffix", ["toc", "seg"])
-def test_a_missing_file_of_the_index_is_made_anew(folder: Path, suffix: str) -> None:
-    """Without any one of its files, recall answers the same."""
+def test_keyword_index_missing_file_is_rebuilt(folder: Path, suffix: str) -> None:
+    """If any one of the index files is missing, recall still gives the same answer."""
     write(folder, "a.md", "# A\n\nzebra\n")
     for _ in range(2):
         with open_vault(folder) as vault:
@@ -311,8 +313,8 @@ def test_a_missing_file_of_the_index_is_made_anew(folder: Path, suffix: str) -> 
             file.unlink()
 
 
-def test_an_index_of_whooshs_own_format_is_replaced(folder: Path) -> None:
-    """An index that an earlier version wrote is made anew without a command."""
+def test_keyword_index_of_earlier_version_is_rebuilt(folder: Path) -> None:
+    """An index written by an earlier version is rebuilt automatically."""
     from whoosh.fields import KEYWORD, Schema
     from whoosh.index import create_in
 
@@ -338,8 +340,10 @@ def test_an_index_of_whooshs_own_format_is_replaced(folder: Path) -> None:
         assert titles(found) == ["A"]
 
 
-def test_long_lists_are_scored_with_numpy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where numpy is not loaded, it is loaded only for many postings, and changes no score."""
+def test_keyword_index_scores_long_lists_with_numpy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """NumPy is loaded only for many postings and changes no score."""
     index = filled(tmp_path / "keyword")
     expected = found_in(index, "common", "own7")
     monkeypatch.delitem(sys.modules, "numpy")

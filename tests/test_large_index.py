@@ -86,7 +86,9 @@ def expected(large: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @several
-def test_several_processes_make_the_same_index(large: Path, expected: str, tmp_path: Path) -> None:
+def test_index_is_the_same_with_any_number_of_helpers(
+    large: Path, expected: str, tmp_path: Path
+) -> None:
     """Hits, their order and their scores do not depend on the number of processors."""
     assert answers(large, tmp_path / "cache") == expected
 
@@ -94,10 +96,10 @@ def test_several_processes_make_the_same_index(large: Path, expected: str, tmp_p
 @soak_only
 @several
 @pytest.mark.parametrize("executable", ["/bin/false", "/nowhere/python", "echo"])
-def test_where_no_process_can_be_started_one_is_enough(
+def test_index_works_without_helpers(
     large: Path, expected: str, tmp_path: Path, executable: str
 ) -> None:
-    """A process that cannot be started, or is another program, costs time and nothing else."""
+    """If helpers cannot start, or are another program, indexing only takes longer."""
     if not executable.startswith("/nowhere"):
         python = tmp_path / "python3"
         python.write_text(f"#!/bin/sh\nexec {executable} nothing\n")
@@ -132,10 +134,10 @@ def helpers(number: int) -> list[int]:
 @soak_only
 @several
 @pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
-def test_no_process_outlives_the_one_that_indexes(
+def test_index_helpers_end_with_their_parent(
     large: Path, expected: str, tmp_path: Path, indexing: subprocess.Popen[bytes], sent: int
 ) -> None:
-    """A kill or a Ctrl-C ends all of them without a word, and the next one goes on."""
+    """A kill or Ctrl-C silently ends all helpers, and the next indexing continues."""
     known = helpers(indexing.pid)
     os.killpg(indexing.pid, sent) if sent == signal.SIGINT else indexing.send_signal(sent)
     _, said = indexing.communicate()
@@ -146,10 +148,10 @@ def test_no_process_outlives_the_one_that_indexes(
 
 @soak_only
 @several
-def test_a_killed_helper_is_not_missed(
+def test_index_helper_kill_loses_no_work(
     large: Path, expected: str, tmp_path: Path, indexing: subprocess.Popen[bytes]
 ) -> None:
-    """What a helper was doing when it was killed is done by the process that started it."""
+    """The work of a killed helper is done by the process that started it."""
     for helper in helpers(indexing.pid):
         os.kill(helper, signal.SIGKILL)
     printed, said = indexing.communicate()

@@ -112,7 +112,7 @@ def test_edit_during_a_change_is_kept(
     moment: str,
     in_place: bool,
 ) -> None:
-    """What an editor saves while a tool replaces the file is in the file or in a revision."""
+    """What an editor saves while a tool replaces the file is kept in the file or a revision."""
     prepare, words = case
     file = prepare(folder)
 
@@ -142,7 +142,7 @@ HOME_CASES: dict[str, tuple[str, list[str]]] = {
 def test_edit_of_settings_during_a_command_is_kept(
     tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, case: tuple[str, list[str]]
 ) -> None:
-    """A settings file that another program saves at that moment is not overwritten."""
+    """A settings file that another program saves during a command is not overwritten."""
     name, words = case
     words = [word.replace("VAULT", str(folder)) for word in words]
     if words[0] == "git":
@@ -169,7 +169,7 @@ def test_edit_of_settings_during_a_command_is_kept(
 @pytest.mark.promise("R90")
 @pytest.mark.parametrize("save", ["in place", "not at all"])
 def test_kill_before_the_rename_leaves_the_revision_separate(folder: Path, save: str) -> None:
-    """After a kill between keeping and replacing a note, the next change restores the history."""
+    """After a kill between saving a revision and replacing the note, the next change repairs it."""
     file = note(folder)
     before = file.read_text("utf-8")
     _killed_at_rename(folder, file)
@@ -192,7 +192,7 @@ def test_kill_before_the_rename_leaves_the_revision_separate(folder: Path, save:
 @pytest.mark.promise("R90")
 @pytest.mark.parametrize("save", ["in place", "not at all"])
 def test_doctor_separates_a_note_from_its_revision(folder: Path, save: str) -> None:
-    """Doctor reports the state that a kill left, and its fix leaves note and history whole."""
+    """Doctor reports the state left by a kill, and its fix keeps note and history intact."""
     file = note(folder)
     _killed_at_rename(folder, file)
     if save == "in place":
@@ -224,8 +224,8 @@ def _killed_at_rename(root: Path, file: Path) -> None:
 
 
 @pytest.mark.promise("R89")
-def test_naming_a_vault_keeps_comments(folder: Path, tmp_path: Path) -> None:
-    """Adding and removing a vault's name leaves all comments of the settings as they are."""
+def test_vault_name_edit_keeps_comments(folder: Path, tmp_path: Path) -> None:
+    """Adding or removing a vault's name keeps all comments in the settings."""
     text = (
         "# mine\n[vaults]\n# which are searched\ndefault = []\n\n[vaults.names]\n"
         "# at home\nhome = '/home/me/a'  # the old one\n# at work\n"
@@ -246,8 +246,8 @@ def test_naming_a_vault_keeps_comments(folder: Path, tmp_path: Path) -> None:
 
 @pytest.mark.promise("R91")
 @pytest.mark.parametrize("body", ["zebra\n", "---\nid: m1\n---\n\nzebra\n"], ids=["no id", "an id"])
-def test_rename_changes_only_the_case_where_case_is_ignored(folder: Path, body: str) -> None:
-    """A rename can change the case of a name, and undo reverts that, byte for byte."""
+def test_rename_can_change_case_on_case_insensitive_disk(folder: Path, body: str) -> None:
+    """A rename can change only the case of a name, and undo reverts it byte for byte."""
     file = write(folder, "fact/postgres.md", body)
     file.chmod(0o600)
 

@@ -76,8 +76,8 @@ def test_title_becomes_file_name_if_possible(title: str) -> None:
 @example("日本語のタイトル")
 @example("हिन्दी")
 @example("über")
-def test_letters_of_every_script_are_kept(word: str) -> None:
-    """A title in any language keeps its letters in the file's name."""
+def test_file_name_keeps_letters_of_every_script(word: str) -> None:
+    """A title in any language keeps its letters in the file name."""
     assume(not re.fullmatch(r"con|prn|aux|nul|(com|lpt)[1-9]", word))
     wanted = unicodedata.normalize("NFC", unicodedata.normalize("NFC", word).lower())
     assert naming.slug(word) == wanted
@@ -92,7 +92,7 @@ def test_long_slug_is_cut_between_words(words: list[str]) -> None:
 
 
 @pytest.mark.parametrize("name", ["CON", "nul", "Aux", "com1", "LPT9", "prn.", " con "])
-def test_names_that_windows_reserves_are_made_longer(name: str) -> None:
+def test_file_name_avoids_windows_reserved_names(name: str) -> None:
     """A vault written on Linux can be checked out on Windows."""
     assert naming.slug(name) == f"{name.strip(' .').lower()}-memory"
 
@@ -100,8 +100,8 @@ def test_names_that_windows_reserves_are_made_longer(name: str) -> None:
 @given(ANY)
 @example("हिन्दी")
 @example("-rf /")
-def test_ids_are_safe_in_a_shell_and_begin_with_the_slug(name: str) -> None:
-    """A memId never needs quoting and begins with the name's slug."""
+def test_mem_id_is_shell_safe_and_starts_with_slug(name: str) -> None:
+    """A memId never needs quoting and starts with the slug of the name."""
     path = name.replace("/", "_").replace("\0", "") + "x.md"
     for found, named in ((naming.new_id(name), name), (naming.derived_id(path), path[:-3])):
         assert naming.is_mem_id(found), found
@@ -112,8 +112,8 @@ def test_ids_are_safe_in_a_shell_and_begin_with_the_slug(name: str) -> None:
     assert naming.new_id(name) != naming.new_id(name)
 
 
-def test_ids_of_different_files_differ() -> None:
-    """Two files with one title have different ids."""
+def test_mem_ids_of_different_files_differ() -> None:
+    """Two files with the same title have different memIds."""
     assert len({naming.derived_id(f"{number}/a.md") for number in range(2_000)}) == 2_000
 
 
@@ -132,7 +132,7 @@ def test_ids_of_different_files_differ() -> None:
     ],
 )
 def test_types_are_kebab_case(given_name: str, wanted: str) -> None:
-    """However a type is spelled, it is one name and one folder."""
+    """Every spelling of a type maps to one name and one folder."""
     assert naming.normal_type(given_name) == wanted
 
 
@@ -157,8 +157,8 @@ def test_invalid_type_is_refused(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["निर्णय", "การตัดสินใจ", "de\u0301cision"])
-def test_a_type_may_be_a_word_of_any_language(name: str) -> None:
-    """A vault in Hindi or Thai names its types in Hindi or Thai."""
+def test_type_name_can_be_in_any_language(name: str) -> None:
+    """A vault in Hindi or Thai can use type names in Hindi or Thai."""
     assert naming.normal_type(name) == unicodedata.normalize("NFC", name)
 
 
@@ -204,8 +204,8 @@ def test_path_outside_vault_is_refused(linked: Path, path: str) -> None:
         " ",
     ],
 )
-def test_paths_out_of_the_vault_are_refused(linked: Path, path: str) -> None:
-    """Dots, absolute paths, links and NUL never name a file outside."""
+def test_paths_outside_vault_are_refused(linked: Path, path: str) -> None:
+    """Dots, absolute paths, symlinks and NUL never reach a file outside the vault."""
     with pytest.raises((Refused, UsageError)):
         paths.resolve_inside(linked, path)
     with open_vault(linked) as opened:
@@ -220,8 +220,8 @@ def test_paths_out_of_the_vault_are_refused(linked: Path, path: str) -> None:
                 assert "periwinkle" not in str(result)
 
 
-def test_paths_in_the_vault_are_understood(linked: Path) -> None:
-    """Dots and links that stay inside come to the file that they mean."""
+def test_paths_inside_vault_are_resolved(linked: Path) -> None:
+    """Dots and symlinks that stay inside the vault resolve to the right file."""
     assert paths.resolve_inside(linked, "notes/a.md") == "notes/a.md"
     assert paths.resolve_inside(linked, "./notes//a.md") == "notes/a.md"
     assert paths.resolve_inside(linked, "x/../notes/a.md") == "notes/a.md"
@@ -252,8 +252,10 @@ def test_paths_in_the_vault_are_understood(linked: Path) -> None:
         ("a(b.md", ["a(b.md", "[", "***"], True),
     ],
 )
-def test_ignore_patterns(folder: Path, path: str, patterns: list[str], ignored: bool) -> None:
-    """What memvault.toml ignores is not a memory, and nothing else is missing."""
+def test_ignore_patterns_exclude_only_matching_files(
+    folder: Path, path: str, patterns: list[str], ignored: bool
+) -> None:
+    """Files that match an ignore pattern in memvault.toml are not memories; all others are."""
     write(folder, path, "# Here\n")
     write(folder, "other.md", "# Other\n")
     write(folder, "memvault.toml", f"version = 1\nignore = {patterns!r}\n")
@@ -264,8 +266,8 @@ def test_ignore_patterns(folder: Path, path: str, patterns: list[str], ignored: 
 
 
 @pytest.mark.parametrize("kind", ["drafts", "agents", "templates", "tools", "spaces"])
-def test_no_memory_is_written_where_none_is_looked_for(folder: Path, kind: str) -> None:
-    """A memory is never put into a folder that recall does not look into."""
+def test_memory_is_not_written_to_ignored_folder(folder: Path, kind: str) -> None:
+    """A memory is never written to a folder that recall does not read."""
     write(folder, "memvault.toml", 'version = 1\nignore = ["drafts"]\n')
     write(folder, "context/a.md", "# A\n\ntext\n")
     with open_vault(folder) as opened:
@@ -276,8 +278,8 @@ def test_no_memory_is_written_where_none_is_looked_for(folder: Path, kind: str) 
         assert opened.call("memory_list")["total"] == 1
 
 
-def test_reserved_folders_and_dot_folders_hold_no_memories(folder: Path, vault: Vault) -> None:
-    """Agents, spaces, tools, templates and whatever begins with a dot are not memories."""
+def test_reserved_and_dot_folders_contain_no_memories(folder: Path, vault: Vault) -> None:
+    """Files in agents, spaces, tools, templates and dot folders are not memories."""
     for name in ("agents", "spaces", "tools", "templates", ".obsidian", "notes/.trash"):
         write(folder, f"{name}/a.md", "# No\n")
     write(folder, "notes/.hidden.md", "# No\n")
@@ -300,10 +302,10 @@ def test_type_change_moves_file_from_root(vault: Vault, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("tool", ["memory_compound", "memory_remember"])
-def test_type_change_that_cannot_update_a_link_changes_nothing(
+def test_type_change_is_refused_if_a_link_cannot_be_updated(
     vault: Vault, folder: Path, tool: str
 ) -> None:
-    """A memory moves only if all memories that link to its path can be changed."""
+    """A memory moves only if every memory that links to its path can be updated."""
     conflict = "<<<<<<< ours\na\n=======\nb\n>>>>>>> theirs\n"
     write(folder, "issue/a.md", "---\nid: a\n---\n\n# A\n")
     write(folder, "b.md", "---\nid: b\n---\n\n# B\n\n[a](issue/a.md)\n")
@@ -358,8 +360,8 @@ MORE = (
     ],
 )
 @pytest.mark.promise("S55")
-def test_folders_nested_without_end_stop_no_command(folder: Path, run: Run, place: str) -> None:
-    """3,000 folders in each other, anywhere in a vault, end no command with a bug."""
+def test_deeply_nested_folders_break_no_command(folder: Path, run: Run, place: str) -> None:
+    """No command crashes on 3,000 nested folders anywhere in a vault."""
     write(folder, "a.md", "# A\n\nzebra\n")
     write(folder, "tools/t.md", "---\ndescription: x\ncommand: [sh, x.sh]\n---\n")
     nested(folder / place, 3_000)
@@ -391,15 +393,15 @@ def test_short_prefix_is_not_a_memory_id(vault: Vault, folder: Path) -> None:
     assert vault.call("memory_compound", query="deploy-notes", modifications="Red.")["success"]
 
 
-def test_one_common_word_is_no_clear_target(vault: Vault, folder: Path) -> None:
-    """A word that only stands somewhere in a text does not choose what is changed."""
+def test_compound_refuses_weak_single_word_match(vault: Vault, folder: Path) -> None:
+    """A word that only occurs in a text is not enough to select the memory to change."""
     write(folder, "codes.md", "# Emoji codes\n\nbread, milk, honey\n")
     assert vault.call("memory_compound", query="bread", modifications="x")["success"] is False
     assert vault.call("memory_compound", query="emoji", modifications="x")["success"] is True
 
 
-def test_an_ambiguous_revision_is_refused(vault: Vault) -> None:
-    """A beginning that several revisions share restores none of them."""
+def test_restore_refuses_ambiguous_revision(vault: Vault) -> None:
+    """A prefix shared by several revisions restores none of them."""
     made = vault.call("memory_remember", title="A", content="one", memoryType="fact")
     for text in ("two", "three"):
         assert vault.call("memory_compound", query="A", modifications=text)["success"]
@@ -423,8 +425,8 @@ def _bytes(folder: Path) -> dict[str, tuple[bytes, int]]:
     }
 
 
-def test_init_fills_an_empty_folder_once(tmp_path: Path, run: Run) -> None:
-    """A new or empty folder becomes a whole vault; a second init changes nothing."""
+def test_init_fills_empty_folder_once(tmp_path: Path, run: Run) -> None:
+    """A new or empty folder becomes a complete vault; a second init changes nothing."""
     (tmp_path / "empty" / ".git").mkdir(parents=True)
     for root in (tmp_path / "new" / "deep", tmp_path / "empty"):
         ran = run("init", str(root), "--json", cwd=tmp_path)
@@ -437,8 +439,8 @@ def test_init_fills_an_empty_folder_once(tmp_path: Path, run: Run) -> None:
         assert there.items() <= _bytes(root).items()
 
 
-def test_init_touches_no_file_that_is_there(tmp_path: Path, run: Run) -> None:
-    """In a folder with files init adds memvault.toml alone; bytes and times stay as they were."""
+def test_init_keeps_existing_files(tmp_path: Path, run: Run) -> None:
+    """In a folder with files, init adds only memvault.toml; file contents and times are kept."""
     write(tmp_path, "site/_posts/2020-01-01-a.md", b"---\r\ntitle: A\r\n---\r\nb\xff")
     write(tmp_path, "site/README.md", "# R\n")
     write(tmp_path, "site/.obsidian/app.json", "{}")
@@ -455,8 +457,8 @@ def test_init_touches_no_file_that_is_there(tmp_path: Path, run: Run) -> None:
     assert [name for name in new if not name.startswith(".memvault/")] == ["memvault.toml"]
 
 
-def test_init_bare_makes_one_file(tmp_path: Path, run: Run) -> None:
-    """With --bare even an empty folder gets nothing but its settings."""
+def test_init_bare_creates_one_file(tmp_path: Path, run: Run) -> None:
+    """With --bare, an empty folder gets only its settings file."""
     assert run("init", "bare", "--bare", cwd=tmp_path).code == 0
     assert [*_bytes(tmp_path / "bare")] == ["memvault.toml"]
     write(tmp_path, "file", "x")
@@ -464,8 +466,8 @@ def test_init_bare_makes_one_file(tmp_path: Path, run: Run) -> None:
     assert (ran.code, ran.out) == (2, "")
 
 
-def test_examples_are_shown_and_never_found(tmp_path: Path, run: Run) -> None:
-    """With --examples a type's example is listed, marked, and no search, fact or context has it."""
+def test_examples_are_listed_but_never_recalled(tmp_path: Path, run: Run) -> None:
+    """Examples from init --examples are listed and marked, but no query or context has them."""
     root = tmp_path / "made"
     assert run("init", "--examples", "made", cwd=tmp_path).code == 0
     listed = run("list", "--json", cwd=root).json
@@ -500,8 +502,8 @@ def test_procedure_replaces_example_of_same_name(tmp_path: Path, run: Run) -> No
     assert [entry["name"] for entry in found["procedures"]] == [name]
 
 
-def test_examples_need_an_empty_folder(tmp_path: Path, run: Run) -> None:
-    """Examples are refused where files are, and with --bare; no file is written then."""
+def test_init_examples_need_an_empty_folder(tmp_path: Path, run: Run) -> None:
+    """With existing files or --bare, --examples is refused and no file is written."""
     write(tmp_path, "site/a.md", "# A\n")
     for arguments in (["site", "--examples"], ["new", "--examples", "--bare"]):
         ran = run("init", *arguments, cwd=tmp_path)

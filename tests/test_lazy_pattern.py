@@ -9,8 +9,8 @@ import pytest
 from memvault.lazy_pattern import lazy_pattern
 
 
-def test_a_lazy_pattern_is_used_like_any_other() -> None:
-    """Its methods and attributes are those of the compiled pattern, with the flags."""
+def test_lazy_pattern_behaves_like_compiled_pattern() -> None:
+    """Its methods, attributes and flags are those of the compiled pattern."""
     made, compiled = (
         lazy_pattern(r"(?P<word>\w+)|-", re.ASCII),
         re.compile(r"(?P<word>\w+)|-", re.ASCII),
@@ -28,8 +28,8 @@ def test_a_lazy_pattern_is_used_like_any_other() -> None:
     assert (made.groups, made.groupindex) == (compiled.groups, compiled.groupindex)
 
 
-def test_an_invalid_pattern_fails_when_it_is_used() -> None:
-    """A mistake is reported as ``re`` reports it, at the first use."""
+def test_lazy_pattern_with_error_fails_on_first_use() -> None:
+    """A syntax error is raised at the first use, as ``re`` raises it."""
     made = lazy_pattern("(")
     with pytest.raises(re.error, match="unterminated subpattern"):
         made.search("x")

@@ -35,7 +35,7 @@ def by_name(tool: Tool) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("kind", [Vault, AsyncVault])
-def test_a_method_takes_what_its_tool_takes(kind: type) -> None:
+def test_library_method_has_parameters_of_its_tool(kind: type) -> None:
     """A method has its tool's parameters and defaults, but no budget that ``invoke`` adds."""
     for tool in all_tools():
         if tool.name == "call_tool":
@@ -53,7 +53,7 @@ def test_a_method_takes_what_its_tool_takes(kind: type) -> None:
         assert all(entry.name in positional for entry in tool.parameters if entry.arg.positional)
 
 
-def test_a_method_returns_the_page_that_is_asked_for(vault: Vault, folder: Path) -> None:
+def test_library_methods_return_pages(vault: Vault, folder: Path) -> None:
     """``offset`` and ``length`` read a list or a text in parts, and ``next`` continues it."""
     for name in ("one", "two", "three"):
         write(folder, f"{name}.md", f"# {name}\n")
@@ -65,8 +65,8 @@ def test_a_method_returns_the_page_that_is_asked_for(vault: Vault, folder: Path)
     assert vault.show("three", offset=3)["content"] == whole[3:]
 
 
-def test_a_failure_is_raised_with_code_hint_and_details(vault: Vault, folder: Path) -> None:
-    """A caller can catch a class of failures, and read what the failed result would contain."""
+def test_library_error_has_code_hint_and_details(vault: Vault, folder: Path) -> None:
+    """A caller can catch a class of errors and read all fields of the failed result."""
     for name in ("one", "two"):
         write(folder, f"{name}.md", "# Twin\n")
     with pytest.raises(errors.Ambiguous) as ambiguous:
@@ -85,8 +85,8 @@ def test_a_failure_is_raised_with_code_hint_and_details(vault: Vault, folder: Pa
     assert vault.call("memory_show", memId="Twin")["error"]["code"] == "ambiguous"
 
 
-def test_a_method_names_tools_as_call_does(vault: Vault, folder: Path) -> None:
-    """Errors and warnings name tools and arguments, not commands, however a tool is called."""
+def test_library_messages_refer_to_tools(vault: Vault, folder: Path) -> None:
+    """Errors and warnings refer to tools and arguments, not commands, in every call style."""
     with pytest.raises(errors.NotFound) as missing:
         vault.show("nothing")
     assert missing.value.hint == "`memory_list` shows all of them"
@@ -108,15 +108,15 @@ def test_a_method_names_tools_as_call_does(vault: Vault, folder: Path) -> None:
     assert "--" not in found["warnings"][0]
 
 
-def test_a_file_that_cannot_be_written_raises_an_error_of_memvault(folder: Path) -> None:
-    """No other exception than memvault's reaches a caller whose disk fails."""
+def test_library_write_failure_raises_memvault_error(folder: Path) -> None:
+    """If a disk write fails, the caller gets only memvault's exceptions."""
     write(folder, "context", "a file where a folder should be")
     with open_vault(folder) as vault, pytest.raises(MemvaultError):
         vault.remember("Bilbies", "They dig.")
 
 
-def test_what_a_method_returns_is_delivered(vault: Vault, folder: Path) -> None:
-    """An event that a method returned comes to no other caller, and the others still wait."""
+def test_library_returned_event_is_delivered_once(vault: Vault, folder: Path) -> None:
+    """An event that a method returned goes to no other caller, and the others keep waiting."""
     vault.inbox_push("ci", "one")
     vault.inbox_push("ci", "two")
     assert [event["data"]["message"] for event in vault.inbox_peek()["events"]] == ["one"]
@@ -127,8 +127,8 @@ def test_what_a_method_returns_is_delivered(vault: Vault, folder: Path) -> None:
         assert other.inbox_peek()["events"] == []
 
 
-def test_any_sequence_and_mapping_can_be_given(vault: Vault) -> None:
-    """Tuples and other sequences are taken for lists."""
+def test_library_accepts_any_sequence_and_mapping(vault: Vault) -> None:
+    """Tuples and other sequences are accepted as lists."""
     kept = vault.remember("Bilbies", "They dig.", tags=("a", "b"))
     assert kept["tags"] == ["a", "b"]
     assert vault.delete((kept["memId"], "none"))["missing"] == ["none"]
@@ -139,8 +139,8 @@ MANY = 70 if SOAK else 35
 """Tasks that wait, more than the threads of asyncio on a machine of the tests."""
 
 
-def test_a_wait_ends_with_what_another_task_does(folder: Path) -> None:
-    """However many tasks wait for events, others can use the vault and bring them about."""
+def test_library_wait_ends_on_event_of_another_task(folder: Path) -> None:
+    """However many tasks wait, others can use the vault and trigger the events."""
 
     async def talk() -> str:
         async with AsyncVault(folder) as vault:
@@ -157,8 +157,8 @@ def test_a_wait_ends_with_what_another_task_does(folder: Path) -> None:
     assert asyncio.run(asyncio.wait_for(talk(), 60)) == " ".join(sorted(map(str, range(MANY))))
 
 
-def test_a_cancelled_wait_ends_and_loses_no_event(folder: Path) -> None:
-    """A task that is cancelled leaves no thread behind, and events for the next that waits."""
+def test_library_canceled_wait_loses_no_event(folder: Path) -> None:
+    """A canceled task leaves no thread behind and leaves events for the next wait."""
 
     async def talk() -> list[str]:
         async with AsyncVault(folder) as vault:
@@ -180,8 +180,8 @@ def test_a_cancelled_wait_ends_and_loses_no_event(folder: Path) -> None:
     assert asyncio.run(asyncio.wait_for(talk(), 60)) == ["green"]
 
 
-def test_closing_an_async_vault_ends_its_waits(folder: Path) -> None:
-    """A program that leaves the block while a task waits does not hang at its end."""
+def test_library_closing_async_vault_ends_its_waits(folder: Path) -> None:
+    """A program that leaves the block while a task waits does not hang on exit."""
 
     async def talk() -> str:
         async with AsyncVault(folder) as vault:
@@ -198,15 +198,15 @@ def test_closing_an_async_vault_ends_its_waits(folder: Path) -> None:
     assert asyncio.run(asyncio.wait_for(talk(), 60)) == "timed_out"
 
 
-def test_a_name_in_a_message_stays_as_it_was_given(vault: Vault) -> None:
-    """A command or option in a name that a message quotes is not taken for one of memvault's."""
+def test_library_message_quotes_name_unchanged(vault: Vault) -> None:
+    """A command or option inside a quoted name is not translated in a message."""
     for name in ("memvault recall --tags of cats", "the cat's memvault list --type"):
         message = vault.call("memory_show", memId=name)["error"]["message"]
         assert message == f"There is no memory {name!r}"
 
 
-def test_results_of_any_types_are_returned() -> None:
-    """The error and warnings of a vault's own tool may hold numbers and objects."""
+def test_library_returns_tool_results_of_any_type() -> None:
+    """A registered tool's error and warnings can contain numbers and objects."""
     result = {"error": {"code": 7, "message": "use `memvault list`"}, "warnings": [1, {"a": 2}]}
     worded = render_result(result, find("memory_list"), LOCAL)
     assert worded == {**result, "error": {"code": 7, "message": "use `memory_list`"}}
@@ -214,8 +214,8 @@ def test_results_of_any_types_are_returned() -> None:
         assert render_result({"error": error, "warnings": error}, None, LOCAL)["error"] == error
 
 
-def test_a_closed_vault_fails_as_any_other_call_does(folder: Path) -> None:
-    """A call after ``close`` raises a ``MemvaultError``, which ``call`` returns."""
+def test_library_call_on_closed_vault_raises_error(folder: Path) -> None:
+    """A method called after ``close`` raises a ``MemvaultError``, which ``call`` returns."""
     with open_vault(folder) as vault:
         assert vault.list()["memories"] == []
     vault.close()
@@ -224,8 +224,8 @@ def test_a_closed_vault_fails_as_any_other_call_does(folder: Path) -> None:
     assert vault.call("memory_list")["error"]["message"] == "The vault is closed"
 
 
-def test_failures_are_raised_and_returned_in_async_code_too(folder: Path) -> None:
-    """An async method raises what its twin raises, and ``call`` returns the failed result."""
+def test_library_async_methods_raise_the_same_errors(folder: Path) -> None:
+    """An async method raises what the sync one raises, and ``call`` returns the failure."""
 
     async def talk() -> None:
         async with AsyncVault(folder, agent="ann") as vault:
@@ -240,10 +240,10 @@ def test_failures_are_raised_and_returned_in_async_code_too(folder: Path) -> Non
     asyncio.run(talk())
 
 
-def test_the_page_on_python_shows_what_happens(
+def test_library_documentation_examples_are_right(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each example of docs/reference/python.md runs and prints what the page shows."""
+    """Each example in docs/reference/python.md runs and prints the documented output."""
     monkeypatch.chdir(tmp_path)
     assert typed("init", "notes", "--bare").code == 0
     page = (ROOT / "docs/reference/python.md").read_text("utf-8").replace("\n```\n", "\n\n")
@@ -290,8 +290,8 @@ async def main() -> int:
 """
 
 
-def test_types_reach_the_programs_of_users(tmp_path: Path) -> None:
-    """A type checker accepts the right uses of arguments and results, and reports the wrong."""
+def test_library_types_are_visible_to_type_checkers(tmp_path: Path) -> None:
+    """A type checker accepts valid arguments and results and reports invalid ones."""
     program = write(tmp_path, "program.py", PROGRAM)
     config, cache = str(ROOT / "pyproject.toml"), str(ROOT / ".mypy_cache")
     api = pytest.importorskip("mypy.api", reason="mypy is not installed")

@@ -129,8 +129,8 @@ def can_read(tool: Tool) -> bool:
     return tool.read_only and tool.group != "world" and not tool.open_world
 
 
-def test_no_tool_that_only_reads_gives_more_than_50_unasked(crowded: Vault) -> None:
-    """No tool that only reads has a list of more than 50 in what it gives without a limit."""
+def test_listing_default_limit_is_50(crowded: Vault) -> None:
+    """Without a limit, no read-only tool returns a list of more than 50 entries."""
     readers = [tool.name for tool in all_tools() if can_read(tool) and tool.name not in WHOLE]
     longest = {
         name: max(map(len, listings(read(crowded, name))), default=0)
@@ -143,7 +143,7 @@ def test_no_tool_that_only_reads_gives_more_than_50_unasked(crowded: Vault) -> N
 
 @sampled(4)
 @pytest.mark.parametrize("name", LISTS)
-def test_following_next_gives_every_one_once(crowded: Vault, name: str) -> None:
+def test_listing_next_returns_each_entry_once(crowded: Vault, name: str) -> None:
     """Following next from page to page returns each entry of a listing exactly once."""
     seen: list[str] = []
     offset, total = 0, -1
@@ -159,8 +159,8 @@ def test_following_next_gives_every_one_once(crowded: Vault, name: str) -> None:
     assert len(seen) == len(set(seen)) == total >= MANY
 
 
-def test_every_tool_with_an_offset_is_a_listing() -> None:
-    """Every tool that takes an offset and a limit is among those whose pages are tried here."""
+def test_listing_tests_cover_every_tool_with_offset() -> None:
+    """Every tool with an offset and a limit is among the listings tested here."""
     paged = {
         tool.name
         for tool in all_tools()
@@ -172,16 +172,16 @@ def test_every_tool_with_an_offset_is_a_listing() -> None:
 
 @sampled(3)
 @pytest.mark.parametrize("name", sorted(LISTS))
-def test_past_the_end_there_is_a_word_and_no_error(crowded: Vault, name: str) -> None:
-    """An offset past the last gives an empty list and says how many there are."""
+def test_listing_offset_past_end_is_empty_with_note(crowded: Vault, name: str) -> None:
+    """An offset past the end returns an empty list and reports the total."""
     found = read(crowded, name, offset=5_000)
     assert found[LISTS[name]] == []
     assert "next" not in found
     assert found["message"].startswith(f"There are only {found['total']:,}")
 
 
-def test_the_shell_says_how_to_go_on(crowded: Vault, run: Run) -> None:
-    """At the shell the last line of a listing that goes on says what shows the rest."""
+def test_listing_in_shell_ends_with_next_command(crowded: Vault, run: Run) -> None:
+    """In the shell, the last line of a partial listing gives the command for the rest."""
     here = ("--vault", crowded.call("vault_status")["vault"])
     first = run("goals", "get", *here)
     assert first.out.splitlines()[-1] == f"50 of {MANY}; `--offset 50` goes on"
@@ -192,7 +192,7 @@ def test_the_shell_says_how_to_go_on(crowded: Vault, run: Run) -> None:
     assert many.out.splitlines()[-1].startswith("50 of ")
 
 
-def test_all_keys_that_are_named_are_given(crowded: Vault) -> None:
+def test_listing_returns_all_requested_keys(crowded: Vault) -> None:
     """A request for 51 keys returns 51 values, without a hint to ask again."""
     names = [f"{number:03}" for number in range(51)]
     found = crowded.call("get_memories", keys=names)
@@ -200,14 +200,14 @@ def test_all_keys_that_are_named_are_given(crowded: Vault) -> None:
     assert "next" not in found
 
 
-def test_restore_without_a_name_says_where_the_rest_of_the_trash_is(crowded: Vault) -> None:
-    """The trash that restore shows is cut too, and its note names the command that goes on."""
+def test_listing_of_trash_in_restore_shows_next_command(crowded: Vault) -> None:
+    """Restore shows part of a long trash, and its note gives the command for the rest."""
     found = crowded.call("memory_restore")
     assert (len(found["trash"]), found["total"]) == (50, MANY)
     assert "`trash_list offset=50` shows the others" in found["warnings"]
 
 
-def test_written_memory_is_reported(folder: Path, run: Run) -> None:
+def test_listing_format_error_still_reports_written_memory(folder: Path, run: Run) -> None:
     """A written memory is reported even if --format has an unknown key."""
     for spec in (">9999999999", "9999999999", ".9999999999"):
         ran = run("remember", "S", "x", "--format", f"{{memId:{spec}}}")
@@ -221,8 +221,8 @@ def test_written_memory_is_reported(folder: Path, run: Run) -> None:
     assert (folder / "context/t.md").exists()
 
 
-def test_pages_of_a_list_are_parts_of_the_whole(folder: Path, vault: Vault) -> None:
-    """Pages in the order of changes, with ties by path, add up to all memories, new ones first."""
+def test_listing_pages_add_up_to_full_list(folder: Path, vault: Vault) -> None:
+    """Pages are sorted newest first, ties by path, and add up to all memories."""
     for number in range(12):
         text = f"---\nmodified: 2026-01-0{number % 4 + 1}\n---\n# Note {number}\n"
         (folder / f"{number}.md").write_text(text, "utf-8")

@@ -75,8 +75,8 @@ def soak(folder: Path, held: Held, ask: Asks) -> None:
 
 
 @pytest.mark.promise("R66")
-def test_recalls_over_stdio_keep_nothing_open(folder: Path) -> None:
-    """Any number of recalls and writes over stdio leaves files, threads and memory level."""
+def test_stdio_server_leaks_nothing_over_many_calls(folder: Path) -> None:
+    """Many recalls and writes over stdio do not increase open files, threads or memory."""
     with Raw(folder, LIMITED) as server:
         count = 0
 
@@ -93,8 +93,8 @@ def test_recalls_over_stdio_keep_nothing_open(folder: Path) -> None:
 
 
 @pytest.mark.usefixtures("folder")
-def test_recalls_over_http_keep_nothing_open(tmp_path: Path, run: Run) -> None:
-    """Any number of recalls and writes over HTTP leaves files, threads and memory level."""
+def test_http_server_leaks_nothing_over_many_calls(tmp_path: Path, run: Run) -> None:
+    """Many recalls and writes over HTTP do not increase open files, threads or memory."""
     team = named(run, "team", tmp_path / "team")
     given = token(run, "ann", "team", "write")
     options = ("--tools", "all", "--rate", "10000", "--audit", os.devnull)
@@ -151,8 +151,8 @@ print(json.dumps({
 
 
 @pytest.mark.usefixtures("deep_now")
-def test_vaults_of_one_process_share_the_models(tmp_path: Path) -> None:
-    """Eight vaults that are opened at once load the models once, and close them when closed."""
+def test_vaults_in_one_process_share_models(tmp_path: Path) -> None:
+    """Eight vaults open in one process load each model once and release it when closed."""
     for number in range(8):
         write(tmp_path, f"vaults/v{number}/memvault.toml", "version = 1\n")
         for name in ("grass", "leaves"):

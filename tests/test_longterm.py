@@ -27,8 +27,8 @@ def loaded(vault: Vault, query: str, **arguments: Any) -> list[dict[str, Any]]:
     return found
 
 
-def test_what_was_saved_is_loaded_by_other_words(vault: Vault) -> None:
-    """A saved identifier comes back for a question about it, with nothing added to its text."""
+def test_saved_text_is_loaded_by_paraphrase(vault: Vault) -> None:
+    """A saved identifier is loaded by a question about it, with its text unchanged."""
     text = "The user's project identifier is 'proj_X-7'."
     saved = vault.call("memory_save", text=text)
     vault.call("memory_save", text="Bread needs flour, water, salt and time.")
@@ -39,8 +39,8 @@ def test_what_was_saved_is_loaded_by_other_words(vault: Vault) -> None:
     assert vault.call("memory_show", memId=saved["id"])["title"] == text.rstrip(".")
 
 
-def test_loading_keeps_to_threshold_limit_and_filter(vault: Vault) -> None:
-    """The most similar come first; what is less similar, too many or filtered out does not come."""
+def test_load_respects_threshold_limit_and_filter(vault: Vault) -> None:
+    """The most similar memories come first, within threshold, limit and filter."""
     for number, area in enumerate(["main", "main", "other"]):
         text = f"The server number {number} runs the nightly backup."
         assert vault.call("memory_save", text=text, area=area, metadata={"rank": number})["success"]
@@ -57,8 +57,8 @@ def test_loading_keeps_to_threshold_limit_and_filter(vault: Vault) -> None:
 
 
 @pytest.mark.parametrize("tool", ["memory_load", "memory_forget", "memory_recall"])
-def test_a_threshold_is_compared_with_the_number_shown(vault: Vault, tool: str) -> None:
-    """A threshold equal to a memory's number finds it, and the next higher one does not."""
+def test_threshold_is_compared_with_displayed_number(vault: Vault, tool: str) -> None:
+    """A threshold equal to a memory's displayed number includes it; a higher one does not."""
     for text in (
         "The port of the gateway is 8081.",
         "The gateway listens on port 8081, and the metrics on 9100.",
@@ -87,14 +87,14 @@ def test_a_threshold_is_compared_with_the_number_shown(vault: Vault, tool: str) 
     assert len(numbers) > 3
 
 
-def test_a_load_by_query_leaves_active_memory_alone(vault: Vault) -> None:
-    """Only a load by memId puts something into active memory."""
+def test_load_by_query_does_not_change_active_memory(vault: Vault) -> None:
+    """Only a load by memId adds to active memory."""
     vault.call("memory_save", text="The wombat digs.")
     assert loaded(vault, "wombat digs")
     assert vault.call("memory_active")["memories"] == []
 
 
-def test_metadata_becomes_front_matter_that_filters_see(run: Run, folder: Path) -> None:
+def test_save_metadata_becomes_filterable_front_matter(run: Run, folder: Path) -> None:
     """Pairs and JSON objects on the command line keep their types and their commas."""
     saved = run(
         "save",
@@ -136,13 +136,13 @@ def test_metadata_becomes_front_matter_that_filters_see(run: Run, folder: Path) 
         ("\u202eevil\x1b[31m name", "evil[31m name"),
     ],
 )
-def test_a_title_is_made_of_the_texts_first_words(text: str, title: str) -> None:
-    """The title of a saved text is the beginning of what it says."""
+def test_save_uses_first_words_as_title(text: str, title: str) -> None:
+    """The title of a saved text is the beginning of the text."""
     assert create.title_of(text) == title
 
 
 @given(st.text())
-def test_any_text_has_a_short_title_or_is_refused(text: str) -> None:
+def test_save_title_is_one_short_line(text: str) -> None:
     """A title is one printable line of at most 60 characters."""
     try:
         title = create.title_of(text)
@@ -154,8 +154,8 @@ def test_any_text_has_a_short_title_or_is_refused(text: str) -> None:
     assert len(title) <= 60
 
 
-def test_deleting_takes_exactly_the_named_memories(folder: Path, vault: Vault) -> None:
-    """Ids in a string or a list go to the trash; others are missing; restore brings them back."""
+def test_delete_removes_exactly_the_given_memories(folder: Path, vault: Vault) -> None:
+    """Existing ids go to the trash, others are reported missing, and restore undoes it."""
     ids = [vault.call("memory_save", text=f"Text number {n}.")["id"] for n in range(4)]
     done = vault.call("memory_delete", ids=f"{ids[0]}, {ids[1]},nothing,{ids[0]}")
     assert (done["deleted"], done["missing"]) == (ids[:2], ["nothing"])
@@ -171,8 +171,8 @@ def test_deleting_takes_exactly_the_named_memories(folder: Path, vault: Vault) -
     assert vault.call("memory_delete", ids=unique)["deleted"] == ids[3:]
 
 
-def test_a_path_with_commas_is_one_name(folder: Path, run: Run) -> None:
-    """A file whose name holds a comma is deleted by that name, and no other with it."""
+def test_delete_path_with_comma_is_one_name(folder: Path, run: Run) -> None:
+    """A file whose name contains a comma is deleted by that name, and no other with it."""
     write(folder, "a,b.md", "Text.")
     write(folder, "b.md", "Text.")
     assert len(run("delete", "a,b.md", "--json").json["deleted"]) == 1
@@ -181,8 +181,8 @@ def test_a_path_with_commas_is_one_name(folder: Path, run: Run) -> None:
     assert run("delete", "b.md", "x", "--json").json["missing"] == ["x"]
 
 
-def test_a_shared_title_forgets_all_its_memories(folder: Path, vault: Vault) -> None:
-    """A title of several memories previews all, alone and among names; words are looked for."""
+def test_forget_by_shared_title_selects_all(folder: Path, vault: Vault) -> None:
+    """A shared title previews all its memories, alone or in a list; other words are searched."""
     for name in ("a", "b"):
         write(folder, f"{name}.md", "---\ntitle: Twin\n---\nTwin text\n")
     write(folder, "c.md", "Text.")
@@ -199,8 +199,8 @@ def test_a_shared_title_forgets_all_its_memories(folder: Path, vault: Vault) -> 
     assert [entry["filePath"] for entry in found] == ["c.md", "deploy-notes.md"]
 
 
-def test_a_type_narrows_a_shared_title(folder: Path, run: Run) -> None:
-    """Of the memories of one title those of the type are previewed, and only they forgotten."""
+def test_forget_type_filters_shared_title(folder: Path, run: Run) -> None:
+    """Of several memories with one title, only those of the type are previewed and forgotten."""
     for path in ("learning/a.md", "issue/b.md", "issue/c.md"):
         write(folder, path, "---\ntitle: Twin\naliases: [Double]\n---\nTwin text\n")
     write(folder, "issue/d.md", "---\nid: twin-abc123\n---\nOther\n")
@@ -234,8 +234,8 @@ def test_a_type_narrows_a_shared_title(folder: Path, run: Run) -> None:
         "'{}'",
     ],
 )
-def test_framing_words_do_not_change_what_is_forgotten(vault: Vault, framing: str) -> None:
-    """Words that ask for everything on a topic, quotes and a full stop find the same as it does."""
+def test_forget_ignores_framing_words(vault: Vault, framing: str) -> None:
+    """Phrases such as "everything about", quotes and a period do not change the result."""
     for title, text in (
         ("Kick-off", "The Wombat bridge project begins in May."),
         ("Steel", "Steel for the Wombat bridge costs 40,000."),
@@ -249,8 +249,8 @@ def test_framing_words_do_not_change_what_is_forgotten(vault: Vault, framing: st
     assert framed == plain
 
 
-def test_a_title_with_framing_words_comes_first(vault: Vault) -> None:
-    """A title is a name as it is; with framing words, one named by the rest is the first found."""
+def test_forget_prefers_exact_title_over_framing_words(vault: Vault) -> None:
+    """An exact title wins; otherwise framing words are removed and the title match is first."""
     for title in ("Everything about Wombats", "Wombats", "About"):
         vault.call("memory_remember", title=title, content=f"{title}: they dig.")
     whole = vault.call("memory_forget", query="everything about wombats")["candidates"]
@@ -262,7 +262,7 @@ def test_a_title_with_framing_words_comes_first(vault: Vault) -> None:
 
 
 def test_memories_with_the_same_title_are_distinguishable(folder: Path, run: Run) -> None:
-    """A refusal of an ambiguous title lists title, type, memId and path of each candidate."""
+    """An ambiguous title is refused with the title, type, memId and path of each candidate."""
     write(folder, "issue/a.md", "---\nid: twin-aaaaaa\ntitle: Twin\n---\nText\n")
     write(folder, "fact/b.md", "---\nid: twin-bbbbbb\ntitle: Twin\n---\nText\n")
     for words in (["compound", "Twin", "x"], ["show", "Twin"], ["rename", "Twin", "Other"]):
@@ -281,8 +281,8 @@ def test_memories_with_the_same_title_are_distinguishable(folder: Path, run: Run
             assert f"Twin  {part}" in told.err
 
 
-def test_a_deletion_that_fails_half_way_is_undone(folder: Path) -> None:
-    """If one memory was changed in the meantime, those deleted before it are restored."""
+def test_delete_rolls_back_after_partial_failure(folder: Path) -> None:
+    """If one memory was changed concurrently, those already deleted are restored."""
     write(folder, "a.md", "Text.")
     write(folder, "b.md", "Text.")
     store: MemoryStore = Workspace(folder).store
@@ -295,8 +295,8 @@ def test_a_deletion_that_fails_half_way_is_undone(folder: Path) -> None:
     assert json.dumps([item.path for item in store.trash.files()]) == "[]"
 
 
-def test_what_cannot_come_back_does_not_stop_the_rest(folder: Path) -> None:
-    """A deletion that fails puts back what it can, and names what is left in the trash."""
+def test_delete_rollback_continues_after_failure(folder: Path) -> None:
+    """A failed deletion restores everything it can and lists the rest, still in the trash."""
     write(folder, "a.md", "Text.")
     write(folder, "sub/b.md", "Text.")
     write(folder, "c.md", "Text.")
@@ -318,10 +318,10 @@ def test_what_cannot_come_back_does_not_stop_the_rest(folder: Path) -> None:
     assert [item.path for item in store.trash.files()] == ["sub/b.md"]
 
 
-def test_a_preview_that_is_full_says_so(
+def test_forget_preview_reports_its_limit(
     vault: Vault, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where a search selects as many memories as it may, a note says that there may be more."""
+    """If a search reaches the maximum selection, a note says that there may be more."""
     monkeypatch.setattr(recall, "_MAX_FORGOTTEN", 5)
     for number in range(6):
         write(folder, f"n/{number}.md", f"An old note, number {number}.\n")

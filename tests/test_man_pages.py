@@ -15,8 +15,8 @@ PAGES = man_pages.pages()
 _REQUEST = re.compile(r"^[.'](\w*)", re.MULTILINE)
 
 
-def test_each_command_has_a_page() -> None:
-    """``man memvault`` lists each command, and each has a page with its summary and examples."""
+def test_man_page_exists_for_each_command() -> None:
+    """``man memvault`` lists each command, and each has a page with summary and examples."""
     assert {"memvault.1", "memvault-recall.1", "memvault-tag-rename.1"} <= PAGES.keys()
     assert len(PAGES) == len({command.words for command in COMMANDS}) + 1
     for command in COMMANDS:
@@ -26,15 +26,15 @@ def test_each_command_has_a_page() -> None:
         assert ".SH EXAMPLES\n.nf\n" in page
 
 
-def test_no_text_is_read_as_a_request() -> None:
-    """A line of a page is a request of man(7) only where the page means one."""
+def test_man_page_text_is_not_a_troff_request() -> None:
+    """A line of a page is a man(7) request only if the page intends it."""
     used = {name for page in PAGES.values() for name in _REQUEST.findall(page)}
     assert used == {"TH", "SH", "TP", "PP", "nf", "fi"}
     assert "MEMVAULT_RESIDENT" in PAGES["memvault.1"]
 
 
-def test_the_pages_are_formatted_without_a_warning() -> None:
-    """Pages are formatted by groff as man(1) does it, without a warning."""
+def test_man_pages_format_without_warnings() -> None:
+    """The program groff formats the pages as man(1) does, without a warning."""
     groff = shutil.which("groff")
     if groff is None:
         pytest.skip("groff is missing")

@@ -64,7 +64,7 @@ TEXTS = st.lists(LINE, max_size=9).map(lambda lines: "".join(f"{line}\n" for lin
 @settings(max_examples=examples(300))
 @given(TEXTS)
 def test_markdown_agrees_with_markdown_it(text: str) -> None:
-    """Code, links, tags and tasks of any text are those that a CommonMark parser finds."""
+    """In any text, code, links, tags and tasks are those that a CommonMark parser finds."""
     assume(not deviates(text))
     assert found_in(text) == expected(text)
 
@@ -92,23 +92,23 @@ CODE = {
 
 
 @pytest.mark.parametrize("form", CODE)
-def test_code_has_no_links_tags_or_tasks(form: str) -> None:
-    """Whatever makes a line code or hides it, what is in it is only text."""
+def test_markdown_code_has_no_links_tags_or_tasks(form: str) -> None:
+    """Whatever syntax marks a line as code, its contents are plain text."""
     for line in ("#include <a.h>", "- [ ] do [[a]] [b](b.md) [c] #d", "[c]: c.md"):
         text = CODE[form].replace("{}", line)
         assert (list(links(text)), tags(text), list(tasks(text))) == ([], [], [])
 
 
-def test_math_has_no_links_or_tags() -> None:
-    """Between dollar signs, as Obsidian and GitHub read them, brackets are not links."""
+def test_markdown_math_has_no_links_or_tags() -> None:
+    """Brackets between dollar signs are math, as in Obsidian and GitHub, and not links."""
     assert not [*links("a $[[x]]_1$ and $$\n[[y]] [b](c)\n$$\n"), *tags("$a #b$ $$ #c $$\n")]
     assert [link.target for link in links("5$ [[x]] $ and US$5 [y](y.md) 6$ \\$[[z]]$\n")] == [
         *("x", "y.md", "z")
     ]
 
 
-def test_lists_quotes_and_tables_are_not_code() -> None:
-    """Items may be nested by spaces or tabs, and lines may continue a paragraph."""
+def test_markdown_lists_quotes_and_tables_are_not_code() -> None:
+    """Nested items indented by spaces or tabs and continued paragraphs are not code."""
     for text in (
         LIST_TEXT,
         LIST_TEXT.replace("  ", "\t"),
@@ -136,8 +136,8 @@ REFERENCES = {
 
 
 @pytest.mark.parametrize("text", REFERENCES)
-def test_links_of_every_form_are_links(text: str) -> None:
-    """References, definitions and HTML name files as [x](file) does; footnotes do not."""
+def test_markdown_recognizes_links_of_every_form(text: str) -> None:
+    """References, definitions and HTML link to files as [x](file) does; footnotes do not."""
     (link,) = links(text)
     assert (link.target.strip("\\"), link.form) == ("a.md", REFERENCES[text])
     assert text[slice(*link.target_span)].strip("\\") == "a.md"
@@ -148,7 +148,7 @@ NAMES = st.text(st.characters(exclude_categories=("Cc", "Cs", "Zl", "Zp")), min_
 
 @settings(max_examples=examples(60))
 @given(NAMES)
-def test_written_targets_read_back(name: str) -> None:
+def test_markdown_link_targets_read_back(name: str) -> None:
     """Any file name can be linked to, in brackets, angle brackets, definitions and HTML."""
     assume(name == name.strip() and not name.startswith("/") and name not in (".", ".."))
     for text in ("[x](x.md)", "![x](<x.md>)", "[x]: x.md", '<img src="x.md">', "<a href='x.md'>"):
@@ -205,8 +205,8 @@ def trips(folder: Path) -> Path:
 
 @pytest.mark.promise("R99")
 @pytest.mark.parametrize("how", ["rename", "type"])
-def test_moving_a_note_keeps_its_links(trips: Path, run: Run, how: str) -> None:
-    """Its pictures, files, definitions and notes stay linked, and undo restores every byte."""
+def test_move_of_note_keeps_its_links(trips: Path, run: Run, how: str) -> None:
+    """A moved note's links to pictures, files and notes still work, and undo is exact."""
     if how == "type":
         trips.joinpath("trips").rename(trips / "issue")
         for path in ("issue/a.md", "up.md"):
@@ -263,8 +263,8 @@ Text #old and [[foo]] `#old [[foo]]`.
 
 
 @pytest.mark.promise("R99")
-def test_edits_leave_code_as_it_is(folder: Path, run: Run) -> None:
-    """Renaming a note or a tag, and completing a task, changes none of the code beside it."""
+def test_markdown_edits_leave_code_unchanged(folder: Path, run: Run) -> None:
+    """Renaming a note or a tag, or completing a task, changes none of the code around it."""
     file = write(folder, "a.md", EDITED)
     write(folder, "foo.md", "x\n")
     succeeded(run("tag", "rename", "old", "new", "--confirm", "true"))
@@ -281,7 +281,7 @@ def test_edits_leave_code_as_it_is(folder: Path, run: Run) -> None:
 
 
 def test_import_converts_no_code(folder: Path, run: Run, tmp_path: Path) -> None:
-    """Links of other programs are converted in text only."""
+    """An import converts links of other programs only in text, not in code."""
     code = "\n    [[x|a]] ![[a#h:#i]]\n\n`[[x|a]]`\n"
     note = "---\nid: k\ntitle: N\ndesc: ''\nupdated: 1641169653000\ncreated: 1641169653000\n---\n"
     write(tmp_path / "source", "n.md", f"{note}[[x|a]]\n{code}")

@@ -90,10 +90,10 @@ WAYS: list[tuple[str, dict[str, Any]]] = [
 
 @pytest.mark.parametrize(("name", "arguments"), WAYS, ids=["itself", "called", "called twice"])
 @pytest.mark.parametrize("end", ["cancel", "input", "signal"])
-def test_a_program_ends_with_its_call(
+def test_mcp_call_ends_its_child_processes(
     folder: Path, slow: Path, name: str, arguments: dict[str, Any], end: str
 ) -> None:
-    """Whether a call is cancelled or the server ends, the tool's program ends, and its children."""
+    """When a call is canceled or the server ends, the tool's program and its children end."""
     with Raw(folder) as server:
         server.call(1, name, **arguments)
         until(slow.exists)
@@ -111,8 +111,8 @@ def test_a_program_ends_with_its_call(
 
 
 @pytest.mark.parametrize("name", ["wait_for", "call_tool"])
-def test_a_wait_through_call_tool_is_given_up_too(folder: Path, name: str) -> None:
-    """A wait ends with its call, whether it was called by itself or by its name."""
+def test_mcp_wait_through_call_tool_can_be_canceled(folder: Path, name: str) -> None:
+    """Canceling a call ends its wait, whether called directly or through call_tool."""
     workspace = Workspace(folder)
     arguments = HOOK if name == "wait_for" else {"toolName": "wait_for", "parameters": HOOK}
     call = PendingCall(workspace, Caller(), name, arguments)
@@ -139,10 +139,10 @@ async def test_a_wait_that_is_given_up_takes_nothing(client: Client, folder: Pat
 
 
 @pytest.mark.parametrize("poll", ["0", "1"])
-def test_a_wait_that_is_given_up_ends_its_thread(
+def test_mcp_canceled_wait_ends_its_thread(
     folder: Path, monkeypatch: pytest.MonkeyPatch, poll: str
 ) -> None:
-    """A server does not collect threads of waits whose callers have gone."""
+    """The server does not accumulate threads of canceled waits."""
     monkeypatch.setenv("MEMVAULT_POLL", poll)
     workspace = Workspace(folder)
     begun = [waits(workspace) for _ in range(3)]
@@ -158,8 +158,8 @@ def test_a_wait_that_is_given_up_ends_its_thread(
     workspace.close()
 
 
-def test_events_of_an_answer_that_never_left_go_back(folder: Path, vault: Vault) -> None:
-    """What a call took is back in the inbox if it is given up before its answer is out."""
+def test_mcp_call_canceled_before_answer_requeues_events(folder: Path, vault: Vault) -> None:
+    """If a call is canceled before its answer is sent, its events return to the inbox."""
     vault.call("push_service", name="ci", message="green")
     workspace = Workspace(folder)
     taken: list[PendingCall] = []
@@ -180,8 +180,8 @@ def test_events_of_an_answer_that_never_left_go_back(folder: Path, vault: Vault)
     workspace.close()
 
 
-def test_a_call_that_is_given_up_before_its_turn_does_nothing(folder: Path, vault: Vault) -> None:
-    """A memory is not written for a client that has gone before the tool began."""
+def test_mcp_call_canceled_in_queue_does_nothing(folder: Path, vault: Vault) -> None:
+    """A queued call whose client disconnects before the tool starts writes no memory."""
     workspace = Workspace(folder)
     call = PendingCall(
         workspace, Caller(), "set_memories", {"memories": [{"key": "k", "value": "v"}]}
@@ -192,8 +192,8 @@ def test_a_call_that_is_given_up_before_its_turn_does_nothing(folder: Path, vaul
     workspace.close()
 
 
-def test_a_client_that_reads_no_more_loses_no_event(folder: Path, vault: Vault) -> None:
-    """If the answer cannot be written, the events that it holds go back."""
+def test_mcp_unwritable_answer_requeues_its_events(folder: Path, vault: Vault) -> None:
+    """If an answer cannot be written, its events are requeued."""
     vault.call("push_service", name="ci", message="green")
     with Raw(folder) as server:
         assert server.process.stdout
@@ -210,8 +210,8 @@ def test_a_client_that_reads_no_more_loses_no_event(folder: Path, vault: Vault) 
 
 
 @pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_the_server_while_calls_wait(folder: Path, sent: signal.Signals) -> None:
-    """A server whose input stays open and whose calls wait ends at once, and says nothing."""
+def test_mcp_signal_ends_server_during_waiting_calls(folder: Path, sent: signal.Signals) -> None:
+    """On a signal, a server with open input and waiting calls ends immediately and silently."""
     with Raw(folder, fresh=True) as server:
         server.call(1, "wait_for", **HOOK)
         server.call(2, "memory_list")
@@ -223,8 +223,8 @@ def test_a_signal_ends_the_server_while_calls_wait(folder: Path, sent: signal.Si
         assert [json.loads(line)["id"] for line in out.splitlines()] == [1]
 
 
-def test_the_end_of_its_input_ends_the_server(folder: Path) -> None:
-    """A client that closes the server's input is waited for no longer."""
+def test_mcp_server_ends_at_end_of_input(folder: Path) -> None:
+    """When a client closes the server's input, the server ends without finishing waits."""
     with Raw(folder, fresh=True) as server:
         server.call(1, "wait_for", **HOOK)
         server.call(2, "memory_list")
@@ -251,10 +251,8 @@ def test_the_end_of_its_input_ends_the_server(folder: Path) -> None:
         (b"  ", None, 0),
     ],
 )
-def test_line_that_is_not_a_message_gets_an_error(
-    line: bytes, request_id: object, code: int
-) -> None:
-    """A line that is not JSON is answered with -32700, another that is no message with -32600."""
+def test_mcp_invalid_line_gets_json_rpc_error(line: bytes, request_id: object, code: int) -> None:
+    """Invalid JSON is answered with error -32700, and any other invalid message with -32600."""
     answer = stdio._message(line + b"\n")
     if not code:
         assert answer is None
@@ -263,8 +261,8 @@ def test_line_that_is_not_a_message_gets_an_error(
     assert (answer.id, answer.error.code) == (request_id, code)
 
 
-def test_line_that_is_too_long_is_refused_and_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a line without an end only so much is held in memory, and the next line is read."""
+def test_mcp_overlong_line_is_refused_and_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only a limited part of an endless line is kept in memory, and the next line is read."""
     monkeypatch.setattr(stdio, "_MAX_LINE", 100)
     read, write_end = os.pipe()
     os.write(write_end, b"a" * 100 + b"\n" + b"b" * 1_000 + b"\n" + b"c\n" + b"d" * 500)
@@ -295,10 +293,10 @@ def test_line_that_is_too_long_is_refused_and_skipped(monkeypatch: pytest.Monkey
     ],
     ids=str,
 )
-def test_arguments_that_a_program_adds_are_ignored(
+def test_mcp_extra_arguments_are_ignored(
     filled: Path, tool: str, arguments: dict[str, Any], ignored: int
 ) -> None:
-    """A call with further arguments works, and a note says which of them were ignored."""
+    """A call with unknown arguments succeeds, and a warning lists the ignored ones."""
     answer = over_mcp(filled, tool, arguments)
     assert answer["success"], answer
     notes = [note for note in answer.get("warnings", ()) if note.endswith(": ignored")]
@@ -323,25 +321,25 @@ def test_arguments_that_a_program_adds_are_ignored(
     ],
     ids=str,
 )
-def test_arguments_that_may_be_misspelled_are_refused(
+def test_mcp_misspelled_arguments_are_refused(
     filled: Path, tool: str, arguments: dict[str, Any], told: str
 ) -> None:
-    """A key close to an argument, one given twice and a missing one fail the call."""
+    """A misspelled, duplicate or missing argument fails the call."""
     answer = over_mcp(filled, tool, arguments)
     assert not answer["success"], answer
     assert told in answer["error"]["hint"]
 
 
-def test_null_as_a_text_is_a_word_where_texts_are_meant(filled: Path) -> None:
-    """Search words, content and titles may be the word null."""
+def test_mcp_null_string_is_text(filled: Path) -> None:
+    """Search words, content and titles can be the word null."""
     made = over_mcp(filled, "memory_remember", {"title": "null", "content": "null"})
     assert made["success"]
     found = over_mcp(filled, "memory_recall", {"query": "null"})
     assert found["memories"][0]["memId"] == made["memId"]
 
 
-def test_an_answer_comes_to_whatever_can_be_read(folder: Path) -> None:
-    """Lines that are no message, and halves of characters in texts, leave no client waiting."""
+def test_mcp_invalid_lines_and_surrogates_get_an_answer(folder: Path) -> None:
+    """Invalid messages and lone surrogates in texts get an answer and block no client."""
     with Raw(folder) as server:
         assert server.process.stdin
         server.process.stdin.write(b"\nno message\n[1]\n\xff\xfe\n")
@@ -357,8 +355,8 @@ def test_an_answer_comes_to_whatever_can_be_read(folder: Path) -> None:
         assert server.receive()["result"]["isError"] is False
 
 
-def test_nothing_but_the_protocol_is_on_standard_output(folder: Path) -> None:
-    """What a library or a program started by a tool prints goes to standard error."""
+def test_mcp_stdout_contains_only_protocol_messages(folder: Path) -> None:
+    """Output of a library, or of a program started by a tool, goes to standard error."""
     code = """
 import os, subprocess
 from memvault.mcp.stdio import claimed_stdio
@@ -413,8 +411,10 @@ def right() -> list[tuple[str, dict[str, Any]]]:
     return [(tool.name, call_of(tool)) for tool in some_of(registry.all_tools(), every=3)]
 
 
-def test_a_hint_names_the_next_tool(folder: Path, vault: Vault, run: Run) -> None:
-    """The same hint is a command for a person, and a tool with its arguments for an agent."""
+def test_mcp_hint_suggests_a_tool_instead_of_a_command(
+    folder: Path, vault: Vault, run: Run
+) -> None:
+    """The same hint suggests a command to a person, and a tool with arguments to an agent."""
     asked = {"query": " "}
     for answer in (vault.call("memory_recall", **asked), over_mcp(folder, "memory_recall", asked)):
         assert answer["error"]["hint"].endswith("or list all with `isAll`")
@@ -475,8 +475,8 @@ def no_paths(home: Path, said: list[str]) -> None:
 
 
 @sampled(1)
-def test_a_vault_that_cannot_be_written_names_no_folder(kept: Path, home: Path) -> None:
-    """Where the disk refuses, a file is named by its path in the vault."""
+def test_mcp_write_error_shows_vault_relative_path(kept: Path, home: Path) -> None:
+    """If a write is denied, the error shows the file's path relative to the vault."""
     weak = without_rights()
     paths = [path for path in (kept, *kept.rglob("*")) if path.is_dir()]
     for path in paths:
@@ -506,8 +506,8 @@ BROKEN = {
 @sampled(4)
 @pytest.mark.promise("S37")
 @pytest.mark.parametrize("path", BROKEN)
-def test_broken_files_are_named_by_their_vault_path(kept: Path, home: Path, path: str) -> None:
-    """What is broken in a vault is named relative to it, in errors, hints and warnings."""
+def test_mcp_broken_file_has_vault_relative_path(kept: Path, home: Path, path: str) -> None:
+    """Errors, hints and warnings show a broken file's path relative to the vault."""
     if (kept / path).is_dir():
         (kept / path).rename(kept / "away")
     write(kept, path, BROKEN[path])
@@ -516,10 +516,10 @@ def test_broken_files_are_named_by_their_vault_path(kept: Path, home: Path, path
 
 @sampled(2)
 @pytest.mark.parametrize("path", ["house/notes/memvault.toml", "wishes/memvault/settings.toml"])
-def test_model_folder_is_reported_by_name(
+def test_mcp_model_folder_is_reported_by_name(
     kept: Path, tmp_path: Path, home: Path, path: str
 ) -> None:
-    """A model with a path, in either settings, is reported by the name of its folder."""
+    """A model path in the vault's or the user's settings is reported as its folder name only."""
     elsewhere = tmp_path / "house" / "zoo" / "okapi"
     write(elsewhere, "model.onnx", "no model")
     models = "".join(f'[{use}]\nmodel = "{elsewhere}"\n' for use in ("embedder", "rerank"))
@@ -529,10 +529,10 @@ def test_model_folder_is_reported_by_name(
     assert any("okapi" in answer for answer in said)
 
 
-def test_an_odd_folder_of_ones_own_is_an_answer_too(
+def test_mcp_reports_relative_cache_folder(
     kept: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where a folder of the user's own has no whole path, each answer says so and none fails."""
+    """If a user folder setting is not an absolute path, answers report it and show no path."""
     monkeypatch.setenv("MEMVAULT_CACHE", "cache")
     said = answers(kept, [("memory_recall", {"query": "zebra"}), ("memory_show", {})])
     no_paths(home, said)
@@ -540,8 +540,8 @@ def test_an_odd_folder_of_ones_own_is_an_answer_too(
 
 
 @pytest.mark.promise("S16")
-def test_no_models_folder_is_named(kept: Path, home: Path, run: Run) -> None:
-    """Over MCP a model has a name; at the machine it may be any folder."""
+def test_mcp_model_path_is_refused(kept: Path, home: Path, run: Run) -> None:
+    """Over MCP a model must be given by name; the command line also accepts a folder."""
     write(home, "zoo/model.onnx", "no model")
     calls = [
         (tool, {"name": name, "for": use})
@@ -555,7 +555,7 @@ def test_no_models_folder_is_named(kept: Path, home: Path, run: Run) -> None:
     assert str(home / "zoo") in run("model", "verify", str(home / "zoo")).err
 
 
-def test_the_command_line_says_where_things_lie(kept: Path, run: Run) -> None:
-    """The command line prints whole paths."""
+def test_command_line_prints_absolute_paths(kept: Path, run: Run) -> None:
+    """The command line prints absolute paths."""
     assert str(kept) in run("status", "--vault", str(kept)).out
     assert run("status", "--json", "--vault", str(kept)).json["vault"] == str(kept)

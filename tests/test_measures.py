@@ -26,8 +26,8 @@ def _judged() -> JudgedSet:
     return JudgedSet("x", [], queries, {"a": {"new": 2, "old": 1}, "b": {"c": 2}}, none)
 
 
-def test_answers_are_measured_by_order_and_strength() -> None:
-    """Only what answers counts as right, the newer must lead, and what is called strong is seen."""
+def test_measures_use_order_and_strength() -> None:
+    """Only answers count as right, the newer must lead, and strong labels are checked."""
     from judged import Hit
     from measures import values
 
@@ -45,8 +45,8 @@ def test_answers_are_measured_by_order_and_strength() -> None:
     assert "right" not in plain
 
 
-def test_runs_are_compared_query_by_query() -> None:
-    """A gain on every query is sure, one on half of the sets halves the mean."""
+def test_measures_compare_runs_query_by_query() -> None:
+    """A gain on every query is certain, and a gain on half of the sets halves the mean."""
     from measures import differences
 
     before = {name: {"w": {"m": {str(n): 0.0 for n in range(20)}}} for name in "xy"}
@@ -58,8 +58,8 @@ def test_runs_are_compared_query_by_query() -> None:
 
 
 @pytest.mark.parametrize(("hybrid", "named"), [(0.8, ["x"]), (0.9, []), (1.0, [])])
-def test_hybrid_below_a_single_signal_is_reported(hybrid: float, named: list[str]) -> None:
-    """The check names a set whose hybrid search is below its better signal, and no other set."""
+def test_measures_report_hybrid_below_single_signal(hybrid: float, named: list[str]) -> None:
+    """The check reports exactly the sets whose hybrid search is below its better signal."""
     from measures import shortfalls
 
     def told(value: float) -> dict[str, dict[str, float]]:
@@ -74,8 +74,8 @@ def test_hybrid_below_a_single_signal_is_reported(hybrid: float, named: list[str
     assert all("0.800" in problem and "keyword 0.900" in problem for problem in problems)
 
 
-def test_the_everyday_sets_are_whole() -> None:
-    """Each set has the counts that its README gives, and a grade for every question but none."""
+def test_everyday_sets_match_their_readme() -> None:
+    """Each set has the counts in its README and grades for all answerable questions."""
     from judged import read_set
     from measures import mean
 
@@ -98,8 +98,8 @@ def test_the_everyday_sets_are_whole() -> None:
     assert mean({}) is None
 
 
-def test_the_sets_of_repeats_are_whole() -> None:
-    """Every expected sentence stands in its episode, and the counts are those of the README."""
+def test_repeat_sets_match_their_readme() -> None:
+    """Every expected sentence is in its episode, and the counts are those in the README."""
     counts = {}
     for folder in sorted(path.parent for path in REPEATS.glob("*/expected.json")):
         lines = (folder / "episodes.jsonl").read_text("utf-8").splitlines()

@@ -57,7 +57,7 @@ def messages_in(file: Path) -> Iterator[tuple[int, str]]:
 
 
 def test_messages_have_commands_in_backticks() -> None:
-    """Every command of memvault in a message, hint or help text is in backticks."""
+    """Every memvault command in a message, hint or help text is in backticks."""
     bare = [
         f"{file.relative_to(SOURCE)}:{line}: {text}"
         for file in sorted(SOURCE.rglob("*.py"))
@@ -91,12 +91,12 @@ def test_messages_have_commands_in_backticks() -> None:
         ("`git rm --cached`", "`git rm --cached`"),
     ],
 )
-def test_render_replaces_commands_by_tools(text: str, rendered: str) -> None:
-    """Spans in backticks become tools and keys; other text, quoted names and commands stay."""
+def test_messages_render_replaces_commands_with_tools(text: str, rendered: str) -> None:
+    """Commands in backticks become tools and keys; other text and quoted names are unchanged."""
     assert messages.render(text, registry.find("memory_show"), LOCAL).startswith(rendered)
 
 
-def test_render_leaves_verbatim_texts_alone() -> None:
-    """What a vault's own tool says is unchanged."""
+def test_messages_render_leaves_custom_tool_output_unchanged() -> None:
+    """The output of a vault's custom tool is unchanged."""
     said = Verbatim("run `memvault list` in the other repository")
     assert messages.render(said, None, LOCAL) == said

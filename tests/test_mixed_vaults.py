@@ -150,14 +150,14 @@ def small(tmp_path: Path, run: Run) -> dict[str, Path]:
 
 @sampled(10)
 @pytest.mark.parametrize("question", QUESTIONS)
-def test_what_answers_comes_first_from_either_vault(english: Vault, question: str) -> None:
-    """A question is answered first by the memory that answers it, whatever vault has it."""
+def test_mixed_vaults_best_answer_comes_first(english: Vault, question: str) -> None:
+    """The memory that answers a question comes first, whichever vault contains it."""
     assert _first(english, question, BOTH) == QUESTIONS[question]
 
 
 @soak_only
-def test_the_order_of_the_vaults_does_not_matter(mixed: dict[str, Path]) -> None:
-    """The same memories with the same scores are found from either vault, named in any order."""
+def test_mixed_vaults_order_does_not_matter(mixed: dict[str, Path]) -> None:
+    """Recall finds the same memories and scores from either vault, listed in any order."""
 
     def asked(root: Path, vaults: Sequence[str]) -> list[tuple[str, float, str]]:
         with open_vault(root) as vault:
@@ -174,15 +174,15 @@ def test_the_order_of_the_vaults_does_not_matter(mixed: dict[str, Path]) -> None
 
 @sampled(2)
 @pytest.mark.parametrize("name", BOTH)
-def test_no_memory_is_lost_beside_the_other_model(english: Vault, name: str) -> None:
-    """Every memory of both vaults is among the first three for its own title."""
+def test_mixed_vaults_lose_no_memory(english: Vault, name: str) -> None:
+    """Every memory of both vaults is among the top three for its own title."""
     for entry in some_of(_documents(SETS[name])):
         found = recalled(english, entry["title"], vaults=list(BOTH), limit=3)
         assert entry["title"] in [memory["title"] for memory in found]
 
 
-def test_each_score_is_explained_by_the_same_parts(english: Vault) -> None:
-    """Memories of both models have parts of vectors and tokens that add up to their scores."""
+def test_mixed_vaults_scores_have_the_same_parts(english: Vault) -> None:
+    """Memories of both models have vector and token parts that add up to their scores."""
     vaults = set()
     for question in some_of([*QUESTIONS], every=2):
         for entry in explained(english, question, vaults=list(BOTH), limit=20):
@@ -193,8 +193,8 @@ def test_each_score_is_explained_by_the_same_parts(english: Vault) -> None:
     assert vaults == set(BOTH)
 
 
-def test_the_command_line_explains_both_vaults(mixed: dict[str, Path], run: Run) -> None:
-    """``recall --explain`` names the vault and the parts of each memory's score."""
+def test_mixed_vaults_are_explained_on_command_line(mixed: dict[str, Path], run: Run) -> None:
+    """Output of ``recall --explain`` shows the vault and the score parts of each memory."""
     asked = ("recall", "was kostet die Behandlung der Schulter", "--vaults", ",".join(BOTH))
     first = run(*asked, "--json", "--explain", cwd=mixed["english"]).json["memories"][0]
     assert (first["vault"], first["title"]) == ("languages", "Dr. Mertens wegen der Schulter")
@@ -205,10 +205,10 @@ def test_the_command_line_explains_both_vaults(mixed: dict[str, Path], run: Run)
 
 
 @soak_only
-def test_the_state_of_a_moment_is_found_in_both_vaults(
+def test_mixed_vaults_answer_for_past_dates(
     small: dict[str, Path], run: Run, deep_now: None
 ) -> None:
-    """``--as-of`` finds the texts that both vaults had then, and today's are found today."""
+    """With ``--as-of``, recall finds past texts in both vaults; without it, current ones."""
     for name, mem_id, text in (
         ("english", "english-16", "The heating is maintained every May by Smith Ltd."),
         ("german", "german-0", "Der Ersatzschlüssel hängt jetzt bei der Nachbarin."),
@@ -230,10 +230,10 @@ def test_the_state_of_a_moment_is_found_in_both_vaults(
 
 
 @pytest.mark.parametrize("waiting", ["english", "german"])
-def test_a_vault_whose_vectors_are_missing_costs_no_answer(
+def test_mixed_vaults_answer_while_vectors_are_missing(
     small: dict[str, Path], monkeypatch: pytest.MonkeyPatch, waiting: str
 ) -> None:
-    """While one vault has no transformer vectors yet, both answer, and no differently later."""
+    """If one vault has no transformer vectors yet, both answer, with the same result later."""
     monkeypatch.setenv("MEMVAULT_DEEP", "auto")
     _embed(small[{"english": "german", "german": "english"}[waiting]])
 
@@ -251,10 +251,10 @@ def test_a_vault_whose_vectors_are_missing_costs_no_answer(
 
 
 @soak_only
-def test_a_vault_may_change_its_model_while_both_are_searched(
+def test_mixed_vaults_model_can_change_during_search(
     small: dict[str, Path], deep_now: None
 ) -> None:
-    """A search of another process answers before, while and after a vault changes its model."""
+    """Searches in another process work before, during and after a vault's model change."""
     vaults = list(small)
     assert [_embed(small[name]) for name in vaults] == [BUILTIN, MULTILINGUAL]
     arguments = [sys.executable, "-c", SEARCHING, str(small["english"]), *vaults]

@@ -52,8 +52,8 @@ def _model_of(folder: Path, texts: tuple[str, ...]) -> str:
         ("暖房はいつ直りますか", "火曜日に配管工が暖房を修理します。", "海辺の家を借りました。"),
     ],
 )
-def test_a_paraphrase_is_nearer_than_another_text(question: str, answer: str, other: str) -> None:
-    """A question is nearest to what answers it in other words, also in another language."""
+def test_multilingual_paraphrase_is_nearest(question: str, answer: str, other: str) -> None:
+    """A question's nearest text is its paraphrased answer, even in another language."""
     model = BuiltinTransformer(MULTILINGUAL)
     query, rows = model.embed_query(question), model.embed([answer, other])
     assert query @ rows[0] > query @ rows[1]
@@ -63,22 +63,22 @@ def test_a_paraphrase_is_nearer_than_another_text(question: str, answer: str, ot
     "text",
     "größe Straße été œuvre żółć їжак ığdır السلام नमस्ते 暖气 カナ 한글 Ωmega தமிழ்".split(),
 )
-def test_no_character_is_unknown(text: str) -> None:
-    """The model knows every character of the languages that its card names."""
+def test_multilingual_model_covers_its_languages(text: str) -> None:
+    """The model has tokens for every character of the languages listed in its model card."""
     tokenizer, _ = open_tokenizer(FOLDERS[MULTILINGUAL])
     assert tokenizer.token_to_id("<unk>") not in tokenizer.encode(text).ids
 
 
-def test_a_long_text_is_read_to_its_end() -> None:
-    """What follows after the tokens that the model reads at once changes a text's vector."""
+def test_multilingual_model_reads_long_text_to_the_end() -> None:
+    """Text beyond the model's token window changes the vector."""
     model = BuiltinTransformer(MULTILINGUAL)
     long = " ".join(f"Wort{number}" for number in range(400))
     first, second = model.embed([f"{long} Heizung", f"{long} Urlaub am Meer mit Hund"])
     assert (first != second).any()
 
 
-def test_a_german_vault_uses_it(folder: Path, deep: None) -> None:
-    """A vault in German uses the multilingual model without a setting, and status names it."""
+def test_german_vault_uses_multilingual_model(folder: Path, deep: None) -> None:
+    """A German vault uses the multilingual model without a setting, and status reports it."""
     assert _model_of(folder, GERMAN) == MULTILINGUAL
     with open_vault(folder) as vault:
         found = vault.call("vault_status")["deep"]
@@ -87,21 +87,21 @@ def test_a_german_vault_uses_it(folder: Path, deep: None) -> None:
     assert not found["waiting"]
 
 
-def test_an_english_vault_does_not(folder: Path) -> None:
-    """A vault in English keeps the model of English."""
+def test_english_vault_keeps_english_model(folder: Path) -> None:
+    """An English vault keeps the English model."""
     assert _model_of(folder, ENGLISH) == BUILTIN
 
 
-def test_a_question_in_english_finds_a_german_memory(folder: Path, deep: None) -> None:
-    """In a vault in German a question in English finds the memory that answers it."""
+def test_english_query_finds_german_memory(folder: Path, deep: None) -> None:
+    """In a German vault, an English question finds the memory that answers it."""
     assert _model_of(folder, GERMAN) == MULTILINGUAL
     with open_vault(folder) as vault:
         found = vault.call("memory_recall", query="When is the radiator repaired?")
     assert titles(found)[0] == "Note 0"
 
 
-def test_a_named_model_is_kept(folder: Path, deep: None) -> None:
-    """A model that a person names is used whatever the languages, the built-in one included."""
+def test_chosen_model_overrides_language_detection(folder: Path, deep: None) -> None:
+    """An explicitly chosen model, even the built-in one, is used for any languages."""
     _model_of(folder, GERMAN)
     with open_vault(folder) as vault:
         assert vault.call("model_use", name=BUILTIN)["success"]
@@ -119,10 +119,10 @@ def test_a_named_model_is_kept(folder: Path, deep: None) -> None:
         (5, True, BUILTIN),
     ],
 )
-def test_a_vault_near_the_limit_keeps_its_model(
+def test_automatic_model_choice_has_hysteresis(
     foreign: int, has_multilingual: bool, model: str
 ) -> None:
-    """The model changes above a tenth of other languages, and back only at a twentieth."""
+    """The model switches above 10 % non-English memories and back only at 5 %."""
     languages = {"english": 100 - foreign, "german": foreign}
     assert automatic_model(languages, has_multilingual) == model
 
@@ -138,13 +138,13 @@ def test_a_vault_near_the_limit_keeps_its_model(
         "Сантехнік прийде у вівторок і полагодить опалення в моїй ванній кімнаті.",
     ],
 )
-def test_memories_in_languages_without_a_stemmer_are_not_english(folder: Path, text: str) -> None:
-    """A vault in a language without a stemmer uses the multilingual model as well."""
+def test_language_without_stemmer_uses_multilingual_model(folder: Path, text: str) -> None:
+    """A vault in a language without a stemmer uses the multilingual model."""
     assert _model_of(folder, (text,)) == MULTILINGUAL
 
 
-def test_auto_goes_back_to_the_model_for_the_languages(folder: Path, run: Run, deep: None) -> None:
-    """``model use auto`` drops the choice; the one that was in use is named."""
+def test_model_use_auto_restores_automatic_choice(folder: Path, run: Run, deep: None) -> None:
+    """``model use auto`` clears the choice and reports the previous model."""
     assert _model_of(folder, GERMAN) == MULTILINGUAL
     assert run("model", "use", "builtin", "--json").json["previous"] == "multilingual"
     back = run("model", "use", "auto", "--json").json

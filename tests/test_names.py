@@ -41,8 +41,8 @@ def ferries(folder: Path) -> Path:
         ("train.md", "rails-1d2e3f"),
     ],
 )
-def test_a_part_of_a_title_and_a_link_are_names(vault: Vault, name: str, mem_id: str) -> None:
-    """Reading tools take a part of a title, a wikilink, and a path without .md."""
+def test_names_accept_partial_title_and_wikilink(vault: Vault, name: str, mem_id: str) -> None:
+    """Read-only tools accept a partial title, a wikilink and a path without .md."""
     assert vault.call("memory_show", memId=name)["memId"] == mem_id
     assert vault.call("memory_links", memId=name)["success"]
     assert vault.call("memory_log", memId=name)["memId"] == mem_id
@@ -61,10 +61,8 @@ def test_a_part_of_a_title_and_a_link_are_names(vault: Vault, name: str, mem_id:
         ("?", []),
     ],
 )
-def test_an_unknown_name_is_answered_with_the_closest(
-    vault: Vault, name: str, near: list[str]
-) -> None:
-    """A name that no memory has lists up to five memories with similar titles, nearest first."""
+def test_names_unknown_name_lists_similar_titles(vault: Vault, name: str, near: list[str]) -> None:
+    """An unknown name lists up to five memories with similar titles, most similar first."""
     failed = vault.call("memory_show", memId=name)
     found = [entry["memId"] for entry in failed.get("candidates", [])]
     assert (failed["success"], failed["error"]["code"]) == (False, "not_found")
@@ -73,15 +71,15 @@ def test_an_unknown_name_is_answered_with_the_closest(
     assert ("did you mean" in failed["error"]["hint"]) is bool(found)
 
 
-def test_a_word_that_begins_with_an_unknown_name_is_close(folder: Path, vault: Vault) -> None:
-    """The first letters of a word of a title are enough to be shown the memory's name."""
+def test_names_suggest_titles_by_word_prefix(folder: Path, vault: Vault) -> None:
+    """The first letters of a word in a title are enough to have the memory suggested."""
     write(folder, "db.md", "---\nid: db-1a2b3c\n---\n\n# Use PostgreSQL\n")
     failed = vault.call("memory_show", memId="post")
     assert "'Use PostgreSQL' (db-1a2b3c)" in failed["error"]["hint"]
 
 
-def test_nothing_is_changed_by_a_part_of_a_title(ferries: Path, vault: Vault, run: Run) -> None:
-    """Without a terminal a writing tool refuses an inexact name and names the memory it is near."""
+def test_partial_title_changes_nothing(ferries: Path, vault: Vault, run: Run) -> None:
+    """Without a terminal, a write tool refuses an inexact name and reports the closest memory."""
     before = contents(ferries)
     for tool, more in (
         ("memory_rename", {"title": "Boat"}),
@@ -101,10 +99,8 @@ def test_nothing_is_changed_by_a_part_of_a_title(ferries: Path, vault: Vault, ru
 
 
 @pytest.mark.parametrize("name", ["n", "no", "notes-about", "./notes-about-ca"])
-def test_nothing_is_changed_by_the_beginning_of_a_slug(
-    folder: Path, vault: Vault, run: Run, name: str
-) -> None:
-    """A memId's beginning changes a memory only if it contains the whole slug."""
+def test_partial_slug_changes_nothing(folder: Path, vault: Vault, run: Run, name: str) -> None:
+    """A memId prefix changes a memory only if it contains the whole slug."""
     mem_id = vault.call("memory_remember", title="Notes about cats", content="Purr")["memId"]
     before = contents(folder)
     assert vault.call("memory_show", memId=name)["memId"] == mem_id
@@ -123,16 +119,16 @@ def test_nothing_is_changed_by_the_beginning_of_a_slug(
         assert vault.call("tag_add", memId=whole, tags=[f"t{len(whole)}"])["success"], whole
 
 
-def test_exact_names_change_a_memory(ferries: Path, vault: Vault) -> None:
-    """A wikilink, a path without .md and a file's name say exactly which memory is to change."""
+def test_names_matching_exactly_allow_writes(ferries: Path, vault: Vault) -> None:
+    """A wikilink, a path without .md and a file name each identify the memory to change."""
     for name, tag in (("[[ship]]", "a"), ("travel/ship", "b"), ("ship.md", "c")):
         assert vault.call("tag_add", memId=name, tags=[tag])["memId"] == "crossing-1a2b3c"
     assert vault.call("memory_compound", query="[[travel/ship]]", modifications="So.")["success"]
     assert vault.call("memory_delete", ids="[[bus]]")["deleted"] == ["bus-7a8b9c"]
 
 
-def test_a_former_title_still_names_a_memory(ferries: Path, vault: Vault) -> None:
-    """After a rename the old title is an alias in the header, which Obsidian finds too."""
+def test_rename_keeps_old_title_as_alias(ferries: Path, vault: Vault) -> None:
+    """After a rename, the old title is an alias in the header, which Obsidian uses too."""
     vault.call("memory_rename", memId="ferry at noon", title="Boat")
     vault.call("memory_rename", memId="Boat", title="Night boat")
     for name in ("ferry at noon", "BOAT", "Night boat"):
@@ -148,8 +144,8 @@ def test_a_former_title_still_names_a_memory(ferries: Path, vault: Vault) -> Non
     assert "Night boat" in (ferries / moved["filePath"]).read_text("utf-8")
 
 
-def test_a_former_title_with_a_secret_is_not_kept(folder: Path, vault: Vault) -> None:
-    """A rename that takes a secret out of a title leaves it nowhere in the file."""
+def test_rename_removes_old_title_with_secret(folder: Path, vault: Vault) -> None:
+    """A rename that removes a secret from a title leaves it nowhere in the file."""
     _, secret = made_secrets.made("GitHub token")
     write(folder, "note.md", f"# Key {secret}\n\nText.\n")
     vault.call("memory_rename", memId="note.md", title="Key of the shop")
@@ -157,8 +153,8 @@ def test_a_former_title_with_a_secret_is_not_kept(folder: Path, vault: Vault) ->
 
 
 @pytest.mark.parametrize("command", ["rename", "tag add", "delete"])
-def test_a_person_is_asked_whether_a_memory_is_meant(ferries: Path, command: str) -> None:
-    """On a terminal a writing command asks about an inexact name; only y changes the memory."""
+def test_names_inexact_match_asks_on_terminal(ferries: Path, command: str) -> None:
+    """On a terminal, a write command asks about an inexact name; only y changes the memory."""
     rest = {"rename": ["Boat"], "tag add": ["sea"], "delete": []}[command]
     words = [*command.split(), "Ferry", *rest]
     before = contents(ferries)
@@ -173,8 +169,8 @@ def test_a_person_is_asked_whether_a_memory_is_meant(ferries: Path, command: str
     assert contents(ferries).get(ferries / "travel/ship.md") != before[ferries / "travel/ship.md"]
 
 
-def test_a_delete_by_a_prefix_asks_on_a_terminal_only(ferries: Path, run: Run) -> None:
-    """The beginning of a memId is confirmed by a person, and taken as it is from a program."""
+def test_delete_by_prefix_asks_only_on_terminal(ferries: Path, run: Run) -> None:
+    """A person is asked to confirm a memId prefix; a program's prefix is accepted."""
     file = ferries / "travel/ship.md"
     code, shown = at_terminal(ferries, "tag", "add", "cross", "sea", answer="n\n")
     assert (code, "Do you mean 'ferry at noon'" in shown) == (1, True), shown
@@ -186,10 +182,10 @@ def test_a_delete_by_a_prefix_asks_on_a_terminal_only(ferries: Path, run: Run) -
     assert not file.exists()
 
 
-def test_a_delete_of_unknown_ids_compares_no_titles(
+def test_delete_of_unknown_ids_skips_title_search(
     ferries: Path, vault: Vault, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Ids of memories that are gone cost no search for similar titles, which nobody would see."""
+    """Deleting IDs of missing memories runs no search for similar titles."""
     compared: list[str] = []
 
     def record(word: str, *_: object) -> list[str]:
@@ -207,8 +203,8 @@ def test_a_delete_of_unknown_ids_compares_no_titles(
 @pytest.mark.parametrize(
     "words", ["forget crossing-1a2b3c", "rename bus-7a8b9c Coach", "tag rename road street"]
 )
-def test_a_preview_is_confirmed_by_a_person(ferries: Path, run: Run, words: str) -> None:
-    """On a terminal the preview ends in a question; programs get a token to confirm with."""
+def test_names_preview_asks_on_terminal(ferries: Path, run: Run, words: str) -> None:
+    """On a terminal, the preview ends with a question; programs get a confirmation token."""
     write(ferries, "log.md", "---\ntags: [road]\n---\n\nSee [[Bus to the town]].\n")
     before = contents(ferries)
     piped = run(*words.split())
@@ -223,8 +219,8 @@ def test_a_preview_is_confirmed_by_a_person(ferries: Path, run: Run, words: str)
     assert {path: contents(ferries).get(path) for path in before} != before
 
 
-def test_what_changed_before_the_answer_is_not_forgotten(ferries: Path) -> None:
-    """A memory that is saved while the question stands is not deleted by the answer."""
+def test_forget_keeps_memory_changed_before_confirmation(ferries: Path) -> None:
+    """A memory saved while the question is open is not deleted by the answer."""
     file = ferries / "travel/ship.md"
     code, shown = at_terminal(
         ferries, "forget", "crossing-1a2b3c", answer="y\n",
@@ -243,10 +239,10 @@ def test_what_changed_before_the_answer_is_not_forgotten(ferries: Path) -> None:
         ("bug", "issue"),
     ],
 )
-def test_a_type_close_to_a_known_one_is_corrected_by_its_note(
+def test_remember_note_corrects_mistyped_type(
     folder: Path, run: Run, given: str, known: str
 ) -> None:
-    """A memory of a new type close to a known one is written, and its note changes the type."""
+    """A memory with a type close to a known one is written, and its note can change the type."""
     first = known.split(" or ")[0]
     commands = {
         "remember": ["remember", "Ferry", "Pier 4.", "--type", given],
@@ -275,13 +271,13 @@ def test_a_type_close_to_a_known_one_is_corrected_by_its_note(
 
 
 @pytest.mark.parametrize("given", ["contact", "project", "reference", "issue", "Design Decision"])
-def test_a_type_that_is_no_slip_is_taken_as_it_is(folder: Path, run: Run, given: str) -> None:
-    """Neither a known type nor one that is like no other is questioned."""
+def test_remember_accepts_distinct_new_type(folder: Path, run: Run, given: str) -> None:
+    """Neither a known type nor a type unlike all others is questioned."""
     assert "warnings" not in run("remember", "Ferry", "Pier 4.", "--type", given, "--json").json
 
 
-def test_a_type_of_the_vault_is_never_questioned(folder: Path, run: Run) -> None:
-    """What a memory, a template or memvault.toml has as its type is not taken for a slip."""
+def test_remember_never_questions_existing_type(folder: Path, run: Run) -> None:
+    """A type used in a memory, a template or memvault.toml is not treated as a typo."""
     write(folder, "a.md", "---\nmemory_type: Bug\n---\n\n# A\n")
     write(folder, "templates/lesson.md", "What was learnt\n")
     write(folder, "memvault.toml", 'version = 1\n[[types]]\nname = "decision"\n')
@@ -295,10 +291,8 @@ def test_a_type_of_the_vault_is_never_questioned(folder: Path, run: Run) -> None
 
 
 @pytest.mark.parametrize("command", ["remember", "create", "compound", "new"])
-def test_a_person_chooses_between_a_type_and_a_known_one(
-    folder: Path, run: Run, command: str
-) -> None:
-    """On a terminal the known type is offered before anything is written; no keeps the own."""
+def test_remember_offers_known_type_on_terminal(folder: Path, run: Run, command: str) -> None:
+    """On a terminal, the known type is offered before writing; answering no keeps the new one."""
     lines = {
         "remember": ["remember", "Ferry", "Pier 4."],
         "create": ["create", "Ferry", "Pier 4."],
@@ -325,8 +319,8 @@ def test_a_person_chooses_between_a_type_and_a_known_one(
 
 
 @pytest.mark.parametrize("option", ["--quiet", "--json"])
-def test_nobody_is_asked_for_a_type_in_quiet(folder: Path, run: Run, option: str) -> None:
-    """With --quiet or --json no question interrupts a command, and the type is taken."""
+def test_remember_asks_nothing_with_quiet_or_json(folder: Path, run: Run, option: str) -> None:
+    """With --quiet or --json no question interrupts a command, and the type is accepted."""
     code, shown = at_terminal(folder, "remember", "Ferry", "Pier 4.", "--type", "bug", option)
     assert (code, "[Y/n]" in shown, "bug" in types_in(run)) == (0, False, True), shown
 
@@ -339,10 +333,10 @@ def types_in(run: Run) -> set[str]:
 @pytest.mark.parametrize(
     ("given", "known"), [("decision", "decision"), ("lerning", "learning"), ("bug", "issue")]
 )
-def test_a_filter_by_an_unknown_type_suggests_a_known_one(
+def test_filter_by_unknown_type_suggests_known_type(
     folder: Path, run: Run, given: str, known: str
 ) -> None:
-    """Where nothing has the type of a filter, a note names the type that is meant."""
+    """If no memory has the filter's type, a note suggests the type that was probably meant."""
     write(folder, "x/harbour.md", "# Harbour\n\nOpen.\n")
     for command in ("list", "recall harbour", "recall --all", "forget harbour"):
         note = run(*command.split(), "--type", given, "--json").json["warnings"][0]
@@ -350,8 +344,8 @@ def test_a_filter_by_an_unknown_type_suggests_a_known_one(
         assert known in note
 
 
-def test_a_partial_title_is_asked_about_once(folder: Path) -> None:
-    """Rename asks whether a memory is meant before its preview, and not again after it."""
+def test_rename_asks_about_partial_title_once(folder: Path) -> None:
+    """Rename asks whether the match is correct before its preview, and not again afterward."""
     write(folder, "crossing.md", "# Ferry at noon\n\nIt runs.\n")
     write(folder, "other.md", "# Other\n\nSee [[Ferry at noon]].\n")
     code, shown = at_terminal(folder, "rename", "Ferry", "Boat at noon", answer="y\ny\n")

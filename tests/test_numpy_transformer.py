@@ -32,17 +32,13 @@ def _queries() -> list[str]:
     return [json.loads(line)["text"] for line in lines]
 
 
-def test_the_weights_lie_where_they_are_read() -> None:
-    """The list of places of weights is that of the model's file, whose graph it was made from."""
+def test_weight_offsets_match_the_model_file() -> None:
+    """The stored weight offsets match the model file that they were generated from."""
     assert json.loads((DATA / WEIGHTS).read_text("utf-8")) == locate(DATA / "model.onnx")
 
 
-def test_a_query_has_nearly_the_vectors_of_onnx_runtime() -> None:
-    """A query's vector, and those of its tokens, are nearly those that it would have as a passage.
-
-    Most are the same but for the last digits; a step of the quantisation that falls otherwise
-    changes a cosine by less than 0.01.
-    """
+def test_numpy_query_vectors_match_onnx_runtime() -> None:
+    """NumPy query vectors match those of ONNX Runtime up to small rounding differences."""
     model, queries = BuiltinTransformer(), [*_queries(), "key", LONG[:600]]
     found = [model.embed_query_tokens(text) for text in queries]
     passages = model.embed_tokens(queries)
@@ -67,8 +63,8 @@ def _digest() -> str:
 
 @sampled(2)
 @pytest.mark.parametrize("threads", ["4", "1"])
-def test_vectors_do_not_depend_on_the_process(threads: str) -> None:
-    """A query has the same vectors, bit by bit, in another process with any number of threads."""
+def test_query_vectors_are_identical_across_processes(threads: str) -> None:
+    """A query has bit-identical vectors in another process with any number of threads."""
     code = "import test_numpy_transformer; print(test_numpy_transformer._digest())"
     paths = os.pathsep.join([str(Path(__file__).parent), *map(str, sys.path)])
     environment = os.environ | {"OPENBLAS_NUM_THREADS": threads, "PYTHONPATH": paths}
@@ -78,7 +74,7 @@ def test_vectors_do_not_depend_on_the_process(threads: str) -> None:
     assert done.stdout.strip() == _digest()
 
 
-def test_queries_at_the_same_time_do_not_mix() -> None:
+def test_concurrent_queries_get_their_own_vectors() -> None:
     """Threads that share a model each get the vectors of their own query."""
     model, queries = BuiltinTransformer(), _queries()[:20]
     alone = [model.embed_query(text) for text in queries]
@@ -128,18 +124,18 @@ DAMAGES = [
 
 
 @pytest.mark.parametrize("how", DAMAGES)
-def test_damaged_weights_are_an_error_with_a_hint(copied: Path, how: str) -> None:
-    """Weights that are missing, cut, moved or no numbers are one error, whose hint repairs them."""
+def test_damaged_model_weights_are_reported_with_a_hint(copied: Path, how: str) -> None:
+    """Missing, truncated, moved or invalid weights are one error with a hint to repair them."""
     _damage(copied, how)
     with pytest.raises(EmbedderError, match="built-in model cannot be used") as raised:
         BuiltinTransformer().embed_query("Where is the key?")
     assert raised.value.hint == REINSTALL
 
 
-def test_damaged_weights_cost_a_note(
+def test_recall_falls_back_if_model_weights_are_damaged(
     vault: Vault, folder: Path, copied: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A recall with damaged weights is answered by words and the static table, with a warning."""
+    """With damaged weights, recall warns and uses keywords and static vectors."""
     monkeypatch.setenv("MEMVAULT_DEEP", "now")
     write(folder, "key.md", "# Key\n\nThe spare key is under the blue pot.\n")
     write(folder, "cat.md", "# Cat\n\nThe kitten sleeps on the sofa.\n")
@@ -152,8 +148,8 @@ def test_damaged_weights_cost_a_note(
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="threads are counted in /proc")
 @pytest.mark.parametrize(("chosen", "threads"), [({}, 1), ({"OPENBLAS_NUM_THREADS": "2"}, 2)])
-def test_a_command_computes_in_one_thread(chosen: dict[str, str], threads: int) -> None:
-    """A command uses one thread for vectors unless a person chose a number; its programs may."""
+def test_command_computes_vectors_in_one_thread(chosen: dict[str, str], threads: int) -> None:
+    """A command computes in one thread unless configured; subprocesses keep their own setting."""
     code = """
 import atexit, os, sys
 

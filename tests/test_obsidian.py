@@ -52,8 +52,8 @@ TAGGED = {
 
 
 @pytest.mark.parametrize("text", TAGGED)
-def test_tags_in_a_text_are_those_that_obsidian_shows(text: str) -> None:
-    """Not numbers, headings, code, comments, HTML attributes, or what follows an address's #."""
+def test_inline_tags_match_obsidian(text: str) -> None:
+    """Numbers, headings, code, comments, HTML attributes and URL fragments are not tags."""
     assert [match[1] for match in tags(text)] == TAGGED[text]
 
 
@@ -72,8 +72,8 @@ def listed(vault: Vault, *tags: str) -> set[str]:
     return {entry["filePath"] for entry in found["memories"]}
 
 
-def test_tags_in_the_text_count_as_those_in_the_header(notes: Vault, folder: Path) -> None:
-    """A filter finds both, nested or not, results show both once, and no file is changed."""
+def test_inline_tags_count_like_header_tags(notes: Vault, folder: Path) -> None:
+    """Filters and results treat both alike, nested or not, and no file is changed."""
     before = {path: path.read_bytes() for path in folder.glob("*.md")}
     assert listed(notes, "bees") == {"text.md", "both.md"}
     assert listed(notes, "#PROJECT/") == {"text.md", "header.md"}
@@ -119,23 +119,23 @@ def remembered(vault: Vault, title: str, content: str = "They sting.") -> dict[s
         ("BEES", "# BEES", None),
     ],
 )
-def test_a_link_with_the_title_resolves_in_obsidian(
+def test_link_by_title_resolves_in_obsidian(
     vault: Vault, folder: Path, title: str, content: str, aliases: list[str] | None
 ) -> None:
-    """What is remembered has its title as an alias where its file is not called so."""
+    """A new memory gets its title as an alias if its file name is different."""
     made = remembered(vault, title, content)
     assert resolved(folder, title) == {made["filePath"]}
     assert vault.call("memory_show", memId=made["memId"])["metadata"].get("aliases") == aliases
 
 
-def test_of_two_memories_with_one_title_both_are_called_by_it(vault: Vault, folder: Path) -> None:
-    """The second file gets another name, which the title is not, whatever its case."""
+def test_memories_with_the_same_title_share_the_link(vault: Vault, folder: Path) -> None:
+    """The second file gets a different name, and a link by title still finds both."""
     paths = {remembered(vault, "Bees")["filePath"] for _ in range(2)}
     assert resolved(folder, "Bees") == paths
 
 
-def test_the_alias_follows_the_title(vault: Vault, folder: Path) -> None:
-    """A memory that gets another title keeps its other aliases, and loses its old title."""
+def test_title_change_updates_the_alias(vault: Vault, folder: Path) -> None:
+    """A memory with a new title keeps its other aliases and loses its old title."""
     made = remembered(vault, "Use PostgreSQL")
     path = folder / made["filePath"]
     path.write_text(path.read_text("utf-8").replace("[Use PostgreSQL]", "[Use PostgreSQL, PG]"))
@@ -158,7 +158,7 @@ def test_the_alias_follows_the_title(vault: Vault, folder: Path) -> None:
 
 
 def test_title_with_a_secret_is_not_repeated(vault: Vault, folder: Path) -> None:
-    """The name of its file masks it, and no alias repeats it."""
+    """The secret is masked in the file name and repeated in no alias."""
     token = MADE["GitHub token"][1]()
     made = remembered(vault, f"The key is {token}")
     assert (folder / made["filePath"]).read_text("utf-8").count(token) == 1
@@ -174,8 +174,8 @@ def called(folder: Path, vault: Vault) -> Vault:
     return vault
 
 
-def test_an_alias_is_a_name(called: Vault) -> None:
-    """An alias in any case names one memory; a title goes first, and shared ones are reported."""
+def test_alias_selects_a_memory(called: Vault) -> None:
+    """An alias in any case selects one memory; titles take precedence; shared ones are reported."""
     for name, path in {
         "honey makers": "n/a.md",
         "Yellow jackets": "n/b.md",
@@ -187,8 +187,8 @@ def test_an_alias_is_a_name(called: Vault) -> None:
     assert {entry["filePath"] for entry in found} == {"n/a.md", "n/c.md"}
 
 
-def test_an_alias_names_what_is_superseded(called: Vault) -> None:
-    """What a header replaces may go by any of its names."""
+def test_supersedes_accepts_an_alias(called: Vault) -> None:
+    """A header can refer to the memory it supersedes by any title or alias."""
     found = called.call("memory_recall", query="wasps that sting")["memories"]
     said = {entry["filePath"]: entry.get("supersededBy", "") for entry in found}
     assert said["n/b.md"].startswith("c-")
@@ -196,14 +196,14 @@ def test_an_alias_names_what_is_superseded(called: Vault) -> None:
 
 
 @pytest.mark.parametrize("mode", ["hybrid", "keyword", "vector"])
-def test_an_alias_is_searched_like_the_title(called: Vault, mode: str) -> None:
-    """Its words find the memory, though they stand nowhere else."""
+def test_alias_is_searched_like_the_title(called: Vault, mode: str) -> None:
+    """An alias's words find the memory even if they occur nowhere else."""
     (found, *_) = called.call("memory_recall", query="honey makers", type=mode)["memories"]
     assert found["filePath"] == "n/a.md"
 
 
-def test_the_title_among_the_aliases_counts_once(vault: Vault, folder: Path) -> None:
-    """What remember writes for Obsidian moves no score."""
+def test_title_among_aliases_counts_once(vault: Vault, folder: Path) -> None:
+    """The alias that remember writes for Obsidian does not change a score."""
     scores = []
     for aliases in ("", "aliases: [Use  PostgreSQL]\n"):
         write(folder, "a.md", f"---\ntitle: Use PostgreSQL\n{aliases}---\n\nOur database.\n")
@@ -228,8 +228,8 @@ LINKS = {
 
 
 @pytest.mark.parametrize("text", LINKS)
-def test_a_link_is_read_as_obsidian_reads_it(text: str) -> None:
-    """A link's target, heading and shown text are separated, with their positions."""
+def test_link_is_parsed_like_in_obsidian(text: str) -> None:
+    """A link's target, heading and display text are separated, with their positions."""
     (link,) = links(f"See: {text} and more.")
     assert (link.target, link.heading, link.shown) == LINKS[text]
     assert link.is_embed == ("!" in text)
@@ -254,20 +254,20 @@ def test_a_link_is_read_as_obsidian_reads_it(text: str) -> None:
         "",
     ],
 )
-def test_what_is_no_link_to_another_note_is_none(text: str) -> None:
-    """Code, comments, places in the same note, other places, and brackets of a shell."""
+def test_text_without_note_links_has_no_links(text: str) -> None:
+    """Code, comments, anchors in the same note, URLs and shell brackets are not links."""
     assert list(links(text)) == []
 
 
-def test_what_is_not_prose_is_blank_and_all_else_stands_where_it_stood() -> None:
-    """Backticks that nothing closes in their paragraph are text, as a fence with text behind."""
+def test_masked_code_keeps_text_positions() -> None:
+    """Code is replaced by spaces, and unclosed backticks in a paragraph count as text."""
     text = "a ` b\r\n\r\n`c` ``d` e\n\n```x``` f\n~~~\ncode\n"
     assert mask_code(text) == "a ` b\r\n\r\n    ``d` e\n\n        f\n   \n    \n"
     assert len(mask_code(text)) == len(text)
 
 
-def test_a_fence_ends_with_the_quote_or_the_entry_that_it_stands_in() -> None:
-    """What nobody closed there hides nothing of what follows."""
+def test_markdown_fence_ends_with_its_quote_or_list_item() -> None:
+    """An unclosed code fence in a quote or list item does not hide later text."""
     for text in ("> ~~~\n> #a\n#b", "- ```\n  #a\n\n  #a\n#b\n", "  1. ```\n     #a\n- #b"):
         assert [tag[1] for tag in tags(text)] == ["b"]
     assert list(tags("```\n> #a\n- #a\n")) == []
@@ -300,8 +300,8 @@ def test_a_fence_ends_with_the_quote_or_the_entry_that_it_stands_in() -> None:
         "\t",
     ],
 )
-def test_any_text_is_read_in_time(piece: str) -> None:
-    """Nobody keeps a program busy with brackets and backticks that nothing closes."""
+def test_link_parsing_takes_linear_time(piece: str) -> None:
+    """Unclosed brackets and backticks do not slow down parsing."""
 
     def work(size: int) -> Steps:
         yield lambda: mask_code(piece * size)
@@ -313,8 +313,8 @@ def test_any_text_is_read_in_time(piece: str) -> None:
     assert len(mask_code(piece * 2_500)) == len(piece) * 2_500
 
 
-def test_doctor_follows_links_in_markdown_to_notes(vault: Vault, folder: Path) -> None:
-    """A missing note or picture is reported, a path out of the vault or to no file is not."""
+def test_doctor_checks_markdown_links_to_notes(vault: Vault, folder: Path) -> None:
+    """A missing note or image is reported; a path outside the vault or to no file is not."""
     write(folder, "notes/a.md", "[b](b.md), [c](../c.md#x), [d](d), [e](../../e.md), [f](f/)\n")
     write(folder, "c.md", "Here: [a](notes/a.md) and ![[notes/a]].\n")
     found = examined(vault)
@@ -424,8 +424,8 @@ TWINS: list[Note] = [
 @example(TWINS, "two", "")
 @example(TWINS[::-1], "one", "")
 @example([("", "one", "two", [(0, "[x](/{path}.md)")], []), ("a/b", "one", None, [], [])], "", "a")
-def test_links_lead_where_they_led(notes: list[Note], title: str, to: str) -> None:
-    """A renaming or a move changes names, never what is meant; and one undo takes it back."""
+def test_links_keep_their_targets_after_rename(notes: list[Note], title: str, to: str) -> None:
+    """A rename or move updates links without changing their targets, and one undo reverts it."""
     with TemporaryDirectory() as name:
         root = Path(name)
         written(root, notes)
@@ -476,10 +476,10 @@ CHANGES = st.lists(
 
 @settings(max_examples=examples(60))
 @given(NOTES, CHANGES)
-def test_links_from_the_index_are_those_of_the_files(
+def test_indexed_links_match_the_files(
     notes: list[Note], changes: list[tuple[str, int, Any]]
 ) -> None:
-    """After each edit, move and deletion, backlinks and orphans are those that the files show."""
+    """After each edit, move and deletion, backlinks and orphans match the files."""
     with TemporaryDirectory() as name:
         root = Path(name)
         written(root, notes)
@@ -532,7 +532,7 @@ def compare_with_files(vault: Vault, root: Path) -> None:
 
 
 def test_links_are_current_while_another_process_indexes(folder: Path, vault: Vault) -> None:
-    """Links of files that changed after the last commit of the index count at once."""
+    """Links in files changed after the index's last commit count immediately."""
     write(folder, "one.md", "See [[two]].\n")
     write(folder, "two.md", "Text.\n")
     compare_with_files(vault, folder)
@@ -576,8 +576,8 @@ def _files(root: Path) -> list[str]:
 @pytest.mark.parametrize(
     "text", ["---\nid: one-7g9tqh\n---\n# The one\n\ntext\n", "# The one\n\ntext\n"]
 )
-def test_a_killed_move_leaves_one_memory(folder: Path, text: str) -> None:
-    """Killed before any change to a file, the next command finds one memory, old or new."""
+def test_killed_move_leaves_one_memory(folder: Path, text: str) -> None:
+    """After a kill before any file change, the next command finds one memory, old or new."""
     write(folder, "fact/one.md", text)
     before = shutil.copytree(folder, folder.with_name("before"))
     moves = twice = 0
@@ -610,8 +610,8 @@ def test_a_killed_move_leaves_one_memory(folder: Path, text: str) -> None:
     assert twice >= 2, "it was killed between the new file and the old one's end"
 
 
-def test_a_copy_is_never_taken_for_a_move(vault: Vault, folder: Path, run: Run) -> None:
-    """Two files with one memId that are not an unfinished move both stay, with a useful message."""
+def test_obsidian_copy_is_not_mistaken_for_a_move(vault: Vault, folder: Path, run: Run) -> None:
+    """Two files with one memId and no unfinished move both stay, with a useful message."""
     old = write(folder, "fact/one.md", "---\nid: one-7g9tqh\n---\n# One\n\ntext\n")
     write(folder, "issue/one.md", old.read_bytes())
     assert vault.call("memory_compound", query="issue/one.md", modifications="x")["success"]
@@ -638,10 +638,10 @@ def test_a_copy_is_never_taken_for_a_move(vault: Vault, folder: Path, run: Run) 
         '{"source": "copy.md", "before": "B", "target": "fact/one.md", "after": "A"}',
     ],
 )
-def test_a_forged_note_of_a_move_takes_nothing_away(
+def test_forged_move_record_deletes_nothing(
     vault: Vault, folder: Path, tmp_path: Path, note: str
 ) -> None:
-    """Whatever a stranger's vault says of a move, no file goes whose bytes are not kept."""
+    """Whatever move an untrusted vault records, no file is deleted without a kept copy."""
     kept = write(tmp_path, "kept.md", "mine")
     copy = write(folder, "copy.md", "---\nid: one-7g9tqh\n---\nmine")
     write(folder, "fact/one.md", "---\nid: one-7g9tqh\n---\ntheirs")
@@ -662,16 +662,16 @@ def test_a_forged_note_of_a_move_takes_nothing_away(
     assert kept.exists()
 
 
-def test_a_markdown_link_by_name_follows_a_rename(run: Run, folder: Path) -> None:
-    """A link from another folder that leads to a memory by its file name alone is rewritten."""
+def test_markdown_link_by_file_name_follows_rename(run: Run, folder: Path) -> None:
+    """A link from another folder that uses only the file name is updated."""
     write(folder, "Ferry.md", "x\n")
     linking = write(folder, "sub/a.md", "[m](Ferry.md)\n")
     succeeded(run("rename", "Ferry", "Boat", "--confirm", "true"))
     assert linking.read_text() == "[m](../Boat.md)\n"
 
 
-def test_escaped_links_and_comments_are_no_links(run: Run, folder: Path) -> None:
-    """What Obsidian does not show as a link is neither counted nor rewritten."""
+def test_escaped_links_and_comments_are_not_links(run: Run, folder: Path) -> None:
+    """Text that Obsidian does not show as a link is neither counted nor rewritten."""
     write(folder, "Ferry.md", "x\n")
     text = "\\[[Ferry]] <!-- [[Ferry]] -->\n"
     linking = write(folder, "a.md", text)
@@ -681,7 +681,7 @@ def test_escaped_links_and_comments_are_no_links(run: Run, folder: Path) -> None
 
 
 @pytest.mark.parametrize("value", ['"[[Ferry]]"', '[Ferry, "[[Ferry]]"]', "[[Ferry]]"])
-def test_links_in_properties_are_links(run: Run, folder: Path, value: str) -> None:
+def test_links_in_front_matter_are_links(run: Run, folder: Path, value: str) -> None:
     """A wikilink in any header key is listed with its key, counted, and follows a rename."""
     write(folder, "Ferry.md", "x\n")
     linking = write(folder, "a.md", f"---\nrelated: {value}\n---\nx\n")

@@ -46,14 +46,14 @@ def noted(folder: Path) -> None:
     write(folder, "ideas/the plan.md", NOTE)
 
 
-def test_a_path_is_for_other_programs(run: Run, folder: Path) -> None:
-    """One line, the whole path and nothing else; without a memory that of the vault."""
+def test_path_prints_only_the_path(run: Run, folder: Path) -> None:
+    """It prints one line with the full path, or the vault's path without a memory."""
     assert run("path", "The plan").out == f"{folder.resolve()}/ideas/the plan.md\n"
     assert run("path").out == f"{folder.resolve()}\n"
 
 
-def test_an_edit_says_what_changed(run: Run, folder: Path, editor: None) -> None:
-    """The editor gets the file, and the change is counted and found at once."""
+def test_edit_reports_its_changes(run: Run, folder: Path, editor: None) -> None:
+    """The editor opens the file, and the change is reported and immediately found."""
     said = succeeded(run("edit", "The plan", "--json")).json
     assert "+Go on." in said["diff"]
     assert (said["added"], said["removed"], said["filePath"]) == (1, 0, "ideas/the plan.md")
@@ -66,20 +66,22 @@ def test_an_edit_says_what_changed(run: Run, folder: Path, editor: None) -> None
     [
         ("/nowhere/editor", 1, "could not be started"),
         ("no-such-editor", 1, "could not be started"),
-        ("false", 1, "ended with 1"),
+        ("false", 1, "exit code 1"),
         ("'unclosed", 2, "VISUAL cannot be read"),
     ],
 )
-def test_an_editor_that_fails_is_named(
+def test_edit_reports_failed_editor(
     run: Run, monkeypatch: pytest.MonkeyPatch, command: str, code: int, said: str
 ) -> None:
-    """An editor that cannot be started, or fails, is reported in a sentence."""
+    """An editor that fails or can't be started is reported in one sentence."""
     monkeypatch.setenv("VISUAL", command)
     assert said in refused(run("edit", "The plan"), code)
 
 
-def test_a_vault_brings_no_editor(run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A program in the vault is no editor, even where PATH would find it there."""
+def test_vault_cannot_provide_the_editor(
+    run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A program inside the vault is never run as the editor, even if it is on PATH."""
     write(folder, "my-editor", f"#!/bin/sh\ntouch {folder}/ran\n").chmod(0o755)
     monkeypatch.setenv("VISUAL", "my-editor")
     monkeypatch.setenv("PATH", f".:{folder}:{os.environ['PATH']}")
@@ -88,10 +90,10 @@ def test_a_vault_brings_no_editor(run: Run, folder: Path, monkeypatch: pytest.Mo
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals are of POSIX")
-def test_ctrl_c_is_the_editors_own(
+def test_edit_leaves_ctrl_c_to_the_editor(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A Ctrl-C at the terminal, which an editor takes, does not end it and what it would save."""
+    """A Ctrl-C that the editor handles does not end memvault, so the edit can be saved."""
     script = tmp_path / "editor.py"
     script.write_text(SLOW_EDITOR, "utf-8")
     monkeypatch.setenv("VISUAL", f"{sys.executable} {script}")
@@ -108,8 +110,10 @@ def test_ctrl_c_is_the_editors_own(
     assert (folder / "ideas/the plan.md").read_text("utf-8") == f"{NOTE}Saved.\n"
 
 
-def test_without_an_editor_nobody_waits(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where no editor is set and nobody is at a terminal, the hint says what to set."""
+def test_edit_without_editor_or_terminal_fails_with_hint(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If no editor is set and no terminal is attached, the hint says what to set."""
     monkeypatch.delenv("VISUAL", raising=False)
     monkeypatch.delenv("EDITOR", raising=False)
     ran = run("edit", "The plan")
@@ -117,18 +121,18 @@ def test_without_an_editor_nobody_waits(run: Run, monkeypatch: pytest.MonkeyPatc
     assert "VISUAL" in ran.err
 
 
-def test_obsidian_gets_the_file(run: Run, folder: Path) -> None:
-    """The address is one that Obsidian opens; --print opens nothing."""
+def test_open_passes_file_to_obsidian(run: Run, folder: Path) -> None:
+    """The URL is one that Obsidian opens, and --print opens nothing."""
     ran = succeeded(run("open", "The plan", "--print"))
     path = str(folder.resolve() / "ideas/the plan.md").replace("/", "%2F").replace(" ", "%20")
     assert ran.out == f"obsidian://open?path={path}\n"
 
 
 @pytest.mark.skipif(os.name == "nt", reason="a script stands for the desktop's program")
-def test_a_vault_of_obsidians_is_opened_there(
+def test_open_uses_obsidian_for_its_vaults(
     run: Run, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, editor: None
 ) -> None:
-    """With .obsidian in the vault its address goes to the desktop, else the editor opens."""
+    """A vault with .obsidian opens in Obsidian; any other opens in the editor."""
     write(tmp_path, "bin/xdg-open", f'#!/bin/sh\necho "$1" > {tmp_path}/opened\n')
     (tmp_path / "bin/xdg-open").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
@@ -139,8 +143,8 @@ def test_a_vault_of_obsidians_is_opened_there(
     assert (tmp_path / "opened").read_text("utf-8").startswith("obsidian://open?path=")
 
 
-def test_a_template_is_filled_in(run: Run, folder: Path) -> None:
-    """Title, date and time are put in as Obsidian's plugin does; type and tags are the header's."""
+def test_remember_fills_in_template(run: Run, folder: Path) -> None:
+    """Title, date and time are filled in as in Obsidian; type and tags come from the header."""
     text = (
         "---\nmemory_type: issue\ntags: [bug]\n---\n\n# {{title}}\n\n{{date:DD.MM.YYYY}} {{time}}\n"
         "{{date:MMM Do, h A}} {{date:[Week] W}}\n"
@@ -177,10 +181,10 @@ KILLED = f"{IN_PLACE}\nos.kill(os.getpid(), signal.SIGKILL)"
     [(IN_PLACE, 0), (BY_RENAME, 0), (f"{IN_PLACE}\nsys.exit(3)", 1), (KILLED, 1)],
     ids=["in-place", "by-rename", "non-zero", "killed"],
 )
-def test_an_edit_is_in_the_log_and_can_be_undone(
+def test_edit_is_logged_and_can_be_undone(
     run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch, code: str, exit_code: int
 ) -> None:
-    """However the editor saves and ends, undo takes back the edit, not what was done before it."""
+    """However the editor saves and exits, undo reverts the edit and nothing before it."""
     succeeded(run("remember", "Other", "Text."))
     scripted(folder, monkeypatch, code)
     assert run("edit", "The plan").code == exit_code
@@ -197,26 +201,26 @@ def test_an_edit_is_in_the_log_and_can_be_undone(
 
 
 @pytest.mark.parametrize("code", ["", "path.write_text(text, 'utf-8')", "sys.exit(1)"])
-def test_an_edit_without_a_change_is_none(
+def test_edit_without_change_is_not_logged(
     run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch, code: str
 ) -> None:
-    """A file that is closed as it was opened adds nothing to the log and keeps no revision."""
+    """A file closed without changes adds no log entry and no revision."""
     scripted(folder, monkeypatch, code)
     run("edit", "The plan")
     assert succeeded(run("log", "The plan", "--json")).json["changes"] == []
 
 
-def test_a_file_deleted_in_the_editor_comes_back(
+def test_edit_deletion_in_editor_can_be_undone(
     run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A memory that the editor has deleted is in the log, and undo puts it back."""
+    """A memory deleted in the editor is logged, and undo restores it."""
     scripted(folder, monkeypatch, "path.unlink()")
     assert succeeded(run("edit", "The plan", "--json")).json["gone"]
     succeeded(run("undo"))
     assert (folder / "ideas/the plan.md").read_text("utf-8") == NOTE
 
 
-def test_what_others_change_during_an_edit_stays_theirs(
+def test_edit_logs_concurrent_change_separately(
     run: Run, folder: Path, vault: Vault, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A change by another process is logged as its own; a note says if the editor overwrote it."""
@@ -240,10 +244,10 @@ def test_what_others_change_during_an_edit_stays_theirs(
     assert succeeded(run("log", "--json")).json["changes"][0]["tool"] == "memory_delete"
 
 
-def test_two_editors_at_once_lose_no_entry(
+def test_edit_by_two_people_reports_overwritten_change(
     run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of two people who edit one memory, the later one is noted to have overwritten the other."""
+    """If two people edit one memory, a note reports that the later edit overwrote the other."""
     second = folder.parent / "second.py"
     second.write_text("import sys\nopen(sys.argv[-1], 'a').write('Mine.\\n')\n", "utf-8")
     nested = (
@@ -259,20 +263,20 @@ def test_two_editors_at_once_lose_no_entry(
     assert (folder / "ideas/the plan.md").read_text("utf-8") == NOTE
 
 
-def test_a_secret_typed_in_an_editor_is_warned_of(
+def test_edit_warns_of_secret_typed_in_editor(
     run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An edit that adds a secret gets the warning of every other write."""
+    """An edit that adds a secret causes the same warning as any other write."""
     _, secret = made("GitHub token")
     scripted(folder, monkeypatch, f"path.write_text(text + {secret!r}, 'utf-8')")
     assert "now contains a secret" in succeeded(run("edit", "The plan")).err
 
 
 @pytest.mark.parametrize("command", ["remember", "new", "create"])
-def test_a_person_writes_the_text_in_an_editor(
+def test_remember_opens_editor_on_terminal(
     folder: Path, vault: Vault, monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
-    """On a terminal a memory without content is written in the editor, from its type's template."""
+    """On a terminal, a memory without content is written in the editor, from its template."""
     write(folder, "templates/issue.md", "# {{title}}\n\n## Cause\n")
     scripted(folder, monkeypatch, "path.write_text(text + 'The disk.\\n', 'utf-8')")
     code, shown = at_terminal(folder, command, "Ferry is late", "--type", "issue")
@@ -291,14 +295,14 @@ def test_a_person_writes_the_text_in_an_editor(
         ("path.write_text(text + '\\n\\n', 'utf-8')", "the template was not changed"),
         ("path.write_text(' \\n', 'utf-8')", "the text is empty"),
         ("path.unlink()", "the text is empty"),
-        ("sys.exit(1)", "ended with 1"),
+        ("sys.exit(1)", "exit code 1"),
     ],
     ids=["unchanged", "blank lines", "empty", "deleted", "failed"],
 )
-def test_an_unwritten_memory_is_not_kept(
+def test_remember_discards_empty_text(
     folder: Path, vault: Vault, monkeypatch: pytest.MonkeyPatch, command: str, code: str, said: str
 ) -> None:
-    """An unchanged template or an empty text leaves no memory, no draft and no entry in the log."""
+    """An unchanged template or an empty text leaves no memory, no draft and no log entry."""
     write(folder, "templates/issue.md", "# {{title}}\n\n## Cause\n")
     scripted(folder, monkeypatch, code)
     exit_code, shown = at_terminal(folder, command, "Ferry is late", "--type", "issue")
@@ -308,10 +312,10 @@ def test_an_unwritten_memory_is_not_kept(
     assert not list((folder / ".memvault/drafts").iterdir())
 
 
-def test_a_text_is_kept_if_it_cannot_be_remembered(
+def test_remember_keeps_draft_after_failure(
     folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A text whose editor fails, or that is refused, stays in a draft that the error names."""
+    """If the editor fails or the text is refused, the error shows the path of a draft."""
     scripted(folder, monkeypatch, "path.write_text('Pier 4.\\n', 'utf-8')\nsys.exit(1)")
     code, shown = at_terminal(folder, "remember", "Ferry")
     (draft,) = (folder / ".memvault/drafts").iterdir()
@@ -320,8 +324,8 @@ def test_a_text_is_kept_if_it_cannot_be_remembered(
     assert "Pier 4." in succeeded(run("show", "Ferry")).out
 
 
-def test_programs_remember_without_an_editor(folder: Path, run: Run, editor: None) -> None:
-    """In a pipe, with --json and with an explicit empty text no editor is opened."""
+def test_remember_opens_no_editor_for_programs(folder: Path, run: Run, editor: None) -> None:
+    """In a pipe, with --json or with an explicit empty text, no editor is opened."""
     words = [sys.executable, "-m", "memvault", "remember", "One"]
     subprocess.run(words, cwd=folder, stdin=subprocess.DEVNULL, check=True, capture_output=True)
     code, shown = at_terminal(folder, "remember", "Two", "--json")
@@ -349,7 +353,7 @@ PRINTS = 'import sys\nprint("opened", *sys.argv[1:])\n'
     ],
 )
 @pytest.mark.skipif(os.name == "nt", reason="a script with a first line is of POSIX")
-def test_a_result_is_opened_at_its_line(
+def test_open_starts_editor_at_line_of_recall_result(
     run: Run,
     folder: Path,
     tmp_path: Path,
@@ -357,7 +361,7 @@ def test_a_result_is_opened_at_its_line(
     name: str,
     said: str,
 ) -> None:
-    """Recall names the line of a passage, and --open N opens it there, as the editor takes it."""
+    """Recall shows a passage's line, and --open N opens the editor there."""
     file = write(folder, "services.md", LONG).resolve()
     program = write(tmp_path, f"programs/{name}", f"#!{sys.executable}\n{PRINTS}")
     program.chmod(0o755)

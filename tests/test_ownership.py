@@ -124,7 +124,7 @@ def shared(vault: Vault) -> Iterator[Path]:
 @pytest.mark.promise("R85")
 @pytest.mark.parametrize("steps", WRITES.values(), ids=WRITES.keys())
 def test_private_files_stay_private(tmp_path: Path, steps: list[Step]) -> None:
-    """A file that only its owner can read stays so, as do its revisions and its trashed copy."""
+    """A file readable only by its owner stays so, including its revisions and trashed copy."""
     umask = os.umask(0o022)
     try:
         root = vault_at(tmp_path / "vault")
@@ -143,8 +143,8 @@ def test_private_files_stay_private(tmp_path: Path, steps: list[Step]) -> None:
 
 
 @pytest.mark.promise("R85")
-def test_private_note_is_never_readable_while_it_is_written(folder: Path, vault: Vault) -> None:
-    """Temporary files of a private note are private from the moment that they exist."""
+def test_private_note_is_never_readable_during_write(folder: Path, vault: Vault) -> None:
+    """Temporary files of a private note are private from creation."""
     write(folder, PATH, NOTE).chmod(0o600)
     vault.call("memory_show", memId="m1")
 
@@ -166,7 +166,7 @@ def test_private_note_is_never_readable_while_it_is_written(folder: Path, vault:
 @pytest.mark.promise("R86")
 @pytest.mark.parametrize("steps", WRITES.values(), ids=WRITES.keys())
 def test_extended_attributes_are_kept(tmp_path: Path, steps: list[Step]) -> None:
-    """What another program has noted in a file's extended attributes survives each change."""
+    """Extended attributes that other programs set on a file survive each change."""
     root = vault_at(tmp_path / "vault")
     for path in texts(root):
         try:
@@ -185,8 +185,8 @@ def test_extended_attributes_are_kept(tmp_path: Path, steps: list[Step]) -> None
 
 @pytest.mark.promise("R86")
 @pytest.mark.parametrize("steps", WRITES.values(), ids=WRITES.keys())
-def test_root_leaves_files_to_their_owner(tmp_path: Path, steps: list[Step]) -> None:
-    """In a vault of another user, all that root writes belongs to that user and group."""
+def test_root_writes_files_with_vault_owner(tmp_path: Path, steps: list[Step]) -> None:
+    """In another user's vault, files written by root belong to that user and group."""
     only_as_root()
     root = vault_at(tmp_path / "vault")
     for path in (root, *root.rglob("*")):
@@ -206,8 +206,8 @@ MOUNTED = {
 
 @pytest.mark.promise("R87")
 @pytest.mark.parametrize("place", MOUNTED.values(), ids=MOUNTED.keys())
-def test_folders_on_other_mounts_can_be_changed(tmp_path: Path, mounting: None, place: str) -> None:
-    """Where a folder of the vault is on another mount, each change works and can be undone."""
+def test_folder_on_another_mount_can_be_changed(tmp_path: Path, mounting: None, place: str) -> None:
+    """In a vault folder on another mount, each change works and can be undone."""
 
     def work() -> int:
         root, disk = vault_at(tmp_path / "vault"), tmp_path / "disk"
@@ -245,8 +245,8 @@ def vault_files(root: Path) -> dict[str, bytes]:
 
 @pytest.mark.promise("R88")
 @pytest.mark.parametrize("umask", [0o002, 0o007])
-def test_users_of_a_group_share_a_vault(shared: Path, umask: int) -> None:
-    """In a setgid folder, what one user has written another can change, forget and undo."""
+def test_group_members_share_a_vault(shared: Path, umask: int) -> None:
+    """In a setgid folder, group members can change, forget and undo each other's memories."""
     root = shared / "vault"
     root.mkdir()
     os.chown(root, FIRST, GROUP)
@@ -288,8 +288,8 @@ def test_users_of_a_group_share_a_vault(shared: Path, umask: int) -> None:
 
 
 @pytest.mark.promise("R88")
-def test_note_without_write_permission_is_left_to_its_owner(shared: Path) -> None:
-    """A user who may not write to a note cannot replace it, though the folder is the group's."""
+def test_note_without_write_permission_is_not_replaced(shared: Path) -> None:
+    """A user without write permission cannot replace a note, even in a group folder."""
     root = shared / "vault"
     root.mkdir()
     os.chown(root, FIRST, GROUP)
@@ -316,7 +316,7 @@ def test_note_without_write_permission_is_left_to_its_owner(shared: Path) -> Non
 
 @pytest.mark.promise("R58")
 def test_read_only_folder_refuses_each_change(shared: Path) -> None:
-    """In a folder that cannot be written to, each tool fails in one sentence."""
+    """In a read-only folder, each tool fails with a clear message."""
     root = shared / "vault"
 
     def work() -> int:

@@ -42,8 +42,8 @@ def stretches(body: str) -> list[str]:
     return [text for block in split_memory(memory(body)) for text in block.texts[1:]]
 
 
-def test_a_stretch_inside_a_line_says_who_is_speaking() -> None:
-    """What a person says in several stretches is theirs in each, and nobody's words are lost."""
+def test_passage_segments_repeat_the_speaker() -> None:
+    """Every segment of a speaker's line starts with the speaker's name, and no text is lost."""
     found = stretches(f"Ana: {LINE}\nBo de Vries: {LINE}\n{LINE}")
     said = " ".join(found)
     assert len(found) > 6
@@ -60,8 +60,8 @@ def test_a_stretch_inside_a_line_says_who_is_speaking() -> None:
     )
 
 
-def test_a_sentence_in_pieces_says_who_is_speaking() -> None:
-    """A single sentence too long for a stretch is one person's to its end."""
+def test_passage_pieces_of_long_sentence_repeat_the_speaker() -> None:
+    """Every piece of a sentence that is too long for one segment starts with its speaker."""
     found = stretches("Ana: " + "and then it rained " * 60)
     assert len(found) > 2
     assert all(stretch.startswith("Ana: ") for stretch in found)
@@ -71,15 +71,15 @@ def test_a_sentence_in_pieces_says_who_is_speaking() -> None:
 @pytest.mark.parametrize(
     "start", ["ana: ", "Ana:", "https://ana.example/ ", "One of the four of them: ", "Ana - "]
 )
-def test_what_is_no_speaker_is_not_repeated(start: str) -> None:
-    """Only a short name, a colon and a space at the beginning of a line are a speaker."""
+def test_passage_segments_repeat_only_speaker_names(start: str) -> None:
+    """Only a short name, a colon and a space at the start of a line mark a speaker."""
     found = stretches(start + LINE)
     assert len(found) > 1
     assert sum(stretch.count(start.strip()) for stretch in found) == 1
 
 
 @pytest.mark.parametrize("sign", ["。", "！", "？", "；"])
-def test_chinese_sentences_are_sentences(sign: str) -> None:
+def test_chinese_text_is_split_into_sentences(sign: str) -> None:
     """Sentences are split at the punctuation of their own script."""
     found = stretches(sign.join(f"第{day}天我们在公园里散步看花" for day in range(60)) + sign)
     assert all(len(stretch) < 200 and stretch.endswith(sign) for stretch in found)
@@ -89,8 +89,8 @@ def test_chinese_sentences_are_sentences(sign: str) -> None:
     st.text(st.sampled_from("ab .!?\n。！字é\u0301|#"), max_size=60).map(lambda text: text * 30)
     | st.text(st.sampled_from("ab. \n"), max_size=40).map(lambda text: text * 400)
 )
-def test_stretches_leave_nothing_out(body: str) -> None:
-    """All of a body is in its stretches, in order and short, and every passage in one block."""
+def test_passage_segments_cover_all_text_in_order(body: str) -> None:
+    """The segments contain the whole body, short and in order; each passage is in one block."""
     blocks = split_memory(memory(body))
     said = "".join(text for block in blocks for text in block.texts[1:])
     assert "".join(said.split()) == "".join(body.split())
@@ -101,8 +101,8 @@ def test_stretches_leave_nothing_out(body: str) -> None:
     assert numbers
 
 
-def test_stretches_cut_no_word_in_two() -> None:
-    """A line without sentences is cut between its words, so that each can be found."""
+def test_passage_segments_never_split_words() -> None:
+    """A line without sentences is split between words, so that each word can be found."""
     words = [f"word{number}" for number in range(2_000)]
     assert " ".join(stretches(" ".join(words))).split() == words
 
@@ -112,8 +112,8 @@ def heads(blocks: list[TextBlock]) -> set[str]:
     return {block.texts[0] for block in blocks}
 
 
-def test_title_and_tags_stand_before_each_block() -> None:
-    """A sentence in the middle of a long memory is about what its title and tags say."""
+def test_passage_blocks_start_with_title_and_tags() -> None:
+    """Every block of a long memory starts with its title and tags, as context for sentences."""
     found = split_memory(memory(LINE * 60, "Harbour gate", "a.md", "iron", "sea"))
     assert len(found) > 2
     assert heads(found) == {"Harbour gate\niron, sea"}
@@ -124,8 +124,8 @@ def test_title_and_tags_stand_before_each_block() -> None:
     }
 
 
-def test_numbers_and_negations_differ_from_other_words() -> None:
-    """A term that alone makes two sentences differ carries a mark; no other one does."""
+def test_terms_flag_numbers_and_negations() -> None:
+    """A term that alone makes two sentences differ is flagged; no other term is."""
     texts = {
         "red": 0,
         "v2": DISTINCTIVE_BIT,
@@ -141,8 +141,8 @@ def test_numbers_and_negations_differ_from_other_words() -> None:
 
 
 @given(st.text())
-def test_a_terms_number_leaves_room_for_its_marks(term: str) -> None:
-    """Whatever a term is, its number and its marks do not share a bit."""
+def test_term_id_leaves_room_for_flags(term: str) -> None:
+    """For any term, its ID and its flags share no bit."""
     assert term_id(term) & ~TERM_ID_MASK == 0
 
 
@@ -155,8 +155,8 @@ bodies = st.lists(lines, max_size=12).map("\n".join)
 @given(bodies)
 @example("字" * 200_000)
 @example("x" * 5_000 + "\n" * 50 + "# H")
-def test_passages_leave_nothing_out(body: str) -> None:
-    """Every character that is not white space lies in one passage; they are short and in order."""
+def test_passages_cover_all_text_in_order(body: str) -> None:
+    """Every character except white space is in one passage; passages are short and in order."""
     found = passages.split_passages(body)
     assert found
     place = 0
@@ -184,11 +184,8 @@ languages = st.sampled_from(["english", "german", "russian", "turkish", "none", 
 @given(phrases, languages, st.lists(languages, max_size=2))
 @example("İstanbul", "english", [])
 @example("ﬃ ǅ ß ẞ", "german", ["french"])
-def test_a_texts_own_words_find_it(text: str, language: str, others: list[str]) -> None:
-    """A query that is a text, or any word of it, has terms in common with the text.
-
-    Whatever other languages the vault has.
-    """
+def test_query_from_text_shares_terms_with_it(text: str, language: str, others: list[str]) -> None:
+    """Any word of a text, used as a query, shares terms with it, whatever the vault's languages."""
     analyser = analyzer.Analyser(language)
     asked = analyzer.QueryAnalyser([*others, language])
     terms = analyser.terms(text)
@@ -207,8 +204,8 @@ def texts_of(body: str) -> list[str]:
 
 
 @pytest.mark.parametrize("count", range(140, 240, 3))
-def test_a_long_paragraph_is_cut_at_the_end_of_a_sentence(count: int) -> None:
-    """Full-width marks end a Chinese sentence, and a mark within a word ends none."""
+def test_passage_of_long_paragraph_ends_with_a_sentence(count: int) -> None:
+    """Full-width punctuation ends a Chinese sentence; punctuation inside a word ends none."""
     chinese = "这是一个很长的句子没有停顿" * 10 + "对吗？" + "真好" * 50 + "！" + "然后继续写" * 60
     assert texts_of(chinese)[0].endswith(("？", "！"))
     english = "word " * count + "left!right " + "more " * 300
@@ -223,14 +220,14 @@ WRAPPED = "The harbour gate stayed shut\nall night. The smith came at\nnoon and 
 @pytest.mark.parametrize("before", range(0, 30, 3))
 @pytest.mark.parametrize("gap", ["\n", "\n\n"])
 @pytest.mark.parametrize("whole", [FENCE, TABLE.strip()])
-def test_code_and_tables_that_fit_are_not_cut(before: int, gap: str, whole: str) -> None:
-    """A fenced block, blank lines included, and a table stand in one passage if they fit in one."""
+def test_passage_keeps_short_code_and_tables_whole(before: int, gap: str, whole: str) -> None:
+    """A fenced block, including blank lines, or a table is in one passage if it fits."""
     body = f"{REST * before}{gap}{whole}{gap}{REST * 9}"
     assert sum(whole in text for text in texts_of(body)) == 1
 
 
-def test_long_code_and_tables_are_cut_between_lines() -> None:
-    """Of code and tables that are longer than a passage, each line stays whole."""
+def test_passage_splits_long_code_and_tables_between_lines() -> None:
+    """Code and tables longer than a passage are split only between lines."""
     for whole in (
         FENCE.replace("```", "", 1).replace("```", "") * 4,
         f"```\n{FENCE * 5}",
@@ -242,8 +239,8 @@ def test_long_code_and_tables_are_cut_between_lines() -> None:
         ]
 
 
-def test_a_long_list_is_cut_between_items() -> None:
-    """A passage of a list begins with an item, and wrapped prose with a sentence."""
+def test_passage_of_long_list_starts_with_an_item() -> None:
+    """A passage from a list starts with an item; one from wrapped prose starts with a sentence."""
     items = "".join(f"- {REST}\n  {REST}\n" for _ in range(12))
     parts = texts_of(items)
     assert len(parts) > 2
@@ -251,15 +248,15 @@ def test_a_long_list_is_cut_between_items() -> None:
     assert all(text.startswith("The ") for text in texts_of(WRAPPED))
 
 
-def test_the_pieces_of_a_long_paragraph_are_of_about_equal_size() -> None:
-    """No passage of a few words is left at the end of a paragraph that is cut."""
+def test_passages_of_long_paragraph_have_similar_sizes() -> None:
+    """Splitting a long paragraph leaves no passage of only a few words at its end."""
     for count in range(15, 60):
         sizes = [passages.estimate_tokens(text) for text in texts_of(REST * count)]
         assert min(sizes) * 2 > max(sizes)
 
 
-def test_a_heading_stands_with_the_text_below_it() -> None:
-    """A heading does not become a passage of its own because the text below it is long."""
+def test_passage_keeps_heading_with_its_text() -> None:
+    """A heading is not split into its own passage because the text below it is long."""
     (text, *_), (_, *rest) = texts_of(f"# Gate\n\n{REST * 11}"), texts_of(f"# Gate\n\n{REST * 20}")
     assert "The smith" in text
     assert rest
@@ -308,8 +305,8 @@ def tokens_read(text: str) -> list[int]:
 
 
 @given(st.lists(odd, max_size=20).map("".join))
-def test_no_character_of_a_memory_is_beyond_reach(body: str) -> None:
-    """Whatever a memory holds, its passages have each character once and are within the limit."""
+def test_passages_contain_each_character_once(body: str) -> None:
+    """For any memory, its passages contain each character once and are within the limit."""
     texts = texts_of(body)
     assert "".join("".join(texts).split()) == "".join(body.split())
     assert all(passages.estimate_tokens(text) <= passages.MAX_TOKENS for text in texts)
@@ -317,15 +314,15 @@ def test_no_character_of_a_memory_is_beyond_reach(body: str) -> None:
 
 
 @given(st.lists(ordinary, max_size=30).map("".join))
-def test_ordinary_passages_are_read_at_once(body: str) -> None:
-    """No passage of English prose, lists, code and tables is longer than the model reads."""
+def test_passages_of_typical_text_fit_the_model(body: str) -> None:
+    """Passages of English prose, lists, code and tables never exceed the model's input length."""
     note = memory(body, "The harbour gate", "a.md", "harbour", "iron")
     tokenizer, _ = open_tokenizer()
     assert all(len(tokenizer.encode(text).ids) <= READ for text in passage_texts(note))
 
 
-def test_our_own_pages_are_read_at_once() -> None:
-    """Of real pages, long ones with tables and code included, no passage is longer than read."""
+def test_passages_of_documentation_fit_the_model() -> None:
+    """On real pages, even long ones with tables and code, every passage fits the model's input."""
     tokenizer, _ = open_tokenizer()
     pages = [ROOT / "README.md", *ROOT.glob("docs/**/*.md"), *ROOT.glob("sample/**/*.md")]
     assert len(pages) > 80
@@ -348,8 +345,8 @@ def test_our_own_pages_are_read_at_once() -> None:
         "Straßenbahnhaltestellen " * 60,
     ],
 )
-def test_what_is_longer_than_the_model_reads_is_read_in_windows(body: str) -> None:
-    """No token of a memory is beyond reach where the estimate is too low."""
+def test_passage_longer_than_model_input_is_windowed(body: str) -> None:
+    """Every token of a memory is embedded, even if the token estimate is too low."""
     tokenizer, _ = open_tokenizer()
     texts = passage_texts(memory(body))
     wanted = [tokenizer.encode(text, add_special_tokens=False).ids for text in texts]
@@ -357,8 +354,8 @@ def test_what_is_longer_than_the_model_reads_is_read_in_windows(body: str) -> No
     assert [tokens_read(text) for text in texts] == wanted
 
 
-def test_long_titles_and_tags_leave_room_for_the_passage() -> None:
-    """The lines above a passage have at most 60 tokens; the title and the nearest heading stay."""
+def test_passage_header_is_limited_to_60_tokens() -> None:
+    """The lines above a passage have at most 60 tokens; the title and nearest heading remain."""
     tags = [f"harbour-{number}" for number in range(80)]
     outer = "# " + "On and on it goes, up or in or by " * 5
     body = f"{outer}\n\n## Iron gate\n\n{REST * 2}\n\n{REST * 11}"
@@ -395,7 +392,7 @@ def test_long_titles_and_tags_leave_room_for_the_passage() -> None:
         "Dogs Inc. owns it. | Cats Inc. | Nobody does.",
     ],
 )
-def test_a_sentence_ends_where_a_reader_ends_it(text: str) -> None:
+def test_sentence_split_ignores_periods_in_abbreviations(text: str) -> None:
     """Abbreviations, initials, numbers, dates, URLs, file names, code and links end no sentence."""
     parts = [part.strip() for part in text.split("|")]
     plain = text.replace(" | ", " ").replace("|", "")
@@ -405,16 +402,16 @@ def test_a_sentence_ends_where_a_reader_ends_it(text: str) -> None:
 
 
 @given(st.text(alphabet=" \n.!?…。」\"')*`[]()<>aAI1一", max_size=80))
-def test_sentences_lose_nothing(text: str) -> None:
-    """The sentences of a text are the text, without the white space between them."""
+def test_sentence_split_preserves_the_text(text: str) -> None:
+    """The sentences of a text add up to the text, except for white space between them."""
     assert "".join("".join(split_sentences(text)).split()) == "".join(text.split())
     ends = list(sentence_ends(text))
     assert ends == sorted(set(ends))
     assert all(0 < end <= len(text) for end in ends)
 
 
-def test_a_title_is_a_whole_sentence(vault: Vault) -> None:
-    """A title made of a text does not end at the period of an abbreviation."""
+def test_title_does_not_end_at_abbreviation(vault: Vault) -> None:
+    """A title derived from a text does not end at the period of an abbreviation."""
     kept = vault.call("store_fact", fact="Dr. Ahn drinks tea, e.g. oolong. Never coffee.")
     shown = vault.call("memory_show", memId=kept["factId"])
     assert shown["title"] == "Dr. Ahn drinks tea, e.g. oolong"

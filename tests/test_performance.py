@@ -20,8 +20,8 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "src" / "memvault"
 
 
-def test_each_part_of_a_command_has_files() -> None:
-    """Each beginning of a path that assigns time to a part fits a file of the package."""
+def test_benchmark_parts_match_package_files() -> None:
+    """Each path prefix that assigns time to a part matches a file of the package."""
     for beginning in sampled.PARTS:
         assert list(PACKAGE.glob(f"{beginning}*")), beginning
 
@@ -43,15 +43,15 @@ def test_each_part_of_a_command_has_files() -> None:
         ("index/local/keyword.py", "output, rest"),
     ],
 )
-def test_time_counts_for_the_part_that_runs(stack: str, part: str) -> None:
-    """A library's time is that of its caller, and whatever an import runs is the import's."""
+def test_benchmark_time_is_assigned_to_calling_part(stack: str, part: str) -> None:
+    """Time in a library counts for its caller, and time during an import for the import."""
     files = [f"/lib/{file}" for file in stack.split()]
     files = [file.replace("/lib/<frozen_importlib", "<frozen importlib") for file in files]
     assert sampled.part_of(files) == part
 
 
-def test_a_sampled_command_does_what_it_does(folder: Path, tmp_path: Path) -> None:
-    """Under the timer a command prints the same, and its parts add up to its CPU time."""
+def test_benchmark_sampler_keeps_command_output(folder: Path, tmp_path: Path) -> None:
+    """A sampled command prints the same output, and its parts add up to its CPU time."""
     (folder / "fact").mkdir()
     (folder / "fact/a.md").write_text("# A\n\nWombats dig.\n", "utf-8")
     words = ["recall", "wombats", "--vault", str(folder)]
@@ -80,8 +80,8 @@ def test_a_sampled_command_does_what_it_does(folder: Path, tmp_path: Path) -> No
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs Linux's clocks of processes")
-def test_the_clock_of_another_process_is_read() -> None:
-    """What another process computes is counted, what it waits is not."""
+def test_benchmark_reads_cpu_time_of_another_process() -> None:
+    """Another process's computing time is counted, but not its waiting time."""
     line = "import time; end = time.process_time() + 0.2\nwhile time.process_time() < end: pass\n"
     with subprocess.Popen(
         [sys.executable, "-c", line + "print(flush=True); input()"],
@@ -97,8 +97,8 @@ def test_the_clock_of_another_process_is_read() -> None:
         process.communicate(b"\n")
 
 
-def test_figures_of_other_sizes_stay(tmp_path: Path) -> None:
-    """A run replaces what it measured, and keeps the rest of the file."""
+def test_benchmark_run_keeps_other_figures(tmp_path: Path) -> None:
+    """A run replaces the figures it measured and keeps the rest of the file."""
     file = tmp_path / "figures.json"
     performance.save(file, "1000 quick", {"rounds": 1, "index": {"cpu": 5}})
     performance.save(file, "1000 deep", {"rounds": 1})
@@ -109,8 +109,8 @@ def test_figures_of_other_sizes_stay(tmp_path: Path) -> None:
     }
 
 
-def test_a_peer_is_asked_in_the_form_that_it_takes() -> None:
-    """A question is handed over whole, as any of its words, or as the longest."""
+def test_benchmark_peer_query_placeholders() -> None:
+    """A peer gets the question as given, as an OR of its words, or as its longest word."""
     folders = {"vault": "/v", "index": "/i"}
     line = ["x", "{vault}", "{index}/db", "{query}", "{any}", "{word}"]
     asked = peers.filled(line, folders, "why use {databases}?")

@@ -111,7 +111,7 @@ def assert_has_no_markup(text: str) -> None:
 
 @given(text=TEXTS)
 def test_escaped_text_shows_the_same_words_lines_and_paragraphs(text: str) -> None:
-    """A plain text is rendered as it was written, and memvault finds no markup in it."""
+    """Plain text is rendered as it was written, and memvault finds no markup in it."""
     made = escaped(text)
     assert shown(made) == paragraphs_of(text)
     assert_has_no_markup(made)
@@ -119,7 +119,7 @@ def test_escaped_text_shows_the_same_words_lines_and_paragraphs(text: str) -> No
 
 @given(text=TEXTS)
 def test_escaped_text_can_be_escaped_again(text: str) -> None:
-    """Escaped text is itself a text that can be shown, and reading it back gives the same."""
+    """Escaped text can itself be escaped, and reading it back gives the same text."""
     made = escaped(text)
     assert shown(escaped(made)) == paragraphs_of(made)
     read = "\n\n".join("\n".join(map(" ".join, lines)) for lines in shown(made))
@@ -137,7 +137,7 @@ PLACES = {
 
 @given(text=TEXTS.filter(lambda text: text.strip()), place=st.sampled_from(sorted(PLACES)))
 def test_escaped_line_shows_the_same_words_in_any_block(text: str, place: str) -> None:
-    """A line in a list, quote, heading or cell stays the text of that one block."""
+    """A line in a list, quote, heading or cell stays text within that block."""
     made = place.format(escaped(text, is_line=True))
     assert "\n" not in escaped(text, is_line=True)
     parser = MarkdownIt("commonmark").enable(["table", "strikethrough"])
@@ -154,8 +154,8 @@ def test_escaped_line_shows_the_same_words_in_any_block(text: str, place: str) -
 
 
 @given(text=TEXTS.filter(lambda text: text.strip() and "://" not in text and "mailto:" not in text))
-def test_escaped_line_may_be_a_link_label(text: str) -> None:
-    """A title with brackets does not end the link that it is shown by."""
+def test_escaped_line_can_be_a_link_label(text: str) -> None:
+    """A title with brackets does not end the link that displays it."""
     made = f"see [{escaped(text, is_line=True)}](https://a.org)"
     inline = MarkdownIt("commonmark").parse(made)[1].children or []
     assert [token.type for token in inline if token.type != "text"] == ["link_open", "link_close"]
@@ -182,7 +182,7 @@ def test_escaped_line_may_be_a_link_label(text: str) -> None:
     ],
 )
 def test_text_without_markup_is_not_escaped(text: str) -> None:
-    """Signs without a meaning stay readable."""
+    """Characters without a markup meaning stay readable."""
     assert escaped(f"So {text}") == f"So {text}"
 
 
@@ -205,7 +205,7 @@ def test_text_without_markup_is_not_escaped(text: str) -> None:
     ],
 )
 def test_markup_is_escaped_at_its_start(text: str, made: str) -> None:
-    """What has a meaning gets the backslashes that it needs, and code indentation blanks."""
+    """Markup gets the necessary backslashes, and indented text does not become code."""
     assert escaped(text) == made
 
 
@@ -214,7 +214,7 @@ def test_markup_is_escaped_at_its_start(text: str, made: str) -> None:
     [*PIECES, "http://,", "a://", "a+", "((", "))", "http://(((", "<a@", "^a ", "= ", "[a] "],
 )
 def test_escaping_takes_linear_time(piece: str) -> None:
-    """A long text of any sign takes no more than its length needs."""
+    """Escaping a long text of any character takes linear time."""
     text = piece * (30_000 // len(piece))
     begun = time.process_time()
     escaped(text)

@@ -52,8 +52,8 @@ def get(folder: Path, now: datetime = NOW, zone: tzinfo = UTC) -> dict[str, Plan
     return {stand.plan.name: stand for stand in at(folder, now, zone).statuses()[0]}
 
 
-def test_the_three_kinds_of_plans(vault: Vault) -> None:
-    """A recurring plan, a delay and a moment are set in one call and listed, next due first."""
+def test_plan_kinds_are_listed_next_due_first(vault: Vault) -> None:
+    """A recurring plan, a delay and a fixed time can be set in one call; next due comes first."""
     launch = clock.iso(clock.now() + timedelta(days=40))
     asked = [
         {"name": "Daily numbers", "cron": "0 9 * * *", "instruction": "Post the numbers"},
@@ -101,8 +101,8 @@ def test_the_three_kinds_of_plans(vault: Vault) -> None:
     ],
     ids=str,
 )
-def test_one_wrong_plan_and_none_is_written(vault: Vault, wrong: dict[str, str]) -> None:
-    """A plan that makes no sense is refused in one sentence, and so are all of its call."""
+def test_plan_error_rejects_the_whole_call(vault: Vault, wrong: dict[str, str]) -> None:
+    """An invalid plan is refused in one sentence, together with all other plans of its call."""
     good = {"name": "Good", "instruction": "x", "cron": "0 9 * * *"}
     bad = {"name": "Bad", "instruction": "x", **wrong}
     found = vault.call("set_plans", plans=[good, bad])
@@ -119,8 +119,8 @@ def test_one_wrong_plan_and_none_is_written(vault: Vault, wrong: dict[str, str])
      ("1 week", 604800), ("2h", 7200), ("1h30m", 5400), ("1.5 Hours", 5400),
      ("1 day, 2 hours and 1 minute", 93660)],
 )  # fmt: skip
-def test_delays_in_words(text: str, seconds: int) -> None:
-    """A delay is read the way people write it."""
+def test_plan_delay_accepts_words(text: str, seconds: int) -> None:
+    """A delay can be written in everyday words."""
     assert schedule.delay(text).total_seconds() == seconds
 
 
@@ -133,8 +133,8 @@ def _refusal(asked: Schedule) -> UsageError | None:
 
 
 @given(st.text(max_size=30) | st.from_regex(r"[0-9*/,#L -]{1,20}", fullmatch=True))
-def test_any_text_is_a_schedule_or_refused(text: str) -> None:
-    """A text is refused with a sentence and a hint, or is a schedule that is due some day."""
+def test_plan_schedule_text_is_valid_or_refused(text: str) -> None:
+    """Any text is either a valid schedule or is refused with a message and a hint."""
     for kind in schedule.KINDS:
         asked = Schedule(kind, text)
         if refusal := _refusal(asked):
@@ -150,16 +150,16 @@ def test_any_text_is_a_schedule_or_refused(text: str) -> None:
             assert kind != "runAfter" or due > NOW
 
 
-def test_a_moment_of_the_last_days_is_due_at_once(folder: Path) -> None:
-    """What should have been a moment ago is done now; without a zone the vault's is meant."""
+def test_plan_with_recent_past_time_is_due_immediately(folder: Path) -> None:
+    """A time in the recent past is due immediately; without a zone, the vault's zone applies."""
     stand = planned(folder, "Late", "scheduledAt", "2026-02-18T09:00", ZoneInfo("Europe/Berlin"))
     assert stand.plan.schedule.text == "2026-02-18T08:00:00.000Z"
     assert fire(folder) == (["Late 2026-02-18T08:00:00.000Z"], [])
     assert get(folder)["Late"].status == "completed"
 
 
-def test_a_plan_written_by_hand_is_planned_when_first_seen(folder: Path) -> None:
-    """A file with a schedule and a text is a plan, called like the file, without more."""
+def test_plan_written_by_hand_is_scheduled(folder: Path) -> None:
+    """A file with only a schedule and text is a plan, named after the file."""
     write(folder, f"{PLANS}/Water.md", '---\ncron: "0 9 * * *"  # mine\n---\nWater the plants\n')
     write(folder, f"{PLANS}/Tea.md", "---\nrunAfter: 10 minutes\n---\nDrink it\n")
     write(folder, f"{PLANS}/Old.md", "---\nscheduledAt: 2026-01-01\n---\nToo late\n")
@@ -176,8 +176,8 @@ def test_a_plan_written_by_hand_is_planned_when_first_seen(folder: Path) -> None
     assert sorted(runs) == ["Tea 2026-02-18T08:40:00.000Z", "Water 2026-02-18T09:00:00.000Z"]
 
 
-def test_a_plan_by_hand_is_shown_with_its_next_run(vault: Vault, folder: Path) -> None:
-    """Asking for plans tells when one written by hand runs, and writes nothing."""
+def test_plan_written_by_hand_is_listed_with_next_run(vault: Vault, folder: Path) -> None:
+    """Listing plans shows the next run of one written by hand, without writing anything."""
     write(folder, f"{PLANS}/Water.md", '---\ncron: "0 9 * * *"\n---\nWater the plants\n')
     write(folder, f"{PLANS}/Old.md", "---\nscheduledAt: 2020-01-01\n---\nToo late\n")
     before = (folder / PLANS / "Water.md").read_bytes()
@@ -187,8 +187,8 @@ def test_a_plan_by_hand_is_shown_with_its_next_run(vault: Vault, folder: Path) -
     assert (folder / PLANS / "Water.md").read_bytes() == before
 
 
-def test_a_schedule_changed_by_hand_counts_from_then(folder: Path) -> None:
-    """Another cron line, moment or zone gets a new next run, also after the plan has ended."""
+def test_plan_schedule_changed_by_hand_sets_next_run(folder: Path) -> None:
+    """A changed cron line, time or zone sets a new next run, even if the plan has ended."""
     report = planned(folder, "Report", "cron", "0 9 * * *")
     once = planned(folder, "Once", "scheduledAt", "2026-02-18T08:30:00Z")
     assert fire(folder)[0] == ["Once 2026-02-18T08:30:00.000Z"]
@@ -203,8 +203,8 @@ def test_a_schedule_changed_by_hand_counts_from_then(folder: Path) -> None:
     assert tokyo["Report"].next_run == datetime(2026, 2, 18, 23, 45, tzinfo=UTC)
 
 
-def test_a_plan_that_is_made_active_again_runs_again(folder: Path) -> None:
-    """Who writes active over completed gets the delay once more, or a late moment at once."""
+def test_plan_reactivated_by_hand_runs_again(folder: Path) -> None:
+    """Changing completed to active restarts a delay, and runs a past time immediately."""
     stands = [
         planned(folder, "Tea", "runAfter", "10 minutes"),
         planned(folder, "Call", "scheduledAt", "2026-02-18T08:35:00Z"),
@@ -218,8 +218,8 @@ def test_a_plan_that_is_made_active_again_runs_again(folder: Path) -> None:
     assert fire(folder, later + timedelta(minutes=10))[0] == ["Tea 2026-02-18T09:00:00.000Z"]
 
 
-def test_a_paused_plan_makes_up_for_nothing(folder: Path) -> None:
-    """What came due while a plan was paused is not run when it is active again."""
+def test_plan_skips_runs_missed_while_paused(folder: Path) -> None:
+    """Runs that came due while a plan was paused are not run when it is active again."""
     file = folder / planned(folder, "Report", "cron", "0 9 * * *").plan.entry.path
     change(file, "status: active", "status: paused")
     assert fire(folder, NOW + timedelta(days=3)) == ([], [])
@@ -237,8 +237,8 @@ def change(file: Path, old: str, new: str) -> None:
     file.write_text(text.replace(old, new), "utf-8")
 
 
-def test_broken_plans_are_named_and_block_nothing(vault: Vault, folder: Path) -> None:
-    """A file without a schedule, with two or with a wrong one is named, and the others run."""
+def test_plan_with_invalid_schedule_blocks_no_other(vault: Vault, folder: Path) -> None:
+    """A plan with no schedule, two or an invalid one is reported, and the other plans run."""
     broken = {
         "none": "name: x",
         "two": 'cron: "0 9 * * *"\nrunAfter: 2h',
@@ -255,8 +255,8 @@ def test_broken_plans_are_named_and_block_nothing(vault: Vault, folder: Path) ->
     assert len(vault.call("get_plans")["warnings"]) == len(broken)
 
 
-def test_setting_a_plan_again_keeps_what_a_person_added(folder: Path) -> None:
-    """An update changes schedule and instruction; other lines of the header stay."""
+def test_plan_update_keeps_other_header_lines(folder: Path) -> None:
+    """An update changes the schedule and instruction; other header lines stay."""
     before = planned(folder, "Report", "cron", "0 9 * * *")
     change(folder / before.plan.entry.path, "---\n\n", "owner: me\n---\n\n")
     again = PlanRequest("Report", "y", Schedule("runAfter", "2 hours"))
@@ -267,7 +267,7 @@ def test_setting_a_plan_again_keeps_what_a_person_added(folder: Path) -> None:
     assert "cron" not in after.entry.header
 
 
-def test_a_name_is_one_however_it_is_spelled(vault: Vault, folder: Path) -> None:
+def test_plan_name_ignores_unicode_composition(vault: Vault, folder: Path) -> None:
     """Composed and decomposed letters are the same name, also in a file written by hand."""
     write(folder, f"{PLANS}/c.md", "---\nname: Cafe\u0301\ncron: '0 9 * * *'\n---\nx\n")
     vault.call("set_plans", plans=[{"name": "Caf\u00e9", "instruction": "y", "runAfter": "1 day"}])
@@ -275,8 +275,8 @@ def test_a_name_is_one_however_it_is_spelled(vault: Vault, folder: Path) -> None
     assert (plan["instruction"], plan["runAfter"]) == ("y", "1 day")
 
 
-def test_plans_are_deleted_by_id_or_name(vault: Vault) -> None:
-    """What set_plans knows by its name, delete_plans knows by it too."""
+def test_plan_can_be_deleted_by_id_or_name(vault: Vault) -> None:
+    """The tool delete_plans accepts the same names as set_plans."""
     for name in ("One", "Two", "Three"):
         plan = {"name": name, "instruction": "x", "cron": "0 9 * * *"}
         done = vault.call("set_plans", plans=[plan])["plans"][0]
@@ -300,8 +300,8 @@ def test_plans_are_deleted_by_id_or_name(vault: Vault) -> None:
 @pytest.mark.parametrize(
     "cron", ["30 2 * * *", "*/20 * * * *", "15 * * * *", "0 1,2,3 * * *", "0 */2 * * *"]
 )
-def test_looking_back_and_ahead_agree(place: str, day: datetime, cron: str) -> None:
-    """Whenever one looks while clocks change, the last run and the next are neighbours."""
+def test_plan_previous_and_next_run_are_adjacent(place: str, day: datetime, cron: str) -> None:
+    """Previous and next run are adjacent at any time, even around clock changes."""
     zone = ZoneInfo(place)
     every = []
     at: datetime | None = day - timedelta(days=2)
@@ -316,8 +316,8 @@ def test_looking_back_and_ahead_agree(place: str, day: datetime, cron: str) -> N
         assert schedule.latest(cron, now, zone) == max(run for run in every if run <= now)
 
 
-def test_the_time_zone_is_the_vaults(run: Run, folder: Path) -> None:
-    """Cron lines are meant in the zone that memvault.toml names."""
+def test_plan_uses_time_zone_of_vault(run: Run, folder: Path) -> None:
+    """Cron lines are evaluated in the time zone set in memvault.toml."""
     write(folder, "memvault.toml", '[plans]\ntimezone = "Asia/Tokyo"\n')
     done = run("plans", "set", "Report", "Do it", "--cron", "0 9 * * *", "--json").json
     assert done["plans"][0]["nextRunAt"].endswith("T00:00:00.000Z")

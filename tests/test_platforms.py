@@ -41,8 +41,8 @@ git sync
 
 @sampled(2)
 @pytest.mark.parametrize("platform", ["win32", "darwin"])
-def test_commands_do_the_same_as_on_linux(platform: str, tmp_path: Path) -> None:
-    """Without what only Linux has, commands end as there, except the resident process and git."""
+def test_platform_commands_behave_as_on_linux(platform: str, tmp_path: Path) -> None:
+    """Without Linux features, all commands except the resident process and git behave the same."""
     expected, found = (_played(one, tmp_path / one) for one in ("linux", platform))
     assert "Traceback" not in found
     assert "met a bug" not in found

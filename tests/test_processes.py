@@ -34,7 +34,7 @@ time.sleep(600)
 """
 
 
-def test_a_program_gets_the_text_and_gives_its_output() -> None:
+def test_process_run_passes_input_and_output() -> None:
     """Standard input, output, error and exit code all arrive, of any size below the limit."""
     code = "import sys; t = sys.stdin.read(); print(len(t)); print('ä', file=sys.stderr); exit(3)"
     ran = run([PYTHON, "-c", code], "x" * 300_000, 60, 1_000)
@@ -44,8 +44,8 @@ def test_a_program_gets_the_text_and_gives_its_output() -> None:
     assert run([PYTHON, "-c", "print('x' * 99)"], "", 60, 100).output == "x" * 99 + "\n"
 
 
-def test_a_program_that_prints_too_much_is_killed() -> None:
-    """One byte above the limit ends a program, however much it goes on to say."""
+def test_process_with_too_much_output_is_killed() -> None:
+    """One byte above the limit ends a program, however much it would still print."""
     for text in ("print('x' * 100)", "while True: print('x' * 100)"):
         ran = run([PYTHON, "-c", text], "", 60, 100)
         assert (ran.truncated, ran.timed_out, ran.output) == (True, False, "x" * 100)
@@ -55,8 +55,8 @@ class GivenUp(Exception):
     """Nobody waits for the program any more."""
 
 
-def test_nothing_of_a_program_is_left(tmp_path: Path) -> None:
-    """What a program has started ends with it, or when it is given up."""
+def test_process_children_end_with_the_program(tmp_path: Path) -> None:
+    """All processes that a program started end with it, or when it is killed."""
     file, other = tmp_path / "left", tmp_path / "waits"
     assert not run([PYTHON, "-c", CHILD, str(file), "leave"], "", 60, 100).timed_out
     until(lambda: all_gone(file))
@@ -71,16 +71,16 @@ def test_nothing_of_a_program_is_left(tmp_path: Path) -> None:
     until(lambda: all_gone(other))
 
 
-def test_a_program_is_out_of_time() -> None:
-    """However long a program would go on, its time ends it."""
+def test_process_run_enforces_timeout() -> None:
+    """However long a program would run, the timeout ends it."""
     assert run(
         [PYTHON, "-c", "import time; print(flush=True); time.sleep(600)"], "", 2, 9
     ).timed_out
 
 
 @pytest.mark.parametrize("ending", ["sys.exit()", "time.sleep(600)"], ids=["ends", "goes on"])
-def test_process_with_the_pipes_blocks_nobody(tmp_path: Path, ending: str) -> None:
-    """A child that left the group and holds the pipes leaves no thread and no open file here."""
+def test_process_outside_group_with_open_pipes_blocks_nothing(tmp_path: Path, ending: str) -> None:
+    """A child that left the group but has the pipes open leaves no thread or open file here."""
     file = tmp_path / "pid"
     code = f"""
 import os, subprocess, sys, time
@@ -103,8 +103,10 @@ print("said", flush=True)
 
 
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_the_program_too(folder: Path, tmp_path: Path, sent: signal.Signals) -> None:
-    """Ctrl-C and SIGTERM end memvault, the tool that it runs, and what that has started."""
+def test_process_signal_also_ends_child_programs(
+    folder: Path, tmp_path: Path, sent: signal.Signals
+) -> None:
+    """Ctrl-C and SIGTERM end memvault, the tool it runs and the tool's own children."""
     file = tmp_path / "pids"
     header = f"description: x\ncommand: [python3, child.py, {file}]"
     write(folder, "tools/child.md", f"---\n{header}\n---\n")
@@ -119,8 +121,8 @@ def test_a_signal_ends_the_program_too(folder: Path, tmp_path: Path, sent: signa
     until(lambda: all_gone(file))
 
 
-def test_only_folders_of_path_are_searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file in the working folder never stands for a program that is named without a slash."""
+def test_process_lookup_searches_only_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file in the working folder is never run for a program name without a slash."""
     write(tmp_path, "mine", "#!/bin/sh\necho ran\n").chmod(0o755)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", f".{os.pathsep}{os.pathsep}{os.environ['PATH']}")
@@ -129,16 +131,16 @@ def test_only_folders_of_path_are_searched(tmp_path: Path, monkeypatch: pytest.M
     assert run(["./mine"], "", 60, 100, tmp_path).output == "ran\n"
 
 
-def test_a_program_that_cannot_be_started_is_named(tmp_path: Path) -> None:
-    """What is missing or is no program ends with a sentence."""
+def test_process_start_failure_is_reported(tmp_path: Path) -> None:
+    """A missing file or one that is not a program is reported in one sentence."""
     write(tmp_path, "text", "no program")
     for command in (["no-such-program"], ["./none"], ["./text"], ["true", "\0"]):
         with pytest.raises(UsageError):
             run(command, "", 60, 100, tmp_path)
 
 
-def test_other_threads_go_on_while_a_program_writes_without_end() -> None:
-    """While a program writes without end, other threads get their turn at the same lock."""
+def test_process_with_endless_output_blocks_no_thread() -> None:
+    """While a program writes endlessly, other threads can still acquire the same lock."""
     turn = threading.Condition()
     turns = 0
 
@@ -161,8 +163,8 @@ def test_other_threads_go_on_while_a_program_writes_without_end() -> None:
     assert turns > 20
 
 
-def test_a_large_exchange_is_quick_and_whole() -> None:
-    """A program that echoes 30 MB while it reads gives every byte back; a byte costs the same."""
+def test_process_exchange_of_30_mb_is_complete() -> None:
+    """A program that echoes 30 MB while reading returns every byte, in linear time."""
     code = "import shutil, sys; shutil.copyfileobj(sys.stdin.buffer, sys.stdout.buffer)"
 
     def exchanged(text: str) -> None:
@@ -174,14 +176,14 @@ def test_a_large_exchange_is_quick_and_whole() -> None:
     check_growth(work, 8_000_000)
 
 
-def test_closed_pipes_are_not_the_end() -> None:
-    """A program may close what it reads and writes, and go on until its exit code."""
+def test_process_may_close_its_pipes_and_continue() -> None:
+    """A program may close its input and output and run on until its exit code."""
     code = "import os, time; [os.close(n) for n in (0, 1, 2)]; time.sleep(0.5); os._exit(7)"
     ran = run([PYTHON, "-c", code], "x" * 300_000, 60, 100)
     assert (ran.code, ran.timed_out, ran.output) == (7, False, "")
 
 
-def test_what_outlives_a_program_may_still_say_something() -> None:
+def test_process_children_may_write_after_parent_exits() -> None:
     """A child in the program's group has a moment to write after its parent has ended."""
     code = """
 import subprocess, sys
@@ -210,8 +212,8 @@ BOTH = pytest.mark.parametrize(
 
 
 @BOTH
-def test_a_signal_that_python_drops_is_not_lost(sent: signal.Signals, code: int) -> None:
-    """Python drops an exception that a finalizer raises; the process ends all the same."""
+def test_process_ends_on_signal_dropped_in_finalizer(sent: signal.Signals, code: int) -> None:
+    """Python drops an exception raised in a finalizer, but the process still ends."""
     command = [sys.executable, "-c", SWALLOWING, str(int(sent))]
     process = subprocess.run(command, capture_output=True, timeout=30, check=False)
     assert (process.returncode, process.stdout, process.stderr) == (code, b"", b"")
@@ -233,7 +235,7 @@ exit_process(run_guarded(run))
 
 
 @BOTH
-def test_a_signal_ends_a_process_whose_threads_go_on(sent: signal.Signals, code: int) -> None:
+def test_process_with_running_threads_ends_on_signal(sent: signal.Signals, code: int) -> None:
     """A thread that never ends does not keep a terminated process running."""
     process = subprocess.Popen([sys.executable, "-c", BUSY], stdout=subprocess.PIPE)
     assert process.stdout is not None
@@ -264,8 +266,8 @@ exit_process(run_guarded(run))
 
 
 @pytest.mark.parametrize(("sent", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
-def test_a_signal_that_another_thread_gets_ends_a_wait(sent: signal.Signals, code: int) -> None:
-    """A closing terminal may signal any thread; a process that waits for an editor ends then."""
+def test_process_wait_ends_on_signal_to_other_thread(sent: signal.Signals, code: int) -> None:
+    """A signal to any thread, as from a closing terminal, ends a wait for an editor."""
     command = [sys.executable, "-c", WAITING, str(int(sent))]
     null = subprocess.DEVNULL
     assert subprocess.run(command, stdout=null, timeout=60, check=False).returncode == code
@@ -289,11 +291,10 @@ runpy.run_module("memvault", run_name="__main__", alter_sys=True)
 
 
 @BOTH
-def test_a_signal_ends_a_starting_process(folder: Path, sent: signal.Signals, code: int) -> None:
-    """Sent at any import of the start a signal ends a wait, and silently from the first ones on.
-
-    Before that at most Python itself is heard.
-    """
+def test_process_ends_on_signal_during_startup(
+    folder: Path, sent: signal.Signals, code: int
+) -> None:
+    """A signal at any import during startup ends a wait, silently after the first imports."""
 
     def started(number: int, *words: str) -> subprocess.CompletedProcess[bytes]:
         command = [sys.executable, "-c", STARTING, str(int(sent)), str(number), *words]
@@ -310,8 +311,8 @@ def test_a_signal_ends_a_starting_process(folder: Path, sent: signal.Signals, co
     assert handled >= 8
 
 
-def test_a_wait_can_be_ended_again_and_again(folder: Path) -> None:
-    """Many signals at once end a process once."""
+def test_process_wait_handles_repeated_signals(folder: Path) -> None:
+    """Many simultaneous signals end a process once."""
     process = subprocess.Popen(
         [sys.executable, "-m", "memvault", "wait", "for", "hook:never"], cwd=folder
     )
@@ -379,8 +380,8 @@ sys.exit(run_guarded(lambda: globals()[sys.argv[1]]() or 0))
 @sampled(3)
 @pytest.mark.parametrize("way", ["finally_", "caught", "generator", "manager"])
 @BOTH
-def test_a_second_signal_cuts_no_tidying_short(way: str, sent: signal.Signals, code: int) -> None:
-    """What a process puts in order once it was asked to end is done, however often it is asked."""
+def test_process_cleanup_survives_second_signal(way: str, sent: signal.Signals, code: int) -> None:
+    """Cleanup after a termination signal is completed, however many signals follow."""
     process = subprocess.Popen(
         [sys.executable, "-c", LEAVING, way], stdout=subprocess.PIPE, text=True
     )
@@ -396,8 +397,8 @@ def test_a_second_signal_cuts_no_tidying_short(way: str, sent: signal.Signals, c
     assert (out, process.returncode) == ("tidy\n", code)
 
 
-def test_tidying_without_end_is_ended() -> None:
-    """A process that never gets done with putting things in order ends all the same."""
+def test_process_with_endless_cleanup_is_ended() -> None:
+    """A process whose cleanup never finishes still ends."""
     process = subprocess.Popen(
         [sys.executable, "-c", LEAVING, "endless"], stdout=subprocess.PIPE, text=True
     )
@@ -411,8 +412,8 @@ def test_tidying_without_end_is_ended() -> None:
 
 
 @pytest.mark.parametrize("seconds", [0.0, 0.1, 1.0])
-def test_events_come_back_after_a_second_signal(folder: Path, seconds: float) -> None:
-    """Events of a caller that ends before it has them are back at once after a second signal."""
+def test_process_requeues_events_after_second_signal(folder: Path, seconds: float) -> None:
+    """Events that a terminated caller has not received are requeued after a second signal."""
     inbox = Inbox(folder, Address("main"))
     for number in range(3):
         inbox.deliver("service", {"name": "n", "message": "x" * 200_000}, f"event-{number}")
@@ -451,10 +452,10 @@ def test_events_come_back_after_a_second_signal(folder: Path, seconds: float) ->
         (["call", "memory_recall", '{"query": "\udcff"}'], b""),
     ],
 )
-def test_a_command_cannot_tell_that_it_was_launched(
+def test_process_launched_command_behaves_like_a_new_one(
     folder: Path, launcher: Launcher, arguments: list[str], stdin: bytes
 ) -> None:
-    """Its exit code, its output and its errors are those of a process of Python's own."""
+    """Its exit code, output and errors equal those of a separate Python process."""
     (folder / "fact").mkdir()
     (folder / "fact/a.md").write_text("# A\n\nWombats dig.\n", "utf-8")
     for _ in range(2):  # the first one makes the index
@@ -465,10 +466,10 @@ def test_a_command_cannot_tell_that_it_was_launched(
     assert Ran(code, out.decode(), err.decode()) == started
 
 
-def test_its_environment_and_folder_are_the_tests(
+def test_process_launched_command_uses_environment_of_test(
     folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Variables that a test sets and takes away, and its folder, count for the next command."""
+    """Variables that a test sets or removes, and its folder, apply to the next command."""
     assert run("list").code == 0
     monkeypatch.setenv("MEMVAULT_VAULT", str(folder / "none"))
     assert run("list").code == 3
@@ -477,17 +478,17 @@ def test_its_environment_and_folder_are_the_tests(
 
 
 @pytest.mark.parametrize(("name", "value"), [("PYTHONUTF8", "0"), ("LC_ALL", "C")])
-def test_what_counts_from_a_start_is_started(
+def test_process_is_not_forked_if_startup_settings_change(
     folder: Path, launcher: Launcher, monkeypatch: pytest.MonkeyPatch, name: str, value: str
 ) -> None:
-    """Nothing is forked where a variable or a limit is read when Python starts."""
+    """If a variable or limit that Python reads at startup changes, no process is forked."""
     assert launcher.run(["--version"], b"", folder, 60) is not None
     monkeypatch.setenv(name, value)
     assert launcher.run(["--version"], b"", folder, 60) is None
 
 
-def test_a_command_that_takes_too_long_is_ended(folder: Path) -> None:
-    """It fails the test that runs it, and the next command is launched anew."""
+def test_process_launched_command_is_killed_after_timeout(folder: Path) -> None:
+    """The test that runs it fails, and the next command gets a new launcher."""
     launcher = Launcher()
     with pytest.raises(subprocess.TimeoutExpired):
         launcher.run(["wait", "for", "time:60"], b"", folder, 0.5)
@@ -496,8 +497,8 @@ def test_a_command_that_takes_too_long_is_ended(folder: Path) -> None:
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="needs Linux's /proc")
-def test_processes_run_at_once_and_share_nothing(folder: Path, run: Run) -> None:
-    """Others run while one waits; it has no more open files than a fresh one, and its own end."""
+def test_processes_run_concurrently_and_share_nothing(folder: Path, run: Run) -> None:
+    """Each process has its own end and no more open files than a new one."""
     words = ["wait", "for", "hook:never", "--timeout", "60"]
     begun = [start(words, folder), start(words, folder), start(words, folder, fresh=True)]
 
@@ -518,8 +519,8 @@ def test_processes_run_at_once_and_share_nothing(folder: Path, run: Run) -> None
 
 
 @pytest.mark.parametrize("fresh", [True, False])
-def test_a_process_is_talked_to(folder: Path, fresh: bool) -> None:
-    """What is written to it, what it says and its exit code are those of a process of Python's."""
+def test_process_input_output_and_exit_code_work(folder: Path, fresh: bool) -> None:
+    """Input, output and exit code are those of an ordinary Python process."""
     process = start(["remember", "Piped", "-"], folder, fresh=fresh)
     assert process.stdin
     process.stdin.write(b"Wombats dig.")

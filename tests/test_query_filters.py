@@ -124,10 +124,10 @@ FILTERS = sorted(PARTS)
 
 @given(parts=st.lists(st.sampled_from(FILTERS), min_size=1, max_size=3, unique=True))
 @settings(max_examples=examples(60))
-def test_filters_find_the_same_in_every_front_end(
+def test_query_filters_find_the_same_in_every_front_end(
     front_ends: dict[str, FrontEnd], parts: list[str]
 ) -> None:
-    """Recall, list, tasks, browse, web and saved searches list exactly the notes that pass."""
+    """Recall, list, tasks, browse, web and saved searches list exactly the matching notes."""
     kinds = [part for part in parts if part.startswith("type:")]
     folders = [part for part in parts if part.startswith("in:")]
     rest = [part for part in parts if part not in (*kinds, *folders)]
@@ -146,15 +146,15 @@ def test_filters_find_the_same_in_every_front_end(
 
 
 @pytest.mark.parametrize("part", FILTERS)
-def test_each_filter_finds_what_passes(front_ends: dict[str, FrontEnd], part: str) -> None:
-    """A single filter finds the same notes in recall, list and tasks, and no other."""
+def test_query_filter_finds_the_same_everywhere(front_ends: dict[str, FrontEnd], part: str) -> None:
+    """A single filter finds exactly the same notes in recall, list and tasks."""
     expected = {note.path for note in NOTES if PARTS[part](note)}
     for name in ("recall", "list", "tasks"):
         assert front_ends[name](part) == expected, name
 
 
-def test_words_and_filters_combine(front_ends: dict[str, FrontEnd]) -> None:
-    """Recall ranks what passes the filters; a listing has what contains every word, too."""
+def test_query_words_and_filters_combine(front_ends: dict[str, FrontEnd]) -> None:
+    """Recall ranks the memories that pass the filters; a listing also requires every word."""
     for query in ("harbour -draft in:fact", "tag:work harbour -draft", "-draft harbour type:fact"):
         for name in ("recall", "browse", "web", "saved"):
             assert front_ends[name](query) == {"fact/a.md"}, (name, query)
@@ -191,23 +191,23 @@ def test_words_and_filters_combine(front_ends: dict[str, FrontEnd]) -> None:
         'tag:""',
     ],
 )
-def test_other_text_is_searched_as_words(text: str) -> None:
-    """Colons and dashes that begin no filter leave a query as it is."""
+def test_query_with_other_colons_and_dashes_is_words(text: str) -> None:
+    """Colons and dashes that start no filter leave a query unchanged."""
     line = query_filters.parse(text)
     assert (line.words, line.filters) == (text, Filters())
 
 
 @given(text=st.text(alphabet='tag:ype in since-"ab1é数\n', max_size=30))
 @settings(max_examples=examples(200))
-def test_no_text_is_an_invalid_query(text: str) -> None:
-    """Any text is parsed, and a prompt that is made to words has no filters."""
+def test_query_parser_accepts_any_text(text: str) -> None:
+    """Any text can be parsed, and a prompt reduced to words has no filters."""
     query_filters.parse(text)
     line = query_filters.parse(query_filters.as_words(text))
     assert line.filters == Filters()
 
 
-def test_a_filter_that_is_no_date_is_named(root: Path, run: Run) -> None:
-    """What looks like a date filter and is none is searched as words, with a note."""
+def test_query_invalid_date_filter_is_reported(root: Path, run: Run) -> None:
+    """An invalid date filter is searched as words, with a note."""
     said = succeeded(run("list", "since:someday", cwd=root))
     assert "'someday' is not a date" in said.err
 
@@ -227,10 +227,10 @@ def test_a_filter_that_is_no_date_is_named(root: Path, run: Run) -> None:
         ("list -- -draft in:fact", {"N0"}),
     ],
 )
-def test_excluded_words_need_no_quotes_in_a_shell(
+def test_query_excluded_words_need_no_quotes_in_shell(
     root: Path, run: Run, line: str, expected: set[str] | None
 ) -> None:
-    """In commands with a query -word leaves a word out; short options and mistakes stay so."""
+    """In query commands -word excludes a word; short and invalid options keep their meaning."""
     ran = run(*shlex.split(line), cwd=root)
     if expected is None:
         assert "--limit" in refused(ran, 2) + ran.err
@@ -238,8 +238,8 @@ def test_excluded_words_need_no_quotes_in_a_shell(
     assert {f"N{n}" for n in range(len(NOTES)) if f"N{n}" in succeeded(ran).out} == expected
 
 
-def test_a_tag_that_is_on_no_memory_is_named(vault: Vault, folder: Path) -> None:
-    """Filters in a query that no memory passes get the notes that arguments get."""
+def test_query_filter_with_unknown_tag_is_reported(vault: Vault, folder: Path) -> None:
+    """Query filters that match no memory get the same notes as arguments."""
     write(folder, "fact/a.md", "---\ntags: [network]\n---\n# A\n")
     for tool in ("memory_recall", "memory_list"):
         warnings = vault.call(tool, query="tag:netwrok")["warnings"]
@@ -262,10 +262,10 @@ ATTACHED = {
 
 @pytest.mark.parametrize("typed", ATTACHED)
 @pytest.mark.parametrize("command", ["recall", "list", "tasks"])
-def test_value_may_be_attached_to_a_short_option(
+def test_query_short_option_accepts_attached_value(
     folder: Path, run: Run, command: str, typed: str
 ) -> None:
-    """-tfact is --type fact, as other programs read it; what is no value of it excludes a word."""
+    """-tfact means --type fact, as in other programs; an invalid value excludes a word."""
     options, excluded = ATTACHED[typed]
     words = ("temp", "notes", "tfacts", "verbose", "plain", "plain")
     for number, word in enumerate(words):
@@ -283,8 +283,8 @@ def test_value_may_be_attached_to_a_short_option(
 
 
 @pytest.mark.parametrize("command", ["recall", "list", "tasks"])
-def test_an_option_of_a_pasted_command_is_reported(folder: Path, run: Run, command: str) -> None:
-    """A note says that -av excluded a word, and how to search for it; -draft is plain enough."""
+def test_query_option_of_pasted_command_is_reported(folder: Path, run: Run, command: str) -> None:
+    """A note says that -av excluded a word and how to search for it; -draft needs no note."""
     write(folder, "sync.md", "# Sync\n\n- [ ] Run rsync -av every day.\n")
     note = "-av excluded memories with the word 'av'; to search for it, quote it: \"-av\""
     assert note in run(command, "rsync", "-av").err

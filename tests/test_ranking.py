@@ -58,8 +58,8 @@ def note(folder: Path, path: str, title: str, body: str, **header: object) -> No
 
 
 @pytest.mark.parametrize("spaced", ["boiler| valve| pressure", "锅炉|阀门|压力", "회의| 시간"])
-def test_words_together_come_before_scattered_ones(folder: Path, vault: Vault, spaced: str) -> None:
-    """Of two long memories the one that says it in a sentence is before one with its words."""
+def test_ranking_words_in_one_sentence_rank_higher(folder: Path, vault: Vault, spaced: str) -> None:
+    """Of two long memories, the one with the words in one sentence ranks first."""
     query, words = spaced.replace("|", ""), spaced.replace(" ", "").split("|")
     scattered, close = filler(100), filler(300)
     for place, word in enumerate(words):
@@ -74,8 +74,8 @@ def test_words_together_come_before_scattered_ones(folder: Path, vault: Vault, s
     assert looked["Together"]["adjacency"] > looked["Apart"]["adjacency"] == 0
 
 
-def test_an_identifier_is_found_by_the_terms_inside_it(folder: Path, vault: Vault) -> None:
-    """Asked for in words, a name in code counts as those words side by side."""
+def test_ranking_identifier_matches_its_words(folder: Path, vault: Vault) -> None:
+    """An identifier in code matches a query for its words as if they were adjacent."""
     body = "Compare digests with `slowEquals`, which takes the same time for any input."
     write(folder, "a.md", f"# Digests\n\n{body}\n")
     write(folder, "b.md", "# Slow tests\n\nWhere the count equals ten, the run is cut.\n")
@@ -85,7 +85,7 @@ def test_an_identifier_is_found_by_the_terms_inside_it(folder: Path, vault: Vaul
     assert memories(vault, "slowEquals")[0]["title"] == "Digests"
 
 
-def test_the_title_counts_with_every_sentence(folder: Path, vault: Vault) -> None:
+def test_ranking_title_counts_toward_every_sentence(folder: Path, vault: Vault) -> None:
     """Title words count toward every sentence, even if the sentence omits them."""
     last = "The pilot boards at dawn."
     for title, first in (("Ships", "A harbour."), ("Harbour", "A ship.")):
@@ -95,8 +95,8 @@ def test_the_title_counts_with_every_sentence(folder: Path, vault: Vault) -> Non
     assert near["Harbour"] > near["Ships"] > 0
 
 
-def test_the_end_of_a_very_long_memory_is_looked_at(folder: Path, vault: Vault) -> None:
-    """An answer after 5,000 sentences comes first, in a time that grows with their number."""
+def test_ranking_reads_very_long_memory_to_the_end(folder: Path, vault: Vault) -> None:
+    """An answer after 5,000 sentences ranks first, in time linear in their number."""
     write(folder, "b.md", "# Short\n\nThe keeper of the archive counts its sheets.\n")
     found: list[dict[str, Any]] = []
 
@@ -128,8 +128,8 @@ SPELLINGS = {
 
 
 @pytest.mark.parametrize("query", SPELLINGS)
-def test_every_spelling_counts_in_a_long_memory(folder: Path, vault: Vault, query: str) -> None:
-    """What a long memory says late counts the same in accented letters and other scripts."""
+def test_ranking_long_memory_matches_every_spelling(folder: Path, vault: Vault, query: str) -> None:
+    """Late text in a long memory counts equally with accents and in other scripts."""
     said = SPELLINGS[query]
     write(folder, "a.md", "# Long\n\n" + "\n\n".join([*filler(0, 60), said]))
     write(folder, "b.md", f"# Short\n\n{said} {filler(900, 1)[0]}\n")
@@ -157,8 +157,8 @@ STRANGE = {
 @sampled(3)
 @pytest.mark.parametrize("kind", STRANGE)
 @pytest.mark.parametrize("query", ["widget 数据库", "!?", "🚀"])
-def test_strange_bodies_break_no_recall(folder: Path, vault: Vault, kind: str, query: str) -> None:
-    """Whatever a memory holds, recall answers with scores in 0..1 that are explained."""
+def test_ranking_handles_unusual_content(folder: Path, vault: Vault, kind: str, query: str) -> None:
+    """Whatever a memory contains, recall returns scores in 0..1."""
     write(folder, "a.md", f"# Widget\n\n{STRANGE[kind]}")
     write(folder, "b.md", "# Other 🚀\n\nA widget.\n")
     found = memories(vault, query)
@@ -167,8 +167,8 @@ def test_strange_bodies_break_no_recall(folder: Path, vault: Vault, kind: str, q
         assert set(named(found)) == {"Widget", "Other 🚀"}
 
 
-def test_each_part_can_be_switched_off(folder: Path, vault: Vault) -> None:
-    """Recency, importance and dates are parts of a score until memvault.toml sets them 0."""
+def test_ranking_features_can_be_disabled(folder: Path, vault: Vault) -> None:
+    """Recency, importance and dates each count until memvault.toml sets them to 0."""
     note(folder, "a.md", "Shed", "The shed was painted green.", created="2023-05-07")
     write(folder, "b.md", "# Fence\n\nThe fence round the shed was painted white.\n")
     query = "what was painted in May 2023"
@@ -186,7 +186,7 @@ def test_each_part_can_be_switched_off(folder: Path, vault: Vault) -> None:
         assert not parts(entry).keys() & {*every, "repeats"}
 
 
-def test_vectors_count_as_much_as_the_settings_say(folder: Path, vault: Vault) -> None:
+def test_ranking_vectors_setting_scales_vector_weight(folder: Path, vault: Vault) -> None:
     """``vectors`` multiplies the weight of vectors relative to the others; 0 disables them."""
     write(folder, "a.md", "# Shed\n\nThe shed was painted green.\n")
 
@@ -207,10 +207,10 @@ def test_vectors_count_as_much_as_the_settings_say(folder: Path, vault: Vault) -
         ("importance", [{"importance": 0.9}, {}, {"importance": 0.1}]),
     ],
 )
-def test_the_newer_and_the_important_are_first(
+def test_ranking_newer_or_more_important_memory_is_first(
     folder: Path, vault: Vault, paths: tuple[str, ...], part: str, headers: list[dict[str, object]]
 ) -> None:
-    """Of memories that say the same the newest or most important is first, whatever its name."""
+    """Of equal memories the newest or most important is first, whatever its name."""
     for path, header in zip(paths, headers, strict=True):
         header = {"created": "2019-01-01", "modified": "2019-01-01", **header}
         note(folder, path, "Cellar", "The key to the cellar hangs by the door.", **header)
@@ -225,16 +225,16 @@ def test_the_newer_and_the_important_are_first(
 @pytest.mark.parametrize(
     "value", ["high", "true", "-3", "2", ".nan", "[1]", "null", "1" + "0" * 400]
 )
-def test_a_wrong_importance_counts_as_middling(folder: Path, vault: Vault, value: str) -> None:
-    """An importance outside 0..1 is no trouble and neither lifts nor sinks a memory."""
+def test_ranking_invalid_importance_is_neutral(folder: Path, vault: Vault, value: str) -> None:
+    """An importance outside 0..1 neither raises nor lowers a memory's rank."""
     note(folder, "a.md", "Cellar", "The key to the cellar.", importance=value)
     write(folder, "b.md", "# Cellars\n\nKeys to the cellars.\n")
     one, other = memories(vault, "cellar key")
     assert parts(one)["importance"] == parts(other)["importance"] > 0
 
 
-def test_what_repeats_a_better_answer_makes_room(folder: Path, vault: Vault) -> None:
-    """Of almost identical memories one stands before what is new, and none is lost."""
+def test_ranking_duplicates_move_down(folder: Path, vault: Vault) -> None:
+    """Of near-duplicates one ranks above distinct results, and the others are kept below."""
     body = "Deployments go out on Tuesdays after the smoke tests have passed on staging, at noon."
     for path, end in (("a", ""), ("b", " Always."), ("c", "")):
         write(folder, f"{path}.md", f"# Deployment day\n\n{body}{end}\n")
@@ -254,8 +254,8 @@ def test_what_repeats_a_better_answer_makes_room(folder: Path, vault: Vault) -> 
     assert not any("repeats" in parts(entry) for entry in found)
 
 
-def test_short_memories_that_differ_are_no_repeats(folder: Path, vault: Vault) -> None:
-    """Memories of one form that say different things stand where their words put them."""
+def test_ranking_short_similar_memories_are_not_duplicates(folder: Path, vault: Vault) -> None:
+    """Short memories with the same form but different facts rank by their words."""
     for number, thing in enumerate("Anna Bruno Carla Dario".split()):
         body = f"The birthday of {thing} is in week {number}7."
         write(folder, f"{number}.md", f"# {thing}\n\n{body}\n")
@@ -275,8 +275,8 @@ def many(folder: Path, vault: Vault) -> Vault:
     return vault
 
 
-def test_a_smaller_limit_gives_the_first_of_a_larger_ones(many: Vault) -> None:
-    """With room for all, each memory with the word comes once; a limit changes only how many."""
+def test_ranking_limit_returns_prefix_of_full_list(many: Vault) -> None:
+    """A limit changes only how many results there are, and no memory appears twice."""
     every = named(memories(many, "storm surge", limit=300))
     assert sorted(every) == sorted(f"Note {number}" for number in range(250))
     whole = memories(many, "storm surge", limit=200)
@@ -287,16 +287,16 @@ def test_a_smaller_limit_gives_the_first_of_a_larger_ones(many: Vault) -> None:
         assert [e["score"] for e in found] == [e["score"] for e in whole[:limit]], limit
 
 
-def test_phrases_are_held_by_all_that_is_returned(many: Vault) -> None:
-    """Of very many memories with the words exactly those with the phrase come, however far down."""
+def test_ranking_phrase_query_returns_only_phrase_matches(many: Vault) -> None:
+    """A quoted phrase returns exactly the memories that contain it, even among very many."""
     wanted = {f"Note {number}" for number in range(7, 250, 36)}
     for limit in (10, 300):
         assert set(named(memories(many, '"storm surge"', limit=limit))) == wanted
     assert memories(many, '"surge storm"', limit=300) == []
 
 
-def test_no_candidates_are_no_trouble(folder: Path, vault: Vault) -> None:
-    """Where nothing fits, in an empty vault or below a filter, the answer is an empty list."""
+def test_ranking_without_candidates_is_empty(folder: Path, vault: Vault) -> None:
+    """An empty vault, or a filter or phrase without a match, gives an empty list."""
     assert memories(vault, "word in May 2023") == []
     write(folder, "a.md", "# Word\n\nA word.\n")
     assert memories(vault, "word in May 2023", tags=["none"]) == []
@@ -338,8 +338,10 @@ def newer_of(vault: Vault, query: str, **more: Any) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("days", [("2026-01-01", "2026-03-01"), ("2026-03-01", "2026-01-01")])
-def test_the_older_names_the_newer_one(folder: Path, run: Run, days: tuple[str, str]) -> None:
-    """The newer of two memories is noted for people and agents; a third memory is not marked."""
+def test_ranking_older_memory_refers_to_newer_one(
+    folder: Path, run: Run, days: tuple[str, str]
+) -> None:
+    """The older of two memories refers to the newer one, and a third memory is not marked."""
     offices(folder, *days)
     newer, older = ("office-2", "office-1") if days[0] < days[1] else ("office-1", "office-2")
     found = succeeded(run("recall", QUESTION, "--json")).json["memories"]
@@ -352,26 +354,24 @@ def test_the_older_names_the_newer_one(folder: Path, run: Run, days: tuple[str, 
     assert f"newer: {newer}" in shown
 
 
-def test_a_note_of_a_day_is_as_new_as_its_day(folder: Path, vault: Vault) -> None:
-    """The day in a daily note's name counts, not when its file was written."""
+def test_ranking_daily_note_is_dated_by_its_name(folder: Path, vault: Vault) -> None:
+    """A daily note's age comes from the date in its name, not from its file time."""
     write_others(folder)
     write(folder, "2024-01-05.md", f"---\nid: old\n---\n\n{OLD}\n")
     dated(folder, "office-2", "Office", NEW, "2024-02-01")
     assert list(newer_of(vault, QUESTION).items())[:2] == [("office-2", ""), ("old", "office-2")]
 
 
-def test_a_creation_day_in_the_header_is_not_replaced_by_the_time_of_the_file(
-    folder: Path, vault: Vault
-) -> None:
-    """A checked out file is as old as its header says, not as its copy."""
+def test_ranking_prefers_front_matter_date_over_file_time(folder: Path, vault: Vault) -> None:
+    """A file's age comes from its front matter, not from the time of its checkout."""
     write_others(folder)
     write(folder, "new.md", f"---\nid: new\ncreated: 2025-08-01\n---\n# Office\n\n{NEW}\n")
     write(folder, "old.md", f"---\nid: old\ncreated: 2024-02-10\n---\n# Office\n\n{OLD}\n")
     assert list(newer_of(vault, QUESTION).items())[:2] == [("new", ""), ("old", "new")]
 
 
-def test_file_times_make_no_memory_newer(folder: Path, vault: Vault) -> None:
-    """A note without a date in its header or name is never newer: touching a file changes none."""
+def test_ranking_ignores_file_times_for_newer_marks(folder: Path, vault: Vault) -> None:
+    """A note without a date in its header or name is never newer, so touching it is harmless."""
     write_others(folder)
     write(folder, "new.md", f"---\nid: new\n---\n# Office\n\n{NEW}\n")
     write(folder, "old.md", f"---\nid: old\ncreated: 2020-05-05\n---\n# Office\n\n{OLD}\n")
@@ -379,8 +379,10 @@ def test_file_times_make_no_memory_newer(folder: Path, vault: Vault) -> None:
 
 
 @pytest.mark.parametrize("query", ["is", "the of and is it"])
-def test_a_question_of_stop_words_is_not_answered(folder: Path, vault: Vault, query: str) -> None:
-    """Words that every note has select none of them, except the title that they are."""
+def test_ranking_stop_word_query_matches_only_titles(
+    folder: Path, vault: Vault, query: str
+) -> None:
+    """A query of stop words has only weak matches, unless a title equals it."""
     for number, text in enumerate(filler(0, 12)):
         write(folder, f"{number}.md", f"# Page {number} is it\n\n{text} It is of the house.\n")
     assert {entry["strength"] for entry in memories(vault, query)} <= {"weak"}
@@ -400,10 +402,10 @@ MEANT = [
 
 
 @pytest.mark.parametrize(("one", "other", "text", "query"), MEANT, ids=[row[0] for row in MEANT])
-def test_what_the_question_names_stays_first(
+def test_ranking_newer_similar_memory_does_not_outrank_match(
     folder: Path, vault: Vault, one: str, other: str, text: str, query: str
 ) -> None:
-    """A newer memory of the same form, about another thing, does not pass the one that is meant."""
+    """A newer memory of the same form about something else does not outrank the match."""
     write_others(folder)
     dated(folder, "meant", one, text.format(one), "2026-01-01")
     dated(folder, "other", other, text.format(other), "2026-03-01")
@@ -412,8 +414,8 @@ def test_what_the_question_names_stays_first(
     assert found["meant"] == ""
 
 
-def test_what_is_about_another_thing_is_no_newer_one(folder: Path, vault: Vault) -> None:
-    """Memories that share a word and no subject are not compared by age."""
+def test_ranking_other_subject_is_not_a_newer_version(folder: Path, vault: Vault) -> None:
+    """Memories that share a word but not a subject are not compared by age."""
     write_others(folder)
     dated(folder, "office-1", "Office", OLD, "2026-01-01")
     dated(folder, "plants", "Plants", "The plants in the office need water.", "2026-03-01")
@@ -433,11 +435,8 @@ CHINESE = [
 ]
 
 
-def test_a_chinese_question_finds_the_newer_of_two(folder: Path, vault: Vault) -> None:
-    """What changed is answered by the newer memory, and newer ones about other things stay below.
-
-    The built-in models read English, so that all texts in Chinese are similar to them.
-    """
+def test_ranking_chinese_query_finds_newer_memory(folder: Path, vault: Vault) -> None:
+    """A Chinese question gets the newer answer, and newer unrelated memories rank lower."""
     for number, (title, body, day) in enumerate(CHINESE):
         dated(folder, f"note-{number}", title, body, day)
     found = newer_of(vault, "我们的家庭医生是谁")
@@ -449,14 +448,16 @@ def test_a_chinese_question_finds_the_newer_of_two(folder: Path, vault: Vault) -
 
 
 @pytest.mark.parametrize("mode", ["keyword", "vector", "tag"])
-def test_one_signal_alone_knows_no_age(folder: Path, vault: Vault, mode: str) -> None:
-    """Keywords, vectors and tags order by themselves."""
+def test_ranking_single_signal_mode_marks_no_newer_memory(
+    folder: Path, vault: Vault, mode: str
+) -> None:
+    """In keyword, vector and tag mode, no result is marked as having a newer version."""
     offices(folder)
     assert set(newer_of(vault, QUESTION, type=mode).values()) <= {""}
 
 
-def test_a_question_for_days_is_ordered_by_them(folder: Path, vault: Vault) -> None:
-    """A question for January does not find March first."""
+def test_ranking_date_query_ignores_newer_memories(folder: Path, vault: Vault) -> None:
+    """A question about January does not return March first."""
     offices(folder)
     found = newer_of(vault, "our office in January 2026")
     assert next(iter(found)) == "office-1"
@@ -464,8 +465,8 @@ def test_a_question_for_days_is_ordered_by_them(folder: Path, vault: Vault) -> N
 
 
 @pytest.mark.parametrize("indexed", [0, 1, 2], ids=["neither", "the older", "both"])
-def test_what_is_not_indexed_yet_is_compared_too(folder: Path, indexed: int) -> None:
-    """While the index cannot be written, a memory read from its file is newer or older as well."""
+def test_ranking_unindexed_memory_is_compared_by_age(folder: Path, indexed: int) -> None:
+    """If the index cannot be written, a memory read from its file is still compared by age."""
     offices(folder)
     kept = {path: path.read_bytes() for path in folder.glob("office-*.md")}
     for path in sorted(kept)[indexed:]:
@@ -491,23 +492,25 @@ def repeats(found: list[dict[str, Any]]) -> list[str]:
         ("Guests may enter the engine room.", "Guests may not enter the engine room."),
     ],
 )
-def test_a_number_or_a_not_is_no_repeat(folder: Path, vault: Vault, one: str, other: str) -> None:
-    """Memories that differ in a number or a negation are both answers."""
+def test_ranking_number_or_negation_is_not_a_duplicate(
+    folder: Path, vault: Vault, one: str, other: str
+) -> None:
+    """Memories that differ in a number or a negation are not duplicates."""
     write(folder, "a.md", f"# Rule\n\n{one}\n")
     write(folder, "b.md", f"# Rule\n\n{other}\n")
     assert repeats(explained(vault, "which room and hook may guests enter")) == []
 
 
-def test_the_correction_comes_before_what_it_corrects(folder: Path, vault: Vault) -> None:
-    """Of two memories that differ in one number, the newer one is first."""
+def test_ranking_correction_comes_first(folder: Path, vault: Vault) -> None:
+    """Of two memories that differ only in a number, the newer one is first."""
     for name, day, limit in (("a", "2025-02-01", 100), ("b", "2026-11-01", 250)):
         header = f"created: {day}\nmodified: {day}\ntitle: Rate limit of the public API\n"
         write(folder, f"{name}.md", f"---\n{header}---\n\nThe limit is {limit} per minute.\n")
     assert explained(vault, "how many requests per minute")[0]["filePath"] == "b.md"
 
 
-def test_of_two_that_say_the_same_the_newer_one_stays(folder: Path, vault: Vault) -> None:
-    """The copy that is moved down is the older one."""
+def test_ranking_older_duplicate_moves_down(folder: Path, vault: Vault) -> None:
+    """Of two duplicates, the older one moves down."""
     for name, day in (("a", "2025-02-01"), ("b", "2026-03-01")):
         header = f"created: {day}\nmodified: {day}\ntitle: Lunch\n"
         write(folder, f"{name}.md", f"---\n{header}---\n\nTuesday lunch is at the harbour.\n")
@@ -516,8 +519,8 @@ def test_of_two_that_say_the_same_the_newer_one_stays(folder: Path, vault: Vault
     assert repeats(found) == ["a.md"]
 
 
-def test_a_shared_tag_makes_no_repeat(folder: Path, vault: Vault) -> None:
-    """Memories found by one tag alone are compared by what they say, not by the tag."""
+def test_ranking_shared_tag_is_not_a_duplicate(folder: Path, vault: Vault) -> None:
+    """Memories found by the same tag are compared by their text, not by the tag."""
     for name, body in (("a", "It runs on port 4222."), ("b", "Consumers acknowledge late.")):
         write(folder, f"{name}.md", f"---\ntags: [messaging]\n---\n\n# Note {name}\n\n{body}\n")
     found = explained(vault, "messaging")
@@ -525,8 +528,8 @@ def test_a_shared_tag_makes_no_repeat(folder: Path, vault: Vault) -> None:
     assert repeats(found) == []
 
 
-def test_a_rare_word_covers_more_than_a_common_one(folder: Path, vault: Vault) -> None:
-    """Of two memories with a word each of the question, that with the rare one holds more of it."""
+def test_ranking_rare_word_has_more_coverage(folder: Path, vault: Vault) -> None:
+    """A match of the question's rare word has more coverage than one of a common word."""
     for number in range(12):
         write(folder, f"{number}.md", f"# Note {number}\n\nA client wrote letter {number}.\n")
     write(folder, "limit.md", "# Limit\n\nToo much throttling.\n")
@@ -535,8 +538,8 @@ def test_a_rare_word_covers_more_than_a_common_one(folder: Path, vault: Vault) -
     assert next(iter(found)) == "Limit"
 
 
-def test_a_note_of_the_days_asked_for_is_no_weak_answer(folder: Path, vault: Vault) -> None:
-    """Who asks only for a day is answered by its note, whatever the note says."""
+def test_ranking_daily_note_answers_date_query(folder: Path, vault: Vault) -> None:
+    """A query for a date finds that day's note, whatever the note says."""
     write(folder, "journal/2026-03-04.md", "Bread was baked.\n")
     write(folder, "journal/2026-03-05.md", "The roof was mended.\n")
     first, *rest = explained(vault, "2026-03-04")
@@ -545,24 +548,24 @@ def test_a_note_of_the_days_asked_for_is_no_weak_answer(folder: Path, vault: Vau
     assert all(entry["why"]["chance"] <= first["why"]["chance"] for entry in rest)
 
 
-def test_exact_wording_counts_with_its_small_words(folder: Path, vault: Vault) -> None:
-    """Words that stand around a stop word in question and text are neighbours."""
+def test_ranking_adjacency_spans_stop_words(folder: Path, vault: Vault) -> None:
+    """Words on both sides of a stop word count as adjacent if the text has the same phrase."""
     write(folder, "a.md", "# Form\n\nThe date of birth comes last.\n")
     write(folder, "b.md", "# Date\n\nOf the two, a birth is the first.\n")
     found = {entry["title"]: parts(entry) for entry in explained(vault, "date of birth")}
     assert found["Form"]["adjacency"] > found["Date"]["adjacency"] == 0
 
 
-def test_a_single_word_can_score_high(folder: Path, vault: Vault) -> None:
-    """A memory that holds the one word asked for is not marked down for having no second."""
+def test_ranking_single_word_query_can_score_high(folder: Path, vault: Vault) -> None:
+    """A match of a one-word query is not penalized for lacking adjacent words."""
     write(folder, "a.md", "# Parsing\n\nThe zebra.\n")
     (found,) = explained(vault, "zebra")
     assert found["score"] >= 0.9
     assert "adjacency" not in parts(found)
 
 
-def test_a_tag_is_something_that_a_memory_says(folder: Path, vault: Vault) -> None:
-    """A memory with the tag asked for is looked at by its tag as well as by its text."""
+def test_ranking_tag_counts_toward_coverage(folder: Path, vault: Vault) -> None:
+    """A memory's tags count toward coverage like its text."""
     body = "# {}\n\nIt runs on port 4222.\n"
     write(folder, "a.md", "---\ntags: [messaging]\n---\n\n" + body.format("NATS"))
     write(folder, "b.md", body.format("Redis"))
@@ -572,8 +575,8 @@ def test_a_tag_is_something_that_a_memory_says(folder: Path, vault: Vault) -> No
     assert second["why"]["coverage"] == 0
 
 
-def test_a_word_that_means_the_same_is_near(folder: Path, vault: Vault) -> None:
-    """Of memories that have no word of the question that with a like one is the nearer."""
+def test_ranking_synonym_is_a_closer_match(folder: Path, vault: Vault) -> None:
+    """If no memory has a query word, one with a synonym ranks first."""
     write(folder, "a.md", "# Evening\n\nThe physician calls at seven.\n")
     write(folder, "b.md", "# Morning\n\nThe plumber calls at nine.\n")
     first, second = explained(vault, "doctor")
@@ -583,8 +586,10 @@ def test_a_word_that_means_the_same_is_near(folder: Path, vault: Vault) -> None:
 
 
 @pytest.mark.parametrize("title", ["type", "context", "importance"])
-def test_what_a_header_is_made_of_is_no_text(folder: Path, vault: Vault, title: str) -> None:
-    """Names of types and of header keys are words only where a memory says them."""
+def test_ranking_ignores_front_matter_keys_and_types(
+    folder: Path, vault: Vault, title: str
+) -> None:
+    """Type names and front matter keys match only if a memory's text contains them."""
     write(
         folder, "context/a.md", "---\nimportance: 0.5\nmemory_type: context\n---\n\n# A\n\nRye.\n"
     )

@@ -77,8 +77,8 @@ def numbers(row: FeatureRow) -> list[float]:
 
 
 @given(st.data())
-def test_features_are_the_same_in_any_company(view: View, data: st.DataObject) -> None:
-    """Computed alone, with some others or with all, in any order: a memory's row is the same."""
+def test_ranking_features_do_not_depend_on_other_memories(view: View, data: st.DataObject) -> None:
+    """A memory's features are the same computed alone, with some others or with all."""
     keys = [record.key for record in view.records()]
     complete = {row.key: row for row in rows(view, keys)}
     assert sorted(complete) == sorted(keys)
@@ -90,14 +90,14 @@ def test_features_are_the_same_in_any_company(view: View, data: st.DataObject) -
         assert row.record == complete[row.key].record
 
 
-def test_a_missing_memory_has_no_row(view: View) -> None:
-    """A key that the view does not have is left out, a repeated one counts once."""
+def test_ranking_omits_missing_memories(view: View) -> None:
+    """A key missing from the view is omitted, and a repeated key counts once."""
     known = next(view.records()).key
     assert [row.key for row in rows(view, [10**9, known, known])] == [known]
 
 
-def test_shares_are_of_the_best_and_of_the_most(view: View) -> None:
-    """The best keyword score is 1 among the others, and less than all that there could be."""
+def test_ranking_keyword_score_is_relative_to_best(view: View) -> None:
+    """The best keyword score is 1 relative to other hits and below 1 relative to the maximum."""
     found = rows(view, [record.key for record in view.records()])
     assert max(row.keyword for row in found) == 1
     for row in found:
@@ -138,10 +138,10 @@ rarities = st.lists(st.floats(0.1, 9), min_size=len(nouns), max_size=len(nouns))
     sentence_words,
     rarities,
 )
-def test_what_is_measured_is_what_the_sentences_hold(
+def test_ranking_sentence_features_match_manual_count(
     query: list[str], told: list[list[str]], title: list[str], weights: list[float]
 ) -> None:
-    """Each share is that of the sets and pairs of words that a person would count by hand."""
+    """Each feature equals the share of words and word pairs that a person would count."""
     long = " and so it went on from one day to the next, as it always had in all of these years"
     body = "\n".join(f"{' '.join(sentence)}{long}{long}." for sentence in told)
     english = analyser("english")
@@ -176,8 +176,8 @@ def stem_of(analysing: Analyser, word: str) -> str:
 
 
 @given(st.lists(st.sampled_from([*nouns, *fillers, "don't", "café", "北京烤鸭", "v2"]), min_size=1))
-def test_a_sentence_asked_for_as_it_is_holds_all(words: list[str]) -> None:
-    """A question in a memory's exact words matches all of them, together and in order."""
+def test_ranking_exact_sentence_has_full_coverage(words: list[str]) -> None:
+    """A query in a memory's exact words matches all of them, adjacent and in order."""
     text = " ".join(words)[:120]
     (found,) = compared(text, f"{text}\n{'Bread. ' * 90}")
     if query_analyser(ENGLISH).query(text)[0]:
@@ -186,8 +186,8 @@ def test_a_sentence_asked_for_as_it_is_holds_all(words: list[str]) -> None:
             assert found.adjacency is None or found.adjacency == pytest.approx(1.0)
 
 
-def test_memories_are_measured_each_for_itself() -> None:
-    """What is found in one memory does not depend on those that are measured with it."""
+def test_ranking_measures_each_memory_independently() -> None:
+    """The result for one memory does not depend on the memories measured with it."""
     bodies = ["", "A ship in a storm.", "Bread.\n\n" * 900 + "The storm took the ship.", "漢字"]
     assert compared("ship storm", *bodies) == [compared("ship storm", body)[0] for body in bodies]
     assert compared("ship storm") == []
@@ -251,13 +251,13 @@ asked = st.none() | st.tuples(st.dates(), st.dates(), shares).map(
 
 @given(candidates, fitted, rankings, asked)
 @example([], weights_by_signal()["static"], RankingSettings(), None)
-def test_ranking_weighs_and_loses_nothing(
+def test_ranking_keeps_every_candidate(
     entries: list[FeatureRow],
     fit: RankingWeights,
     ranking: RankingSettings,
     row_days: DateConstraint | None,
 ) -> None:
-    """Every candidate is ranked once, scores fall in 0..1, and the parts add up to them."""
+    """Every candidate is ranked once, scores descend within 0..1, and the parts add up to them."""
     ranked = rank(entries, fit, ranking, NOW, row_days)
     assert sorted(entry.row.key for entry in ranked) == list(range(len(entries)))
     scores = [entry.score for entry in ranked]
@@ -275,8 +275,8 @@ def test_ranking_weighs_and_loses_nothing(
 
 
 @given(candidates)
-def test_no_part_counts_more_than_whole(entries: list[FeatureRow]) -> None:
-    """Each part is in 0..1 for each candidate, the best by a relative part has all of it."""
+def test_ranking_features_are_between_0_and_1(entries: list[FeatureRow]) -> None:
+    """Each feature of each candidate is in 0..1, and the best by a relative feature has 1."""
     for name, column in columns(entries).items():
         assert len(column) == len(entries)
         assert all(0 <= value <= 1 for value in column)
@@ -284,8 +284,8 @@ def test_no_part_counts_more_than_whole(entries: list[FeatureRow]) -> None:
             assert max(column) == 1
 
 
-def test_missing_tokens_neither_raise_nor_lower() -> None:
-    """A memory whose tokens are not stored yet counts as others with its cosine do."""
+def test_ranking_missing_tokens_are_estimated() -> None:
+    """A memory without stored tokens scores like others with the same cosine."""
     record, measured = (
         record_of("a.md", 9, "", None),
         SentenceFeatures(0, 0, 0, 0, 0, 0, frozenset()),
@@ -301,8 +301,8 @@ def test_missing_tokens_neither_raise_nor_lower() -> None:
 
 
 @pytest.mark.parametrize("name", FITS)
-def test_what_was_fitted_can_be_used(name: str) -> None:
-    """Each fit has parts that exist, one positive weight of each, and those of its own signals."""
+def test_ranking_weights_are_positive_and_known(name: str) -> None:
+    """Each set of weights has existing features, positive weights and only its own signals."""
     measured = SentenceFeatures(1, 1, 1, 1, 1, 1, frozenset())
     full = FeatureRow(0, record_of("a.md", 9, "", None), 1, 1, 1, 1, measured, 8.0, 8.0, 1.0)
     fit = weights_by_signal()[name]
@@ -328,10 +328,10 @@ def test_what_was_fitted_can_be_used(name: str) -> None:
 
 
 @given(candidates, fitted, st.integers(0, 50), st.floats(0, 1))
-def test_a_chance_is_one(
+def test_ranking_answer_probability_is_between_0_and_1(
     entries: list[FeatureRow], fit: RankingWeights, words: int, behind: float
 ) -> None:
-    """A chance is in 0..1 whatever is known, and no greater farther behind the best."""
+    """An answer probability is in 0..1 and does not grow with the distance to the top hit."""
     for entry in entries:
         told = evidence(entry, words)
         assert 0 <= answer_probability(told, fit, behind) <= answer_probability(told, fit, 0) <= 1
@@ -374,7 +374,9 @@ def day_of(entry: Ranked) -> str:
 
 @given(answers())
 @example(([], []))
-def test_only_the_newer_of_two_nearest_rises(drawn: tuple[list[Ranked], list[list[float]]]) -> None:
+def test_ranking_prefers_newer_of_two_similar_memories(
+    drawn: tuple[list[Ranked], list[list[float]]],
+) -> None:
     """Nobody is lost or falls in score; a newer one rises over the older it is nearest to."""
     before, alike = drawn
     after, newer = prefer_newer(before, alike)
@@ -439,10 +441,10 @@ def two(
         (0.7, 0.8, 0.9, [1, 0]),
     ],
 )
-def test_the_newer_rises_only_where_both_are_about_the_same(
+def test_ranking_newer_memory_rises_only_on_same_topic(
     old: float, new: float, alike: float, order: list[int]
 ) -> None:
-    """Unlike texts, and one that hardly fits the question, stay where their words put them."""
+    """Dissimilar texts, and one that hardly matches the question, keep their rank."""
     assert two(old, new, alike) == order
 
 
@@ -455,10 +457,10 @@ def test_the_newer_rises_only_where_both_are_about_the_same(
         ((range(0), range(9)), [0, 1]),
     ],
 )
-def test_the_newer_rises_only_over_what_it_shares_words_with(
+def test_ranking_newer_memory_rises_only_with_shared_words(
     words: tuple[range, range], order: list[int]
 ) -> None:
-    """Memories whose vectors are near but which have hardly a word in common are not compared."""
+    """Memories with similar vectors but hardly any word in common are not compared."""
     assert two(0.8, 0.7, 0.9, words) == order
 
 
@@ -473,10 +475,10 @@ cosines_of = st.dictionaries(
 
 
 @given(keywords_of, cosines_of, st.floats(0, 1, allow_subnormal=False))
-def test_fusion_ranks_fairly(
+def test_ranking_fusion_is_monotonic(
     keyword: dict[int, float], cosine: dict[int, float], weight: float
 ) -> None:
-    """Scores are in 0..1, and what is better on both sides never comes later."""
+    """Scores are in 0..1, and a hit better by both signals never ranks lower."""
     fused = fuse(keyword, cosine, weight)
     assert {uid for uid, _ in fused} == keyword.keys() | cosine.keys()
     assert [score for _, score in fused] == sorted((score for _, score in fused), reverse=True)
@@ -493,11 +495,8 @@ TERMS = st.lists(st.integers(0, 12) | st.integers(0, 3).map(lambda n: n | DISTIN
 
 
 @given(st.lists(TERMS | st.sampled_from([list(range(n)) for n in range(8, 14)]), max_size=12))
-def test_duplicates_are_those_of_a_full_comparison(texts: list[list[int]]) -> None:
-    """A memory joins the first group whose first memory has nearly all of its terms in common.
-
-    Their numbers and negations must be the same, in the same order.
-    """
+def test_ranking_duplicates_equal_full_comparison(texts: list[list[int]]) -> None:
+    """A memory joins the first group that nearly shares its terms and has the same numbers."""
 
     def alike(one: list[int], other: list[int]) -> bool:
         shared = len({*one} & {*other})
@@ -531,10 +530,10 @@ def test_duplicates_are_those_of_a_full_comparison(texts: list[list[int]]) -> No
         ("16GB", "it has 16 GB", ["it has 61 GB"]),
     ],
 )
-def test_number_coverage_needs_the_exact_identifier(
+def test_ranking_number_coverage_needs_exact_identifier(
     query: str, text: str, others: list[str]
 ) -> None:
-    """A version, an address or a quantity is found only as it is, in usual spellings."""
+    """A version, address or quantity matches only exactly, in any of its usual spellings."""
     right, *wrong = (found.number_coverage for found in compared(query, text, *others))
     assert right == 1.0
     assert all(value is not None and value < 1 for value in wrong)

@@ -67,10 +67,10 @@ def judge(folder: Path, lines: list[str]) -> None:
 
 
 @pytest.mark.parametrize("given", [False, True])
-def test_a_collection_is_built_from_its_commit(
+def test_real_collection_is_built_from_its_commit(
     tmp_path: Path, repository: Path, collection: Path, given: bool
 ) -> None:
-    """The notes are those of the commit, fetched or read from a git directory that is here."""
+    """The notes come from the commit, fetched or read from a local git directory."""
     git_dir = repository / ".git" if given else None
     counts = real_collections.build(collection, tmp_path / "out", git_dir)
     assert counts == (3, 49, 3, 1, 3)
@@ -95,18 +95,18 @@ def test_a_collection_is_built_from_its_commit(
         ([*JUDGED, "q1\tnotes/heading.md\t1"], "judged twice"),
     ],
 )
-def test_judgements_that_do_not_fit_are_refused(
+def test_real_collection_refuses_invalid_judgments(
     tmp_path: Path, collection: Path, lines: list[str], message: str
 ) -> None:
-    """A question without an answer, or an unknown note, ends the build before it writes."""
+    """A question without an answer, or an unknown note, stops the build before it writes."""
     judge(collection, lines)
     with pytest.raises(ValueError, match=message):
         real_collections.build(collection, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
-def test_an_include_that_matches_nothing_is_refused(tmp_path: Path, collection: Path) -> None:
-    """A glob with a typo does not give a smaller collection."""
+def test_real_collection_include_without_match_is_refused(tmp_path: Path, collection: Path) -> None:
+    """A glob with a typo is an error instead of a smaller collection."""
     source = real_collections.read_source(collection)._replace(include=["note/**/*.md"])
     write(collection, "source.json", json.dumps(source._asdict()))
     with pytest.raises(subprocess.CalledProcessError):
@@ -118,8 +118,8 @@ def test_an_include_that_matches_nothing_is_refused(tmp_path: Path, collection: 
     sorted(path.parent for path in real_collections.REAL.glob("*/source.json")),
     ids=lambda folder: folder.name,
 )
-def test_the_questions_of_each_collection_fit_their_judgements(folder: Path) -> None:
-    """Each question of bench/real has an answer or none, and its source names one commit."""
+def test_real_collection_questions_match_judgments(folder: Path) -> None:
+    """Each question in bench/real is answered or unanswerable, and its source has one commit."""
     real_collections.check(folder, real_collections.read_judgements(folder))
     source = real_collections.read_source(folder)
     assert len(source.commit) == 40

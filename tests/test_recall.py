@@ -67,8 +67,8 @@ FOUND = {
 
 
 @pytest.mark.parametrize("text", FOUND)
-def test_words_are_found_however_they_are_spelled(folder: Path, vault: Vault, text: str) -> None:
-    """Identifiers, unspaced scripts, accents, signs and word forms are found whole and in parts."""
+def test_recall_finds_spelling_variants(folder: Path, vault: Vault, text: str) -> None:
+    """Identifiers, unspaced scripts, accents, symbols and word forms match whole and in part."""
     write(folder, "target.md", f"# Target\n\nSome text before {text} and after.\n")
     write(folder, "other.md", "# Other\n\nNothing of the kind: 木 の 가 1.4 zip.\n")
     for query in FOUND[text]:
@@ -77,8 +77,8 @@ def test_words_are_found_however_they_are_spelled(folder: Path, vault: Vault, te
 
 
 @pytest.mark.parametrize("query", ["getUser", "v4.5.6", "红木", "sync.pyc", "x"])
-def test_what_is_not_there_is_not_found(folder: Path, vault: Vault, query: str) -> None:
-    """A search that finds nothing succeeds with an empty list and a message."""
+def test_recall_without_match_is_empty(folder: Path, vault: Vault, query: str) -> None:
+    """A search without a match succeeds with an empty list and a message."""
     write(folder, "a.md", "# A\n\nv1.2.3 数据库使用红杉木 gotten\n")
     result = vault.call("memory_recall", query=query, type="keyword")
     assert (result["success"], result["memories"], result["count"]) == (True, [], 0)
@@ -87,7 +87,7 @@ def test_what_is_not_there_is_not_found(folder: Path, vault: Vault, query: str) 
 
 @pytest.mark.parametrize("word", ["Résumé", "데이터베이스", "élève", "が行", "naïveté"])
 @pytest.mark.parametrize("forms", [("NFD", "NFC"), ("NFC", "NFD"), ("NFD", "NFD")])
-def test_composed_and_decomposed_spellings_are_one(
+def test_recall_matches_any_unicode_normal_form(
     folder: Path, vault: Vault, word: str, forms: tuple[Any, Any]
 ) -> None:
     """Text in either Unicode normal form is found by a query in the other."""
@@ -97,8 +97,8 @@ def test_composed_and_decomposed_spellings_are_one(
     assert ask(vault, f'"{asked} here"') == ["A"]
 
 
-def test_phrases_must_be_there_as_they_are(folder: Path, vault: Vault) -> None:
-    """Quoted words are found together and in order, whatever their case and line breaks."""
+def test_recall_matches_quoted_phrase_exactly(folder: Path, vault: Vault) -> None:
+    """Quoted words match together and in order, in any case and across line breaks."""
     write(folder, "a.md", "# A\n\nThe quick brown\nfox jumps.\n")
     write(folder, "b.md", "# B\n\nThe brown quick fox.\n")
     assert set(ask(vault, "quick brown")) == {"A", "B"}
@@ -110,8 +110,8 @@ def test_phrases_must_be_there_as_they_are(folder: Path, vault: Vault) -> None:
     assert set(ask(vault, 'quick "unclosed')) == {"A", "B"}
 
 
-def test_everything_a_person_writes_is_searched(folder: Path, vault: Vault) -> None:
-    """Title, headings, body, tags, aliases, other front matter and file name are found."""
+def test_recall_searches_all_fields(folder: Path, vault: Vault) -> None:
+    """Title, headings, body, tags, aliases, other front matter and file name are searched."""
     header = "tags: [ornithology]\naliases: [Mockingbird]\nauthor: Harper Lee\nmemory_type: fact"
     text = f"---\n{header}\n---\n\n# Finches\n\n## Migration\n\nThey fly south.\n"
     write(folder, "notes/atticus.md", text)
@@ -120,8 +120,8 @@ def test_everything_a_person_writes_is_searched(folder: Path, vault: Vault) -> N
         assert ask(vault, query) == ["Finches"], query
 
 
-def test_a_better_match_comes_first(folder: Path, vault: Vault) -> None:
-    """A title that says it is before a body that mentions it, and more words before fewer."""
+def test_recall_ranks_better_match_first(folder: Path, vault: Vault) -> None:
+    """A title match ranks above a body match, and more matching words above fewer."""
     write(folder, "a.md", "# Backup plan\n\nEvery night.\n")
     write(folder, "b.md", f"# Other\n\n{'Many other words. ' * 20} A backup is mentioned.\n")
     write(folder, "c.md", "# Third\n\nBackups of plans of the building.\n")
@@ -142,7 +142,7 @@ LATE = {
 
 @sampled(2)
 @pytest.mark.parametrize("kind", LATE)
-def test_the_last_word_of_a_long_memory_is_found(folder: Path, vault: Vault, kind: str) -> None:
+def test_recall_finds_last_word_of_long_memory(folder: Path, vault: Vault, kind: str) -> None:
     """A word at the end of 200,000 characters is found, and the snippet shows it."""
     filler, end, query = LATE[kind]
     write(folder, "long.md", f"# Long\n\n{filler}\n\n{end}\n")
@@ -155,8 +155,8 @@ def test_the_last_word_of_a_long_memory_is_found(folder: Path, vault: Vault, kin
         assert "\n" not in found[0]["snippet"]
 
 
-def test_a_snippet_shows_the_words_that_were_asked_for(folder: Path, vault: Vault) -> None:
-    """The snippet is from the place with most of the query's words, not from the beginning."""
+def test_snippet_shows_query_words(folder: Path, vault: Vault) -> None:
+    """The snippet shows the passage with most of the query's words, not the beginning."""
     filler = "\n\n".join(
         f"Paragraph {number} says little of use to anyone." for number in range(90)
     )
@@ -166,8 +166,8 @@ def test_a_snippet_shows_the_words_that_were_asked_for(folder: Path, vault: Vaul
 
 
 @pytest.mark.parametrize("filler", ["今天天气很好。", "天気がいいので、", "a/b-c.", "ไปเที่ยวสวน"])
-def test_a_snippet_is_cut_out_of_unspaced_text_too(folder: Path, vault: Vault, filler: str) -> None:
-    """In a long line without spaces the snippet shows what was asked for."""
+def test_snippet_works_in_text_without_spaces(folder: Path, vault: Vault, filler: str) -> None:
+    """In a long line without spaces, the snippet shows the query's words."""
     write(folder, "long.md", f"# Long\n\n{filler * 50}数据库红杉木{filler * 10}\n")
     assert "红杉" in recalled(vault, "红杉", type="keyword")[0]["snippet"]
 
@@ -222,8 +222,10 @@ FILTERED: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("chosen", "numbers"), FILTERED, ids=lambda value: str(value)[:40])
-def test_filters_mean_the_same_in_all(library: Vault, chosen: dict[str, Any], numbers: str) -> None:
-    """A filter lets the same memories through in every mode, in lists and with isAll."""
+def test_recall_filters_work_the_same_in_every_mode(
+    library: Vault, chosen: dict[str, Any], numbers: str
+) -> None:
+    """A filter passes the same memories in every mode, in lists and with isAll."""
     wanted = {f"N{number}" for number in numbers}
     for mode in ("keyword", "vector", "hybrid"):
         assert set(ask(library, "same", type=mode, **chosen)) == wanted
@@ -233,8 +235,8 @@ def test_filters_mean_the_same_in_all(library: Vault, chosen: dict[str, Any], nu
 
 
 @pytest.mark.parametrize("text", [r"title == '\d'", "0in tags", "'a' == title or 1or 2"])
-def test_a_filter_makes_no_noise(run: Run, text: str) -> None:
-    """An odd expression gives a result or an error, and no warning of Python's."""
+def test_recall_filter_prints_no_python_warning(run: Run, text: str) -> None:
+    """An unusual filter expression gives a result or an error, never a Python warning."""
     ran = run("list", "--filter", text, "--json")
     assert (ran.code, ran.err) == (0, "")
 
@@ -251,8 +253,8 @@ def texts(folder: Path, vault: Vault) -> Vault:
 
 
 @pytest.mark.parametrize("mode", ["keyword", "vector", "hybrid"])
-def test_scores_fall_and_their_parts_add_up(texts: Vault, mode: str) -> None:
-    """Scores lie in 0..1, never rise down the list, and are the sum of what explain shows."""
+def test_recall_scores_descend_and_explanations_add_up(texts: Vault, mode: str) -> None:
+    """Scores are in 0..1, never rise down the list and equal the sum of the explained parts."""
     for query in ("storm", "harbour engine lantern", "a ship at sea", "river getUserName"):
         found = recalled(texts, query, type=mode, explain=True, limit=50)
         scores = [entry["score"] for entry in found]
@@ -269,8 +271,8 @@ def test_scores_fall_and_their_parts_add_up(texts: Vault, mode: str) -> None:
 
 
 @pytest.mark.parametrize("mode", ["keyword", "vector", "hybrid"])
-def test_limit_and_threshold_only_cut(texts: Vault, mode: str) -> None:
-    """A limit gives the first of the longer list, a threshold and strict what they let pass."""
+def test_recall_limit_and_threshold_only_shorten_the_list(texts: Vault, mode: str) -> None:
+    """A limit returns a prefix of the full list; threshold and strict only remove results."""
     asked: dict[str, Any] = {"query": "storm harbour", "type": mode, "explain": True}
     whole = recalled(texts, limit=50, **asked)
     assert len(whole) >= 9
@@ -285,8 +287,8 @@ def test_limit_and_threshold_only_cut(texts: Vault, mode: str) -> None:
     assert strict == [entry for entry in whole if entry["why"]["chance"] >= RELEVANT]
 
 
-def test_everything_can_be_listed_with_its_content(folder: Path, vault: Vault) -> None:
-    """With isAll every memory comes, newest change first; full adds the content as it is."""
+def test_recall_all_returns_every_memory(folder: Path, vault: Vault) -> None:
+    """With isAll every memory is returned, newest change first; full adds the exact content."""
     for number in range(12):
         header = f"---\nmodified: 2026-01-{number + 1:02}T00:00:00Z\n---\n"
         write(folder, f"n{number}.md", f"{header}\n# N{number}\n\nbody {number}\n")
@@ -298,16 +300,16 @@ def test_everything_can_be_listed_with_its_content(folder: Path, vault: Vault) -
     assert recalled(vault, "N3", type="keyword", full=True)[0]["content"] == "\n# N3\n\nbody 3\n"
 
 
-def test_tags_alone_rank_by_how_many_are_shared(library: Vault) -> None:
-    """Recall by tag wants no words: most shared tags first, then the newest change."""
+def test_recall_by_tag_ranks_by_shared_tags(library: Vault) -> None:
+    """Recall by tag needs no query: most shared tags first, then the newest change."""
     assert ask(library, "web db", type="tag") == ["N3", "N2", "N1", "N0"]
     assert ask(library, "#Slow,db", type="tag") == ["N0", "N3", "N2"]
     assert ask(library, "same", type="tag") == []
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_what_is_gone_is_never_returned(folder: Path, vault: Vault, mode: str) -> None:
-    """A memory deleted by any program is in no answer, however often it was found before."""
+def test_recall_never_returns_deleted_memory(folder: Path, vault: Vault, mode: str) -> None:
+    """A memory deleted by any program is never returned, however often it was found before."""
     for number in range(4):
         write(folder, f"n{number}.md", f"---\ntags: [word]\n---\n\n# N{number}\n\nword\n")
     for number in range(4):
@@ -316,8 +318,8 @@ def test_what_is_gone_is_never_returned(folder: Path, vault: Vault, mode: str) -
     assert ask(vault, "word", type=mode) == []
 
 
-def test_settings_decide_language_types_and_what_is_ignored(folder: Path) -> None:
-    """The language's stemming, own types as folders and ignored paths come from memvault.toml."""
+def test_recall_follows_language_type_and_ignore_settings(folder: Path) -> None:
+    """The stemming language, custom type folders and ignored paths come from memvault.toml."""
     write(folder, "runbook/a.md", "# A\n\nDie Häuser wurden gekauft.\n")
     write(folder, "drafts/b.md", "# B\n\nEin Haus.\n")
     write(folder, "notes/c-draft.md", "# C\n\nEin Haus.\n")
@@ -341,8 +343,8 @@ def test_settings_decide_language_types_and_what_is_ignored(folder: Path) -> Non
         }
 
 
-def test_a_title_is_a_name_whatever_its_case_and_composition(vault: Vault, folder: Path) -> None:
-    """Letters of every script fold their case, and an accent counts however it is composed."""
+def test_title_lookup_ignores_case_and_unicode_normalization(vault: Vault, folder: Path) -> None:
+    """Titles in any script match in any case and in any Unicode normal form."""
     write(folder, "a.md", "# Über uns\n\nzebra\n")
     write(folder, "b.md", "# ÉCOLE\n\nzebra\n")
     for name in ("über uns", "ÜBER UNS", "U\u0308ber uns"):
@@ -354,10 +356,10 @@ def test_a_title_is_a_name_whatever_its_case_and_composition(vault: Vault, folde
         assert vault.call("memory_show", memId="GRÖSSE")["filePath"] == "c.md"
 
 
-def test_a_phrase_that_nobody_has_costs_one_look_at_each_file(
+def test_recall_reads_each_file_once_for_missing_phrase(
     folder: Path, vault: Vault, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A file that does not hold the quoted words is not read again to say so again."""
+    """A file without the quoted phrase is read only once for it."""
     for number in range(40):
         write(folder, f"{number}.md", f"# Note {number}\n\nstorm over the river {number}\n")
     vault.call("memory_recall", query="storm")
@@ -373,8 +375,8 @@ def test_a_phrase_that_nobody_has_costs_one_look_at_each_file(
     assert len(read) == len(set(read)) > 0
 
 
-def test_long_memories_are_indexed_up_to_a_limit(folder: Path, run: Run) -> None:
-    """Of a longer memory the start is found; its links still count, and a setting changes it."""
+def test_recall_indexes_long_memory_up_to_a_limit(folder: Path, run: Run) -> None:
+    """Beyond a configurable limit, only the start of a memory is indexed, but all its links are."""
     write(folder, "memvault.toml", "[index]\ncharacters = 1_000\n")
     write(folder, "target.md", "# Target\n")
     filler = "Nothing of interest happened today.\n" * 60
@@ -466,7 +468,7 @@ def mixed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("language", SENTENCES)
-def test_a_sentence_tells_its_language(language: str) -> None:
+def test_language_is_detected_from_one_sentence(language: str) -> None:
     """Each language with a stemmer is detected from one sentence."""
     assert detect_language(SENTENCES[language]) == language
 
@@ -483,30 +485,30 @@ def test_a_sentence_tells_its_language(language: str) -> None:
         "x = α * β + γ",
     ],
 )
-def test_nothing_is_guessed_of_what_does_not_tell(text: str) -> None:
-    """Code, names, numbers and scripts without a stemmer are of no language."""
+def test_language_of_code_and_numbers_is_not_detected(text: str) -> None:
+    """Code, names, numbers and scripts without a stemmer have no detected language."""
     assert detect_language(text) == ""
 
 
 @pytest.mark.parametrize(("query", "title"), ANSWERS)
-def test_each_language_is_found_in_one_vault(mixed: Path, query: str, title: str) -> None:
-    """A memory comes first for its language's endings, accents, elisions and pairs of letters."""
+def test_recall_finds_each_language_in_mixed_vault(mixed: Path, query: str, title: str) -> None:
+    """Each language's endings, accents, elisions and digraphs match in a mixed vault."""
     with open_vault(mixed) as vault:
         for mode in ("keyword", "hybrid"):
             found = titles(vault.call("memory_recall", query=query, type=mode))
             assert found[:1] == [title], mode
 
 
-def test_stop_words_are_those_of_the_language_that_is_asked_in() -> None:
-    """What says nothing in one language may be the only word that counts in another."""
+def test_recall_uses_stop_words_of_query_language() -> None:
+    """A stop word in one language can be the only significant word in another."""
     both = query_analyser(("english", "german"))
     assert [word[0] for word in both.query("was the die cast")[0]] == ["die", "cast"]
     assert [word[0] for word in both.query("wer hat die Form gegossen")[0]] == ["form", "gegossen"]
     assert [word[0] for word in both.query("die")[0]] == ["die"]
 
 
-def test_a_word_counts_once_however_many_of_its_forms_a_memory_has() -> None:
-    """Two spellings of a query's word in one memory weigh no more than one of them."""
+def test_recall_counts_forms_of_a_query_word_once() -> None:
+    """Two spellings of a query word in one memory weigh no more than one of them."""
     documents = [
         KeywordDocument(1, {"body": Counter({"haus": 1, "hause": 1})}),
         KeywordDocument(2, {"body": Counter({"haus": 1, "garten": 1})}),
@@ -521,8 +523,8 @@ def test_a_word_counts_once_however_many_of_its_forms_a_memory_has() -> None:
     assert set(rarity) == {"haus"}
 
 
-def test_what_does_not_tell_its_language_is_of_the_vaults(folder: Path, vault: Vault) -> None:
-    """A note of two words is read as the language of most memories, now and later."""
+def test_recall_uses_vault_language_if_undetected(folder: Path, vault: Vault) -> None:
+    """A note too short to detect uses the language of most memories, now and later."""
     write(folder, "a.md", f"# Schlüssel\n\n{SENTENCES['german']}\n")
     write(folder, "b.md", "# Kindergarten\n\nAbholzeiten Kindergärten\n")
     query = {"query": "Abholzeit", "type": "keyword"}
@@ -531,8 +533,8 @@ def test_what_does_not_tell_its_language_is_of_the_vaults(folder: Path, vault: V
     assert titles(vault.call("memory_recall", query="Bäckerei", type="keyword")) == ["Läden"]
 
 
-def test_an_index_that_cannot_be_written_knows_languages_too(folder: Path, vault: Vault) -> None:
-    """A memory that is read directly is stemmed as what it is written in."""
+def test_recall_without_writable_index_stems_by_language(folder: Path, vault: Vault) -> None:
+    """A memory read from its file is stemmed in its own language."""
     write(folder, "a.md", f"# Keys\n\n{SENTENCES['english']}\n")
     assert titles(vault.call("memory_recall", query="key", type="keyword")) == ["Keys"]
     with FileLock(index_of(folder) / "lock"):
@@ -541,23 +543,23 @@ def test_an_index_that_cannot_be_written_knows_languages_too(folder: Path, vault
     assert titles(vault.call("memory_recall", query="das Haus", type="keyword")) == ["Kauf"]
 
 
-def test_a_language_in_the_settings_is_that_of_every_memory(folder: Path, run: Run) -> None:
-    """Where a vault names its language, nothing is guessed."""
+def test_recall_language_setting_applies_to_every_memory(folder: Path, run: Run) -> None:
+    """If a vault sets its language, no memory's language is detected."""
     write(folder, "a.md", "# Kauf\n\nDie Häuser wurden von der Gemeinde gekauft.\n")
     assert "Kauf" in run("recall", "Haus", "--mode", "keyword").out
     write(folder, "memvault.toml", 'version = 1\nlanguage = "english"\n')
     assert "Kauf" not in run("recall", "Haus", "--mode", "keyword").out
 
 
-def test_an_explanation_names_a_word_once(folder: Path, vault: Vault) -> None:
-    """Of a word that is looked for in several forms the first speaks for it."""
+def test_recall_explanation_lists_each_word_once(folder: Path, vault: Vault) -> None:
+    """A word searched in several forms appears in the explanation by its first form."""
     write(folder, "a.md", f"# Luz\n\n{SENTENCES['spanish']} La contratación fue en papel.\n")
     (hit,) = explained(vault, "vecinas contratacion", type="keyword")
     assert list(hit["why"]["terms"]) == ["vecin", "contratacion"]
 
 
-def test_what_was_recalled_in_any_way_is_not_forgotten(vault: Vault, folder: Path) -> None:
-    """Plain recall, show, load and the context for a task count as recalling too."""
+def test_recalled_memory_is_not_forgotten(vault: Vault, folder: Path) -> None:
+    """Recall, show, load and the context for a task all protect a memory from consolidation."""
     said = {
         "recalled": "Zebras sleep standing in the afternoon",
         "shown": "Whales sing below the ice",
@@ -578,8 +580,8 @@ def test_what_was_recalled_in_any_way_is_not_forgotten(vault: Vault, folder: Pat
     assert consolidated(vault)["forgotten"] == []
 
 
-def test_recalling_what_is_never_forgotten_writes_nothing(folder: Path, vault: Vault) -> None:
-    """Lists, and memories of other types, are read without a write."""
+def test_recall_of_unforgettable_memory_writes_nothing(folder: Path, vault: Vault) -> None:
+    """Lists, and recalls of types that are never forgotten, write no count."""
     write(folder, "learning/a.md", "---\nid: a-id\n---\n\nCats purr at night\n")
     put(folder, "e", reflection="Dogs bark at noon")
     vault.call("memory_recall", query="cats purr", type="keyword")
@@ -589,8 +591,8 @@ def test_recalling_what_is_never_forgotten_writes_nothing(folder: Path, vault: V
     assert not list(folder.glob(".memvault/access.*"))
 
 
-def test_a_recall_that_cannot_be_counted_is_a_recall(vault: Vault, folder: Path) -> None:
-    """A count that cannot be written causes no note, since nobody asked for it."""
+def test_recall_without_writable_counts_still_works(vault: Vault, folder: Path) -> None:
+    """If the recall count cannot be written, recall works and gives no warning."""
     put(folder, "e", reflection="Dogs bark at noon")
     (folder / ".memvault").mkdir(exist_ok=True)
     (folder / ".memvault/access.jsonl").mkdir()

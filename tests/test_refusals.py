@@ -108,14 +108,14 @@ def refuse(root: Path, here: Vault, run: Run) -> Run:
     return partial(run, cwd=root)
 
 
-def test_every_refusal_is_checked_by_its_words() -> None:
-    """No row of the tables passes whatever its message says."""
+def test_every_refusal_row_checks_its_message() -> None:
+    """Every row of the refusal tables checks part of the message."""
     assert not [row for row in (*COMMANDS, *CALLS, *JSON) if not row[-1].strip()]
 
 
 @pytest.mark.parametrize(("line", "code", "said"), COMMANDS, ids=[row[0] for row in COMMANDS])
-def test_a_wrong_command_is_refused(refuse: Run, line: str, code: int, said: str) -> None:
-    """A wrong command line fails with its exit code, a sentence, and what to type instead."""
+def test_invalid_command_line_is_refused(refuse: Run, line: str, code: int, said: str) -> None:
+    """An invalid command line fails with its exit code, a message and the correct usage."""
     ran = refuse(*shlex.split(line))
     refused(ran, code)
     assert said in ran.err.replace("`", "")
@@ -125,10 +125,10 @@ def test_a_wrong_command_is_refused(refuse: Run, line: str, code: int, said: str
     ("code", "tool", "given", "said"), CALLS, ids=lambda value: str(value)[:40]
 )
 @pytest.mark.promise("R9")
-def test_a_wrong_call_is_refused(
+def test_invalid_call_is_refused(
     here: Vault, code: str, tool: str, given: dict[str, Any], said: str
 ) -> None:
-    """A wrong name, type, range or target is an error with a code, in words that name it."""
+    """An invalid name, type, range or target is an error with a code and a specific message."""
     result = here.call(tool, **given)
     assert result["success"] is False
     assert result["error"]["code"] == code
@@ -140,10 +140,10 @@ def test_a_wrong_call_is_refused(
 @pytest.mark.parametrize(
     ("code", "tool", "given", "said"), CALLS, ids=lambda value: str(value)[:40]
 )
-def test_a_refusal_names_tools_to_an_agent(
+def test_agent_error_suggests_tools_instead_of_commands(
     root: Path, code: str, tool: str, given: dict[str, Any], said: str
 ) -> None:
-    """Over MCP and in Python no message names a command or an option in place of a tool's name."""
+    """Over MCP and in Python, messages refer to tools, never to commands or options."""
     with open_vault(root) as opened:
         answers = [opened.call(tool, **given)]
     ignores = said.startswith("its arguments are")  # over MCP an unknown argument is ignored
@@ -155,10 +155,10 @@ def test_a_refusal_names_tools_to_an_agent(
 
 
 @pytest.mark.parametrize(("words", "stdin", "said"), JSON, ids=range(len(JSON)))
-def test_wrong_json_is_refused_in_json(
+def test_invalid_json_is_refused_in_json(
     refuse: Run, words: list[str], stdin: bytes, said: str
 ) -> None:
-    """A call whose JSON is wrong answers in JSON with code, sentence and hint, and exits with 2."""
+    """A call with invalid JSON exits with 2 and prints a JSON error with a code and a hint."""
     ran = refuse("call", *words, stdin=stdin)
     assert (ran.code, ran.err, ran.json["success"]) == (2, "", False)
     assert ran.json["error"]["code"] == "usage"
@@ -166,8 +166,8 @@ def test_wrong_json_is_refused_in_json(
     assert ran.json["error"]["hint"]
 
 
-def test_what_is_no_time_is_refused(here: Vault, root: Path) -> None:
-    """Words that mean no date are wrong usage, with a hint of what can be written."""
+def test_invalid_time_is_refused(here: Vault, root: Path) -> None:
+    """A text that is not a date is a usage error with a hint on the accepted formats."""
     for text in (*NO_TIMES, "9" * 500):
         for option in ("--since", "--until", "--as-of"):
             ran = typed("--vault", str(root), "recall", "boat", f"{option}={text}")
@@ -175,8 +175,8 @@ def test_what_is_no_time_is_refused(here: Vault, root: Path) -> None:
 
 
 @pytest.mark.parametrize("name", NO_NAMES, ids=ascii)
-def test_what_cannot_be_an_agents_name_is_refused(refuse: Run, name: str) -> None:
-    """A name that no folder could have, of an agent or a brain, is one short sentence."""
+def test_invalid_agent_name_is_refused(refuse: Run, name: str) -> None:
+    """An agent or brain name that cannot be a folder name is refused with a short message."""
     lines = [("--agent", name, "goals", "get"), ("talk", "agent", "--", name, "hello")]
     for line in lines if name else lines[1:]:
         assert len(refused(refuse(*line), 2)) < 200
@@ -211,8 +211,8 @@ ODD_FILES: dict[str, tuple[bytes, str, str]] = {
 
 
 @pytest.mark.parametrize("name", ODD_FILES)
-def test_odd_files_are_found_and_never_rewritten(folder: Path, vault: Vault, name: str) -> None:
-    """A file of any bytes is listed, found by what can be read of it, and left as it is."""
+def test_files_of_any_bytes_are_found_and_unchanged(folder: Path, vault: Vault, name: str) -> None:
+    """A file of any bytes is listed, found by its readable text and never rewritten."""
     data, word, problem = ODD_FILES[name]
     file = write(folder, name, data)
     write(folder, "fine.md", "# Fine\n\nother text\n")
@@ -238,8 +238,8 @@ def test_odd_files_are_found_and_never_rewritten(folder: Path, vault: Vault, nam
 
 
 @soak_only
-def test_the_last_word_of_a_huge_file_is_found(run: Run, folder: Path) -> None:
-    """A word at the very end of eight megabytes is found, and the answer shows it."""
+def test_last_word_of_huge_file_is_found(run: Run, folder: Path) -> None:
+    """A word at the end of an eight-megabyte file is found, and the snippet shows it."""
     text = "# Huge\n\n" + "one two three four five six seven\n\n" * 240_000 + "periwinkle\n"
     assert len(text) > 8_000_000
     write(folder, "huge.md", text)
@@ -249,8 +249,8 @@ def test_the_last_word_of_a_huge_file_is_found(run: Run, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("heading", ["Notes on C#", "F# and C#", "Über # 1", "#hash", "a \\# b"])
-def test_a_heading_is_a_title_as_it_is_written(vault: Vault, folder: Path, heading: str) -> None:
-    """The first heading is the title and names its section, marks of its own included."""
+def test_heading_with_markup_is_title_and_section(vault: Vault, folder: Path, heading: str) -> None:
+    """The first heading, including any markup, is the title and also selects its section."""
     write(folder, "a.md", f"# {heading}\n\ntext\n\n## {heading} ##\n\nold\n")
     shown = vault.call("memory_show", memId=heading)
     assert shown["title"] == heading
@@ -280,8 +280,8 @@ TITLES = {
 
 
 @pytest.mark.parametrize("title", TITLES)
-def test_any_title_makes_one_file_in_the_vault(vault: Vault, folder: Path, title: str) -> None:
-    """A title of any characters is kept, in a plain file directly in its type's folder."""
+def test_any_title_makes_one_file_in_type_folder(vault: Vault, folder: Path, title: str) -> None:
+    """A title with any characters is kept, in a plain file directly in its type's folder."""
     for number in (1, 2):
         made = vault.call("memory_remember", title=title, content="text", memoryType="fact")
         assert made["success"], made
@@ -296,8 +296,10 @@ def test_any_title_makes_one_file_in_the_vault(vault: Vault, folder: Path, title
 
 
 @pytest.mark.parametrize("content", ["a\0b", "\x1b[31m", "caf\udce9", "\x07" * 99, "a\x85b"])
-def test_any_content_can_be_written_and_added(vault: Vault, folder: Path, content: str) -> None:
-    """Characters that no text file should hold cost themselves and never the memory."""
+def test_any_content_can_be_remembered_and_compounded(
+    vault: Vault, folder: Path, content: str
+) -> None:
+    """Characters that are invalid in a text file are dropped, and the memory is written."""
     name = vault.call("memory_remember", title="T", content=content + " one", memoryType="")[
         "memId"
     ]
@@ -339,8 +341,8 @@ QUERIES = [
 
 
 @pytest.mark.parametrize("query", QUERIES, ids=lambda query: repr(query[:12]))
-def test_any_query_gets_an_answer(vault: Vault, folder: Path, query: str) -> None:
-    """No query has a syntax to get wrong: any text is looked for in every way of searching."""
+def test_any_query_is_valid_in_every_mode(vault: Vault, folder: Path, query: str) -> None:
+    """A query has no syntax to get wrong: any text can be searched in every mode."""
     write(folder, "a.md", "# The word\n\nThe title of a café and \\ x 😀\n")
     for mode in ("hybrid", "keyword", "vector", "tag"):
         answer = vault.call("memory_recall", query=query, type=mode, explain=True)
@@ -353,14 +355,14 @@ def test_any_query_gets_an_answer(vault: Vault, folder: Path, query: str) -> Non
 
 
 @pytest.mark.parametrize("query", ['"unclosed', "*", "title:[", "((", "caf\udce9", "😀", "--"])
-def test_any_query_gets_an_answer_from_the_command_line(run: Run, folder: Path, query: str) -> None:
-    """Nothing that a shell can hand over as a query is an error."""
+def test_any_query_is_valid_on_command_line(run: Run, folder: Path, query: str) -> None:
+    """No query that a shell can pass is an error."""
     write(folder, "a.md", "# A\n\ntext\n")
     succeeded(run("recall", "--mode", "keyword", "--", query))
 
 
-def test_a_vault_that_may_not_be_looked_into_is_unreadable(folder: Path) -> None:
-    """A folder without permission ends with the exit code of a vault that cannot be read."""
+def test_vault_without_permission_exits_as_unreadable(folder: Path) -> None:
+    """A folder without read permission gives the exit code for an unreadable vault."""
     prefix = without_rights()
     folder.chmod(0)
     try:
@@ -370,15 +372,15 @@ def test_a_vault_that_may_not_be_looked_into_is_unreadable(folder: Path) -> None
         folder.chmod(0o755)
 
 
-def test_what_is_behind_two_hyphens_is_text(run: Run, folder: Path) -> None:
-    """A text may begin with a hyphen there; what is no command is none without a vault either."""
+def test_text_after_double_dash_can_start_with_hyphen(run: Run, folder: Path) -> None:
+    """A text after -- can start with a hyphen; an unknown command fails even without a vault."""
     assert run("memories", "set", "--", "-x=2").code == 0
     assert "no command" in refused(run("frob", cwd=folder.parent), 2)
 
 
 @pytest.mark.parametrize("limit", [1, 10**9, 10**30, 3.0])
-def test_any_limit_is_a_limit(vault: Vault, folder: Path, limit: float) -> None:
-    """A limit beyond all there is gives all there is."""
+def test_limit_can_exceed_the_number_of_memories(vault: Vault, folder: Path, limit: float) -> None:
+    """A limit larger than the number of memories returns all of them."""
     for number in range(3):
         write(folder, f"{number}.md", f"word {number}\n")
     for mode in ("hybrid", "keyword", "vector"):
@@ -387,8 +389,8 @@ def test_any_limit_is_a_limit(vault: Vault, folder: Path, limit: float) -> None:
     assert vault.call("memory_list", limit=limit)["count"] == min(limit, 3)
 
 
-def test_a_file_name_that_is_no_utf8_is_a_name(run: Run, folder: Path) -> None:
-    """A file whose name is in an old encoding is listed, read, changed, forgotten and restored."""
+def test_non_utf8_file_name_works_everywhere(run: Run, folder: Path) -> None:
+    """A file with a non-UTF-8 name can be listed, read, changed, forgotten and restored."""
     name = os.fsdecode(b"caf\xe9.md")
     file = write(folder, name, "# Coffee\n\nperiwinkle\n")
     assert titles(succeeded(run("recall", "periwinkle", "--json")).json) == ["Coffee"]
@@ -404,8 +406,8 @@ def test_a_file_name_that_is_no_utf8_is_a_name(run: Run, folder: Path) -> None:
 
 @soak_only
 @pytest.mark.promise("S80")
-def test_nothing_is_written_that_could_not_be_read(folder: Path, vault: Vault) -> None:
-    """A text that would make a file larger than the limit is refused, and no file has changed."""
+def test_oversized_write_is_refused(folder: Path, vault: Vault) -> None:
+    """A text that would make a file exceed the size limit is refused and changes no file."""
     (folder / "a.md").write_bytes(b"# A\n\n" + b"lorem ipsum\n" * (MAX_MEMORY_BYTES // 12 - 1))
     before = {path: path.stat().st_size for path in folder.rglob("*.md")}
     calls: dict[str, Any] = {
@@ -425,8 +427,8 @@ def test_nothing_is_written_that_could_not_be_read(folder: Path, vault: Vault) -
 
 @pytest.mark.promise("S80")
 @pytest.mark.parametrize("endless", ["@/dev/zero", "-", None])
-def test_a_text_without_end_is_not_read_to_its_end(folder: Path, endless: str | None) -> None:
-    """A device or a pipe that never ends is refused in one sentence, before memory runs out."""
+def test_endless_input_is_refused(folder: Path, endless: str | None) -> None:
+    """An endless device or pipe is refused with a clear message before memory runs out."""
     words = [sys.executable, "-m", "memvault", "remember", "T", *([endless] if endless else [])]
     with subprocess.Popen(["yes"], stdout=subprocess.PIPE) as source:
         ran = subprocess.run(

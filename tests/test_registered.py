@@ -54,15 +54,15 @@ def program(folder: Path, run: Run, text: str, **more: Any) -> None:
     assert run("tools", "trust", "t", "--yes").code == 0
 
 
-def test_a_name_that_is_almost_anothers_replaces_nothing(echo: Path, run: Run) -> None:
-    """Names that are called in the same way are not two tools, and none replaces the other."""
+def test_register_tool_refuses_nearly_equal_name(echo: Path, run: Run) -> None:
+    """A name that differs only in spelling from another tool's is refused, not replaced."""
     given = {"name": "ECHO", "description": "x", "command": ["true"]}
     done = run("tools", "register", "-", stdin=json.dumps(given))
     assert "almost the same name, echo" in refused(done, 1)
 
 
-def test_flag_can_be_false(folder: Path, run: Run) -> None:
-    """A yes or no that is needed, or is yes untold, can be no on the command line too."""
+def test_registered_tool_flag_can_be_false(folder: Path, run: Run) -> None:
+    """A boolean that is required or defaults to true can be set to false on the command line."""
     kinds = [
         {"name": "on", "type": "boolean", "default": True},
         {"name": "sure", "type": "boolean"},
@@ -78,11 +78,8 @@ def test_flag_can_be_false(folder: Path, run: Run) -> None:
     assert run("t").code == 2
 
 
-def test_a_tool_is_called_as_any_other(echo: Path, run: Run) -> None:
-    """By flags, by call, and by call_tool it gets the same, defaults filled in, in the vault.
-
-    Only call_tool as a tool wraps what the called tool returns.
-    """
+def test_registered_tool_is_called_like_a_builtin_tool(echo: Path, run: Run) -> None:
+    """By flags, by call and by call_tool, a tool gets the same arguments and defaults."""
     given = {"city": "Rome", "days": 3, "share": 2.0, "fast": True, "list-of": [1, "b"]}
     text = json.dumps({"CITY": "rome", "share": 2, "Fast": True, "listOf": [1, "b"]})
     outer = json.dumps({"toolName": "echo", "parameters": json.loads(text)})
@@ -127,10 +124,10 @@ def test_a_tool_is_called_as_any_other(echo: Path, run: Run) -> None:
     ],
     ids=str,
 )
-def test_nothing_runs_with_wrong_arguments(
+def test_registered_tool_arguments_are_validated_first(
     folder: Path, run: Run, vault: Vault, arguments: dict[str, Any]
 ) -> None:
-    """Arguments are held against the parameters before the program of a trusted tool starts."""
+    """Arguments are validated before the program of a trusted tool starts."""
     write(folder, "tools/echo.py", "open('../ran', 'w')")
     write(folder, "tools/echo.md", FILE)
     assert run("tools", "trust", "echo", "--yes").code == 0
@@ -155,10 +152,10 @@ def test_nothing_runs_with_wrong_arguments(
     ],
     ids=["object", "list", "text", "words", "no number", "deep", "nothing", "ours", "warnings"],
 )
-def test_what_a_program_prints_is_the_result(
+def test_registered_tool_output_is_the_result(
     folder: Path, run: Run, vault: Vault, text: str, result: dict[str, Any]
 ) -> None:
-    """A JSON object is the result; any other JSON lies under result, other text under output."""
+    """A JSON object is the result; other JSON is in ``result``, and other text in ``output``."""
     program(folder, run, text)
     assert vault.call("t") == {"success": True, **result}
 
@@ -176,10 +173,10 @@ def test_what_a_program_prints_is_the_result(
     ],
     ids=["complaint", "code", "signal", "says so", "says no more", "too long", "too much"],
 )
-def test_a_program_that_fails_is_a_failed_result(
+def test_registered_tool_failure_is_a_failed_result(
     folder: Path, run: Run, text: str, code: int, said: str
 ) -> None:
-    """Failure, a signal, too long and too much each end with a sentence and an exit code."""
+    """A failure, signal, timeout or too much output each has a message and an exit code."""
     program(folder, run, text, timeout=0.5 if code == 4 else 60)
     ran = run("t")
     assert (ran.code, ran.out) == (code, "")
@@ -188,8 +185,8 @@ def test_a_program_that_fails_is_a_failed_result(
     assert run("call", "t").json["error"]["message"] in ran.err
 
 
-def test_a_registered_tool_is_a_file(echo: Path, run: Run) -> None:
-    """It lies in tools/NAME.md, command split into words, the body for people."""
+def test_registered_tool_is_a_file(echo: Path, run: Run) -> None:
+    """The tool is stored in tools/NAME.md, with a split command and a body for people."""
     text = (echo / "tools/echo.md").read_text("utf-8")
     assert "command: [python3, echo.py]" in text
     assert text.endswith("---\n\n# How to use it\n\nAs it is.\n")
@@ -210,8 +207,8 @@ def test_a_registered_tool_is_a_file(echo: Path, run: Run) -> None:
     assert run("list").out.count("How to use it") == 0
 
 
-def test_registering_again_keeps_what_a_person_wrote(folder: Path, run: Run) -> None:
-    """A change edits only the changed lines; the earlier file is a revision."""
+def test_reregistering_tool_keeps_handwritten_parts(folder: Path, run: Run) -> None:
+    """A change edits only the changed lines, and the previous file becomes a revision."""
     given = {"name": "t", "description": "One", "command": ["true"]}
     lines = "name: t\n# my comment\ndescription: 'One' # really\ncommand: [true, 5]\nown: 1"
     mine = f"---\n{lines}\n---\n\nB\n"
@@ -271,16 +268,18 @@ PARAMETER = {"name": "a", "type": "string"}
     ],
     ids=lambda change: str(change)[:60],
 )
-def test_what_is_no_tool_is_refused(vault: Vault, folder: Path, change: dict[str, Any]) -> None:
-    """A definition that makes no sense is refused with a reason, and nothing is written."""
+def test_invalid_tool_definition_is_refused(
+    vault: Vault, folder: Path, change: dict[str, Any]
+) -> None:
+    """An invalid definition is refused with a reason, and nothing is written."""
     failed = vault.call("register_tool", **{**TOOL, **change})
     assert failed["error"]["code"] == "usage"
     assert failed["error"]["hint"]
     assert not (folder / "tools").exists()
 
 
-def test_no_tool_has_the_name_of_a_command(vault: Vault, folder: Path) -> None:
-    """A registered tool can be called as a command, so no command of memvault's own hides it."""
+def test_register_tool_refuses_command_names(vault: Vault, folder: Path) -> None:
+    """A tool cannot take the name of a command, so it can always be called as a command."""
     names = {"help", "version"}
     for command in COMMANDS:
         names |= {command.words.split()[0], command.words.replace(" ", "_")}
@@ -291,8 +290,8 @@ def test_no_tool_has_the_name_of_a_command(vault: Vault, folder: Path) -> None:
     assert not (folder / "tools").exists()
 
 
-def test_a_file_that_is_no_tool_is_refused(folder: Path, run: Run) -> None:
-    """Neither JSON nor front matter, broken or missing: a sentence, and nothing is written."""
+def test_invalid_tool_file_is_refused(folder: Path, run: Run) -> None:
+    """A missing or broken file, or one without a definition, is refused and writes nothing."""
     for text in ("words", "{", "[]", '{"a"', "---\na: [\n---\n", "---\nname: x\n---\n", "\0" * 99):
         refused(run("tools", "register", "-", stdin=text), 2)
     refused(run("tools", "register", "missing.md"), 2)
@@ -303,7 +302,7 @@ def test_a_file_that_is_no_tool_is_refused(folder: Path, run: Run) -> None:
     assert (folder / "tools/t.md").read_text("utf-8") == "About tools"
 
 
-def test_broken_files_are_named_and_block_nothing(echo: Path, run: Run) -> None:
+def test_broken_tool_file_is_reported_and_the_rest_work(echo: Path, run: Run) -> None:
     """A broken tool file is reported in a warning, and the other tools work."""
     write(echo, "tools/README.md", "# What lies here\n")
     for name, text in (
@@ -327,15 +326,15 @@ def test_broken_files_are_named_and_block_nothing(echo: Path, run: Run) -> None:
     assert run("call", "echo", '{"city": "Rome"}').code == 0
 
 
-def test_an_unknown_tool_gets_a_suggestion(echo: Path, run: Run) -> None:
-    """A misspelled name of a registered tool gets the right one as a suggestion."""
+def test_misspelled_tool_gets_a_suggestion(echo: Path, run: Run) -> None:
+    """The error for a misspelled tool name suggests the registered tool."""
     assert run("call", "eccho").json["error"]["hint"] == "did you mean echo?"
     called = run("call", "call_tool", '{"toolName": "eccho"}')
     assert (called.code, called.json["hint"]) == (2, "did you mean echo?")
 
 
-def test_other_calls_go_on_while_a_tool_runs(folder: Path, run: Run, vault: Vault) -> None:
-    """In one process, a tool that takes long keeps no other call waiting."""
+def test_registered_tool_does_not_block_other_calls(folder: Path, run: Run, vault: Vault) -> None:
+    """In one process, a slow tool does not delay other calls."""
     code = (
         "import os, time\nopen('../begun', 'w').close()\n"
         "while not os.path.exists('../go'): time.sleep(0.01)\nprint('[]')"
@@ -354,7 +353,7 @@ def test_other_calls_go_on_while_a_tool_runs(folder: Path, run: Run, vault: Vaul
 
 
 def test_warnings_belong_to_their_call(folder: Path, run: Run, vault: Vault) -> None:
-    """Calls that wait beside each other, in whatever order they end, keep their own warnings."""
+    """Concurrent calls keep their own warnings, in whatever order they end."""
     code = (
         "import json, os, sys, time\n"
         "me = json.load(sys.stdin)['me']\n"
@@ -382,8 +381,8 @@ def test_warnings_belong_to_their_call(folder: Path, run: Run, vault: Vault) -> 
     assert found == {me: {"success": True, "warnings": [me]} for me in "ab"}
 
 
-def test_a_program_that_is_not_there_fails_the_tool(vault: Vault, folder: Path, run: Run) -> None:
-    """A tool whose program is missing on this machine fails, and says which."""
+def test_registered_tool_reports_missing_program(vault: Vault, folder: Path, run: Run) -> None:
+    """A tool fails if its program is missing on this machine, and reports which one."""
     assert vault.call("register_tool", **{**TOOL, "command": ["no-such-program"]})["success"]
     run("tools", "trust", "t", "--yes")
     failed = vault.call("t")["error"]
@@ -403,20 +402,18 @@ _COMMANDS = "run memvault recall zebra --limit 3 first, or memvault list"
     ],
     ids=str,
 )
-def test_output_of_a_vault_tool_is_not_reworded(
+def test_registered_tool_output_is_unchanged(
     folder: Path, run: Run, vault: Vault, printed: dict[str, Any]
 ) -> None:
-    """Commands in a tool's output, warnings and errors reach an agent as the tool wrote them."""
+    """Commands in a tool's output, warnings and errors reach an agent unchanged."""
     program(folder, run, f"print({json.dumps(json.dumps(printed))})")
     for result in (vault.call("t"), vault.call("call_tool", toolName="t")):
         assert json.dumps(result).count(_COMMANDS) == json.dumps(printed).count(_COMMANDS)
         assert "memory_recall" not in json.dumps(result)
 
 
-def test_last_error_line_of_a_vault_tool_is_not_reworded(
-    folder: Path, run: Run, vault: Vault
-) -> None:
-    """A failed tool's last line is quoted unchanged, and hints of memvault name tools."""
+def test_registered_tool_error_is_quoted_unchanged(folder: Path, run: Run, vault: Vault) -> None:
+    """A failed tool's last line is quoted unchanged, and memvault's own hints refer to tools."""
     program(folder, run, f"raise SystemExit({_COMMANDS!r})")
     assert _COMMANDS in vault.call("t")["error"]["message"]
     assert _COMMANDS in vault.call("call_tool", toolName="t")["error"]

@@ -12,8 +12,8 @@ from memvault import __version__
 ROOT = Path(__file__).resolve().parents[1]
 
 
-def test_a_clone_is_a_marketplace_of_plugins(run: Run, folder: Path) -> None:
-    """Each plugin has the files that its program reads; its hooks run, and find the vault here."""
+def test_release_clone_is_a_plugin_marketplace(run: Run, folder: Path) -> None:
+    """Each plugin has the files its program reads, and its hooks run and find the vault."""
     market = json.loads((ROOT / ".claude-plugin/marketplace.json").read_text("utf-8"))
     (entry,) = market["plugins"]
     plugin = ROOT / entry["source"]

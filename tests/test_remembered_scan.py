@@ -40,8 +40,8 @@ def settled(folder: Path) -> set[str]:
     return found
 
 
-def test_all_changes_since_a_remembered_scan_are_seen(folder: Path, settled: set[str]) -> None:
-    """What is added, edited, moved, deleted or put back is found, and nothing else is lost."""
+def test_saved_scan_detects_all_later_changes(folder: Path, settled: set[str]) -> None:
+    """Every added, edited, moved, deleted or restored file is detected, and no other."""
     expected = set(settled)
 
     def check() -> None:
@@ -67,8 +67,8 @@ def test_all_changes_since_a_remembered_scan_are_seen(folder: Path, settled: set
     check()
 
 
-def test_what_leaves_and_comes_back_unchanged_is_seen(folder: Path, settled: set[str]) -> None:
-    """Folders that are moved out or in, and files that are ignored for a while, are followed."""
+def test_saved_scan_detects_moved_and_unignored_files(folder: Path, settled: set[str]) -> None:
+    """Folders moved out or in, and files ignored for a while, are detected."""
     outside = folder.parent / "outside"
     first = {f"Note {number}" for number in range(0, MANY, 3)}
     for _ in range(2 if SOAK else 1):
@@ -91,10 +91,8 @@ def test_what_leaves_and_comes_back_unchanged_is_seen(folder: Path, settled: set
 
 @sampled(4)
 @pytest.mark.parametrize("damage", [b"", b"1 2 ", b"x", b"1 2 \xff" * 99])
-def test_a_damaged_scan_costs_time_and_nothing_else(
-    folder: Path, settled: set[str], damage: bytes
-) -> None:
-    """A scan that cannot be read is none, and one of another index is not compared."""
+def test_saved_scan_damage_only_takes_time(folder: Path, settled: set[str], damage: bytes) -> None:
+    """An unreadable scan is ignored, and a scan of another index is not compared."""
     file = index_of(folder) / INDEX / "scan"
     kept = file.read_bytes()
     write(folder, "0/0.md", "# Edited\n\nThe wombat sleeps.\n")
@@ -108,10 +106,10 @@ FOLDERS = st.dictionaries(st.integers(0, 1_500).map("{}.md".format), STATES, max
 
 @given(FOLDERS, FOLDERS, st.booleans())
 @settings(max_examples=examples(30))
-def test_two_scans_differ_in_what_is_not_in_both(
+def test_saved_scans_differ_in_changed_files_only(
     first: dict[str, tuple[int, ...]], second: dict[str, tuple[int, ...]], mostly: bool
 ) -> None:
-    """Exactly the files that were added, removed or changed differ, and a scan is kept whole."""
+    """Exactly the added, removed or changed files differ, and a scan is saved completely."""
     second = {**first, **dict([*second.items()][:9])} if mostly else second
     scans = []
     for files in (first, second):
@@ -128,8 +126,8 @@ def test_two_scans_differ_in_what_is_not_in_both(
 
 @given(st.binary(max_size=200))
 @settings(max_examples=examples(50))
-def test_other_bytes_are_no_scan(data: bytes) -> None:
-    """Whatever a file holds, it is a scan that says the same when it is kept again, or refused."""
+def test_saved_scan_of_arbitrary_bytes_is_refused(data: bytes) -> None:
+    """Any bytes are either a scan that packs to the same bytes or are refused."""
     try:
         found = Scan.unpack(data)
     except ValueError:
@@ -137,8 +135,8 @@ def test_other_bytes_are_no_scan(data: bytes) -> None:
     assert found.packed == data
 
 
-def test_a_folder_without_memories_is_a_scan_too(tmp_path: Path) -> None:
-    """An empty vault is remembered like any other."""
+def test_saved_scan_of_empty_vault_round_trips(tmp_path: Path) -> None:
+    """An empty vault's scan is saved like any other."""
     found = scan(tmp_path, Exclusions(tmp_path))
     assert Scan.unpack(found.packed).files == []
     assert found.paths_that_differ(Scan.unpack(found.packed)) == set()

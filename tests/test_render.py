@@ -28,8 +28,8 @@ def plain(view: Template, found: dict[str, object]) -> str:
     return "\n".join("".join(text for text, _ in line) for line in render.lines(view, found))
 
 
-def test_a_result_without_a_view_is_laid_out_in_words() -> None:
-    """People see what a model reads, with words for keys and values; the message comes last."""
+def test_render_without_view_shows_readable_keys() -> None:
+    """People see the model's data with readable keys and values; the message comes last."""
     wombats = [{"isTame": True, "petName": "Ann", "story": "dug\nslept"}]
     told = {"messageId": "m1", "ready": False, "left": [], "sizes": {}, "wombats": wombats}
     found = {"success": True, **told, "warnings": ["x"]}
@@ -41,7 +41,7 @@ def test_a_result_without_a_view_is_laid_out_in_words() -> None:
     assert plain(Template(), {"none": [], "message": "That is all"}) == "That is all"
 
 
-def test_the_status_of_a_vault_is_compact(run: Run, folder: Path) -> None:
+def test_render_status_has_one_line_per_part(run: Run, folder: Path) -> None:
     """Each part of a vault's status is one line."""
     shown = succeeded(run("status")).out.splitlines()
     assert len(shown) <= 15
@@ -50,8 +50,8 @@ def test_the_status_of_a_vault_is_compact(run: Run, folder: Path) -> None:
     }
 
 
-def test_the_status_names_sizes_and_pending_work_for_people(run: Run, folder: Path) -> None:
-    """Sizes have units, default settings are left out, and waiting events have their age."""
+def test_render_status_is_readable(run: Run, folder: Path) -> None:
+    """Sizes have units, default settings are omitted, and waiting events show their age."""
     write(folder, "memvault.toml", 'version = 1\nlanguage = "german"\n')
     write(folder, "a.md", "Text. " * 300_000)
     header = "type: talk\ntimestamp: 2026-01-31T12:00:00.000Z\nfrom: bob\ntalkId: 7"
@@ -68,8 +68,8 @@ def test_the_status_names_sizes_and_pending_work_for_people(run: Run, folder: Pa
     assert found["events"] == {"waiting": 1, "since": "2026-01-31T12:00:00.000Z"}
 
 
-def test_a_count_has_its_noun() -> None:
-    """One is one of something, and every other number several."""
+def test_render_uses_singular_for_one() -> None:
+    """A count of one has the singular noun, and every other number the plural."""
     view = Template("{n:token|tokens}")
     assert [plain(view, {"n": n}) for n in (0, 1, 2, 1.0, 0.5)] == [
         *("0 tokens", "1 token", "2 tokens", "1 token", "0.5 tokens")
@@ -77,20 +77,20 @@ def test_a_count_has_its_noun() -> None:
 
 
 @pytest.mark.parametrize("name", VIEWS)
-def test_a_view_keeps_its_indentation(name: str) -> None:
-    """Only the source's indentation is taken from a view that does not begin with a newline."""
+def test_render_view_keeps_its_indentation(name: str) -> None:
+    """A view that does not begin with a newline loses only the indentation of the source."""
     head, _, below = VIEWS[name].text.partition("\n")
     margins = [len(line) - len(line.lstrip()) for line in below.split("\n") if line.strip()]
     assert not head or not margins or min(margins) % 4 == 0
 
 
-def test_a_view_that_begins_with_a_newline_is_indented_as_written() -> None:
+def test_render_view_with_leading_newline_keeps_indentation() -> None:
     """The lines below the first stay indented."""
     assert plain(Template("\n{a}\n   {b}"), {"a": "x", "b": "y"}) == "x\n   y"
 
 
 @pytest.mark.parametrize("name", VIEWS)
-def test_a_view_names_what_is_there(name: str) -> None:
+def test_render_views_use_only_existing_keys(name: str) -> None:
     """Each key in the view of a tool or command is one that the program writes."""
     template = VIEWS[name].expanded
     fields = {field for _, field, _, _ in Formatter().parse(template) if field}

@@ -47,8 +47,8 @@ def team(tmp_path: Path, run: Run) -> Path:
 
 
 @pytest.mark.promise("R54")
-def test_many_calls_at_once_are_all_answered(team: Path, run: Run) -> None:
-    """Sixty calls that one token makes at once are answered, whatever the limit at once is."""
+def test_request_queue_answers_sixty_concurrent_calls(team: Path, run: Run) -> None:
+    """Sixty concurrent calls of one token are all answered, whatever the concurrency limit."""
     given = token(run, "ann", "team")
     with Served("--audit", os.devnull) as server, ThreadPoolExecutor(60) as pool:
         answers = list(pool.map(lambda _: server.call(given, "memory_list"), range(60)))
@@ -57,8 +57,8 @@ def test_many_calls_at_once_are_all_answered(team: Path, run: Run) -> None:
 
 
 @pytest.mark.promise("R54")
-def test_full_queue_returns_retry_after(team: Path, run: Run) -> None:
-    """Of calls beyond the limit and the queue each gets 429 with Retry-After; others are served."""
+def test_request_queue_full_returns_retry_after(team: Path, run: Run) -> None:
+    """Calls beyond the limit and the queue get 429 with Retry-After; others are served."""
     ann, ben = token(run, "ann", "team", "write"), token(run, "ben", "team")
     with Served(*QUICK, "--calls", "2", "--queue", "3") as server, ThreadPoolExecutor(20) as pool:
         waiting = [server.begin(ann, "wait_for", events=HOOK, timeout=4) for _ in range(2)]
@@ -76,8 +76,8 @@ def test_full_queue_returns_retry_after(team: Path, run: Run) -> None:
         assert int(names["retry-after"]) > 0
 
 
-def test_a_notification_does_not_queue_behind_calls(team: Path, run: Run) -> None:
-    """A client cancels a call at once, also while its calls take every place."""
+def test_request_queue_handles_cancellation_immediately(team: Path, run: Run) -> None:
+    """A client can cancel a call immediately, even while its calls occupy every slot."""
     ann = token(run, "ann", "team", "write")
     cancelled = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}}
     with Served(*QUICK, "--calls", "1") as server:
@@ -89,8 +89,8 @@ def test_a_notification_does_not_queue_behind_calls(team: Path, run: Run) -> Non
 
 
 @pytest.mark.promise("R54")
-def test_long_wait_returns_retry_after(team: Path, run: Run) -> None:
-    """A call whose turn does not come in time gets 429 with Retry-After."""
+def test_request_queue_timeout_returns_retry_after(team: Path, run: Run) -> None:
+    """A call that is not started in time gets 429 with Retry-After."""
     ann = token(run, "ann", "team", "write")
     with Served(prefix=(sys.executable, "-c", IMPATIENT)) as server:
         waiting = server.begin(ann, "wait_for", events=HOOK, timeout=30)
@@ -103,8 +103,8 @@ def test_long_wait_returns_retry_after(team: Path, run: Run) -> None:
 
 @pytest.mark.promise("R55")
 @pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="needs Linux's /proc")
-def test_calls_of_clients_that_left_are_dropped(team: Path, run: Run) -> None:
-    """After forty clients left, what had not begun never does, and no thread is left behind."""
+def test_request_queue_drops_calls_of_disconnected_clients(team: Path, run: Run) -> None:
+    """After forty clients disconnect, their queued calls never start and no thread remains."""
     given = token(run, "ann", "team", "write")
     lock = index_of(team) / "lock"
     lock.parent.mkdir(parents=True, exist_ok=True)
@@ -144,8 +144,8 @@ def test_calls_of_clients_that_left_are_dropped(team: Path, run: Run) -> None:
     assert "Traceback" not in said
 
 
-def test_a_call_that_waits_lets_others_go_on(team: Path, run: Run) -> None:
-    """While agents wait for events, another token and their own are served."""
+def test_request_queue_serves_others_during_long_wait(team: Path, run: Run) -> None:
+    """While agents wait for events, their other calls and those of other tokens are served."""
     ann, ben = token(run, "ann", "team", "write"), token(run, "ben", "team", "write")
     with Served(*QUICK) as server:
         waiting = [server.begin(ann, "wait_for", events=HOOK, timeout=60) for _ in range(6)]
@@ -160,8 +160,8 @@ def test_a_call_that_waits_lets_others_go_on(team: Path, run: Run) -> None:
                 assert b"done" in answer.read(int(length.split()[1]))
 
 
-def test_places_go_round_between_keys() -> None:
-    """Each key gets a place in turn, however many another waits for, and in the order asked."""
+def test_request_queue_alternates_between_keys() -> None:
+    """Keys get slots in turn, however many calls one has waiting, each key's calls in order."""
 
     async def served() -> list[str]:
         queue, order = RequestQueue(total=1), list[str]()
@@ -190,8 +190,8 @@ def test_places_go_round_between_keys() -> None:
 
 
 @pytest.mark.promise("S45")
-def test_free_slot_goes_to_the_key_that_used_least() -> None:
-    """Of waiting keys the one with the least processor time is next, however late it came."""
+def test_request_queue_prefers_key_with_least_usage() -> None:
+    """Of the waiting keys, the one with the least processor time is next, however late it came."""
 
     async def served() -> list[str]:
         shares = FairShares()
@@ -214,8 +214,8 @@ def test_free_slot_goes_to_the_key_that_used_least() -> None:
     assert asyncio.run(served()) == ["b", "c", "b", "a", "b", "a", "a"]
 
 
-def test_unused_time_is_not_saved_up() -> None:
-    """A key that comes late is not served alone until it has used as much as the others."""
+def test_request_queue_does_not_bank_unused_time() -> None:
+    """A key that arrives late gets no exclusive service to catch up with the others' usage."""
     shares = FairShares()
     for key in ("a", "b"):
         shares.enter(key)
@@ -229,8 +229,10 @@ def test_unused_time_is_not_saved_up() -> None:
 
 
 @pytest.mark.promise("S45")
-def test_key_has_half_of_the_slots_while_others_are_active(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A key has its share at most; alone, for requests known to be cheap, it has all slots."""
+def test_request_queue_limits_key_to_half_while_others_active(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A key has at most its share; alone, it may use all slots for cheap requests."""
 
     async def taken(*cheap: bool) -> int:
         shares = FairShares()
@@ -250,8 +252,8 @@ def test_key_has_half_of_the_slots_while_others_are_active(monkeypatch: pytest.M
     assert shares.is_alone("a")
 
 
-def test_calls_are_heavy_by_what_they_cost() -> None:
-    """A tool that says so is heavy, and calls that cost much more than others of the tool."""
+def test_request_queue_classifies_heavy_calls_by_cost() -> None:
+    """A tool marked as heavy is heavy, as are calls that cost far more than its others."""
     costs = CallCosts()
     assert costs.is_heavy("a", "vault_review")
     assert not costs.is_cheap("a", "memory_recall")
@@ -277,8 +279,8 @@ def test_calls_are_heavy_by_what_they_cost() -> None:
     assert slow.is_heavy("a", "memory_log")
 
 
-def test_a_place_is_free_once() -> None:
-    """Nobody gets a place twice, however often and by whomever it is left."""
+def test_request_queue_releases_each_slot_once() -> None:
+    """No slot is assigned twice, however often and by whomever it is released."""
 
     async def served() -> None:
         queue = RequestQueue(each=1, waiting=1)

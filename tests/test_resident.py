@@ -97,10 +97,10 @@ def both(folder: Path, *line: str, stdin: bytes = b"") -> tuple[Ran, Ran]:
 
 @sampled(1)
 @pytest.mark.promise("R80")
-def test_every_tool_says_and_does_the_same(
+def test_resident_results_equal_standalone_results(
     filled: Path, tmp_path: Path, watching: Watching, run: Run, subtests: pytest.Subtests
 ) -> None:
-    """Output, messages, exit code and files are those of a process of its own."""
+    """Output, messages, exit code and files are the same as without the resident process."""
     copy = Copy(filled, tmp_path / "copy")
     root = copy.root
 
@@ -129,16 +129,16 @@ def test_every_tool_says_and_does_the_same(
 
 @sampled(len(PAGES))
 @pytest.mark.parametrize("page", PAGES, ids=[page.stem for page in PAGES])
-def test_a_session_is_the_same(
+def test_resident_documentation_sessions_are_the_same(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, watching: Watching
 ) -> None:
-    """The sessions of the documentation look the same through the resident process."""
+    """The sessions in the documentation give the same output through the resident process."""
     assert formal(play(page, tmp_path, monkeypatch, None)) == formal(page.read_text("utf-8"))
 
 
 @pytest.mark.promise("R81")
-def test_no_edit_is_missed(folder: Path, watching: Watching) -> None:
-    """What was written before a command began is in its answer, each time."""
+def test_resident_sees_every_edit(folder: Path, watching: Watching) -> None:
+    """An answer includes every change written before the command started."""
     note = folder / "note.md"
     note.write_text("# Note\n\nalpha\n", "utf-8")
     child(folder, "recall", "alpha")
@@ -153,8 +153,8 @@ def test_no_edit_is_missed(folder: Path, watching: Watching) -> None:
 
 
 @pytest.mark.promise("R82")
-def test_a_kill_costs_only_time(folder: Path, watching: Watching) -> None:
-    """When the process is killed, the next command works by itself, and another one can start."""
+def test_resident_command_works_after_kill(folder: Path, watching: Watching) -> None:
+    """After a kill, the next command runs by itself, and a new resident process can start."""
     write(Path(os.environ["XDG_CONFIG_HOME"]), "memvault/settings.toml", 'resident = "off"\n')
     child(folder, "remember", "Zebra", "It sleeps.")
     watching.process.kill()
@@ -170,8 +170,8 @@ def test_a_kill_costs_only_time(folder: Path, watching: Watching) -> None:
 
 
 @pytest.mark.promise("R82")
-def test_a_busy_process_is_not_waited_for(folder: Path, watching: Watching) -> None:
-    """A process that does not answer is left alone, and never runs the command later."""
+def test_resident_busy_process_is_bypassed(folder: Path, watching: Watching) -> None:
+    """A resident process that does not answer is bypassed and never runs the command later."""
     child(folder, "list")
     os.kill(watching.process.pid, signal.SIGSTOP)
     began = time.monotonic()
@@ -182,10 +182,10 @@ def test_a_busy_process_is_not_waited_for(folder: Path, watching: Watching) -> N
     assert len(child(folder, "list", "--json").json["memories"]) == 1
 
 
-def test_a_recall_of_low_priority_does_not_start_it(
+def test_resident_is_not_started_at_low_priority(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What runs with ``nice`` starts no process, which would answer others as slowly."""
+    """A command run with ``nice`` starts no resident process, which would also be slow."""
     monkeypatch.delenv("MEMVAULT_RESIDENT")
     for _ in range(3):
         child(folder, "recall", "a", prefix=("nice", "-n", "1"))
@@ -193,8 +193,10 @@ def test_a_recall_of_low_priority_does_not_start_it(
 
 
 @pytest.mark.skipif(os.nice(0) != 0, reason="with nice no recall starts it")
-def test_the_second_recall_starts_it(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Recall that is used twice within ten minutes starts the process, unless that is off."""
+def test_resident_is_started_by_second_recall(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A second recall within ten minutes starts the resident process, unless disabled."""
     child(folder, "recall", "a")
     child(folder, "recall", "a")
     monkeypatch.delenv("MEMVAULT_RESIDENT")
@@ -213,8 +215,8 @@ def test_the_second_recall_starts_it(folder: Path, monkeypatch: pytest.MonkeyPat
         assert child(folder, "watch", "--stop").code == 0
 
 
-def test_a_deleted_vault_is_no_end(folder: Path, tmp_path: Path, watching: Watching) -> None:
-    """A vault that is deleted or replaced concerns only the commands in it."""
+def test_resident_survives_deleted_vault(folder: Path, tmp_path: Path, watching: Watching) -> None:
+    """A deleted or replaced vault affects only the commands in that vault."""
     write(folder, "a.md", "# Alpha\n")
     assert "Alpha" in child(folder, "list").out
     folder.rename(tmp_path / "gone")
@@ -226,8 +228,8 @@ def test_a_deleted_vault_is_no_end(folder: Path, tmp_path: Path, watching: Watch
     assert watching.process.poll() is None
 
 
-def test_settings_of_the_vault_and_the_user_count_at_once(folder: Path, watching: Watching) -> None:
-    """A changed setting, and another environment, apply to the next command."""
+def test_resident_applies_changed_settings(folder: Path, watching: Watching) -> None:
+    """Changed settings and environment variables apply to the next command."""
     write(folder, "a.md", "# Alpha\n")
     write(folder, "sub/b.md", "# Beta\n")
     assert "Beta" in child(folder, "list").out
@@ -245,10 +247,10 @@ def test_settings_of_the_vault_and_the_user_count_at_once(folder: Path, watching
 
 
 @pytest.mark.parametrize("line", ["recall zebra", "remember New text", "show m1", "forget zebra"])
-def test_a_closed_or_full_output_is_reported_as_ever(
+def test_resident_reports_closed_or_full_output(
     filled: Path, watching: Watching, line: str
 ) -> None:
-    """Output that cannot be written gives the same exit code and message, and no process ends."""
+    """Unwritable output gives the usual exit code and message, and the process keeps running."""
     command = [sys.executable, "-m", "memvault", *line.split()]
     found = []
     for mode in ("off", "auto"):
@@ -260,7 +262,7 @@ def test_a_closed_or_full_output_is_reported_as_ever(
             process = subprocess.Popen(command, cwd=filled, stdout=target, stderr=subprocess.PIPE)
             os.close(target)
             _, err = process.communicate(timeout=60)
-            undone = rb"(?m)^note: .* takes (?:it|that) back$"
+            undone = rb"(?m)^note: .* reverts (?:that|it)$"
             found.append((process.returncode, re.sub(undone, b"", err)))
     assert found[:2] == found[2:]
     assert watching.process.poll() is None
@@ -272,10 +274,10 @@ NOTED = "version = 1\nfuture = true\n"
 
 @pytest.mark.promise("R80")
 @pytest.mark.parametrize("line", ["list", "remember Badgers They-dig", "recall zebra --limit 1"])
-def test_notes_follow_their_result_from_the_process_too(
+def test_resident_keeps_order_of_output_and_notes(
     filled: Path, watching: Watching, line: str
 ) -> None:
-    """Where both streams go to one place, they are in the order in which they were written."""
+    """If both streams go to one place, they arrive in the order they were written."""
     write(filled, "memvault.toml", NOTED)
     command = [sys.executable, "-m", "memvault", *line.split()]
 
@@ -300,8 +302,8 @@ def is_reading(process: int, pipe: Any) -> bool:
     return str(theirs) == f"pipe:[{os.fstat(pipe.fileno()).st_ino}]"
 
 
-def test_an_interrupt_ends_the_command_alone(folder: Path, watching: Watching) -> None:
-    """Ctrl-C ends a command that waits for its input; the process goes on."""
+def test_resident_survives_interrupted_command(folder: Path, watching: Watching) -> None:
+    """Ctrl-C ends a command that waits for input, and the resident process keeps running."""
     for sent, code in ((signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9)):
         process = reading(folder, watching.process.pid)
         process.send_signal(sent)
@@ -330,8 +332,8 @@ def reading(
 
 
 @pytest.mark.promise("S81")
-def test_others_cannot_use_it(folder: Path, watching: Watching) -> None:
-    """The socket is the user's alone, and what another program or version sends is refused."""
+def test_resident_refuses_other_users_and_versions(folder: Path, watching: Watching) -> None:
+    """Only the user can use the socket, and other programs or versions are refused."""
     write(folder, "a.md", "# Alpha\n")
     place = watching.folder / "socket"
     assert (place.stat().st_mode & 0o777, watching.folder.stat().st_mode & 0o777) == (0o600, 0o700)
@@ -361,8 +363,8 @@ def test_others_cannot_use_it(folder: Path, watching: Watching) -> None:
     assert watching.answered() == answered + 1
 
 
-def test_what_needs_a_person_or_time_is_left_alone(folder: Path, watching: Watching) -> None:
-    """Commands that wait, serve or set something up are run by the client itself."""
+def test_resident_skips_interactive_and_long_commands(folder: Path, watching: Watching) -> None:
+    """Commands that wait, serve or set something up run in the client itself."""
     answered = watching.answered()
     assert child(folder, "wait", "for", "hook", "--timeout", "0").code in (0, 2)
     assert child(folder, "init", "--bare", "other").code == 0
@@ -370,8 +372,8 @@ def test_what_needs_a_person_or_time_is_left_alone(folder: Path, watching: Watch
     assert watching.answered() == answered + 1
 
 
-def test_a_prompt_hook_is_answered(folder: Path, watching: Watching) -> None:
-    """What a prompt is given is the same, and nothing if there is nothing."""
+def test_resident_prompt_hook_output_is_the_same(folder: Path, watching: Watching) -> None:
+    """The prompt hook prints the same output, or nothing if there is nothing to add."""
     write(folder, "a.md", "---\nid: m1\n---\n\n# Zebra crossing\n\nZebras cross at night.\n")
     for prompt in ("When do zebras cross at night?", "unrelated words", "/slash"):
         event = json.dumps({"prompt": prompt}).encode()
@@ -380,15 +382,15 @@ def test_a_prompt_hook_is_answered(folder: Path, watching: Watching) -> None:
     assert watching.answered() >= 4
 
 
-def test_one_process_serves_a_user(folder: Path, watching: Watching) -> None:
-    """A second one refuses to start, and the first one goes on."""
+def test_resident_second_process_refuses_to_start(folder: Path, watching: Watching) -> None:
+    """A second resident process refuses to start, and the first one keeps running."""
     ran = child(folder, "watch")
     assert (ran.code, "runs already" in ran.err) == (1, True)
     assert watching.process.poll() is None
 
 
-def test_commands_at_once_are_all_answered(folder: Path, watching: Watching) -> None:
-    """Of many commands at once, each has its own answer."""
+def test_resident_answers_concurrent_commands(folder: Path, watching: Watching) -> None:
+    """Each of many concurrent commands gets its own answer."""
     lines = [["remember", f"Note {number}", f"text {number}"] for number in range(8)]
     command = [sys.executable, "-m", "memvault"]
     processes = [
@@ -400,10 +402,10 @@ def test_commands_at_once_are_all_answered(folder: Path, watching: Watching) -> 
     assert len(child(folder, "list", "--json").json["memories"]) == 8
 
 
-def test_plans_that_are_due_become_events(
+def test_resident_fires_due_plans(
     folder: Path, watching: Watching, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A plan that comes due while the process runs is an event in the inbox, exactly once."""
+    """A plan that comes due while the process runs becomes exactly one event in the inbox."""
     child(folder, "plans", "set", "Report", "Write it", "--run-after", "1 second")
     child(folder, "list")
     inbox = folder / "agents/main/inbox"
@@ -413,8 +415,10 @@ def test_plans_that_are_due_become_events(
     assert "Write it" in child(folder, "inbox", "peek").out
 
 
-def test_no_vault_contains_its_socket(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A cache folder that lies in a vault is refused, since the vault may come from anyone."""
+def test_resident_refuses_cache_folder_in_vault(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A cache folder inside a vault is refused, since the vault may be untrusted."""
     monkeypatch.delenv("MEMVAULT_RESIDENT")
     monkeypatch.setenv("MEMVAULT_CACHE", str(folder / "cache"))
     ran = child(folder, "watch", "--detach")
@@ -451,10 +455,10 @@ def long(folder: Path) -> Path:
 
 @pytest.mark.promise("R82")
 @pytest.mark.parametrize("interrupted", [False, True])
-def test_a_command_whose_process_dies_says_so(
+def test_resident_command_reports_killed_process(
     long: Path, watching: Watching, interrupted: bool
 ) -> None:
-    """A command that has printed something is not run again when the process is killed."""
+    """A command that has printed output is not rerun if the resident process is killed."""
     started = blocked(long, watching.process.pid, "show", "Long")
     if interrupted:
         os.kill(watching.process.pid, signal.SIGSTOP)
@@ -467,8 +471,8 @@ def test_a_command_whose_process_dies_says_so(
     assert len(out) <= 65_536
 
 
-def test_a_process_that_is_stopped_lets_its_client_go(long: Path, watching: Watching) -> None:
-    """Ctrl-C, given twice, ends a command whose process does not answer any more."""
+def test_resident_second_interrupt_ends_client(long: Path, watching: Watching) -> None:
+    """A second Ctrl-C ends a command whose resident process no longer answers."""
     started = blocked(long, watching.process.pid, "show", "Long")
     os.kill(watching.process.pid, signal.SIGSTOP)
     started.send_signal(signal.SIGINT)
@@ -481,8 +485,8 @@ def test_a_process_that_is_stopped_lets_its_client_go(long: Path, watching: Watc
     started.stderr.close()
 
 
-def test_a_running_command_is_finished_before_the_end(long: Path, watching: Watching) -> None:
-    """When the process is asked to end, the command that it runs is not cut off."""
+def test_resident_finishes_running_command_before_stop(long: Path, watching: Watching) -> None:
+    """When the resident process is asked to stop, it finishes the running command first."""
     started = blocked(long, watching.process.pid, "show", "Long")
     watching.process.send_signal(signal.SIGTERM)
     time.sleep(0.2)
@@ -491,8 +495,10 @@ def test_a_running_command_is_finished_before_the_end(long: Path, watching: Watc
     assert watching.process.wait(60) == 0
 
 
-def test_nothing_of_its_starter_stays_open(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A process that a command starts in the background keeps no file of the command's open."""
+def test_resident_keeps_no_inherited_file_open(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A resident process started in the background keeps no file of its starter open."""
     monkeypatch.delenv("MEMVAULT_RESIDENT")
     reader, writer = os.pipe()
     command = [sys.executable, "-m", "memvault", "watch", "--detach"]
@@ -505,8 +511,8 @@ def test_nothing_of_its_starter_stays_open(folder: Path, monkeypatch: pytest.Mon
         assert child(folder, "watch", "--stop").code == 0
 
 
-def test_closed_outputs_cost_no_descriptor(long: Path, watching: Watching) -> None:
-    """However often an output is closed early, the process has as few files open as before."""
+def test_resident_leaks_no_descriptor_on_closed_output(long: Path, watching: Watching) -> None:
+    """Outputs closed early never leave the resident process with more open files."""
     counts = []
     for _ in range(6):
         started = blocked(long, watching.process.pid, "show", "Long")

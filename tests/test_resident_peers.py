@@ -53,8 +53,10 @@ def sandbox(kind: str) -> list[str]:
 
 @pytest.mark.promise("S81")
 @pytest.mark.parametrize("kind", sandboxes.KINDS)
-def test_sandboxed_process_is_not_served(kind: str, folder: Path, watching: Watching) -> None:
-    """A command in a sandbox runs within it, whatever the resident process may do."""
+def test_resident_does_not_serve_sandboxed_process(
+    kind: str, folder: Path, watching: Watching
+) -> None:
+    """A command in a sandbox runs there, whatever permissions the resident process has."""
     child(folder, "list")
     answered = watching.answered()
     ran = child(folder, "remember", "Escaped", "text", prefix=sandbox(kind))
@@ -65,8 +67,8 @@ def test_sandboxed_process_is_not_served(kind: str, folder: Path, watching: Watc
 
 @pytest.mark.promise("S81")
 @pytest.mark.parametrize("kind", sandboxes.KINDS)
-def test_sandboxed_process_cannot_serve(kind: str, folder: Path) -> None:
-    """A resident process in a sandbox serves nobody, and is not started if it is noticed."""
+def test_resident_in_sandbox_serves_nobody(kind: str, folder: Path) -> None:
+    """A resident process in a sandbox serves nobody and is not started if one is detected."""
     os.environ.pop("MEMVAULT_RESIDENT", None)
     command = [*sandbox(kind), sys.executable, "-m", "memvault", "watch"]
     Path(client.socket_folder(os.environ)).mkdir(mode=0o700, parents=True)
@@ -176,10 +178,10 @@ class Forger:
 
 @pytest.mark.promise("S81")
 @pytest.mark.parametrize("kind", sandboxes.KINDS)
-def test_forged_request_from_a_sandbox_is_refused(
+def test_resident_refuses_forged_request_from_sandbox(
     kind: str, tmp_path: Path, watching: Watching
 ) -> None:
-    """A program in a sandbox that speaks the protocol is refused as well."""
+    """A sandboxed program that speaks the protocol itself is also refused."""
     sandbox(kind)
     answer = Forger(watching, tmp_path, before=kind, forks=False).answer()
     assert answer not in (client.READS, client.WRITES)
@@ -187,8 +189,10 @@ def test_forged_request_from_a_sandbox_is_refused(
 
 @pytest.mark.promise("S81")
 @pytest.mark.parametrize("after", ["no_new_privs", ""])
-def test_inherited_connection_is_refused(after: str, tmp_path: Path, watching: Watching) -> None:
-    """What another process sends over a connection counts for nothing, sandboxed or not."""
+def test_resident_refuses_inherited_connection(
+    after: str, tmp_path: Path, watching: Watching
+) -> None:
+    """Data that another process sends over a connection is refused, sandboxed or not."""
     answer = Forger(watching, tmp_path, after=after).answer()
     assert answer not in (client.READS, client.WRITES)
     own = Forger(watching, tmp_path, forks=False).answer()
@@ -196,8 +200,8 @@ def test_inherited_connection_is_refused(after: str, tmp_path: Path, watching: W
 
 
 @pytest.mark.promise("S81")
-def test_reused_process_number_is_refused(tmp_path: Path, watching: Watching) -> None:
-    """A sandboxed process is not served after another process has got its connection's number."""
+def test_resident_refuses_reused_connection_pid(tmp_path: Path, watching: Watching) -> None:
+    """A sandboxed process is not served if it got its connection's process ID from another."""
     if not os.access("/proc/sys/kernel/ns_last_pid", os.W_OK):
         pytest.skip("only root can choose the number of a process")
     event = os.eventfd(1)  # which the other process has, too
@@ -253,8 +257,8 @@ def body(*texts: str | bytes) -> bytes:
 
 
 @pytest.mark.promise("S92")
-def test_malformed_request_never_ends_the_process(folder: Path, watching: Watching) -> None:
-    """Whatever a request contains, the process goes on and serves the next one."""
+def test_resident_survives_malformed_request(folder: Path, watching: Watching) -> None:
+    """Whatever a request contains, the process continues and serves the next one."""
     variables = [f"{n}={v}" for n, v in os.environ.items() if client.is_sent(n)]
     malformed: list[tuple[str | bytes, ...]] = [
         ("9" * 5_000, "list"),
@@ -293,7 +297,7 @@ def test_malformed_request_never_ends_the_process(folder: Path, watching: Watchi
 
 
 @pytest.mark.promise("S92")
-def test_slow_request_delays_no_other(folder: Path, watching: Watching) -> None:
+def test_resident_slow_request_delays_no_other(folder: Path, watching: Watching) -> None:
     """A request that is sent byte by byte is dropped after a second; others are served."""
     child(folder, "list")
     answered = watching.answered()
@@ -314,10 +318,10 @@ def test_slow_request_delays_no_other(folder: Path, watching: Watching) -> None:
 
 
 @pytest.mark.promise("S91")
-def test_variables_are_compared_or_not_sent(
+def test_resident_compares_environment_and_sends_no_secrets(
     folder: Path, watching: Watching, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Variables that decide on programs and folders have to be equal; secrets are not sent."""
+    """Variables that select programs and folders must be equal; secrets are not sent."""
     monkeypatch.setenv("OPENAI_API_KEY", "not-for-others")
     monkeypatch.setenv("EDITOR", "not-for-others")
     assert b"not-for-others" not in client.request(["list"])
@@ -340,10 +344,10 @@ def test_variables_are_compared_or_not_sent(
 
 
 @pytest.mark.promise("S91")
-def test_variables_last_for_one_command(
+def test_resident_variables_last_for_one_command(
     folder: Path, watching: Watching, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One command's agent and time zone are not those of the next command."""
+    """One command's agent and time zone do not carry over to the next command."""
     with monkeypatch.context() as other:
         other.setenv("MEMVAULT_AGENT", "bob")
         other.setenv("TZ", "Pacific/Kiritimati")
@@ -355,10 +359,10 @@ def test_variables_last_for_one_command(
 
 
 @pytest.mark.promise("S91")
-def test_programs_are_looked_up_by_the_client(
+def test_resident_uses_the_path_of_the_client(
     folder: Path, tmp_path: Path, watching: Watching, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whether a tool is trusted depends on the PATH of the command, not of the process."""
+    """Whether a tool is trusted depends on the command's PATH, not the resident process's."""
     script = write(folder, "counter.sh", "#!/bin/sh\necho '{}'\n")
     script.chmod(0o755)
     program = tmp_path / "bin/counter"
@@ -381,10 +385,10 @@ def test_programs_are_looked_up_by_the_client(
 
 
 @pytest.mark.promise("S91")
-def test_git_is_never_run_for_a_client(
+def test_resident_never_runs_git_for_a_client(
     folder: Path, tmp_path: Path, watching: Watching, git: Git, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A change that git commits is left to the client, with all of its variables."""
+    """The client itself runs a change that git commits, with all of its variables."""
     write(folder, "memvault.toml", "version = 1\ngit.autocommit = true\n")
     git("vault", "init", "-q")
     hook = write(folder, ".git/hooks/pre-commit", f'#!/bin/sh\necho "$MARK" > {tmp_path}/mark\n')
@@ -433,7 +437,7 @@ while True:
 
 @pytest.mark.promise("S90")
 @pytest.mark.parametrize("kind", sandboxes.KINDS)
-def test_sandboxed_process_cannot_answer_for_the_resident_process(
+def test_resident_cannot_be_impersonated_from_sandbox(
     kind: str, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A process in a sandbox that listens in the cache folder receives no command."""
@@ -464,8 +468,10 @@ def test_sandboxed_process_cannot_answer_for_the_resident_process(
 
 
 @pytest.mark.promise("S90")
-def test_socket_is_in_the_runtime_folder(folder: Path, tmp_path: Path, watching: Watching) -> None:
-    """The socket is where a sandbox with a writable cache folder cannot replace it."""
+def test_resident_socket_is_in_runtime_folder(
+    folder: Path, tmp_path: Path, watching: Watching
+) -> None:
+    """The socket is in a folder where a sandbox with a writable cache can't replace it."""
     (found,) = (tmp_path / "runtime").iterdir()
     assert found.is_socket()
     assert found.stat().st_mode & 0o777 == 0o600
@@ -477,8 +483,8 @@ def test_socket_is_in_the_runtime_folder(folder: Path, tmp_path: Path, watching:
 
 
 @pytest.mark.parametrize("mode", [0o755, 0o770])
-def test_open_runtime_folder_is_not_used(mode: int, tmp_path: Path) -> None:
-    """A runtime folder that others can access contains no socket."""
+def test_resident_ignores_runtime_folder_open_to_others(mode: int, tmp_path: Path) -> None:
+    """No socket is created in a runtime folder that others can access."""
     runtime = tmp_path / "runtime"
     runtime.mkdir()
     runtime.chmod(mode)
@@ -496,8 +502,8 @@ def limited(*limits: str) -> Sequence[str]:
     return ["prlimit", *limits]
 
 
-def test_other_limits_are_not_served(folder: Path, watching: Watching) -> None:
-    """A process with another limit of open files runs its commands itself."""
+def test_resident_does_not_serve_other_file_limits(folder: Path, watching: Watching) -> None:
+    """A process with a different open file limit runs its commands itself."""
     child(folder, "list")
     answered = watching.answered()
     assert child(folder, "list", prefix=limited("--nofile=300")).code == 0
@@ -506,8 +512,8 @@ def test_other_limits_are_not_served(folder: Path, watching: Watching) -> None:
     assert watching.answered() == answered + 1
 
 
-def test_few_descriptors_are_reported(folder: Path) -> None:
-    """A process that may open few files does not become a resident process."""
+def test_resident_with_few_descriptors_is_not_started(folder: Path) -> None:
+    """A process with a low open file limit does not become a resident process."""
     ran = child(folder, "watch", prefix=limited("--nofile=64"))
     assert (ran.code, "256 open files" in ran.err, "ulimit -n 256" in ran.err) == (1, True, True)
 
@@ -516,7 +522,7 @@ def test_few_descriptors_are_reported(folder: Path) -> None:
 def test_resident_closes_client_output_when_out_of_descriptors(
     descriptors: int, folder: Path, watching: Watching
 ) -> None:
-    """Once a command has ended, its output is closed, however few files may be open."""
+    """A finished command's output is closed, however few files may be open."""
     write(folder, "long.md", "# Long\n\n" + "zebra crossing\n" * 20_000)
     child(folder, "list")
     started = blocked(folder, watching.process.pid, "show", "Long")
@@ -528,7 +534,7 @@ def test_resident_closes_client_output_when_out_of_descriptors(
     watching.process.wait(30)  # it cannot go on like this
 
 
-def test_json_reports_a_process_that_died(folder: Path, watching: Watching) -> None:
+def test_resident_killed_process_is_reported_as_json(folder: Path, watching: Watching) -> None:
     """With ``--json`` a command whose resident process is killed prints a failed result."""
     started = reading(folder, watching.process.pid, "--json")
     watching.process.kill()
@@ -540,7 +546,7 @@ def test_json_reports_a_process_that_died(folder: Path, watching: Watching) -> N
     assert child(folder, "list", "--json").json["memories"] == []
 
 
-def test_title_that_looks_like_an_option_selects_no_json(folder: Path, watching: Watching) -> None:
+def test_resident_ignores_json_option_after_double_dash(folder: Path, watching: Watching) -> None:
     """If its resident process is killed, a command with ``--json`` after ``--`` prints text."""
     started = reading(folder, watching.process.pid, "--", title="--json")
     watching.process.kill()
@@ -551,7 +557,9 @@ def test_title_that_looks_like_an_option_selects_no_json(folder: Path, watching:
 
 
 @pytest.mark.parametrize("side", ["client", "server"])
-def test_other_clock_is_not_used(side: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_resident_with_other_system_time_is_not_used(
+    side: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A command is never run by a process with a different system time."""
     monkeypatch.delenv("MEMVAULT_RESIDENT")
     code = {side: f"{_OTHER_CLOCK}; {_RUN}"}
@@ -568,8 +576,8 @@ def test_other_clock_is_not_used(side: str, folder: Path, monkeypatch: pytest.Mo
         process.wait()
 
 
-def test_status_and_detach_report_another_version(folder: Path, watching: Watching) -> None:
-    """A process of another installation is not shown as one that serves this one."""
+def test_resident_of_other_version_is_reported(folder: Path, watching: Watching) -> None:
+    """A process of another installation is not shown as serving this one."""
     assert "unused" not in watching.status()
     for variable, prefix in (("", ["-O"]), ("PYTHONHASHSEED", [])):
         if variable:
@@ -593,7 +601,7 @@ def _memvault(folder: Path, *options: str, words: Sequence[str]) -> Ran:
     return Ran(done.returncode, done.stdout, done.stderr)
 
 
-def test_busy_process_is_not_reported_as_unused(folder: Path, watching: Watching) -> None:
+def test_resident_busy_process_is_reported_as_serving(folder: Path, watching: Watching) -> None:
     """While the process runs a command, ``--status`` still shows that it serves this one."""
     started = reading(folder, watching.process.pid)
     assert is_reading(watching.process.pid, started.stdin)

@@ -12,8 +12,8 @@ from memvault.tools.core.registry import find
 from result_types import violations
 
 
-def test_a_vaults_own_tool_has_no_schema_of_its_result(folder: Path, run: Run) -> None:
-    """Only built-in tools state what they return: a registered program prints what it likes."""
+def test_registered_tool_has_no_result_schema(folder: Path, run: Run) -> None:
+    """Only built-in tools declare a result schema, since registered programs print anything."""
     definition = {"name": "hi", "description": "Says hi", "command": "echo hi"}
     succeeded(run("tools", "register", "-", stdin=json.dumps(definition)))
     tools = {
@@ -35,10 +35,8 @@ def test_a_vaults_own_tool_has_no_schema_of_its_result(folder: Path, run: Run) -
         ({"memories": [{"memId": "m1"}]}, "'title' is a required property"),
     ],
 )
-def test_no_test_passes_over_a_result_of_another_type(
-    change: dict[str, object], problem: str
-) -> None:
-    """A missing, undeclared or wrong key of any result fails the test in which it occurs."""
+def test_result_type_violations_fail_the_test(change: dict[str, object], problem: str) -> None:
+    """A missing, undeclared or wrong key in any result fails the test in which it occurs."""
     result = {"success": True, "memories": [], "count": 0, "best": "none"}
     tool = find("memory_recall")
     assert violations(tool, result) == []

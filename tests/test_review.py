@@ -41,8 +41,8 @@ def notes(root: Path) -> dict[Path, bytes]:
     return {path: data for path, data in every if ".memvault" not in path.parts}
 
 
-def test_what_needs_a_person_is_listed(run: Run, troubled: Path) -> None:
-    """Each thing once, with its kind, file and reason; --kind chooses one kind."""
+def test_review_lists_each_item_once(run: Run, troubled: Path) -> None:
+    """Each item is listed once, with its kind, file and reason; --kind selects one kind."""
     said = succeeded(run("review", "--json")).json
     found = [(item["kind"], item["filePath"]) for item in said["items"]]
     assert ("conflict", "a/plan-2.md") in found
@@ -59,17 +59,17 @@ def test_what_needs_a_person_is_listed(run: Run, troubled: Path) -> None:
     assert "kind" in refused(run("review", "--kind", "nothing"), 2)
 
 
-def test_nothing_needs_a_person_in_a_sound_vault(run: Run, folder: Path) -> None:
-    """A vault without such things gets one line."""
+def test_review_of_healthy_vault_is_one_line(run: Run, folder: Path) -> None:
+    """A vault with nothing to review gets one line."""
     write(folder, "a.md", "# A\n\nFine.\n")
     assert succeeded(run("review")).out == "Nothing to review\n"
 
 
 @pytest.mark.skipif(os.name == "nt", reason="pseudo-terminals are of POSIX")
-def test_a_person_answers_with_a_key_each_and_undoes_all_at_once(
+def test_review_answers_with_single_keys_and_undoes_together(
     run: Run, troubled: Path, tmp_path: Path
 ) -> None:
-    """Keep one of two, allow a secret, drop a duplicate and what ended; undo takes all back."""
+    """Keep one of two, allow a secret or drop an item with one key; one undo reverts all."""
     before = notes(troubled)
     code, shown = at_terminal(troubled, "review", answer=[*"x2a1ts"], asked="q end: ")
     assert code == 0, shown
@@ -87,8 +87,8 @@ def test_a_person_answers_with_a_key_each_and_undoes_all_at_once(
 
 @pytest.mark.skipif(os.name == "nt", reason="pseudo-terminals are of POSIX")
 @pytest.mark.parametrize("end", ["q", "\x03", "\x04"])
-def test_what_is_answered_is_kept_at_any_end(run: Run, troubled: Path, end: str) -> None:
-    """Enter and arrows answer nothing; after q, Ctrl-C or Ctrl-D one undo takes all back."""
+def test_review_keeps_answers_after_any_exit(run: Run, troubled: Path, end: str) -> None:
+    """Enter and arrows answer nothing; after q, Ctrl-C or Ctrl-D, one undo reverts all answers."""
     before = notes(troubled)
     keys = ("\x1b[A", "1\r\n", end)
     code, shown = at_terminal(troubled, "review", answer=keys, asked="q end: ")
@@ -101,8 +101,8 @@ def test_what_is_answered_is_kept_at_any_end(run: Run, troubled: Path, end: str)
     assert notes(troubled) == before
 
 
-def test_texts_that_are_nearly_the_same_are_duplicates(run: Run, folder: Path) -> None:
-    """A copy with some words changed is found; a filled-in template and a short text are not."""
+def test_review_finds_near_duplicates(run: Run, folder: Path) -> None:
+    """A copy with some changed words is found; filled-in templates and short texts are not."""
     words = [f"word{number}" for number in range(120)]
     write(folder, "one.md", f"# One\n\n{' '.join(words)}\n")
     write(folder, "two.md", f"# Two\n\n{' '.join([*words[:60], 'other', *words[61:]])}\n")
@@ -119,8 +119,8 @@ def test_texts_that_are_nearly_the_same_are_duplicates(run: Run, folder: Path) -
 
 
 @pytest.mark.skipif(os.name == "nt", reason="pseudo-terminals are of POSIX")
-def test_what_consolidate_proposes_is_written_with_a_key(run: Run, folder: Path) -> None:
-    """Each proposal is an item, y writes it with its id, and it is not proposed again."""
+def test_review_writes_consolidation_proposal_with_one_key(run: Run, folder: Path) -> None:
+    """Each proposal is an item; y writes it with its ID, and it is not proposed again."""
     for place in ("Oslo", "Rome"):
         put(folder, place, [f"A day in {place}"], reflection="The tests need the Docker daemon.")
     proposed = succeeded(run("consolidate", "--json")).json["facts"][0]
@@ -139,8 +139,8 @@ def test_what_consolidate_proposes_is_written_with_a_key(run: Run, folder: Path)
 
 
 @pytest.mark.skipif(os.name == "nt", reason="pseudo-terminals are of POSIX")
-def test_a_review_ends_at_once_and_hides_secrets(troubled: Path) -> None:
-    """Q ends without a change; the secret of a memory is masked on the screen."""
+def test_review_quits_immediately_and_masks_secrets(troubled: Path) -> None:
+    """Pressing Q ends without a change, and secrets are masked on the screen."""
     before = notes(troubled)
     code, shown = at_terminal(troubled, "review", "--kind", "secret", answer="q", asked="s skip")
     assert code == 0
@@ -149,8 +149,8 @@ def test_a_review_ends_at_once_and_hides_secrets(troubled: Path) -> None:
     assert notes(troubled) == before
 
 
-def test_the_figures_count_what_is_there(run: Run, folder: Path, vault: Vault) -> None:
-    """Memories, types, tags, links, growth and what is stale, as JSON and as bars."""
+def test_stats_count_vault_contents(run: Run, folder: Path, vault: Vault) -> None:
+    """Memories, types, tags, links, growth and stale items are counted, as JSON and as bars."""
     write(folder, "fact/a.md", "---\ntags: [x, y]\n---\n\n# A\n\n[[B]] and [[C]]\n")
     write(folder, "fact/b.md", "---\ntags: [x]\n---\n\n# B\n\n[[C]]\n")
     write(folder, "C.md", "# C\n")
@@ -172,8 +172,8 @@ def test_the_figures_count_what_is_there(run: Run, folder: Path, vault: Vault) -
     assert "fact     ▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇ 3" in shown
 
 
-def test_recalls_are_counted_of_experience_only(run: Run, folder: Path, vault: Vault) -> None:
-    """A fact that was recalled is listed and not stale; a note that was recalled is still stale."""
+def test_stats_count_recalls_only_for_typed_memories(run: Run, folder: Path, vault: Vault) -> None:
+    """A recalled fact is listed and no longer stale; a recalled note stays stale."""
     header = "---\nmodified: 2020-05-05T00:00:00.000Z\n---\n\n"
     write(folder, "fact/tea.md", f"{header}# Tea\n\nTea is served at four.\n")
     write(folder, "note.md", f"{header}# Tea room\n\nThe tea room is at the lake.\n")
@@ -186,7 +186,7 @@ def test_recalls_are_counted_of_experience_only(run: Run, folder: Path, vault: V
     assert "Stale, not changed for a year:" in shown
 
 
-def test_an_empty_vault_has_figures_too(vault: Vault) -> None:
-    """Without memories every number is zero."""
+def test_stats_of_empty_vault_are_zero(vault: Vault) -> None:
+    """In a vault without memories, every number is zero."""
     said = vault.call("vault_stats")
     assert (said["memories"], said["tags"], said["mostLinked"]) == (0, [], [])

@@ -154,11 +154,8 @@ def check_binding(tool: Tool, sent: dict[str, Any]) -> None:
             tool.bind(sent)
 
 
-def test_the_schema_accepts_exactly_what_the_tool_takes(subtests: pytest.Subtests) -> None:
-    """A tool takes arguments that fit its schema, by the table of leniencies, and no others.
-
-    Keys may be spelled in any way, and one given twice is refused.
-    """
+def test_schema_accepts_exactly_valid_arguments(subtests: pytest.Subtests) -> None:
+    """A tool accepts exactly what its schema and the leniency table allow."""
 
     def exact(tool: Tool, data: st.DataObject) -> None:
         check_binding(tool, data.draw(attempted(tool.parameters)))
@@ -173,8 +170,8 @@ def test_the_schema_accepts_exactly_what_the_tool_takes(subtests: pytest.Subtest
     try_tools(subtests, KINDS, 6, exact)
 
 
-def test_arguments_are_refused_at_the_edges_of_the_schema() -> None:
-    """A number beyond a bound, a wrong type or choice, and a missing argument are refused."""
+def test_schema_limits_are_enforced() -> None:
+    """An out-of-range number, a wrong type or choice, or a missing argument is refused."""
     for tool in TOOLS:
         right = call_of(tool)
         for entry in tool.parameters:
@@ -189,8 +186,8 @@ def test_arguments_are_refused_at_the_edges_of_the_schema() -> None:
                         tool.bind({**right, entry.key: value})
 
 
-def test_a_listed_tool_is_one_by_the_protocols_own_schema(subtests: pytest.Subtests) -> None:
-    """What is listed of a tool fits what the Model Context Protocol says of tools."""
+def test_mcp_tool_listing_matches_protocol_schema(subtests: pytest.Subtests) -> None:
+    """Each listed tool is valid under the Model Context Protocol's own schema."""
     types = pytest.importorskip("mcp_types", reason="the MCP SDK is not installed")
     for tool in TOOLS:
         with subtests.test(tool=tool.name):
@@ -236,8 +233,10 @@ def notes(folder: Path, vault: Vault) -> list[str]:
     return found
 
 
-def test_a_question_looks_once(folder: Path, notes: list[str], subtests: pytest.Subtests) -> None:
-    """A question and a name each cost one look at the folder."""
+def test_recall_and_show_scan_the_folder_once(
+    folder: Path, notes: list[str], subtests: pytest.Subtests
+) -> None:
+    """A query and a lookup by name each scan the folder once."""
     for line in (
         "recall wombat | recall wombat --mode keyword | list | types | show N1 | load N1 | "
         "context wombat | experience wombat"
@@ -254,13 +253,13 @@ def test_a_question_looks_once(folder: Path, notes: list[str], subtests: pytest.
         "compound N1 More. | compound 'the wombat digs which burrow 3' More."
     ).split(" | "),
 )
-def test_a_write_looks_once(folder: Path, notes: list[str], line: str) -> None:
-    """A write costs one look at the folder."""
+def test_write_scans_the_folder_once(folder: Path, notes: list[str], line: str) -> None:
+    """A write scans the folder once."""
     assert looks(folder, *shlex.split(line)) == 1
 
 
-def test_many_names_cost_one_look(folder: Path, notes: list[str]) -> None:
-    """Ten names cost one look at the folder, unknown ones a second, however many they are."""
+def test_lookup_of_many_names_scans_the_folder_once(folder: Path, notes: list[str]) -> None:
+    """Any number of names needs one scan of the folder, or two if some are unknown."""
     preview = ["forget", ",".join(notes)]
     assert looks(folder, *preview) == 1
     assert looks(folder, *preview, "--confirm", "true") == 1
@@ -271,8 +270,8 @@ def test_many_names_cost_one_look(folder: Path, notes: list[str]) -> None:
     assert looks(folder, "status") == 1
 
 
-def test_procedures_cost_one_look_under_their_lock(folder: Path, vault: Vault) -> None:
-    """Counting an outcome looks once; writing what repeats looks once more, however much it is."""
+def test_procedure_update_scans_the_folder_once(folder: Path, vault: Vault) -> None:
+    """Recording an outcome scans once, and applying a consolidation scans one more time."""
     assert vault.call("store_procedure", procedureName="dig", procedurePrompt="Paws")["success"]
     assert looks(folder, "procedure", "outcome", "dig", "--success") == 1
     put_all(folder, WEEK)
@@ -295,22 +294,22 @@ def call(folder: Path) -> Iterator[Call]:
     workspace.close()
 
 
-def test_a_name_never_means_what_lies_there_by_now(call: Call, folder: Path) -> None:
-    """A memory that was moved over another's file since the look is not taken for the other."""
+def test_lookup_notices_file_replaced_after_scan(call: Call, folder: Path) -> None:
+    """A memory moved over another's file after the scan is not mistaken for the other one."""
     (folder / "n3.md").replace(folder / "n2.md")
     assert call.engine.resolve("n3-111113").path == "n2.md"
 
 
-def test_a_memory_that_came_since_the_look_is_found_by_its_mem_id(call: Call, folder: Path) -> None:
-    """A memory that another process is just moving is looked for once more, by its whole memId."""
+def test_lookup_by_mem_id_finds_memory_moved_after_scan(call: Call, folder: Path) -> None:
+    """A memory that another process moves during the call is still found by its full memId."""
     write(folder, "moved/late.md", "---\nid: late-9xyz12\n---\n\n# Late\n\nIt came late.\n")
     assert call.engine.resolve("late-9xyz12").path == "moved/late.md"
     with pytest.raises(NotFound):
         call.engine.resolve("nothing-9xyz12")
 
 
-def test_a_title_comes_before_the_beginning_of_a_mem_id(run: Run, folder: Path) -> None:
-    """Every command takes a name for the same memory: a title before a memId's start."""
+def test_lookup_prefers_title_over_mem_id_prefix(run: Run, folder: Path) -> None:
+    """Every command resolves a name to the same memory: a title before a memId prefix."""
     write(folder, "kv.md", "---\nid: kv-123456\n---\n\n# Redis\n\nA store.\n")
     write(folder, "rc.md", "---\nid: redis-cache-abcdef\n---\n\n# Cache of redis\n\nA cache.\n")
     assert run("show", "redis", "--json").json["memId"] == "kv-123456"
@@ -318,8 +317,8 @@ def test_a_title_comes_before_the_beginning_of_a_mem_id(run: Run, folder: Path) 
     assert run("show", "redis-c", "--json").json["memId"] == "redis-cache-abcdef"
 
 
-def test_a_search_after_a_name_finds_what_a_search_alone_finds(call: Call, folder: Path) -> None:
-    """Looking up a name first, while another process indexes, hides nothing from the search."""
+def test_recall_after_lookup_finds_the_same(call: Call, folder: Path) -> None:
+    """A lookup by name while another process indexes does not change a later search."""
     request = RecallRequest("wombat", "vector")
     with FileLock(index_of(folder) / "lock"):
         after = call.engine.search(request)
@@ -328,8 +327,8 @@ def test_a_search_after_a_name_finds_what_a_search_alone_finds(call: Call, folde
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no limits on a file's size")
-def test_a_full_disk_throws_no_index_away(folder: Path, run: Run) -> None:
-    """Where nothing can be written any more, recall goes on, and the index is what it was."""
+def test_index_survives_full_disk(folder: Path, run: Run) -> None:
+    """If the disk is full, recall still works and the index is unchanged."""
     for number in range(5):
         write(folder, f"n{number}.md", f"# Note {number}\n\nThe wombat digs.\n")
     assert run("recall", "wombat", "--json").json["count"] == 5
@@ -344,7 +343,7 @@ def test_a_full_disk_throws_no_index_away(folder: Path, run: Run) -> None:
     assert run("recall", "wombat", "--json").json["count"] == 6
 
 
-def test_what_sqlite_cannot_open_just_now_is_no_damage(tmp_path: Path) -> None:
+def test_full_disk_is_not_mistaken_for_damaged_index(tmp_path: Path) -> None:
     """A full disk is reported as such, not as a broken index, and the manifest stays intact."""
     made = Manifest(tmp_path / "manifest.db", new=True)
     made.close()
@@ -364,8 +363,8 @@ def test_what_sqlite_cannot_open_just_now_is_no_damage(tmp_path: Path) -> None:
         assert database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
 
 
-def test_an_extractor_that_consolidates_writes_once(folder: Path, vault: Vault) -> None:
-    """What others wrote while an extractor ran is seen before its own proposals are written."""
+def test_consolidation_sees_changes_made_by_extractor(folder: Path, vault: Vault) -> None:
+    """Changes made by others while an extractor runs are seen before its results are written."""
     write(folder, "episode/a.md", "---\nid: a-123456\ncreated: 2026-01-01T00:00:00Z\n---\n\nx\n")
     line = '{"fact": "Wombats like carrots", "confidence": 0.8, "episodes": ["a-123456"]}'
     other = write(folder.parent, "inner.sh", f"#!/bin/sh\ncat > /dev/null\necho '{line}'\n")
@@ -383,8 +382,8 @@ def test_an_extractor_that_consolidates_writes_once(folder: Path, vault: Vault) 
     assert len(list(folder.glob("fact/*.md"))) == 1, os.listdir(folder / "fact")
 
 
-def test_changed_settings_are_seen(vault: Vault, folder: Path) -> None:
-    """An open vault obeys memvault.toml as it is now."""
+def test_open_vault_applies_changed_settings(vault: Vault, folder: Path) -> None:
+    """An open vault follows the current memvault.toml."""
     write(folder, "drafts/a.md", "# A\n\nzebra\n")
     assert titles(vault.call("memory_list")) == ["A"]
     write(folder, "memvault.toml", 'version = 1\nignore = ["drafts"]\n')
@@ -395,8 +394,8 @@ def test_changed_settings_are_seen(vault: Vault, folder: Path) -> None:
     assert titles(vault.call("memory_recall", query="zebra")) == ["A"]
 
 
-def test_a_folder_in_the_locks_place_is_moved_aside(vault: Vault, folder: Path) -> None:
-    """Whatever lies where the index's lock should be does not keep it from being written."""
+def test_index_folder_in_place_of_lock_is_moved_aside(vault: Vault, folder: Path) -> None:
+    """A file or folder in place of the index lock does not block writing the index."""
     write(folder, "a.md", "# A\n\nzebra\n")
     index = index_of(folder)
     (index / "lock").unlink()
@@ -405,28 +404,28 @@ def test_a_folder_in_the_locks_place_is_moved_aside(vault: Vault, folder: Path) 
     assert vault.call("vault_status")["index"]["state"] == "current"
 
 
-def test_a_note_is_found_by_its_files_name(vault: Vault, folder: Path) -> None:
-    """A file's name is searched, also where its heading says something else."""
+def test_recall_searches_file_names(vault: Vault, folder: Path) -> None:
+    """A file's name is searched, even if its heading is different."""
     write(folder, "people/atticus.md", "# The lawyer\n\nLives in Maycomb.\n")
     assert titles(vault.call("memory_recall", query="atticus", type="keyword")) == ["The lawyer"]
 
 
-def test_types_are_asked_for_in_any_spelling(vault: Vault, folder: Path) -> None:
+def test_type_filter_accepts_any_spelling(vault: Vault, folder: Path) -> None:
     """A type filter means the same type however it is spelled."""
     write(folder, "design-decision/a.md", "# A\n\nzebra\n")
     for name in ("design-decision", "designDecision", "Design Decision"):
         assert titles(vault.call("memory_list", memoryType=name)) == ["A"]
 
 
-def test_a_folder_that_is_no_vault_cannot_be_opened(tmp_path: Path) -> None:
-    """Opening what is no vault raises an error with a hint."""
+def test_open_vault_on_other_folder_raises_error(tmp_path: Path) -> None:
+    """Opening a folder that is not a vault raises an error with a hint."""
     with pytest.raises(VaultNotFound) as raised:
         open_vault(tmp_path)
     assert "memvault init" in raised.value.hint
 
 
-def test_a_vault_that_went_away_is_not_written_to(vault: Vault, folder: Path) -> None:
-    """An open vault whose folder was removed says so instead of making half of one."""
+def test_removed_vault_is_not_written_to(vault: Vault, folder: Path) -> None:
+    """An open vault whose folder was removed raises an error and does not recreate it."""
     assert vault.call("memory_list")["success"]
     shutil.rmtree(folder)
     made = vault.call("memory_remember", title="T", content="x", memoryType="fact")

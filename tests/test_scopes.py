@@ -134,10 +134,10 @@ def answers(own: Side, scope: Scope, tool: Tool, patch: pytest.MonkeyPatch) -> l
 @sampled(2)
 @pytest.mark.promise("S39")
 @pytest.mark.parametrize("scope", SCOPES)
-def test_what_is_hidden_changes_nothing(
+def test_hidden_memories_change_no_answer(
     sides: list[Side], scope: Scope, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
 ) -> None:
-    """Whatever other agents and vaults hold, each tool answers a scope as if it were not there."""
+    """Each tool answers a scope as if hidden agents and vaults did not exist."""
     pytest.importorskip("mcp", reason="the MCP SDK is not installed")
     for tool in some_of(all_tools(), first=SCOPES.index(scope) % 2):
         with subtests.test(tool=tool.name):
@@ -153,8 +153,8 @@ def test_what_is_hidden_changes_nothing(
 
 @pytest.mark.promise("S40")
 @pytest.mark.parametrize("scope", SCOPES)
-def test_a_scope_runs_its_tools_and_no_other(filled: Path, scope: Scope) -> None:
-    """A tool that needs more than the caller's scope is not listed, and refused in every way."""
+def test_scope_allows_only_its_own_tools(filled: Path, scope: Scope) -> None:
+    """A tool beyond the caller's scope is not listed, and every way to call it is refused."""
     call = Call(Workspace(filled), Caller("ann", False, False, True, (), scope))
     listed = {tool.name for tool in available.builtin_tools(call.workspace, call.caller)}
     for tool in all_tools():
@@ -172,10 +172,10 @@ def test_a_scope_runs_its_tools_and_no_other(filled: Path, scope: Scope) -> None
 
 @pytest.mark.promise("S39")
 @pytest.mark.parametrize("scope", SCOPES)
-def test_resources_and_completion_hide_it_too(
+def test_resources_and_completion_omit_hidden_memories(
     sides: list[Side], scope: Scope, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Addresses of what is hidden lead nowhere, and lists and completions do not hold it."""
+    """Hidden memories have no resource and do not appear in lists or completions."""
     pytest.importorskip("mcp", reason="the MCP SDK is not installed")
     import mcp_types as types
     from mcp.shared.exceptions import MCPError
@@ -245,8 +245,8 @@ def over_mcp(folder: Path, **arguments: Any) -> dict[str, Any]:
     )
 
 
-def test_a_brief_hit_takes_less_than_25_tokens(team: Vault) -> None:
-    """Ten brief hits take fewer than 25 tokens each, of four characters, and say what is meant."""
+def test_brief_hit_takes_less_than_25_tokens(team: Vault) -> None:
+    """Ten brief hits average under 25 tokens of four characters and are still clear."""
     found = team.call("memory_recall", query=QUERY, brief=True)
     whole = team.call("memory_recall", query=QUERY)
     assert (found["memories"], found["count"], len(found["brief"])) == ([], 10, 10)
@@ -258,16 +258,16 @@ def test_a_brief_hit_takes_less_than_25_tokens(team: Vault) -> None:
         assert ("; weak" in line) == (entry["strength"] == "weak")
 
 
-def test_a_brief_hit_says_what_the_query_asks_for(vault: Vault) -> None:
-    """The line tells the sentence that answers, not the first one of the memory."""
+def test_brief_hit_shows_the_matching_sentence(vault: Vault) -> None:
+    """The line shows the sentence that answers the query, not the memory's first sentence."""
     content = "It stands in the hall. The cellar floods each spring. Mira has the key."
     vault.call("memory_remember", title="House", content=content, memoryType="fact")
     (line,) = vault.call("memory_recall", query="who has the key", brief=True)["brief"]
     assert line.startswith("House: Mira has the key")
 
 
-def test_brief_at_the_shell_is_a_line_a_hit(notes: Path, run: Run) -> None:
-    """At the shell each brief hit is one line, the same as in JSON."""
+def test_brief_prints_one_line_per_hit(notes: Path, run: Run) -> None:
+    """On the command line each brief hit is one line, the same as in JSON."""
     asked = ("recall", QUERY, "--brief", "--vault", str(notes))
     shown = run(*asked).out.splitlines()
     assert shown[-10:] == run(*asked, "--json").json["brief"]
@@ -276,8 +276,8 @@ def test_brief_at_the_shell_is_a_line_a_hit(notes: Path, run: Run) -> None:
 
 
 @pytest.mark.parametrize("budget", [1, 60, 150, 300, 500, 900, 1_500, 4_000])
-def test_a_budget_is_kept_and_used(team: Vault, budget: int) -> None:
-    """A result within a budget is never larger, has one hit at least, and says what is left out."""
+def test_budget_is_respected_and_used(team: Vault, budget: int) -> None:
+    """A result with several hits never exceeds its budget, and it counts the omitted hits."""
     found = team.call("memory_recall", query=QUERY, budget=budget, limit=12)
     shown = len(found["memories"]) + len(found.get("brief", []))
     assert shown == found["count"] >= 1
@@ -291,16 +291,16 @@ def test_a_budget_is_kept_and_used(team: Vault, budget: int) -> None:
         assert rest["memories"] == whole["memories"][shown:]
 
 
-def test_no_budget_is_no_limit(team: Vault) -> None:
-    """Without a budget, and with 0, a recall gives all that its limit asks for."""
+def test_recall_without_budget_is_not_shortened(team: Vault) -> None:
+    """Without a budget, or with 0, a recall returns everything within its limit."""
     whole = team.call("memory_recall", query=QUERY, limit=60)
     assert whole["count"] > 20
     assert team.call("memory_recall", query=QUERY, limit=60, budget=0) == whole
     assert "brief" not in whole
 
 
-def test_over_mcp_a_budget_holds_unless_the_call_names_one(notes: Path) -> None:
-    """A client over MCP gets what 1,500 tokens hold; a budget of its own wins."""
+def test_mcp_recall_has_default_budget(notes: Path) -> None:
+    """Over MCP a recall has a budget of 1,500 tokens unless the call sets its own."""
     asked = {"query": QUERY, "limit": 60}
     found = over_mcp(notes, **asked)
     assert 1_000 < size(found) <= 1_500
@@ -313,8 +313,8 @@ def test_over_mcp_a_budget_holds_unless_the_call_names_one(notes: Path) -> None:
     assert listed["next"] == listed["count"] <= 50
 
 
-def test_the_budget_over_mcp_is_a_setting(vault: Vault, folder: Path) -> None:
-    """``[mcp] budget`` says what holds over MCP, 0 that nothing does, and no word makes sense."""
+def test_mcp_budget_is_a_setting(vault: Vault, folder: Path) -> None:
+    """``[mcp] budget`` sets the default over MCP; 0 turns it off, and a text is an error."""
     for number in range(20):
         text = f"The {number}th lamp in the hall is out again, and someone has to change it."
         vault.call("memory_remember", title=f"Lamp {number}", content=text, memoryType="fact")
@@ -327,8 +327,8 @@ def test_the_budget_over_mcp_is_a_setting(vault: Vault, folder: Path) -> None:
     assert "mcp.budget" in over_mcp(folder, query="lamp")["error"]["message"]
 
 
-def test_a_secret_is_masked_in_a_line(vault: Vault, folder: Path) -> None:
-    """A line that nobody chose to read tells no secret; one that its memory allows stays."""
+def test_brief_hit_masks_secrets(vault: Vault, folder: Path) -> None:
+    """A brief line masks a secret, unless its memory allows secrets."""
     for name, more in (("Robot", ""), ("Sample", "secrets: allowed\n")):
         text = f"---\nid: {name}\n{more}---\n\nThe {name} token is {SECRET} for now.\n"
         (folder / f"{name}.md").write_text(text, "utf-8")
@@ -336,8 +336,8 @@ def test_a_secret_is_masked_in_a_line(vault: Vault, folder: Path) -> None:
     assert [SECRET[:10] in line for line in lines if "(Robot" in line] == [False]
 
 
-def test_what_was_replaced_is_marked_in_a_line(vault: Vault) -> None:
-    """A line says of a memory that it was replaced, and by which."""
+def test_brief_hit_marks_superseded_memory(vault: Vault) -> None:
+    """A brief line marks a superseded memory and shows its replacement."""
     old = vault.call("memory_remember", title="Port", content="It is 80.", memoryType="fact")
     new = vault.call(
         "memory_remember",
@@ -354,8 +354,8 @@ costs = st.lists(st.tuples(st.integers(1, 50), st.integers(1, 400)), min_size=1,
 
 
 @given(costs=costs, budget=st.integers(-50, 2_000))
-def test_a_budget_is_shared_out_best_first(costs: list[tuple[int, int]], budget: int) -> None:
-    """The budget goes to lines of as many memories as fit, then to whole texts, best first."""
+def test_budget_is_filled_best_first(costs: list[tuple[int, int]], budget: int) -> None:
+    """The budget goes first to brief lines for many memories, then to full texts, best first."""
     brief = [line for line, _ in costs]
     whole = [line + more for line, more in costs]
     told, shown = split_budget(budget, whole, brief)
@@ -369,8 +369,8 @@ def test_a_budget_is_shared_out_best_first(costs: list[tuple[int, int]], budget:
         assert used - brief[told] + whole[told] > budget
 
 
-def test_remember_names_only_what_is_near(vault: Vault) -> None:
-    """What remember names as similar is at least fair; among strangers it names nothing."""
+def test_remember_lists_only_similar_memories(vault: Vault) -> None:
+    """Remember lists only memories of at least fair similarity, and none if all are unrelated."""
     first = {
         "title": "Database",
         "content": "We use PostgreSQL for all services.",

@@ -81,10 +81,10 @@ SPELLINGS: dict[str, Callable[[str], str]] = {
 
 @pytest.mark.promise("S86")
 @pytest.mark.parametrize("spelling", SPELLINGS)
-def test_detector_finds_secrets_spelled_with_markup(
+def test_secret_detector_finds_secrets_with_markup(
     spelling: str, subtests: pytest.Subtests
 ) -> None:
-    """A secret that is escaped or has markup in it is found with its line and masked whole."""
+    """A secret with escapes or markup in it is found with its line and masked completely."""
     for kind in MADE:
         with subtests.test(kind=kind):
             value, said = made(kind)
@@ -107,10 +107,10 @@ def test_detector_finds_secrets_spelled_with_markup(
     start=st.integers(0, 300),
     length=st.integers(0, 300),
 )
-def test_masked_part_hides_pieces_of_spelled_secrets(
+def test_secret_excerpt_hides_pieces_with_markup(
     kind: str, spelling: str, start: int, length: int
 ) -> None:
-    """An excerpt of a text, with markup or without, shows few characters of its secrets."""
+    """An excerpt of a text, with or without markup, shows few characters of its secrets."""
     value, said = made(kind)
     spelled = SPELLINGS[spelling](value)
     texts = [f"The job reads:\n\n{said.replace(value, one)}\n\nOK." for one in (spelled, value)]
@@ -124,8 +124,8 @@ def test_masked_part_hides_pieces_of_spelled_secrets(
 @pytest.mark.parametrize(
     "written", ["**_gh_**p_{}", "__ghp__**_{}**", "gh<b>p</b>_{}", "***gh***p_{}"]
 )
-def test_underscores_are_emphasis_only_where_markdown_says_so(written: str) -> None:
-    """An underscore that ends emphasis is no part of a token, and one within a word is."""
+def test_secret_detector_parses_underscores_like_markdown(written: str) -> None:
+    """An underscore that ends emphasis is not part of a token; one inside a word is."""
     rest = made("GitHub token")[0].removeprefix("ghp_")
     assert rest[4:-4] not in masked(f"Use {written.format(rest)} now.")
 
@@ -143,8 +143,8 @@ def test_underscores_are_emphasis_only_where_markdown_says_so(written: str) -> N
     ],
 )
 @pytest.mark.promise("S79")
-def test_markup_makes_no_secret_of_ordinary_text(text: str) -> None:
-    """Names, placeholders and examples with markup raise no alarm."""
+def test_secret_detector_ignores_ordinary_text_with_markup(text: str) -> None:
+    """Names, placeholders and examples with markup are not reported."""
     assert find_secrets(text) == []
 
 
@@ -167,8 +167,8 @@ def test_markup_makes_no_secret_of_ordinary_text(text: str) -> None:
         "%4",
     ],
 )
-def test_markup_is_undone_in_linear_time(unit: str) -> None:
-    """Four times as much markup takes about four times as long to look through."""
+def test_secret_detector_strips_markup_in_linear_time(unit: str) -> None:
+    """Scanning four times as much markup takes about four times as long."""
 
     def looked(size: int) -> float:
         text = unit * (size // len(unit)) + "-->"

@@ -54,10 +54,10 @@ def refusing(root: Path) -> None:
 
 
 @pytest.mark.promise("S68")
-def test_a_secret_is_written_with_a_warning(
+def test_secrets_are_written_with_warning(
     vault: Vault, folder: Path, subtests: pytest.Subtests
 ) -> None:
-    """The result says which kind stands in which line of which file, and never the secret."""
+    """The warning shows the kind, line and file of each secret, and never the secret."""
     for number, kind in enumerate(MADE):
         with subtests.test(kind=kind):
             value, said = made(kind)
@@ -71,8 +71,8 @@ def test_a_secret_is_written_with_a_warning(
             assert "secrets: allowed" in warning
 
 
-def test_a_secret_in_a_title_is_in_no_name(vault: Vault) -> None:
-    """Neither the file's name nor the memId of a memory holds the token that its title does."""
+def test_secrets_in_title_are_left_out_of_file_name_and_id(vault: Vault) -> None:
+    """Neither a memory's file name nor its memId contains a token from its title."""
     value, _ = made("DigitalOcean token")
     done = vault.call("memory_remember", title=f"do {value}", content="x", memoryType="fact")
     tail = value.rpartition("_")[2]
@@ -81,8 +81,8 @@ def test_a_secret_in_a_title_is_in_no_name(vault: Vault) -> None:
 
 
 @pytest.mark.promise("S68")
-def test_only_what_is_new_is_warned_of(vault: Vault) -> None:
-    """A change beside a secret that stood there before says nothing of it; a second one counts."""
+def test_secrets_warning_covers_only_new_ones(vault: Vault) -> None:
+    """A change near an existing secret causes no warning; adding a second one does."""
     (first, said), (_, other) = made("GitHub token"), made("Stripe key")
     assert "warnings" in remember(vault, said)
     changed = vault.call("memory_compound", query="Deploy", modifications="Runs at noon.")
@@ -94,8 +94,8 @@ def test_only_what_is_new_is_warned_of(vault: Vault) -> None:
     assert first not in warning
 
 
-def test_a_memory_may_say_that_its_secrets_are_fine(vault: Vault, folder: Path) -> None:
-    """With secrets: allowed in the header there is no warning and no refusal."""
+def test_secrets_allowed_by_header_cause_no_warning(vault: Vault, folder: Path) -> None:
+    """With secrets: allowed in the header, a write is neither warned about nor refused."""
     write(folder, "fact/keys.md", "---\nid: keys\nsecrets: allowed\n---\n\n# Keys\n\nFor tests.\n")
     refusing(folder)
     _, said = made("AWS key")
@@ -104,8 +104,8 @@ def test_a_memory_may_say_that_its_secrets_are_fine(vault: Vault, folder: Path) 
     assert "warnings" not in changed
 
 
-def test_a_line_may_say_that_its_secret_is_fine(vault: Vault, folder: Path) -> None:
-    """The comments by which scanners of repositories allow a line count here too."""
+def test_secrets_comment_allows_line_in_vault(vault: Vault, folder: Path) -> None:
+    """The comments with which repository scanners allow a line work here too."""
     refusing(folder)
     _, said = made("AWS key")
     found = remember(vault, f"{said} # gitleaks:allow")
@@ -113,22 +113,22 @@ def test_a_line_may_say_that_its_secret_is_fine(vault: Vault, folder: Path) -> N
     assert "warnings" not in found
 
 
-def test_a_vault_may_not_look_for_secrets(vault: Vault, folder: Path) -> None:
+def test_secrets_check_can_be_turned_off(vault: Vault, folder: Path) -> None:
     """With on_write = "off" there is no warning."""
     write(folder, "memvault.toml", 'version = 1\n[secrets]\non_write = "off"\n')
     assert "warnings" not in remember(vault, made("AWS key")[1])
 
 
 @pytest.mark.promise("S70")
-def test_doctor_tells_of_secrets_that_a_person_wrote(vault: Vault, folder: Path) -> None:
-    """A finding has the kind and line of each secret, not its text; allowed ones have none."""
+def test_doctor_reports_secrets_written_by_hand(vault: Vault, folder: Path) -> None:
+    """A finding has the kind and line of each secret, not its text; allowed ones are omitted."""
     (token, said), (_, other) = made("GitHub token"), made("Stripe key")
     write(folder, "a.md", f"# A\n\n{said}\n\n{other}\n")
     write(folder, "fine.md", f"---\nsecrets: allowed\n---\n\n{said}\n")
     write(folder, f"fact/{token}.md", "# B\n")
     write(folder, "line.md", f"# Line\n\n{said} <!-- gitleaks:allow -->\n")
     finding, named = vault.call("vault_doctor", only=["secret-in-text"])["findings"]
-    assert "It contains a secret: GitHub token in its name; take" in named["message"]
+    assert "It contains a secret: GitHub token in its name; remove" in named["message"]
     assert (finding["filePath"], finding["severity"], finding["fix"]) == ("a.md", "warning", "")
     assert "GitHub token in line 3, Stripe key in line 5; take it out" in finding["message"]
     assert token not in str(finding)
@@ -137,8 +137,8 @@ def test_doctor_tells_of_secrets_that_a_person_wrote(vault: Vault, folder: Path)
         assert other_vault.call("vault_doctor", only=["secret-in-text"])["findings"] == []
 
 
-def test_an_undo_is_never_refused(vault: Vault, folder: Path) -> None:
-    """What undo brings back was there before, secret or not."""
+def test_secrets_never_stop_undo(vault: Vault, folder: Path) -> None:
+    """Undo restores earlier contents, with or without secrets."""
     remember(vault, made("AWS key")[1])
     vault.call("memory_forget", query="Deploy", confirm=True)
     refusing(folder)
@@ -146,8 +146,8 @@ def test_an_undo_is_never_refused(vault: Vault, folder: Path) -> None:
     assert (folder / "fact/deploy.md").exists()
 
 
-def test_a_refusal_is_a_failure_with_a_hint(run: Run, folder: Path) -> None:
-    """The shell says what was refused, and not the secret; the exit code is 1."""
+def test_secrets_refused_write_fails_with_hint(run: Run, folder: Path) -> None:
+    """The shell shows what was refused, but not the secret, and the exit code is 1."""
     refusing(folder)
     value, said = made("GitHub token")
     ran = run("remember", "Deploy", said, "--type", "fact")
@@ -159,8 +159,8 @@ def test_a_refusal_is_a_failure_with_a_hint(run: Run, folder: Path) -> None:
 
 
 @pytest.mark.promise("S70")
-def test_a_refusal_names_the_arguments_that_hold_a_secret(vault: Vault, folder: Path) -> None:
-    """It says which argument it is, and the line of a longer one; never a line of no file."""
+def test_secrets_refusal_reports_argument_and_line(vault: Vault, folder: Path) -> None:
+    """It shows which argument contains a secret, with the line in a longer argument."""
     refusing(folder)
     (token, said), (key, other) = made("GitHub token"), made("AWS key")
 
@@ -184,8 +184,8 @@ def test_a_refusal_names_the_arguments_that_hold_a_secret(vault: Vault, folder: 
     assert refused("memory_remember", **{**new, "content": many}).endswith("of content, and 2 more")
 
 
-def test_a_secret_that_only_the_whole_file_shows_is_named_by_its_kind() -> None:
-    """Where no argument holds it alone, the refusal has the kind and no line."""
+def test_secrets_formed_only_in_whole_file_are_refused_by_kind() -> None:
+    """If no single argument contains the secret, the refusal has its kind and no line."""
     value, said = made("AWS secret key")
     refusal = secret_policy.SecretRejected(
         secret_policy.added_secrets(b"", said.encode(), Settings()), BUILTIN
@@ -199,7 +199,7 @@ def test_a_secret_that_only_the_whole_file_shows_is_named_by_its_kind() -> None:
 
 
 @pytest.mark.promise("S69")
-def test_of_several_texts_none_is_written_where_one_is_refused(vault: Vault, folder: Path) -> None:
+def test_secrets_refusal_rejects_the_whole_call(vault: Vault, folder: Path) -> None:
     """A call that sets several values, goals or plans is refused as a whole."""
     refusing(folder)
     value, said = made("GitHub token")
@@ -227,10 +227,10 @@ def holding(root: Path, secret: str) -> list[str]:
 
 @sampled(1)
 @pytest.mark.promise("S69")
-def test_no_tool_writes_a_secret_without_warning_or_refusal(
+def test_secrets_are_warned_of_or_refused_by_every_tool(
     filled: Path, tmp_path: Path, subtests: pytest.Subtests
 ) -> None:
-    """With refuse a tool writes all or nothing, and no secret; with warn it says where it did."""
+    """With refuse, no secret is ever written; with warn, the result shows where it was."""
     made = shutil.copytree(filled, tmp_path / "made")
     refusing(made)
     copies = {"refuse": Copy(made, tmp_path / "refuse"), "warn": Copy(filled, tmp_path / "warn")}
@@ -273,8 +273,8 @@ KINDS = st.sampled_from(sorted(MADE))
 
 
 @pytest.mark.parametrize("kind", MADE)
-def test_a_secret_of_each_kind_is_found_by_its_line(kind: str) -> None:
-    """Keys, tokens, private keys and passwords in URLs are named by kind and line."""
+def test_secrets_of_each_kind_are_found_with_line(kind: str) -> None:
+    """Keys, tokens, private keys and passwords in URLs are reported by kind and line."""
     for _ in range(20):
         value, text = made(kind)
         whole = f"# Deploy\n\nUse\n{text}\nfrom now on.\n"
@@ -285,8 +285,8 @@ def test_a_secret_of_each_kind_is_found_by_its_line(kind: str) -> None:
 
 @sampled(3)
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: f"{form.kind} {form.marks[0]}")
-def test_what_is_looked_for_first_is_in_every_secret_of_a_form(form: SecretPattern) -> None:
-    """A form's mark is in each of its secrets, and in one word with it where the form says so."""
+def test_secrets_prefilter_matches_every_secret_of_pattern(form: SecretPattern) -> None:
+    """Each secret contains its pattern's marker, within one word if the pattern requires it."""
 
     @settings(max_examples=examples(20))
     @given(st.from_regex(form.written))
@@ -304,8 +304,8 @@ def test_what_is_looked_for_first_is_in_every_secret_of_a_form(form: SecretPatte
 
 @sampled(4)
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: f"{form.kind} {form.marks[0]}")
-def test_no_form_takes_the_square_of_a_texts_length(form: SecretPattern) -> None:
-    """Four times a text of a form's own beginnings and letters takes about four times as long."""
+def test_secrets_patterns_scan_in_linear_time(form: SecretPattern) -> None:
+    """Four times as much text that resembles a secret takes about four times as long."""
     began = form.marks[0]
     for unit in (began, f" {began}", *(f"\n{began}{letter * 25}" for letter in "aA0-_.=/:@ ")):
         for front, repeated in (("", unit), (f" {began}", unit[-1])):
@@ -322,8 +322,8 @@ def _looked(form: SecretPattern, text: str) -> float:
 
 @pytest.mark.promise("S77")
 @given(kinds=st.lists(KINDS, max_size=4), texts=st.lists(PROSE, min_size=5, max_size=5))
-def test_a_masked_text_holds_no_secret(kinds: list[str], texts: list[str]) -> None:
-    """Masking removes secrets at any place, and masking again changes nothing."""
+def test_secrets_masking_is_complete_and_idempotent(kinds: list[str], texts: list[str]) -> None:
+    """Masking removes secrets at any position, and masking again changes nothing."""
     secrets = [made(kind) for kind in kinds]
     text = "\n".join(
         [*(f"{front}\n{said}" for front, (_, said) in zip(texts, secrets, strict=False)), texts[-1]]
@@ -336,15 +336,15 @@ def test_a_masked_text_holds_no_secret(kinds: list[str], texts: list[str]) -> No
 
 @pytest.mark.promise("S77")
 @given(PROSE)
-def test_a_text_without_secrets_stays_as_it_is(text: str) -> None:
-    """What holds no secret comes back character for character."""
+def test_secrets_masking_leaves_other_text_unchanged(text: str) -> None:
+    """A text without secrets is returned character for character."""
     if not find_secrets(text):
         assert masked(text) == text
 
 
 @given(kind=KINDS, start=st.integers(0, 400), length=st.integers(0, 400))
-def test_a_part_of_a_text_tells_no_part_of_its_secrets(kind: str, start: int, length: int) -> None:
-    """However a text is cut, no more than a few characters of a secret are left."""
+def test_secrets_stay_masked_in_cut_text(kind: str, start: int, length: int) -> None:
+    """However a text is cut, at most a few characters of a secret remain."""
     value, said = made(kind)
     text = f"The deploy job reads this:\n\n{said}\n\nand nothing else."
     part = masked_part(text[start : start + length], secret_values(text))
@@ -353,8 +353,8 @@ def test_a_part_of_a_text_tells_no_part_of_its_secrets(kind: str, start: int, le
 
 
 @pytest.mark.promise("S79")
-def test_random_texts_that_are_no_secrets_are_left_alone() -> None:
-    """Hashes, ids, etags and placeholders raise no alarm."""
+def test_secrets_check_ignores_random_identifiers() -> None:
+    """Hashes, IDs, etags and placeholders are not reported."""
     digest = hashlib.sha256(b"x").hexdigest()
     for text in (
         digest,
@@ -375,8 +375,8 @@ def test_random_texts_that_are_no_secrets_are_left_alone() -> None:
 
 
 @pytest.mark.promise("S79")
-def test_the_projects_own_texts_raise_no_alarm() -> None:
-    """Documents, samples and judged data, about 10,000 texts of which none holds a secret."""
+def test_secrets_check_reports_nothing_in_project_texts() -> None:
+    """About 10,000 documents, samples and judged texts without secrets cause no report."""
     files = [*ROOT.glob("docs/**/*.md"), *ROOT.glob("sample/**/*.md")]
     files += [*ROOT.glob("vault-template/**/*.md"), *ROOT.glob("bench/everyday/*/corpus.jsonl")]
     # Notes of real people quote keys of documentation, which cannot be told from others.
@@ -386,8 +386,8 @@ def test_the_projects_own_texts_raise_no_alarm() -> None:
     assert {path: secrets for path, secrets in alarms.items() if secrets} == {}
 
 
-def test_a_password_that_is_a_word_is_masked_only_in_its_url() -> None:
-    """A default password is no secret, and a word that is one stays readable in the text."""
+def test_secrets_common_word_password_is_masked_only_in_url() -> None:
+    """A default password is not a secret, and a common word stays readable in the text."""
     default = "postgresql://postgres:postgres@localhost:5432/postgres"
     assert find_secrets(default) == []
     text = "See amqp://app:mountain@host/x, and climb the mountain."
@@ -399,8 +399,8 @@ def test_a_password_that_is_a_word_is_masked_only_in_its_url() -> None:
         assert masked(text).count("[masked: password in a URL]") == 2
 
 
-def test_an_allowed_line_has_no_secret() -> None:
-    """The comments by which scanners of repositories allow a secret count here too."""
+def test_secrets_comment_allows_line_in_text() -> None:
+    """The comments with which repository scanners allow a secret work here too."""
     _, token = made("GitHub token")
     for words in ("gitleaks:allow", "pragma: allowlist secret"):
         text = f"one\n{token}  # {words}\nthree\n"
@@ -409,30 +409,30 @@ def test_an_allowed_line_has_no_secret() -> None:
         assert [secret.line for secret in find_secrets(f"{text}{token}\n")] == [4]
 
 
-def test_a_header_may_say_that_its_secrets_are_fine() -> None:
-    """Only the one word counts, however it is written."""
+def test_secrets_header_accepts_only_allowed() -> None:
+    """Only the word allowed counts, in any letter case."""
     assert allows({"secrets": "Allowed "})
     for value in (None, "", "no", True, ["allowed"]):
         assert not allows({"secrets": value})
 
 
-def test_a_secret_key_is_found_in_capitals_too() -> None:
-    """Variables of a shell are written in capitals, with the issuer's name or without."""
+def test_secrets_in_uppercase_variables_are_found() -> None:
+    """Uppercase shell variables are detected, with or without the issuer's name."""
     value, _ = made("AWS secret key")
     for name in ("AWS_SECRET_ACCESS_KEY", "SECRET_ACCESS_KEY", "Secret access key"):
         (secret,) = find_secrets(f"export {name}={value}")
         assert secret.kind == "AWS secret key"
 
 
-def test_a_secret_that_stands_twice_is_masked_twice() -> None:
-    """What is known for a secret by what stands around it is one elsewhere in the text, too."""
+def test_secrets_occurring_twice_are_masked_twice() -> None:
+    """A value detected by its context is also masked elsewhere in the text."""
     value, said = made("password in a URL")
     assert value not in masked(f"{said}\n\nThe password is {value}.\n")
 
 
 @soak_only
-def test_as_many_secrets_as_there_may_be_take_no_more_than_their_share() -> None:
-    """Of four times as many secrets, up to 20,000, each takes about as long."""
+def test_secrets_masking_is_linear_in_number_of_secrets() -> None:
+    """With four times as many secrets, up to 20,000, each takes about as long."""
     for front, back in (("", " "), ("http://a:", "@h "), ("Authorization: Bearer ", "\n")):
 
         def masking(many: int, front: str = front, back: str = back) -> float:
@@ -447,8 +447,8 @@ def test_as_many_secrets_as_there_may_be_take_no_more_than_their_share() -> None
         assert any(masking(20_000) < 8 * max(masking(5_000), 0.05) for _ in range(3))
 
 
-def test_dashes_before_a_web_token_do_not_stall() -> None:
-    """A text of half web tokens takes no more time than grows with it."""
+def test_secrets_scan_of_partial_web_tokens_is_linear() -> None:
+    """Scanning a text of incomplete web tokens takes time linear in its length."""
 
     def masking(many: int) -> float:
         return seconds(lambda: masked("-eyJ" * many + " .eyJ"))
@@ -458,8 +458,8 @@ def test_dashes_before_a_web_token_do_not_stall() -> None:
 
 @pytest.mark.promise("S78")
 @pytest.mark.parametrize("kind", MADE)
-def test_a_secret_behind_a_mark_at_a_lines_beginning_is_found(kind: str) -> None:
-    """A diff or a list that was pasted hides no secret behind its mark."""
+def test_secrets_after_diff_or_list_marker_are_found(kind: str) -> None:
+    """A secret in a pasted diff or list is found despite the marker before it."""
     value, said = made(kind)
     for mark in ("-", "+", "> ", "* ", "- ", "\t-"):
         for text in (f"{mark}{said}", f"Text.\n{mark}{said}\n"):
@@ -496,8 +496,8 @@ def asking(folder: Path, compiled: None) -> Path:
     return folder
 
 
-def test_more_forms_are_known_where_a_vault_asks(asking: Path, run: Run) -> None:
-    """What only kingfisher knows is warned of and masked, beside what is built in."""
+def test_secrets_extra_detects_more_kinds(asking: Path, run: Run) -> None:
+    """Secrets that only kingfisher detects are reported and masked as the built-in kinds are."""
     pytest.importorskip("kingfisher_sdk", reason="pip install 'memvault[secrets]'")
     write(asking, "login.md", f"# Login\n\nWe use this: {LOGIN}\n")
     made = succeeded(run("remember", "Login to the items", LOGIN, "--type", "fact"))
@@ -508,15 +508,15 @@ def test_more_forms_are_known_where_a_vault_asks(asking: Path, run: Run) -> None
 
 
 @pytest.mark.promise("S86")
-def test_kingfisher_reads_texts_without_markup_too(compiled: None) -> None:
-    """A secret that only kingfisher knows is masked if it is escaped as well."""
+def test_secrets_kingfisher_finds_escaped_secrets(compiled: None) -> None:
+    """A secret that only kingfisher detects is also masked if it is escaped."""
     pytest.importorskip("kingfisher_sdk", reason="pip install 'memvault[secrets]'")
     written = LOGIN.replace("k7Vq2mZ", "k7V**q2**\\u006dZ")
     assert "x9LpT" not in detector_named("kingfisher").masked(f"We use this: {written}\n")
 
 
-def test_without_the_extra_the_built_in_forms_hold(asking: Path) -> None:
-    """A vault that asks for what is not installed works, and says so."""
+def test_secrets_builtin_patterns_work_without_extra(asking: Path) -> None:
+    """A vault that enables an extra that is not installed works and reports it."""
 
     def said(title: str, text: str) -> str:
         line = [sys.executable, "-c", WITHOUT, "remember", title, text, "--type", "fact"]
@@ -528,15 +528,15 @@ def test_without_the_extra_the_built_in_forms_hold(asking: Path) -> None:
     assert "GitHub token" in said("Token", token)
 
 
-def test_who_does_not_ask_does_not_wait(folder: Path, run: Run) -> None:
-    """Installed or not, the extra is loaded only for a vault that asks for it."""
+def test_secrets_extra_is_loaded_only_if_enabled(folder: Path, run: Run) -> None:
+    """Even if installed, the extra is loaded only for a vault that enables it."""
     assert "curl" not in succeeded(run("remember", "Login", LOGIN, "--type", "fact")).err
 
 
 @soak_only
 @pytest.mark.promise("S71")
-def test_a_vault_that_asks_changes_no_other_of_its_process(asking: Path, tmp_path: Path) -> None:
-    """Of two vaults that are open at once, each finds and masks what its own settings say."""
+def test_secrets_extra_applies_only_to_its_vault(asking: Path, tmp_path: Path) -> None:
+    """Of two vaults open in one process, each detects and masks by its own settings."""
     pytest.importorskip("kingfisher_sdk", reason="pip install 'memvault[secrets]'")
     other = tmp_path / "other"
     write(other, "memvault.toml", "version = 1\n")

@@ -29,8 +29,10 @@ def deploy(root: Path, said: str, header: str = "") -> None:
 
 
 @pytest.mark.promise("S72")
-def test_the_context_tells_no_secret(vault: Vault, folder: Path, subtests: pytest.Subtests) -> None:
-    """Memories, values, goals and messages come with the kind in the place of the secret."""
+def test_secrets_in_context_are_masked(
+    vault: Vault, folder: Path, subtests: pytest.Subtests
+) -> None:
+    """In memories, values, goals and messages, each secret is replaced by its kind."""
     for kind in some_of([*MADE]):
         with subtests.test(kind=kind):
             _context_tells_none(vault, folder, kind)
@@ -49,16 +51,16 @@ def _context_tells_none(vault: Vault, folder: Path, kind: str) -> None:
     assert vault.call("peek_inbox", count=100)["success"]  # what was delivered is not told again
 
 
-def test_the_context_tells_what_a_memory_allows(vault: Vault, folder: Path) -> None:
-    """A memory whose header allows its secrets is shown as it is."""
+def test_secrets_allowed_by_header_are_shown_in_context(vault: Vault, folder: Path) -> None:
+    """A memory whose header allows its secrets is shown unmasked."""
     value, said = made("GitHub token")
     deploy(folder, said, ALLOWED)
     assert value in vault.call("context", task="the deploy job's secret")["context"]
     assert value in over_mcp(folder, "context", {"task": "the deploy job's secret"})["context"]
 
 
-def test_who_asks_at_the_shell_sees_the_memory(folder: Path, run: Run) -> None:
-    """A memory that is shown or recalled comes as it is."""
+def test_secrets_of_shown_memory_are_visible_in_shell(folder: Path, run: Run) -> None:
+    """In the shell, a shown or recalled memory is unmasked."""
     value, said = made("GitHub token")
     deploy(folder, said)
     assert value in succeeded(run("show", "deploy-1")).out
@@ -93,10 +95,10 @@ def asked(root: Path, said: str = "deploy", vault: str = "") -> list[Any]:
 
 @sampled(1)
 @pytest.mark.promise("S73")
-def test_no_answer_over_mcp_tells_a_secret(
+def test_secrets_are_masked_in_every_result_over_mcp(
     vault: Vault, folder: Path, subtests: pytest.Subtests
 ) -> None:
-    """No tool tells a client a secret, nor eight characters of one where a text is cut."""
+    """No tool shows a client a secret, nor eight characters of one at a cut."""
     for kind in some_of([*MADE]):
         with subtests.test(kind=kind):
             value, said = made(kind)
@@ -108,10 +110,10 @@ def test_no_answer_over_mcp_tells_a_secret(
 
 @pytest.mark.promise("S73")
 @pytest.mark.parametrize("kind", ["private key", "GitHub token"])
-def test_no_answer_of_another_vault_tells_a_secret(
+def test_secrets_of_other_vault_are_masked_by_its_own_header(
     vault: Vault, folder: Path, tmp_path: Path, run: Run, kind: str
 ) -> None:
-    """What lies in another vault is masked by that vault's memory, not by one of its name here."""
+    """The header of the other vault's memory decides, not that of a local one with its ID."""
     value, said = made(kind)
     write(folder, "deploy.md", f"---\nid: deploy-1\n{ALLOWED}---\n\n{said}\n")
     write(other := tmp_path / "other", "memvault.toml", "version = 1\n")
@@ -127,8 +129,8 @@ def test_no_answer_of_another_vault_tells_a_secret(
         assert pieces(value, json.dumps([entries, lines])) == []
 
 
-def test_memory_that_allows_its_secrets_is_shown_over_mcp(vault: Vault, folder: Path) -> None:
-    """The header counts in every answer that tells of the memory."""
+def test_secrets_allowed_by_header_are_shown_over_mcp(vault: Vault, folder: Path) -> None:
+    """The header applies to every result that contains the memory."""
     value, said = made("GitHub token")
     deploy(folder, said, ALLOWED)
     told = [json.dumps(found) for found in asked(folder)]
@@ -137,8 +139,8 @@ def test_memory_that_allows_its_secrets_is_shown_over_mcp(vault: Vault, folder: 
 
 
 @pytest.mark.promise("S73")
-def test_a_resource_over_mcp_tells_no_secret(folder: Path) -> None:
-    """A memory is read with masks, unless it allows its secrets."""
+def test_secrets_in_resources_are_masked_over_mcp(folder: Path) -> None:
+    """A memory's secrets are masked when read, unless its header allows them."""
     pytest.importorskip("mcp", reason="the MCP SDK is not installed: pip install 'memvault[mcp]'")
     from memvault.call import Call
     from memvault.mcp import resources
@@ -155,8 +157,8 @@ def test_a_resource_over_mcp_tells_no_secret(folder: Path) -> None:
 
 
 @pytest.mark.promise("S75")
-def test_a_memory_whose_name_is_a_secret_can_be_asked_for(vault: Vault, folder: Path) -> None:
-    """A file's name and a memId come masked; by the other one the memory is shown."""
+def test_secrets_in_file_name_or_id_do_not_block_access(vault: Vault, folder: Path) -> None:
+    """A file name and a memId are masked; the memory can be shown by the other one."""
     pytest.importorskip("mcp", reason="the MCP SDK is not installed: pip install 'memvault[mcp]'")
     from memvault.call import Call
     from memvault.mcp import resources
@@ -184,8 +186,8 @@ def test_a_memory_whose_name_is_a_secret_can_be_asked_for(vault: Vault, folder: 
 
 
 @pytest.mark.promise("S73")
-def test_a_failure_over_mcp_tells_no_secret(vault: Vault, folder: Path) -> None:
-    """A failure does not repeat the client's arguments if they contain a secret."""
+def test_secrets_in_arguments_are_not_repeated_in_errors(vault: Vault, folder: Path) -> None:
+    """An error over MCP does not repeat the client's arguments if they contain a secret."""
     value, said = made("GitHub token")
     found = over_mcp(folder, "memory_show", {"memId": said})
     assert not found["success"]
@@ -193,8 +195,8 @@ def test_a_failure_over_mcp_tells_no_secret(vault: Vault, folder: Path) -> None:
 
 
 @pytest.mark.promise("S76")
-def test_the_log_tells_no_secret(vault: Vault, folder: Path) -> None:
-    """Neither an agent's log nor the journal of changes holds one."""
+def test_secrets_are_not_logged(vault: Vault, folder: Path) -> None:
+    """Neither an agent's log nor the change journal contains a secret."""
     value, said = made("GitHub token")
     vault.call("talk_log", severity="info", message=f"I use {said}")
     vault.call("memory_remember", title=f"Use {said}", content="x", memoryType="fact")
@@ -206,8 +208,8 @@ def test_the_log_tells_no_secret(vault: Vault, folder: Path) -> None:
     assert not any(value in text for text in logs.values())
 
 
-def test_a_mask_takes_no_secrets_place(vault: Vault, folder: Path) -> None:
-    """Who sends a masked text back is stopped, and may add to the memory all the same."""
+def test_secrets_are_not_overwritten_by_masks(vault: Vault, folder: Path) -> None:
+    """Writing a masked text back is refused, but adding to the memory still works."""
     value, said = made("GitHub token")
     deploy(folder, said)
     shown = over_mcp(folder, "memory_show", {"memId": "deploy-1"})
@@ -230,8 +232,8 @@ REMOVED = ("{}", "- {}", "x: {}", "  {}\n\n{}")
 @sampled(3)
 @pytest.mark.promise("S74")
 @pytest.mark.parametrize("kind", MADE)
-def test_a_diff_over_mcp_tells_no_secret(vault: Vault, folder: Path, kind: str) -> None:
-    """A secret that was removed, added or cut by the diff is masked in it and in its revision."""
+def test_secrets_in_diff_are_masked_over_mcp(vault: Vault, folder: Path, kind: str) -> None:
+    """A secret that was added, removed or cut off is masked in the diff and in its revision."""
     for number, form in enumerate(REMOVED):
         value, said = made(kind)
         text = form.replace("{}", said)
@@ -261,8 +263,8 @@ def test_a_diff_over_mcp_tells_no_secret(vault: Vault, folder: Path, kind: str) 
 
 
 @pytest.mark.promise("S74")
-def test_a_clones_address_tells_no_password(folder: Path) -> None:
-    """What git tells of a remote, or of a sync that fails, has a mask over its password."""
+def test_secrets_in_remote_url_are_masked(folder: Path) -> None:
+    """The password in a remote's URL is masked in git output and in sync errors."""
     value, _ = made("password in a URL")
     address = f"http://app:{value}@127.0.0.1:1/x.git"
     for line in (["init", "-q"], ["remote", "add", "origin", address]):
@@ -272,8 +274,8 @@ def test_a_clones_address_tells_no_password(folder: Path) -> None:
 
 
 @pytest.mark.promise("S58")
-def test_a_header_makes_masks_read_a_memory_once(folder: Path) -> None:
-    """However often a header names another memory, an answer over MCP reads that one once."""
+def test_secrets_masking_reads_each_memory_once(folder: Path) -> None:
+    """However often a header refers to another memory, a result over MCP reads it once."""
     write(folder, "big.md", "# Big\n\n" + "lorem ipsum\n" * 1_000)
     reads, listening = list[int](), True
 
@@ -304,8 +306,8 @@ SHOWING_COMMANDS = {"path", "open", "tokens add"}
 
 
 @pytest.mark.promise("S87")
-def test_documented_table_of_commands_that_show_secrets_is_complete() -> None:
-    """The security page lists each command that shows secrets at the shell, and no other."""
+def test_secrets_table_in_documentation_is_complete() -> None:
+    """The security page lists exactly the commands that show secrets in the shell."""
     tools, others = all_tools(), all_commands()
     assert {tool.name for tool in tools if tool.reveals} == SHOWN
     assert {one.words for one in others if one.reveals} == SHOWING_COMMANDS
@@ -325,10 +327,10 @@ def test_documented_table_of_commands_that_show_secrets_is_complete() -> None:
         *("show zebra-of-no-name", "consolidate", "list --format {title}{filePath}", "list --csv"),
     ],
 )
-def test_overviews_at_the_shell_mask_secrets(
+def test_secrets_in_shell_overviews_are_masked(
     filled_with_secrets: tuple[Path, dict[str, str]], line: str
 ) -> None:
-    """A list, a figure or a finding on the terminal shows no secret."""
+    """Lists, statistics and findings on the terminal show no secret."""
     root, told = filled_with_secrets
     ran = typed("--vault", str(root), *line.split())
     output = f"{ran.out}{ran.err}"
@@ -341,20 +343,20 @@ def filled_with_secrets(filled: Path) -> tuple[Path, dict[str, str]]:
     return filled, put_secrets(filled)
 
 
-def test_commands_that_are_asked_for_a_text_show_its_secrets(
+def test_secrets_are_shown_by_show_and_recall_in_shell(
     filled_with_secrets: tuple[Path, dict[str, str]],
 ) -> None:
-    """What show and recall print is the file's text, whatever is in it."""
+    """In the shell, show and recall print the file's text unmasked."""
     root, told = filled_with_secrets
     for line in (("show", "m1"), ("recall", "zebra says", "--json"), ("memories", "get")):
         place = "value" if line[0] == "memories" else "body"
         assert told[place] in typed("--vault", str(root), *line).out, line
 
 
-def test_completion_and_errors_of_commands_mask_secrets(
+def test_secrets_in_completions_and_suggestions_are_masked(
     filled_with_secrets: tuple[Path, dict[str, str]],
 ) -> None:
-    """What a shell offers to complete, and the memories that a wrong name may mean, are masked."""
+    """Shell completions, and the memories suggested for a wrong name, are masked."""
     from memvault.cli.complete import candidates
 
     root, told = filled_with_secrets
@@ -369,8 +371,8 @@ def test_completion_and_errors_of_commands_mask_secrets(
     assert [place for place, value in told.items() if pieces(value, shown)] == []
 
 
-def test_plan_of_an_import_masks_names(folder: Path, tmp_path: Path) -> None:
-    """The list of what would be imported shows no secret in a file's name."""
+def test_secrets_in_import_preview_are_masked(folder: Path, tmp_path: Path) -> None:
+    """The list of entries to import shows no secret in a file name."""
     value, _ = made("GitHub token")
     write(tmp_path / "notes", f"{value}.md", "# A\n")
     write(tmp_path / "notes", f"{value}.png", b"\x89PNG")
@@ -385,7 +387,7 @@ FRONT_ENDS = ("mcp", "hook", "memory tool", "page", "graph", "site", "context")
 @pytest.mark.promise("S88")
 @pytest.mark.parametrize("header", ["", ALLOWED])
 @pytest.mark.parametrize("front_end", FRONT_ENDS)
-def test_every_front_end_honors_the_header_that_allows_secrets(
+def test_secrets_header_applies_in_every_front_end(
     folder: Path, tmp_path: Path, front_end: str, header: str
 ) -> None:
     """A memory's secrets are masked everywhere, or nowhere if its header allows them."""

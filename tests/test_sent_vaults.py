@@ -103,8 +103,8 @@ def said(engine: Path, **changes: Any) -> None:
     elsewhere(engine, SAY, json.dumps(changes))
 
 
-def test_answers_are_those_of_the_machine_that_sent_it(team: str, run: Run, there: There) -> None:
-    """The same memories with the same scores, but no lines; each says as of when it is."""
+def test_remote_vault_recall_equals_owner_recall(team: str, run: Run, there: There) -> None:
+    """Memories and scores equal the owner's, without lines; each shows when it was current."""
     asked = ["recall", "when is tea, and which disk is full", "--json", "--explain"]
     own = succeeded(run(*asked)).json["memories"]
     assert all(entry.pop("line") for entry in own)
@@ -117,8 +117,8 @@ def test_answers_are_those_of_the_machine_that_sent_it(team: str, run: Run, ther
     assert f"as of {sent.pop()}" in lines[0]
 
 
-def test_a_memory_is_shown_and_listed(team: str, run: Run, there: There) -> None:
-    """Texts, etags, types and tags are those of the files, by every name a memory has."""
+def test_remote_vault_shows_and_lists_memories(team: str, run: Run, there: There) -> None:
+    """Texts, etags, types and tags equal those of the files, by any name of the memory."""
     own = succeeded(run("show", "Green tea", "--json")).json
     for words in (["--vault", team, "show", own["memId"]], ["show", f"{team}:Green tea"]):
         shown = succeeded(there(*words, "--json")).json
@@ -131,8 +131,10 @@ def test_a_memory_is_shown_and_listed(team: str, run: Run, there: There) -> None
 
 
 @soak_only
-def test_any_file_is_shown_as_there(folder: Path, engine: Path, run: Run, there: There) -> None:
-    """Files without a header, in another encoding, broken, empty or large are shown the same."""
+def test_remote_vault_shows_any_file_as_owner_does(
+    folder: Path, engine: Path, run: Run, there: There
+) -> None:
+    """Files that have no header or are encoded, broken, empty or large are shown the same."""
     files: dict[str, str | bytes] = {
         "plain.md": "No header at all.\n",
         "latin.md": "grün und schön".encode("latin-1"),
@@ -164,8 +166,10 @@ def test_any_file_is_shown_as_there(folder: Path, engine: Path, run: Run, there:
 
 
 @pytest.mark.promise("R51")
-def test_what_is_sent_next_is_seen_next(team: str, folder: Path, run: Run, there: There) -> None:
-    """A new, a changed and a deleted memory are so here once they were sent, and no sooner."""
+def test_remote_vault_changes_appear_after_push(
+    team: str, folder: Path, run: Run, there: There
+) -> None:
+    """New, changed and deleted memories appear here after the owner's push and no sooner."""
     succeeded(run("compound", "Green tea", "Oolong", "--mode", "replace"))
     succeeded(run("forget", "Disk", "--confirm", "true"))
     before = succeeded(there("--vault", team, "list", "--json")).json["memories"]
@@ -184,10 +188,10 @@ def test_what_is_sent_next_is_seen_next(team: str, folder: Path, run: Run, there
 
 @soak_only
 @pytest.mark.promise("R51")
-def test_deleted_memories_are_gone_whatever_the_engine_reports(
+def test_remote_vault_hides_deleted_memories(
     team: str, folder: Path, engine: Path, run: Run, there: There
 ) -> None:
-    """A few or very many deleted at once: the list is the sender's, also where the engine lies."""
+    """After any number of deletions, the list equals the owner's, even if the engine is wrong."""
 
     def same() -> None:
         own = succeeded(run("list", "--limit", "1000", "--json")).json["memories"]
@@ -218,8 +222,10 @@ client.delete("memvault_memories", filter="uid == 1")
 """
 
 
-def test_a_missing_text_costs_that_memory_alone(team: str, engine: Path, there: There) -> None:
-    """Where an engine lost one, what it has of the others is found and shown."""
+def test_remote_vault_missing_text_affects_only_its_memory(
+    team: str, engine: Path, there: There
+) -> None:
+    """If an engine has lost one text, all other memories are still found and shown."""
     assert succeeded(there("--vault", team, "list", "--json")).json["total"] == 2
     elsewhere(engine, UNSEND)
     found = succeeded(there("--vault", team, "recall", "green tea disk", "--json")).json
@@ -228,8 +234,8 @@ def test_a_missing_text_costs_that_memory_alone(team: str, engine: Path, there: 
 
 
 @soak_only
-def test_the_past_is_known_where_the_files_are(team: str, tmp_path: Path, there: There) -> None:
-    """Today's text is never returned as that of an earlier day; other vaults answer."""
+def test_remote_vault_cannot_answer_for_past_dates(team: str, tmp_path: Path, there: There) -> None:
+    """Today's text is never returned for an earlier day; other vaults answer."""
     refused(there("--vault", team, "recall", "tea", "--as-of", "2099-01-01"), 1)
     mine = tmp_path / "mine"
     succeeded(there("init", str(mine)))
@@ -241,8 +247,10 @@ def test_the_past_is_known_where_the_files_are(team: str, tmp_path: Path, there:
 
 
 @soak_only
-def test_a_touched_file_is_so_for_all(team: str, folder: Path, run: Run, there: There) -> None:
-    """Times that are a file's own are those of the machine that has it."""
+def test_remote_vault_shows_modification_times_of_owner(
+    team: str, folder: Path, run: Run, there: There
+) -> None:
+    """File times are those on the owner's machine, also after a file is touched."""
     for name in ("a", "b"):
         write(folder, f"{name}.md", f"# {name}\n\nText of {name}.\n")
     succeeded(run("index", "push"))
@@ -253,8 +261,8 @@ def test_a_touched_file_is_so_for_all(team: str, folder: Path, run: Run, there: 
     assert [entry["modified"] for entry in theirs] == [entry["modified"] for entry in own]
 
 
-def test_several_vaults_answer_together(team: str, tmp_path: Path, there: There) -> None:
-    """One recall ranks this machine's memories beside those that were sent."""
+def test_remote_vault_is_ranked_with_local_vaults(team: str, tmp_path: Path, there: There) -> None:
+    """One recall ranks local memories together with those of remote vaults."""
     mine = tmp_path / "mine"
     succeeded(there("init", str(mine)))
     succeeded(there("--vault", str(mine), "remember", "My tea", "I drink black tea."))
@@ -264,16 +272,16 @@ def test_several_vaults_answer_together(team: str, tmp_path: Path, there: There)
     assert "My tea" in {entry["title"] for entry in memories}
 
 
-def test_no_tool_that_writes_takes_such_a_vault() -> None:
-    """What works without the files only reads."""
+def test_remote_vault_accepts_only_read_tools() -> None:
+    """Tools that work without the files only read."""
     assert all(tool.read_only for tool in registry.all_tools() if tool.works_without_files)
 
 
 @pytest.mark.promise("S20")
-def test_writing_is_refused_with_who_holds_the_vault(
+def test_remote_vault_write_is_refused_with_its_owner(
     team: str, engine: Path, run: Run, there: There
 ) -> None:
-    """Nothing is written here or there; the machine that may is named."""
+    """Nothing is written on either machine, and the message shows which machine may write."""
     said(engine, host="alice-laptop")
     succeeded(there("vaults", "add", team, str(engine)))
     for words in (
@@ -293,10 +301,10 @@ def test_writing_is_refused_with_who_holds_the_vault(
     assert succeeded(run("index", "status", "--json")).json["documents"] == 2
 
 
-def test_a_vault_is_chosen_by_its_folder_or_id(
+def test_remote_vault_is_selected_by_folder_or_id(
     team: str, tmp_path: Path, engine: Path, run: Run, there: There
 ) -> None:
-    """Where the engine holds several, they are named with whose they are."""
+    """If the engine contains several vaults, they are listed with their owners."""
     other = tmp_path / "other"
     settled(other, engine)
     succeeded(run("--vault", str(other), "remember", "Rum", "Brown rum."))
@@ -309,8 +317,8 @@ def test_a_vault_is_chosen_by_its_folder_or_id(
     assert "is the name of" in there("vaults", "add", team, str(engine), "--of", "other").err
 
 
-def test_engine_without_our_vault_is_reported(tmp_path: Path, there: There) -> None:
-    """An address without collections, or without an answer, is named, and nothing is kept."""
+def test_remote_vault_missing_in_engine_is_reported(tmp_path: Path, there: There) -> None:
+    """An address without collections or without a response is reported, and nothing is stored."""
     said = refused(there("vaults", "add", "team", str(tmp_path / "none.db")), 1)
     assert "There is no file" in said
     assert "did not answer" in refused(there("vaults", "add", "team", "http://127.0.0.1:1"), 1)
@@ -322,7 +330,7 @@ def test_engine_without_our_vault_is_reported(tmp_path: Path, there: There) -> N
 
 @soak_only
 @pytest.mark.promise("R46")
-def test_a_vault_that_the_engine_lost_costs_a_note(
+def test_remote_vault_removed_by_owner_is_noted(
     team: str, engine: Path, run: Run, tmp_path: Path, there: There
 ) -> None:
     """After its owner removed a vault, a note reports it, and other vaults still answer."""
@@ -337,7 +345,9 @@ def test_a_vault_that_the_engine_lost_costs_a_note(
 
 
 @soak_only
-def test_another_version_or_clock_is_noted(team: str, engine: Path, run: Run, there: There) -> None:
+def test_remote_vault_of_other_version_or_clock_is_reported(
+    team: str, engine: Path, run: Run, there: There
+) -> None:
     """Rows of another version are not read; a future time is reported on both sides."""
     said(engine, published_at="2099-01-01T00:00:00.000Z")
     assert "clock is wrong" in succeeded(there("--vault", team, "recall", "tea")).err
@@ -347,16 +357,20 @@ def test_another_version_or_clock_is_noted(team: str, engine: Path, run: Run, th
 
 
 @pytest.mark.promise("S20")
-def test_no_foreign_vault_asks_an_engine(folder: Path, engine: Path, there: There) -> None:
-    """Settings that come with a folder are no permission: its engine is not asked for its texts."""
+def test_remote_vault_from_foreign_settings_is_not_contacted(
+    folder: Path, engine: Path, there: There
+) -> None:
+    """Settings that come with a folder grant no permission: their engine is not contacted."""
     text = (folder / "memvault.toml").read_text("utf-8")
     strange = folder.parent / "strange"
     write(strange, "memvault.toml", f'{text}sent = "somebody"\n')
     assert "not allowed here" in refused(there("--vault", str(strange), "recall", "tea"), 1)
 
 
-def test_a_removed_name_leaves_nothing_here(team: str, tmp_path: Path, there: There) -> None:
-    """What was fetched goes with the last name."""
+def test_remote_vault_cache_is_deleted_with_last_name(
+    team: str, tmp_path: Path, there: There
+) -> None:
+    """Removing the last name of a vault deletes the data fetched for it."""
     succeeded(there("--vault", team, "list"))
     indexes = tmp_path / "there" / "cache" / "indexes"
     (kept,) = (tmp_path / "there" / "state" / "sent").iterdir()
@@ -379,10 +393,10 @@ def killed_at(words: list[str], folder: Path, name: str) -> None:
     assert process.returncode == -signal.SIGKILL
 
 
-def test_it_needs_a_place_for_what_it_follows(
+def test_remote_vault_without_writable_cache_is_reported(
     team: str, tmp_path: Path, there: There, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where nothing can be written for it, one sentence says so, and promises no answer."""
+    """If no cache can be written, one sentence reports it and does not promise results."""
     write(tmp_path / "there", "cache", "no folder")
     write(tmp_path / "temporary", f"memvault-{os.geteuid()}", "no folder")
     monkeypatch.setenv("TMPDIR", str(tmp_path / "temporary"))
@@ -393,7 +407,9 @@ def test_it_needs_a_place_for_what_it_follows(
 
 @sampled(1)
 @pytest.mark.promise("R47")
-def test_a_killed_push_goes_on(folder: Path, tmp_path: Path, run: Run, there: There) -> None:
+def test_remote_vault_push_resumes_after_kill(
+    folder: Path, tmp_path: Path, run: Run, there: There
+) -> None:
     """After a push is killed at any point, the next one completes it, also for readers."""
     file = tmp_path / "engine.db"
     settled(folder, file)

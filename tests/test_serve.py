@@ -31,8 +31,10 @@ def places(tmp_path: Path, run: Run) -> dict[str, Path]:
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
-def test_a_team_recalls_and_writes(places: dict[str, Path], run: Run, mode: str) -> None:
-    """With a token to write, a client of either protocol recalls, writes, and is its agent."""
+def test_serve_write_token_allows_recall_and_write(
+    places: dict[str, Path], run: Run, mode: str
+) -> None:
+    """With a write token, a client of either protocol can recall and write as its own agent."""
     given = token(run, "ann", "team,other", "write")
 
     async def talk(client: Client) -> None:
@@ -61,8 +63,8 @@ def test_a_team_recalls_and_writes(places: dict[str, Path], run: Run, mode: str)
 
 
 @pytest.mark.promise("S41")
-def test_who_only_reads_writes_nothing(places: dict[str, Path], run: Run) -> None:
-    """With a token to read, nothing in the vault changes, and no tool that writes is offered."""
+def test_serve_read_token_cannot_write(places: dict[str, Path], run: Run) -> None:
+    """With a read token, nothing in the vault changes and no write tool is offered."""
     write(
         places["team"],
         "agents/bob/plans/p.md",
@@ -88,8 +90,8 @@ def test_who_only_reads_writes_nothing(places: dict[str, Path], run: Run) -> Non
 
 
 @pytest.mark.promise("S38")
-def test_a_token_is_needed_and_ends(places: dict[str, Path], run: Run) -> None:
-    """Without a good token nothing is answered; one that is removed is no good from then on."""
+def test_serve_requires_valid_token(places: dict[str, Path], run: Run) -> None:
+    """Without a valid token nothing is answered, and a removed token is invalid immediately."""
     given = token(run, "ann", "team")
     with Served() as server:
         for wrong in (None, "", "x", given[:-1], given.swapcase()):
@@ -112,8 +114,8 @@ def test_a_token_is_needed_and_ends(places: dict[str, Path], run: Run) -> None:
 
 
 @pytest.mark.promise("S43")
-def test_only_its_own_names_and_pages(places: dict[str, Path], run: Run) -> None:
-    """A page of another site, or a name that is not the server's, gets nothing."""
+def test_serve_refuses_foreign_hosts_and_origins(places: dict[str, Path], run: Run) -> None:
+    """Requests from another site's page or for another host name are refused."""
     given = token(run, "ann", "team")
     with Served() as server:
         assert server.send(given, HELLO_REQUEST, Origin="https://evil.example").status == 403
@@ -126,8 +128,8 @@ def test_only_its_own_names_and_pages(places: dict[str, Path], run: Run) -> None
 
 
 @pytest.mark.promise("S45")
-def test_limits_of_a_token(places: dict[str, Path], run: Run) -> None:
-    """A body that is too large, or too many requests, are refused and harm nobody else."""
+def test_serve_token_limits_affect_only_their_token(places: dict[str, Path], run: Run) -> None:
+    """Oversized bodies and excess requests are refused without affecting other tokens."""
     ann, ben = token(run, "ann", "team"), token(run, "ben", "team")
     with Served("--body", "5") as server:
         assert server.send(ann, b'"' + b"x" * 4_500_000 + b'"').status == 400
@@ -140,8 +142,8 @@ def test_limits_of_a_token(places: dict[str, Path], run: Run) -> None:
 
 
 @pytest.mark.promise("S45")
-def test_who_sends_no_request_keeps_no_place(places: dict[str, Path]) -> None:
-    """A connection is closed that is silent, or never comes to the end of a request's head."""
+def test_serve_closes_idle_connections(places: dict[str, Path]) -> None:
+    """A connection that is silent or never completes its request headers is closed."""
     with (
         Served() as server,
         socket.create_connection(("127.0.0.1", server.port), LIMIT) as silent,
@@ -153,8 +155,10 @@ def test_who_sends_no_request_keeps_no_place(places: dict[str, Path]) -> None:
 
 
 @pytest.mark.promise("S47")
-def test_the_audit_names_who_asked(places: dict[str, Path], run: Run, tmp_path: Path) -> None:
-    """Each request is a line with who, vault, tool, outcome and time, and nothing of contents."""
+def test_serve_audit_log_records_each_request(
+    places: dict[str, Path], run: Run, tmp_path: Path
+) -> None:
+    """Each line has the token, vault, tool, outcome and time of a request, but no contents."""
     given = token(run, "ann", "team", "read", "--as", "builder")
 
     async def talk(client: Client) -> None:
@@ -215,15 +219,15 @@ REFUSALS: list[tuple[list[str], int, str]] = [
 ]
 
 
-def test_unservable_vault_is_reported(places: dict[str, Path], run: Run) -> None:
-    """A wrong address, name or scope is one sentence with a hint."""
+def test_serve_invalid_arguments_are_reported(places: dict[str, Path], run: Run) -> None:
+    """A wrong address, name or scope is reported in one sentence with a hint."""
     for words, code, said in REFUSALS:
         assert said in refused(run(*words), code), words
 
 
 @pytest.mark.promise("S47")
-def test_tokens_are_shown_once(places: dict[str, Path], run: Run) -> None:
-    """A token is shown when it is made and stored as a hash; its name cannot be used twice."""
+def test_serve_tokens_are_shown_once(places: dict[str, Path], run: Run) -> None:
+    """A token is shown when created and stored as a hash, and its name can't be reused."""
     given = token(run, "ann", "team", "write", "--days", "30")
     listed: Any = succeeded(run("tokens", "list", "--json")).json["tokens"]
     assert [(entry["name"], entry["agent"], entry["scope"]) for entry in listed] == [
@@ -234,8 +238,8 @@ def test_tokens_are_shown_once(places: dict[str, Path], run: Run) -> None:
     assert given not in run("tokens", "list").out
 
 
-def test_a_name_leads_where_it_leads_now(places: dict[str, Path], run: Run) -> None:
-    """A name that was taken away opens nothing, and one that another vault has now opens that."""
+def test_serve_resolves_vault_names_at_each_request(places: dict[str, Path], run: Run) -> None:
+    """A removed name opens nothing, and a reassigned name opens its new vault."""
     given = token(run, "ann", "team")
 
     async def other(client: Client) -> None:
@@ -252,8 +256,8 @@ def test_a_name_leads_where_it_leads_now(places: dict[str, Path], run: Run) -> N
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="needs Linux's /proc")
-def test_a_folder_that_lost_its_name_is_let_go(places: dict[str, Path], run: Run) -> None:
-    """Once a name leads to another folder, the server has closed the index of the old one."""
+def test_serve_closes_vault_with_reassigned_name(places: dict[str, Path], run: Run) -> None:
+    """When a name is assigned to another folder, the server closes the old one's index."""
     given = token(run, "ann", "team")
 
     async def recall(client: Client) -> None:
@@ -274,10 +278,10 @@ def test_a_folder_that_lost_its_name_is_let_go(places: dict[str, Path], run: Run
 
 @pytest.mark.promise("S46")
 @pytest.mark.parametrize("how", ["no folder", "in a vault"])
-def test_nobody_comes_in_while_tokens_cannot_be_read(
+def test_serve_refuses_all_while_tokens_are_unreadable(
     places: dict[str, Path], run: Run, tmp_path: Path, how: str
 ) -> None:
-    """While the folder of tokens is broken every request is refused; the server outlives it."""
+    """While the token folder is broken, every request is refused and the server keeps running."""
     given = token(run, "ann", "team")
     (folder,) = tmp_path.rglob("tokens")
     aside = folder.with_name("aside")
@@ -299,8 +303,8 @@ def test_nobody_comes_in_while_tokens_cannot_be_read(
 
 @pytest.mark.promise("S96")
 @pytest.mark.skipif(os.name != "posix" or os.geteuid() != 0, reason="only root makes such links")
-def test_audit_log_follows_no_link_of_another_user(tmp_path: Path) -> None:
-    """A link of this user may lead to the log, as of a log folder, another user's not."""
+def test_serve_audit_log_ignores_symlinks_of_other_users(tmp_path: Path) -> None:
+    """The log may be a symlink owned by this user, but not one owned by another user."""
     from memvault.errors import StorageError
     from memvault.server.audit import AuditLog
 
@@ -316,8 +320,10 @@ def test_audit_log_follows_no_link_of_another_user(tmp_path: Path) -> None:
 
 
 @pytest.mark.promise("S46")
-def test_refusals_do_not_fill_the_disk(places: dict[str, Path], run: Run, tmp_path: Path) -> None:
-    """Any number of requests without a token are a line or two of the audit, with their number."""
+def test_serve_audit_log_summarizes_refusals(
+    places: dict[str, Path], run: Run, tmp_path: Path
+) -> None:
+    """Any number of requests without a token add one or two audit lines with a count."""
     file = tmp_path / "audit.jsonl"
     with Served("--audit", str(file)) as server:
         for _ in range(60):
@@ -328,8 +334,8 @@ def test_refusals_do_not_fill_the_disk(places: dict[str, Path], run: Run, tmp_pa
     assert sum(line.get("times", 1) for line in lines) == 60
 
 
-def test_a_client_that_leaves_in_a_request_is_noted(places: dict[str, Path], run: Run) -> None:
-    """An upload that ends half way is a line of the audit, and no traceback."""
+def test_serve_logs_client_disconnect_during_request(places: dict[str, Path], run: Run) -> None:
+    """An upload that stops halfway is a line in the audit log, without a traceback."""
     given = token(run, "ann", "team")
     head = f"POST /mcp HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {given}\r\n"
     head += "Expect: 100-continue\r\nContent-Length: 1000\r\n\r\n"
@@ -343,8 +349,8 @@ def test_a_client_that_leaves_in_a_request_is_noted(places: dict[str, Path], run
     assert "Traceback" not in said
 
 
-def test_a_copy_of_a_token_is_none(places: dict[str, Path], run: Run, tmp_path: Path) -> None:
-    """A token that is removed is gone, also where its file was copied under another name."""
+def test_serve_refuses_copied_token_file(places: dict[str, Path], run: Run, tmp_path: Path) -> None:
+    """A removed token is invalid, even if its file was copied under another name."""
     token(run, "ann", "team")
     (file,) = tmp_path.rglob("tokens/ann.json")
     file.with_name("ann (copy).json").write_bytes(file.read_bytes())
@@ -352,8 +358,8 @@ def test_a_copy_of_a_token_is_none(places: dict[str, Path], run: Run, tmp_path: 
     assert succeeded(run("tokens", "list", "--json")).json["tokens"] == []
 
 
-def test_strangers_do_not_fill_standard_error(places: dict[str, Path]) -> None:
-    """Any number of requests without a token, or that are no HTTP, are a few lines in all."""
+def test_serve_standard_error_summarizes_refusals(places: dict[str, Path]) -> None:
+    """Any number of requests without a token or valid HTTP add only a few lines in all."""
     head = b"POST /mcp HTTP/1.1\r\nHost: localhost\r\n"
     upgrade = b"Connection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
     kinds = (

@@ -74,8 +74,8 @@ def _is_running(process: int) -> bool:
 
 @sampled(2)
 @_EITHER
-def test_what_is_read_is_whole_and_new(team: Path, run: Run, workers: str) -> None:
-    """A read during a write shows all of one version, and at least the last one acknowledged."""
+def test_serve_reads_are_consistent_and_current(team: Path, run: Run, workers: str) -> None:
+    """A read during a write returns one complete version, no older than the last confirmed."""
     given = token(run, "ann", "team", "write")
     write(team, "fact/beer.md", NOTE.format("beer", "Version 0. " * 50))
     acknowledged, begun, ended = 0, 0, threading.Event()
@@ -127,8 +127,8 @@ def test_what_is_read_is_whole_and_new(team: Path, run: Run, workers: str) -> No
 
 
 @_EITHER
-def test_what_writes_delays_no_read(team: Path, run: Run, workers: str) -> None:
-    """A write that waits for another process keeps no read waiting, and ends all the same."""
+def test_serve_waiting_write_delays_no_read(team: Path, run: Run, workers: str) -> None:
+    """A write that waits for another process delays no read and still completes."""
     given = token(run, "ann", "team", "write")
     lock = team / ".memvault" / "lock"
     with Served("--workers", workers, "--tools", "all") as server:
@@ -149,8 +149,8 @@ def test_what_writes_delays_no_read(team: Path, run: Run, workers: str) -> None:
 
 @pytest.mark.promise("S45")
 @_EITHER
-def test_heavy_reads_of_a_token_run_apart(team: Path, run: Run, workers: str) -> None:
-    """Recalls are answered while heavy reads of another token wait for a process that gives way."""
+def test_serve_heavy_reads_run_in_separate_process(team: Path, run: Run, workers: str) -> None:
+    """Recalls are answered while another token's heavy reads wait for a low-priority process."""
     for number in range(400):
         text = f"Note {number} on tea, {' '.join(f'w{number * 7 + n}' for n in range(60))}."
         write(team, f"fact/n{number}.md", NOTE.format(f"n{number}", text))
@@ -179,10 +179,10 @@ def test_heavy_reads_of_a_token_run_apart(team: Path, run: Run, workers: str) ->
         assert len(_readers(server.process.pid)) == len(before) + 1
 
 
-def test_process_for_heavy_reads_ends_when_idle(
+def test_serve_process_for_heavy_reads_ends_when_idle(
     team: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The process that a heavy read started ends after a while without one, and starts again."""
+    """The process for heavy reads ends after an idle period and is restarted on demand."""
     monkeypatch.setattr(read_pool, "_IDLE_TIMEOUT", 0.1)
 
     async def read_twice() -> None:
@@ -201,8 +201,8 @@ def test_process_for_heavy_reads_ends_when_idle(
     asyncio.run(read_twice())
 
 
-def test_call_in_an_open_vault_counts_as_cheap(team: Path) -> None:
-    """The cost of a call is recorded once its workspace is open, also if another one is unused."""
+def test_serve_call_in_open_vault_counts_as_cheap(team: Path) -> None:
+    """A call's cost is recorded after its workspace is open, even if another one is unused."""
 
     async def read_twice() -> None:
         costs = CallCosts()
@@ -217,8 +217,8 @@ def test_call_in_an_open_vault_counts_as_cheap(team: Path) -> None:
     asyncio.run(read_twice())
 
 
-def test_workers_answer_as_one_process_does(team: Path, run: Run) -> None:
-    """With --workers each tool that reads, and each error, is answered as without."""
+def test_serve_workers_return_same_results_as_one_process(team: Path, run: Run) -> None:
+    """With --workers, each read tool and each error returns the same result as without."""
     given = token(run, "ann", "team")
     calls: list[tuple[str, dict[str, Any]]] = [
         ("memory_recall", {"query": "who likes tea"}),
@@ -240,8 +240,8 @@ def test_workers_answer_as_one_process_does(team: Path, run: Run) -> None:
     assert answers[0] == answers[1]
 
 
-def test_a_worker_that_is_killed_loses_no_call(team: Path, run: Run, tmp_path: Path) -> None:
-    """When processes that read are killed, each call is answered and audited, and others follow."""
+def test_serve_killed_worker_loses_no_call(team: Path, run: Run, tmp_path: Path) -> None:
+    """If workers are killed, every call is answered and audited, and new workers start."""
     given = token(run, "ann", "team")
     audit = tmp_path / "audit.jsonl"
     with Served("--workers", "2", "--rate", "10000", "--audit", str(audit)) as server:
@@ -276,8 +276,8 @@ def test_a_worker_that_is_killed_loses_no_call(team: Path, run: Run, tmp_path: P
 
 
 @soak_only
-def test_a_server_whose_workers_always_end_answers_itself(team: Path, run: Run) -> None:
-    """Processes that end again and again are not started for ever, and the calls are answered."""
+def test_serve_answers_calls_itself_if_workers_keep_dying(team: Path, run: Run) -> None:
+    """Workers that keep dying are not restarted forever, and the calls are still answered."""
     given = token(run, "ann", "team")
     with Served("--workers", "2") as server:
         for _ in range(8):
@@ -290,8 +290,8 @@ def test_a_server_whose_workers_always_end_answers_itself(team: Path, run: Run) 
 
 @sampled(3)
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
-def test_no_worker_outlives_its_server(team: Path, run: Run, number: signal.Signals) -> None:
-    """However the server ends, the processes that read for it end too."""
+def test_serve_workers_end_with_the_server(team: Path, run: Run, number: signal.Signals) -> None:
+    """However the server ends, its workers end too."""
     with Served("--workers", "3") as server:
         readers = _readers(server.process.pid)
         assert len(readers) == 3
@@ -301,8 +301,8 @@ def test_no_worker_outlives_its_server(team: Path, run: Run, number: signal.Sign
     until(lambda: not any(map(_is_running, readers)))
 
 
-def test_limits_and_sessions_hold_over_workers(team: Path, run: Run) -> None:
-    """A token's limits are those of the server, however many processes read for it."""
+def test_serve_limits_apply_across_workers(team: Path, run: Run) -> None:
+    """A token's limits apply to the whole server, however many workers read for it."""
     given = token(run, "ann", "team")
     with Served("--workers", "3", "--rate", "1") as server:
         began = time.monotonic()

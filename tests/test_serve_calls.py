@@ -52,8 +52,8 @@ def call(server: Served, given: str, tool: str, **arguments: Any) -> Any:
     return answer.json["result"]["structuredContent"]
 
 
-def test_two_agents_talk(team: Path, run: Run) -> None:
-    """An agent waits for a message, another sends it, each is who its token says."""
+def test_serve_two_agents_talk(team: Path, run: Run) -> None:
+    """One agent waits for another's message, and each has the identity of its token."""
     ann, ben = token(run, "ann", "team", "write"), token(run, "ben", "team", "write")
 
     async def waits(client: Client) -> None:
@@ -75,8 +75,8 @@ def test_two_agents_talk(team: Path, run: Run) -> None:
 
 
 @pytest.mark.promise("R53")
-def test_an_event_is_not_lost_with_its_client(team: Path, run: Run) -> None:
-    """An event that comes once its client has gone is kept for the next."""
+def test_serve_keeps_event_after_client_disconnects(team: Path, run: Run) -> None:
+    """An event that arrives after its client disconnected is kept for the next client."""
     ann = token(run, "ann", "team", "write")
     with Served("--tools", "all") as server:
         with server.begin(ann, "wait_for", events=HOOK, timeout=30):
@@ -89,8 +89,8 @@ def test_an_event_is_not_lost_with_its_client(team: Path, run: Run) -> None:
 
 @pytest.mark.promise("R53")
 @pytest.mark.parametrize("is_there", [True, False])
-def test_an_event_goes_back_where_its_answer_reached_nobody(team: Path, is_there: bool) -> None:
-    """It is the client's once the answer went out whole, and not where the client left before."""
+def test_serve_requeues_event_of_undelivered_answer(team: Path, is_there: bool) -> None:
+    """An event is consumed only if the complete answer is sent before the client disconnects."""
     with open_vault(team) as vault:
         vault.call("push_service", name="build", message="keep me")
     workspace, scope = Workspace(team), dict[str, Any]()
@@ -166,8 +166,8 @@ def is_closing(server: Served) -> bool:
 
 
 @pytest.mark.promise("R52")
-def test_a_second_signal_ends_it_whatever_waits(team: Path, run: Run) -> None:
-    """A call that waits for another process keeps the server no longer than a moment."""
+def test_serve_second_signal_ends_waiting_calls(team: Path, run: Run) -> None:
+    """After a second signal, a call that waits for another process does not delay the end."""
     ann = token(run, "ann", "team")
     lock = index_of(team) / "lock"
     lock.parent.mkdir(parents=True, exist_ok=True)
@@ -190,8 +190,8 @@ def test_a_second_signal_ends_it_whatever_waits(team: Path, run: Run) -> None:
 
 
 @pytest.mark.promise("R56")
-def test_an_id_that_is_in_use_is_refused(team: Path, run: Run) -> None:
-    """Of two requests of one session and id the second is refused, and the first is answered."""
+def test_serve_refuses_duplicate_request_id(team: Path, run: Run) -> None:
+    """A second request with a pending id in the same session is refused; the first completes."""
     ann = token(run, "ann", "team", "write")
     with Served("--tools", "all") as server:
         session = server.send(ann, HELLO_REQUEST).headers["mcp-session-id"]
@@ -212,8 +212,8 @@ def test_an_id_that_is_in_use_is_refused(team: Path, run: Run) -> None:
         assert ask("memory_list", 7).status == 200
 
 
-def test_request_with_an_id_of_a_wrong_type_is_refused(team: Path, run: Run) -> None:
-    """A request whose id no answer can have is not taken for a notification and dropped."""
+def test_serve_refuses_request_id_of_wrong_type(team: Path, run: Run) -> None:
+    """A request with an invalid id is refused, not dropped as a notification."""
     ann = token(run, "ann", "team")
     with Served() as server:
         session = server.send(ann, HELLO_REQUEST).headers["mcp-session-id"]
@@ -227,8 +227,8 @@ def test_request_with_an_id_of_a_wrong_type_is_refused(team: Path, run: Run) -> 
 
 
 @pytest.mark.filterwarnings("ignore:resources.*is removed as of 2026-07-28")
-def test_clients_of_one_token_are_distinguished(team: Path, run: Run) -> None:
-    """Clients that count their requests alike, and subscribe to others, each get their own."""
+def test_serve_distinguishes_clients_of_one_token(team: Path, run: Run) -> None:
+    """Clients with equal request ids and different subscriptions each get their own answers."""
     ann = token(run, "ann", "team", "write")
     write(team, "fact/rum.md", NOTE.format("rum", "Brown."))
     heard = {"tea": Heard(), "rum": Heard()}
@@ -267,8 +267,8 @@ def test_clients_of_one_token_are_distinguished(team: Path, run: Run) -> None:
 
 
 @pytest.mark.promise("S42")
-def test_a_session_is_of_one_token(team: Path, run: Run) -> None:
-    """What one token began, another cannot go on with, even if it knows its name."""
+def test_serve_session_belongs_to_one_token(team: Path, run: Run) -> None:
+    """A session started with one token cannot be continued with another that knows its id."""
     ann, ben = token(run, "ann", "team"), token(run, "ben", "team")
     with Served() as server:
         begun = server.send(ann, HELLO_REQUEST)
@@ -305,8 +305,8 @@ console.log(JSON.stringify(found.structuredContent.memories.map(entry => entry.m
 """
 
 
-def test_a_client_in_another_language(team: Path, run: Run, tmp_path: Path) -> None:
-    """A client that was not written in Python recalls too."""
+def test_serve_works_with_javascript_client(team: Path, run: Run, tmp_path: Path) -> None:
+    """A client that is not written in Python can recall too."""
     node = shutil.which("node")
     if node is None:
         pytest.skip("node is not installed")

@@ -21,10 +21,8 @@ def hooks_of(folder: Path) -> dict[str, Any]:
     return dict(found.get("hooks", {}))
 
 
-def test_a_session_is_kept_when_it_ends_and_updated_when_it_goes_on(
-    run: Run, folder: Path, tmp_path: Path
-) -> None:
-    """The hooks that setup installs keep a session once, however often it ends; recall finds it."""
+def test_capture_stores_session_once_and_updates_it(run: Run, folder: Path, tmp_path: Path) -> None:
+    """The installed hooks store a session once, however often it ends, and recall finds it."""
     succeeded(run("setup", "claude-code", "--capture", "--yes"))
     [entry] = hooks_of(folder)["SessionEnd"]
     command = entry["hooks"][0]["command"]
@@ -47,8 +45,8 @@ def test_a_session_is_kept_when_it_ends_and_updated_when_it_goes_on(
     assert found["memories"][0]["filePath"] == _EPISODE
 
 
-def test_setup_without_capture_takes_its_hooks_away(run: Run, folder: Path) -> None:
-    """Capture is off unless asked for; setup without it and --remove leave no hook of it."""
+def test_setup_without_capture_removes_its_hooks(run: Run, folder: Path) -> None:
+    """Capture is off by default; setup without it, or with --remove, deletes its hooks."""
     before = contents(folder)
     succeeded(run("setup", "claude-code", "--yes"))
     plain = (folder / ".claude/settings.json").read_text("utf-8")
@@ -63,15 +61,15 @@ def test_setup_without_capture_takes_its_hooks_away(run: Run, folder: Path) -> N
 
 
 @pytest.mark.parametrize("program", ["opencode", "cursor"])
-def test_a_program_that_names_no_record_cannot_be_captured(program: str, run: Run) -> None:
-    """Where hooks do not name the session's record, setup --capture is refused with the reason."""
+def test_capture_needs_transcript_path_from_program(program: str, run: Run) -> None:
+    """If a program's hooks pass no transcript, setup --capture is refused with the reason."""
     assert "do not pass the session's transcript" in refused(
         run("setup", program, "--capture", "--yes"), 2
     )
 
 
-def test_a_hook_that_captures_never_fails(run: Run, folder: Path, tmp_path: Path) -> None:
-    """A missing or broken record disturbs no program."""
+def test_capture_hook_never_fails(run: Run, folder: Path, tmp_path: Path) -> None:
+    """A missing or broken transcript disturbs no program."""
     broken = write(tmp_path, "broken.jsonl", b"\0\xff{")
     for path in (str(tmp_path / "gone.jsonl"), str(broken), "", 7):
         given = json.dumps({"transcript_path": path})

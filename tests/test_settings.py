@@ -73,8 +73,8 @@ WRONG = [
 
 @pytest.mark.promise("S17")
 @pytest.mark.parametrize(("text", "said"), WRONG, ids=lambda text: text[:40])
-def test_a_senseless_setting_is_refused(folder: Path, run: Run, text: str, said: str) -> None:
-    """A value of the wrong kind or size is one sentence that names it, with exit code 3."""
+def test_settings_invalid_value_is_refused(folder: Path, run: Run, text: str, said: str) -> None:
+    """A value of the wrong type or size is reported by name in one sentence, with exit code 3."""
     write(folder, "memvault.toml", f"{text}\n")
     ran = run("list")
     assert (ran.code, ran.out) == (3, "")
@@ -99,15 +99,15 @@ def rows(section: Section, prefix: str = "") -> Iterator[str]:
 
 
 @pytest.mark.parametrize("name", [name for name in rows(DEFAULTS) if name != "version"])
-def test_each_setting_has_its_kind_of_values(tmp_path: Path, name: str) -> None:
-    """No setting takes a list of lists; each says what it must be."""
+def test_settings_errors_state_the_expected_type(tmp_path: Path, name: str) -> None:
+    """No setting accepts a list of lists, and each error states the expected type."""
     write(tmp_path, "memvault.toml", f"{name} = [[1]]\n")
     with pytest.raises(VaultUnreadable, match=f"{name} must be ."):
         load_settings(tmp_path)
 
 
-def test_the_settings_of_the_template_can_be_set_as_they_stand(tmp_path: Path) -> None:
-    """Every setting that a new vault's file shows as a comment is known, valid and the default."""
+def test_settings_template_shows_valid_defaults(tmp_path: Path) -> None:
+    """Each setting shown as a comment in a new vault's file is known, valid and the default."""
     text = (ROOT / "vault-template" / "memvault.toml").read_text("utf-8")
     assert tomllib.loads(text)["version"] == 1
     write(tmp_path, "memvault.toml", re.sub(r"^# (?=\[|\w+ = )", "", text, flags=re.MULTILINE))
@@ -123,8 +123,8 @@ def test_the_settings_of_the_template_can_be_set_as_they_stand(tmp_path: Path) -
     ]
 
 
-def test_settings_are_values() -> None:
-    """Equal settings compare equal, however they were made; an unknown name is a mistake."""
+def test_settings_compare_by_value() -> None:
+    """Equal settings compare equal, however they were created; an unknown name is an error."""
     history = DEFAULTS.history
     assert history.replace(days=7) == HistorySettings(days=7, revisions=50) != history
     assert DEFAULTS.replace(history=HistorySettings()) == DEFAULTS
@@ -135,8 +135,8 @@ def test_settings_are_values() -> None:
             section.replace(**{name: 3})
 
 
-def test_unknown_setting_causes_only_a_note(folder: Path, run: Run) -> None:
-    """A setting of a later version, or a slip of the pen, is a warning and changes nothing."""
+def test_settings_unknown_name_is_a_warning(folder: Path, run: Run) -> None:
+    """A setting from a later version or with a typo causes a warning and changes nothing."""
     write(folder, "a.md", "# Word\n")
     before = run("recall", "word", "--explain", "--json").json["memories"]
     for text, name in (
@@ -152,8 +152,8 @@ def test_unknown_setting_causes_only_a_note(folder: Path, run: Run) -> None:
 
 
 @pytest.mark.promise("S48")
-def test_unknown_settings_do_not_flood(folder: Path, run: Run) -> None:
-    """Of thousands of unknown settings the first few are named, and how many more there are."""
+def test_settings_many_unknown_names_are_counted(folder: Path, run: Run) -> None:
+    """Of thousands of unknown settings, the first few are listed and the rest counted."""
     write(folder, "memvault.toml", "".join(f"a{number} = 1\n" for number in range(3_000)))
     warnings = run("list", "--json").json["warnings"]
     assert len(warnings) == 11
@@ -173,13 +173,13 @@ HOMES: tuple[dict[str, str], ...] = (
 @pytest.mark.parametrize("home", HOMES, ids=repr)
 @pytest.mark.parametrize("kind", ["cache", "config", "state"])
 @pytest.mark.parametrize("given", [None, "", "/xdg", "/xdg//y/", "~/xdg", "xdg", " /xdg"])
-def test_the_users_folders_are_those_of_platformdirs(
+def test_settings_user_folders_equal_platformdirs(
     monkeypatch: pytest.MonkeyPatch,
     home: dict[str, str],
     kind: Literal["cache", "config", "state"],
     given: str | None,
 ) -> None:
-    """The folders for a user's data are where the standard of the system has them."""
+    """User data folders follow the standard of the operating system."""
     monkeypatch.delenv(f"MEMVAULT_{kind.upper()}", raising=False)
     monkeypatch.delenv("HOME", raising=False)
     monkeypatch.delenv(f"XDG_{kind.upper()}_HOME", raising=False)

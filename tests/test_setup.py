@@ -92,10 +92,10 @@ def tree(root: Path) -> dict[str, bytes]:
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("there", [{}, THERE], ids=["new", "there"])
-def test_it_is_added_once_and_taken_back(
+def test_setup_is_idempotent_and_reversible(
     name: str, there: dict[str, str], project: Path, setup: Callable[..., Ran]
 ) -> None:
-    """Set up, nothing to change the second time, and removed: every file is as it was."""
+    """A second setup changes nothing, and removal restores every file."""
     for path, text in there.items():
         write(project, path, text)
     before = tree(project)
@@ -118,10 +118,10 @@ def test_it_is_added_once_and_taken_back(
 
 
 @pytest.mark.parametrize("scope", ["--project", "--user"])
-def test_claude_code_reads_without_asking(
+def test_setup_allows_claude_code_to_read_without_asking(
     home: Path, project: Path, setup: Callable[..., Ran], scope: str
 ) -> None:
-    """Its rules allow the tools and commands that only read; a person's other rules are kept."""
+    """Its rules allow read-only tools and commands; a person's other rules are kept."""
     folder = home if scope == "--user" else project
     mine = '{"permissions": {"deny": [], "allow": ["Read"]}}\n'
     file = write(folder, ".claude/settings.json", mine)
@@ -152,8 +152,10 @@ def read_by_several(project: Path, setup: Callable[..., Ran]) -> dict[str, list[
     return {path: names for path, names in readers.items() if len(names) > 1}
 
 
-def test_all_programs_live_beside_each_other(project: Path, setup: Callable[..., Ran]) -> None:
-    """What several programs read stays while one of them needs it, whichever goes last."""
+def test_setup_keeps_files_shared_by_several_programs(
+    project: Path, setup: Callable[..., Ran]
+) -> None:
+    """Files that several programs read stay until the last of them is removed, in any order."""
     for path, text in THERE.items():
         write(project, path, text)
     before = tree(project)
@@ -189,7 +191,7 @@ def test_all_programs_live_beside_each_other(project: Path, setup: Callable[...,
         ("cursor", {}, [".cursor/mcp.json", ".cursor/hooks.json", ".cursor/agents/historian.md"]),
     ],
 )
-def test_for_a_user_it_goes_to_the_users_folders(
+def test_setup_for_user_changes_only_user_folder(
     name: str,
     variables: dict[str, str],
     paths: list[str],
@@ -198,7 +200,7 @@ def test_for_a_user_it_goes_to_the_users_folders(
     setup: Callable[..., Ran],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """With --user the program's own folder is changed, with the vault's whole path, no other."""
+    """With --user, only the program's own folder is changed, with the full path of the vault."""
     for variable, folder in variables.items():
         monkeypatch.setenv(variable, str(home / folder))
     before = tree(project)
@@ -230,10 +232,10 @@ def commands(value: Any) -> list[str]:
         ("cursor", ".cursor/hooks.json", ""),
     ],
 )
-def test_its_hooks_run_in_a_shell(
+def test_setup_hooks_run_in_a_shell(
     name: str, file: str, variable: str, project: Path, setup: Callable[..., Ran]
 ) -> None:
-    """The lines that it writes are run by a shell, whatever the vault is called, and answer."""
+    """The hook commands run in a shell, whatever the vault's name, and answer."""
     succeeded(setup(name))
     written = json.loads((project / file).read_text("utf-8"))["hooks"]
     lines = commands(written)
@@ -288,7 +290,7 @@ console.log(JSON.stringify({ messages, system, context }))
 def test_opencode_plugin_adds_memories_to_the_user_message(
     project: Path, setup: Callable[..., Ran]
 ) -> None:
-    """Memories reach OpenCode's model as a part of the user's message, not as system prompt."""
+    """OpenCode's model gets memories as part of the user's message, not the system prompt."""
     node = shutil.which("node")
     if node is None:
         pytest.skip("node is not installed")
@@ -331,8 +333,10 @@ def test_opencode_plugin_adds_memories_to_the_user_message(
     assert [len(parts) for parts in missing["messages"]] == [3, 2, 2, 2, 0]
 
 
-def test_the_historian_has_only_memvault(project: Path, setup: Callable[..., Ran]) -> None:
-    """Where a program lets an agent's tools be named, they are those that the server offers."""
+def test_setup_historian_agent_has_only_memvault_tools(
+    project: Path, setup: Callable[..., Ran]
+) -> None:
+    """If a program can limit an agent's tools, they are limited to those of the server."""
     profiles = pytest.importorskip("memvault.mcp.profiles")
     for name in NAMES:
         succeeded(setup(name))
@@ -347,10 +351,10 @@ def test_the_historian_has_only_memvault(project: Path, setup: Callable[..., Ran
         assert "memvault_*" in head
 
 
-def test_without_a_program_on_the_path_it_names_its_own(
+def test_setup_uses_full_path_if_memvault_is_not_on_path(
     project: Path, setup: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where no shell finds memvault, the server is started by the path of its Python."""
+    """If memvault is not on PATH, the server is started with the path of its Python."""
     (project.parent / "bin/memvault").unlink()
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
     succeeded(setup("claude-code"))
@@ -376,10 +380,10 @@ def test_without_a_program_on_the_path_it_names_its_own(
         ("opencode", "opencode.jsonc", "// nothing\n", "line 2: "),
     ],
 )
-def test_what_is_broken_or_anothers_is_left(
+def test_setup_refuses_broken_and_foreign_files(
     name: str, path: str, text: str | bytes, said: str, project: Path, setup: Callable[..., Ran]
 ) -> None:
-    """One file that makes no sense is named, with the line, and none at all is written."""
+    """If one file is invalid, it is reported with the line and nothing is written."""
     write(project, path, text)
     before = tree(project)
     assert said in refused(setup(name), 1)
@@ -388,8 +392,10 @@ def test_what_is_broken_or_anothers_is_left(
     assert tree(project) == before
 
 
-def test_linked_instructions_stay_if_needed(project: Path, setup: Callable[..., Ran]) -> None:
-    """Where CLAUDE.md is a link to AGENTS.md, either program leaves the block to the other."""
+def test_setup_keeps_instructions_shared_by_symlink(
+    project: Path, setup: Callable[..., Ran]
+) -> None:
+    """If CLAUDE.md is a symlink to AGENTS.md, removing one program keeps the other's block."""
     rules = write(project, "AGENTS.md", "# Rules\n")
     (project / "CLAUDE.md").symlink_to("AGENTS.md")
     for first, last in (("claude-code", "codex"), ("codex", "claude-code")):
@@ -402,8 +408,10 @@ def test_linked_instructions_stay_if_needed(project: Path, setup: Callable[..., 
         assert rules.read_text("utf-8") == "# Rules\n"
 
 
-def test_links_stay_in_the_project(home: Path, project: Path, setup: Callable[..., Ran]) -> None:
-    """A project's link to a file elsewhere is refused; a user's own files may be links."""
+def test_setup_refuses_symlinks_out_of_project(
+    home: Path, project: Path, setup: Callable[..., Ran]
+) -> None:
+    """A project's symlink to an outside file is refused; a user's own files may be symlinks."""
     rules = write(home, "rules.md", "Mine.\n")
     (project / "CLAUDE.md").symlink_to(rules)
     before = tree(project)
@@ -419,10 +427,10 @@ def test_links_stay_in_the_project(home: Path, project: Path, setup: Callable[..
     assert (home / ".claude/CLAUDE.md").is_symlink()
 
 
-def test_impossible_requests_are_reported(
+def test_setup_reports_impossible_requests(
     home: Path, project: Path, setup: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A wrong program, two scopes, the home folder and a missing vault have a sentence each."""
+    """A wrong program, two scopes, the home folder and a missing vault are each reported."""
     assert "has no integration with 'emacs'" in refused(setup("emacs"), 1)
     assert "`memvault setup` needs `claude-code|codex|" in refused(setup(), 2)
     assert "cannot be combined" in refused(setup("codex", "--user", "--project"), 2)
@@ -433,16 +441,16 @@ def test_impossible_requests_are_reported(
     assert tree(project) == {}
 
 
-def test_a_text_about_memvault_is_left(project: Path, setup: Callable[..., Ran]) -> None:
-    """Where AGENTS.md says how memvault is used, as in a vault, nothing is added to it."""
+def test_setup_leaves_existing_instructions_alone(project: Path, setup: Callable[..., Ran]) -> None:
+    """If AGENTS.md already explains how to use memvault, nothing is added to it."""
     said = "# Ours\n\nFirst call `memvault recall`.\n"
     write(project, "AGENTS.md", said)
     succeeded(setup("codex"))
     assert (project / "AGENTS.md").read_text("utf-8") == said
 
 
-def test_secrets_beside_are_masked(home: Path, project: Path, setup: Callable[..., Ran]) -> None:
-    """The diff masks a key that stands next to what is changed, and the file keeps it."""
+def test_setup_masks_secrets_in_diff(home: Path, project: Path, setup: Callable[..., Ran]) -> None:
+    """The diff masks a key next to the changed lines, and the file keeps it."""
     secret, _ = made("OpenAI key")
     write(home, ".claude.json", json.dumps({"env": {"KEY": secret}}, indent=2))
     for words in (["--dry-run"], ["--json"]):
@@ -451,8 +459,8 @@ def test_secrets_beside_are_masked(home: Path, project: Path, setup: Callable[..
     assert secret in (home / ".claude.json").read_text("utf-8")
 
 
-def test_rights_stay_as_they_are(home: Path, project: Path, setup: Callable[..., Ran]) -> None:
-    """A file that only its owner may read stays so; --json names each file and its diff."""
+def test_setup_keeps_file_permissions(home: Path, project: Path, setup: Callable[..., Ran]) -> None:
+    """A private file stays private, and --json lists each file and its diff."""
     write(home, ".claude.json", "{}").chmod(0o600)
     found = succeeded(setup("claude-code", "--user", "--json")).json
     assert found["success"]
@@ -464,8 +472,8 @@ def test_rights_stay_as_they_are(home: Path, project: Path, setup: Callable[...,
     assert (home / ".claude.json").stat().st_mode & 0o777 == 0o600
 
 
-def test_files_are_written_even_if_nobody_reads_the_output(project: Path) -> None:
-    """``memvault setup --yes | true`` writes what it says."""
+def test_setup_writes_files_with_closed_output(project: Path) -> None:
+    """With ``memvault setup --yes | true``, all announced files are written."""
     reading, writing = os.pipe()
     os.close(reading)
     line = [sys.executable, "-m", "memvault", "setup", "claude-code", "--yes"]
@@ -479,7 +487,7 @@ def test_files_are_written_even_if_nobody_reads_the_output(project: Path) -> Non
 def test_setup_without_a_terminal_only_shows_the_changes(
     words: list[str], home: Path, project: Path, setup: Callable[..., Ran], run: Run
 ) -> None:
-    """Without a terminal setup writes nothing unless --yes is given, and says how to confirm."""
+    """Without a terminal, setup writes only with --yes and explains how to confirm."""
     if "--remove" in words:
         succeeded(setup("codex"))
     before = tree(project), tree(home)
@@ -494,8 +502,8 @@ def test_setup_without_a_terminal_only_shows_the_changes(
     assert (tree(project), tree(home)) != before
 
 
-def test_a_person_is_asked_first(project: Path) -> None:
-    """At a terminal the diff comes first, and nothing is written without a yes."""
+def test_setup_asks_for_confirmation_on_terminal(project: Path) -> None:
+    """On a terminal the diff is shown first, and nothing is written without a yes."""
     code, shown = at_terminal(project, "setup", "codex", answer="\n")
     assert code == 1
     assert "Nothing was changed" in shown
@@ -507,8 +515,8 @@ def test_a_person_is_asked_first(project: Path) -> None:
     assert len(tree(project)) == 4
 
 
-def test_concurrently_changed_file_is_not_overwritten(project: Path) -> None:
-    """What a program wrote while the person thought about it stays as it is."""
+def test_setup_does_not_overwrite_concurrent_change(project: Path) -> None:
+    """A file that a program changes while the confirmation is open stays as it is."""
     write(project, ".codex/config.toml", "a = 1\n")
 
     def change() -> None:

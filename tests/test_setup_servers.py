@@ -24,10 +24,10 @@ pytestmark = only_with("mcp", extra="mcp")
         ("opencode", "opencode.json"),
     ],
 )
-def test_what_is_written_starts_a_server(
+def test_setup_command_starts_a_server(
     name: str, file: str, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The command that a program is given offers memvault's core, of the vault that is meant."""
+    """The command that setup writes starts a server with the core tools of the right vault."""
     from mcp import Client, StdioServerParameters
 
     project = tmp_path / "project"

@@ -17,9 +17,9 @@ from memvault.integrations import NAMES, json_edit, marked_blocks
 from memvault.integrations.integration import (
     MARKDOWN,
     TOML,
-    ClientFile,
     MarkedBlock,
     OwnedFile,
+    SettingsFile,
     SetupContext,
 )
 from memvault.integrations.programs import PROGRAMS
@@ -98,7 +98,7 @@ def texts(draw: st.DrawFn) -> str:
     return text.replace("\n", draw(st.sampled_from(["\n", "\r\n"])))
 
 
-def merged(value: Any, file: ClientFile) -> Any:
+def merged(value: Any, file: SettingsFile) -> Any:
     """Return what a file says with all that belongs there."""
     whole: Any = json.loads(json.dumps(value))
     for part in file.parts:
@@ -114,7 +114,7 @@ def merged(value: Any, file: ClientFile) -> Any:
     return whole
 
 
-def without_ours(value: Any, file: ClientFile) -> Any:
+def without_ours(value: Any, file: SettingsFile) -> Any:
     """Return settings without entries equal to ours, and without containers that are then empty."""
     whole: Any = json.loads(json.dumps(value))
     for part in reversed(file.parts):
@@ -135,8 +135,8 @@ def without_ours(value: Any, file: ClientFile) -> Any:
 
 @pytest.mark.parametrize("file", JSON, ids=lambda file: str(file.path))
 @given(text=texts())
-def test_remove_entry_leaves_the_rest_unchanged(file: ClientFile, text: str) -> None:
-    """Added twice to any JSON and removed: the same bytes, but for containers that are empty."""
+def test_setup_remove_entry_leaves_the_rest_unchanged(file: SettingsFile, text: str) -> None:
+    """Adding to any JSON twice and removing restores the bytes, except for empty containers."""
     try:
         after = with_parts(text, file)
     except json_edit.JsonSyntaxError:
@@ -153,8 +153,8 @@ def test_remove_entry_leaves_the_rest_unchanged(file: ClientFile, text: str) -> 
         assert json_edit._Document(left).root.value == expected
 
 
-def test_remove_entry_keeps_comments() -> None:
-    """A file of comments and an empty object is not deleted."""
+def test_setup_remove_entry_keeps_comments() -> None:
+    """A file with comments and an empty object is not deleted."""
     (file, *_) = PROGRAMS["claude-code"].files(PLACE)
     text = "// mine\n{ /* nothing */ }\n"
     assert without(with_parts(text, file), file) == text
@@ -162,8 +162,8 @@ def test_remove_entry_keeps_comments() -> None:
 
 @pytest.mark.parametrize("file", JSON, ids=lambda file: str(file.path))
 @given(value=settings, indent=st.sampled_from([None, 0, 2, "\t"]))
-def test_settings_hold_what_they_held_and_ours(file: ClientFile, value: Any, indent: Any) -> None:
-    """The result is JSON with the earlier entries in their order, and the added ones."""
+def test_setup_adds_to_json_settings(file: SettingsFile, value: Any, indent: Any) -> None:
+    """The result is JSON with the earlier entries in their order and the added ones."""
     text = json.dumps(value, indent=indent)
     try:
         after = json.loads(with_parts(text, file))
@@ -175,8 +175,8 @@ def test_settings_hold_what_they_held_and_ours(file: ClientFile, value: Any, ind
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.path))
-def test_a_file_that_was_made_is_gone_again(file: ClientFile) -> None:
-    """A file that was not there is made whole, and taken away whole."""
+def test_setup_removal_deletes_its_own_file(file: SettingsFile) -> None:
+    """A file that setup created is deleted completely when setup is undone."""
     text = with_parts(None, file)
     assert with_parts(text, file) == text
     assert without(text, file) is None
@@ -185,8 +185,8 @@ def test_a_file_that_was_made_is_gone_again(file: ClientFile) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_what_is_written_has_the_documented_form(name: str) -> None:
-    """In a project that had nothing the files are those of tests/integrations, to the byte."""
+def test_setup_writes_the_documented_files(name: str) -> None:
+    """In an empty project the written files equal those in tests/integrations byte for byte."""
     files = {
         file.path.relative_to(PLACE.root).as_posix().lstrip("."): with_parts(None, file)
         for file in PROGRAMS[name].files(PLACE)
@@ -205,10 +205,10 @@ prose = st.text(st.sampled_from("ab#é <\n\n\r\t-\u2028\x0b"), max_size=30) | st
 
 
 @given(text=prose, marks=st.sampled_from([MARKDOWN, TOML]), windows=st.booleans())
-def test_a_text_is_as_before_afterwards(
+def test_setup_text_block_round_trips(
     text: str, marks: marked_blocks.BlockMarkers, windows: bool
 ) -> None:
-    """A block added twice to a text, changed and removed leaves the text, with a last newline."""
+    """Adding a block twice, changing and removing it restores the text, with a final newline."""
     if windows:
         text = text.replace("\r", "").replace("\n", "\r\n")
     whole = text
@@ -240,8 +240,8 @@ tables = st.lists(
 
 
 @given(text=tables, end=st.sampled_from(["", "\n", "\n\n"]))
-def test_toml_is_as_before_afterwards(text: str, end: str) -> None:
-    """TOML keeps its meaning with the added table, and its bytes once that is removed."""
+def test_setup_toml_table_round_trips(text: str, end: str) -> None:
+    """TOML keeps its meaning with the added table, and removing the table restores the bytes."""
     (file,) = (file for file in BLOCKS if file.path.suffix == ".toml")
     text += end
     try:
@@ -282,8 +282,8 @@ def test_toml_is_as_before_afterwards(text: str, end: str) -> None:
         ('{"mcpServers": {"memvault": {"args": 3}}}', 1, "was not written by `memvault setup`"),
     ],
 )
-def test_what_is_broken_is_refused_with_its_line(text: str, line: int, reason: str) -> None:
-    """Settings that are no JSON, or hold something else there, are refused: the line says where."""
+def test_setup_refuses_invalid_settings_with_line(text: str, line: int, reason: str) -> None:
+    """Invalid JSON settings, or ones with an unexpected value, are refused with the line."""
     with pytest.raises(json_edit.JsonSyntaxError, match=rf"^line {line}: .*{reason}"):
         with_parts(text, PROGRAMS["claude-code"].files(PLACE)[0])
 
@@ -291,8 +291,8 @@ def test_what_is_broken_is_refused_with_its_line(text: str, line: int, reason: s
 @pytest.mark.parametrize(
     "text", ["<!-- memvault: begin -->\nx\n", "x\n<!-- memvault: end -->", "a\n# memvault: end\n"]
 )
-def test_a_mark_alone_is_refused(text: str) -> None:
-    """Of a text with one of the two marks nobody knows where the block ends."""
+def test_setup_refuses_unbalanced_block_marker(text: str) -> None:
+    """A text with only one of the two block markers is refused with its line number."""
     marks = TOML if "#" in text else MARKDOWN
     with pytest.raises(marked_blocks.UnbalancedMarkers, match=r"line [12]: "):
         marked_blocks.insert_block(text, "x", marks)
@@ -300,8 +300,8 @@ def test_a_mark_alone_is_refused(text: str) -> None:
         marked_blocks.remove_block(text, marks)
 
 
-def test_what_somebody_adds_to_it_stays() -> None:
-    """Another vault changes the server's entry and nothing that a person put beside it."""
+def test_setup_keeps_user_additions_to_server_entry() -> None:
+    """Setup for another vault changes the server entry and keeps the user's additions."""
     file = PROGRAMS["claude-code"].files(PLACE)[0]
     text = with_parts("{}", file).replace('"type"', '"env": {"A": "b"},\n"type"')
     moved = PROGRAMS["claude-code"].files(PLACE._replace(vault=Path("/elsewhere")))[0]

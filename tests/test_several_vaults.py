@@ -77,7 +77,7 @@ def found(vault: Vault, query: str, *vaults: str, **more: Any) -> list[tuple[str
     return [(entry["vault"], entry["memId"]) for entry in result["memories"]]
 
 
-def test_the_best_of_all_vaults_come_first(work: Vault) -> None:
+def test_recall_across_vaults_ranks_best_first(work: Vault) -> None:
     """The best answer of all vaults comes first, and each result has its vault."""
     assert found(work, "when do deploys run", "work", "home")[0] == ("work", "deploys-7k2m9q")
     assert found(work, "how long does the dough rest", "all")[0] == ("home", "bread-7k2m9q")
@@ -91,8 +91,10 @@ def matches(found: list[dict[str, Any]]) -> list[str]:
     return [entry["memId"] for entry in found if entry["strength"] != "weak"]
 
 
-def test_scores_are_as_in_one_vault(work: Vault, places: dict[str, Path], tmp_path: Path) -> None:
-    """Asked together, what matches has the order, and all the scores, of one vault of all."""
+def test_scores_across_vaults_equal_a_merged_vault(
+    work: Vault, places: dict[str, Path], tmp_path: Path
+) -> None:
+    """Matches across vaults have the order and scores of a single vault with all memories."""
     both = filled(tmp_path / "both", {**WORK, **HOME})
     with open_vault(both) as one:
         for query in ("database retries", "dough for a night", "who is on call", "monday"):
@@ -112,8 +114,8 @@ def test_scores_are_as_in_one_vault(work: Vault, places: dict[str, Path], tmp_pa
                 assert part["strength"] == entry["strength"]
 
 
-def test_names_mean_something_within_one_vault(work: Vault, places: dict[str, Path]) -> None:
-    """What replaces a memory in one vault replaces none of the same name in another."""
+def test_supersedes_does_not_cross_vaults(work: Vault, places: dict[str, Path]) -> None:
+    """A superseded name in one vault does not affect the same name in another vault."""
     write(places["home"], "fact/oncall.md", HEAD.format("own-1a2b3c", "On call", "On call: Bo."))
     new = HEAD.format("new-1a2b3c", "On call now", "On call: Ana.").replace(
         "memory_type", "supersedes: On call\nmemory_type"
@@ -125,8 +127,8 @@ def test_names_mean_something_within_one_vault(work: Vault, places: dict[str, Pa
     assert marks["oncall-7k2m9q"] == ""
 
 
-def test_each_memory_is_checked_in_its_own_vault(work: Vault, places: dict[str, Path]) -> None:
-    """Of memories checked together, each is replaced only by one of its own vault."""
+def test_supersession_is_checked_within_each_vault(work: Vault, places: dict[str, Path]) -> None:
+    """A memory is superseded only by memories of the same vault."""
     write(places["home"], "fact/oncall.md", HEAD.format("own-1a2b3c", "On call", "On call: Bo."))
     new = HEAD.format("new-1a2b3c", "On call now", "x").replace(
         "---\n\n", "supersedes: On call\n---\n\n"
@@ -145,8 +147,10 @@ def test_each_memory_is_checked_in_its_own_vault(work: Vault, places: dict[str, 
     assert replaced == ["fact/oncall.md"]
 
 
-def test_a_vault_that_is_missing_costs_a_note(work: Vault, places: dict[str, Path]) -> None:
-    """The others answer; the note says which did not, and why."""
+def test_missing_vault_is_reported_and_the_rest_answer(
+    work: Vault, places: dict[str, Path]
+) -> None:
+    """The other vaults answer, and a note says which one is missing and why."""
     (places["home"] / "memvault.toml").unlink()
     result = called(work, "memory_recall", query="deploys", vaults=["all"])
     assert result["memories"][0]["vault"] == "work"
@@ -156,8 +160,10 @@ def test_a_vault_that_is_missing_costs_a_note(work: Vault, places: dict[str, Pat
 @pytest.mark.promise("R50")
 @pytest.mark.parametrize("page", [0, 1, 2, 5])
 @pytest.mark.parametrize("moment", ["", "2999-01-01"])
-def test_a_damaged_index_is_healed(places: dict[str, Path], page: int, moment: str) -> None:
-    """Whatever of it cannot be read, all vaults answer, and so they do the next time."""
+def test_damaged_index_of_another_vault_is_repaired(
+    places: dict[str, Path], page: int, moment: str
+) -> None:
+    """However an index is damaged, all vaults give the same answer, now and next time."""
     asked = {"query": "dough", "vaults": ["all"], **({"asOf": moment} if moment else {})}
     with open_vault(places["work"]) as vault:
         before = called(vault, "memory_recall", **asked)["memories"]
@@ -171,10 +177,10 @@ def test_a_damaged_index_is_healed(places: dict[str, Path], page: int, moment: s
 
 
 @pytest.mark.promise("R50")
-def test_index_replaced_during_a_query_changes_no_answer(
+def test_index_replaced_during_query_changes_no_answer(
     places: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """While another process makes the index of one vault anew, all vaults answer."""
+    """While another process rebuilds one vault's index, all vaults still answer."""
     with open_vault(places["home"]) as home:
         called(home, "memory_list")
     own, replaced = Manifest.known, list[bool]()
@@ -195,8 +201,8 @@ def test_index_replaced_during_a_query_changes_no_answer(
     assert found[0]["memId"] == "bread-7k2m9q"
 
 
-def test_filters_alone_list_what_fits_everywhere(work: Vault) -> None:
-    """Without a query what passes the filters is listed, of all vaults, in pages."""
+def test_filters_without_query_list_matches_of_all_vaults(work: Vault) -> None:
+    """Without a query, the memories of all vaults that pass the filters are listed in pages."""
     result = called(work, "memory_recall", memoryType="fact", vaults=["all"], limit=4)
     assert (result["total"], result["next"], len(result["memories"])) == (6, 4, 4)
     assert {entry["vault"] for entry in result["memories"]} <= {"work", "home"}
@@ -204,7 +210,7 @@ def test_filters_alone_list_what_fits_everywhere(work: Vault) -> None:
     assert "(home:bread-7k2m9q" in brief[0]
 
 
-def test_edits_of_any_vault_are_seen_at_once(work: Vault, places: dict[str, Path]) -> None:
+def test_edits_in_any_vault_are_seen_immediately(work: Vault, places: dict[str, Path]) -> None:
     """An edit in another vault is in the next answer."""
     write(places["home"], "fact/new.md", HEAD.format("kiln-1a2b3c", "Kiln", "The kiln is hot."))
     assert found(work, "kiln", "all")[0] == ("home", "kiln-1a2b3c")
@@ -212,8 +218,8 @@ def test_edits_of_any_vault_are_seen_at_once(work: Vault, places: dict[str, Path
     assert ("home", "kiln-1a2b3c") not in found(work, "kiln", "all")
 
 
-def test_a_memory_of_another_vault_is_named_with_it(work: Vault, places: dict[str, Path]) -> None:
-    """NAME:MEMID works in place of each memId: the tool runs in that vault."""
+def test_vault_prefix_selects_memory_in_another_vault(work: Vault, places: dict[str, Path]) -> None:
+    """NAME:MEMID works in place of any memId, and the tool runs in that vault."""
     shown = called(work, "memory_show", memId="home:bread-7k2m9q")
     assert (shown["vault"], shown["title"]) == ("home", "Bread")
     called(work, "memory_compound", query="home:bread", modifications="Salt it.")
@@ -224,8 +230,10 @@ def test_a_memory_of_another_vault_is_named_with_it(work: Vault, places: dict[st
     assert not (places["home"] / "fact/garden.md").exists()
 
 
-def test_a_name_that_was_shown_is_taken(run: Run, places: dict[str, Path], tmp_path: Path) -> None:
-    """this: is the vault at hand, and commands for a person take another vault's memory too."""
+def test_displayed_vault_prefix_is_accepted(
+    run: Run, places: dict[str, Path], tmp_path: Path
+) -> None:
+    """this: means the current vault, and commands also accept another vault's memories."""
     plain = filled(tmp_path / "plain", WORK)
     for name in ("this:oncall-7k2m9q", "work:oncall-7k2m9q"):
         assert "Mira" in succeeded(run("show", name, cwd=plain)).out
@@ -238,8 +246,8 @@ def test_a_name_that_was_shown_is_taken(run: Run, places: dict[str, Path], tmp_p
     assert (places["home"] / "fact/bread.md").exists()
 
 
-def test_client_sees_no_path_of_another_vaults_engine(places: dict[str, Path]) -> None:
-    """Where the engine of a vault beside is away, its file is named by the vault's name."""
+def test_missing_engine_of_another_vault_shows_no_path(places: dict[str, Path]) -> None:
+    """If another vault's engine is missing, its file is shown with the vault's name."""
     engine = '[index]\nengine = "milvus"\nuri = "/srv/private/x.db"\n'
     write(places["home"], "memvault.toml", f"version = 1\n{engine}")
     workspace = Workspace(places["work"])
@@ -250,15 +258,15 @@ def test_client_sees_no_path_of_another_vaults_engine(places: dict[str, Path]) -
     assert told == "The engine at a file of this machine does not answer"
 
 
-def test_a_title_with_a_colon_is_still_a_title(work: Vault, places: dict[str, Path]) -> None:
-    """Only a known vault's name, with the colon right behind it and no blank, names a vault."""
+def test_title_with_colon_is_not_a_vault_prefix(work: Vault, places: dict[str, Path]) -> None:
+    """A prefix selects a vault only if it is a known name directly followed by a colon."""
     write(places["work"], "fact/x.md", HEAD.format("x-1a2b3c", '"home: a plan"', "Text."))
     assert called(work, "memory_show", memId="home: a plan")["memId"] == "x-1a2b3c"
     assert not work.call("memory_show", memId="nowhere:x-1a2b3c")["success"]
 
 
-def test_a_default_is_asked_beside_the_vault_at_hand(run: Run, places: dict[str, Path]) -> None:
-    """With a default set recall asks it too, and --vaults this leaves it out."""
+def test_recall_includes_the_default_vault(run: Run, places: dict[str, Path]) -> None:
+    """Recall also searches the default vault, unless --vaults this is given."""
     succeeded(run("vaults", "default", "home"))
     folder = places["work"]
     asked = ("recall", "dough", "--vault", str(folder), "--json")
@@ -269,8 +277,10 @@ def test_a_default_is_asked_beside_the_vault_at_hand(run: Run, places: dict[str,
     assert all("vault" not in entry for entry in run(*asked).json["memories"])
 
 
-def test_a_vault_is_named_by_its_name(run: Run, places: dict[str, Path], tmp_path: Path) -> None:
-    """--vault takes a name where there is no such folder; a folder comes first."""
+def test_vault_option_accepts_a_vault_name(
+    run: Run, places: dict[str, Path], tmp_path: Path
+) -> None:
+    """--vault accepts a vault's name, but an existing folder takes precedence."""
     assert "Bread" in succeeded(run("list", "--vault", "home", cwd=tmp_path)).out
     listed = succeeded(run("vaults", "list", "--format", "{name}={folder}")).out
     assert listed == f"work={places['work'].resolve()}\nhome={places['home'].resolve()}\n"
@@ -288,17 +298,17 @@ def test_a_vault_is_named_by_its_name(run: Run, places: dict[str, Path], tmp_pat
         (["recall", "x", "--vaults", "nope"], 3, "There is no vault named 'nope'"),
     ],
 )
-def test_what_cannot_be_is_refused(
+def test_invalid_vault_name_is_refused(
     run: Run, places: dict[str, Path], words: list[str], code: int, said: str
 ) -> None:
-    """A name that cannot be, is taken or is unknown is a sentence, and nothing changes."""
+    """An invalid, duplicate or unknown vault name is reported, and nothing changes."""
     before = run("vaults", "list").out
     assert said in refused(run(*words), code)
     assert run("vaults", "list").out == before
 
 
-def test_a_client_reaches_the_vaults_that_it_was_given(places: dict[str, Path]) -> None:
-    """Over MCP other vaults are asked where --vaults names them; else they are not there."""
+def test_mcp_client_reaches_only_its_vaults(places: dict[str, Path]) -> None:
+    """Over MCP only the other vaults given with --vaults can be accessed."""
     pytest.importorskip("mcp", reason="the MCP SDK is not installed")
     from mcp_client import session, structured
 
@@ -325,8 +335,8 @@ def test_a_client_reaches_the_vaults_that_it_was_given(places: dict[str, Path]) 
     assert (places["home"] / "fact/bread.md").exists()
 
 
-def test_one_vault_may_be_named_in_several_ways(work: Vault) -> None:
-    """this:, the vault's own name and none mean the same, and memories of it go together."""
+def test_own_vault_prefixes_are_equivalent(work: Vault) -> None:
+    """this:, the vault's name and no prefix mean the same and can be mixed in one call."""
     result = called(
         work, "memory_delete", ids=["this:retries-7k2m9q", "work:deploys-7k2m9q", "oncall-7k2m9q"]
     )
@@ -335,14 +345,14 @@ def test_one_vault_may_be_named_in_several_ways(work: Vault) -> None:
     assert "several vaults: home and this one" in mixed["error"]["message"]
 
 
-def test_a_failure_elsewhere_says_where(work: Vault) -> None:
-    """An error in another vault has that vault's name."""
+def test_error_in_another_vault_has_its_name(work: Vault) -> None:
+    """An error in another vault contains that vault's name."""
     result = work.call("memory_show", memId="home:nothing-like-it")
     assert (result["success"], result["vault"]) == (False, "home")
 
 
-def test_a_vault_with_two_names_is_asked_once(places: dict[str, Path], run: Run) -> None:
-    """However it is named, each memory comes once, and ranks as it does alone."""
+def test_vault_with_two_names_is_searched_once(places: dict[str, Path], run: Run) -> None:
+    """However many names a vault has, each memory appears once and ranks as it does alone."""
     succeeded(run("vaults", "add", "again", str(places["home"])))
     alone = succeeded(run("recall", "dough", "--vaults", "home", "--json")).json["memories"]
     both = succeeded(run("recall", "dough", "--vaults", "home,again", "--json")).json["memories"]
@@ -350,17 +360,17 @@ def test_a_vault_with_two_names_is_asked_once(places: dict[str, Path], run: Run)
 
 
 @pytest.mark.parametrize("state", ["relative", ""])
-def test_taking_a_name_away_never_takes_a_vault(
+def test_vaults_remove_never_deletes_vault_files(
     places: dict[str, Path], run: Run, monkeypatch: pytest.MonkeyPatch, state: str
 ) -> None:
-    """Whatever is wrong with the user's own folders, the vault's files stay."""
+    """However broken the user's own folders are, the vault's files are kept."""
     monkeypatch.setenv("MEMVAULT_STATE", state)
     run("vaults", "remove", "home")
     assert (places["home"] / "fact/bread.md").exists()
 
 
-def test_names_that_are_given_at_once_are_all_kept(tmp_path: Path, run: Run) -> None:
-    """Processes that name vaults at the same time lose none of the names."""
+def test_vault_names_added_concurrently_are_all_kept(tmp_path: Path, run: Run) -> None:
+    """Processes that add vault names at the same time lose none of them."""
     for number in range(6):
         filled(tmp_path / f"v{number}", {})
     with ThreadPoolExecutor(6) as pool:
@@ -394,10 +404,10 @@ def foreign(tmp_path: Path) -> Path:
 
 
 @pytest.mark.promise("S13")
-def test_another_users_vault_is_used_only_when_it_is_named(
+def test_another_users_vault_needs_explicit_path(
     foreign: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Found above the present folder it is refused with what to type; named it is used."""
+    """Another user's vault is used only if given explicitly; otherwise a hint explains how."""
     for place in (foreign, foreign / "deep"):
         said = refused(run("list", cwd=place), 3)
         assert "belongs to another user" in said
@@ -412,7 +422,7 @@ def test_another_users_vault_is_used_only_when_it_is_named(
 
 @pytest.mark.promise("S13")
 def test_another_users_vault_can_be_trusted(foreign: Path, run: Run, tmp_path: Path) -> None:
-    """What vaults trust adds to the user's own settings counts until vaults untrust takes it."""
+    """An entry that vaults trust adds to the user's settings counts until vaults untrust."""
     settings = write(tmp_path, "config/memvault/settings.toml", "# mine\n[vaults]\ntrusted = []\n")
     settings.chmod(0o600)
     assert run("vaults", "trust", str(foreign), "--json").json["trusted"] == [str(foreign)]
@@ -426,7 +436,7 @@ def test_another_users_vault_can_be_trusted(foreign: Path, run: Run, tmp_path: P
     refused(run("vaults", "trust"), 2)
 
 
-def test_a_callers_vault_is_roots_own_too(foreign: Path, run: Run) -> None:
+def test_sudo_accepts_calling_users_vault(foreign: Path, run: Run) -> None:
     """With sudo, the calling user's vault does not count as another user's."""
     os.environ["SUDO_UID"] = str(_STRANGER)
     try:
@@ -436,8 +446,8 @@ def test_a_callers_vault_is_roots_own_too(foreign: Path, run: Run) -> None:
 
 
 @pytest.mark.promise("S31")
-def test_settings_are_not_read_through_a_link(folder: Path, run: Run, tmp_path: Path) -> None:
-    """A memvault.toml that is a link says so, and shows nothing of what it leads to."""
+def test_settings_symlink_is_refused(folder: Path, run: Run, tmp_path: Path) -> None:
+    """A symlinked memvault.toml is refused, and nothing of its target is shown."""
     secret = write(tmp_path, "secret.toml", "key = 'periwinkle'\n")
     (folder / "memvault.toml").unlink()
     (folder / "memvault.toml").symlink_to(secret)
@@ -455,10 +465,10 @@ def test_settings_are_not_read_through_a_link(folder: Path, run: Run, tmp_path: 
         ("[embedder]\nmodel = 5\n", "must be a name or a folder"),
     ],
 )
-def test_broken_settings_of_ones_own_are_named(
+def test_broken_user_settings_are_reported(
     folder: Path, run: Run, tmp_path: Path, text: str, said: str
 ) -> None:
-    """The user's own settings are wrong usage with one sentence that names the file."""
+    """Broken user settings are a usage error with the file's name in the message."""
     settings = write(tmp_path, "config/memvault/settings.toml", text)
     settings.chmod(0o600)
     write(folder, "a.md", "# A\n\nzebra\n")
@@ -468,10 +478,10 @@ def test_broken_settings_of_ones_own_are_named(
 
 
 @pytest.mark.promise("S15")
-def test_settings_that_others_may_have_written_do_not_count(
+def test_settings_writable_by_others_are_refused(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Settings that others can write, or that lie in a vault, are refused and not obeyed."""
+    """User settings that others can write, or that are in a vault, are refused."""
     settings = write(tmp_path, "config/memvault/settings.toml", "[vaults]\ntrusted = []\n")
     settings.chmod(0o666)
     write(folder, "a.md", "# A\n\nzebra\n")
@@ -486,8 +496,8 @@ def test_settings_that_others_may_have_written_do_not_count(
         assert "lie in the vault" in found["error"]["message"]
 
 
-def test_trusting_a_vault_works_whatever_the_umask(foreign: Path, run: Run) -> None:
-    """Settings that memvault writes are its user's alone, so that they count."""
+def test_vaults_trust_works_with_any_umask(foreign: Path, run: Run) -> None:
+    """Settings written by memvault are private to the user, so they are accepted."""
     before = os.umask(0o002)
     try:
         assert run("vaults", "trust", str(foreign)).code == 0
@@ -496,16 +506,16 @@ def test_trusting_a_vault_works_whatever_the_umask(foreign: Path, run: Run) -> N
         os.umask(before)
 
 
-def test_a_folder_of_ones_own_has_a_whole_path(
+def test_relative_cache_folder_is_refused(
     folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A cache that would be another one in each folder is refused."""
+    """A relative MEMVAULT_CACHE, which would differ in each folder, is refused."""
     monkeypatch.setenv("MEMVAULT_CACHE", "cache")
     assert "MEMVAULT_CACHE" in refused(run("recall", "zebra"), 2)
 
 
-def test_a_user_without_a_home_has_no_folders(folder: Path, tmp_path: Path) -> None:
-    """Where nobody knows the user's home, the index lies below the temporary folder."""
+def test_index_without_home_is_in_temporary_folder(folder: Path, tmp_path: Path) -> None:
+    """If the user has no home folder, the index is in the temporary folder."""
     write(folder, "a.md", "# A\n\nzebra\n")
     temporary = tmp_path / "tmp"
     temporary.mkdir()
@@ -522,10 +532,10 @@ def test_a_user_without_a_home_has_no_folders(folder: Path, tmp_path: Path) -> N
     assert list(temporary.rglob("manifest.db"))
 
 
-def test_trusted_vaults_have_whole_paths(
+def test_trusted_vaults_need_absolute_paths(
     foreign: Path, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A vault may be trusted by a path from one's home, never by one that depends on the folder."""
+    """A trusted vault's path is absolute or starts with ~; a relative path is refused."""
     text = '[vaults]\ntrusted = [\n  "~/theirs",  # theirs\n]\n'
     settings = write(tmp_path, "config/memvault/settings.toml", text)
     settings.chmod(0o600)
@@ -540,8 +550,10 @@ def test_trusted_vaults_have_whole_paths(
 
 @pytest.mark.promise("S14")
 @pytest.mark.parametrize("place", ["", "deep"])
-def test_own_settings_trust_no_other_users_folder(foreign: Path, run: Run, place: str) -> None:
-    """One's own memvault.toml in another user's folder does not make the vault one's own."""
+def test_own_settings_file_in_foreign_folder_gives_no_trust(
+    foreign: Path, run: Run, place: str
+) -> None:
+    """The user's memvault.toml in another user's folder does not make the vault trusted."""
     os.chown(foreign / "memvault.toml", os.geteuid(), os.getegid())
     assert "belongs to another user" in refused(run("list", cwd=foreign / place), 3)
     assert run("list", "--vault", str(foreign)).code == 0
@@ -550,8 +562,10 @@ def test_own_settings_trust_no_other_users_folder(foreign: Path, run: Run, place
 
 
 @pytest.mark.promise("S14")
-def test_a_folder_as_open_as_tmp_is_nobodys_own(folder: Path, run: Run, tmp_path: Path) -> None:
-    """In a sticky folder that everybody writes to, and below it, no vault is used unasked."""
+def test_vault_in_world_writable_folder_needs_explicit_path(
+    folder: Path, run: Run, tmp_path: Path
+) -> None:
+    """In or below a world-writable sticky folder, a vault is used only if given explicitly."""
     (inner := folder / "deep").mkdir()
     folder.chmod(0o1777)
     for place in (folder, inner):
@@ -566,15 +580,15 @@ def test_a_folder_as_open_as_tmp_is_nobodys_own(folder: Path, run: Run, tmp_path
 
 
 @pytest.mark.promise("S14")
-def test_what_another_user_put_into_tmp_is_not_ones_own(foreign: Path, run: Run) -> None:
-    """Another user's vault in a sticky folder is refused below that folder."""
+def test_foreign_vault_in_sticky_folder_is_refused(foreign: Path, run: Run) -> None:
+    """Another user's vault in a sticky folder is refused in all folders below."""
     foreign.chmod(0o1777)
     (mine := foreign / "mine").mkdir()
     assert "belongs to another user" in refused(run("list", cwd=mine), 3)
 
 
-def test_default_vault_is_used_outside_of_any_vault(tmp_path: Path, run: Run) -> None:
-    """After ``init --default`` commands work in other folders, and name the vault they use."""
+def test_default_vault_is_used_outside_any_vault(tmp_path: Path, run: Run) -> None:
+    """After ``init --default`` commands work in other folders and show the vault in use."""
     notes, elsewhere = tmp_path / "My Notes", tmp_path / "elsewhere"
     elsewhere.mkdir()
     made = succeeded(run("init", str(notes), "--default", cwd=tmp_path))
@@ -595,8 +609,8 @@ def test_default_vault_is_used_outside_of_any_vault(tmp_path: Path, run: Run) ->
     assert "No memvault.toml" in refused(run("list", cwd=elsewhere), 3)
 
 
-def test_init_names_default_vaults_uniquely(tmp_path: Path, run: Run) -> None:
-    """Vaults in folders of one name get names of their own; the last one made comes first."""
+def test_init_gives_default_vaults_unique_names(tmp_path: Path, run: Run) -> None:
+    """Vaults in folders with equal names get unique names, and the newest comes first."""
     for folder in ("a/notes", "b/notes", "all", "ノート"):
         succeeded(run("init", str(tmp_path / folder), "--default", "--bare", cwd=tmp_path))
     listed = succeeded(run("vaults", "list", "--json", cwd=tmp_path)).json["vaults"]

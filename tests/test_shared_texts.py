@@ -11,8 +11,8 @@ from memvault import Vault
 from test_ranking import filler, memories, named
 
 
-def test_a_list_of_links_answers_no_question_by_their_words(folder: Path, vault: Vault) -> None:
-    """A page of links that name everything stays behind the memory that answers."""
+def test_ranking_link_list_is_below_real_answer(folder: Path, vault: Vault) -> None:
+    """An index page whose links contain all the words ranks below the memory that answers."""
     topics = ["backup disk", "disk check", "restore a backup", "new disk", "broken backup", "fan"]
     links = "\n".join(f"- [[How to {topic} in the server, number {topic}]]" for topic in topics)
     write(folder, "index.md", f"# Index\n\n{links}\n")
@@ -27,8 +27,8 @@ def test_a_list_of_links_answers_no_question_by_their_words(folder: Path, vault:
 
 
 @pytest.mark.parametrize("name", ["202403011230", "9f86d081884c", "V1StGXR8Z5jdHi6"])
-def test_an_identifier_as_title_has_no_meaning(folder: Path, vault: Vault, name: str) -> None:
-    """Vectors find a memory that is titled by an identifier by its text alone."""
+def test_vectors_ignore_identifier_title(folder: Path, vault: Vault, name: str) -> None:
+    """If a memory's title is only an identifier, its vector comes from the text alone."""
     text = "The boiler loses pressure when the valve is open.\n"
     write(folder, f"{name}.md", text)
     write(folder, "2025/2025-03-01.md", text)  # the title of a daily note is no text either
@@ -37,8 +37,8 @@ def test_an_identifier_as_title_has_no_meaning(folder: Path, vault: Vault, name:
     assert found[0]["why"]["cosine"] == found[1]["why"]["cosine"]
 
 
-def test_a_passage_that_stands_in_many_memories_counts_once(folder: Path, vault: Vault) -> None:
-    """Of many pages with the same passage one comes first, and other answers before the rest."""
+def test_ranking_shared_passage_counts_once(folder: Path, vault: Vault) -> None:
+    """Of pages with the same passage one comes first, then other answers, then the rest."""
     shared = (
         "Options inherited from the parent command: set the clock with --clock, "
         "choose the environment with --environment, and show the log with --debug."
@@ -59,8 +59,8 @@ def bookmarks(*titles: str) -> str:
     return "\n".join(f"- [{title}](https://example.org/{title[:3]})" for title in titles)
 
 
-def test_a_bookmark_is_found_by_its_text(folder: Path, vault: Vault) -> None:
-    """A list of links to the web is text like any other: what it names is found in it."""
+def test_ranking_finds_bookmark_by_link_text(folder: Path, vault: Vault) -> None:
+    """The text of web links in a list is searched like any other text."""
     write(
         folder,
         "db.md",
@@ -79,8 +79,8 @@ def test_a_bookmark_is_found_by_its_text(folder: Path, vault: Vault) -> None:
     assert all("repeats" not in parts(entry) for entry in found)
 
 
-def test_lists_of_the_same_links_repeat_each_other(folder: Path, vault: Vault) -> None:
-    """Two pages of the same links count once; two of other links are different pages."""
+def test_ranking_equal_link_lists_are_duplicates(folder: Path, vault: Vault) -> None:
+    """Two pages with the same links are duplicates; pages with different links are not."""
     names = ("Boat", "Sail", "Anchor", "Harbour", "Rope", "Keel")
     for file, chosen in (
         ("a", names),
@@ -97,8 +97,8 @@ def test_lists_of_the_same_links_repeat_each_other(folder: Path, vault: Vault) -
 
 
 @pytest.mark.parametrize("name", ["decade10", "0151 2345678", "2024 1000000", "rtx4090ti16gb"])
-def test_a_word_or_number_as_title_has_meaning(folder: Path, vault: Vault, name: str) -> None:
-    """A product, a phone number and a word with digits belong to the text that vectors see."""
+def test_vectors_include_meaningful_title(folder: Path, vault: Vault, name: str) -> None:
+    """A product name, a phone number or a word with digits as title is part of the vector."""
     text = "The boiler loses pressure when the valve is open.\n"
     write(folder, "a.md", f"---\ntitle: '{name}'\n---\n{text}")
     write(folder, "2025/2025-03-01.md", text)  # the title of a daily note is no text
@@ -121,8 +121,8 @@ TOPICS = (
 
 
 @pytest.mark.parametrize("mode", ["hybrid", "keyword", "vector"])
-def test_more_results_begin_with_the_same(folder: Path, vault: Vault, mode: str) -> None:
-    """A larger limit adds results behind those of a smaller one, repeated passages or not."""
+def test_ranking_larger_limit_only_appends_results(folder: Path, vault: Vault, mode: str) -> None:
+    """A larger limit only appends results, even with repeated passages."""
     for number, text in enumerate(TOPICS):
         write(
             folder, f"cmd{number}.md", f"# Command {number}\n\n{text}\n\n## Options\n\n{SHARED}\n"
@@ -139,8 +139,8 @@ def test_more_results_begin_with_the_same(folder: Path, vault: Vault, mode: str)
     assert named(first) + named(second) == whole[:8]
 
 
-def test_what_replaces_a_memory_stays_before_it(folder: Path, vault: Vault) -> None:
-    """A replacement with the passage of a better answer still comes before what it replaces."""
+def test_ranking_replacement_stays_before_superseded_memory(folder: Path, vault: Vault) -> None:
+    """A replacement that repeats a better answer's passage still precedes what it replaces."""
     write(folder, "x.md", f"# Option to set the clock of the server\n\n{TOPICS[0]}\n\n{SHARED}\n")
     header = "---\ntitle: Decision\nsupersedes: Old clock\n---\n"
     write(folder, "n.md", f"{header}{TOPICS[1]}\n\n{SHARED}\n")

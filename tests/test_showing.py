@@ -28,8 +28,8 @@ def notes(folder: Path) -> None:
         write(folder, f"n{number:02}.md", f"{text}# Head\n\n**Bold** sparrows, number {number}.\n")
 
 
-def test_a_template_writes_each_entry(run: Run) -> None:
-    """Keys stand in braces, with Python's formats; a list is joined with commas."""
+def test_format_template_prints_each_entry(run: Run) -> None:
+    """Keys are in braces, with Python's format syntax, and lists are joined with commas."""
     ran = succeeded(run("list", "-n", "2", "--format", r"{memId:>12}|{title}\t{tags}"))
     lines = ran.out.splitlines()
     assert len(lines) == 2
@@ -37,8 +37,8 @@ def test_a_template_writes_each_entry(run: Run) -> None:
     assert lines[0].endswith("\ta,b")
 
 
-def test_csv_reads_back(run: Run) -> None:
-    """The first line has the keys, and a comma in a title parts nothing."""
+def test_csv_output_round_trips(run: Run) -> None:
+    """The first line has the keys, and a comma in a title does not split the field."""
     rows = list(csv.DictReader(io.StringIO(succeeded(run("list", "--csv")).out)))
     assert len(rows) == 40
     assert {row["title"] for row in rows} == {f"Note, {number}" for number in range(40)}
@@ -46,14 +46,14 @@ def test_csv_reads_back(run: Run) -> None:
     assert run("recall", "sparrows", "--csv").out.splitlines()[0].startswith("memId,title,")
 
 
-def test_a_key_that_is_seldom_there_is_empty_else(run: Run) -> None:
-    """A script may ask for what only some entries have, such as what replaced one."""
+def test_format_optional_key_is_empty_if_missing(run: Run) -> None:
+    """A template can use a key that only some entries have, such as supersededBy."""
     ran = succeeded(run("list", "-n", "2", "--format", "{memId}|{supersededBy}|{problem}"))
     assert all(line.endswith("||") for line in ran.out.splitlines())
 
 
-def test_what_comes_from_a_vault_stays_in_its_place(run: Run, folder: Path) -> None:
-    """No tag or title begins a line, steers a terminal or is a formula, in a pipe neither."""
+def test_output_neutralizes_control_characters_and_formulas(run: Run, folder: Path) -> None:
+    """A tag or title never starts a new line, sends terminal codes or acts as a CSV formula."""
     text = '---\ntitle: "=1+1\\e[31m"\ntags: ["a\\nb"]\n---\n\nTwo\nlines.\n'
     write(folder, "n.md", text)
     ran = succeeded(run("list", "--filter", "tags != ['a', 'b']", "--format", "{title}|{tags}"))
@@ -75,7 +75,7 @@ def shown_at(folder: Path, *words: str, **environment: str) -> str:
 
 
 def test_long_output_goes_to_the_pager(folder: Path, tmp_path: Path) -> None:
-    """On a terminal what does not fit is given to PAGER; what fits, and --no-pager, is not."""
+    """On a terminal, output too long for the screen goes to PAGER, except with --no-pager."""
     write(
         tmp_path,
         "pager",
@@ -88,16 +88,16 @@ def test_long_output_goes_to_the_pager(folder: Path, tmp_path: Path) -> None:
     assert "paged" not in shown_at(folder, "list", "--no-pager", **pager)
 
 
-def test_a_memory_is_set_on_a_terminal(folder: Path, run: Run) -> None:
-    """Markdown is set and coloured for a person, and plain text everywhere else."""
+def test_show_renders_markdown_on_terminal(folder: Path, run: Run) -> None:
+    """Markdown is rendered in color on a terminal and is plain text everywhere else."""
     shown = shown_at(folder, "show", "n1-7k2m9q", PAGER="cat")
     assert "**Bold**" not in shown
     assert "\x1b[1mBold\x1b[0m" in shown
     assert "**Bold** sparrows" in run("show", "n1-7k2m9q").out
 
 
-def test_nothing_of_a_memory_is_hidden(folder: Path) -> None:
-    """A person sees HTML, comments, definitions and each line as it is, as an agent reads them."""
+def test_show_hides_no_markdown_source(folder: Path) -> None:
+    """HTML, comments and link definitions are shown to a person just as an agent reads them."""
     hidden = (
         "<div>one</div>\n\n<!-- two -->\n\n[x]: http://a.example 'three'\n\nfour <b>five</b>\nsix"
     )
@@ -107,8 +107,8 @@ def test_nothing_of_a_memory_is_hidden(folder: Path) -> None:
         assert f"\n{line}" in shown
 
 
-def test_matches_are_marked_on_a_terminal(folder: Path) -> None:
-    """The query's words are bold in what is shown of a memory, and those that say nothing not."""
+def test_matches_are_bold_on_terminal(folder: Path) -> None:
+    """The query's words are bold in the displayed text, except for stop words."""
     write(folder, "ci.md", "# Ci\n\nThe CI is what the café at 東京駅前 has, said the cat.\n")
     shown = shown_at(folder, "recall", "sparrow number", PAGER="cat")
     assert "\x1b[1msparrows\x1b[0m" in shown
@@ -119,8 +119,8 @@ def test_matches_are_marked_on_a_terminal(folder: Path) -> None:
     assert "\x1b[1m東京駅前\x1b[0m" in shown
 
 
-def test_changes_are_coloured_on_a_terminal(folder: Path, run: Run) -> None:
-    """A diff shows what came in green and what went in red, and log the parts of each change."""
+def test_diff_and_log_are_colored_on_terminal(folder: Path, run: Run) -> None:
+    """A diff shows additions in green and deletions in red, and log colors each change."""
     succeeded(run("compound", "n1-7k2m9q", "A bird in the bush.\n", "--mode", "replace"))
     shown = shown_at(folder, "diff", "n1-7k2m9q", PAGER="cat")
     assert "\x1b[32m+A bird in the bush." in shown
@@ -139,8 +139,8 @@ class _Terminal(io.StringIO):
         return True
 
 
-def test_there_is_one_progress_bar(monkeypatch: pytest.MonkeyPatch) -> None:
-    """There is one bar for one work after the other, and another round never sets it back."""
+def test_progress_bar_is_reused_and_never_goes_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Consecutive tasks share one bar, and another round never moves it back."""
     monkeypatch.setattr(sys, "stderr", _Terminal())
     monkeypatch.setattr(output, "_PROGRESS_DELAY", 0.0)
     bar = output.ProgressBar(quiet=False)
@@ -162,8 +162,8 @@ def test_there_is_one_progress_bar(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @soak_only
-def test_the_bar_of_a_large_vault_never_goes_back(folder: Path) -> None:
-    """While thousands of memories are indexed, one bar counts all of them, and only forwards."""
+def test_progress_bar_of_large_vault_never_goes_back(folder: Path) -> None:
+    """While thousands of memories are indexed, one bar counts them all and only advances."""
     for number in range(4_460):
         write(folder, f"m{number}.md", f"# Note {number}\n\n{'A word of many. ' * 60}\n")
     code, shown = at_terminal(folder, "reindex", environment={"MEMVAULT_DEEP": "off"})
@@ -175,8 +175,8 @@ def test_the_bar_of_a_large_vault_never_goes_back(folder: Path) -> None:
     assert counts == sorted(counts)
 
 
-def test_times_are_those_of_the_users_clock(folder: Path, run: Run) -> None:
-    """Messages, episodes, plans and the status show the time in the user's zone, midnight too."""
+def test_times_are_shown_in_local_time_zone(folder: Path, run: Run) -> None:
+    """Messages, episodes, plans and status show times in the user's zone, even at midnight."""
     succeeded(run("inbox", "push", "ci", "Build 7 failed"))
     succeeded(run("episode", "store", "--reflection", "It held."))
     succeeded(run("plans", "set", "Launch", "Check all", "--at", "2999-01-01T00:00:00Z"))
@@ -194,14 +194,14 @@ def test_times_are_those_of_the_users_clock(folder: Path, run: Run) -> None:
         assert not re.search(r"T[\d:.]+Z", shown)
 
 
-def test_settings_of_the_vault_are_shown_in_words(folder: Path, run: Run) -> None:
-    """The status lists the names that a vault ignores as its owner would write them."""
+def test_status_shows_ignore_patterns_as_written(folder: Path, run: Run) -> None:
+    """Status lists the vault's ignore patterns as they are written in the settings."""
     write(folder, "memvault.toml", 'version = 1\nignore = ["README.md", "old/"]\n')
     assert "settings: ignore README.md, old/\n" in succeeded(run("status")).out
 
 
-def test_colours_can_be_switched_off(folder: Path, tmp_path: Path) -> None:
-    """NO_COLOR gives a terminal the plain text, a page at a time all the same."""
+def test_no_color_disables_colors(folder: Path, tmp_path: Path) -> None:
+    """With NO_COLOR a terminal shows plain text, still through the pager."""
     assert "\x1b[" not in shown_at(folder, "show", "n1-7k2m9q", NO_COLOR="1", PAGER="cat")
     script = write(tmp_path, "pager", "#!/bin/sh\necho paged\ncat > /dev/null\n")
     script.chmod(0o755)
@@ -209,13 +209,13 @@ def test_colours_can_be_switched_off(folder: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("pager", ["", "cat", "no-such-pager"])
-def test_without_a_pager_all_is_written(folder: Path, pager: str) -> None:
-    """An empty PAGER, as for git, and one that is not there lose nothing."""
+def test_output_is_complete_without_pager(folder: Path, pager: str) -> None:
+    """With an empty PAGER, as in git, or a missing pager program, all output is printed."""
     assert shown_at(folder, "list", PAGER=pager).count("n0-7k2m9q") == 1
 
 
-def test_long_lines_count_as_the_rows_that_they_take(folder: Path, tmp_path: Path) -> None:
-    """A few lines that fill the terminal several times go to the pager too."""
+def test_pager_counts_wrapped_lines(folder: Path, tmp_path: Path) -> None:
+    """A few long lines that wrap beyond the terminal's height go to the pager too."""
     write(folder, "long.md", f"# Long\n\n{'word ' * 600}\n")
     script = write(tmp_path, "pager", "#!/bin/sh\necho paged\ncat > /dev/null\n")
     script.chmod(0o755)
@@ -227,8 +227,8 @@ def test_long_lines_count_as_the_rows_that_they_take(folder: Path, tmp_path: Pat
 @example("[" * 3000, 80, "")
 @example("> - " * 500, 20, "")
 @example("|a|\n|-|\n|b|", 20, "a")
-def test_any_text_is_set(text: str, width: int, query: str) -> None:
-    """No text of a memory and no query is an error, and none steers the terminal."""
+def test_terminal_rendering_accepts_any_text(text: str, width: int, query: str) -> None:
+    """Any memory text and any query can be rendered, and none sends terminal codes."""
     for line in terminal.markdown(text, width):
         assert "".join(piece for piece, _ in terminal.highlight(line, query)) == "".join(
             piece for piece, _ in line
@@ -236,8 +236,8 @@ def test_any_text_is_set(text: str, width: int, query: str) -> None:
         assert "\x1b" not in "".join(piece for piece, _ in line)
 
 
-def test_a_vault_brings_no_pager(folder: Path) -> None:
-    """A program in the vault is no pager, and what cannot be paged is shown at once."""
+def test_vault_cannot_set_the_pager(folder: Path) -> None:
+    """A program in the vault is never used as the pager; the output is printed directly."""
     write(folder, "my-pager", f"#!/bin/sh\ntouch {folder}/ran\n").chmod(0o755)
     for number in range(30):
         write(folder, f"n{number}.md", f"# Note {number}\n")
@@ -257,8 +257,8 @@ NAMES = {
 
 
 @pytest.mark.parametrize("columns", [40, 60, 80])
-def test_no_row_is_wider_than_the_terminal(folder: Path, columns: int) -> None:
-    """Rows fit, whatever the script; a date, a memId or a path that fits stays in one piece."""
+def test_rows_fit_the_terminal_width(folder: Path, columns: int) -> None:
+    """Rows fit in any script, and a date, memId or path that fits is not split."""
     for name, title in NAMES.items():
         head = f"---\nid: {name}-abc123\ntitle: {title}\nmodified: 2026-03-04T12:00:00Z\n---\n"
         write(folder, f"projects/a b/{name}.md", f"{head}" + "A walk in the park. " * 20)
@@ -273,8 +273,8 @@ def test_no_row_is_wider_than_the_terminal(folder: Path, columns: int) -> None:
                 assert any(whole in row for row in rows), (whole, rows)
 
 
-def test_columns_of_a_template_have_their_width_in_cells(folder: Path, run: Run) -> None:
-    """A width and a precision in --format count cells, so that columns stand below each other."""
+def test_format_widths_count_terminal_cells(folder: Path, run: Run) -> None:
+    """Width and precision in --format count terminal cells, so columns line up."""
     for name, title in NAMES.items():
         write(folder, f"{name}.md", f"---\nid: {name}-abc123\ntitle: {title}\n---\n{title}\n")
     for spec in ("<60", ">60", "^60", "<12.10", "60"):

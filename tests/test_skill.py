@@ -37,8 +37,8 @@ def command_of(words: list[str]) -> str:
 
 
 @pytest.mark.parametrize("text", TEXTS)
-def test_every_command_that_is_named_exists(text: Callable[[], str]) -> None:
-    """Each command in the text is one, and has the options that the text gives it."""
+def test_skill_text_uses_only_existing_commands(text: Callable[[], str]) -> None:
+    """Each command in the text exists and has the options shown."""
     shared = {flag for _, flag, *_ in GLOBAL_OPTIONS} | {"--help"}
     lines = re.findall(r"(?:`|^\$ )memvault ((?:\w|-)+[^`\n]*)", text(), re.MULTILINE)
     assert lines or text is agent_guide.plain_text
@@ -58,8 +58,8 @@ def test_every_command_that_is_named_exists(text: Callable[[], str]) -> None:
                 assert word.partition("=")[0] in known | shared, line
 
 
-def test_a_skill_for_claude_keeps_its_limits(tmp_path: Path, run: Run) -> None:
-    """The skill's name and description are as its specification wants them."""
+def test_skill_for_claude_meets_its_specification(tmp_path: Path, run: Run) -> None:
+    """The skill's name and description are within the limits of the specification."""
     succeeded(run("skill", "--as", "claude", "--out", str(tmp_path)))
     file = tmp_path / "memvault" / "SKILL.md"
     found = frontmatter.load(str(file))
@@ -70,16 +70,16 @@ def test_a_skill_for_claude_keeps_its_limits(tmp_path: Path, run: Run) -> None:
     assert len(found.content.splitlines()) < 500
 
 
-def test_plain_text_has_no_marks() -> None:
-    """The plain form is the same text without what markdown adds."""
+def test_skill_plain_text_has_no_markdown() -> None:
+    """The plain form is the same text without markdown syntax."""
     text = agent_guide.plain_text()
     assert not re.search(r"^#|^\||\*\*|`", text, re.MULTILINE)
     assert "memvault recall " in text
     assert "Five ways to write" in text
 
 
-def test_instructions_over_mcp_name_tools() -> None:
-    """Instructions over MCP have the tools' exact names, and no commands."""
+def test_skill_instructions_over_mcp_use_tool_names() -> None:
+    """Instructions over MCP contain the exact tool names and no commands."""
     text = agent_guide.mcp_instructions()
     assert "{" not in text
     assert "memvault " not in text
@@ -87,8 +87,8 @@ def test_instructions_over_mcp_name_tools() -> None:
         assert registry.lookup(name), name
 
 
-def test_a_file_that_is_there_stays(tmp_path: Path, run: Run) -> None:
-    """Nothing is written over, and the same text is printed or written."""
+def test_skill_never_overwrites_a_file(tmp_path: Path, run: Run) -> None:
+    """An existing file is kept, and the printed text equals the written one."""
     printed = succeeded(run("skill")).out
     assert run("skill", "--json").json["text"] == printed
     succeeded(run("skill", "--out", str(tmp_path)))
@@ -120,8 +120,8 @@ def use(vault: Vault, skill_id: str, action: str = "Parry", **more: Any) -> dict
     return result
 
 
-def test_the_tree_leads_to_every_skill(folder: Path, vault: Vault) -> None:
-    """Categories, subcategories and skills are those that procedures name, in any case."""
+def test_skill_tree_contains_every_skill(folder: Path, vault: Vault) -> None:
+    """Categories, subcategories and skills come from procedures, in any letter case."""
     learn(vault, "parry", "combat.melee.swords")
     learn(vault, "thrust", "Combat.melee.spears")
     learn(vault, "shoot", "combat.archery")
@@ -152,15 +152,15 @@ def test_the_tree_leads_to_every_skill(folder: Path, vault: Vault) -> None:
         assert vault.call(tool, **{key: " "})["error"]["code"] == "usage"
 
 
-def test_an_empty_tree_says_so(run: Run) -> None:
-    """Without skills the lists are empty and no failure."""
+def test_skill_tree_of_empty_vault_is_empty(run: Run) -> None:
+    """Without skills, the lists are empty and the call succeeds."""
     done = run("skills", "categories")
     assert (done.code, done.out) == (0, "No procedure has a skill id yet\n")
 
 
 @given(ids)
-def test_every_skill_is_counted_once_on_each_level(named: list[str]) -> None:
-    """The counts of the categories add up to all skills, and each branch has what it counts."""
+def test_skill_tree_counts_add_up(named: list[str]) -> None:
+    """The counts of the categories add up to all skills, and each branch has its own count."""
     categories = skill_tree.branches(named, 1)
     assert sum(categories.values()) == len(named)
     for category, count in categories.items():
@@ -172,8 +172,8 @@ def test_every_skill_is_counted_once_on_each_level(named: list[str]) -> None:
             assert len(skill_tree.below(named, branch)) == number
 
 
-def test_a_known_skill_gives_its_procedure_and_counts_no_outcome(vault: Vault) -> None:
-    """The best procedure of that id comes with its numbers, which using it does not change."""
+def test_skill_returns_best_procedure_without_counting_use(vault: Vault) -> None:
+    """The best procedure for the ID is returned with its statistics, which stay unchanged."""
     learn(vault, "parry badly", "combat.melee.swords", 0.2)
     best = learn(vault, "parry", "combat.melee.swords", 0.75)
     for _ in range(2):
@@ -194,8 +194,10 @@ def test_a_known_skill_gives_its_procedure_and_counts_no_outcome(vault: Vault) -
     ] == 1.0  # fmt: skip
 
 
-def test_an_unknown_skill_is_asked_for_once(folder: Path, run: Run, vault: Vault) -> None:
-    """The failure names a request, one file for each skill and action, that can be answered."""
+def test_skill_request_is_created_once_for_unknown_skill(
+    folder: Path, run: Run, vault: Vault
+) -> None:
+    """The error refers to a request that can be answered, one file per skill and action."""
     first = use(vault, "combat.melee.swords", "Parry a blow")
     assert first["success"] is False
     assert first["error"]["code"] == "not_found"
@@ -220,8 +222,8 @@ def test_an_unknown_skill_is_asked_for_once(folder: Path, run: Run, vault: Vault
     assert use(vault, "combat.melee.swords", "Parry a blow")["success"]
 
 
-def test_a_request_that_a_person_edited_stays_theirs(folder: Path, vault: Vault) -> None:
-    """Renamed and edited by hand a request is still the same one; deleted, it is made again."""
+def test_skill_request_edited_by_hand_is_kept(folder: Path, vault: Vault) -> None:
+    """A renamed or edited request counts as the same one; a deleted one is created again."""
     first = use(vault, "cooking", "Boil an egg")
     path = folder / "agents" / "main" / "skill-requests" / f"{first['requestId']}.md"
     mine = path.with_name("eggs.md")
@@ -236,8 +238,8 @@ def test_a_request_that_a_person_edited_stays_theirs(folder: Path, vault: Vault)
     assert path.exists()
 
 
-def test_what_can_be_no_skill_is_not_asked_for(folder: Path, vault: Vault) -> None:
-    """An id that is none, an empty action and a link in the way are refused; nothing is made."""
+def test_skill_invalid_request_is_refused(folder: Path, vault: Vault) -> None:
+    """An invalid ID, an empty action or a symlink in the path is refused, creating nothing."""
     for skill_id in ("", "a..b", ".a", "a b", "../../x", "a/b", "x" * 200, "a\nb"):
         assert use(vault, skill_id)["error"]["code"] == "usage", skill_id
     assert use(vault, "cooking", " ")["error"]["code"] == "usage"

@@ -59,8 +59,8 @@ SHOWN = {
 
 
 @pytest.mark.parametrize("query", SHOWN)
-def test_a_snippet_begins_where_the_sentence_does(vault: Vault, folder: Path, query: str) -> None:
-    """Rows are shown by their cells, and items and lines of code alone, unless more have words."""
+def test_snippet_starts_at_sentence_start(vault: Vault, folder: Path, query: str) -> None:
+    """Rows show their cells; items and code lines are shown alone unless others match better."""
     file = write(folder, "a.md", f"---\ntags: [x]\n---\n\n{BODY}")
     (found,) = vault.call("memory_recall", query=query, type="keyword")["memories"]
     assert found["snippet"] == SHOWN[query]
@@ -68,8 +68,8 @@ def test_a_snippet_begins_where_the_sentence_does(vault: Vault, folder: Path, qu
     assert found["snippet"].removeprefix("[ ] ").split()[0] in line
 
 
-def test_comments_are_not_shown(vault: Vault, folder: Path) -> None:
-    """What Obsidian hides from readers is found, and not shown."""
+def test_snippet_omits_comments(vault: Vault, folder: Path) -> None:
+    """Text that Obsidian hides from readers is found but not shown."""
     write(folder, "a.md", BODY)
     (found,) = vault.call("memory_recall", query="password", type="keyword")["memories"]
     assert "safe" not in found["snippet"]
@@ -80,17 +80,15 @@ def test_comments_are_not_shown(vault: Vault, folder: Path) -> None:
 @pytest.mark.parametrize(
     "head", ["<!-- zebra: generated, do not edit -->", "%% zebra %%", "[![zebra](b.svg)](c.html)"]
 )
-def test_what_stands_before_the_first_heading_is_no_snippet(
-    vault: Vault, folder: Path, head: str
-) -> None:
-    """A comment or a badge at the top of a file is not shown, although it has the word."""
+def test_snippet_omits_comment_before_first_heading(vault: Vault, folder: Path, head: str) -> None:
+    """A comment or badge at the top of a file is not shown, even if it has the word."""
     write(folder, "a.md", f"{head}\n\n# Zebra\n\nThe project counts stripes in Kenya.\n")
     (found,) = explained(vault, "zebra")
     assert found["snippet"] == "The project counts stripes in Kenya."
 
 
-def test_a_long_sentence_is_cut_around_the_words(vault: Vault, folder: Path) -> None:
-    """It says on which side there is more; words near its beginning are shown from there."""
+def test_snippet_of_long_sentence_surrounds_the_words(vault: Vault, folder: Path) -> None:
+    """An ellipsis marks omitted text, and words near the start are shown from the start."""
     filler = " ".join(f"w{number}" for number in range(100))
     write(folder, "a.md", f"# A\n\nAll bees {filler} wasps {filler}\n")
 
@@ -105,8 +103,8 @@ def test_a_long_sentence_is_cut_around_the_words(vault: Vault, folder: Path) -> 
     assert " wasps w0 " in shown("wasps")
 
 
-def test_a_listing_begins_with_the_first_words() -> None:
-    """Tables and lists are recognized there too, and no word is cut."""
+def test_listing_starts_with_first_words() -> None:
+    """Listings show the first words of tables and lists too, without cutting a word."""
     assert (
         beginning("# T\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n- x\n- y\n") == "a | b / 1 | 2 / x / y"
     )
@@ -118,8 +116,8 @@ def test_a_listing_begins_with_the_first_words() -> None:
 @pytest.mark.parametrize(
     "piece", ["- ", "> ", "| ", "%%", ". ", "A: ", "- a\n  b\n", "```\n", "\\|", "a.\n"]
 )
-def test_any_text_is_cut_in_time(piece: str) -> None:
-    """Nobody keeps a program busy with half a megabyte of marks."""
+def test_snippet_splitting_takes_linear_time(piece: str) -> None:
+    """Half a megabyte of punctuation is split in linear time."""
 
     def work(size: int) -> Steps:
         yield lambda: units(piece * (size // len(piece)))
@@ -168,8 +166,8 @@ PLACES = {
 
 @sampled(9)
 @pytest.mark.parametrize("place", PLACES)
-def test_a_megabyte_is_searched_to_its_end(folder: Path, vault: Vault, place: str) -> None:
-    """A sentence in a note of 1 MB is found by its words, wholly held, and shown."""
+def test_recall_searches_one_megabyte_to_the_end(folder: Path, vault: Vault, place: str) -> None:
+    """A sentence in a 1 MB note is found by its words, fully matched and displayed."""
     others(folder)
     before, after = PLACES[place]
     text = f"{paragraphs(before)}{SAID}\n\n{paragraphs(after, 90_000)}"
@@ -182,8 +180,10 @@ def test_a_megabyte_is_searched_to_its_end(folder: Path, vault: Vault, place: st
 
 @pytest.mark.parametrize("block", [0, 3, 4, 9, 19])
 @pytest.mark.parametrize("query", [ASKED, LIKE], ids=["words", "meaning"])
-def test_any_block_of_many_may_answer(folder: Path, vault: Vault, block: int, query: str) -> None:
-    """Of a memory of twenty blocks the one that answers counts, by its words or its meaning."""
+def test_recall_matches_any_passage_of_long_memory(
+    folder: Path, vault: Vault, block: int, query: str
+) -> None:
+    """Any of a memory's twenty passages can match, by words or by meaning."""
     others(folder)
     pieces = [paragraphs(5_900, 1_000 * number) for number in range(20)]
     pieces[block] += f"## Coast\n\n{SAID}\n\n## Bread\n\n"
@@ -193,8 +193,8 @@ def test_any_block_of_many_may_answer(folder: Path, vault: Vault, block: int, qu
     assert "Ismene" in found["snippet"]
 
 
-def test_a_block_that_is_not_indexed_yet_counts_alike(folder: Path) -> None:
-    """A long memory read from its file has the parts that it has from the index."""
+def test_passages_of_unindexed_memory_count_alike(folder: Path) -> None:
+    """A long memory read from its file has the same passages as in the index."""
     others(folder)
     write(
         folder, "long.md", f"# Diary\n\n{paragraphs(40_000)}{SAID}\n\n{paragraphs(40_000, 9_000)}"
@@ -215,8 +215,8 @@ def test_a_block_that_is_not_indexed_yet_counts_alike(folder: Path) -> None:
         assert one["snippet"] == other["snippet"]
 
 
-def test_only_some_blocks_are_read(folder: Path) -> None:
-    """What a comparison costs is bounded: the first blocks, the best, and the nearest."""
+def test_recall_reads_bounded_number_of_passages(folder: Path) -> None:
+    """A comparison reads only the first, the best and the nearest passages."""
     write(folder, "long.md", f"# Diary\n\n{paragraphs(1_000_000)}")
     view = Workspace(folder).index.refresh(True, COMPLETE)
     (key,) = (record.key for record in view.records() if record.title == "Diary")
@@ -289,8 +289,8 @@ def part(vault: Vault, name: str, **asked: Any) -> dict[str, Any]:
     return found
 
 
-def test_a_part_is_paged_by_its_own_length(vault: Vault, manual: str, run: Run) -> None:
-    """The total of a page is that of the part, and following next shows the part to its end."""
+def test_section_is_paged_by_its_own_length(vault: Vault, manual: str, run: Run) -> None:
+    """A page's total is the length of the section, and following next shows all of it."""
     whole = part(vault, manual, section="Setup")
     first = vault.call("memory_show", memId=manual, section="Setup", length=30)
     assert (first["next"], first["totalLength"]) == (30, len(whole["content"]))
@@ -304,8 +304,8 @@ def test_a_part_is_paged_by_its_own_length(vault: Vault, manual: str, run: Run) 
     assert f"of {whole['wholeLength']} characters" in shown
 
 
-def test_a_section_comes_with_what_is_below_it(vault: Vault, manual: str) -> None:
-    """A section reaches from its heading to the next of its level or above."""
+def test_section_includes_its_subsections(vault: Vault, manual: str) -> None:
+    """A section extends from its heading to the next one of its level or above."""
     found = part(vault, manual, section="setup")
     assert found["content"].startswith("# Setup\n\nAsk Mira")
     assert found["content"].endswith("Take the signed driver from the share.")
@@ -320,10 +320,10 @@ def test_a_section_comes_with_what_is_below_it(vault: Vault, manual: str) -> Non
         ("Setup/Kernel modules", "Setup/Linux/Kernel modules", "snd_usb"),
     ],
 )
-def test_a_path_tells_headings_of_one_name_apart(
+def test_section_path_distinguishes_equal_headings(
     vault: Vault, manual: str, asked: str, heading: str, said: str
 ) -> None:
-    """A path of headings selects the one below the others, in each tool with a section."""
+    """A path of headings selects one of several equal headings, in each tool with a section."""
     found = part(vault, manual, section=asked)
     assert [entry["heading"] for entry in found["parts"]] == [heading]
     assert said in found["content"]
@@ -334,8 +334,8 @@ def test_a_path_tells_headings_of_one_name_apart(
     assert said not in vault.call("memory_show", memId=manual)["content"]
 
 
-def test_a_heading_of_several_sections_is_refused(vault: Vault, manual: str) -> None:
-    """A name that several sections have shows and replaces none; the error names their paths."""
+def test_section_with_ambiguous_heading_is_refused(vault: Vault, manual: str) -> None:
+    """An ambiguous heading shows and replaces no section, and the error lists the paths."""
     before = vault.call("memory_show", memId=manual)["etag"]
     calls: list[tuple[str, dict[str, Any]]] = [
         ("memory_show", {"memId": manual}),
@@ -349,10 +349,8 @@ def test_a_heading_of_several_sections_is_refused(vault: Vault, manual: str) -> 
     assert vault.call("memory_show", memId=manual)["etag"] == before
 
 
-def test_a_missing_section_is_added_below_the_heading_that_its_path_names(
-    vault: Vault, folder: Path
-) -> None:
-    """A new heading goes below the one that is there; a slash in a heading is part of it."""
+def test_compound_adds_missing_section_below_its_parent(vault: Vault, folder: Path) -> None:
+    """A new heading goes below its parent, and a slash in an existing heading is kept."""
     write(folder, "net.md", "# Net\r\n\r\n## A/B\r\n\r\nold\r\n\r\n# End\r\n\r\nlast\r\n")
     for section in ("Net/C", "B", "A/B", "Net/A/B"):
         text = f"Of {section}."
@@ -364,10 +362,10 @@ def test_a_missing_section_is_added_below_the_heading_that_its_path_names(
 
 
 @pytest.mark.parametrize("mode", ["append", "replace", "section"])
-def test_a_named_section_is_all_that_is_replaced(
+def test_compound_replaces_only_the_given_section(
     vault: Vault, run: Run, folder: Path, mode: str
 ) -> None:
-    """With a section, compound replaces the text of that section only, whatever the mode is."""
+    """With a section, compound replaces only that section's text, in every mode."""
     before = "# Net\r\n\r\nkept\r\n\r\n## Foo\r\n\r\nold\r\n\r\n## Bar\r\n\r\nkept too\r\n"
     ran = ["compound", "net.md", "new", "--section", "Foo", "--mode", mode]
     asked = {"query": "net.md", "modifications": "new", "section": "Foo", "mode": mode}
@@ -377,16 +375,16 @@ def test_a_named_section_is_all_that_is_replaced(
         assert (folder / "net.md").read_bytes().decode() == before.replace("old", "new")
 
 
-def test_around_words_is_the_passage_that_has_them(vault: Vault, manual: str) -> None:
-    """Around some words stands the passage with most of them, in any form of the words."""
+def test_show_around_words_finds_best_passage(vault: Vault, manual: str) -> None:
+    """The text around given words is the passage with most of them, in any word form."""
     found = part(vault, manual, around="which tiles are measured")
     assert "white tile" in found["content"]
     assert "signed driver from the share" not in found["content"]
     assert found["parts"][0]["heading"] == "Calibration"
 
 
-def test_words_that_stand_in_two_places_give_both(vault: Vault) -> None:
-    """Where two passages hold the words equally well, both are given, parted by a sign."""
+def test_snippet_shows_two_equal_passages(vault: Vault) -> None:
+    """If two passages match equally well, both are shown with a separator."""
     filler = "\n\n".join(f"# Day {day}\n\n{'Nothing of note. ' * 30}" for day in range(4))
     body = f"# First\n\nThe okapi slept.\n\n{filler}\n\n# Last\n\nThe okapi woke.\n"
     vault.call("memory_remember", title="Diary", content=body, memoryType="context")
@@ -396,8 +394,8 @@ def test_words_that_stand_in_two_places_give_both(vault: Vault) -> None:
     assert len(found["content"]) < len(body) / 2
 
 
-def test_the_shell_says_where_the_part_is(vault: Vault, manual: str, run: Run) -> None:
-    """At the shell a part begins with its headings and its place among the characters."""
+def test_show_section_prints_its_position(vault: Vault, manual: str, run: Run) -> None:
+    """On the command line a section starts with its heading path and character range."""
     shown = run("show", manual, "--section", "Faults/Linux").out
     assert re.search(r"Faults/Linux  \d+ to \d+ of \d+ characters", shown)
     assert shown.endswith("Restart udev.\n")
@@ -423,8 +421,8 @@ Lorikeet syncs address books between phones. It needs a server.
 """
 
 
-def test_an_open_comment_hides_the_same_from_tags_and_snippets(vault: Vault, folder: Path) -> None:
-    """A comment that nothing closes hides the rest of a note; a mark within a line hides none."""
+def test_unclosed_comment_hides_tags_and_snippets(vault: Vault, folder: Path) -> None:
+    """An unclosed comment block hides the rest of a note; one within a line hides nothing."""
     write(folder, "draft.md", "The cassowary runs fast.\n\n<!-- #draft\nThe cassowary swims.\n")
     write(folder, "mark.md", "Write <!-- before a remark on the numbat. #shown\n")
     (draft, *_) = explained(vault, "cassowary swims")
@@ -434,8 +432,8 @@ def test_an_open_comment_hides_the_same_from_tags_and_snippets(vault: Vault, fol
     assert "numbat" in mark["snippet"]
 
 
-def test_a_snippet_begins_with_prose(vault: Vault, folder: Path) -> None:
-    """Comments, badges, link lists and a pasted header are no snippet where there is a sentence."""
+def test_snippet_prefers_prose(vault: Vault, folder: Path) -> None:
+    """Comments, badges, link lists and a pasted header are skipped if there is a sentence."""
     write(folder, "readme.md", README)
     write(folder, "links.md", "- [Cockatoo](a.md)\n- [[Galah]]\n\nNothing else to say here.\n")
     for query in ("lorikeet", "syncing address books", "markdownlint imported build"):

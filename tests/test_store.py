@@ -93,8 +93,8 @@ def _revisions(vault: Vault, name: str) -> list[str]:
     return found
 
 
-def test_equal_titles_make_different_files(vault: Vault, folder: Path) -> None:
-    """A memory of a title that is there already gets a suffix, and the first one is untouched."""
+def test_store_equal_titles_get_different_files(vault: Vault, folder: Path) -> None:
+    """A memory with an existing title gets a file suffix, and the first one is unchanged."""
     first = _remember(vault, "Same title", "first")
     before = (folder / first["filePath"]).read_bytes()
     others = [_remember(vault, title) for title in ("Same title", "same TITLE", "Same/title")]
@@ -104,15 +104,15 @@ def test_equal_titles_make_different_files(vault: Vault, folder: Path) -> None:
     assert titles(vault.call("memory_list")).count("Same title") == 2
 
 
-def test_equal_titles_stay_equal(vault: Vault) -> None:
-    """A title is what was given, also where its file's name got a suffix."""
+def test_store_equal_titles_stay_equal(vault: Vault) -> None:
+    """A title is stored as given, even if its file name gets a suffix."""
     made = [_remember(vault, "plain", f"text {number}")["memId"] for number in range(3)]
     assert titles(vault.call("memory_list")) == ["plain"] * 3
     assert len(set(made)) == 3
 
 
-def test_a_new_file_is_never_put_over_another(folder: Path) -> None:
-    """Creating and moving refuse a name that is taken, by a file, a folder or a link."""
+def test_store_never_creates_over_existing_file(folder: Path) -> None:
+    """Creating and moving refuse a name taken by a file, a folder or a symlink."""
     write(folder, "a.md", "old")
     (folder / "b.md").mkdir()
     (folder / "c.md").symlink_to("nowhere.md")
@@ -128,8 +128,8 @@ def test_a_new_file_is_never_put_over_another(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("moment", ["c_call", "c_return"])
-def test_a_move_that_is_stopped_leaves_the_file(folder: Path, moment: str) -> None:
-    """A signal right before or after the old name goes: the bytes have at least one name."""
+def test_store_interrupted_move_keeps_the_file(folder: Path, moment: str) -> None:
+    """After a signal just before or after the old name is removed, the file still has a name."""
     source = write(folder, "source.md", "the only copy")
     target = folder / "sub" / "target.md"
 
@@ -148,7 +148,7 @@ def test_a_move_that_is_stopped_leaves_the_file(folder: Path, moment: str) -> No
     assert {path.read_text("utf-8") for path in left} == {"the only copy"}
 
 
-def test_private_file_is_never_readable_by_others_while_it_is_replaced(tmp_path: Path) -> None:
+def test_private_file_is_never_readable_by_others_during_write(tmp_path: Path) -> None:
     """The temporary file has no more permissions than the file that it replaces."""
     file = write(tmp_path, "x.md", "old")
     file.chmod(0o600)
@@ -164,10 +164,10 @@ def test_private_file_is_never_readable_by_others_while_it_is_replaced(tmp_path:
     assert (tmp_path / "y.json").stat().st_mode & 0o077 == 0
 
 
-def test_a_replaced_file_keeps_its_permissions(
+def test_store_update_keeps_permissions(
     vault: Vault, folder: Path, write_protect: Callable[[Path], None]
 ) -> None:
-    """Updating a memory changes neither its mode nor anything else of its name."""
+    """Updating a memory keeps its file mode and its other attributes."""
     for mode in (0o600, 0o664, 0o755):
         file = write(folder, "notes/a.md", f"# A\n\n{mode}\n")
         file.chmod(mode)
@@ -179,8 +179,8 @@ def test_a_replaced_file_keeps_its_permissions(
     assert b"never" not in file.read_bytes()
 
 
-def test_etags_guard_every_change(vault: Vault, folder: Path) -> None:
-    """A change that was made for other contents is refused, and nothing is written."""
+def test_store_etags_guard_every_change(vault: Vault, folder: Path) -> None:
+    """A change based on other contents is refused, and nothing is written."""
     memory = _remember(vault, "One", "first")
     name, file = memory["memId"], folder / memory["filePath"]
     seen = _done(vault.call("memory_show", memId=name))["etag"]
@@ -202,8 +202,8 @@ def test_etags_guard_every_change(vault: Vault, folder: Path) -> None:
     assert _error(stale) == "conflict"
 
 
-def test_a_file_changed_before_the_write_is_a_conflict(folder: Path, vault: Vault) -> None:
-    """What an editor saves while memvault works is not overwritten."""
+def test_store_concurrent_edit_is_a_conflict(folder: Path, vault: Vault) -> None:
+    """A file that an editor saves while memvault works is not overwritten."""
     file = write(folder, "a.md", "# A\n\nfirst\n")
     store = vault._workspace.store
     memory = store.read("a.md")
@@ -218,8 +218,8 @@ def test_a_file_changed_before_the_write_is_a_conflict(folder: Path, vault: Vaul
         store.discard("a.md", memory.etag)
 
 
-def test_every_earlier_content_comes_back(vault: Vault, folder: Path) -> None:
-    """Each change keeps what was there, byte for byte, and undoing can itself be undone."""
+def test_store_every_revision_can_be_restored(vault: Vault, folder: Path) -> None:
+    """Each change keeps the previous bytes, and an undo can itself be undone."""
     name = _remember(vault, "One", "v0")["memId"]
     file = folder / "context/one.md"
     contents = [file.read_bytes()]
@@ -244,8 +244,8 @@ def test_every_earlier_content_comes_back(vault: Vault, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["# One\n\nfirst\n", "plain first\n", HEADER + "first\n"])
-def test_a_file_that_a_person_made_keeps_its_past(vault: Vault, folder: Path, text: str) -> None:
-    """A note without an id of memvault's can be rewritten and put back like any other."""
+def test_store_handwritten_note_has_history(vault: Vault, folder: Path, text: str) -> None:
+    """A note without a memvault id can be rewritten and restored like any other."""
     file = write(folder, "notes/one.md", text)
     for mode in ("replace", "append"):
         name = _done(vault.call("memory_show", memId="notes/one.md"))["memId"]
@@ -261,8 +261,8 @@ def test_a_file_that_a_person_made_keeps_its_past(vault: Vault, folder: Path, te
 
 
 # BUG: revisions of one millisecond are ordered by etag, so the newest may be the one deleted
-def test_history_is_bounded(vault: Vault) -> None:
-    """A memory that changes every minute does not fill the disk, and the newest past is kept."""
+def test_store_history_is_bounded(vault: Vault) -> None:
+    """A memory that changes every minute does not fill the disk; the newest revisions stay."""
     store = vault._workspace.store
     for number in range(55):
         with store.history.saved("an-id", f"{number}".encode()):
@@ -272,8 +272,8 @@ def test_history_is_bounded(vault: Vault) -> None:
     assert store.history.read("an-id", kept[-1]) == b"54"
 
 
-def test_forgotten_files_come_back_as_they_were(vault: Vault, folder: Path) -> None:
-    """A forgotten memory is gone from every answer and returns whole, times included."""
+def test_store_forgotten_files_are_restored_unchanged(vault: Vault, folder: Path) -> None:
+    """A forgotten memory is in no answer and is restored completely, including its times."""
     file = write(folder, "notes/deep/a.md", b"\xef\xbb\xbf---\r\nid: a-123456\r\n---\r\nx\r\n")
     os.utime(file, (1_500_000_000, 1_500_000_000))
     data = file.read_bytes()
@@ -291,8 +291,8 @@ def test_forgotten_files_come_back_as_they_were(vault: Vault, folder: Path) -> N
     assert _error(vault.call("memory_restore", memId="a-123456")) == "not_found"
 
 
-def test_a_restored_file_never_takes_anothers_place(vault: Vault, folder: Path) -> None:
-    """Where the old path is taken a restored memory lies beside it, the latest of several first."""
+def test_store_restore_never_overwrites(vault: Vault, folder: Path) -> None:
+    """If the old path is taken, the memory is restored next to it, latest version first."""
     for text in ("first", "second"):
         write(folder, "notes/a.md", text)
         _done(vault.call("memory_forget", query="notes/a.md", confirm=True))
@@ -303,8 +303,8 @@ def test_a_restored_file_never_takes_anothers_place(vault: Vault, folder: Path) 
     assert (folder / "notes/a.md").read_text("utf-8") == "third"
 
 
-def test_a_restore_of_what_another_process_restored_is_not_found(folder: Path) -> None:
-    """Of two restores of one file in the trash, the later one fails without writing a file."""
+def test_store_second_concurrent_restore_is_not_found(folder: Path) -> None:
+    """Of two restores of one trashed file, the later one fails without writing a file."""
     write(folder, "notes/a.md", "first")
     store = MemoryStore(folder, load_settings(folder))
     item = store.discard("notes/a.md", store.read("notes/a.md").etag)
@@ -315,8 +315,8 @@ def test_a_restore_of_what_another_process_restored_is_not_found(folder: Path) -
     assert [path.name for path in (folder / "notes").iterdir()] == ["a.md"]
 
 
-def test_a_rename_of_what_another_process_renamed_so_is_not_found(folder: Path) -> None:
-    """Of two renames of one memory to the same path, the later one finds no file to rename."""
+def test_store_second_concurrent_rename_is_not_found(folder: Path) -> None:
+    """Of two renames of one memory to the same path, the later one is not found."""
     store = MemoryStore(folder, load_settings(folder))
     write(folder, "notes/a.md", "# A\n")
     memory = store.read("notes/a.md")
@@ -325,16 +325,16 @@ def test_a_rename_of_what_another_process_renamed_so_is_not_found(folder: Path) 
         plan_rename(store, lambda: LinkGraph({}, lambda _: None), memory, "B", "notes/b.md")
 
 
-def test_a_link_to_nothing_takes_a_name(vault: Vault, folder: Path) -> None:
-    """A memory is not renamed to the path of a symbolic link, even if that leads nowhere."""
+def test_store_broken_symlink_blocks_rename(vault: Vault, folder: Path) -> None:
+    """A memory is not renamed to the path of a symlink, even a broken one."""
     write(folder, "notes/a.md", "")
     (folder / "notes/b.md").symlink_to("nowhere.md")
     assert _error(vault.call("memory_rename", memId="notes/a.md", title="b")) == "conflict"
     assert (folder / "notes/a.md").is_file()
 
 
-def test_another_type_is_another_folder(vault: Vault, folder: Path) -> None:
-    """A memory that changes its type moves to the type's folder, never over another one."""
+def test_store_type_change_moves_the_file(vault: Vault, folder: Path) -> None:
+    """A memory with a new type moves to that type's folder, never over another one."""
     write(folder, "issue/one.md", "taken")
     made = _remember(vault, "One", "text", "fact")
     moved = _done(
@@ -367,10 +367,10 @@ def test_another_type_is_another_folder(vault: Vault, folder: Path) -> None:
         ({"section": "Nowhere"}, BODY + "\n\n## Nowhere\n\nnew\n\ntext\n"),
     ],
 )
-def test_a_change_touches_what_is_named_and_nothing_else(
+def test_store_change_keeps_all_other_bytes(
     vault: Vault, folder: Path, arguments: dict[str, str], body: str, newline: str
 ) -> None:
-    """Appending, replacing and replacing a section leave every other byte as it was."""
+    """Appending, replacing and replacing a section keep every other byte."""
     file = write(folder, "notes/one.md", (HEADER + BODY).replace("\n", newline))
     text = "new\n\ntext\n\n"
     _done(vault.call("memory_compound", query="one-abc123", modifications=text, **arguments))
@@ -379,8 +379,8 @@ def test_a_change_touches_what_is_named_and_nothing_else(
 
 
 @pytest.mark.parametrize("body", ["a\r\nb\r\n", "a\nb\r\nc\n", "a\rb\n", "a\r\n\r\nb"])
-def test_mixed_line_endings_stay_as_they_are(vault: Vault, folder: Path, body: str) -> None:
-    """A file pasted together from two systems keeps each line's own ending."""
+def test_store_keeps_mixed_line_endings(vault: Vault, folder: Path, body: str) -> None:
+    """A file with line endings of two systems keeps each line's own ending."""
     file = write(folder, "one.md", f"---\nid: one-abc123\n---\n{body}".encode())
     before = file.read_bytes()
     _done(vault.call("memory_compound", query="one.md", modifications="new"))
@@ -404,8 +404,8 @@ def _file_operations(work: Callable[[], object]) -> int:
     return len(seen)
 
 
-def test_the_two_thousandth_memory_of_a_title_costs_what_the_second_did(store: MemoryStore) -> None:
-    """However many memories have a title, another one is written once and gets a free name."""
+def test_store_many_equal_titles_take_constant_time(store: MemoryStore) -> None:
+    """However many memories share a title, a new one is written once under a free name."""
     few: list[str] = []
     many: list[str] = []
 
@@ -425,8 +425,8 @@ def test_the_two_thousandth_memory_of_a_title_costs_what_the_second_did(store: M
 
 
 @given(st.sets(st.integers(2, 300)))
-def test_a_free_name_is_found_among_any_taken_ones(taken: set[int]) -> None:
-    """The names offered beside a path include a free one soon, and none twice."""
+def test_store_suggests_a_free_name_quickly(taken: set[int]) -> None:
+    """The suggested file names soon include a free one, and none twice."""
     names = {f"a/b-{number}.md" for number in taken} | {"a/b.md"}
     offered = list(islice(numbered_names("a/b.md", names.__contains__), len(taken) + 3))
     assert len(set(offered)) == len(offered)
@@ -436,8 +436,8 @@ def test_a_free_name_is_found_among_any_taken_ones(taken: set[int]) -> None:
 STAMP = "20260101T000000.000Z-abc123"
 
 
-def test_the_trash_gives_back_memories_and_nothing_else(vault: Vault, folder: Path) -> None:
-    """A trash that came with a vault cannot put hooks or other people's files into it."""
+def test_store_trash_restores_only_memories(vault: Vault, folder: Path) -> None:
+    """A trash from an untrusted vault cannot restore hooks or files from outside."""
     outside = folder.parent / "outside"
     write(outside, "secret.md", "# Secret\n")
     trash = folder / ".memvault" / "trash"
@@ -450,8 +450,8 @@ def test_the_trash_gives_back_memories_and_nothing_else(vault: Vault, folder: Pa
     assert (outside / "secret.md").exists()
 
 
-def test_a_revision_is_a_plain_file(vault: Vault, folder: Path) -> None:
-    """A link among the revisions shows nothing from outside the vault."""
+def test_store_symlinked_revision_is_ignored(vault: Vault, folder: Path) -> None:
+    """A symlink among the revisions shows nothing from outside the vault."""
     secret = write(folder.parent, "secret.txt", "hidden")
     made = vault.call("memory_remember", title="A", content="one", memoryType="fact")
     assert vault.call("memory_compound", query="A", modifications="two")["success"]
@@ -462,8 +462,8 @@ def test_a_revision_is_a_plain_file(vault: Vault, folder: Path) -> None:
     assert "hidden" not in str(shown)
 
 
-def test_stamps_of_the_future_stop_nothing(vault: Vault, folder: Path) -> None:
-    """A trash entry that claims the year 9999 does not keep others from being forgotten."""
+def test_store_future_trash_timestamp_blocks_nothing(vault: Vault, folder: Path) -> None:
+    """A trash entry dated in the year 9999 does not keep others from being forgotten."""
     write(folder, ".memvault/trash/99991231T235959.999Z-abc123/b.md", "# B\n")
     write(folder, "a.md", "# A\n\nzebra\n")
     assert vault.call("memory_forget", query="a.md", confirm=True)["deletedFiles"] == 1
@@ -498,8 +498,8 @@ def _killed(folder: Path) -> Path:
 
 
 @pytest.mark.promise("R29")
-def test_writing_takes_away_what_killed_writers_left(folder: Path) -> None:
-    """Who writes into a folder sweeps it now and then; nothing of a living process goes."""
+def test_store_write_deletes_stale_temporary_files(folder: Path) -> None:
+    """Writing sometimes deletes stale temporary files, never those of a running process."""
     old, fresh = _aged(_killed(folder)), _killed(folder)
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as living:
         own = folder / f".note.md.{living.pid}-abcd1234.tmp"
@@ -520,8 +520,8 @@ def test_writing_takes_away_what_killed_writers_left(folder: Path) -> None:
 
 
 @pytest.mark.promise("R29")
-def test_doctor_and_reindex_sweep_everything(vault: Vault, folder: Path) -> None:
-    """Both delete stale files in each folder of memvault, and leave those of git and of people."""
+def test_doctor_and_reindex_delete_all_stale_files(vault: Vault, folder: Path) -> None:
+    """Both delete stale files in each memvault folder and keep those of git and of users."""
     vault.call("memory_remember", title="T", content="c", memoryType="fact")
     wheres = [folder / name for name in ("fact", "my own/x", "agents/bob/inbox", ".memvault/talk")]
     for tool, arguments in (("vault_doctor", {"fix": True}), ("vault_reindex", {})):
@@ -537,8 +537,8 @@ def test_doctor_and_reindex_sweep_everything(vault: Vault, folder: Path) -> None
 
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
-def test_git_takes_no_temporary_file_of_a_vault_made_by_hand(folder: Path, vault: Vault) -> None:
-    """In a repository with nothing but memvault.toml, what a killed process left is not added."""
+def test_git_ignores_temporary_files_in_handmade_vault(folder: Path, vault: Vault) -> None:
+    """In a repository with only memvault.toml, a killed process's files are not added."""
 
     def git(*arguments: str) -> str:
         command = ["git", "-C", str(folder), *arguments]
@@ -569,10 +569,10 @@ states = st.builds(FileState, paths, st.integers(0, 1), times, times, st.integer
     st.dictionaries(paths, states),
     st.sets(st.sampled_from(["d", "d/e", "de"])),
 )
-def test_a_plan_accounts_for_every_file(
+def test_store_folder_diff_covers_every_file(
     indexed: dict[str, tuple[FileState, int]], there: dict[str, FileState], lost: set[str]
 ) -> None:
-    """Each file is new, changed, doubtful or as it was; nothing unreadable is taken out."""
+    """Each file is new, changed, uncertain or unchanged, and no unreadable file is removed."""
     known = {
         path: IndexedFile(uid, state._replace(path=path), checked, "etag")
         for uid, (path, (state, checked)) in enumerate(indexed.items())
@@ -598,8 +598,8 @@ def test_a_plan_accounts_for_every_file(
 
 
 @pytest.mark.promise("R29")
-def test_doctor_deletes_a_killed_write_at_once(folder: Path, vault: Vault) -> None:
-    """What a process of this machine left is deleted as soon as that process has ended."""
+def test_doctor_deletes_files_of_killed_write_immediately(folder: Path, vault: Vault) -> None:
+    """A temporary file left on this machine is deleted once its process has ended."""
     if not Path("/proc/sys/kernel/random/boot_id").exists():
         pytest.skip("processes cannot be told apart from another machine's")
     vault.call("memory_remember", title="T", content="c", memoryType="fact")

@@ -170,8 +170,8 @@ class VaultAgainstDict(RuleBasedStateMachine):
         assert paths == sorted(path for path, _ in self.trash)
 
 
-def test_a_vault_holds_what_a_dict_would() -> None:
-    """Any sequence of calls and edits by hand leaves exactly the memories that it should."""
+def test_store_behaves_like_a_dict() -> None:
+    """Any sequence of calls and manual edits leaves exactly the expected memories."""
     unshrunk = (Phase.explicit, Phase.reuse, Phase.generate)  # shrinking takes minutes
     run_state_machine_as_test(
         VaultAgainstDict,

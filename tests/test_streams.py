@@ -54,7 +54,7 @@ NOTED = [
 
 @pytest.mark.parametrize("line", NOTED)
 def test_notes_follow_their_result(notes: Path, line: str) -> None:
-    """Where both streams go to one place, a note comes after the result that it is about."""
+    """If both streams go to one place, a note comes after the result it refers to."""
     code, text = _merged(notes, *COMMAND, *shlex.split(line))
     assert code == 0
     lines = text.splitlines()
@@ -85,7 +85,7 @@ run_guarded(run)
 
 
 def test_stderr_writers_flush_stdout_first(tmp_path: Path) -> None:
-    """Library messages, warnings and tracebacks come after what was printed before them."""
+    """Library messages, warnings and tracebacks come after previously printed output."""
     code, text = _merged(tmp_path, sys.executable, "-c", WRITERS)
     assert code == 1
     parts = [
@@ -101,7 +101,7 @@ def test_stderr_writers_flush_stdout_first(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("target", ["/dev/full", "closed pipe"])
 def test_notes_survive_unwritable_stdout(notes: Path, target: str) -> None:
-    """A full disk is reported after the notes; a closed pipe is no error, and loses no note."""
+    """A full disk is reported after the notes; a closed pipe is silent and keeps the notes."""
     reader, output = os.pipe()
     os.close(reader)
     if target == "/dev/full":
@@ -129,7 +129,7 @@ def test_notes_survive_unwritable_stdout(notes: Path, target: str) -> None:
 def test_unwritable_stdout_reports_the_change(
     notes: Path, tmp_path: Path, target: str, has_note: bool, line: str
 ) -> None:
-    """If the result of a change cannot be written, a note has the command that undoes it."""
+    """If the result of a change cannot be written, a note shows the command to undo it."""
     if not has_note:
         write(notes, "memvault.toml", "version = 1\n")
     write(tmp_path / "source", "otters.md", "# Otters\n\nThey swim.\n")
@@ -142,9 +142,10 @@ def test_unwritable_stdout_reports_the_change(
     done = subprocess.run(command, cwd=notes, stdout=output, stderr=subprocess.PIPE, check=False)
     os.close(output)
     error = done.stderr.decode()
-    assert ("output cannot be written" in error) == (target == "/dev/full"), error
+    assert ("Cannot write the output" in error) == (target == "/dev/full"), error
     assert done.returncode == (1 if target == "/dev/full" else 0)
-    (undo,) = re.findall(r"(?m)^note: .*; `memvault (undo \S+)` takes (?:it|that) back$", error)
+    undo_of = re.compile(r"(?m)^note: .*; `memvault (undo \S+)` reverts (?:that|it)$")
+    (undo,) = undo_of.findall(error)
     subprocess.run([*COMMAND, *undo.split()], cwd=notes, capture_output=True, check=True)
     assert {path for path in notes.rglob("*.md") if ".memvault" not in path.parts} == files
 
@@ -153,7 +154,7 @@ def test_unwritable_stdout_reports_the_change(
     ("closed", "expected"), [("2>&-", 0), ("<&- 2>&-", 0), ("<&- >&- 2>&-", 1)]
 )
 def test_commands_work_without_standard_streams(notes: Path, closed: str, expected: int) -> None:
-    """A process started without standard streams, as by some schedulers, still does its work."""
+    """A command started without standard streams, as by some schedulers, still works."""
     line = f"exec {sys.executable} -m memvault remember Badgers 'They dig.' {closed}"
     code, text = _merged(notes, "sh", "-c", line)
     assert code == expected, text
@@ -161,15 +162,15 @@ def test_commands_work_without_standard_streams(notes: Path, closed: str, expect
 
 
 def test_closed_stdin_is_reported(notes: Path) -> None:
-    """Where a text is to come from a closed standard input, a command says so."""
+    """A command that needs text from a closed standard input reports it."""
     for line in ("remember Badgers -", "compound wombats -", "call memory_list -"):
         code, text = _merged(notes, "sh", "-c", f"exec {sys.executable} -m memvault {line} <&-")
         assert code == 2, text
         assert "Standard input is closed" in text
 
 
-def test_closed_streams_are_replaced_by_the_null_device(notes: Path, tmp_path: Path) -> None:
-    """What is written to a closed stream never goes into a file that took its number."""
+def test_closed_streams_are_replaced_by_null_device(notes: Path, tmp_path: Path) -> None:
+    """Output to a closed stream never goes into a file that reuses its descriptor."""
     editor = write(tmp_path, "editor", '#!/bin/sh\nls -l /proc/$PPID/fd > "$SEEN"\n')
     editor.chmod(0o755)
     line = f"exec {sys.executable} -m memvault edit wombats <&- >&- 2>&-"
@@ -181,7 +182,7 @@ def test_closed_streams_are_replaced_by_the_null_device(notes: Path, tmp_path: P
 
 
 def test_interactive_programs_write_after_buffered_output(notes: Path, tmp_path: Path) -> None:
-    """A program that uses the same terminal or pipe shows its text after what came before it."""
+    """A program on the same terminal or pipe prints its text after earlier output."""
     code = (
         "import os\nfrom memvault.process import run_interactive\n"
         "print('before')\nrun_interactive(['echo', 'between'], os.environ)\nprint('after')\n"
@@ -200,7 +201,7 @@ sys.exit(main(sys.argv[1:]))
 
 @pytest.mark.parametrize("option", ["", "--json", "--csv"])
 def test_progress_bar_leaves_redirected_output_alone(notes: Path, option: str) -> None:
-    """A progress bar on the terminal takes nothing from output that goes elsewhere."""
+    """A progress bar on the terminal does not change redirected output."""
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
         [sys.executable, "-c", PROGRESS, "list", *option.split()],

@@ -34,8 +34,8 @@ def harbour(folder: Path, vault: Vault) -> Vault:
     return vault
 
 
-def test_the_strongest_is_named_before_the_memories(harbour: Vault, run: Run) -> None:
-    """The first key says how well anything fits, and each memory says it of itself."""
+def test_recall_result_starts_with_best_strength(harbour: Vault, run: Run) -> None:
+    """The first key is the best strength, and each memory has its own."""
     found = run("recall", STRONG, "--json").json
     assert [*found][:3] == ["success", "best", "memories"]
     assert found["best"] == found["memories"][0]["strength"] == "strong"
@@ -47,8 +47,8 @@ def test_the_strongest_is_named_before_the_memories(harbour: Vault, run: Run) ->
 
 
 @pytest.mark.usefixtures("harbour")
-def test_people_read_first_that_nothing_fits(run: Run) -> None:
-    """Each result has a strength and no number; a line above warns if none is a good match."""
+def test_recall_output_warns_if_all_matches_are_weak(run: Run) -> None:
+    """Each result shows a strength, not a score, and a first line warns of weak matches."""
     first, *_ = run("recall", STRONG).out.splitlines()
     assert first == "1. Ferry  strong  context"
     above, first, *_ = run("recall", WEAK).out.splitlines()
@@ -57,8 +57,8 @@ def test_people_read_first_that_nothing_fits(run: Run) -> None:
     assert run("search", WEAK).out.splitlines()[0] == above
 
 
-def test_strict_leaves_out_what_is_weak(harbour: Vault) -> None:
-    """What is weak goes, what is not stays as it was, and an empty answer says what to do."""
+def test_strict_omits_weak_matches(harbour: Vault) -> None:
+    """Strict only removes weak results, and an empty answer suggests the next step."""
     whole = harbour.call("memory_recall", query=STRONG)["memories"]
     strict = harbour.call("memory_recall", query=STRONG, strict=True)["memories"]
     assert strict == [entry for entry in whole if entry["strength"] != "weak"]
@@ -68,8 +68,8 @@ def test_strict_leaves_out_what_is_weak(harbour: Vault) -> None:
     assert "strict" in nothing["message"]
 
 
-def test_loading_gives_what_is_not_weak(harbour: Vault) -> None:
-    """Weak memories are not loaded unless a threshold lets them; what more would fit is counted."""
+def test_load_omits_weak_matches(harbour: Vault) -> None:
+    """Weak memories are loaded only if a threshold allows them; other matches are counted."""
     (found,) = harbour.call("memory_load", query=STRONG)["memories"]
     assert (found["text"], found["strength"]) == (f"# Ferry\n\n{FERRY}", "strong")
     nothing = harbour.call("memory_load", query=WEAK)
@@ -84,8 +84,8 @@ def test_loading_gives_what_is_not_weak(harbour: Vault) -> None:
     assert "fit: 2; a larger limit" in found["warnings"][0]
 
 
-def test_forgetting_shows_what_is_not_weak(harbour: Vault) -> None:
-    """A preview has what fits, and what only shares a word stays out of it."""
+def test_forget_preview_omits_weak_matches(harbour: Vault) -> None:
+    """A forget preview lists the real matches and omits those that only share a word."""
     found = harbour.call("memory_forget", query=STRONG)
     (shown,) = found["candidates"]
     assert (shown["title"], shown["strength"]) == ("Ferry", "strong")
@@ -95,8 +95,8 @@ def test_forgetting_shows_what_is_not_weak(harbour: Vault) -> None:
     assert titles(harbour.call("memory_list", limit=9)) != []
 
 
-def test_the_context_holds_what_is_not_weak(harbour: Vault) -> None:
-    """The block has the memories that fit the task, and a note counts those left out."""
+def test_context_omits_weak_matches(harbour: Vault) -> None:
+    """The context block contains the memories that match the task, and a note counts the rest."""
     found = harbour.call("context", task=STRONG)
     assert "northern pier" in found["context"]
     assert "choir" not in found["context"]
@@ -105,8 +105,8 @@ def test_the_context_holds_what_is_not_weak(harbour: Vault) -> None:
     assert "`memory_recall` shows them" in nothing["warnings"][0]
 
 
-def test_a_strong_memory_alone_is_compounded(harbour: Vault, folder: Path) -> None:
-    """Words that hardly fit write into nothing and name the candidates with their strength."""
+def test_compound_requires_a_strong_match(harbour: Vault, folder: Path) -> None:
+    """A weak match is not changed; the error lists the candidates with their strength."""
     refused = harbour.call("memory_compound", query=WEAK, modifications="x")
     assert refused["error"]["code"] == "ambiguous"
     assert {entry["strength"] for entry in refused["candidates"]} == {"weak"}
@@ -115,7 +115,7 @@ def test_a_strong_memory_alone_is_compounded(harbour: Vault, folder: Path) -> No
 
 
 def test_facts_and_episodes_have_a_strength(harbour: Vault, run: Run) -> None:
-    """What was learned is found with the same word beside its distance."""
+    """Recalled facts and episodes have the same strength label as memories."""
     harbour.call("store_fact", fact="The bridge at Aldern is closed")
     harbour.call("store_episode", actions=["Crossed the bridge at Aldern"])
     (fact,) = harbour.call("recall_fact", query="is the bridge at Aldern closed")["facts"]
@@ -159,8 +159,8 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Vault]:
 @example("xyzzy frobnicate")
 @example("what did I do on 2019-01-01")
 @example("last week")
-def test_no_question_goes_without_an_answer(small: Vault, query: str) -> None:
-    """Of five memories three come at least, each once, with a strength and a falling score."""
+def test_recall_returns_at_least_three_results(small: Vault, query: str) -> None:
+    """With five memories at least three are returned, each with a strength, by falling score."""
     found = recalled(small, query)
     assert len(found) >= 3
     assert len({entry["memId"] for entry in found}) == len(found)
@@ -170,16 +170,18 @@ def test_no_question_goes_without_an_answer(small: Vault, query: str) -> None:
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 4])
-def test_the_smallest_vault_answers(folder: Path, vault: Vault, count: int) -> None:
-    """All of what there is where that is less than three; the right one is first."""
+def test_recall_works_in_vault_with_one_or_two_memories(
+    folder: Path, vault: Vault, count: int
+) -> None:
+    """A vault with fewer than three memories returns all of them, the right one first."""
     fill(folder, count)
     found = recalled(vault, "when do we ship")
     assert len(found) >= min(count, 3)
     assert found[0]["title"] == "Releases"
 
 
-def test_what_was_asked_for_narrows_the_answer(small: Vault) -> None:
-    """A limit, a filter, quotes and strict still cut; the nearest are of what is left."""
+def test_recall_minimum_respects_limit_filter_and_strict(small: Vault) -> None:
+    """A limit, filter, quotes or strict still narrows the results, before the minimum."""
     query = "xyzzy frobnicate"
     assert len(recalled(small, query, limit=1)) == 1
     even = recalled(small, query, tags=["even"])
@@ -190,8 +192,8 @@ def test_what_was_asked_for_narrows_the_answer(small: Vault) -> None:
     assert recalled(small, '"xyzzy frobnicate"') == []
 
 
-def test_what_cannot_be_shown_is_not_counted(folder: Path, vault: Vault) -> None:
-    """An example and an unreadable file are not among the three, and take nobody's place."""
+def test_recall_minimum_skips_examples_and_unreadable_files(folder: Path, vault: Vault) -> None:
+    """An example or an unreadable file does not count toward the three minimum results."""
     fill(folder)
     write(folder, "example.md", "---\nstatus: example\n---\n\n# Ship\n\nWe ship ships.\n")
     write(folder, "bad.md", b"---\n\xff\xfe: [\n---\n\n# Ship\n\nWe ship ships.\n")
@@ -200,15 +202,15 @@ def test_what_cannot_be_shown_is_not_counted(folder: Path, vault: Vault) -> None
     assert "example.md" not in {entry["filePath"] for entry in found}
 
 
-def test_without_vectors_what_holds_a_word_answers(folder: Path, run: Run) -> None:
-    """Keywords alone find nothing that is nearest: an empty answer is theirs to give."""
+def test_keyword_recall_can_be_empty(folder: Path, run: Run) -> None:
+    """Keyword mode has no nearest results, so its answer can be empty."""
     fill(folder)
     assert run("recall", "xyzzy", "--mode", "keyword", "--json").json["memories"] == []
     assert len(run("recall", "xyzzy", "--mode", "vector", "--json").json["memories"]) >= 3
 
 
-def test_what_is_not_indexed_yet_is_among_the_nearest(folder: Path) -> None:
-    """While another process holds the index, new files are as near as indexed ones."""
+def test_recall_minimum_includes_unindexed_files(folder: Path) -> None:
+    """While another process holds the index lock, new files still count as nearest results."""
     fill(folder, 2)
     with open_vault(folder) as vault:
         assert len(recalled(vault, "when do we ship")) == 2
@@ -219,10 +221,10 @@ def test_what_is_not_indexed_yet_is_among_the_nearest(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("query", ["明天天气怎么样", "今日の天気は", "오늘 날씨 어때", "🎉🔥"])
-def test_characters_that_the_model_does_not_know_match_nothing(
+def test_unknown_script_matches_no_memory(
     folder: Path, vault: Vault, monkeypatch: pytest.MonkeyPatch, query: str
 ) -> None:
-    """In a vault in English a question in another script finds no note only for its script."""
+    """In an English vault, a question in another script matches no note by script alone."""
     monkeypatch.setenv("MEMVAULT_DEEP", "now")
     for number, text in enumerate(filler(0, 30)):
         write(folder, f"{number}.md", f"# Page {number}\n\n{text}\n")

@@ -37,8 +37,8 @@ def next_event(folder: Path, agent: str) -> dict[str, Any]:
     return dict(found[0]["data"]) if found else {}
 
 
-def test_talk_ids_rise_and_survive_a_deleted_record(vault: Vault, folder: Path) -> None:
-    """No talkId comes twice, is 0, or falls, whatever kind of talk, even without .memvault."""
+def test_talk_ids_increase_after_deleted_state(vault: Vault, folder: Path) -> None:
+    """No talkId repeats, is 0 or decreases, for any kind of talk, even without .memvault."""
     ids = []
     for _ in range(5):
         ids.append(said(vault.call("talk_agent", agent="bob", message="x")))
@@ -64,16 +64,16 @@ def work(seconds):
 """
 
 
-def test_processes_never_get_the_same_talk_id(folder: Path, racing: Racing) -> None:
-    """Agents that talk at once get different talkIds, even where the clock stands still."""
+def test_talk_ids_are_unique_across_processes(folder: Path, racing: Racing) -> None:
+    """Agents that talk concurrently get different talkIds, even if the clock is stopped."""
     told = raced(racing.run(folder, TALKING, [[clock.now().timestamp()]] * 4))
     outs = [[int(line) for line in lines] for lines in told]
     assert all(out == sorted(out) for out in outs)
     assert len({number for out in outs for number in out}) == 160
 
 
-def test_an_answer_is_tied_to_what_it_answers(folder: Path) -> None:
-    """A reply goes to the sender of the talk, and can be answered itself."""
+def test_talk_reply_refers_to_its_question(folder: Path) -> None:
+    """A reply goes to the sender of the talk and can itself be answered."""
     with open_vault(folder, "alice/planner") as alice, open_vault(folder, "bob") as bob:
         asked = said(alice.call("talk_agent", agent="bob", message="  One?\n"))
         answered = said(bob.call("reply", talkId=asked, message="Two"))
@@ -88,8 +88,8 @@ def test_an_answer_is_tied_to_what_it_answers(folder: Path) -> None:
         assert alice.call("reply", talkId=asked, message="x")["error"]["code"] == "not_found"
 
 
-def test_brains_talk_within_their_agent(folder: Path) -> None:
-    """A brain reaches the main one as primary, and no brain of another agent."""
+def test_talk_brain_reaches_only_its_agent(folder: Path) -> None:
+    """A brain reaches the main one as primary, but no brain of another agent."""
     with open_vault(folder, "alice/planner") as planner:
         said(planner.call("talk_brain", subbrain="primary", message="done"))
         assert planner.call("talk_brain", subbrain="bob/x", message="m")["error"]["code"] == "usage"
@@ -98,16 +98,16 @@ def test_brains_talk_within_their_agent(folder: Path) -> None:
     assert next_event(folder, "alice")["from"] == "alice/planner"
 
 
-def test_a_name_that_is_almost_known_is_asked_about(vault: Vault) -> None:
-    """Who writes to Bob where bob is known hears of it; the message is delivered as addressed."""
+def test_talk_to_similar_agent_name_warns(vault: Vault) -> None:
+    """A message to Bob instead of bob is delivered as addressed, with a warning."""
     assert "warnings" not in vault.call("talk_agent", agent="bob", message="x")
     assert "warnings" not in vault.call("talk_agent", agent="zoe", message="x")
     assert "did you mean bob?" in vault.call("talk_agent", agent="Bob", message="x")["warnings"][0]
     assert "warnings" not in vault.call("talk_agent", agent="bob", message="x")
 
 
-def test_a_wait_for_an_answer_to_nothing_is_refused(folder: Path) -> None:
-    """Only an answer to a talk that was sent to the same can be waited for."""
+def test_talk_wait_for_answer_to_unsent_talk_is_refused(folder: Path) -> None:
+    """A wait for an answer requires a talk that was sent to the same agent."""
     wait = {"eventType": "Agent", "parameter": "bob"}
     with open_vault(folder, "alice") as alice, open_vault(folder, "bob") as bob:
         first = said(alice.call("talk_agent", agent="bob", message="one"))
@@ -183,8 +183,8 @@ def spoken(folder: Path) -> Conversation:
 NOTHING = ("timed_out", "")
 
 
-def test_only_a_message_after_the_question_answers_it(spoken: Conversation) -> None:
-    """An older message, one to another talk and one of another agent end no wait, and stay."""
+def test_talk_only_later_message_answers_a_question(spoken: Conversation) -> None:
+    """Older messages, and those of other talks or agents, end no wait and stay in the inbox."""
     spoken.talk("bob", "alice", "older")
     spoken.talk("alice", "bob", "other question")
     spoken.talk("alice", "bob", "question")
@@ -197,8 +197,8 @@ def test_only_a_message_after_the_question_answers_it(spoken: Conversation) -> N
     assert spoken.left("alice") == ["older", "to the other", "of eve"]
 
 
-def test_a_reply_comes_before_a_message_that_refers_to_nothing(spoken: Conversation) -> None:
-    """Where both are in the inbox the reply answers, and the message is kept for the next wait."""
+def test_talk_reply_precedes_unrelated_message(spoken: Conversation) -> None:
+    """If the inbox has both, the reply ends the wait, and the message is kept for the next."""
     spoken.talk("alice", "bob", "question")
     spoken.talk("bob", "alice", "a moment")
     spoken.reply("bob", "question", "answer")
@@ -208,8 +208,8 @@ def test_a_reply_comes_before_a_message_that_refers_to_nothing(spoken: Conversat
     assert spoken.left("alice") == []
 
 
-def test_a_message_answers_the_oldest_awaited_question(spoken: Conversation) -> None:
-    """Of several open questions those that are awaited count, the oldest first."""
+def test_talk_message_answers_oldest_awaited_question(spoken: Conversation) -> None:
+    """A message answers the oldest of the open questions that are being waited for."""
     for text in ("one", "two", "three"):
         spoken.talk("alice", "bob", text)
     for text in ("first", "second", "third"):
@@ -219,8 +219,8 @@ def test_a_message_answers_the_oldest_awaited_question(spoken: Conversation) -> 
     assert spoken.wait("alice", ("bob", "one")) == ("one", "third")
 
 
-def test_agents_that_ask_each_other_do_not_wait_forever(spoken: Conversation) -> None:
-    """The later question ends the wait of the other agent, who can then reply to it."""
+def test_talk_agents_asking_each_other_do_not_deadlock(spoken: Conversation) -> None:
+    """The later question ends the other agent's wait, and that agent can then reply."""
     spoken.talk("alice", "bob", "ready?")
     spoken.talk("bob", "alice", "and you?")
     assert spoken.wait("bob", ("alice", "and you?")) == NOTHING
@@ -234,10 +234,8 @@ def test_agents_that_ask_each_other_do_not_wait_forever(spoken: Conversation) ->
     ("asker", "asked"),
     [("alice/planner", "alice"), ("alice", "alice/planner"), ("alice", "user")],
 )
-def test_brains_and_the_user_answer_by_talking_too(
-    spoken: Conversation, asker: str, asked: str
-) -> None:
-    """A talk back from a brain or the user is an answer, to exactly the one who asked."""
+def test_talk_from_brain_or_user_is_an_answer(spoken: Conversation, asker: str, asked: str) -> None:
+    """A talk from a brain or the user answers exactly the one who asked."""
     spoken.talk(asker, asked, "question")
     spoken.talk("user", asker.partition("/")[0], "other")
     if asked != "user":
@@ -248,10 +246,10 @@ def test_brains_and_the_user_answer_by_talking_too(
 
 
 @pytest.mark.parametrize("behind", [timedelta(hours=-1), timedelta(), timedelta(hours=1)])
-def test_an_answer_from_another_machine_is_one(
+def test_talk_answer_from_machine_with_slow_clock_is_matched(
     spoken: Conversation, monkeypatch: pytest.MonkeyPatch, behind: timedelta
 ) -> None:
-    """Also if the clock is behind where the question was read, its talkId is later."""
+    """An answer has a later talkId than its question, even if the machine's clock is behind."""
     spoken.talk("alice", "bob", "question")
     with open_vault(spoken.folder, "bob") as bob:
         bob.call("peek_inbox")
@@ -264,8 +262,8 @@ def test_an_answer_from_another_machine_is_one(
     assert spoken.wait("alice", ("bob", "question")) == ("question", "answer")
 
 
-def test_a_talk_id_far_in_the_future_moves_no_others(vault: Vault, folder: Path) -> None:
-    """A message by hand with a huge talkId is read, and the next talkId is as usual."""
+def test_talk_huge_id_does_not_affect_next_id(vault: Vault, folder: Path) -> None:
+    """A handwritten message with a huge talkId is read, and the next talkId is normal."""
     first = said(vault.call("talk_user", message="x"))
     header = f"---\ntype: talk\nfrom: bob\ntalkId: {2**53 - 1}\n---\n"
     write(folder, "agents/main/inbox/x.md", f"{header}\nHello\n")
@@ -273,8 +271,8 @@ def test_a_talk_id_far_in_the_future_moves_no_others(vault: Vault, folder: Path)
     assert first < said(vault.call("talk_agent", agent="bob", message="x")) < first + 10**8
 
 
-def test_talks_are_answered_where_their_numbers_begin_again(spoken: Conversation) -> None:
-    """After the highest talkId comes 1, and a message with it answers the question before."""
+def test_talk_ids_wrap_around(spoken: Conversation) -> None:
+    """After the highest talkId comes 1, and a message with it answers the earlier question."""
     write(spoken.folder, ".memvault/talk-id", str(2**53 - 2))
     spoken.talk("alice", "bob", "question")
     spoken.talk("bob", "alice", "answer")
@@ -282,8 +280,8 @@ def test_talks_are_answered_where_their_numbers_begin_again(spoken: Conversation
     assert spoken.wait("alice", ("bob", "question")) == ("question", "answer")
 
 
-def test_an_answer_that_the_waiter_did_not_get_comes_again(spoken: Conversation) -> None:
-    """A wait whose result is lost gives its answer back, for the next wait or the inbox."""
+def test_talk_answer_of_lost_result_is_requeued(spoken: Conversation) -> None:
+    """If a wait's result is lost, its answer returns to the next wait or to the inbox."""
     spoken.talk("alice", "bob", "question")
     spoken.talk("bob", "alice", "answer")
     wanted = {"eventType": "Agent", "parameter": "bob", "talkId": spoken.numbers["question"]}
@@ -296,8 +294,8 @@ def test_an_answer_that_the_waiter_did_not_get_comes_again(spoken: Conversation)
     assert spoken.wait("alice", ("bob", "question")) == ("question", "answer")
 
 
-def test_whom_one_talked_to_is_remembered(folder: Path) -> None:
-    """After a thousand messages to others an old acquaintance may still be waited for."""
+def test_talk_contacts_are_remembered(folder: Path) -> None:
+    """After a thousand messages to others, an earlier contact can still be waited for."""
     talks = TalkLog(MemoryStore(folder, Settings()).changes, Address("alice"))
     first = talks.send(Address("bob"), "hello")
     for _ in range(1_005):
@@ -309,16 +307,16 @@ def test_whom_one_talked_to_is_remembered(folder: Path) -> None:
     assert not talks.has_talked_to(Address("zoe"))
 
 
-def test_the_log_is_lines_of_json(vault: Vault, folder: Path) -> None:
-    """Each talk_log is a line of its own, also behind a line that was cut off."""
+def test_talk_log_is_json_lines(vault: Vault, folder: Path) -> None:
+    """Each talk_log is a separate line, even after a truncated line."""
     log = write(folder, ".memvault/agents/main/log.jsonl", '{"cut')
     number = said(vault.call("talk_log", severity="Warning", message="two\nlines"))
     line = json.loads(log.read_text("utf-8").splitlines()[1])
     assert (line["severity"], line["message"], line["talkId"]) == ("warning", "two\nlines", number)
 
 
-def test_a_severity_may_have_the_name_of_another_log(vault: Vault, run: Run, folder: Path) -> None:
-    """Critical is a severity of its own, and usual names of other logs are taken as the nearest."""
+def test_talk_log_accepts_common_severity_names(vault: Vault, run: Run, folder: Path) -> None:
+    """Critical is a separate severity, and other logs' severity names map to the nearest."""
     names = {"critical": "critical", "FATAL": "critical", "err": "error", "warn": "warning"}
     names |= {"notice": "info", "trace": "debug"}
     for name in names:
@@ -329,8 +327,8 @@ def test_a_severity_may_have_the_name_of_another_log(vault: Vault, run: Run, fol
     assert written == [severity for severity in names.values() for _ in range(2)]
 
 
-def test_the_log_is_never_written_through_a_link(vault: Vault, folder: Path) -> None:
-    """A log that is a link, or no file, is named and left alone."""
+def test_talk_log_is_never_written_through_symlink(vault: Vault, folder: Path) -> None:
+    """A log that is a symlink or not a regular file is reported and unchanged."""
     kept = write(folder, "rc", "alias")
     log = folder / ".memvault/agents/main/log.jsonl"
     log.parent.mkdir(parents=True)
@@ -345,21 +343,21 @@ def test_the_log_is_never_written_through_a_link(vault: Vault, folder: Path) -> 
 
 
 @pytest.mark.parametrize("name", ["", "../x", "a/b/c", ".hidden", "con", "x" * 80, "a b"])
-def test_a_name_that_is_none_is_refused(vault: Vault, folder: Path, name: str) -> None:
-    """Nothing is written for an agent whose name cannot be a folder's."""
+def test_talk_refuses_invalid_agent_name(vault: Vault, folder: Path, name: str) -> None:
+    """Nothing is written for an agent whose name cannot be a folder name."""
     with open_vault(folder, name or "/") as other:
         assert other.call("peek_inbox")["error"]["code"] == "usage"
     assert not (folder / "agents").exists()
 
 
-def test_empty_messages_are_refused(vault: Vault) -> None:
-    """There is nothing to say without a text."""
+def test_talk_empty_message_is_refused(vault: Vault) -> None:
+    """A message needs a text."""
     vault.call("enter_space", spaceId="team")
     assert vault.call("send_message", text="")["error"]["code"] == "usage"
 
 
-def test_a_space_tells_every_other_member(folder: Path) -> None:
-    """A message is in the history and in the inbox of each member but the sender."""
+def test_space_message_reaches_every_other_member(folder: Path) -> None:
+    """A message is in the history and in the inbox of each member except the sender."""
     with open_vault(folder, "alice") as alice, open_vault(folder, "user") as user:
         assert alice.call("enter_space", spaceId="Team Ärger")["totalMessages"] == 0
         entered = user.call("enter_space", spaceId="team-ärger")
@@ -386,8 +384,8 @@ def test_a_space_tells_every_other_member(folder: Path) -> None:
         ]
 
 
-def test_pages_go_back_from_the_newest(vault: Vault) -> None:
-    """Offset and limit walk through a space's messages without a gap."""
+def test_space_pages_start_with_the_newest(vault: Vault) -> None:
+    """Offset and limit page through a space's messages without a gap."""
     vault.call("enter_space", spaceId="team")
     for number in range(7):
         vault.call("send_message", text=str(number))
@@ -404,8 +402,8 @@ def test_pages_go_back_from_the_newest(vault: Vault) -> None:
     assert page(0, 0) == []
 
 
-def test_files_written_by_hand_take_part(vault: Vault, folder: Path) -> None:
-    """A plain file is a message of the user; a broken one is named and skipped."""
+def test_space_accepts_handwritten_messages(vault: Vault, folder: Path) -> None:
+    """A plain file is a message from the user; a broken one is reported and skipped."""
     vault.call("enter_space", spaceId="team")
     vault.call("send_message", text="first")
     note = write(folder, "spaces/team/messages/note.md", "From my editor\n")
@@ -420,8 +418,8 @@ def test_files_written_by_hand_take_part(vault: Vault, folder: Path) -> None:
     assert vault.call("read_messages", limit=1, offset=1)["total"] == 2
 
 
-def test_what_cannot_be_a_space_is_refused(run: Run, folder: Path) -> None:
-    """Names of spaces are safe, and a space that does not exist is reported."""
+def test_space_invalid_or_unknown_name_is_refused(run: Run, folder: Path) -> None:
+    """Unsafe space names are refused, and a space that does not exist is reported."""
     for name in ("", "../x", "a/b", "!!!"):
         refused(run("space", "enter", name), 2)
     refused(run("space", "read", "--space", "nowhere"), 1)
@@ -434,8 +432,8 @@ def test_what_cannot_be_a_space_is_refused(run: Run, folder: Path) -> None:
     refused(run("space", "enter", "out"), 1)
 
 
-def test_unreachable_member_is_reported(vault: Vault, folder: Path) -> None:
-    """One bad member file keeps a message neither from the space nor from the others."""
+def test_space_unreachable_member_is_reported(vault: Vault, folder: Path) -> None:
+    """A broken member file keeps a message from neither the space nor the other members."""
     vault.call("enter_space", spaceId="team")
     write(folder, "spaces/team/members/a.md", "---\nagent: ../../x\n---\n")
     write(folder, "spaces/team/members/bob.md", "---\nbroken: [\n---\n")
@@ -445,8 +443,8 @@ def test_unreachable_member_is_reported(vault: Vault, folder: Path) -> None:
     assert next_event(folder, "bob")["content"] == "x"
 
 
-def test_different_names_are_different_spaces(folder: Path) -> None:
-    """Names with the same folder name stay different spaces, in any order."""
+def test_space_names_with_equal_folder_names_stay_separate(folder: Path) -> None:
+    """Different space names that map to one folder name stay separate, in any order."""
     long = "the long and winding road that leads to the door of the house number "
     names = ["C#", "C++", "C", f"{long}one", f"{long}two"]
     with open_vault(folder) as vault:
@@ -465,18 +463,18 @@ def test_different_names_are_different_spaces(folder: Path) -> None:
         assert vault.call("enter_space", spaceId="C++")["spaceId"] == ids[1]
 
 
-def test_one_name_in_several_spellings_is_one_space(vault: Vault) -> None:
-    """Case, blanks, hyphens and the form of an umlaut make no other space."""
+def test_space_name_ignores_case_blanks_and_unicode_form(vault: Vault) -> None:
+    """Case, blanks, hyphens and the Unicode form of an umlaut do not create another space."""
     for name in ("Team Ärger", "team-ärger", "TEAM  a\u0308rger", " team_ärger "):
         assert vault.call("enter_space", spaceId=name)["spaceId"] == "team-ärger"
 
 
 @pytest.mark.parametrize("place", ["spaces", "spaces/ops", "spaces/ops/members"])
 @pytest.mark.parametrize("target", ["outside", "vault/learning"])
-def test_spaces_behind_a_link_are_neither_read_nor_made(
+def test_space_symlink_is_neither_read_nor_written(
     vault: Vault, folder: Path, tmp_path: Path, place: str, target: str
 ) -> None:
-    """Nothing is written through a link, and the names behind it are not shown."""
+    """Nothing is written through a symlink, and the names behind it are not shown."""
     write(tmp_path, f"{target}/opsecret/a.md", "# A\n\na\n")
     link = folder / place
     link.parent.mkdir(parents=True, exist_ok=True)
@@ -490,16 +488,16 @@ def test_spaces_behind_a_link_are_neither_read_nor_made(
     assert [path.name for path in (tmp_path / target).rglob("*")] == ["opsecret", "a.md"]
 
 
-def test_a_folder_that_cannot_be_read_is_not_an_empty_one(vault: Vault, folder: Path) -> None:
-    """A file in the place of a space's messages is named, and nothing is counted as no messages."""
+def test_space_with_unreadable_messages_is_reported(vault: Vault, folder: Path) -> None:
+    """A file in place of a space's message folder is reported, not counted as no messages."""
     vault.call("enter_space", spaceId="team")
     write(folder, "spaces/team/messages", "a note")
     for found in (vault.call("read_messages"), vault.call("send_message", text="x")):
         assert "messages is a file where a folder should be" in found["error"]["message"]
 
 
-def test_broken_messages_hide_no_others(vault: Vault, folder: Path) -> None:
-    """A page holds the newest messages that can be read, and broken ones are not counted."""
+def test_space_broken_messages_hide_no_others(vault: Vault, folder: Path) -> None:
+    """A page contains the newest readable messages, and broken ones are not counted."""
     vault.call("enter_space", spaceId="s")
     for text in ("m1", "m2", "m3"):
         vault.call("send_message", text=text)
@@ -512,8 +510,8 @@ def test_broken_messages_hide_no_others(vault: Vault, folder: Path) -> None:
         assert found["total"] == 3
 
 
-def test_a_space_that_two_machines_make_is_one(tmp_path: Path, git: Git) -> None:
-    """Two clones in which the same space was made, entered and spoken in merge with git."""
+def test_space_created_on_two_clones_merges(tmp_path: Path, git: Git) -> None:
+    """The same space, created, joined and used in two clones, merges with git."""
     write(tmp_path, "a/memvault.toml", "")
     git("a", "init", "-q")
     for words in (("add", "-A"), ("commit", "-qm", "begin"), ("clone", "-q", ".", "../b")):

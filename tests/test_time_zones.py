@@ -33,8 +33,8 @@ LOCAL_DAYS = {
 }
 
 
-def test_a_day_is_a_day_where_the_user_is(zone: str, folder: Path) -> None:
-    """Listings, since, until, filters and questions mean the user's day; JSON is in UTC."""
+def test_time_zone_of_user_defines_days(zone: str, folder: Path) -> None:
+    """Listings, since, until, filters and questions use the user's day; JSON is in UTC."""
     for name, at in (("early", EARLY), ("late", LATE)):
         write(folder, f"notes/{name}.md", f"---\ncreated: {at}\nmodified: {at}\n---\nA walk.\n")
     write(folder, "notes/day.md", "---\ncreated: 2026-03-01\nmodified: 2026-03-01\n---\nA day.\n")
@@ -60,8 +60,8 @@ def test_a_day_is_a_day_where_the_user_is(zone: str, folder: Path) -> None:
         assert [entry["title"] for entry in found["memories"]] == ["day"]
 
 
-def test_a_memory_is_valid_to_the_end_of_the_users_day(zone: str, folder: Path) -> None:
-    """A day in valid_to ends at the user's midnight; the log and the trash show the user's days."""
+def test_time_zone_of_user_ends_validity_at_midnight(zone: str, folder: Path) -> None:
+    """A day in valid_to ends at the user's midnight; log and trash show the user's days."""
     today = clock.today()
     write(folder, "notes/now.md", f"---\nvalid_to: {today}\n---\nThe gate code.\n")
     write(folder, "notes/old.md", f"---\nvalid_to: {today - timedelta(days=1)}\n---\nThe gate.\n")
@@ -78,8 +78,8 @@ def test_a_memory_is_valid_to_the_end_of_the_users_day(zone: str, folder: Path) 
         assert clock.local(at, 19) in succeeded(child(folder, *command)).out
 
 
-def test_newer_than_a_day_means_a_later_local_day(zone: str) -> None:
-    """A memory of a time is newer than one of a day from the user's next day on."""
+def test_time_zone_newer_than_day_means_later_local_day(zone: str) -> None:
+    """A memory with a time is newer than a day if it is from a later day for the user."""
     for at, day in zip((EARLY, LATE), LOCAL_DAYS[zone], strict=True):
         before = str(date.fromisoformat(day) - timedelta(days=1))
         assert is_newer(at, before)
@@ -99,8 +99,8 @@ def test_newer_than_a_day_means_a_later_local_day(zone: str) -> None:
         ("Pacific/Kiritimati", "2026-03-01", 24),
     ],
 )
-def test_a_day_has_23_or_25_hours_when_clocks_change(place: str, day: str, hours: int) -> None:
-    """A day begins and ends with the clock on the wall, also when that is put forward or back."""
+def test_time_zone_day_has_23_or_25_hours_at_clock_change(place: str, day: str, hours: int) -> None:
+    """A day begins and ends at local midnight, also when clocks change."""
     with user_in(place):
         first, last = parse_moment(day, False), parse_moment(day, True)
         before = parse_moment(str(date.fromisoformat(day) - timedelta(days=1)), True)
@@ -112,7 +112,7 @@ def test_a_day_has_23_or_25_hours_when_clocks_change(place: str, day: str, hours
 
 
 @pytest.mark.parametrize("place", ["UTC", "Europe/Berlin", "America/New_York"])
-def test_filter_times_without_offset_are_local(place: str) -> None:
+def test_time_zone_of_filter_times_defaults_to_local(place: str) -> None:
     """A time without an offset in a filter is in the user's time zone."""
     at = datetime(2026, 11, 22, 10, 30, tzinfo=UTC).astimezone(ZoneInfo(place))
     after = at + timedelta(minutes=1)

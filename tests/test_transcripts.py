@@ -144,14 +144,14 @@ def play(
 
 
 @pytest.mark.parametrize("page", PAGES, ids=[page.stem for page in PAGES])
-def test_a_page_shows_what_the_program_does(
+def test_transcripts_match_program_output(
     page: Path,
     tmp_path: Path,
     launcher: Launcher,
     monkeypatch: pytest.MonkeyPatch,
     request: pytest.FixtureRequest,
 ) -> None:
-    """What the documentation shows of a session is what a user sees."""
+    """The sessions in the documentation show what a user sees."""
     text = page.read_text("utf-8")
     played = play(page, tmp_path, monkeypatch, launcher)
     if request.config.getoption("--rewrite-transcripts"):

@@ -51,8 +51,8 @@ def trusted(run: Run, folder: Path) -> bool:
 
 
 @pytest.mark.promise("S6")
-def test_a_cloned_vault_runs_nothing(hostile: Path, run: Run, tmp_path: Path) -> None:
-    """Whatever is done in a vault that was cloned, its tools do not run."""
+def test_trust_is_needed_in_cloned_vault(hostile: Path, run: Run, tmp_path: Path) -> None:
+    """No command runs a tool of a cloned vault."""
     clone = tmp_path / "clone"
     git = ["git", "-c", "user.name=x", "-c", "user.email=x@x"]
     for line in (["init", "-q"], ["add", "-f", "."], ["commit", "-qm", "x"]):
@@ -90,8 +90,8 @@ def test_a_cloned_vault_runs_nothing(hostile: Path, run: Run, tmp_path: Path) ->
 
 
 @pytest.mark.promise("S6")
-def test_trust_is_in_exactly_these_bytes(hostile: Path, run: Run) -> None:
-    """A tool's changed text or changed script needs trust again; the old bytes do not."""
+def test_trust_is_bound_to_exact_content(hostile: Path, run: Run) -> None:
+    """A changed tool or script needs trust again, and restoring the old bytes does not."""
     assert not trusted(run, hostile)
     assert run("tools", "trust", "evil", "--yes").code == 0
     assert trusted(run, hostile)
@@ -124,10 +124,10 @@ def test_trust_is_in_exactly_these_bytes(hostile: Path, run: Run) -> None:
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_trust_covers_tools_and_files_of_a_command(
+def test_trust_covers_tools_and_command_files(
     folder: Path, run: Run, command: list[str], covered: str
 ) -> None:
-    """Changing a file below tools/, or a file of the vault that a command names, ends trust."""
+    """Changing a file below tools/, or a vault file that a command refers to, ends trust."""
     root = folder.rename(folder.parent / "my vault")
     words = json.dumps([word.replace("{vault}", str(root)) for word in command])
     write(root, "tools/t.md", f"---\ndescription: x\ncommand: {words}\n---\n")
@@ -143,18 +143,18 @@ def test_trust_covers_tools_and_files_of_a_command(
             assert "changed since it was trusted" not in str(vault.call("t"))
 
 
-def test_a_program_is_never_looked_for_in_the_vault(
+def test_program_is_not_searched_in_vault(
     hostile: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where PATH leads into the vault, no file there stands for a program without a slash."""
+    """A PATH entry inside the vault is not searched for a program without a slash."""
     monkeypatch.setenv("PATH", f"{hostile / 'tools'}{os.pathsep}{os.environ['PATH']}")
     write(hostile, "tools/evil.md", "---\ndescription: x\ncommand: evil.sh\n---\n")
     assert run("tools", "trust", "evil", "--yes").code == 0
     assert not trusted(run, hostile)
 
 
-def test_no_link_stands_between_the_look_and_the_start(hostile: Path, run: Run) -> None:
-    """A way through a link and back by .. is refused: the system would go another way."""
+def test_trust_refuses_dotdot_after_symlink(hostile: Path, run: Run) -> None:
+    """A path through a symlink and back by .. is refused: the system resolves it differently."""
     write(hostile, "run.sh", SCRIPT).chmod(0o755)
     write(hostile, "b/run.sh", SCRIPT).chmod(0o755)
     (hostile / "b/c").mkdir()
@@ -168,15 +168,15 @@ def test_no_link_stands_between_the_look_and_the_start(hostile: Path, run: Run) 
     assert trusted(run, hostile)
 
 
-def test_a_command_of_any_length_is_no_way_out(folder: Path, run: Run) -> None:
-    """A command too long to be looked through is not a tool."""
+def test_trust_refuses_overlong_command(folder: Path, run: Run) -> None:
+    """A command too long to be checked makes the tool invalid."""
     words = f"[sh, '{'./' * 2_020}s/x.sh']"
     write(folder, "tools/t.md", f"---\ndescription: x\ncommand: {words}\n---\n")
     assert "longer than 4,000" in refused(run("tools", "trust", "t", "--yes"), 1)
 
 
-def test_what_nobody_trusts_is_not_read(hostile: Path, run: Run) -> None:
-    """Before trust no file of a command is opened, and more than 50 MB cannot be trusted."""
+def test_untrusted_command_files_are_not_read(hostile: Path, run: Run) -> None:
+    """Before trust no file of a command is opened, and over 50 MB cannot be trusted."""
     with open(write(hostile, "big.bin", ""), "wb") as file:
         file.truncate(10**12)  # no machine reads as much before the test is given up
     write(hostile, "tools/evil.md", "---\ndescription: x\ncommand: cat ../big.bin\n---\n")
@@ -185,14 +185,14 @@ def test_what_nobody_trusts_is_not_read(hostile: Path, run: Run) -> None:
     assert "more than 50 MB" in refused(run("tools", "trust", "evil", "--yes"), 1)
 
 
-def test_uncovered_files_are_reported(folder: Path, run: Run) -> None:
-    """Trusting a command that names a folder reports that its files may change."""
+def test_trust_reports_uncovered_files(folder: Path, run: Run) -> None:
+    """Trusting a command that refers to a folder reports that its files can change."""
     write(folder, "tools/t.md", "---\ndescription: x\ncommand: ls .. .\n---\n")
     assert run("tools", "trust", "t", "--yes", "--json").json["notCovered"][:-1] == [".., a folder"]
 
 
-def test_a_file_outside_of_the_vault_is_uncovered(folder: Path, run: Run, tmp_path: Path) -> None:
-    """A path outside of the vault in a command is reported as not covered."""
+def test_trust_reports_file_outside_vault(folder: Path, run: Run, tmp_path: Path) -> None:
+    """A command's path outside the vault is reported as not covered by trust."""
     other = write(tmp_path, "other.py", "")
     command = f"command: [python3, ../../other.py, {other}]"
     write(folder, "tools/up.md", f"---\nname: up\ndescription: Up\n{command}\n---\n")
@@ -204,8 +204,8 @@ def test_a_file_outside_of_the_vault_is_uncovered(folder: Path, run: Run, tmp_pa
     ]
 
 
-def test_the_same_text_elsewhere_is_not_trusted(hostile: Path, run: Run, tmp_path: Path) -> None:
-    """Trust is in a tool of one vault: a copy elsewhere has none."""
+def test_trust_does_not_apply_to_copied_tool(hostile: Path, run: Run, tmp_path: Path) -> None:
+    """Trust applies to a tool in one vault, and a copy in another vault has none."""
     run("tools", "trust", "evil", "--yes")
     other = tmp_path / "other"
     shutil.copytree(hostile, other)
@@ -215,10 +215,10 @@ def test_the_same_text_elsewhere_is_not_trusted(hostile: Path, run: Run, tmp_pat
     assert run("tools", "list", cwd=other).out.count("  trusted") == 0
 
 
-def test_trust_that_a_vault_brings_along_means_nothing(
+def test_trust_stored_in_vault_is_ignored(
     hostile: Path, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Neither a trust file in the vault nor a state folder within one is believed."""
+    """A trust file in the vault, or a state folder inside a vault, has no effect."""
     state = tmp_path / "state"
     run("tools", "trust", "evil", "--yes")
     for place in (".memvault/trust", ".memvault", "trust", "tools", "state/memvault/trust"):
@@ -233,8 +233,8 @@ def test_trust_that_a_vault_brings_along_means_nothing(
     assert run("evil").code != 0
 
 
-def test_only_ones_own_trust_counts(hostile: Path, run: Run, tmp_path: Path) -> None:
-    """Trust can be read by its user alone, and counts no more once others could write it."""
+def test_trust_file_must_be_private(hostile: Path, run: Run, tmp_path: Path) -> None:
+    """The trust file is private to its user and is ignored once others can write it."""
     run("tools", "trust", "evil", "--yes")
     folder = tmp_path / "state" / "memvault" / "trust"
     (file,) = folder.iterdir()
@@ -250,8 +250,8 @@ def test_only_ones_own_trust_counts(hostile: Path, run: Run, tmp_path: Path) -> 
         assert not trusted(run, hostile)
 
 
-def test_links_are_not_followed(hostile: Path, run: Run, tmp_path: Path) -> None:
-    """A tool's file, a script or the folder that is a link is not a tool to run."""
+def test_trust_does_not_follow_symlinks(hostile: Path, run: Run, tmp_path: Path) -> None:
+    """A symlinked tool file, script or folder is not a tool that can run."""
     outside = tmp_path / "outside"
     shutil.copytree(hostile / "tools", outside)
     for name in ("evil.sh", "evil.md"):
@@ -273,7 +273,7 @@ def test_links_are_not_followed(hostile: Path, run: Run, tmp_path: Path) -> None
     ["python3 ../s/t.py", "python3 -E ../s/t.py", "../s/t.py", "env python3 ../s/t.py"],
 )
 @pytest.mark.parametrize("path", ["PATH", "PYTHONPATH", "PERL5LIB"])
-def test_nothing_beside_a_script_runs_in_its_place(
+def test_trusted_script_imports_no_vault_module(
     folder: Path,
     run: Run,
     vault: Vault,
@@ -281,7 +281,7 @@ def test_nothing_beside_a_script_runs_in_its_place(
     command: str,
     path: str,
 ) -> None:
-    """No module or program of the vault stands for another, whatever the user's paths name."""
+    """No module or program of the vault shadows another, whatever the user's paths contain."""
     write(folder, "tools/t.md", f"---\ndescription: x\ncommand: {command}\n---\n")
     code = "import json, os\nprint(json.dumps({'fine': os.environ.get('PERL5LIB', '/y')}))\n"
     write(folder, "s/t.py", f"#!/usr/bin/env python3\n{code}").chmod(0o755)
@@ -298,8 +298,8 @@ def test_nothing_beside_a_script_runs_in_its_place(
 
 
 @pytest.mark.parametrize(("answer", "code"), [("y", 0), ("n", 1), ("", 1)])
-def test_a_person_is_asked(hostile: Path, run: Run, answer: str, code: int) -> None:
-    """At a terminal the command and what is covered are shown, and only yes is yes."""
+def test_trust_asks_on_terminal(hostile: Path, run: Run, answer: str, code: int) -> None:
+    """A terminal user sees the command and the covered files, and only yes gives trust."""
     came_to, shown = at_terminal(hostile, "tools", "trust", "evil", answer=f"{answer}\n")
     assert came_to == code
     assert "sh evil.sh" in shown
@@ -307,8 +307,8 @@ def test_a_person_is_asked(hostile: Path, run: Run, answer: str, code: int) -> N
     assert trusted(run, hostile) == (code == 0)
 
 
-def test_nobody_to_ask_is_no(hostile: Path, run: Run) -> None:
-    """Without a terminal nothing is trusted, and an agent gets no hint on how to bypass that."""
+def test_trust_without_terminal_is_refused(hostile: Path, run: Run) -> None:
+    """Without a terminal nothing is trusted, and an agent gets no hint to bypass that."""
     done = run("tools", "trust", "evil", stdin="y\n")
     assert "sh evil.sh" in refused(done, 1)
     assert "--yes" not in done.err
@@ -316,15 +316,15 @@ def test_nobody_to_ask_is_no(hostile: Path, run: Run) -> None:
     assert not trusted(run, hostile)
 
 
-def test_nothing_hides_in_what_is_shown(folder: Path, run: Run) -> None:
-    """Characters that turn a line around or hide a part of it are shown as what they are."""
+def test_trust_prompt_shows_hidden_characters(folder: Path, run: Run) -> None:
+    """Characters that reverse or hide text are displayed as visible escapes."""
     command = '["sh", "-c", "\\u202e tcelloc"]'
     write(folder, "tools/t.md", f"---\ndescription: x\ncommand: {command}\n---\n")
     assert "\\u202e" in run("tools", "trust", "t").err
 
 
-def test_a_module_in_the_vault_is_not_memvaults(folder: Path) -> None:
-    """In a poor locale memvault starts anew, and takes no module out of the present folder."""
+def test_restart_in_ascii_locale_imports_nothing_from_vault(folder: Path) -> None:
+    """When memvault restarts for a non-UTF-8 locale, it imports no module from the vault."""
     write(folder, "json.py", "open('ran.txt', 'w')\n")
     write(folder, "memvault.py", "open('ran.txt', 'w')\n")
     code = "import sys; from memvault.__main__ import main; sys.exit(main())"
@@ -342,8 +342,8 @@ def test_a_module_in_the_vault_is_not_memvaults(folder: Path) -> None:
 
 @pytest.mark.promise("S7")
 @pytest.mark.skipif(not shutil.which("make"), reason="there is no make")
-def test_a_changed_makefile_ends_trust(folder: Path, run: Run) -> None:
-    """A tool that runs make is not trusted any more once the Makefile in tools/ changes."""
+def test_trust_ends_if_makefile_changes(folder: Path, run: Run) -> None:
+    """A tool that runs make loses trust when the Makefile in tools/ changes."""
     write(folder, "tools/Makefile", "all:\n\t@echo '{\"ran\": 1}'\n")
     write(folder, "Makefile", "all:\n\t@touch ran.txt\n")
     write(folder, "tools/t.md", "---\ndescription: x\ncommand: [make, -s]\n---\n")
@@ -358,8 +358,8 @@ def test_a_changed_makefile_ends_trust(folder: Path, run: Run) -> None:
     assert not (folder / "ran.txt").exists()
 
 
-def test_a_file_that_comes_later_ends_trust(folder: Path, run: Run) -> None:
-    """A file in tools/, or one that the command names, that appears later counts as a change."""
+def test_trust_ends_if_file_is_added(folder: Path, run: Run) -> None:
+    """A new file in tools/, or one that the command refers to, counts as a change."""
     write(folder, "tools/t.md", "---\ndescription: x\ncommand: [true, ../later.txt]\n---\n")
     for path in ("later.txt", "tools/GNUmakefile"):
         assert run("tools", "trust", "t", "--yes").code == 0
@@ -370,8 +370,8 @@ def test_a_file_that_comes_later_ends_trust(folder: Path, run: Run) -> None:
             assert "changed since it was trusted" in vault.call("t")["error"]["message"]
 
 
-def test_a_list_of_tools_reads_each_file_once(folder: Path) -> None:
-    """However many tools are trusted, listing them reads a file once; running one reads it anew."""
+def test_trust_check_reads_each_file_once_per_list(folder: Path) -> None:
+    """Listing reads each file once however many tools are trusted; running reads it again."""
     names = [f"tool-{number}" for number in range(30)]
     script = write(folder, "tools/shared.py", "print('{\"ran\": true}')\n")
     write(folder, "tools/data.bin", b"\0" * 100_000)
@@ -405,8 +405,8 @@ def test_a_list_of_tools_reads_each_file_once(folder: Path) -> None:
 
 @pytest.mark.parametrize("place", ["tools/lib", "tools/a/b/lib", "tools/lib.md", "tools/a.txt"])
 @pytest.mark.promise("S12")
-def test_a_link_below_tools_is_refused(folder: Path, run: Run, place: str) -> None:
-    """A linked file or folder, at any depth, is refused as trust is given and as a tool runs."""
+def test_trust_refuses_symlink_below_tools(folder: Path, run: Run, place: str) -> None:
+    """A symlink at any depth is refused, both when trust is given and when the tool runs."""
     write(folder, "shared/x.sh", "touch ../ran.txt\n")
     command = '[sh, -c, ". lib/x.sh"]'
     write(folder, "tools/t.md", f"---\ndescription: x\ncommand: {command}\n---\n")

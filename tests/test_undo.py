@@ -45,8 +45,8 @@ def changes(vault: Vault) -> list[dict[str, Any]]:
 
 
 @pytest.mark.promise("R1")
-def test_what_consolidation_wrote_is_taken_back_whole(vault: Vault, folder: Path) -> None:
-    """All facts, procedures and archivings of one consolidation go back with one undo."""
+def test_undo_reverts_whole_consolidation(vault: Vault, folder: Path) -> None:
+    """One undo reverts all facts, procedures and archivings of a consolidation."""
     put_all(folder, WEEK)
     before = files(folder)
     assert vault.call("consolidate_memories", apply=True)["success"]
@@ -56,8 +56,8 @@ def test_what_consolidation_wrote_is_taken_back_whole(vault: Vault, folder: Path
     assert files(folder) == before
 
 
-def test_the_last_change_is_undone_and_again_the_one_before(vault: Vault, folder: Path) -> None:
-    """Undo walks back step by step, past its own undos, and says when there is nothing left."""
+def test_undo_walks_back_step_by_step(vault: Vault, folder: Path) -> None:
+    """Undo walks back step by step, skips its own undos and reports when nothing is left."""
     states = [files(folder)]
     remember(vault, title="A", content="One.")
     states.append(files(folder))
@@ -71,8 +71,8 @@ def test_the_last_change_is_undone_and_again_the_one_before(vault: Vault, folder
 
 
 @pytest.mark.promise("R3")
-def test_what_changed_since_is_not_lost(vault: Vault, folder: Path) -> None:
-    """Where an editor has saved a file since, undo changes nothing and says what to type."""
+def test_undo_keeps_file_edited_since(vault: Vault, folder: Path) -> None:
+    """If an editor has saved a file since, undo changes nothing and says what to type."""
     made = remember(vault, title="A", content="One.")
     vault.call("memory_compound", query="A", modifications="Two.")
     path = folder / made["filePath"]
@@ -87,8 +87,8 @@ def test_what_changed_since_is_not_lost(vault: Vault, folder: Path) -> None:
     assert "has changed since" in listed[0]["obstacle"]
 
 
-def test_a_damaged_revision_is_not_put_back(vault: Vault, folder: Path) -> None:
-    """Where a kept revision has other bytes than its name says, undo changes nothing."""
+def test_undo_refuses_damaged_revision(vault: Vault, folder: Path) -> None:
+    """If a revision's bytes do not match its name, undo changes nothing."""
     made = remember(vault, title="A", content="One.")
     vault.call("memory_compound", query="A", modifications="Two.")
     next((folder / ".memvault" / "history").rglob("2*.md")).write_bytes(b"")
@@ -98,8 +98,8 @@ def test_a_damaged_revision_is_not_put_back(vault: Vault, folder: Path) -> None:
     assert made["filePath"] in before
 
 
-def test_what_is_as_it_was_before_stops_no_undo(vault: Vault, folder: Path) -> None:
-    """A change whose file was taken away by hand since is passed by for the one before it."""
+def test_undo_skips_change_already_reverted_by_hand(vault: Vault, folder: Path) -> None:
+    """If a change's new file was deleted by hand, undo skips it and reverts the one before."""
     remember(vault, title="A", content="One.")
     gone = remember(vault, title="B", content="Two.")
     (folder / gone["filePath"]).unlink()
@@ -107,8 +107,8 @@ def test_what_is_as_it_was_before_stops_no_undo(vault: Vault, folder: Path) -> N
     assert not [path for path in files(folder) if path.startswith("fact/")]
 
 
-def test_a_move_is_no_edit_by_hand(vault: Vault, folder: Path) -> None:
-    """A memory with a new type is reported as edited only if it was edited since."""
+def test_undo_does_not_treat_move_as_edit(vault: Vault, folder: Path) -> None:
+    """A memory with a new type is reported as edited only if it was edited afterward."""
     remember(vault, title="A", content="One.")
     made = vault.call("memory_compound", query="A", modifications="Two.", memoryType="issue")
     assert not vault.call("memory_log", memId="A")["edited"]
@@ -117,8 +117,8 @@ def test_a_move_is_no_edit_by_hand(vault: Vault, folder: Path) -> None:
     assert vault.call("memory_log", memId="A")["edited"]
 
 
-def test_a_clock_that_was_ahead_deletes_no_history(vault: Vault, folder: Path) -> None:
-    """The last revisions of a memory stay whatever age their names give them."""
+def test_undo_history_survives_clock_set_ahead(vault: Vault, folder: Path) -> None:
+    """A memory's last revisions are kept, whatever age their names imply."""
     remember(vault, title="A", content="One.")
     vault.call("memory_compound", query="A", modifications="Two.")
     kept = next((folder / ".memvault" / "history").rglob("2*.md"))
@@ -128,8 +128,8 @@ def test_a_clock_that_was_ahead_deletes_no_history(vault: Vault, folder: Path) -
 
 
 @pytest.mark.promise("R3")
-def test_several_files_go_back_together_or_not_at_all(vault: Vault, folder: Path) -> None:
-    """Several files of one call go back together; one that was edited keeps all as they are."""
+def test_undo_reverts_all_files_or_none(vault: Vault, folder: Path) -> None:
+    """Files of one call are reverted together; if one was edited, all stay as they are."""
     for name in ("A", "B"):
         remember(vault, title=name, content="Zebra.", tags=["x"])
     vault.call("memory_forget", query="", filter="'x' in tags", confirm=True)
@@ -144,8 +144,8 @@ def test_several_files_go_back_together_or_not_at_all(vault: Vault, folder: Path
 
 
 @pytest.mark.promise("R5")
-def test_another_agents_change_is_not_undone_by_chance(run: Run) -> None:
-    """Without an id only the caller's own last change is undone; the hint names the other one."""
+def test_undo_skips_changes_of_other_agents(run: Run) -> None:
+    """Without an ID, only the caller's last change is undone; the hint mentions the other one."""
     run("--agent", "coder", "remember", "A", "One.", "--type", "fact")
     refused = run("undo")
     assert refused.code == 1, refused.err
@@ -155,8 +155,8 @@ def test_another_agents_change_is_not_undone_by_chance(run: Run) -> None:
 
 
 @pytest.mark.promise("R4")
-def test_a_killed_undo_is_finished(vault: Vault, folder: Path) -> None:
-    """Where some files of a change are back already, undo with its id brings the others back."""
+def test_undo_completes_killed_undo(vault: Vault, folder: Path) -> None:
+    """If only some files of a change were reverted, undo with its ID reverts the rest."""
     for name in ("A", "B"):
         remember(vault, title=name, content="Zebra.", tags=["x"])
     before = files(folder)
@@ -168,8 +168,8 @@ def test_a_killed_undo_is_finished(vault: Vault, folder: Path) -> None:
 
 
 @pytest.mark.promise("R27")
-def test_a_call_that_fails_half_way_says_what_it_wrote(vault: Vault, folder: Path) -> None:
-    """Where the disk refuses after a file was written, the hint names it and how to undo that."""
+def test_undo_hint_of_partial_failure_lists_written_files(vault: Vault, folder: Path) -> None:
+    """If the disk fails after a file was written, the hint lists it and how to undo it."""
     (folder / ".memvault/agents/main/plans.json").mkdir(parents=True)
     before = files(folder)
     plan = {"name": "Report", "instruction": "Do it", "scheduledAt": "2999-01-01"}
@@ -184,7 +184,7 @@ def test_a_call_that_fails_half_way_says_what_it_wrote(vault: Vault, folder: Pat
 
 
 @pytest.mark.promise("R6")
-def test_the_log_follows_a_memory_that_is_gone(vault: Vault) -> None:
+def test_log_finds_forgotten_memory(vault: Vault) -> None:
     """The log of a memory is found by title, memId or path even after it was forgotten."""
     made = remember(vault, title="A", content="One.")
     vault.call("memory_compound", query="A", modifications="Two.", memoryType="issue")
@@ -199,8 +199,8 @@ def test_the_log_follows_a_memory_that_is_gone(vault: Vault) -> None:
     assert vault.call("memory_log", memId="nobody")["error"]["code"] == "not_found"
 
 
-def test_diff_shows_what_a_change_did(vault: Vault) -> None:
-    """Diff compares the last revision with now, any with now, and any two."""
+def test_diff_compares_any_two_revisions(vault: Vault) -> None:
+    """Diff compares the last revision with now, any revision with now, and any two."""
     remember(vault, title="A", content="One.")
     assert vault.call("memory_diff", memId="A")["error"]["code"] == "not_found"
     first = vault.call("memory_compound", query="A", modifications="Two.")["previousRevision"]
@@ -214,8 +214,8 @@ def test_diff_shows_what_a_change_did(vault: Vault) -> None:
     assert vault.call("memory_diff", memId="A", revision="1999")["error"]["code"] == "not_found"
 
 
-def test_a_diff_of_a_long_text_comes_at_once(vault: Vault) -> None:
-    """Where thirty thousand lines differ, all that went and came is shown."""
+def test_diff_of_long_text_is_fast(vault: Vault) -> None:
+    """If thirty thousand lines differ, all removed and added lines are shown."""
     lines = "\n".join(f"line {number}" for number in range(30_000))
     remember(vault, title="A", content=lines)
     other = "\n".join(f"row {number}" for number in range(30_000))
@@ -225,8 +225,8 @@ def test_a_diff_of_a_long_text_comes_at_once(vault: Vault) -> None:
 
 
 @pytest.mark.promise("R7")
-def test_the_trash_is_emptied_in_two_steps(vault: Vault, folder: Path) -> None:
-    """Emptying shows first; the token is good for just these files, and an age for older ones."""
+def test_trash_is_emptied_in_two_steps(vault: Vault, folder: Path) -> None:
+    """The first call previews; its token is valid for exactly those files, or those of an age."""
     remember(vault, title="A", content="One.")
     vault.call("memory_forget", query="A", confirm=True)
     preview = vault.call("trash_empty")
@@ -243,8 +243,8 @@ def test_the_trash_is_emptied_in_two_steps(vault: Vault, folder: Path) -> None:
 
 
 @pytest.mark.promise("R10")
-def test_the_history_is_bounded_by_settings(folder: Path) -> None:
-    """No more revisions are kept than the settings say, of one memory and in days and megabytes."""
+def test_undo_history_is_limited_by_settings(folder: Path) -> None:
+    """Settings limit the stored revisions per memory, in days and in megabytes."""
     write(folder, "memvault.toml", "version = 1\n[history]\nrevisions = 2\nmegabytes = 1\n")
     with open_vault(folder) as vault:
         remember(vault, title="A", content="x" * 700_000)
@@ -279,8 +279,8 @@ LINE = {
     ["../outside.md", "/etc/hosts.md", ".git/config.md", "sub/../../x.md", "link/x.md", ".x"],
 )
 @pytest.mark.promise("R11")
-def test_a_strangers_journal_reaches_nothing_else(vault: Vault, folder: Path, path: str) -> None:
-    """A journal that came with a vault cannot have undo touch what is no file of the vault's."""
+def test_undo_with_foreign_journal_stays_in_vault(vault: Vault, folder: Path, path: str) -> None:
+    """A journal that came with a vault can't make undo touch files outside the vault."""
     from memvault.vault.document import etag
 
     outside = write(folder.parent, "outside.md", "mine")
@@ -293,10 +293,10 @@ def test_a_strangers_journal_reaches_nothing_else(vault: Vault, folder: Path, pa
 
 @pytest.mark.promise("R11")
 @given(st.lists(st.one_of(st.binary(max_size=40), st.just(json.dumps(LINE).encode()))))
-def test_whatever_a_journal_holds(
+def test_undo_ignores_invalid_journal_lines(
     tmp_path_factory: pytest.TempPathFactory, lines: list[bytes]
 ) -> None:
-    """Lines that are none, or cut off, hide no other and stop no tool."""
+    """Invalid or truncated lines hide no other line and stop no tool."""
     root = tmp_path_factory.mktemp("journal")
     write(root, "memvault.toml", "version = 1\n")
     write(root, JOURNAL, b"\n".join(lines))
@@ -307,8 +307,8 @@ def test_whatever_a_journal_holds(
         assert len(found) == 1 + (json.dumps(LINE).encode() in lines)
 
 
-def test_a_journal_of_many_parts_is_read_from_its_end(vault: Vault, folder: Path) -> None:
-    """A part that is full is followed by another, which counts as newer whatever the clock says."""
+def test_undo_reads_newest_journal_part_first(vault: Vault, folder: Path) -> None:
+    """A full journal part is followed by another, which is newer whatever the clock says."""
     line = json.dumps({**LINE, "when": "2999-01-01T00:00:00.000Z"})
     write(folder, JOURNAL, (json.dumps({**LINE, "title": "x" * 190}) + "\n") * 4_000 + line)
     remember(vault, title="B", content="Two.")
@@ -330,8 +330,8 @@ file_changes = st.builds(
 
 
 @given(st.lists(file_changes, max_size=8))
-def test_one_step_a_file(made: list[FileChange]) -> None:
-    """However often a call wrote a file, there is one step back from its last bytes."""
+def test_undo_has_one_step_per_file(made: list[FileChange]) -> None:
+    """However often a call wrote a file, undo reverts it in one step from its last bytes."""
     found = revert_steps(made)
     assert len({step.path for step in found}) == len(found)
     for step in found:
@@ -344,10 +344,10 @@ ACTIONS = ("remember", "compound", "forget", "goal", "type", "edit")
 
 @pytest.mark.promise("R2")
 @given(st.lists(st.sampled_from(ACTIONS), min_size=1, max_size=8))
-def test_undo_walks_back_to_the_beginning(
+def test_undo_restores_every_earlier_state(
     tmp_path_factory: pytest.TempPathFactory, actions: list[str]
 ) -> None:
-    """After any calls as many undos bring back the first state, through every one between."""
+    """After any calls, as many undos restore each earlier state back to the first."""
     root = tmp_path_factory.mktemp("walk")
     write(root, "memvault.toml", "version = 1\n")
     write(root, "a.md", "# Lamp\n\nIt is lit.\n")
@@ -377,7 +377,7 @@ def test_undo_walks_back_to_the_beginning(
 
 
 def test_empty_trash_is_reported(run: Run, vault: Vault) -> None:
-    """Emptying where there is nothing to delete says so in one line, with or without confirming."""
+    """Emptying an empty trash reports it in one line, with or without confirmation."""
     for words in ([], ["--confirm", "true"]):
         assert run("trash", "empty", *words) == (0, "The trash is empty\n", "")
     remember(vault, title="A", content="One.")
@@ -386,8 +386,8 @@ def test_empty_trash_is_reported(run: Run, vault: Vault) -> None:
 
 
 @pytest.mark.promise("R8")
-def test_a_change_that_fails_takes_no_revision_away(folder: Path) -> None:
-    """Of a full history the oldest revision goes once the change is made, not before."""
+def test_undo_history_is_kept_if_change_fails(folder: Path) -> None:
+    """A full history drops its oldest revision after the change succeeds, not before."""
     write(folder, "memvault.toml", "version = 1\n[history]\nrevisions = 2\n")
     with open_vault(folder) as vault:
         made = remember(vault, title="A", content="One.")
@@ -407,10 +407,10 @@ def test_a_change_that_fails_takes_no_revision_away(folder: Path) -> None:
 
 @pytest.mark.promise("R8")
 @pytest.mark.parametrize("data", [b"", b"---\nid: x\n", None])
-def test_a_damaged_revision_is_not_restored(
+def test_restore_refuses_damaged_revision(
     run: Run, folder: Path, vault: Vault, data: bytes | None
 ) -> None:
-    """A revision that has other bytes than it was kept with, or cannot be read, is refused so."""
+    """A revision whose bytes have changed or can't be read is refused with that reason."""
     made = remember(vault, title="A", content="One.")
     vault.call("memory_compound", query="A", modifications="Two.")
     kept = next((folder / ".memvault/history").rglob("2*.md"))
@@ -428,8 +428,8 @@ def test_a_damaged_revision_is_not_restored(
 
 
 @pytest.mark.promise("R9")
-def test_a_taken_path_stops_the_undo_of_a_forget(run: Run, vault: Vault, folder: Path) -> None:
-    """Undoing a forget says that the path is taken, and what to type; what is there stays."""
+def test_undo_of_forget_refuses_occupied_path(run: Run, vault: Vault, folder: Path) -> None:
+    """The message says that the path is in use and what to type; the existing file stays."""
     made = remember(vault, title="A", content="One.")
     vault.call("memory_forget", query="A", confirm=True)
     change = vault.call("memory_log")["changes"][0]["changeId"]
@@ -447,8 +447,8 @@ def test_a_taken_path_stops_the_undo_of_a_forget(run: Run, vault: Vault, folder:
     assert "has been taken" in forget["obstacle"]
 
 
-def test_a_file_that_was_moved_is_not_called_changed(run: Run, vault: Vault, folder: Path) -> None:
-    """Undoing a change of a file that is elsewhere by now says so, and works once it is back."""
+def test_undo_reports_moved_file_as_moved(run: Run, vault: Vault, folder: Path) -> None:
+    """Undoing a change of a moved file reports the move and works once the file is back."""
     made = remember(vault, title="A", content="One.")
     vault.call("memory_compound", query="A", modifications="Two.")
     (folder / made["filePath"]).rename(folder / "elsewhere.md")
@@ -461,8 +461,8 @@ def test_a_file_that_was_moved_is_not_called_changed(run: Run, vault: Vault, fol
 
 
 @pytest.mark.promise("R9")
-def test_what_another_tool_did_later_is_to_be_undone_first(run: Run, vault: Vault) -> None:
-    """Undoing a change that later ones build on names the last of them, until the way is free."""
+def test_undo_reports_later_change_to_undo_first(run: Run, vault: Vault) -> None:
+    """Undoing a change that later ones depend on reports the last of them to undo first."""
     remember(vault, title="A", content="One.")
     vault.call("memory_compound", query="A", modifications="Two.")
     first = vault.call("memory_log")["changes"][0]["changeId"]
@@ -476,8 +476,8 @@ def test_what_another_tool_did_later_is_to_be_undone_first(run: Run, vault: Vaul
     assert run("undo", first).code == 0
 
 
-def test_a_diff_of_what_has_no_revisions_says_what_was_done(run: Run, vault: Vault) -> None:
-    """Of a memory that was forgotten and restored there is no other text; the log says so."""
+def test_diff_without_revisions_reports_changes(run: Run, vault: Vault) -> None:
+    """A memory that was forgotten and restored has no other text; the log shows what was done."""
     made = remember(vault, title="A", content="One.")
     vault.call("memory_forget", query="A", confirm=True)
     vault.call("memory_undo")
@@ -487,10 +487,10 @@ def test_a_diff_of_what_has_no_revisions_says_what_was_done(run: Run, vault: Vau
     assert f"memvault log {made['memId']}" in ran.err
 
 
-def test_a_change_of_many_files_is_shown_in_short(
+def test_undo_and_log_shorten_change_of_many_files(
     run: Run, vault: Vault, folder: Path, tmp_path: Path
 ) -> None:
-    """Log and undo show the first twenty files and count the others; JSON has them all."""
+    """Log and undo show the first twenty files and count the rest; JSON has them all."""
     for number in range(23):
         write(tmp_path, f"notes/{number}.md", f"# Note {number}\n")
     succeeded(run("import", str(tmp_path / "notes"), "--yes"))
@@ -501,8 +501,8 @@ def test_a_change_of_many_files_is_shown_in_short(
         assert "… and 3 more" in shown
 
 
-def test_an_ambiguous_name_has_no_log_and_no_diff(run: Run, vault: Vault) -> None:
-    """As for show, the memories that share the name are listed, with the same exit code."""
+def test_log_and_diff_refuse_ambiguous_name(run: Run, vault: Vault) -> None:
+    """As with show, the memories that share the name are listed, with the same exit code."""
     for text in ("One.", "Two."):
         remember(vault, title="Plan", content=text)
     shown = run("show", "Plan")
@@ -512,8 +512,8 @@ def test_an_ambiguous_name_has_no_log_and_no_diff(run: Run, vault: Vault) -> Non
     assert "fact/plan.md" in shown.err
 
 
-def test_what_was_redone_can_be_undone_again(run: Run, vault: Vault, folder: Path) -> None:
-    """After an undo and its undo the list says of each change whether it can be undone."""
+def test_undo_works_again_after_redo(run: Run, vault: Vault, folder: Path) -> None:
+    """After an undo and its undo, the list shows for each change whether it can be undone."""
     remember(vault, title="A", content="One.")
     before = files(folder)
     vault.call("memory_compound", query="A", modifications="Two.")
@@ -531,8 +531,8 @@ def test_what_was_redone_can_be_undone_again(run: Run, vault: Vault, folder: Pat
     assert files(folder) == before
 
 
-def test_what_was_forgotten_comes_back_after_an_undone_restore(vault: Vault, folder: Path) -> None:
-    """Undoing a restore, or an undo of the forget, leaves the forget to be undone again."""
+def test_undo_can_revert_forget_after_undone_restore(vault: Vault, folder: Path) -> None:
+    """After undoing a restore, or an undo of a forget, the forget can be undone again."""
     vault.call("memory_remember", title="Wombats", content="They dig.", memoryType="fact")
     before = (folder / "fact/wombats.md").read_bytes()
     vault.call("memory_forget", query="Wombats", confirm=True)
@@ -545,8 +545,8 @@ def test_what_was_forgotten_comes_back_after_an_undone_restore(vault: Vault, fol
 
 
 @pytest.mark.promise("R9")
-def test_undo_of_an_import_names_all_edited_notes(folder: Path, run: Run, tmp_path: Path) -> None:
-    """Undo lists every file that has changed since, and with keep-changed reverts the others."""
+def test_undo_of_import_lists_all_edited_notes(folder: Path, run: Run, tmp_path: Path) -> None:
+    """Undo lists every file that has changed since; keep-changed reverts the others."""
     source = tmp_path / "notes"
     for number in range(9):
         write(source, f"n{number}.md", f"# Note {number}\n\nText {number}.\n")
@@ -578,7 +578,7 @@ def test_undo_of_an_import_names_all_edited_notes(folder: Path, run: Run, tmp_pa
 
 @pytest.mark.promise("R9")
 def test_undo_of_a_rename_is_all_or_nothing(folder: Path, vault: Vault) -> None:
-    """After a renamed memory was edited, its links are not reverted without it."""
+    """If a renamed memory was edited since, its links are not reverted without it."""
     write(folder, "fact/a.md", "---\nid: m1\n---\n\n# A\n\nText.\n")
     write(folder, "fact/b.md", "---\nid: m2\n---\n\nSee [[fact/a|A]].\n")
     renamed = vault.call("memory_rename", memId="m1", title="C", confirm=True)

@@ -32,8 +32,8 @@ def cloned(folder: Path) -> Path:
 
 
 @pytest.mark.promise("S10")
-def test_a_vaults_model_is_not_loaded_unasked(cloned: Path, run: Run) -> None:
-    """Recall in a cloned vault opens no model of it; a note says how to allow that."""
+def test_vault_model_is_not_loaded_without_permission(cloned: Path, run: Run) -> None:
+    """Recall in a cloned vault loads none of its models; a note explains how to allow it."""
     assert among(loaded(cloned, "recall", "zebra", "--quiet"), NEVER) == []
     ran = run("recall", "zebra", "--json")
     assert titles(ran.json) == ["A"]
@@ -46,8 +46,8 @@ def test_a_vaults_model_is_not_loaded_unasked(cloned: Path, run: Run) -> None:
 
 
 @pytest.mark.promise("S10")
-def test_a_vaults_model_is_loaded_once_its_user_allows_it(cloned: Path, run: Run) -> None:
-    """After model use it counts, until one of its files changes; then it has to be allowed anew."""
+def test_vault_model_is_loaded_after_permission(cloned: Path, run: Run) -> None:
+    """After model use, it is loaded until one of its files changes, then needs permission again."""
     assert run("model", "use", "models/tiny", "--json").json["dimension"] == 8
     assert run("status", "--json").json["deep"]["name"] == "models/tiny"
     assert "warnings" not in run("recall", "zebra", "--json").json
@@ -61,8 +61,10 @@ def test_a_vaults_model_is_loaded_once_its_user_allows_it(cloned: Path, run: Run
     assert not model_settings.is_allowed("models/tiny", cloned)
 
 
-def test_a_copy_of_a_vault_has_to_be_allowed_too(cloned: Path, run: Run, tmp_path: Path) -> None:
-    """What a user allowed is for one vault on one machine."""
+def test_vault_model_permission_does_not_cover_copies(
+    cloned: Path, run: Run, tmp_path: Path
+) -> None:
+    """A user's permission applies to one vault on one machine."""
     assert run("model", "use", "models/tiny").code == 0
     copy = tmp_path / "copy"
     shutil.copytree(cloned, copy)
@@ -70,16 +72,16 @@ def test_a_copy_of_a_vault_has_to_be_allowed_too(cloned: Path, run: Run, tmp_pat
     assert not model_settings.is_allowed("models/tiny", copy)
 
 
-def test_a_folder_cannot_pass_for_a_models_name(folder: Path, run: Run) -> None:
-    """A folder of the vault with the name of one of fastembed's models is not loaded either."""
+def test_vault_model_folder_cannot_shadow_fastembed_model(folder: Path, run: Run) -> None:
+    """A folder in the vault named like one of fastembed's models is not loaded."""
     make_model(folder / "BAAI" / "bge-small-en-v1.5")
     write(folder, "memvault.toml", '[embedder]\nmodel = "BAAI/bge-small-en-v1.5"\n')
     write(folder, "a.md", "# A\n\nzebra\n")
     assert "not allowed" in run("recall", "zebra", "--json").json["warnings"][0]
 
 
-def test_a_folder_cannot_pass_for_the_built_in_embedder(folder: Path, run: Run) -> None:
-    """A folder called builtin takes nothing from the embedder of that name."""
+def test_vault_model_folder_cannot_shadow_builtin(folder: Path, run: Run) -> None:
+    """A folder called builtin does not replace the embedder of that name."""
     make_model(folder / "builtin")
     write(folder, "memvault.toml", '[embedder]\nmodel = "builtin"\n')
     write(folder, "a.md", "# A\n\nzebra\n")
@@ -88,8 +90,8 @@ def test_a_folder_cannot_pass_for_the_built_in_embedder(folder: Path, run: Run) 
 
 
 @pytest.mark.parametrize("name", ["/a\\u0000b", "./a\\u0000b", "", " ", "/", "..", "~nobody/x"])
-def test_an_odd_name_of_a_model_costs_a_note(folder: Path, run: Run, name: str) -> None:
-    """Whatever a vault names as its model, recall answers from words at least."""
+def test_vault_model_with_invalid_name_is_noted(folder: Path, run: Run, name: str) -> None:
+    """Whatever model name a vault sets, recall answers at least by keywords."""
     write(folder, "memvault.toml", f'[embedder]\nmodel = "{name}"\n[rerank]\nmodel = "{name}"\n')
     write(folder, "a.md", "# A\n\nzebra\n")
     assert titles(run("recall", "zebra", "--json").json) == ["A"]
@@ -97,8 +99,8 @@ def test_an_odd_name_of_a_model_costs_a_note(folder: Path, run: Run, name: str) 
     assert run("status").code == 0
 
 
-def test_a_vaults_cross_encoder_has_to_be_allowed(folder: Path, run: Run) -> None:
-    """Rerank with a folder that the vault names is refused with the command that allows it."""
+def test_rerank_with_vault_model_needs_permission(folder: Path, run: Run) -> None:
+    """Rerank with a model folder from the vault is refused, with the command that allows it."""
     make_model(folder / "judge")
     write(folder, "memvault.toml", '[rerank]\nmodel = "./judge"\n')
     write(folder, "a.md", "# A\n\nzebra\n")
@@ -108,8 +110,8 @@ def test_a_vaults_cross_encoder_has_to_be_allowed(folder: Path, run: Run) -> Non
     assert run("recall", "zebra").code == 0
 
 
-def test_a_model_of_the_user_needs_no_permission(folder: Path, run: Run, tmp_path: Path) -> None:
-    """It is used in vaults that name none, and what a vault names comes before it."""
+def test_user_model_needs_no_permission(folder: Path, run: Run, tmp_path: Path) -> None:
+    """The user's model applies to vaults that set none; a vault's setting takes precedence."""
     model = make_model(tmp_path / "tiny")
     settings = write(tmp_path, "config/memvault/settings.toml", f'[embedder]\nmodel = "{model}"\n')
     settings.chmod(0o600)
@@ -121,10 +123,10 @@ def test_a_model_of_the_user_needs_no_permission(folder: Path, run: Run, tmp_pat
 
 @pytest.mark.promise("S8")
 @pytest.mark.parametrize("section", ["embedder", "rerank"])
-def test_no_vault_has_a_say_in_a_name_of_ones_own(
+def test_user_model_name_is_never_resolved_in_vault(
     folder: Path, run: Run, tmp_path: Path, section: str, deep_now: None
 ) -> None:
-    """What is usual, or in the user's own settings, is never looked up in the vault."""
+    """A model name from the defaults or the user's settings is never looked up in the vault."""
     name = {"embedder": "BAAI/bge-small-en-v1.5", "rerank": "Xenova/ms-marco-MiniLM-L-6-v2"}
     make_model(folder / name[section])
     settings = f'[{section}]\nmodel = "{name[section]}"\n'
@@ -139,8 +141,8 @@ def test_no_vault_has_a_say_in_a_name_of_ones_own(
 
 
 @pytest.mark.promise("S8")
-def test_a_model_is_looked_at_when_it_is_loaded(cloned: Path) -> None:
-    """A model that changes while a vault is open is not loaded after that."""
+def test_vault_model_is_verified_when_loaded(cloned: Path) -> None:
+    """A model that changes while a vault is open is not loaded afterward."""
     with open_vault(cloned) as vault:
         assert vault.call("model_use", name="models/tiny")["success"]
     with open_vault(cloned) as vault:
@@ -151,15 +153,15 @@ def test_a_model_is_looked_at_when_it_is_loaded(cloned: Path) -> None:
         assert vault.call("vault_status")["deep"]["name"] == "all-MiniLM-L6-v2-int8"
 
 
-def test_a_model_folder_with_a_linked_one_is_not_allowed(cloned: Path, run: Run) -> None:
-    """What could change unseen behind a link cannot be allowed."""
+def test_vault_model_folder_with_symlink_is_refused(cloned: Path, run: Run) -> None:
+    """A model folder behind a symlink could change unnoticed, so it can't be allowed."""
     (cloned / "models" / "tiny" / "more").symlink_to(cloned)
     assert "is a link" in refused(run("model", "use", "models/tiny"), 1)
 
 
 @pytest.mark.promise("S9")
-def test_a_hint_is_no_command_of_the_vaults(folder: Path, run: Run) -> None:
-    """What a vault names stands as one word in a command that a hint says to type."""
+def test_vault_model_name_is_quoted_in_hint(folder: Path, run: Run) -> None:
+    """A model name from the vault is quoted as one word in the command that a hint suggests."""
     make_model(folder / "d; touch PWNED #")
     write(folder, "memvault.toml", '[embedder]\nmodel = "./d; touch PWNED #"\n')
     write(folder, "a.md", "# A\n\nzebra\n")
@@ -221,8 +223,8 @@ def recall(vault: Vault, **more: Any) -> list[dict[str, Any]]:
     return found
 
 
-def test_scores_are_the_sigmoids_of_the_logits(encoder: Path, folder: Path) -> None:
-    """A cross-encoder gives each text, however long, its own chance, in order."""
+def test_rerank_scores_are_sigmoids_of_logits(encoder: Path, folder: Path) -> None:
+    """A cross-encoder scores each text, of any length, separately and in order."""
     judge = CrossEncoder(str(encoder), folder)
     texts = ["wonderful", "nothing known", "dull", *["good"] * 20, "x " * 3_000 + "wonderful"]
     scores = judge.scores("any question", texts)
@@ -233,8 +235,8 @@ def test_scores_are_the_sigmoids_of_the_logits(encoder: Path, folder: Path) -> N
 
 
 @pytest.mark.parametrize("mode", ["hybrid", "keyword", "vector"])
-def test_the_order_follows_the_cross_encoder(apples: Path, mode: str) -> None:
-    """What the cross-encoder likes best comes first, in every mode that searches the text."""
+def test_rerank_orders_by_cross_encoder(apples: Path, mode: str) -> None:
+    """The cross-encoder's top text comes first in every mode that searches the text."""
     with open_vault(apples) as vault:
         plain = recall(vault, type=mode)
         assert plain[0]["title"] == "Apple harvest"
@@ -242,8 +244,8 @@ def test_the_order_follows_the_cross_encoder(apples: Path, mode: str) -> None:
         assert [entry["title"] for entry in again] == ["Weather", "Orchard", "Apple harvest"]
 
 
-def test_parts_still_add_up(apples: Path) -> None:
-    """A score is four fifths the cross-encoder's and one fifth what it was before."""
+def test_rerank_score_parts_add_up(apples: Path) -> None:
+    """A score is four fifths the cross-encoder's and one fifth the previous score."""
     with open_vault(apples) as vault:
         before = {entry["title"]: entry for entry in recall(vault)}
         for entry in recall(vault, rerank=True):
@@ -257,8 +259,8 @@ def test_parts_still_add_up(apples: Path) -> None:
             )
 
 
-def test_a_limit_counts_after_it(apples: Path) -> None:
-    """The one memory that is asked for is the first of the new order."""
+def test_rerank_applies_limit_after_reordering(apples: Path) -> None:
+    """With a limit of one, the first memory of the new order is returned."""
     with open_vault(apples) as vault:
         assert [entry["title"] for entry in recall(vault, rerank=True, limit=1)] == ["Weather"]
         scores = [entry["score"] for entry in recall(vault, rerank=True)]
@@ -266,8 +268,8 @@ def test_a_limit_counts_after_it(apples: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", ["hybrid", "keyword", "vector"])
-def test_the_rest_follows_and_is_never_above(apples: Path, mode: str) -> None:
-    """Of seventy memories fifty are judged; the others follow in their order, none is lost."""
+def test_rerank_keeps_remaining_hits_below(apples: Path, mode: str) -> None:
+    """Of seventy memories, fifty are reranked; the others follow in their order, none lost."""
     for number in range(67):
         write(
             apples, f"n{number}.md", f"# Day {number}\n\nThe harvest of day {number}, dull dull\n"
@@ -286,8 +288,8 @@ def test_the_rest_follows_and_is_never_above(apples: Path, mode: str) -> None:
         assert entry["score"] == pytest.approx(sum(entry["why"]["parts"].values()), abs=1e-3)
 
 
-def test_the_passage_that_fits_is_judged(apples: Path) -> None:
-    """Of a long memory the passage with the query's words counts, not its beginning."""
+def test_rerank_scores_the_matching_passage(apples: Path) -> None:
+    """For a long memory, the passage with the query's words is scored, not the beginning."""
     filler = "\n\n".join(
         f"Paragraph {number} of other things. " + "x " * 300 for number in range(9)
     )
@@ -299,8 +301,8 @@ def test_the_passage_that_fits_is_judged(apples: Path) -> None:
         assert recall(vault, query="zebra quagga", type="keyword", rerank=True) == []
 
 
-def test_flags_and_json_give_the_same(run: Run, apples: Path) -> None:
-    """The option and the JSON argument are one thing, and so is a process and the library."""
+def test_rerank_option_and_json_argument_are_equal(run: Run, apples: Path) -> None:
+    """The option, the JSON argument and the Python library give the same result."""
     by_flag = run("recall", QUESTION, "--rerank", "--json").json
     by_json = run("call", "memory_recall", json.dumps({"query": QUESTION, "rerank": True})).json
     assert by_flag == by_json
@@ -309,8 +311,8 @@ def test_flags_and_json_give_the_same(run: Run, apples: Path) -> None:
         assert vault.call("memory_recall", query=QUESTION, rerank=True) == by_flag
 
 
-def test_the_model_is_loaded_once(apples: Path, encoder: Path) -> None:
-    """An open vault keeps its cross-encoder, until its settings name another."""
+def test_rerank_model_is_loaded_once(apples: Path, encoder: Path) -> None:
+    """An open vault keeps its cross-encoder loaded until its settings select another."""
     other = make_cross_encoder(encoder.parent / "other", dull=5.0)
     with open_vault(apples) as vault:
         assert recall(vault, rerank=True)[0]["title"] == "Weather"
@@ -322,15 +324,15 @@ def test_the_model_is_loaded_once(apples: Path, encoder: Path) -> None:
 
 
 @pytest.mark.parametrize("arguments", [("apple", "--mode", "tag"), ("--all",)], ids=" ".join)
-def test_what_has_no_question_cannot_be_reranked(run: Run, arguments: tuple[str, ...]) -> None:
-    """A recall by tag, or of everything, refuses rerank as wrong usage."""
+def test_rerank_without_query_is_usage_error(run: Run, arguments: tuple[str, ...]) -> None:
+    """A recall by tag or of everything with rerank is a usage error."""
     assert "rerank" in refused(run("recall", *arguments, "--rerank"), 2)
 
 
-def test_a_model_that_is_not_here_is_never_fetched(
+def test_rerank_never_downloads_missing_model(
     run: Run, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without its model a rerank ends at once with the command that fetches it, network or not."""
+    """Without its model, a rerank fails immediately with the download command, even online."""
     write(folder, "a.md", "# Apple\n\nharvest\n")
     assert run("recall", "apple").code == 0
     monkeypatch.delenv("HF_HUB_OFFLINE")
@@ -347,7 +349,7 @@ def test_a_model_that_is_not_here_is_never_fetched(
     assert run("recall", "apple").code == 0
 
 
-def test_an_incomplete_folder_is_named_with_what_it_lacks(run: Run, apples: Path) -> None:
+def test_vault_model_folder_reports_missing_files(run: Run, apples: Path) -> None:
     """A model's folder without its tokenizer is refused in one sentence that says so."""
     settings = (apples / "memvault.toml").read_text("utf-8")
     folder = Path(settings.partition('model = "')[2].partition('"')[0])
@@ -357,8 +359,8 @@ def test_an_incomplete_folder_is_named_with_what_it_lacks(run: Run, apples: Path
     assert run("recall", QUESTION).code == 0
 
 
-def test_a_damaged_model_is_one_sentence(run: Run, apples: Path, encoder: Path) -> None:
-    """Bytes that are no model end a rerank with a message and the way out."""
+def test_vault_model_damage_is_reported(run: Run, apples: Path, encoder: Path) -> None:
+    """An invalid model file ends a rerank with one message and how to fix it."""
     (encoder / "model.onnx").write_bytes(b"no model")
     model_settings.allow(str(encoder), apples, model_settings.fingerprint(str(encoder), None))
     ran = run("recall", QUESTION, "--rerank")
@@ -366,8 +368,8 @@ def test_a_damaged_model_is_one_sentence(run: Run, apples: Path, encoder: Path) 
     assert "without `--rerank`" in ran.err
 
 
-def test_without_rerank_no_model_is_loaded(apples: Path) -> None:
-    """A plain recall imports neither fastembed nor ONNX Runtime, whatever the settings name."""
+def test_rerank_model_is_not_loaded_by_plain_recall(apples: Path) -> None:
+    """A plain recall imports neither fastembed nor ONNX Runtime, whatever the settings say."""
     assert among(loaded(apples, "recall", QUESTION), NEVER) == []
 
 
@@ -387,10 +389,10 @@ def test_model_use_writes_and_keeps_comments(run: Run, folder: Path, encoder: Pa
     assert run("model", "verify", "--for", "rerank", "--json").json["works"] is True
 
 
-def test_status_names_the_cross_encoder_that_is_set(
+def test_status_shows_configured_cross_encoder(
     folder: Path, vault: Vault, run: Run, encoder: Path
 ) -> None:
-    """A model of the vault's own for rerank is in its status; without one there is no key."""
+    """The status shows a rerank model set by the vault; without one the key is absent."""
     assert "reranker" not in vault.call("vault_status")
     write(folder, "memvault.toml", f'version = 1\n[rerank]\nmodel = "{encoder}"\n')
     assert vault.call("vault_status")["reranker"] == {"name": str(encoder)}
@@ -400,23 +402,23 @@ def test_status_names_the_cross_encoder_that_is_set(
     assert vault.call("vault_status")["reranker"] == {"name": usual}
 
 
-def test_the_list_shows_no_folders(vault: Vault, encoder: Path) -> None:
-    """Loading a folder's model adds nothing to the models that fastembed can fetch."""
+def test_model_list_shows_no_folders(vault: Vault, encoder: Path) -> None:
+    """Loading a folder's model adds nothing to the models that fastembed can download."""
     before = vault.call("model_list")["rerankers"]
     assert vault.call("model_use", **{"name": str(encoder), "for": "rerank"})["success"]
     assert vault.call("model_list")["rerankers"] == before
 
 
-def test_a_model_that_ranks_nothing_does_not_verify(run: Run, tmp_path: Path) -> None:
-    """A model fails model verify where a fitting text is not put above an unrelated one."""
+def test_model_verify_fails_for_useless_ranking_model(run: Run, tmp_path: Path) -> None:
+    """Verification fails if a matching text does not score above an unrelated one."""
     judge = make_cross_encoder(tmp_path / "blind", PostgreSQL=0.0)
     assert "does not distinguish texts" in refused(
         run("model", "verify", str(judge), "--for", "rerank"), 1
     )
 
 
-def test_an_embedding_model_is_no_cross_encoder(run: Run, folder: Path, tmp_path: Path) -> None:
-    """What gives vectors instead of one number is refused, and the settings stay."""
+def test_rerank_refuses_embedding_model(run: Run, folder: Path, tmp_path: Path) -> None:
+    """A model that returns vectors instead of one number is refused, and the settings stay."""
     before = (folder / "memvault.toml").read_bytes()
     model = make_model(tmp_path / "vectors")
     ran = run("model", "use", str(model), "--for", "rerank")
@@ -425,8 +427,8 @@ def test_an_embedding_model_is_no_cross_encoder(run: Run, folder: Path, tmp_path
     assert (folder / "memvault.toml").read_bytes() == before
 
 
-def test_a_model_without_numbers_is_refused(folder: Path, tmp_path: Path) -> None:
-    """A logit that is no number never becomes a score."""
+def test_rerank_refuses_nan_logits(folder: Path, tmp_path: Path) -> None:
+    """A logit that is not a number never becomes a score."""
     judge = make_cross_encoder(tmp_path / "nan", odd=float("nan"))
     with pytest.raises(EmbedderError, match="one number"):
         CrossEncoder(str(judge), folder).scores("q", ["odd"])

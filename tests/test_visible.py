@@ -88,8 +88,8 @@ def error_of(answer: dict[str, Any]) -> MemvaultError:
 
 @pytest.mark.promise("S60")
 @pytest.mark.parametrize("fails", [False, True], ids=["works", "fails"])
-def test_results_show_hostile_text_safely(matrix: Matrix, folder: Path, fails: bool) -> None:
-    """Whatever text is in a field of a tool's result, it is visible, and as JSON it is exact."""
+def test_output_shows_hostile_text_safely(matrix: Matrix, folder: Path, fails: bool) -> None:
+    """Hostile text in any field of a tool's result is escaped for display and exact in JSON."""
     for tool in registry.all_tools():
         row = matrix.rows[tool.name]
         answers = [row.outcomes[name].result for name in ("mcp", "python")]
@@ -118,8 +118,8 @@ def _is_shown_safely(tool: Tool, found: Any, folder: Path) -> None:
 
 
 @given(st.text() | st.text(st.sampled_from(HIDDEN + ORDINARY)))
-def test_a_text_is_seen_whole_and_read_back_exactly(text: str) -> None:
-    """Any text is one line for a person, and JSON that means exactly the text."""
+def test_output_text_is_visible_and_round_trips(text: str) -> None:
+    """Any text is displayed as one line, and as JSON it is exactly the text."""
     assume(not re.search("[\ud800-\udbff][\udc00-\udfff]", text))  # JSON takes two halves for one
     checked(sanitize.escape_line(text), lines=False)
     assert "\n" not in sanitize.escape_line(text)
@@ -129,15 +129,15 @@ def test_a_text_is_seen_whole_and_read_back_exactly(text: str) -> None:
     assert json.loads(shown) == {text: [text]}
 
 
-def test_every_script_stays_as_it_is() -> None:
-    """Letters of any script, emoji and what joins them are printed as they are."""
+def test_output_keeps_letters_of_every_script() -> None:
+    """Letters of any script, emoji and their joiners are printed unchanged."""
     assert sanitize.escape_line(ORDINARY) == sanitize.escape_text(ORDINARY) == ORDINARY
     assert sanitize.safe_json(ORDINARY) == f'"{ORDINARY}"'
 
 
 @pytest.mark.promise("S60")
-def test_a_header_forges_no_line(run: Run, folder: Path) -> None:
-    """A type, a tag or a title with line ends stays within its own line of a listing."""
+def test_output_header_values_stay_on_one_line(run: Run, folder: Path) -> None:
+    """A type, tag or title with line breaks stays within its own line of a listing."""
     header = '---\ntitle: "a\\u202eb\\u2028c"\nmemory_type: "x\\nERROR: forged"\n'
     write(folder, "a.md", f'{header}tags: ["t\\nERROR: forged"]\n---\nThe zebra sleeps.\n')
     write(folder, "b\nERROR: forged.md", "The zebra eats.\n")
@@ -149,8 +149,8 @@ def test_a_header_forges_no_line(run: Run, folder: Path) -> None:
 
 
 @pytest.mark.promise("S62")
-def test_what_memories_say_is_quoted(run: Run, folder: Path) -> None:
-    """In what recall prints each line that a memory wrote stands behind a mark."""
+def test_recall_output_quotes_memory_text(run: Run, folder: Path) -> None:
+    """Recall prints each line that comes from a memory behind a quote marker."""
     write(folder, "a.md", "# Zebra\n\nThe zebra sleeps.\n\nERROR: forged\n1. Zebra  0.99  fact\n")
     whole = run("recall", "zebra", "--full").out.splitlines()
     assert whole[2:] == [
@@ -161,8 +161,8 @@ def test_what_memories_say_is_quoted(run: Run, folder: Path) -> None:
 
 
 @pytest.mark.promise("S61")
-def test_help_of_a_vaults_tool_steers_no_terminal(run: Run, folder: Path) -> None:
-    """What a tool of the vault says of itself is seen in its help, and begins no line there."""
+def test_output_of_vault_tool_help_escapes_terminal_codes(run: Run, folder: Path) -> None:
+    """A vault tool's description is escaped in its help and never starts a new line there."""
     enum = '["x\\e[31m", "y\\nERROR: forged"]'
     parameter = f'{{name: p, type: string, description: "d\\u202e", enum: {enum}}}'
     default = '{name: q, type: string, default: "v\\u2028ERROR: forged\\e"}'
@@ -180,16 +180,16 @@ def test_help_of_a_vaults_tool_steers_no_terminal(run: Run, folder: Path) -> Non
     checked(run("t", "--p", "z").err)
 
 
-def test_the_log_holds_nothing_that_turns_lines(run: Run, folder: Path) -> None:
-    """A message in a log is safe to print, and reads back exactly."""
+def test_log_escapes_bidirectional_characters(run: Run, folder: Path) -> None:
+    """A message in a log is safe to print and is read back exactly."""
     assert run("talk", "log", "info", "a\u202eb\u2028c").code == 0
     line = (folder / ".memvault/agents/main/log.jsonl").read_text("utf-8")
     checked(line, lines=False)
     assert json.loads(line)["message"] == "a\u202eb\u2028c"
 
 
-def test_errors_cannot_steer_a_terminal(run: Run, folder: Path) -> None:
-    """Escape sequences in names are shown as signs, in errors too."""
+def test_output_errors_escape_terminal_codes(run: Run, folder: Path) -> None:
+    """Escape sequences in names are displayed as symbols, even in errors."""
     write(folder, "a\x1b[31m.md", "# A\n")
     assert "\x1b" not in run("show", "nothing\x1b[31m").err
     assert "\x1b" not in run("list").out
@@ -203,8 +203,8 @@ JSON = st.recursive(
 
 
 @given(value=st.dictionaries(st.text(), JSON, max_size=5))
-def test_json_on_lines_means_the_same(value: dict[str, Any]) -> None:
-    """JSON as ``--json`` writes it is the value, with a line for each key and each entry."""
+def test_output_json_lines_equal_the_value(value: dict[str, Any]) -> None:
+    """JSON from ``--json`` equals the value, with one line for each key and each entry."""
     text = sanitize.as_json_lines(value)
     assert json.loads(text) == value
     entries = sum(len(entry) + 1 for entry in value.values() if isinstance(entry, list) and entry)

@@ -127,8 +127,8 @@ def watched(kind: str, tmp_path: Path) -> Iterator[Watched]:
     sleeper.close()
 
 
-def test_a_delivery_wakes(tmp_path: Path, kind: str) -> None:
-    """A new event ends the sleep, during which others may take the lock."""
+def test_wait_ends_on_delivery(tmp_path: Path, kind: str) -> None:
+    """A new event ends the sleep, during which other processes can take the lock."""
     inbox = Inbox(tmp_path, Address("main"))
     inbox.folder.mkdir(parents=True)
     turn = Turn()
@@ -151,16 +151,16 @@ def test_a_delivery_wakes(tmp_path: Path, kind: str) -> None:
     assert kind != "watched" or turn.in_vain == 0.0
 
 
-def test_a_sleep_is_as_long_as_asked(watched: Watched) -> None:
-    """Without a change a sleep ends when its time is over."""
+def test_wait_lasts_until_timeout_without_change(watched: Watched) -> None:
+    """Without a change a sleep ends after its timeout."""
     _, sleeper, turn = watched
     with turn:
         sleeper.sleep(0.4)
     assert turn.in_vain == pytest.approx(0.4)
 
 
-def test_a_file_that_came_before_the_sleep_wakes(watched: Watched) -> None:
-    """A file that came between looking and sleeping wakes at once."""
+def test_wait_notices_file_created_before_sleep(watched: Watched) -> None:
+    """A file created between the check and the sleep ends the wait immediately."""
     folder, sleeper, turn = watched
     write(folder, "a.md", "x")
     time.sleep(0.2)  # the system may have reported it by now
@@ -169,8 +169,8 @@ def test_a_file_that_came_before_the_sleep_wakes(watched: Watched) -> None:
     assert turn.in_vain == 0.0
 
 
-def test_a_deleted_folder_is_watched_again(watched: Watched) -> None:
-    """An inbox that git deletes wakes who waits there, and a new one is watched in its place."""
+def test_wait_survives_deleted_inbox(watched: Watched) -> None:
+    """An inbox that git deletes wakes the waiting call, and its replacement is watched."""
     folder, sleeper, turn = watched
     with turn:
         folder.rmdir()
@@ -181,8 +181,8 @@ def test_a_deleted_folder_is_watched_again(watched: Watched) -> None:
 
 
 @pytest.mark.parametrize("between", ["", "in its place"])
-def test_a_folder_made_anew_is_watched_again(watched: Watched, between: str) -> None:
-    """An inbox that is replaced, by a file for a while or not, still wakes who waits there."""
+def test_wait_survives_replaced_inbox(watched: Watched, between: str) -> None:
+    """An inbox that is replaced, even by a file for a while, still wakes the waiting call."""
     folder, sleeper, turn = watched
     folder.rename(folder.with_name("old"))
     if between:
@@ -207,8 +207,8 @@ def test_a_folder_made_anew_is_watched_again(watched: Watched, between: str) -> 
     assert turn.in_vain < LONG / 2
 
 
-def test_three_shells_hold_a_conversation(run: Run, folder: Path) -> None:
-    """Two agents and the user, each a shell of its own, ask, wait and answer."""
+def test_wait_supports_conversation_of_three_shells(run: Run, folder: Path) -> None:
+    """Two agents and the user, each in a separate shell, can ask, wait and answer."""
     run("talk", "agent", "alice", "not the answer", "--agent", "bob")
     asked = run("talk", "agent", "bob", "Ready?", "--agent", "alice", "--json").json["talkId"]
     alice = waiting(folder, f"agent:bob#{asked}", agent="alice")
@@ -230,8 +230,8 @@ def test_three_shells_hold_a_conversation(run: Run, folder: Path) -> None:
     assert left["remaining"] == 0
 
 
-def test_a_message_back_ends_the_wait_for_an_answer(run: Run, folder: Path) -> None:
-    """Who asked and waits gets the other agent's next message, once, whether or not it replies."""
+def test_wait_for_reply_ends_on_next_message(run: Run, folder: Path) -> None:
+    """The asker gets the other agent's next message once, whether or not it is a reply."""
     asked = run("talk", "agent", "bob", "Which port?", "--agent", "alice", "--json").json["talkId"]
     alice = waiting(folder, f"agent:bob#{asked}", agent="alice")
     looks(folder, "alice")
@@ -244,10 +244,10 @@ def test_a_message_back_ends_the_wait_for_an_answer(run: Run, folder: Path) -> N
 
 
 @pytest.mark.parametrize("poll", ["0", "1"])
-def test_a_waiter_hardly_looks_and_is_woken(
+def test_wait_rarely_polls_the_inbox(
     call: Call, monkeypatch: pytest.MonkeyPatch, poll: str
 ) -> None:
-    """Waiting looks into the inbox when something came, and a few times a minute besides."""
+    """A wait checks the inbox when something arrives, and otherwise a few times a minute."""
     monkeypatch.setenv("MEMVAULT_POLL", poll)
     waits = Waiting(call, EventPattern("Hook", "x"))
     waits.asleep()
@@ -260,10 +260,10 @@ def test_a_waiter_hardly_looks_and_is_woken(
 
 
 @pytest.mark.parametrize("poll", ["0", "1"])
-def test_what_a_dead_taker_left_ends_a_wait(
+def test_wait_ends_on_event_of_killed_process(
     folder: Path, call: Call, monkeypatch: pytest.MonkeyPatch, poll: str
 ) -> None:
-    """The event of a process that was killed before its caller had it is not slept through."""
+    """An event taken by a process that was killed before delivering it ends the next wait."""
     monkeypatch.setenv("MEMVAULT_POLL", poll)
     call.inbox.deliver("service", {"name": "x"})
     code = (
@@ -286,10 +286,10 @@ def test_what_a_dead_taker_left_ends_a_wait(
     assert waits.ended().popped.events[0].data["name"] == "x"
 
 
-def test_a_plan_that_cannot_run_keeps_nobody_awake(
+def test_wait_sleeps_despite_unwritable_plan(
     folder: Path, call: Call, write_protect: Callable[[Path], None]
 ) -> None:
-    """A wait sleeps on where a plan is due whose file cannot be written."""
+    """A wait keeps sleeping if the file of a due plan cannot be written."""
     past = (datetime.now(UTC) - timedelta(minutes=1)).isoformat()
     plans = [{"name": "Stuck", "instruction": "go", "scheduledAt": past}]
     assert invoke.call(call.workspace, "set_plans", {"plans": plans}).result["success"]
@@ -300,8 +300,10 @@ def test_a_plan_that_cannot_run_keeps_nobody_awake(
 
 
 @pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_wait_that_is_cut_ends_in_order(folder: Path, sent: signal.Signals, code: int) -> None:
-    """Ctrl-C and SIGTERM end a wait with their exit codes, silently, and nothing is lost."""
+def test_wait_interrupted_by_signal_loses_nothing(
+    folder: Path, sent: signal.Signals, code: int
+) -> None:
+    """Ctrl-C and SIGTERM end a wait silently with their exit codes, and no event is lost."""
     process = subprocess.Popen(
         [sys.executable, "-m", "memvault", "wait", "for", "hook:x"],
         cwd=folder,
@@ -318,8 +320,8 @@ def test_a_wait_that_is_cut_ends_in_order(folder: Path, sent: signal.Signals, co
         assert len(vault.call("peek_inbox")["events"]) == 1
 
 
-def test_a_library_can_be_used_while_it_waits(vault: Vault) -> None:
-    """Other threads of an open vault go on while one waits, and can end its wait."""
+def test_wait_does_not_block_other_threads(vault: Vault) -> None:
+    """While one thread waits, other threads can use the vault and can end the wait."""
     found: list[object] = []
     events = [{"eventType": "hook", "parameter": "x"}]
     thread = threading.Thread(
@@ -334,8 +336,8 @@ def test_a_library_can_be_used_while_it_waits(vault: Vault) -> None:
     assert "'message': 'go'" in str(found)
 
 
-def test_what_is_there_already_ends_the_wait_at_once(run: Run) -> None:
-    """An event older than the wait counts, and exactly it is taken."""
+def test_wait_ends_immediately_on_existing_event(run: Run) -> None:
+    """An event older than the wait counts, and only that event is taken."""
     for name in ("a", "b", "a"):
         run("inbox", "push", name, f"about {name}")
     found = run("wait", "for", "time:0", "HOOK:b", "--json").json["events"]
@@ -348,8 +350,8 @@ def test_what_is_there_already_ends_the_wait_at_once(run: Run) -> None:
     assert run("inbox", "peek", "--count", "9", "--json").json["remaining"] == 0
 
 
-def test_a_number_is_a_name_as_it_is_written(vault: Vault) -> None:
-    """JSON's 5, 5.0 and "5" are the hook that a shell calls 5, and 0 is one too."""
+def test_wait_accepts_number_as_hook_name(vault: Vault) -> None:
+    """JSON's 5, 5.0 and "5" all mean the hook named 5 in a shell, and 0 is a valid name too."""
     for name, given in (("5", 5), ("5", 5.0), ("5", "5"), ("0", 0), ("2.5", 2.5)):
         vault.call("push_service", name=name)
         wanted = [{"eventType": "Hook", "parameter": given}]
@@ -359,8 +361,8 @@ def test_a_number_is_a_name_as_it_is_written(vault: Vault) -> None:
     assert vault.call("wait_for", events=huge, timeout=0)["error"]["code"] == "usage"
 
 
-def test_a_wait_says_what_is_wrong_with_it(run: Run) -> None:
-    """What cannot be waited for is refused in a sentence, and waiting in vain has its own code."""
+def test_wait_refuses_invalid_event(run: Run) -> None:
+    """An invalid event is refused with a clear message, and a timeout has its own exit code."""
     refused(run("wait", "for", "agent:bob"), 1)
     refused(run("wait", "for", "user"), 1)
     refused(run("wait", "for", "time:soon"), 2)
@@ -378,7 +380,7 @@ def test_a_wait_says_what_is_wrong_with_it(run: Run) -> None:
     assert (late.code, "1 in the inbox, see `memvault inbox list`" in late.err) == (4, True)
 
 
-def test_a_plan_fires_when_it_is_due_while_somebody_waits(folder: Path, call: Call) -> None:
+def test_wait_fires_due_plan(folder: Path, call: Call) -> None:
     """A wait sleeps no longer than until the next plan is due, and fires it."""
     plans = [{"name": "Look", "instruction": "Look", "runAfter": "1 second"}]
     assert invoke.call(call.workspace, "set_plans", {"plans": plans}).result["success"]

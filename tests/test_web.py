@@ -85,8 +85,8 @@ def client(root: Path) -> Iterator[TestClient]:
     session.close()
 
 
-def test_search_does_not_wait_for_the_map(root: Path) -> None:
-    """Searches and pages of memories are answered while the map or the review is being made."""
+def test_web_search_does_not_wait_for_the_map(root: Path) -> None:
+    """Searches and memory pages are answered while the map or the review is computed."""
     from memvault.web.addresses import ServedAddresses
     from memvault.web.session import WebSession
 
@@ -129,8 +129,8 @@ class Elements(HTMLParser):
 
 
 @pytest.mark.promise("S82")
-def test_only_the_browser_with_the_token_sees_anything(client: TestClient, root: Path) -> None:
-    """Without the token, or under another host's name, every address is refused."""
+def test_web_requires_the_token(client: TestClient, root: Path) -> None:
+    """Without the token, or with another host name, every URL is refused."""
     from starlette.testclient import TestClient
 
     cookie = {"Cookie": "memvault=the-session"}
@@ -155,8 +155,8 @@ def test_only_the_browser_with_the_token_sees_anything(client: TestClient, root:
 
 
 @pytest.mark.promise("S82")
-def test_token_page_opened_from_a_file_leads_on_itself(client: TestClient) -> None:
-    """A browser that comes from a file sends the cookie only with a request of our own page."""
+def test_web_token_page_opened_from_file_redirects_itself(client: TestClient) -> None:
+    """A browser that comes from a local file sends the cookie only from our own page."""
     answer = client.get(
         "/?token=the-token", headers={"Sec-Fetch-Site": "cross-site"}, follow_redirects=False
     )
@@ -166,8 +166,8 @@ def test_token_page_opened_from_a_file_leads_on_itself(client: TestClient) -> No
 
 
 @pytest.mark.promise("S83")
-def test_no_page_loads_or_runs_anything_else(client: TestClient) -> None:
-    """Each page allows its own script and style only, and names no other machine's picture."""
+def test_web_page_loads_only_its_own_resources(client: TestClient) -> None:
+    """Each page allows only its own script and style and shows no external image."""
     for path in (
         "/",
         "/?q=tea",
@@ -195,8 +195,8 @@ def test_no_page_loads_or_runs_anything_else(client: TestClient) -> None:
 
 @given(text=st.text() | st.text(alphabet="<>[]()!\"'`javscript:dt/ \n=&#\\"))
 @settings(max_examples=examples(300))
-def test_no_text_becomes_an_element_that_runs(text: str) -> None:
-    """Whatever a memory holds, it has no script, no handler, and no address but safe ones."""
+def test_web_memory_text_cannot_run_scripts(text: str) -> None:
+    """Any memory is rendered without scripts or event handlers and with safe URLs only."""
     for tag, attributes in Elements(to_html(text)).found:
         assert tag not in ("script", "iframe", "object", "embed", "form", "input", "style", "link")
         assert set(attributes) <= {"href", "src", "alt", "title", "rel", "class", "start"}
@@ -205,8 +205,8 @@ def test_no_text_becomes_an_element_that_runs(text: str) -> None:
         assert re.match(r"#|https?://|mailto:", address), address
 
 
-def test_pages_show_the_vault(client: TestClient) -> None:
-    """Search finds, a memory has its links, pictures and backlinks, the map all nodes."""
+def test_web_pages_show_the_vault(client: TestClient) -> None:
+    """Search works, a memory shows its links, images and backlinks, and the map all nodes."""
     assert "Tea" in client.get("/?q=tea").text
     assert "Cups" not in client.get("/results?tag=hot").text
     cups = client.get("/m/cups-7k2m9q").text
@@ -225,8 +225,8 @@ def test_pages_show_the_vault(client: TestClient) -> None:
 
 
 @pytest.mark.promise("S84")
-def test_only_attachments_are_served_and_secrets_are_masked(client: TestClient, root: Path) -> None:
-    """Nothing hidden, no settings, no memory's file, nothing outside is served; keys are masked."""
+def test_web_serves_only_attachments_and_masks_secrets(client: TestClient, root: Path) -> None:
+    """Hidden files, settings, memory files and files outside are never served."""
     answer = client.get("/f/pot.png")
     assert (answer.headers["content-type"], answer.status_code) == ("image/png", 200)
     assert "sandbox" in answer.headers["content-security-policy"]
@@ -240,8 +240,8 @@ def test_only_attachments_are_served_and_secrets_are_masked(client: TestClient, 
     assert "[masked: GitHub token]" in client.get("/m/key-7k2m9q").text
 
 
-def test_the_map_is_the_same_each_time() -> None:
-    """Positions depend on the links and vectors only; linked nodes are near each other."""
+def test_map_layout_is_deterministic() -> None:
+    """Positions depend only on links and vectors, and linked nodes are near each other."""
     import numpy as np
 
     from memvault.web import layout
@@ -260,8 +260,8 @@ def test_the_map_is_the_same_each_time() -> None:
     assert within < np.linalg.norm(meant - meant.mean(axis=0), axis=1).mean()
 
 
-def test_the_map_is_a_file_that_needs_nothing(run: Run, root: Path, tmp_path: Path) -> None:
-    """It has all texts, a policy by hashes and no secret; a file of others stays as it is."""
+def test_map_export_is_self_contained(run: Run, root: Path, tmp_path: Path) -> None:
+    """The file has all texts, a hash-based policy and no secret; foreign files are kept."""
     target = tmp_path / "map.html"
     said = succeeded(run("graph", str(target), "--json", cwd=root)).json
     assert said["memories"] == 4
@@ -302,8 +302,8 @@ def changed(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-def test_every_link_of_every_page_leads_to_a_page(changed: Path) -> None:
-    """Whatever a person clicks, from search to the differences since a revision, is answered."""
+def test_web_links_all_lead_to_a_page(changed: Path) -> None:
+    """Every link on every page, from search to revision differences, can be opened."""
     from starlette.testclient import TestClient
 
     from memvault.web.app import application
@@ -390,8 +390,8 @@ def code_of(browser: OpenerDirector, address: str, **headers: str) -> int:
 
 
 @pytest.mark.promise("S94")
-def test_another_port_gets_no_cookie_and_reads_nothing(root: Path) -> None:
-    """A browser that has the vault open sends a server on another port nothing to open it with."""
+def test_web_sends_no_cookie_to_another_port(root: Path) -> None:
+    """A browser with the vault open sends no credentials to a server on another port."""
     browser = build_opener(HTTPCookieProcessor(CookieJar()))
     with (
         served(root, "--no-open", "--port", "0") as (address, _),
@@ -442,7 +442,7 @@ def command_lines() -> str:
 @pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="needs /proc")
 @pytest.mark.parametrize("ends", ["opened", "terminated"])
 def test_web_address_never_appears_in_command_lines(root: Path, tmp_path: Path, ends: str) -> None:
-    """The browser is given a private file that leads to the address and is soon deleted."""
+    """The browser gets a private file that redirects to the URL and is soon deleted."""
     log = tmp_path / "opened"
     browser = program(tmp_path / "bin/browser", log)
     with served(root, BROWSER=f"{browser} %s", MEMVAULT_STATE=f"{tmp_path}/state") as (
@@ -475,10 +475,10 @@ def test_web_address_never_appears_in_command_lines(root: Path, tmp_path: Path, 
 
 
 @pytest.mark.promise("S93")
-def test_redirect_files_of_killed_processes_are_deleted(
+def test_web_redirect_files_of_killed_processes_are_deleted(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A file that a killed process left is deleted by the next one; it opened nothing any more."""
+    """The next process deletes a killed process's redirect file, which is no longer valid."""
     from memvault.cli.desktop import redirect_file
 
     monkeypatch.setenv("MEMVAULT_STATE", f"{tmp_path}/state")
@@ -497,8 +497,8 @@ def test_redirect_files_of_killed_processes_are_deleted(
 
 
 @pytest.mark.promise("S95")
-def test_vault_cannot_supply_the_browser(root: Path, tmp_path: Path) -> None:
-    """No program of the vault or the current folder is started, by PATH, BROWSER or xdg-open."""
+def test_web_vault_cannot_supply_the_browser(root: Path, tmp_path: Path) -> None:
+    """PATH, BROWSER and xdg-open never start a program from the vault or current folder."""
     root = shutil.copytree(root, tmp_path / "copied")
     evil, good = tmp_path / "evil", tmp_path / "good"
     for name in ("xdg-open", "firefox", "x-www-browser"):
@@ -519,8 +519,8 @@ def test_vault_cannot_supply_the_browser(root: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.promise("S95")
-def test_browser_may_be_missing(root: Path, tmp_path: Path) -> None:
-    """Without a program to open the address, it is printed all the same, and the pages served."""
+def test_web_works_without_a_browser(root: Path, tmp_path: Path) -> None:
+    """If no program can open the URL, it is still printed and the pages are served."""
     state = f"{tmp_path}/state"
     with served(root, PATH=str(tmp_path), BROWSER="none", MEMVAULT_STATE=state) as (address, _):
         assert code_of(build_opener(HTTPCookieProcessor(CookieJar())), address) == 200
@@ -541,8 +541,8 @@ def site(root: Path, run: Run, tmp_path: Path) -> Path:
 
 
 @pytest.mark.promise("S85")
-def test_all_that_a_site_needs_is_in_its_folder(site: Path) -> None:
-    """Each address is relative and leads to a file and a place in it; nothing runs or loads."""
+def test_site_is_self_contained(site: Path) -> None:
+    """Each URL is relative and leads to an existing file and anchor; no script is loaded."""
     for page in site.rglob("*.html"):
         elements = Elements(page.read_text("utf-8")).found
         policy = [one["content"] for tag, one in elements if "http-equiv" in one]
@@ -564,8 +564,8 @@ def test_all_that_a_site_needs_is_in_its_folder(site: Path) -> None:
 
 
 @pytest.mark.promise("S85")
-def test_a_site_has_what_is_shown_and_no_more(site: Path) -> None:
-    """Linked pictures are copied, secrets masked; a drawing that may run a script is left out."""
+def test_site_contains_only_displayed_content(site: Path) -> None:
+    """Linked images are copied, secrets masked and drawings with possible scripts omitted."""
     copied = sorted(file.name for file in (site / "files").rglob("*") if file.is_file())
     assert copied == ["huge.png", "leaf.pdf", "pot.png"]
     cups = (site / "notes/cups.html").read_text("utf-8")
@@ -577,10 +577,8 @@ def test_a_site_has_what_is_shown_and_no_more(site: Path) -> None:
     assert "<script>alert" not in whole.replace((site / "data.js").read_text("utf-8"), "")
 
 
-def test_a_site_of_some_memories_says_nothing_of_others(
-    run: Run, root: Path, tmp_path: Path
-) -> None:
-    """A link to a memory that is not on the site is its text, and no page or list names it."""
+def test_site_of_some_memories_reveals_no_others(run: Run, root: Path, tmp_path: Path) -> None:
+    """A link to a memory outside the site becomes plain text, and no list contains it."""
     target = tmp_path / "site"
     succeeded(run("export", str(target), "--to", "site", "--tags", "hot", cwd=root))
     assert [file.name for file in (target / "notes").rglob("*.html")] == ["tea.html"]
@@ -590,8 +588,8 @@ def test_a_site_of_some_memories_says_nothing_of_others(
     assert "See Cups." in whole
 
 
-def test_a_site_is_written_again(run: Run, tmp_path: Path) -> None:
-    """What is no longer in the vault is deleted, other files stay; a folder of others is kept."""
+def test_site_export_updates_its_folder(run: Run, tmp_path: Path) -> None:
+    """Pages of deleted memories are deleted, other files stay, and a foreign folder is kept."""
     root, target = tmp_path / "vault", tmp_path / "site"
     write(root, "memvault.toml", "version = 1\n")
     write(root, "one.md", "# One\n")
@@ -609,8 +607,8 @@ def test_a_site_is_written_again(run: Run, tmp_path: Path) -> None:
     refused(run("export", str(target), "--to", "site", cwd=root), 1)
 
 
-def test_a_port_that_is_taken_is_named() -> None:
-    """A given port must be free; 0 is another one."""
+def test_web_refuses_port_in_use() -> None:
+    """A given port must be free, and 0 selects a free one."""
     from memvault.errors import Refused
     from memvault.web.server import listening
 
@@ -623,8 +621,8 @@ def test_a_port_that_is_taken_is_named() -> None:
 
 @pytest.mark.promise("S94")
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems have one loopback address")
-def test_each_run_has_an_address_of_its_own(root: Path) -> None:
-    """A service worker that another server left in the browser never applies to these pages."""
+def test_web_uses_a_different_address_for_each_run(root: Path) -> None:
+    """A service worker left in the browser by another server never applies to these pages."""
     from memvault.web.server import listening
 
     with listening(None) as first, listening(None) as second:

@@ -61,10 +61,10 @@ def leaked(secrets: dict[str, str], text: str) -> list[str]:
 
 @pytest.mark.promise("S84")
 @pytest.mark.promise("S75")
-def test_pages_mask_secrets_and_link_every_memory(
+def test_web_pages_mask_secrets_and_link_every_memory(
     secretive: tuple[Path, dict[str, str]],
 ) -> None:
-    """All pages and files that are linked are masked; a memId that is a secret has an address."""
+    """All linked pages and files mask secrets, and a memory with a secret memId has a URL."""
     from starlette.testclient import TestClient
 
     from memvault.web.app import application
@@ -102,10 +102,10 @@ def test_pages_mask_secrets_and_link_every_memory(
 
 
 @pytest.mark.promise("S85")
-def test_sites_and_graphs_show_no_secret_and_miss_no_memory(
+def test_site_and_graph_exports_mask_secrets(
     run: Run, secretive: tuple[Path, dict[str, str]], tmp_path: Path
 ) -> None:
-    """No file or file name of an export has a secret, and each memory has a page of its own."""
+    """No exported file or file name contains a secret, and each memory has a separate page."""
     root, told = secretive
     target = tmp_path / "site"
     succeeded(run("export", str(target), "--to", "site", cwd=root))
@@ -120,8 +120,8 @@ def test_sites_and_graphs_show_no_secret_and_miss_no_memory(
 
 
 @pytest.mark.promise("S84")
-def test_rendered_text_is_masked_even_where_markup_cuts_a_secret() -> None:
-    """Text that is one word on the page is masked, with whatever markup, and so are attributes."""
+def test_web_masks_secret_split_by_markup() -> None:
+    """A secret is masked in attributes and in rendered text, even if markup splits it."""
     value = made("GitHub token")[0]
     for text in (
         f"**{value[:6]}**{value[6:]}",
@@ -137,8 +137,8 @@ def test_rendered_text_is_masked_even_where_markup_cuts_a_secret() -> None:
 
 
 @pytest.mark.promise("S84")
-def test_page_works_with_keys_that_have_the_same_mask(tmp_path: Path) -> None:
-    """A memory is shown whose header has several secrets as keys, and whose memId is one."""
+def test_web_page_works_with_keys_of_the_same_mask(tmp_path: Path) -> None:
+    """A memory with several secret header keys and a secret memId can still be displayed."""
     from memvault.tools.vault import memory_show
     from memvault.web.session import WebSession
 

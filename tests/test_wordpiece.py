@@ -45,14 +45,14 @@ TEXTS = st.lists(
 @example(["x" * 100, "x" * 101, "é" * 100, "é" * 101], " ")
 @example(["ΑΣ", "İstanbul", "ñandú", "한국어", "東京", "a\x1cb\x85c\u2028d", "\ufffd\x00"], " ")
 @example(["[CLS]", "[[SEP]]", "[cls]", "##ing", "[", "don't"], "")
-def test_any_text_has_the_ids_of_the_library(words: list[str], joint: str) -> None:
-    """Words, special tokens and text in any script are split as the library splits them."""
+def test_wordpiece_ids_match_library(words: list[str], joint: str) -> None:
+    """Words, special tokens and text in any script are split as in the tokenizers library."""
     text = joint.join(words)
     assert WORDPIECE.encode(text) == _expected(text)
 
 
-def test_texts_of_notes_have_the_ids_of_the_library() -> None:
-    """Questions and notes of the everyday sets, in all their languages, have the library's ids."""
+def test_wordpiece_ids_of_notes_match_library() -> None:
+    """Questions and notes of the everyday sets, in all languages, have the library's ids."""
     texts = [
         json.loads(line)["text"]
         for path in sorted(EVERYDAY.glob("*/*.jsonl"))
@@ -62,8 +62,8 @@ def test_texts_of_notes_have_the_ids_of_the_library() -> None:
     assert [WORDPIECE.encode(text) for text in texts] == [entry.ids for entry in expected]
 
 
-def test_each_character_is_treated_as_the_library_does() -> None:
-    """A character alone, and within a word, is removed, split or kept as by the library."""
+def test_wordpiece_handles_each_character_like_library() -> None:
+    """Alone or in a word, a character is removed, split or kept as in the library."""
     every = range(0x20000) if SOAK else [*range(0x3400), *range(0x3400, 0x20000, 61)]
     codes = [code for code in every if not 0xD800 <= code < 0xE000]
     texts = [
@@ -75,17 +75,17 @@ def test_each_character_is_treated_as_the_library_does() -> None:
         assert WORDPIECE.encode(text) == entry.ids
 
 
-def test_the_vocabulary_is_that_of_the_tokenizer() -> None:
-    """The sorted vocabulary holds the tokens of the tokenizer's file, with their ids."""
+def test_wordpiece_vocabulary_matches_tokenizer_file() -> None:
+    """The sorted vocabulary contains the tokens and ids of the tokenizer file."""
     assert (DATA / VOCABULARY).read_bytes() == vocabulary(WORDS)
 
 
-def test_a_character_that_is_half_of_one_is_unknown() -> None:
-    """Text that is no valid Unicode has the unknown token, and no error."""
+def test_wordpiece_lone_surrogate_is_unknown() -> None:
+    """Invalid Unicode maps to the unknown token and is not an error."""
     assert WORDPIECE.encode("a \ud800 b") == [*_expected("a"), WORDPIECE.unknown, *_expected("b")]
 
 
-def test_short_and_long_texts_have_the_same_ids() -> None:
+def test_wordpiece_ids_do_not_depend_on_text_length() -> None:
     """A text's ids do not depend on whether the library or Python encodes it."""
     text = "The café's spare key, 日本語 [SEP] "
     (long,), (short,) = StaticEmbedder().tokens([text * 200]), StaticEmbedder().tokens([text])
@@ -94,10 +94,8 @@ def test_short_and_long_texts_have_the_same_ids() -> None:
 
 @pytest.mark.parametrize("name", [VOCABULARY, CHARACTERS])
 @pytest.mark.parametrize("damage", ["missing", "half", "no text"])
-def test_a_damaged_vocabulary_is_an_error_with_a_hint(
-    tmp_path: Path, name: str, damage: str
-) -> None:
-    """A missing or damaged file of the tokenizer is one error, whose hint repairs it."""
+def test_wordpiece_damaged_vocabulary_is_reported(tmp_path: Path, name: str, damage: str) -> None:
+    """A missing or damaged tokenizer file is a single error with a hint to repair it."""
     folder = shutil.copytree(DATA, tmp_path / "embedder")
     path = folder / name
     text = path.read_bytes()

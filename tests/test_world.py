@@ -59,8 +59,8 @@ def failed(result: dict[str, Any], code: str = "refused") -> str:
     return str(result["error"]["message"])
 
 
-def test_the_world_is_off_until_it_is_switched_on(folder: Path, run: Run) -> None:
-    """Without the setting its tools are not listed, and say how to switch them on."""
+def test_world_is_off_by_default(folder: Path, run: Run) -> None:
+    """Without the setting the world tools are not listed, and a call says how to enable them."""
     assert "observe_location" not in run("tools", "list").out
     for line in (["world", "observe"], ["move_to", "1", "1"], ["call", "gather_resource"]):
         ran = run(*line)
@@ -74,8 +74,8 @@ def test_the_world_is_off_until_it_is_switched_on(folder: Path, run: Run) -> Non
     assert "move_to" in names
 
 
-def test_a_look_names_places_resources_and_agents(world: Path) -> None:
-    """Within the radius everything is named, the nearest first; beyond it nothing is."""
+def test_world_observe_lists_everything_in_radius(world: Path) -> None:
+    """Places, resources and agents within the radius are listed, nearest first."""
     at_first = call(world, "alice", "observe_location")
     assert (at_first["terrain"], at_first["resources"]) == ("", [])
     assert not (world / "agents/alice.md").exists()
@@ -98,8 +98,8 @@ def test_a_look_names_places_resources_and_agents(world: Path) -> None:
     assert call(world, "alice/planner", "observe_location")["position"] == {"x": 10, "y": 0}
 
 
-def test_a_way_costs_stamina_until_there_is_none(world: Path, run: Run) -> None:
-    """A cell costs 0.01, straight across; too far is refused, and the agent stays."""
+def test_world_move_costs_stamina(world: Path, run: Run) -> None:
+    """A cell costs 0.01 in a straight line, and a move beyond the stamina is refused."""
     moved = run("world", "move", "30", "-40", "--agent", "alice", "--json").json
     assert moved["newPosition"] == {"x": 30, "y": -40}
     assert (moved["staminaUsed"], moved["stamina"]) == (0.5, 0.5)
@@ -112,8 +112,8 @@ def test_a_way_costs_stamina_until_there_is_none(world: Path, run: Run) -> None:
 
 
 @given(st.lists(st.tuples(st.integers(-20, 20), st.integers(-20, 20)), max_size=20))
-def test_stamina_is_one_less_all_ways(ways: list[tuple[int, int]]) -> None:
-    """Whatever the ways, what is left and what was used are one, and never below zero."""
+def test_world_stamina_plus_used_is_one(ways: list[tuple[int, int]]) -> None:
+    """For any moves, remaining and used stamina add up to one and are never negative."""
     me, used = parse_character("a", {}), 0.0
     for x, y in ways:
         try:
@@ -125,8 +125,8 @@ def test_stamina_is_one_less_all_ways(ways: list[tuple[int, int]]) -> None:
         assert abs(me.stamina + used - 1) < 1e-6
 
 
-def test_a_file_keeps_what_a_person_wrote(world: Path) -> None:
-    """Moving and gathering change the numbers alone: comments, order and text stay."""
+def test_world_changes_only_numbers_in_files(world: Path) -> None:
+    """Moving and gathering change only numbers; comments, order and text are kept."""
     bag = "inventory:\n  # in the bag\n  rope: 1 # long"
     mine = f"---\ny: 0   # north\nx: 9\n{bag}\nowner: me\n---\nHi\n"
     write(world, "agents/alice.md", mine)
@@ -157,16 +157,16 @@ def test_a_file_keeps_what_a_person_wrote(world: Path) -> None:
         ("r:\n  'a': \"1\" # c\n", "r:\n  'a': 5 # c\n"),
     ],
 )
-def test_one_entry_of_a_header_is_set(header: str, expected: str) -> None:
-    """However a person writes a mapping, one number of it changes and nothing else."""
+def test_world_sets_one_number_of_a_mapping(header: str, expected: str) -> None:
+    """In any YAML style, one number of a mapping changes and nothing else does."""
     for newline in ("\n", "\r\n"):
         before = f"---\n{header}---\nx\n".replace("\n", newline).encode()
         after = f"---\n{expected}---\nx\n".replace("\n", newline).encode()
         assert document.edit_entry(before, "r", "a", 5) == after
 
 
-def test_what_is_not_there_is_not_gathered(world: Path) -> None:
-    """Too far, too much, unknown: nothing is taken, and the sentence says which."""
+def test_world_refuses_impossible_gathering(world: Path) -> None:
+    """Too far, too much or unknown: nothing is gathered, and the error says which."""
     assert "There is no 'wood'" in failed(call(world, "a", "gather_resource", resource="wood"))
     call(world, "a", "move_to", x=11, y=0)
     before = (world / "agents/a.md").read_bytes()
@@ -185,8 +185,8 @@ def test_what_is_not_there_is_not_gathered(world: Path) -> None:
     assert sorted(names) == ["water", "wood"]
 
 
-def test_of_two_who_want_the_last_one_gets_it(world: Path) -> None:
-    """Six agents at once take what is there for five: none gets what another has."""
+def test_world_concurrent_gathering_never_duplicates(world: Path) -> None:
+    """If six agents gather five items concurrently, no item goes to two agents."""
     code = (
         "import json, sys\nfrom memvault import open_vault\nv = open_vault('.', sys.argv[1])\n"
         "v.call('move_to', x=10, y=0)\n"
@@ -202,8 +202,8 @@ def test_of_two_who_want_the_last_one_gets_it(world: Path) -> None:
     assert "wood: 0   # dry" in (world / "places/forest.md").read_text("utf-8")
 
 
-def test_agents_talk_when_they_are_near(world: Path) -> None:
-    """Within five cells a word arrives as talk; farther, or to nobody, it is refused."""
+def test_world_talk_needs_agents_within_five_cells(world: Path) -> None:
+    """A message within five cells arrives as talk; farther or without a listener it fails."""
     assert "not in this world" in failed(
         call(world, "alice", "interact_with_agent", agent="bob", message="Hi"), "not_found"
     )
@@ -229,8 +229,8 @@ def test_agents_talk_when_they_are_near(world: Path) -> None:
     ],
     ids=["broken", "odd", "words"],
 )
-def test_what_a_person_wrote_wrong_is_no_bug(world: Path, text: str, said: str) -> None:
-    """A broken file is refused and stays; odd values count as at the beginning."""
+def test_world_tolerates_invalid_handwritten_files(world: Path, text: str, said: str) -> None:
+    """A broken file is refused and left unchanged; invalid values count as defaults."""
     write(world, "agents/a.md", text)
     moved = call(world, "a", "move_to", x=10, y=0)
     if said:
@@ -241,8 +241,8 @@ def test_what_a_person_wrote_wrong_is_no_bug(world: Path, text: str, said: str) 
         assert call(world, "a", "gather_resource", resource="wood")["carried"] == 1
 
 
-def test_places_that_are_none_are_named(world: Path) -> None:
-    """A place without numbers, broken, or a link is named and skipped; the others are there."""
+def test_world_reports_invalid_places(world: Path) -> None:
+    """A place without numbers, a broken file or a symlink is reported and skipped."""
     write(world, "places/a.md", "---\nx: here\nterrain: sea\n---\n")
     write(world, "places/b.md", "---\nx: [\n---\n")
     write(world, "places/README.md", "# About places\n")
@@ -254,6 +254,6 @@ def test_places_that_are_none_are_named(world: Path) -> None:
     failed(call(world, "a", "move_to", x=1, y=1))
 
 
-def test_nobody_is_a_figure_without_numbers() -> None:
-    """An agent without a file stands at the origin with full stamina and empty hands."""
+def test_world_agent_without_file_has_defaults() -> None:
+    """An agent without a file starts at the origin with full stamina and an empty inventory."""
     assert parse_character("a", {}) == Character("a", 0, 0, 1, "agent", {})

@@ -54,10 +54,10 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 390)])
-def test_a_person_searches_reads_and_sees_the_map(
+def test_browser_search_reading_and_map_work(
     address: str, browser: Browser, scheme: Any, width: int
 ) -> None:
-    """With keys, in light and dark, at a phone's width; nothing fails or comes from elsewhere."""
+    """Search, reading and map work by keyboard, in light and dark mode and at phone width."""
     context = browser.new_context(color_scheme=scheme, viewport={"width": width, "height": 800})
     page = context.new_page()
     problems: list[str] = []
@@ -89,10 +89,10 @@ def test_a_person_searches_reads_and_sees_the_map(
 
 
 @pytest.mark.promise("S93", "S94")
-def test_vault_opens_from_a_file_and_is_closed_to_other_ports(
+def test_browser_vault_opens_from_file_and_rejects_other_ports(
     address: str, browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The private file leads to the pages; a page of another port gets and reads nothing."""
+    """The private file opens the pages; a page on another port can neither open nor read them."""
     monkeypatch.setenv("MEMVAULT_STATE", f"{tmp_path}/state")
     context = browser.new_context()
     page = context.new_page()
@@ -127,8 +127,8 @@ def test_vault_opens_from_a_file_and_is_closed_to_other_ports(
     assert page.inner_text("h1") == "Tea", "a cookie of another port"
 
 
-def test_map_file_shows_pictures(browser: Browser, tmp_path: Path) -> None:
-    """Pictures of the vault are in the file, and other attachments are names."""
+def test_map_file_embeds_pictures(browser: Browser, tmp_path: Path) -> None:
+    """The map file embeds pictures from the vault and lists other attachments by name."""
     root = tmp_path / "vault"
     write(root, "memvault.toml", "version = 1\n")
     picture = (Path(__file__).parents[2] / "docs/pictures/web-map.png").read_bytes()
@@ -152,8 +152,8 @@ def test_map_file_shows_pictures(browser: Browser, tmp_path: Path) -> None:
     assert problems == []
 
 
-def test_a_screen_reader_finds_its_way(address: str, browser: Browser) -> None:
-    """Axe finds nothing serious on any page."""
+def test_browser_pages_pass_accessibility_check(address: str, browser: Browser) -> None:
+    """Axe reports no serious violation on any page."""
     axe = pytest.importorskip("axe_core_python.sync_playwright", reason="axe is missing").Axe()
     context = browser.new_context(bypass_csp=True)
     page = context.new_page()
@@ -175,8 +175,8 @@ def test_a_screen_reader_finds_its_way(address: str, browser: Browser) -> None:
         assert serious == [], path
 
 
-def test_a_static_site_works_from_a_disk(tmp_path: Path, browser: Browser) -> None:
-    """Search, keys, links, tags and map need no server, and axe finds nothing serious."""
+def test_static_site_works_from_file_urls(tmp_path: Path, browser: Browser) -> None:
+    """Search, shortcuts, links, tags and map work without a server and pass the axe check."""
     axe = pytest.importorskip("axe_core_python.sync_playwright", reason="axe is missing").Axe()
     root, target = tmp_path / "vault", tmp_path / "site"
     write(root, "memvault.toml", "version = 1\n")

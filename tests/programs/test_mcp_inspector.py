@@ -40,16 +40,16 @@ def answered(folder: Path, *options: str) -> Any:
     return json.loads(done.stdout)
 
 
-def test_every_schema_is_fit_for_any_client(folder: Path) -> None:
-    """No tool of any profile has a schema that some model's provider may refuse."""
+def test_mcp_inspector_schemas_suit_every_client(folder: Path) -> None:
+    """No tool in any profile has a schema that a model provider might reject."""
     done = inspected(folder, "--method", "tools/list", "--strict", tools="all")
     assert done.returncode == 0, done.stderr
     assert "Warning" not in done.stderr, done.stderr
     assert len(json.loads(done.stdout)["tools"]) > 50
 
 
-def test_what_the_server_has_is_listed_and_read(folder: Path) -> None:
-    """Tools, prompts, memories and lists are there, by the inspector's client too."""
+def test_mcp_inspector_lists_and_reads_everything(folder: Path) -> None:
+    """Tools, prompts, memories and lists are also available to the inspector's client."""
     write(folder, "a.md", "---\nid: a-1\nmemory_type: fact\n---\n\n# The zebra sleeps\n")
     tool = ["--method", "tools/call", "--tool-name", "memory_recall", "--tool-arg", "query=zebra"]
     found = answered(folder, *tool)
@@ -63,8 +63,8 @@ def test_what_the_server_has_is_listed_and_read(folder: Path) -> None:
     assert "roof" in asked["messages"][0]["content"]["text"]
 
 
-def test_a_failure_is_a_tools_failure(folder: Path) -> None:
-    """The inspector gets the error, and ends with an error."""
+def test_mcp_inspector_receives_tool_errors(folder: Path) -> None:
+    """The inspector receives the error and exits with an error."""
     tool = ["--method", "tools/call", "--tool-name", "memory_show", "--tool-arg", "memId=none"]
     done = inspected(folder, *tool)
     assert done.returncode != 0

@@ -85,8 +85,10 @@ def said(name: str, *words: str, folder: Path) -> str:
 
 @pytest.mark.parametrize("name", PROGRAMS)
 @pytest.mark.parametrize("scope", ["--project", "--user"])
-def test_a_program_starts_the_server(name: str, scope: str, project: Path, run: Run) -> None:
-    """Among the servers that the program lists is memvault, which all but Codex try to start."""
+def test_setup_registers_server_with_each_program(
+    name: str, scope: str, project: Path, run: Run
+) -> None:
+    """Each program lists memvault among its servers, and all but Codex try to start it."""
     succeeded(run("setup", name, scope, "--vault", str(project / "notes"), cwd=project))
     listed = said(name, "mcp", "list", folder=project)
     assert "memvault mcp" in listed or name == "codex"
@@ -95,10 +97,8 @@ def test_a_program_starts_the_server(name: str, scope: str, project: Path, run: 
     assert "memvault" not in said(name, "mcp", "list", folder=project)
 
 
-def test_codex_runs_the_hooks_and_reads_the_agent(
-    project: Path, run: Run, provider: list[str]
-) -> None:
-    """Codex runs what is written for a session's start and a prompt, and complains of nothing."""
+def test_setup_hooks_and_agent_work_in_codex(project: Path, run: Run, provider: list[str]) -> None:
+    """Codex runs the hooks for session start and prompt and reports no problem."""
     succeeded(run("setup", "codex", "--vault", str(project / "notes"), cwd=project))
     words = ["exec", "--skip-git-repo-check", "--dangerously-bypass-hook-trust", *provider, "Hello"]
     shown = said("codex", *words, folder=project)

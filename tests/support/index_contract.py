@@ -235,7 +235,7 @@ class IndexContract:
                 assert self.found(view, query) == expected
             assert self.found(view, "lemon") == []
 
-    def test_a_text_that_changed_since_the_look_is_stale(self, notes: Path) -> None:
+    def test_remote_index_reports_text_changed_after_refresh(self, notes: Path) -> None:
         """What a view says of a file that is another by now is refused, never shown."""
         with self.opened(notes) as index:
             view = self.seen(index, vectors=False)
@@ -257,7 +257,7 @@ class IndexContract:
             answer = view.nearest(VectorQuery("drinking green tea", "english", {key}, 1))
             assert [hit.key for hit in answer.hits] == [key]
 
-    def test_what_was_at_a_moment(self, notes: Path) -> None:
+    def test_remote_index_refuses_search_as_of_past(self, notes: Path) -> None:
         """A view of an earlier moment lacks what was made later."""
         write(notes, "fact/late.md", note("late", "Late", "x", "created: 2999-01-01\n"))
         with self.opened(notes) as index:

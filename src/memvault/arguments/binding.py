@@ -1,4 +1,4 @@
-"""Check the arguments of a call against a function's parameters, and map them to its names."""
+"""Validate the arguments of a call, and map JSON keys to the names of parameters."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from memvault.lazy_pattern import lazy_pattern
 
 _NUMBER = lazy_pattern(r"\s*-?\d{1,15}(\.\d{1,15})?\s*", re.ASCII)
 _MARKER = lazy_pattern(r"([-*+]|\d{1,9}[.)])\s")
-"""What begins an entry of a markdown list."""
+"""Matches the start of a markdown list item."""
 _MAX_EXACT_INT = 2**53
 """Integers up to this are exact as a JSON number; a larger one may have been changed."""
 FLAGS = {
@@ -40,10 +40,10 @@ NO_MATCH = object()
 
 
 class Leniency(NamedTuple):
-    """An accepted variation of a value: its description, its meaning, and its function.
+    """A variation of a value that is accepted, and what it becomes, both for the reference.
 
-    The function returns the value meant, None for an argument that was left out, or ``NO_MATCH``;
-    it raises ``UsageError`` for a text that is wrong in the form that it has on the command line.
+    ``convert`` returns the intended value, None for a missing argument, or ``NO_MATCH``; it raises
+    ``UsageError`` for a string that is invalid in its command-line form.
     """
 
     accepts: str
@@ -52,10 +52,10 @@ class Leniency(NamedTuple):
 
 
 def coerce(parameter: Parameter, value: Any) -> Any:
-    """Return the meaning of a value that the schema does not allow, or ``NO_MATCH``.
+    """Return the intended value for one that the schema does not allow, or ``NO_MATCH``.
 
     Raises:
-        UsageError: a text is wrong in the form that it has on the command line.
+        UsageError: a string is invalid in its command-line form.
     """
     for entry in LENIENCIES:
         result = entry.convert(parameter, value)
@@ -204,11 +204,11 @@ _MAX_COMPARED_KEY = 100
 """Characters of an unknown key that are compared with the known keys."""
 _MIN_PREFIX = 3
 _MIN_SIMILARITY = 0.7
-"""A less similar key is not suggested: a wrong guess helps less than the list of all keys."""
+"""Below this similarity, listing all keys helps more than a guess."""
 _CLIENT_KEYS = frozenset(("action", "chatinput", "randomstring", "sessionid", "tool", "toolcallid"))
-"""Normalized keys that programs add to the arguments of every tool; none is a misspelling."""
+"""Normalized keys that clients add to the arguments of every tool."""
 _MAX_IGNORED = 8
-"""Ignored keys that a note names."""
+"""Maximum number of ignored keys in a note."""
 
 
 def bind(
@@ -217,12 +217,12 @@ def bind(
     whose: str,
     ignored: list[str] | None = None,
 ) -> dict[str, Any]:
-    """Check arguments against parameters, and return them by the function's parameter names.
+    """Validate JSON arguments, and return them by the names of the function's parameters.
 
-    ``whose`` names the tool in messages. Case, underscores and hyphens in keys are ignored; a key
-    may be an alias of an argument. With ``ignored``, the arguments come from a program that may
-    add its own: unknown keys are appended to it unless one may misspell an argument, and the text
-    ``null`` leaves an optional argument out.
+    ``whose`` is the tool's name in messages. Case, underscores and hyphens in keys are ignored; a
+    key may be an alias of an argument. With ``ignored``, the arguments come from a client that may
+    add its own: unknown keys are appended to it unless they resemble an argument, and the string
+    ``null`` means that an optional argument is missing.
 
     Raises:
         UsageError: a key is unknown, given twice or missing, or a value is invalid.
@@ -285,7 +285,7 @@ def check(expected: tuple[Parameter, ...], named: Mapping[str, Any], whose: str)
 def _without_additions(
     expected: tuple[Parameter, ...], arguments: Mapping[str, Any], ignored: list[str]
 ) -> dict[str, Any]:
-    """Return the arguments without those that a program added; append their keys to ``ignored``."""
+    """Return the arguments without those added by a client; append their keys to ``ignored``."""
     known = {normal_key(parameter.key): parameter for parameter in expected}
     given = {normal_key(key) for key in arguments} & known.keys()
     found = {}
@@ -297,7 +297,7 @@ def _without_additions(
             near = parameter.key if parameter else _nearest(normal, known)
             is_added = normal in _CLIENT_KEYS or key.startswith(("_", "$"))
             is_unknown = parameter is None and (is_added or (normal and not near))
-            # An alias among them is another name of an argument, unless that is given, too.
+            # A client's key may be an alias of an argument, unless that argument is given, too.
             if is_unknown or (is_added and normal_key(near) in given):
                 ignored.append(key)
                 continue
@@ -307,9 +307,9 @@ def _without_additions(
 
 
 def _is_null(parameter: Parameter, value: Any) -> bool:
-    """Return whether a value is the text ``null`` and leaves an optional argument out.
+    """Return whether a value is the string ``null`` for a missing optional argument.
 
-    In search words, markdown and the texts of a vault's tool it is that word.
+    In queries, markdown and the arguments of a vault's tool, it is an ordinary word.
     """
     if parameter.required or not isinstance(value, str) or value.strip() != "null":
         return False
@@ -335,7 +335,7 @@ def _check_entry(parameter: Parameter, entry: Mapping[str, Any], whose: str) -> 
 
 
 def _by_alias(key: str, expected: tuple[Parameter, ...]) -> Parameter | None:
-    """Return the parameter that has a normalized key as another name, or None."""
+    """Return the parameter that has a normalized key as an alias, or None."""
     for parameter in expected:
         if key in map(normal_key, parameter.arg.json_aliases):
             return parameter
@@ -343,13 +343,13 @@ def _by_alias(key: str, expected: tuple[Parameter, ...]) -> Parameter | None:
 
 
 def _used_key(parameter: Parameter, arguments: Mapping[str, Any]) -> str:
-    """Return the key of a parameter in an object with further keys, or the first alias there."""
+    """Return the key or alias under which an object with further keys has a parameter."""
     names = (parameter.key, *parameter.arg.json_aliases)
     return next((name for name in names if name in arguments), parameter.key)
 
 
 def _nearest(key: str, known: Mapping[str, Parameter]) -> str:
-    """Return the likely argument for an unknown key: by its option, its prefix or its spelling."""
+    """Return the likely argument for an unknown key, by option, prefix or spelling."""
     key = key[:_MAX_COMPARED_KEY]
     options = {normal_key(entry.flag.strip("-")): entry.key for entry in known.values()}
     is_long = len(key) >= _MIN_PREFIX
@@ -362,7 +362,7 @@ def _nearest(key: str, known: Mapping[str, Parameter]) -> str:
 def _check_value(parameter: Parameter, value: Any) -> Any:
     """Return a value in its declared type, after checking its length, choices and range.
 
-    None is an argument that was left out.
+    None means that the argument is missing.
     """
     if is_short(parameter):
         _check_length(parameter, value)
@@ -389,8 +389,7 @@ def _convert(parameter: Parameter, value: Any) -> Any:
     try:
         return check_type(parameter, value)
     except UsageError:
-        # Leniencies are tried only for values that do not fit.
-
+        # Lenient parsing is tried only if a value doesn't validate.
         coerced = coerce(parameter, value)
         if coerced is NO_MATCH:
             raise
@@ -445,7 +444,7 @@ def _check_length(parameter: Parameter, value: object) -> None:
 
 
 def _match_choice(parameter: Parameter, value: Any) -> Any:
-    """Return the choice that a value means."""
+    """Return the choice that a value stands for."""
     if value in parameter.choices or (not isinstance(value, str) and str in parameter.types):
         return value
 
@@ -484,7 +483,7 @@ def _shorten(value: Any) -> str:
 
 
 def read_input(name: str, hint: str) -> bytes:
-    """Read the file of a name, or standard input for ``-``.
+    """Read a file, or standard input for ``-``.
 
     Raises:
         UsageError: If it cannot be read, or is larger than a memory may be.
@@ -502,7 +501,7 @@ def read_input(name: str, hint: str) -> bytes:
 
 
 def read_stream(stream: BinaryIO, name: str) -> bytes:
-    """Read a stream, which may be endless, to its end.
+    """Read a stream to its end; it may be endless.
 
     Raises:
         UsageError: If it is larger than a memory may be.

@@ -38,9 +38,9 @@ The schema leaves it out, since it would be most of what a model reads about eac
 
 
 class CommandLineForm(NamedTuple):
-    """How an argument differs on the command line: its help, name and default.
+    """How an argument differs on the command line.
 
-    ``read`` converts one word to an object; a list argument has one object per word, an object
+    ``read`` converts one word to an object: a list argument has one object per word, an object
     argument all their keys.
     """
 
@@ -51,43 +51,43 @@ class CommandLineForm(NamedTuple):
 
 
 class Arg(NamedTuple):
-    """The properties of an argument that its type does not express.
-
-    ``key`` is its JSON name, if that is not the parameter's in camelCase; ``flag`` is its option,
-    if that is not the key in kebab-case; ``positional`` makes it a positional argument of the
-    command, ``cli_optional`` makes a required one optional there; ``text`` allows ``-`` and
-    ``@file``; ``unbounded`` allows any length, as ``text`` does; ``default`` is the default shown
-    in the schema, if the function determines it; ``keep_commas`` keeps the entries of a list on the
-    command line from being split at commas; ``alias`` is another spelling of its option;
-    ``aliases`` are other keys by which it is often called, each of which must mean only this
-    argument, ``synonyms`` other words for its choices, or for some of its values;
-    ``extra_keys`` allows further keys in the objects of a list; ``join_words`` joins all words of a
-    command to one text, so that no quotes are needed. ``names`` is the kind of name that it takes,
-    for completion: ``memory``, which may have the prefix of a vault, ``type``, ``tag``, ``agent``,
-    ``space``, ``file``, or ``search``, which may be the ``@NAME`` of a saved search, or ``query``,
-    which may have the filters of ``recall.query_filters``, too; ``metavar`` is
-    shown for its value in the help, by default the key. With ``flatten``, a command has the keys of
-    one object in place of a list of objects, and ``cli`` has other differences on the command line.
-    """
+    """The properties of an argument that its type does not express."""
 
     help: str
+    # Its JSON name; by default the parameter's name in camelCase.
     key: str = ""
+    # Its option; by default the key in kebab-case.
     flag: str = ""
+    # Whether it is a positional argument of the command.
     positional: bool = False
+    # Whether the command may omit it although JSON requires it.
     cli_optional: bool = False
+    # Whether it is content: it accepts ``-`` and ``@file``, and any length.
     text: bool = False
+    # Whether it has any length, without being content.
     unbounded: bool = False
     minimum: float | None = None
     maximum: float | None = None
+    # The default in the schema, if the function determines it.
     default: object = None
+    # Whether commas do not separate the entries of a list on the command line.
     keep_commas: bool = False
+    # A second spelling of its option.
     option_alias: str = ""
+    # Other keys by which models call it; each must be unambiguous within its tool.
     json_aliases: tuple[str, ...] = ()
+    # Other words for its choices, or for some of its values.
     synonyms: Mapping[str, Any] = types.MappingProxyType({})
+    # Whether the objects of a list may have further keys.
     extra_keys: bool = False
+    # Whether all words of the command form one text, so that it needs no quotes.
     join_words: bool = False
+    # What the shell completes: "memory" (with an optional vault prefix), "type", "tag", "agent",
+    # "space" or "file"; "search" may be the @NAME of a saved search, "query" may have filters, too.
     completes: str = ""
+    # The name of its value in the help; by default the key.
     metavar: str = ""
+    # Whether the command has the keys of one object instead of a list of objects.
     flatten: bool = False
     cli_override: CommandLineForm | None = None
 
@@ -95,8 +95,8 @@ class Arg(NamedTuple):
 class Parameter(NamedTuple):
     """One argument of a tool; ``types`` are the JSON types it may have.
 
-    ``items`` are the keys of the objects in an array; an array without them holds strings, or any
-    values with ``anything``.
+    ``items`` are the keys of the objects in an array; an array without ``items`` contains strings,
+    or any values with ``anything``.
     """
 
     name: str
@@ -112,7 +112,7 @@ class Parameter(NamedTuple):
 
     @property
     def known_default(self) -> Any:
-        """The default of the argument that the documentation names."""
+        """The default that the documentation shows."""
         return self.arg.default if self.default is None else self.default
 
     @property
@@ -136,7 +136,7 @@ class Parameter(NamedTuple):
         )
 
     def parse_cli(self, given: Mapping[str, Any]) -> Any:
-        """Return the argument's value from those of a command, or None if none was given.
+        """Return the argument's value from those of a command; None if it is missing.
 
         Raises:
             UsageError: a word cannot be parsed, or two give the same key.
@@ -191,7 +191,7 @@ class Parameter(NamedTuple):
 
 
 def in_file(expected: tuple[Parameter, ...]) -> tuple[Parameter, ...]:
-    """Return parameters whose values come from a file, so that messages name them by their keys."""
+    """Return parameters whose values come from a file, so that messages use their keys."""
     return tuple(
         entry._replace(
             flag=entry.key, arg=entry.arg._replace(positional=False), items=in_file(entry.items)
@@ -201,7 +201,7 @@ def in_file(expected: tuple[Parameter, ...]) -> tuple[Parameter, ...]:
 
 
 _NONE: Any = object()
-"""Stands for the default of a parameter that has none, since None is a default."""
+"""The default of a required parameter, since None may be a default."""
 
 
 @cache
@@ -247,7 +247,7 @@ def _parameter(name: str, hint: Any, default: Any) -> Parameter:
 
 
 def _items(hint: Any) -> tuple[Parameter, ...]:
-    """Return the keys of the ``TypedDict`` that a list holds."""
+    """Return the keys of the ``TypedDict`` that is a list's entry type."""
     for part in (hint, *typing.get_args(hint)):
         if typing.get_origin(part) is list and typing.is_typeddict(typing.get_args(part)[0]):
             typed_dict = typing.get_args(part)[0]
@@ -330,9 +330,9 @@ def property_schema(parameter: Parameter) -> dict[str, Any]:
 
 
 def split_tags(text: str) -> list[str]:
-    """Return the tags in a text: its lines, without bullets, and their parts at commas.
+    """Return the tags in a text, one per line or separated by commas; bullets are removed.
 
-    A part whose words all begin with # is split at blanks, too; the fence of a code block is none.
+    A part whose words all begin with # is also split at blanks. Fences of code blocks are ignored.
     """
     tags: list[str] = []
     lines = (_BULLET.sub("", line) for line in text.splitlines() if not line.startswith("```"))
@@ -343,7 +343,7 @@ def split_tags(text: str) -> list[str]:
 
 
 def parse_json(text: str) -> Any:
-    """Return the list or object that a text holds as JSON, also in a fenced code block, or None."""
+    """Return the JSON list or object in a text, also in a fenced code block; else None."""
     text = text.strip()
     if text.startswith("```") and text.endswith("```"):
         text = text[3:-3].removeprefix("json").strip()

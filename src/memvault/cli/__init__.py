@@ -1,1 +1,1 @@
-"""The command line interface: parses arguments and writes results; holds no business logic."""
+"""The command line interface: parses arguments and prints results, without domain logic."""

@@ -1,4 +1,4 @@
-"""Parse a plain command line without Typer, whose import takes longer than many commands.
+"""Parse a plain command line without importing Typer, which takes longer than many commands.
 
 A plain line has the words of a command, positional arguments and full options: ``--flag``,
 ``--flag value``, ``--flag=value``, ``-n 5`` and ``-n5``. Everything after ``--`` is positional.
@@ -24,7 +24,7 @@ SHORT_FLAGS = {"--limit": "-n", "--type": "-t", "--tags": "-T"}
 def option_names(parameter: Parameter) -> tuple[tuple[str, ...], str]:
     """Return the names of a parameter's option, and the name of its negative form.
 
-    Only a boolean that has to be given, or that is true by default, has a negative form.
+    Only a boolean that is required, or true by default, has a negative form.
     """
     flag, _, negative = parameter.flag.partition("/")
     is_on = parameter.required or parameter.default
@@ -35,9 +35,9 @@ def option_names(parameter: Parameter) -> tuple[tuple[str, ...], str]:
 
 
 def value_type(parameter: Parameter) -> type:
-    """Return the type of a parameter's value as parsed; list is one of texts, and takes several.
+    """Return the type of a parameter's parsed value; list is a list of texts.
 
-    What is positional is a text here, whatever the parameter's type, and so is JSON.
+    A positional argument and JSON are texts, whatever the parameter's type.
     """
     types = parameter.types
     if list in types or (parameter.arg.positional and parameter.arg.join_words):
@@ -92,7 +92,7 @@ class CommandLine(NamedTuple):
 
 
 class _Option(NamedTuple):
-    """What an option sets: a parameter, to a value of a type, or to a constant if it takes none."""
+    """The parameter that an option sets, the type of its value, and the constant of a switch."""
 
     parameter: str
     type: type
@@ -205,7 +205,7 @@ def _name(word: str) -> str:
 
 
 def _value(word: str) -> str | None:
-    """Return the value in such an option, or None if it has none."""
+    """Return the value attached to an option, or None."""
     if not word.startswith("--"):
         return word[2:] or None
     _, equals, value = word.partition("=")

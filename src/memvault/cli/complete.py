@@ -124,7 +124,7 @@ def main(arguments: list[str]) -> int:
 
 
 _LISTING = ("63", "33", "64")
-"""Values of COMP_TYPE with which bash lists the words, and inserts what they have in common."""
+"""Values of COMP_TYPE with which bash lists the words and inserts their common prefix."""
 
 
 def _fit(line: str) -> str:
@@ -303,7 +303,7 @@ _LISTERS: dict[str, Callable[[Path, str], Iterable[CompletionItem]]] = {
     "agent": _folders("agents"),
     "space": _folders("spaces"),
 }
-"""The function that lists the names of each kind."""
+"""The function that lists names, by their kind."""
 
 
 def _matching(

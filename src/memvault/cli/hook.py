@@ -52,7 +52,7 @@ _BEFORE_END = "Before you end:"
 _CLIENT_TEXT = re.compile(r"<(hook_context|system-reminder|memory-data)>.*?</\1>", re.DOTALL)
 """Text that clients add to the typed prompt."""
 _QUOTES = re.compile(r'["“”„«»]')
-"""Quotation marks, which recall treats as exact phrases; in a prompt they are not meant so."""
+"""Quotation marks: recall matches quoted phrases exactly, which a prompt does not ask for."""
 _SLASH_COMMAND = re.compile(r"/[\w:.-]*(?:\s|$)")
 """A slash command of the client; a path contains a second slash and does not match."""
 _OPTIONS_WITH_VALUE = ("--for", "--vault", "--agent")
@@ -148,7 +148,7 @@ def _response(line: HookInvocation, given: Mapping[str, Any]) -> str:
 
 
 def _capture(line: HookInvocation, given: Mapping[str, Any]) -> None:
-    """Start an import of the session whose record the program names, and do not wait for it."""
+    """Start an import of the program's session in the background."""
     from memvault import process
     from memvault.settings.locate import find_vault
 
@@ -174,7 +174,7 @@ def _session_start(line: HookInvocation, given: Mapping[str, Any]) -> str:
 
 
 def _project_task(folder: Path) -> str:
-    """Return what is known of the task before the first prompt: what the project is about."""
+    """Return a query for the first prompt of a session: the subject of the project."""
     from memvault.git import project
 
     return _QUOTES.sub(" ", "\n".join(project.project_topics(folder)))[:_MAX_QUERY]

@@ -9,7 +9,7 @@ ENDS = ("", "\x03", "\x04")
 NO_CHARACTER = "\0"
 """A key that stands for no single character, as an arrow."""
 _ENTER = ("\r", "\n")
-"""Passed over, since some press it after each key."""
+"""Ignored: people press Enter out of habit."""
 
 
 def _show(question: str) -> None:
@@ -40,14 +40,14 @@ else:
     import termios
 
     _SEQUENCE_SECONDS = 0.05
-    """How long the rest of the bytes that one key sends may take."""
+    """Seconds to wait for the remaining bytes of one key."""
 
     def read_key(question: str) -> str:
         """Show a question, and return the key that is pressed next, without showing it."""
         terminal = sys.stdin.fileno()
         before = termios.tcgetattr(terminal)
         modes = termios.tcgetattr(terminal)
-        # Ctrl-C comes as a key, so that it ends the command where nothing is half done.
+        # Read Ctrl-C as a key, so that the command stops only at a safe point.
         modes[3] &= ~(termios.ICANON | termios.ECHO | termios.ISIG)
         modes[6][termios.VMIN], modes[6][termios.VTIME] = 1, 0
         try:
@@ -64,7 +64,7 @@ else:
 
     def _read(terminal: int) -> str:
         first = os.read(terminal, 1)
-        if first == b"\0":  # what is left of a Ctrl-D that was typed before the modes were set
+        if first == b"\0":  # the rest of a Ctrl-D that was typed before the modes were set
             return "\x04"
         if first != b"\x1b" and first.isascii():
             return first.decode()

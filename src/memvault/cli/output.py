@@ -29,7 +29,7 @@ _FAILURE = """
 """The view of the details of an error."""
 _PROGRESS_DELAY = 1.0
 _LONG = 2_000_000
-"""Bytes to read and to index, together, which take longer than a second."""
+"""Bytes that take longer than a second to read and index."""
 
 
 def text(whole: str, as_json: bool) -> None:
@@ -134,7 +134,7 @@ def styled(lines: Iterable[Any], coloured: bool, width: int = 0) -> Iterator[str
 
 
 def width_of(stream: TextIO | None) -> int:
-    """Return the width of a terminal in cells; 0 if the stream is none."""
+    """Return the width of a terminal in cells; 0 if the stream is not a terminal."""
     if stream is None or not stream.isatty():
         return 0
     import shutil
@@ -256,7 +256,7 @@ def _end_progress() -> None:
 
 
 class TerminalNeeded(BaseException):
-    """Raised where a person would be asked or shown something over time, and cannot be."""
+    """Raised if a prompt, pager or progress bar needs a terminal that may not be used."""
 
 
 _may_use_terminal = True
@@ -274,7 +274,7 @@ def without_terminal() -> Iterator[None]:
 
 
 def require_terminal() -> None:
-    """Check that a person may be asked, or shown something over time.
+    """Check that prompts, pagers and progress bars may be used.
 
     Raises:
         TerminalNeeded: If not.
@@ -311,7 +311,7 @@ def consent(yes: bool, lines: Iterable[str], question: str) -> bool | None:
 
 
 def chooses(lines: Iterable[str], question: str, choices: Sequence[str]) -> int:
-    """Print lines and numbered choices; return the position of the chosen one, -1 for none."""
+    """Print lines and numbered choices; return the index of the choice, or -1."""
     numbered = ", ".join(f"[{number}] {choice}" for number, choice in enumerate(choices, 1))
     answer = _answer(lines, f"{question}: {numbered}?")
     numbers = [str(number) for number in range(1, len(choices) + 1)]

@@ -45,8 +45,8 @@ def print_result(
 ) -> None:
     """Write a result and its warnings.
 
-    ``query`` is the text searched for, to be highlighted; ``writes`` is whether it is from a tool
-    that writes, whose result must always be reported.
+    ``query`` is the text searched for, to be highlighted; With ``writes``, the result of a tool
+    that writes is reported even if the template is invalid.
 
     Raises:
         UsageError: If a template has a key that no entry of the result has.
@@ -109,7 +109,7 @@ def _print_human(
 
 
 def _root(options: GlobalOptions) -> Path | None:
-    """Return the vault, from which no pager may be run; None if there is no vault."""
+    """Return the vault, or None; no pager inside it may be run."""
     try:
         return options.root()
     except MemvaultError:

@@ -50,7 +50,7 @@ class CliCommand(NamedTuple):
 
 
 ShellCommand = Tool | CliCommand
-"""What a command line can run."""
+"""A command of either kind."""
 _COMMANDS: dict[str, CliCommand] = {}
 _HEADINGS = {
     "moving": "Import, export and pages",
@@ -106,7 +106,7 @@ def find_command(words: str) -> ShellCommand | None:
 
 
 def is_group(words: str) -> bool:
-    """Return whether commands begin with some words, which are none themselves."""
+    """Return whether the words are a group of commands."""
     return any(entry.words.startswith(f"{words} ") for entry in COMMANDS)
 
 

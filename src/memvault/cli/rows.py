@@ -31,7 +31,7 @@ _FORMULA_PREFIXES = ("=", "+", "-", "@", "\t")
 def result_rows(found: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Return the entries of a result.
 
-    A result about one memory, or one without a list, is itself the only entry.
+    A result about one memory, or without a list, is a single entry.
 
     Raises:
         UsageError: If the result is a brief, whose memories are lines and not entries.
@@ -47,7 +47,7 @@ def result_rows(found: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     lists = [value for value in itself.values() if isinstance(value, list) and value]
     record_lists = [value for value in lists if all(isinstance(entry, Mapping) for entry in value)]
     if record_lists:
-        others = itself.get("others", [])  # a recall's other results besides memories
+        others = itself.get("others", [])  # results of a recall that are not memories
         return [*record_lists[0], *(others if record_lists[0] is not others else ())]
     if "total" in found or "count" in found:
         return [{"text": entry} for value in lists[:1] for entry in value]

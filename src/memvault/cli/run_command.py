@@ -27,7 +27,7 @@ def run_command(
 ) -> None:
     """Run a command that was called ``name`` with the parsed values of its parameters.
 
-    None is a value that was not given.
+    A value that was not given is None.
     """
     parameters = entry.shell_parameters
     given = {}
@@ -57,7 +57,7 @@ def run_command(
 
 
 _PICKING = frozenset(("compound", "edit", "open", "show"))
-"""Commands for which a person picks a memory on the screen, if none is named."""
+"""Commands that let a person pick a memory on the screen if none is named."""
 
 
 def _picked(
@@ -150,9 +150,9 @@ def _text_from_editor(
     options: GlobalOptions,
     drafts: contextlib.ExitStack,
 ) -> str | None:
-    """Return the text that a person at a terminal writes, if none was given.
+    """Return the text that a person writes in an editor, if none was given.
 
-    It is that of a new memory, or what to add to one, unless only its type is to change.
+    It is the text of a new memory, or an addition to one, unless only its type changes.
     """
     if not _is_missing_text(parameter, given) or not parameter.arg.cli_optional:
         return None

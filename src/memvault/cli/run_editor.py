@@ -30,7 +30,7 @@ _LINE_ARGUMENTS = {
     "--line {line} {file}": "kate idea pycharm webstorm goland rider fleet mate",
     "-n{line} {file}": "notepad++",
 }
-"""How editors take the line to begin at, and the names of their programs."""
+"""Arguments that open a file at a line, and the editors that accept them."""
 EDITED_VIEW = """
     {title}  {memId}  {filePath}  {gone:is gone|}
        {added:line|lines} added  {removed:line|lines} removed
@@ -56,7 +56,7 @@ def open_entry(
     shown = {key: value for key, value in arguments.items() if key not in ("brief", "budget")}
     shown["limit"] = max(number, int(shown.get("limit") or 0))
     try:
-        caller = options.caller()._replace(secrets="shown")  # for the names of the files
+        caller = options.caller()._replace(secrets="shown")  # masked file names could not be opened
         with invoke.call(workspace, tool.name, shown, caller) as outcome:
             entries = list(outcome.result[tool.openable_list])
     finally:
@@ -101,7 +101,7 @@ def text_from_editor(options: GlobalOptions, title: str, memory_type: str) -> It
 
 @contextlib.contextmanager
 def addition(options: GlobalOptions, title: str) -> Iterator[str]:
-    """Let a person write a text to add to a memory, as ``written`` does."""
+    """Let a person write an addition to a memory; otherwise as ``text_from_editor``."""
     with open_call(options) as (call, _):
         root = call.root
     with draft(root, title, "", f"compound {sanitize.quote_argument(title)}") as text:
@@ -110,9 +110,9 @@ def addition(options: GlobalOptions, title: str) -> Iterator[str]:
 
 @contextlib.contextmanager
 def draft(root: Path, title: str, template: str, command: str) -> Iterator[str]:
-    """Open a draft in the editor, and yield its text; otherwise as ``written``.
+    """Open a draft in the editor, and yield its text; otherwise as ``text_from_editor``.
 
-    ``command`` is the command that takes the text from a draft that is kept.
+    ``command`` is the command to run with a draft that was not used.
     """
     from memvault import clock
     from memvault.files import atomic, plain_files

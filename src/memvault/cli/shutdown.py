@@ -19,13 +19,13 @@ _SIGNALS = [
     getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
 ]
 _RETRY_INTERVAL = 0.5
-"""Seconds after which a process that has not terminated yet is interrupted again."""
+"""Seconds between attempts to interrupt a process that has not terminated."""
 _CLEANUP_TIMEOUT = 10.0
 """Seconds that cleanup may take after a termination signal."""
 _THREADS_TIMEOUT = 2.0
 """Seconds that other threads may work on after a termination signal."""
 _OUTPUT_TIMEOUT = 0.3
-"""Seconds that output may take to be written after a termination signal."""
+"""Maximum seconds for writing output after a termination signal."""
 _BY_SIGNAL = 128
 """An exit code above this is that of a termination signal."""
 _STDERR = 2

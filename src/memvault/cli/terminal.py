@@ -50,7 +50,7 @@ def show(text: str, root: Path | None) -> bool:
 Piece = tuple[str, str]
 _LEAD = re.compile(r" *(?:> )?")
 _PART = re.compile(r"\S+(?: \S+)*")
-"""What a view separates by two spaces, such as a title, a path or a date."""
+"""A part of a line in a view, such as a title, a path or a date; two spaces separate them."""
 _NON_SPACE = re.compile(r"\S+")
 _WORD = re.compile(r"\w+")
 _MIN_LETTERS = 3

@@ -121,7 +121,7 @@ class CommandGroup(typer.core.TyperGroup):
         return super().resolve_command(ctx, args)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Write the same overview page as the one that is shown without loading Typer."""
+        """Write the overview page, which is also printed without loading Typer."""
         if self.prefix:
             super().format_help(ctx, formatter)
         else:

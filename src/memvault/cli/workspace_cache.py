@@ -1,4 +1,4 @@
-"""The vaults that the resident process keeps open, and how a command opens one."""
+"""The vaults that the resident process keeps open, and the opening of a vault for a command."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class WorkspaceCache:
         return [root for root, _ in self._workspaces]
 
     def open(self, root: Path) -> Workspace:
-        """Return a vault that is kept open from now on."""
+        """Return an open vault, which stays open."""
         key = root, _user_settings()
         workspace = self._workspaces.pop(key, None)
         if workspace is None:
@@ -71,7 +71,7 @@ class WorkspaceCache:
 
 
 cache: WorkspaceCache | None = None
-"""Where ``open_workspace`` keeps vaults open; None in a process that ends after one command."""
+"""The vaults that ``open_workspace`` reuses; None in a process that runs one command."""
 
 
 def open_workspace(root: Path, progress: Callable[[str, int, int], None] = silent) -> Workspace:

@@ -1,11 +1,11 @@
-"""Setup of agent programs such as Claude Code and Codex.
+"""Integrations with agent programs such as Claude Code and Codex.
 
-``programs`` is a table of them: which files each reads and what goes into these. ``json_edit`` and
-``marked_blocks`` change texts without touching their existing content, and ``setup`` reads and
-writes the files.
+There is a module for each program: the files that it reads, and memvault's entries in them.
+``programs`` lists them. ``json_edit`` and ``marked_blocks`` change texts without touching their
+other content, and ``setup`` reads and writes the files.
 """
 
 from memvault.integrations.programs import PROGRAMS
 
 NAMES = tuple(PROGRAMS)
-"""The agent programs that memvault can set up."""
+"""The programs with an integration."""

@@ -13,9 +13,9 @@ from memvault.integrations.integration import (
     BLOCK_OUTPUT,
     HISTORIAN_HEADER,
     SERVER,
-    AgentProgram,
-    ClientFile,
     HookEvent,
+    Integration,
+    SettingsFile,
     SetupContext,
     context_output,
     historian_file,
@@ -32,7 +32,7 @@ HISTORIAN_TOOLS = tuple(command.tool for command in TOOLS if command.core)
 """Tools that the MCP server offers; Claude Code has to list the tools of a sub-agent by name."""
 
 
-def _unwanted_hooks(program: AgentProgram, context: SetupContext) -> tuple[JsonEntry, ...]:
+def _unwanted_hooks(program: Integration, context: SetupContext) -> tuple[JsonEntry, ...]:
     """Return the hooks that only a setup that captures sessions has, if this one does not."""
     if context.captures:
         return ()
@@ -43,7 +43,7 @@ def _unwanted_hooks(program: AgentProgram, context: SetupContext) -> tuple[JsonE
     )
 
 
-def _claude_code(program: AgentProgram, context: SetupContext) -> list[ClientFile]:
+def _claude_code(program: Integration, context: SetupContext) -> list[SettingsFile]:
     folder = program.settings_folder(context)
     servers = context.root / ".mcp.json"
     if not context.of_project:
@@ -51,10 +51,10 @@ def _claude_code(program: AgentProgram, context: SetupContext) -> list[ClientFil
         servers = (folder if moved else context.home) / ".claude.json"
     tools = ", ".join(f"mcp__{SERVER}__{name}" for name in HISTORIAN_TOOLS)
     return [
-        ClientFile(
+        SettingsFile(
             servers, (server_entry(program, {"type": "stdio", **server_command(program, context)}),)
         ),
-        ClientFile(
+        SettingsFile(
             folder / "settings.json",
             (*hook_entries(program, context), *_permissions(context)),
             unwanted=_unwanted_hooks(program, context),
@@ -77,7 +77,7 @@ def _permissions(context: SetupContext) -> tuple[JsonEntry, ...]:
     )
 
 
-CLAUDE_CODE = AgentProgram(
+CLAUDE_CODE = Integration(
     "claude-code",
     "Claude Code",
     _claude_code,

@@ -15,11 +15,11 @@ from memvault.integrations.integration import (
     OURS,
     SERVER,
     TOML,
-    AgentProgram,
-    ClientFile,
     HookEvent,
+    Integration,
     MarkedBlock,
     OwnedFile,
+    SettingsFile,
     SetupContext,
     context_output,
     hook_entries,
@@ -37,7 +37,7 @@ unified_exec = false
 """Settings that leave an agent the servers' tools, and none to run, write or search the web."""
 
 
-def _codex(program: AgentProgram, context: SetupContext) -> list[ClientFile]:
+def _codex(program: Integration, context: SetupContext) -> list[SettingsFile]:
     folder = program.settings_folder(context)
     command, *arguments = context.server(program.server_root)
     table = (
@@ -49,9 +49,9 @@ def _codex(program: AgentProgram, context: SetupContext) -> list[ClientFile]:
         f"developer_instructions = {_toml_text(context.historian)}\n{_CODEX_TOOLS}"
     )
     return [
-        ClientFile(folder / "config.toml", (MarkedBlock(table, TOML),)),
-        ClientFile(folder / "hooks.json", hook_entries(program, context)),
-        ClientFile(folder / "agents" / f"{HISTORIAN}.toml", (OwnedFile(agent),)),
+        SettingsFile(folder / "config.toml", (MarkedBlock(table, TOML),)),
+        SettingsFile(folder / "hooks.json", hook_entries(program, context)),
+        SettingsFile(folder / "agents" / f"{HISTORIAN}.toml", (OwnedFile(agent),)),
         instructions_file(program, context, "AGENTS.md"),
     ]
 
@@ -60,7 +60,7 @@ def _toml_text(value: str | list[str]) -> str:
     return json.dumps(value, ensure_ascii=False)  # also TOML, for these values
 
 
-CODEX = AgentProgram(
+CODEX = Integration(
     "codex",
     "Codex",
     _codex,

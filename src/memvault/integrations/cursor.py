@@ -12,10 +12,10 @@ from memvault.integrations.integration import (
     HISTORIAN_HEADER,
     OURS,
     SERVER,
-    AgentProgram,
-    ClientFile,
     HookEvent,
+    Integration,
     OwnedFile,
+    SettingsFile,
     SetupContext,
     historian_file,
     hook_entries,
@@ -29,21 +29,23 @@ def _flat_hook(command: str, seconds: int, _: str) -> dict[str, Any]:
     return {"command": command, "timeout": seconds}
 
 
-def _cursor(program: AgentProgram, context: SetupContext) -> list[ClientFile]:
+def _cursor(program: Integration, context: SetupContext) -> list[SettingsFile]:
     folder = program.settings_folder(context)
     files = [
-        ClientFile(folder / "mcp.json", (server_entry(program, server_command(program, context)),)),
-        ClientFile(folder / "hooks.json", hook_entries(program, context), {"version": 1}),
+        SettingsFile(
+            folder / "mcp.json", (server_entry(program, server_command(program, context)),)
+        ),
+        SettingsFile(folder / "hooks.json", hook_entries(program, context), {"version": 1}),
         historian_file(program, context, f"{HISTORIAN_HEADER}model: inherit\n"),
     ]
     if context.of_project:  # the rules of a user are not stored in a file
         head = "---\ndescription: The memory of this project\nalwaysApply: true\n---"
         rule = f"{head}\n\n<!-- {OURS} -->\n\n{context.instructions.strip()}\n"
-        files.append(ClientFile(folder / "rules" / f"{SERVER}.mdc", (OwnedFile(rule),)))
+        files.append(SettingsFile(folder / "rules" / f"{SERVER}.mdc", (OwnedFile(rule),)))
     return files
 
 
-CURSOR = AgentProgram(
+CURSOR = Integration(
     "cursor",
     "Cursor",
     _cursor,

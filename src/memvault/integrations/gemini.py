@@ -12,9 +12,9 @@ from memvault.integrations.integration import (
     HISTORIAN_HEADER,
     MESSAGE_OUTPUT,
     SERVER,
-    AgentProgram,
-    ClientFile,
     HookEvent,
+    Integration,
+    SettingsFile,
     SetupContext,
     context_output,
     historian_file,
@@ -30,20 +30,20 @@ def _nested_hook_in_milliseconds(command: str, seconds: int, matcher: str) -> di
     return nested_hook(command, seconds * 1_000, matcher)
 
 
-def _gemini(program: AgentProgram, context: SetupContext) -> list[ClientFile]:
+def _gemini(program: Integration, context: SetupContext) -> list[SettingsFile]:
     entries = (
         server_entry(program, server_command(program, context)),
         *hook_entries(program, context),
     )
     header = f"{HISTORIAN_HEADER}kind: local\ntools:\n  - mcp_{SERVER}_*\n"
     return [
-        ClientFile(program.settings_folder(context) / "settings.json", entries),
+        SettingsFile(program.settings_folder(context) / "settings.json", entries),
         historian_file(program, context, header),
         instructions_file(program, context, "GEMINI.md"),
     ]
 
 
-GEMINI = AgentProgram(
+GEMINI = Integration(
     "gemini",
     "Gemini CLI",
     _gemini,

@@ -110,17 +110,17 @@ class OwnedFile(NamedTuple):
     text: str
 
 
-Part = JsonEntry | MarkedBlock | OwnedFile
+SettingsEdit = JsonEntry | MarkedBlock | OwnedFile
 
 
-class ClientFile(NamedTuple):
+class SettingsFile(NamedTuple):
     """A file and its parts; ``base`` contains other entries of a JSON file that setup creates.
 
     ``unwanted`` are parts of a setup with other options, which are removed.
     """
 
     path: Path
-    parts: tuple[Part, ...]
+    parts: tuple[SettingsEdit, ...]
     base: Mapping[str, Any] = {}
     unwanted: tuple[JsonEntry, ...] = ()
 
@@ -159,8 +159,8 @@ def nested_hook(command: str, seconds: int, matcher: str) -> dict[str, Any]:
     return {**({"matcher": matcher} if matcher else {}), "hooks": [entry]}
 
 
-class AgentProgram(NamedTuple):
-    """An agent program: a row of the table.
+class Integration(NamedTuple):
+    """The integration with an agent program.
 
     Its settings are in ``folder`` of a project or in ``user_folder``, and ``server_key`` is the key
     of its MCP servers. ``server_root`` and ``hook_root`` stand for the project's folder in the
@@ -171,7 +171,7 @@ class AgentProgram(NamedTuple):
 
     name: str
     title: str
-    files_of: Callable[[AgentProgram, SetupContext], list[ClientFile]]
+    files_of: Callable[[Integration, SetupContext], list[SettingsFile]]
     folder: str
     user_folder: Callable[[SetupContext], Path]
     server_key: str
@@ -183,7 +183,7 @@ class AgentProgram(NamedTuple):
     summary_reads_output: bool = False
     capture_events: Mapping[Event, HookEvent] = {}
 
-    def files(self, context: SetupContext) -> list[ClientFile]:
+    def files(self, context: SetupContext) -> list[SettingsFile]:
         """Return the files that the program reads, with memvault's parts of them."""
         return self.files_of(self, context)
 
@@ -201,7 +201,7 @@ class AgentProgram(NamedTuple):
         return output(name, text)
 
 
-def hook_entries(program: AgentProgram, context: SetupContext) -> tuple[JsonEntry, ...]:
+def hook_entries(program: Integration, context: SetupContext) -> tuple[JsonEntry, ...]:
     """Return the entries of a program's hooks."""
     capturing = program.capture_events if context.captures else {}
     return tuple(
@@ -224,29 +224,29 @@ def hook_entries(program: AgentProgram, context: SetupContext) -> tuple[JsonEntr
     )
 
 
-def server_entry(program: AgentProgram, value: dict[str, Any]) -> JsonEntry:
+def server_entry(program: Integration, value: dict[str, Any]) -> JsonEntry:
     """Return the entry of the MCP server, a server that runs ``mcp --vault``."""
     return JsonEntry((program.server_key, SERVER), value, _is_server)
 
 
-def server_command(program: AgentProgram, context: SetupContext) -> dict[str, Any]:
+def server_command(program: Integration, context: SetupContext) -> dict[str, Any]:
     """Return the command of the MCP server as most programs store it."""
     command, *arguments = context.server(program.server_root)
     return {"command": command, "args": arguments}
 
 
-def instructions_file(program: AgentProgram, context: SetupContext, name: str) -> ClientFile:
+def instructions_file(program: Integration, context: SetupContext, name: str) -> SettingsFile:
     """Return the instructions as a marked block of a file of the project or the user."""
     folder = context.root if context.of_project else program.settings_folder(context)
     block = MarkedBlock(context.instructions, MARKDOWN, "memvault recall")
-    return ClientFile(folder / name, (block,))
+    return SettingsFile(folder / name, (block,))
 
 
-def historian_file(program: AgentProgram, context: SetupContext, header: str) -> ClientFile:
+def historian_file(program: Integration, context: SetupContext, header: str) -> SettingsFile:
     """Return the historian as a markdown file with a header for the program."""
     text = f"---\n{header}---\n\n<!-- {OURS} -->\n\n{context.historian.strip()}\n"
     path = program.settings_folder(context) / "agents" / f"{HISTORIAN}.md"
-    return ClientFile(path, (OwnedFile(text),))
+    return SettingsFile(path, (OwnedFile(text),))
 
 
 def is_hook(event: Event, program: str) -> Callable[[Any], bool]:

@@ -12,11 +12,11 @@ from typing import get_args
 from memvault.integrations.integration import (
     ABOUT_HISTORIAN,
     SERVER,
-    AgentProgram,
-    ClientFile,
     Event,
     HookEvent,
+    Integration,
     OwnedFile,
+    SettingsFile,
     SetupContext,
     historian_file,
     instructions_file,
@@ -28,7 +28,7 @@ _PLUGIN = Path(__file__).resolve().parents[1] / "data" / "opencode_plugin.js"
 """OpenCode cannot run commands on events, so a plugin of a few lines runs them."""
 
 
-def _opencode(program: AgentProgram, context: SetupContext) -> list[ClientFile]:
+def _opencode(program: Integration, context: SetupContext) -> list[SettingsFile]:
     folder = program.settings_folder(context)
     place = context.root if context.of_project else folder
     commented = place / "opencode.jsonc"
@@ -42,8 +42,8 @@ def _opencode(program: AgentProgram, context: SetupContext) -> list[ClientFile]:
     )
     schema = {"$schema": "https://opencode.ai/config.json"}
     return [
-        ClientFile(config, (server_entry(program, server),), schema),
-        ClientFile(folder / "plugins" / f"{SERVER}.js", (OwnedFile(plugin),)),
+        SettingsFile(config, (server_entry(program, server),), schema),
+        SettingsFile(folder / "plugins" / f"{SERVER}.js", (OwnedFile(plugin),)),
         historian_file(program, context, header),
         instructions_file(program, context, "AGENTS.md"),
     ]
@@ -59,7 +59,7 @@ def _opencode_folder(context: SetupContext) -> Path:
     return context.user_folder("OPENCODE_CONFIG_DIR", str(config))
 
 
-OPENCODE = AgentProgram(
+OPENCODE = Integration(
     "opencode",
     "OpenCode",
     _opencode,

@@ -10,4 +10,4 @@ from memvault.integrations.opencode import OPENCODE
 
 _ROWS = (CLAUDE_CODE, CODEX, OPENCODE, GEMINI, CURSOR)
 PROGRAMS = {row.name: row for row in _ROWS}
-"""The agent programs that memvault can set up, by name."""
+"""The integrations, by the name of the program."""

@@ -1,4 +1,4 @@
-"""Setup of an agent program: plan the changes of its files, show them as a diff, write them.
+"""Setup of an integration: plan the changes of its files, show them as a diff, write them.
 
 Planning writes nothing.
 """
@@ -20,11 +20,11 @@ from memvault.integrations.integration import (
     OURS,
     SERVER,
     TOML,
-    AgentProgram,
-    ClientFile,
+    Integration,
     MarkedBlock,
     OwnedFile,
-    Part,
+    SettingsEdit,
+    SettingsFile,
     SetupContext,
 )
 from memvault.integrations.programs import PROGRAMS
@@ -50,11 +50,11 @@ class FileEdit(NamedTuple):
         return "change" if self.after is not None else "delete"
 
 
-def client(name: str) -> AgentProgram:
-    """Return an agent program by its name.
+def find_integration(name: str) -> Integration:
+    """Return an integration by the name of its program.
 
     Raises:
-        NotFound: the program is not supported.
+        NotFound: there is no integration with the program.
     """
     if name not in PROGRAMS:
         names = ", ".join(PROGRAMS)
@@ -62,7 +62,9 @@ def client(name: str) -> AgentProgram:
     return PROGRAMS[name]
 
 
-def plan_edits(files: Sequence[ClientFile], context: SetupContext, remove: bool) -> list[FileEdit]:
+def plan_edits(
+    files: Sequence[SettingsFile], context: SetupContext, remove: bool
+) -> list[FileEdit]:
     """Return the changes that set up a program, or that undo its setup if ``remove`` is set.
 
     Raises:
@@ -86,7 +88,7 @@ def plan_edits(files: Sequence[ClientFile], context: SetupContext, remove: bool)
     return changes
 
 
-def _shared_files(files: Sequence[ClientFile], context: SetupContext) -> set[Path]:
+def _shared_files(files: Sequence[SettingsFile], context: SetupContext) -> set[Path]:
     """Return the files that another program uses too, if that program is set up there.
 
     Links are resolved.
@@ -101,7 +103,7 @@ def _shared_files(files: Sequence[ClientFile], context: SetupContext) -> set[Pat
     return shared
 
 
-def with_parts(text: str | None, file: ClientFile) -> str:
+def with_parts(text: str | None, file: SettingsFile) -> str:
     """Return the text of a file with all its parts inserted.
 
     Raises:
@@ -117,7 +119,7 @@ def with_parts(text: str | None, file: ClientFile) -> str:
     return text or ""
 
 
-def without(text: str | None, file: ClientFile) -> str | None:
+def without(text: str | None, file: SettingsFile) -> str | None:
     """Return the text of a file without its parts, or None if nothing else remains.
 
     Raises:
@@ -194,7 +196,7 @@ def diff(change: FileEdit) -> str:
     return masked("\n".join(lines))
 
 
-def _insert_part(text: str | None, part: Part, file: ClientFile) -> str:
+def _insert_part(text: str | None, part: SettingsEdit, file: SettingsFile) -> str:
     if isinstance(part, OwnedFile):
         if text is not None and OURS not in text:
             raise Refused(

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class CallThreads:
-    """Threads that run calls in their order, the next one when one has ended or begins to wait."""
+    """Threads that run calls in order; the next starts when one has ended or begins to wait."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -49,7 +49,11 @@ class CallThreads:
             wait(pending)
 
     def _work(self) -> None:
-        """Run calls until none is left, or until one begins to wait and another thread goes on."""
+        """Run queued calls in order.
+
+        When a call waits for an event, another thread takes over the queue, and this one ends
+        after its call.
+        """
         is_replaced = False
 
         def replace() -> bool:

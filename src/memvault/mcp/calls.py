@@ -28,7 +28,7 @@ from memvault.workspace import IN_BYTES, WAITS, Workspace
 _REPORT_INTERVAL = 0.25
 """Seconds between two checks for progress to report."""
 SILENCE = 5.0
-"""Seconds without progress after which the client is sent a sign of life."""
+"""Seconds without progress after which the client is sent a heartbeat."""
 
 
 class ProgressUpdate(NamedTuple):
@@ -64,7 +64,7 @@ class ProgressTracker:
     async def report_until_cancelled(
         self, report: Callable[[float, float | None, str], Awaitable[None]]
     ) -> None:
-        """Report progress until cancelled, and a sign of life where there is none for a while."""
+        """Report progress until cancelled, with a heartbeat if there is none for a while."""
         started = reported_at = time.monotonic()
         reported = self._latest
         while True:
@@ -98,6 +98,9 @@ def report_progress(what: str, done: int, total: int) -> None:
 
 class PendingCall:
     """One call of a tool whose caller may disconnect before it gets the result.
+
+    It is pending, running, waiting, done or cancelled. ``cancel`` wakes a waiting tool, or requeues
+    the events of a finished one, in a thread, as the vault's lock may be held.
 
     What the result delivers, such as events, is acknowledged by ``acknowledge`` and returned to its
     queue by ``cancel``, which may be called at any time. ``find`` looks up the tool. When
@@ -164,12 +167,12 @@ class PendingCall:
             return outcome.result
 
     def acknowledge(self) -> list[str]:
-        """Acknowledge the delivery, as the caller has the result; return notes about its events."""
+        """Acknowledge the delivered events, and return notes about failures."""
         outcome = self._take_outcome()
         return outcome.acknowledge() if outcome is not None else []
 
     def cancel(self) -> None:
-        """Cancel the call: end a tool that waits, and return what was delivered to its queue."""
+        """Cancel the call: end a waiting tool, and return delivered events to their queue."""
         with self._state:
             self._cancelled.set()
             if self._outcome is None and not self._has_waited:  # ``run`` notices the cancellation
@@ -196,9 +199,9 @@ REPLIES = "memvault.replies"
 
 
 class ReplyTracker:
-    """The calls whose answers were not sent yet, by the ids of their requests.
+    """The calls whose answers are not sent yet, by request id.
 
-    What a call delivers is acknowledged once its whole answer was sent, and else taken back.
+    The events of a call are acknowledged once its whole answer was sent, and requeued otherwise.
     """
 
     def __init__(self) -> None:
@@ -221,7 +224,7 @@ class ReplyTracker:
         call.cancel()
 
     def finish(self, request_id: types.RequestId | None, is_sent: bool) -> None:
-        """Remove the call of a request whose answer was sent completely, or else is lost."""
+        """Remove the call of a request whose answer was sent completely or lost."""
         call = None if request_id is None else self._calls.pop(request_id, None)
         if call is None:
             return

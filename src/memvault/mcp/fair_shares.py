@@ -1,7 +1,7 @@
 """Fair shares of processor time between the keys of request queues, such as the tokens of a server.
 
-A free slot goes to the key that has used least. Heavy calls are recognized by the cost of the last
-ones, so that they can run apart from others.
+A free slot goes to the key that has used least. Heavy calls are recognized by the cost of recent
+calls, so that they can run separately.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ class CallCosts:
         return min(recent) > min(limit, _ALWAYS_HEAVY)
 
     def is_cheap(self, key: Hashable, tool: str) -> bool:
-        """Return whether the next call is known to cost little."""
+        """Return whether the next call is known to be cheap."""
         return (key, tool) in self._recent and not self.is_heavy(key, tool)
 
     def weighted(self, key: Hashable, tool: str, seconds: float) -> float:

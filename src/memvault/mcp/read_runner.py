@@ -1,7 +1,7 @@
-"""Tool calls that only read, which run beside each other and beside what writes.
+"""Read-only tool calls, which run in parallel with each other and with calls that write.
 
-Each runs in a workspace of its own, which sees complete states of the vault only, as another
-process does. Nothing that such a call returns has to be acknowledged.
+Each runs in its own workspace, which sees only complete states of the vault, like another process.
+No result of such a call has to be acknowledged.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Read(NamedTuple):
     arguments: Mapping[str, Any]
 
     def run(self, workspace: Workspace, offer: ToolSelection) -> types.CallToolResult:
-        """Run the tool in a workspace that nobody else uses; return the result for its client.
+        """Run the tool in a workspace that no other call uses; return the result for its client.
 
         Raises:
             MCPError: there is no such tool.
@@ -49,7 +49,7 @@ class Read(NamedTuple):
 
 
 def only_reads(name: str, arguments: Mapping[str, Any]) -> bool:
-    """Return whether a call is one of memvault's own tools and changes nothing."""
+    """Return whether a call runs a built-in tool and changes nothing."""
     tool = registry.lookup(name)
     if tool is None or tool.read_only or not tool.writes_if:
         return tool is not None and tool.read_only
@@ -177,7 +177,7 @@ class LocalReadRunner:
 
 
 class FairReadRunner:
-    """Runs heavy reads apart, so that other reads do not wait for them."""
+    """Runs heavy reads separately, so that other reads do not wait for them."""
 
     def __init__(self, cheap: ReadRunner, heavy: HeavyReadRunner, costs: CallCosts) -> None:
         self._cheap = cheap

@@ -51,7 +51,7 @@ class QueueSlot:
 
 
 class _Turn(NamedTuple):
-    """A request that waits: the slot that it will get, and whether it is known to cost little."""
+    """A waiting request: its future slot, and whether it is known to be cheap."""
 
     slot: asyncio.Future[QueueSlot]
     is_cheap: bool

@@ -32,7 +32,7 @@ from memvault.tools.core import agent_guide
 from memvault.workspace import Workspace
 
 _MAX_CONCURRENT = 2
-"""Calls of one vault in threads at once: one that runs and one ready to; waiting ones are extra."""
+"""Concurrent calls of one vault: one running and one ready; waiting calls are extra."""
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 Context = ServerRequestContext[Any, Any]
 Answer = TypeVar("Answer")
@@ -187,7 +187,7 @@ class McpServer:
     async def _finish(
         self, context: Context, name: str, result: types.CallToolResult, started: float
     ) -> types.CallToolResult:
-        """Send what a client wants to know besides a result, and return it."""
+        """Send the log messages and notifications of a call, and return its result."""
         await self._log_notes(context, name, result, time.monotonic() - started)
         self._notifier.schedule_check()
         return result

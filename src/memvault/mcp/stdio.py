@@ -180,7 +180,7 @@ class StdioWriter:
             raise anyio.BrokenResourceError
 
     def post(self, message: types.JSONRPCMessage) -> None:
-        """Write a message, and do not wait until it is written."""
+        """Queue a message for writing, without waiting."""
         self._put(SessionMessage(message))
 
     def _put(self, item: SessionMessage) -> asyncio.Future[bool]:

@@ -230,12 +230,12 @@ def scan_repository(place: RepositoryLocation) -> RepositoryScan:
     Raises:
         Refused: one of them cannot be read.
     """
-    scanner = _Scanner(place)
+    scanner = _RepositoryScanner(place)
     items = list(scanner.items())
     return RepositoryScan(items, scanner.hooks, scanner.used)
 
 
-class _Scanner:
+class _RepositoryScanner:
     """The state of a scan, which reads each file once."""
 
     def __init__(self, place: RepositoryLocation) -> None:

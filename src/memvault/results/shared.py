@@ -6,7 +6,7 @@ Strength = Literal["strong", "fair", "weak"]
 
 
 class ToolResult(TypedDict):
-    """The result of a tool: what failed besides is in ``warnings``.
+    """The result of a tool; partial failures are listed in ``warnings``.
 
     ``vault`` is the vault in which the tool ran, if a memory was named with the prefix of one.
     """

@@ -1,7 +1,7 @@
 """The audit log of the HTTP server: one line of JSON for each request to a vault.
 
 A line names the token, its agent, the vault, the tool or method, the outcome and the duration.
-It never holds an argument or a result.
+It never contains an argument or a result.
 """
 
 from __future__ import annotations

@@ -240,7 +240,8 @@ class HttpGateway:
     ) -> QueueSlot | Response:
         """Wait for a queue slot for a request; return it, or the response that refuses it.
 
-        A GET request, which opens a stream, never waits.
+        Streams and control messages have their own slots, so they never wait behind calls. A call
+        waits up to ``wait`` seconds, unless its client disconnects.
         """
         queue = self._stream_queue if method == "GET" else self._queue
         slot = queue.take_free(token)
@@ -273,7 +274,7 @@ class HttpGateway:
         return self._too_many(token, vault, "queued requests", _RETRY_AFTER)
 
     async def _is_control(self, method: str, exchange: HttpExchange) -> bool:
-        """Return whether a request ends a session or notifies: it may free the slots of others."""
+        """Return whether a request ends a session or is a notification, which may free slots."""
         if method != "POST":
             return method == "DELETE"
         with anyio.move_on_after(self._limits.seconds):
@@ -311,8 +312,8 @@ class HttpGateway:
 class HttpExchange:
     """One HTTP request, whose body is read once, and whether its answer was sent completely.
 
-    What the tool calls of the request deliver, such as events, is acknowledged only after the
-    whole answer was sent; otherwise it is taken back.
+    Events delivered by the request's tool calls are acknowledged only after the whole answer was
+    sent, and requeued otherwise.
     """
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -326,7 +327,7 @@ class HttpExchange:
         self._is_complete = False
 
     async def first_part(self) -> Message:
-        """Return the first message of the request, which is received later all the same."""
+        """Return the first message of the request, without consuming it."""
         if self._next is None:
             self._next = await self._receive()
         return self._next
@@ -378,7 +379,7 @@ class HttpExchange:
         self._is_complete = is_last and not self.is_disconnected
 
     def close(self) -> None:
-        """Acknowledge what the calls delivered, or take it back if the answer is incomplete."""
+        """Acknowledge the delivered events, or requeue them if the answer is incomplete."""
         self._replies.finish_all(is_sent=self._is_complete)
 
 

@@ -237,7 +237,7 @@ def serve(
 
 @dataclass
 class HttpServer:
-    """One run of the server; without ``served`` names it serves every vault of this machine."""
+    """One run of the server; without ``served`` it serves every vault of this machine."""
 
     address: ListenAddress
     certificate: TlsCertificate
@@ -252,7 +252,7 @@ class HttpServer:
     async def run_until_signal(self) -> int:
         """Serve until a signal arrives, and shut down; return the exit code.
 
-        Running calls have a grace period to end. A second signal ends it at once.
+        Running calls have a grace period to end; a second signal ends it immediately.
         """
         stop = asyncio.Event()
         signals: list[int] = []
@@ -318,9 +318,9 @@ class HttpServer:
         return 0
 
     def _exit_after(self, seconds: float) -> None:
-        """Exit the process after some seconds, even if calls still run.
+        """Exit the process after some seconds, even if calls are running.
 
-        Like a kill this loses nothing that was written.
+        Like a kill, this loses no completed write.
         """
         timer = threading.Timer(seconds, self._abort)
         timer.daemon = True
@@ -373,7 +373,7 @@ class HttpServer:
 
 @contextlib.asynccontextmanager
 async def _started(reads: ReadPool | None) -> AsyncIterator[None]:
-    """Run the processes that read, if there are any, during the block."""
+    """Run the read processes, if any, during the block."""
     if reads is None:
         yield
         return

@@ -1,11 +1,11 @@
-"""Processes that answer tool calls which only read, beside each other and beside what writes.
+"""Processes that run read-only tool calls, in parallel with each other and with calls that write.
 
-The server itself keeps sessions, limits, the audit log, notifications, everything that writes and
-whatever waits, so each of them is as without the processes. It sends them lines of JSON, the fields
-of a ``Read``. Each is answered by any number of ``{"progress": [what, done, total]}``, and one
+The server itself handles sessions, limits, the audit log, notifications, and calls that write or
+wait, as it does without the processes. It sends them lines of JSON, the fields of a ``Read``.
+Each is answered by any number of ``{"progress": [what, done, total]}``, and one
 ``{"result": [text, structured content, is error]}`` or ``{"refused": [code, message, data]}``,
-which is an error of the protocol; both have the processor ``seconds`` of the call, and
-``first``, whether it had to open the vault.
+which is a protocol error; both have the processor ``seconds`` of the call, and ``first``, whether
+it had to open the vault.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ if TYPE_CHECKING:
 _MAX_LINE = 1 << 28
 """The maximum number of bytes of an answer; a result without a budget may have many."""
 _ATTEMPTS = 3
-"""How many processes may end with a call before it fails: it may be what ends them."""
+"""How many processes may end during a call before it fails: the call may be the cause."""
 _MAX_ENDED, _ENDED_WITHIN = 5, 60.0
-"""How many processes may end within so many seconds before the server does without them."""
+"""If so many processes end within so many seconds, the server stops using them for a while."""
 _EXIT_TIMEOUT = 2.0
 """Seconds that a process has to end after its input did."""
 _IDLE_TIMEOUT = 60.0
@@ -75,7 +75,7 @@ class _Worker:
 
     @property
     def has_ended(self) -> bool:
-        """Whether it can answer nothing any more."""
+        """Whether the process has ended."""
         return self._process.returncode is not None
 
     async def answer(self, read: Read) -> types.CallToolResult:
@@ -131,7 +131,7 @@ def _line(read: Read) -> bytes:
 
 
 class ReadPool:
-    """As many processes as calls may be read at once; those that end are replaced.
+    """One process for each concurrent read; processes that end are replaced.
 
     With ``gives_way`` they have a lower priority, start with a call, and end after a minute
     without one.

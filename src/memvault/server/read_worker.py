@@ -81,7 +81,7 @@ class Reader:
 
 
 def _receive(descriptor: int, calls: queue.SimpleQueue[dict[str, Any]]) -> None:
-    """Pass on each call, and end the process when the server has ended or wants it to."""
+    """Queue each call, and end the process when its input ends."""
     with os.fdopen(descriptor, "rb") as lines:
         for line in lines:
             calls.put(json.loads(line))

@@ -1,6 +1,6 @@
 """API tokens for the vaults that this machine serves, each with an agent, vaults and a scope.
 
-Each token is a file in the user's configuration folder. It holds a hash of the token, never the
+Each token is a file in the user's configuration folder. It contains a hash of the token, never the
 token itself. SHA-256 suffices, because 256 random bits cannot be guessed.
 """
 
@@ -33,7 +33,7 @@ _TEXT_FIELDS = ("name", "agent", "scope", "created", "expires", "hash")
 
 
 class ApiToken(NamedTuple):
-    """What a token permits.
+    """A token's permissions.
 
     ``vaults`` are names; the first is the default. ``expires`` is empty if it never expires.
     """

@@ -1,6 +1,6 @@
-"""Web pages for a person: search, read, look at the vault as a whole.
+"""Web pages for a person: search, read, and explore the vault.
 
-``session`` reads the vault in a thread of its own, ``markdown_html`` renders texts, ``layout``
+``session`` reads the vault in its own threads, ``markdown_html`` renders texts, ``layout``
 places the nodes of the map, ``pages`` fills in the templates, ``app`` serves them to the browser
 that ``access`` recognizes, and ``graph_file`` writes the map with all texts as one file. Jinja2,
 Starlette and uvicorn are imported in one module each; the extra ``web`` installs them.

@@ -1,4 +1,4 @@
-"""Who may see the pages: the secrets of one run of the server, and the check of each request.
+"""Access control of the pages: the secrets of one server run, and the check of each request.
 
 Browsers keep one set of cookies for all ports of a host, and other users may listen on them. So the
 cookie is limited to a random path prefix, and a request needs both the prefix and the cookie.
@@ -23,7 +23,7 @@ class Access(NamedTuple):
 
     @classmethod
     def random(cls) -> Access:
-        """Return texts that nobody can guess."""
+        """Return random, unguessable texts."""
         return cls(*(secrets.token_hex(_BYTES) for _ in cls._fields))
 
     @property

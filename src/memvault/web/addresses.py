@@ -49,7 +49,7 @@ def is_hidden(name: str) -> bool:
 
 
 class Addresses(Protocol):
-    """The addresses that one page links to; None for what has no page."""
+    """The addresses to which a page links; None for a memory or file without a page."""
 
     is_site: bool
     """Whether the pages are files: nothing is searched or rendered on demand."""

@@ -1,4 +1,4 @@
-"""The HTTP routes of the pages, on loopback, for the browser that opened the printed address."""
+"""HTTP routes of the pages; localhost only, token required."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def application(
 
 
 class _Guard:
-    """Answers the browser that has opened the printed address, and refuses all others."""
+    """Checks the host, token and cookie of each request."""
 
     def __init__(
         self, access: Access, hosts: frozenset[str], to: Addresses, opened: Callable[[], None]
@@ -161,7 +161,7 @@ def _refused(message: str, code: int, to: Addresses | None = None) -> Response:
 
 
 class _Routes:
-    """What each address answers."""
+    """The handlers of the routes."""
 
     def __init__(self, session: WebSession, to: Addresses) -> None:
         self._session = session

@@ -1,7 +1,7 @@
-"""What the pages show of a vault; secrets are masked as for agents.
+"""The data of the pages, with secrets masked as for agents.
 
 The vault is open in two threads, each with its own connections: one for searches and reading, and
-one for what takes seconds, such as the map, so that no search waits for it.
+one for slow work such as the map, so that searches need not wait.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _MOST = 30
 _MAX_NODES = 20_000
 _MAX_REVIEWED = 200
 _SLOW_TOOLS = (vault_review, vault_stats, memory_orphans, tag_list)
-"""Tools that look at every memory, for pages that nobody waits for while typing."""
+"""Tools that read every memory; they run in the thread for slow work."""
 
 
 class ReadMemory(NamedTuple):
@@ -71,9 +71,9 @@ class WebSession:
         self._open.is_vault_thread = True
 
     def run(self, work: Callable[[], Result], slow: bool = False) -> Result:
-        """Return what a function returns in a thread of the vault, by whether it is ``slow``.
+        """Run a function in one of the vault's threads and return its result.
 
-        In such a thread the function is called at once.
+        In such a thread the function is called directly.
         """
         if getattr(self._open, "is_vault_thread", False):
             return work()
@@ -186,7 +186,7 @@ class WebSession:
         return masked_attachment(inside, data, detector.masked)
 
     def review(self) -> ReviewedVault:
-        """Return what needs a person, as of the vault's last change or of today."""
+        """Return the items to review, cached until the vault or the day changes."""
         state = (
             clock.now().date(),
             self.on_view(lambda _call, view: _state(shown_records(view)), slow=True),

@@ -143,17 +143,17 @@ def _clipboard(options: GlobalOptions) -> str:
     """Return the text of the clipboard.
 
     Raises:
-        Refused: If there is no program that prints it, or it holds no text.
+        Refused: If no program can print it, or it contains no text.
     """
     from memvault.vault import decoding
 
-    if sys.platform == "win32":  # where no program can be run
+    if sys.platform == "win32":  # no program can be run here
         raise Refused(
             "The clipboard cannot be read on Windows", "`Get-Clipboard | memvault capture`"
         )
     environment = process.environment(options.root())
     for line in _PASTE_COMMANDS.get(sys.platform, _PASTE_COMMANDS_ELSEWHERE):
-        with contextlib.suppress(UsageError):  # there is no such program
+        with contextlib.suppress(UsageError):  # the program is not installed
             done = process.run(line.split(), "", _SECONDS, _MAX_CLIPBOARD, environment=environment)
             text = decoding.decode(done.stdout).text if done.code == 0 else ""
             if text.strip():

@@ -183,7 +183,7 @@ def _without_source_line(text: bytes) -> bytes:
 
 
 def _write(file: Path, before: bytes, data: bytes | None) -> None:
-    """Write a file of the user, unless it is no longer ``before``; delete it if there is no data.
+    """Write a user's file unless it has changed since ``before``; delete it if there is no data.
 
     Symbolic links are followed.
     """

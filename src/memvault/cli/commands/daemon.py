@@ -1,4 +1,4 @@
-"""The command ``watch``: the resident process, which makes commands quick."""
+"""The command ``watch``, which starts, shows and stops the resident process."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from memvault.cli.registry import command
 from memvault.errors import Refused
 
 own_status: Callable[[], dict[str, Any]] | None = None
-"""Returns what is known about the resident process, in that process only."""
+"""Returns the status of the resident process; set in that process only."""
 
 
 @command(

@@ -53,8 +53,8 @@ def edit(
 ) -> dict[str, Any]:
     """Open a memory in your editor, and show what changed when you close it.
 
-    The editor is VISUAL, else EDITOR. What it saves takes effect at once; when you
-    close it, the edit is in the log, and `memvault undo` reverts it.
+    The editor is VISUAL, else EDITOR. Saved text takes effect immediately. When you close the
+    editor, the edit is logged, and `memvault undo` reverts it.
     """
     with open_call(options, memory) as (call, name):
         return edit_memory(call, call.resolve(name, writes=True))

@@ -1,4 +1,4 @@
-"""The walk through what needs a person: one key for each, and one undo for all."""
+"""The command ``review``: answer each item with a key, and undo all answers at once."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ def review(
 ) -> dict[str, Any] | None:
     """Review pending items: conflicts, secrets, duplicates, proposals and more.
 
-    Each is answered with a key, without Enter; s skips it, and q or Ctrl-C ends. All changes
-    are one, which `memvault undo` takes back. Where there is no terminal, they are listed.
+    Each is answered with a key, without Enter; s skips it, and q or Ctrl-C ends. `memvault undo`
+    reverts all answers together. Without a terminal, the items are listed.
     """
     if not options.may_ask:
         from memvault.tools.doctor import vault_review
@@ -68,7 +68,7 @@ def review(
 
 
 def _walk(call: Call, items: list[ReviewItem]) -> int:
-    """Show each item and do what is answered; return how many were answered."""
+    """Show each item and apply the answer; return the number of answers."""
     answered = 0
     for number, item in enumerate(items, 1):
         _show(call, item, f"{number}/{len(items)}")
@@ -173,7 +173,7 @@ def _edit(call: Call, item: ReviewItem) -> None:
 
 
 def _allow(call: Call, item: ReviewItem) -> None:
-    """Write into the header that the secrets of a memory are meant to be there."""
+    """Mark the secrets of a memory as allowed in its header."""
     call.store.change(_memory(call, item), {"secrets": "allowed"}, None)
 
 
@@ -220,4 +220,4 @@ _ACTIONS: dict[tuple[str, str], Callable[[Call, ReviewItem], object]] = {
     ("finding", "f"): _fix,
     ("finding", "e"): _edit,
 }
-"""What each key does, by the kind of the item."""
+"""The function of each key, by the kind of item."""

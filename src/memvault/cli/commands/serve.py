@@ -215,7 +215,7 @@ def names(_: GlobalOptions) -> dict[str, Any]:
     group="programs",
 )
 def remove(_: GlobalOptions, name: TokenName) -> dict[str, Any]:
-    """Revoke a token; this takes effect at once, also for clients that are using it."""
+    """Revoke a token; connected clients lose access immediately."""
     from memvault.server import tokens
 
     tokens.remove(name)

@@ -20,7 +20,7 @@ from memvault.integrations import NAMES
 from memvault.tools.core import agent_guide, registry
 
 if TYPE_CHECKING:
-    from memvault.integrations.integration import AgentProgram, SetupContext
+    from memvault.integrations.integration import Integration, SetupContext
 
 
 _SDK_MISSING = f"`memvault mcp` needs the MCP SDK: {INSTALL} '.[mcp]'"
@@ -64,7 +64,7 @@ def setup(
     """
     from memvault.integrations import setup as planning
 
-    client = planning.client(program)
+    client = planning.find_integration(program)
     if project and user:
         raise UsageError("`--project` and `--user` cannot be combined", "choose one of them")
     if capture and not client.capture_events:
@@ -108,7 +108,7 @@ def setup(
     return None
 
 
-def _next(client: AgentProgram, has_changes: bool, written: bool, remove: bool) -> str:
+def _next(client: Integration, has_changes: bool, written: bool, remove: bool) -> str:
     """Return the next step for the user."""
     if has_changes and not written:
         return "Pass `--yes` to write the changes"

@@ -39,8 +39,8 @@ def trust(
 ) -> dict[str, Any]:
     """Allow a registered tool, in its current version, to run on this machine.
 
-    It shows the command and the files that the trust covers, and asks. Once one of
-    these changes, for example by a pull or an edit, the tool is no longer trusted.
+    It shows the command and the files that the trust covers, and asks. If one of these changes,
+    for example by a pull or an edit, the trust ends.
     """
     from memvault.vault_tools import trust
     from memvault.vault_tools.fingerprint import fingerprint_of
@@ -73,7 +73,7 @@ def untrust(options: GlobalOptions, name: ToolName) -> dict[str, Any]:
     "vaults trust", ("memvault vaults trust .", "memvault vaults trust ~/notes"), group="setup"
 )
 def trust_vault(_: GlobalOptions, folder: Folder) -> dict[str, Any]:
-    """Trust a vault that belongs to another user, so that it is used without being named.
+    """Trust a vault of another user, so that commands in it use it.
 
     A vault's settings and files control what is read and run on this machine, so a
     vault of another user is otherwise used only if `--vault` or MEMVAULT_VAULT names it.

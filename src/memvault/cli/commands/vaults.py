@@ -189,7 +189,7 @@ def default(
         str, Arg("Their names; all for every named vault", positional=True, metavar="NAME,NAME")
     ] = "",
 ) -> dict[str, Any]:
-    """Set the vaults that recall searches by default besides the current one; no names, none.
+    """Set the vaults that recall searches in addition to the current one; without names, none.
 
     `memvault recall --vaults` this searches only the current vault.
     """
@@ -239,7 +239,7 @@ def push(
     group="setup",
 )
 def status(options: GlobalOptions) -> dict[str, Any]:
-    """Compare what this machine has sent to the engine with the engine's contents."""
+    """Compare the engine's contents with the data that this machine sent."""
     from memvault.publishing import publish
 
     with closing(options.workspace()) as workspace:

@@ -103,7 +103,7 @@ def graph(
 
 @contextlib.contextmanager
 def require_extra() -> Iterator[None]:
-    """Raise an error that names the extra, if one of its packages is missing."""
+    """Raise an error that says which extra to install, if one of its packages is missing."""
     try:
         yield
     except ModuleNotFoundError as error:

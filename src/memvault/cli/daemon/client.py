@@ -1,4 +1,4 @@
-"""Hand a command line over to the resident process, before anything else is loaded.
+"""Run a command line in the resident process, before loading anything else.
 
 Both processes check each other first (``agree``). Then the client sends its arguments and the
 variables that matter (``is_sent``). The process answers within ``PATIENCE`` seconds that it is
@@ -31,7 +31,7 @@ VARIABLE = "MEMVAULT_RESIDENT"
 FOLDER = "resident"
 """The folder in the user's cache folder that the resident process serves."""
 SOCKET = "socket"
-"""The name of the socket in that folder, where there is no runtime folder."""
+"""The name of the socket in that folder, if there is no runtime folder."""
 PATIENCE = 0.1
 """Seconds to wait for the resident process."""
 HOOK_SECONDS = 0.9
@@ -78,7 +78,7 @@ _LOST_HINT = "check `memvault log` for changes, then run the command again"
 
 
 def run_in_daemon(arguments: Sequence[str]) -> int | None:
-    """Run a command line in the resident process; None if it has to be run in this process.
+    """Run a command line in the resident process; return None if this process must run it.
 
     The exit code is returned once the command has ended.
     """
@@ -212,7 +212,7 @@ def connected(folder: str) -> socket | None:
         connection.connect(f"/proc/self/fd/{descriptor}/{name}")
     finally:
         os.close(descriptor)
-    return connection  # type: ignore[return-value]  # what socket.socket is a subclass of
+    return connection  # type: ignore[return-value]  # the base class of socket.socket
 
 
 def ask(connection: socket, arguments: Sequence[str]) -> bytes:
@@ -373,5 +373,5 @@ class _Signals:
         self.received = number
         from contextlib import suppress
 
-        with suppress(OSError):  # the process has ended, which is noticed where it is waited for
+        with suppress(OSError):  # the process has ended; the waiting code notices it
             self._connection.send(bytes([number]))

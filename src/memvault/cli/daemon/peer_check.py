@@ -30,7 +30,7 @@ _STATUS = (
     "Uid", "Gid", "Groups", "CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb", "NoNewPrivs",
     "Seccomp", "Seccomp_filters",
 )  # fmt: skip
-"""Lines of /proc/PID/status that have to be equal for one process to act for the other."""
+"""Lines of /proc/PID/status that must be equal if one process acts for the other."""
 _SANDBOXED = "NoNewPrivs"
 """The line of /proc/PID/status that is 1 in most sandboxes."""
 _LINKS = (
@@ -162,7 +162,7 @@ def sender_of(credentials: bytes) -> int:
 
 
 def may_be_sandboxed(rights: dict[str, str]) -> bool:
-    """Return whether a process has given up gaining rights, as in most sandboxes."""
+    """Return whether a process cannot gain privileges (no_new_privs), as in most sandboxes."""
     return rights.get(_SANDBOXED, "0") != "0"
 
 

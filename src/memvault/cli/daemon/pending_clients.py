@@ -36,7 +36,7 @@ _ANCILLARY = socket.CMSG_SPACE(peer_check.CREDENTIALS) + socket.CMSG_SPACE(4 * _
 
 
 class Client:
-    """A connected process, and what it has sent so far."""
+    """A connected process, and the data received from it so far."""
 
     def __init__(self, connection: socket.socket, process: peer_check.Process) -> None:
         self.connection = connection
@@ -51,7 +51,7 @@ class Client:
         self.process.close()
 
     def read(self, secret: int) -> bytes | None:
-        """Read what has come; return the request once it is whole.
+        """Read the available data; return the request once it is complete.
 
         Raises:
             OSError: the process has ended, sends something else, or does not know the secret.
@@ -142,7 +142,7 @@ class WaitingClients:
 
     @property
     def are_waiting(self) -> bool:
-        """Whether a process has connected, and has not sent its request yet."""
+        """Whether a connected process has not sent its request yet."""
         return bool(self._clients)
 
     def seconds_left(self) -> float | None:
@@ -212,7 +212,7 @@ class WaitingClients:
 
 
 def limits_of(process: peer_check.Process) -> dict[str, str]:
-    """Return the priority of a process and the limits of what it may use, by name.
+    """Return the priority and the resource limits of a process, by name.
 
     Raises:
         OSError: it has ended.

@@ -89,7 +89,7 @@ def start_in_background() -> None:
 
 
 def _is_sandboxed() -> bool:
-    """Return whether this process may be in a sandbox, where it could serve no others."""
+    """Return whether this process may be in a sandbox, where it cannot serve other processes."""
     if sys.platform != "linux":
         return False
     from memvault.cli.daemon import peer_check

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from memvault.cli.daemon import client
 
 _FIELDS = 5
-"""How many texts come before the arguments."""
+"""The number of texts before the arguments."""
 _MAX_DIGITS = 15
 _ERRORS = ("strict", "surrogateescape", "replace", "ignore", "backslashreplace", "surrogatepass")
 
@@ -29,7 +29,7 @@ class Request(NamedTuple):
 
     @property
     def is_prompt_hook(self) -> bool:
-        """Whether an agent's program waits for what concerns a prompt."""
+        """Whether an agent's program waits for the memories for a prompt."""
         return self.arguments[:2] == ["hook", "prompt"] and "--capture" not in self.arguments
 
     @property
@@ -39,7 +39,7 @@ class Request(NamedTuple):
 
     @property
     def compared(self) -> dict[str, str]:
-        """The variables that have to be those of the resident process."""
+        """The variables that must equal those of the resident process."""
         return {n: value for n, value in self.variables.items() if n not in client.APPLIED}
 
 

@@ -47,11 +47,11 @@ _MAX_MEMORY = 512 << 20
 """Bytes of memory above which the process ends after a command; a vault needs about 100 MB."""
 _ENDING = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
 _INTERRUPTED = 128
-"""Exit codes from here on are those of signals."""
+"""The smallest exit code that stands for a signal."""
 _MAX_DESCRIPTORS = 65_536
 _MIN_DESCRIPTORS = 256
 _MAX_CLOCK_DIFFERENCE = 2_000
-"""Milliseconds by which the clock of a client may differ."""
+"""Maximum difference from a client's clock in milliseconds."""
 _PACKAGE = Path(__file__).parents[1]
 _STREAMS = 3
 _STREAM_NAMES = ("stdin", "stdout", "stderr", "__stdin__", "__stdout__", "__stderr__")
@@ -273,7 +273,7 @@ class Daemon:
             return None
         if tool.read_only and "-" not in request.arguments:
             return protocol.READS
-        # Neither a change nor what is read from standard input can be repeated.
+        # Neither a change nor reading standard input can be repeated.
         is_left = not tool.read_only and _is_committed(line.shared["vault"], request.arguments)
         return None if request.has_terminal or is_left else protocol.WRITES
 
@@ -400,7 +400,7 @@ def _folder_and_mask(process: peer_check.Process) -> Iterator[None]:
 
 
 def _socket_of(folder: Path) -> Path:
-    """Return where the socket of the process that serves a folder is; empty if that is gone."""
+    """Return the path of the socket of the process that serves a folder; empty if it is gone."""
     try:
         return Path(*protocol.socket_place(str(folder)))
     except OSError:
@@ -541,14 +541,14 @@ class _ClientSignals:
 
     @contextmanager
     def received(self) -> Iterator[None]:
-        """Receive signals in the block; what comes before ``run`` is kept for it."""
+        """Receive signals in the block; deliver those before ``run`` to it."""
         descriptor = self._connection.fileno()
         previous = signal.signal(signal.SIGIO, self._receive)
         fcntl.fcntl(descriptor, fcntl.F_SETOWN, os.getpid())
         flags = fcntl.fcntl(descriptor, fcntl.F_GETFL)
         fcntl.fcntl(descriptor, fcntl.F_SETFL, flags | fcntl.FASYNC)
         try:
-            os.kill(os.getpid(), signal.SIGIO)  # for what came before
+            os.kill(os.getpid(), signal.SIGIO)  # for signals that came before
             yield
         finally:
             signal.signal(signal.SIGIO, signal.SIG_IGN)

@@ -479,7 +479,6 @@ class LocalIndex:
 
     def _vector_search(self, overlay: Overlay) -> VectorSearch:
         """Return the vectors to search, after embedding in memory what has none yet."""
-        from memvault.index.local.transformer_vectors import TransformerVectors
         from memvault.index.local.vector_search import VectorSearch
 
         opened, waiting, stored = self.files.opened, 0, None
@@ -490,9 +489,12 @@ class LocalIndex:
                 pending = [entry for entry in pending if entry[0] in overlay.alive]
                 overlay.passages.update(self.static.passages(pending))
             waiting = sum(uid not in overlay.passages for uid, _ in pending)
-        transformer = TransformerVectors(self.transformer)
-        note = ""
-        if self.transformer.mode == "now" and overlay.alive is None:
+        transformer, note, mode = None, "", self.transformer.mode
+        if mode != "off":
+            from memvault.index.local.transformer_vectors import TransformerVectors
+
+            transformer = TransformerVectors(self.transformer)
+        if mode == "now" and overlay.alive is None:
             note = self._embed_now()
         return VectorSearch(stored, lambda: self.static.table, transformer, waiting, note)
 

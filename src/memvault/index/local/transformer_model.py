@@ -21,13 +21,13 @@ from memvault.index.embedding import model_settings
 from memvault.index.embedding.embedder import MULTILINGUAL, ModelCard
 from memvault.index.embedding.transformer import card_of, load_embedder
 from memvault.index.folder import DEEP, mark_used
-from memvault.index.vectors.transformer_vector_file import TransformerVectorFile
 from memvault.index.vectors.vector_file import FORMAT
 from memvault.store.memory_store import MemoryStore
 from memvault.vault import naming
 
 if TYPE_CHECKING:
     from memvault.index.embedding.token_vectors import TokenEmbedder
+    from memvault.index.vectors.transformer_vector_file import TransformerVectorFile
 
 Mode = Literal["auto", "off", "now"]
 _MODES = ("auto", "off", "now")
@@ -138,6 +138,8 @@ class TransformerModel:
         """
         if self.folder is None:
             return None
+        from memvault.index.vectors.transformer_vector_file import TransformerVectorFile
+
         vectors = TransformerVectorFile.open(self.vectors_folder(self.choice.name))
         if vectors is None:
             return None

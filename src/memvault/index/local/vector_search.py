@@ -11,13 +11,13 @@ import numpy as np
 from memvault.errors import EmbedderError
 from memvault.index.embedding.static import StaticEmbedder
 from memvault.index.local.manifest import Manifest
-from memvault.index.local.transformer_vectors import TransformerScores, TransformerVectors
 from memvault.index.protocol import VectorAnswer, VectorHit, VectorQuery
 from memvault.index.vectors.nearest import ScoredPassages, nearest
 from memvault.index.vectors.vector_file import hashes_of
 
 if TYPE_CHECKING:
     from memvault.index.local.stores import Vectors
+    from memvault.index.local.transformer_vectors import TransformerVectors
 
 _NOTHING = ScoredPassages(np.zeros(0, np.int64), np.zeros(0, np.uint64), np.zeros(0, np.float32))
 
@@ -68,15 +68,15 @@ class VectorSearch(NamedTuple):
             texts = list(chain.from_iterable(changed.values()))
             counts = {uid: len(own) for uid, own in changed.items()}
             passages = passages.joined(counts, hashes_of(texts), table.embed(texts) @ vector)
-        scores = TransformerScores()
+        scores = None
         if self.transformer is not None and not query.only_static:
             scores = self.transformer.score(query.text, query.language, passages)
-        calibration = scores.calibration or table.calibration
+        calibration = (scores and scores.calibration) or table.calibration
         allowed = query.allowed_keys
         if visible is not None:
             allowed = visible if allowed is None else visible & allowed
         nearest_memories = nearest(
-            passages, scores.cosines, allowed, query.limit, query.include_keys
+            passages, scores and scores.cosines, allowed, query.limit, query.include_keys
         )
         hits = [
             VectorHit(
@@ -88,7 +88,7 @@ class VectorSearch(NamedTuple):
                 static_similarity=table.calibration.similarity(hit.cosine),
                 next_passage=hit.next_passage,
                 is_estimated=hit.is_estimated,
-                is_multilingual=scores.is_multilingual,
+                is_multilingual=scores is not None and scores.is_multilingual,
             )
             for hit in nearest_memories.hits
         ]
@@ -98,14 +98,14 @@ class VectorSearch(NamedTuple):
             hits,
             waiting=self.waiting,
             has_vectors=True,
-            transformer_weight=scores.share,
+            transformer_weight=scores.share if scores else 0.0,
             memories=nearest_memories.memories,
             static_mean=static_mean,
             static_spread=static_spread,
             transformer_mean=transformer_mean,
             transformer_spread=transformer_spread,
-            is_multilingual=scores.is_multilingual,
-            notes=self._notes(scores.note),
+            is_multilingual=scores is not None and scores.is_multilingual,
+            notes=self._notes(scores.note if scores else ""),
         )
 
     def _notes(self, note: str) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Fit a result into a budget of tokens: cut its list or text, and shorten what is too long itself.
+"""Fit a result into a token budget: cut its lists or text, and shorten other long values.
 
 A tool names the lists or the text of its result that may be long in ``pages``. They are cut after
 the entries or the lines that fit, and ``next`` is the offset of the rest. All other values are
@@ -20,7 +20,7 @@ _LONGEST, _SHORTEST = 8_000, 8
 _ENTRY_LENGTH = 25
 """Characters of the maximum length of a text for which a nested list has one more entry."""
 _MIN_KEYS = 24
-"""Number of keys that a nested object keeps at least."""
+"""Minimum number of keys to which a nested object is cut."""
 _NAMES = frozenset(
     "memId filePath etag id eventId changeId factId episodeId procedureId proposalId requestId "
     "skillId spaceId messageId confirmToken".split()
@@ -29,17 +29,17 @@ _NAMES = frozenset(
 _MAX_NAME = 300
 _MAX_DEPTH = 12
 _NOTE_ROOM = 60
-"""Tokens reserved for the warning that names what was shortened."""
+"""Tokens reserved for the warning about shortened values."""
 _BOUNDARIES = ("\n", ". ", "。", " ")
-"""Where a text is cut if possible: after a line, a sentence or a word."""
+"""Preferred places to cut a text: after a line, a sentence or a word."""
 _LARGE = 10**9
 
 Present = Callable[[Mapping[str, Any]], Mapping[str, Any]]
-"""A function from a result to what its caller is shown of it, for example with secrets masked."""
+"""A function from a result to its visible form, for example with secrets masked."""
 
 
 AdjustCut = Callable[[str, int, int], tuple[int, int]]
-"""A function from a text and the start and end of a part of it to where it may be cut instead."""
+"""A function from a text and the bounds of a part to bounds that split no secret."""
 
 
 def keep_bounds(_: str, start: int, end: int) -> tuple[int, int]:
@@ -48,10 +48,10 @@ def keep_bounds(_: str, start: int, end: int) -> tuple[int, int]:
 
 
 class PageRequest(NamedTuple):
-    """What a call asks for of its result, and the keys under which it may be long.
+    """The part of a result that a call asks for, and the keys under which it may be long.
 
-    ``offset`` is the number of entries or characters before the result's first; ``newest_last``
-    lists are cut at their beginning; ``around`` moves the cuts of a text. With ``continues``, a
+    ``offset`` is the number of entries or characters skipped; ``newest_last`` lists are cut at
+    their beginning; ``around`` moves the cuts of a text. With ``continues``, a
     call with ``next`` as its offset gives the rest; ``rest`` describes another way to it.
     """
 
@@ -70,7 +70,7 @@ def count(value: Any) -> int:
     text = sanitize.safe_json(value)
     try:
         return tokenizer.count_tokens(text)
-    except MemvaultError:  # without the tokenizer, a result is rather too short than missing
+    except MemvaultError:  # without the tokenizer, better too short a result than none
         return len(text.encode("utf-8", "replace")) // 2
 
 
@@ -136,7 +136,7 @@ def skip(
 def fit(
     result: Mapping[str, Any], budget: int, request: PageRequest, present: Present
 ) -> Mapping[str, Any]:
-    """Return what a caller is shown of a result, in at most ``budget`` tokens."""
+    """Return the visible form of a result, cut to at most ``budget`` tokens."""
     keys = [key for key in request.keys if key in result]
     text = keys and isinstance(result[keys[0]], str)
     if len(sanitize.safe_json(result)) <= budget * MAX_CHARACTERS:

@@ -1,4 +1,8 @@
-"""Invocation of tools; every call of a tool goes through this module."""
+"""Run tools: every call of a tool goes through this module.
+
+Python and the command line pass arguments by parameter name (``call``, ``run``); front ends for
+JSON pass them by key (``call_json``).
+"""
 
 from __future__ import annotations
 
@@ -19,7 +23,7 @@ from memvault.workspace import Workspace
 
 
 class VaultTarget(NamedTuple):
-    """A named vault, and a call's arguments without the prefix of that vault."""
+    """A named vault, and a call's arguments without that vault's prefix."""
 
     vault: str
     root: Path
@@ -29,12 +33,12 @@ class VaultTarget(NamedTuple):
 def resolve_vault(
     tool: Tool, bound: Mapping[str, Any], caller: Caller, here: Path
 ) -> VaultTarget | None:
-    """Return the vault that a call's arguments name with ``NAME:MEMORY``, or None.
+    """Return the vault to which a call's arguments refer as ``NAME:MEMORY``, or None.
 
-    This may be the current vault, ``here``.
+    It may be the current vault, ``here``.
 
     Raises:
-        UsageError: If they name several vaults.
+        UsageError: If they refer to several vaults.
         VaultNotFound: If the vault no longer exists.
     """
     parameter_names = {
@@ -88,9 +92,9 @@ def _split_name(text: str, known: Mapping[str, Path]) -> tuple[str, str]:
 
 _MAX_WARNINGS = 20
 _MIN_BUDGET = 200
-"""Tokens that the shortest result with one entry surely fits into."""
+"""Tokens that are always enough for a result with one entry."""
 _WRAPPER = 20
-"""Tokens that are added to a result which another tool's result contains."""
+"""Tokens that wrapping a result in another tool's result adds."""
 
 
 class ToolOutcome:
@@ -256,7 +260,7 @@ def failure(workspace: Workspace, caller: Caller, error: Exception) -> MemvaultE
 def _call(
     workspace: Workspace, name: str, arguments: Mapping[str, Any], how: _CallOptions
 ) -> ToolOutcome:
-    """Run a tool as ``call`` does; the result of a nested call has all of its warnings."""
+    """Run a tool as ``call`` does; a nested call's result has all its warnings."""
     with workspace.lock:
         tool = None
         try:
@@ -276,7 +280,7 @@ def _call(
 def _bind_and_run(
     workspace: Workspace, tool: Tool, arguments: Mapping[str, Any], how: _CallOptions
 ) -> ToolOutcome:
-    """Run a tool in the vault that its arguments name; raises as ``call``."""
+    """Check the arguments, and run a tool in the vault to which they refer."""
     ignored: list[str] | None = [] if how.caller.adds_arguments else None
     named = tool.by_name(arguments, ignored) if how.has_keys else arguments
     bound, within = tool.check(named), None
@@ -311,7 +315,12 @@ def _bind_and_run(
 def _other_vault(
     tool: Tool, bound: Mapping[str, Any], caller: Caller, here: Path
 ) -> VaultTarget | None:
-    """Return the vault that bound arguments name, or None; raises as ``resolve_vault``."""
+    """Return the vault to which checked arguments refer, or None.
+
+    Raises:
+        UsageError: If they refer to several vaults.
+        VaultNotFound: If the vault no longer exists.
+    """
     texts = (
         text for value in bound.values() for text in (value if isinstance(value, list) else [value])
     )
@@ -329,9 +338,10 @@ def _run(
     notes: list[str],
     vault: str = "",
 ) -> ToolOutcome:
-    """Run a tool in the vault of a call, whose name is given if it is another; as ``call``.
+    """Run a tool in the vault of a call; ``vault`` is its name unless it is the caller's own.
 
-    ``notes`` are warnings about the arguments.
+    ``notes`` are warnings about the arguments. The token limit is the call's, else that of the
+    outer tool, else the setting for callers that have a token budget.
     """
     added = {entry.name for entry in tool.page_parameters}
     is_limited = "budget" in added or (tool.paged_keys is not None and tool.own_parameters is None)
@@ -389,7 +399,7 @@ def _run(
 def _worded(
     result: dict[str, Any], notes: list[str], tool: Tool, caller: Caller
 ) -> tuple[dict[str, Any], list[str]]:
-    """Return a result and its notes in the words of the caller."""
+    """Return a result and its notes with messages in the caller's style."""
     if caller.message_style != "tools":
         return result, notes
     from memvault.tools.core import messages
@@ -403,10 +413,9 @@ def _worded(
 def _with_changes(
     error: BaseException, call_context: Call, tool: Tool, bound: Mapping[str, Any]
 ) -> MemvaultError | None:
-    """Return a call's error with the files that the call changed before; None if unexpected.
+    """Return a call's error with the files it changed before; None for a bug without changes.
 
-    An unexpected one is reported in the same way if there are such files: its caller would
-    otherwise make the same change again.
+    After changes, a bug is reported as an error too: the caller would otherwise repeat them.
     """
     changed = call_context.change_set.summary()
     if isinstance(error, MemvaultError):
@@ -423,7 +432,7 @@ def _with_changes(
 
 @contextmanager
 def _failures_noted(call_context: Call, notes: list[str]) -> Iterator[None]:
-    """Turn a failure after a change into a note: after an error, the caller would repeat it."""
+    """Turn a failure after a change into a note: the caller would repeat a failed call."""
     try:
         yield
     except Exception as error:
@@ -472,7 +481,7 @@ def _page(
     around = budget.keep_bounds if may_cut else call_context.settings.detector.around
     if added & {"offset", "length"} & bound.keys():
         result, offset = budget.skip(result, keys, offset, bound.get("length", 0), around)
-    # A tool with a budget of its own keeps to it; what comes on top matters to an agent only.
+    # A tool with its own budget applies it; the rest of the result matters to agents only.
     if not call_context.budget or not (how.caller.has_token_budget or "budget" in added):
         return visible(result)
     changes_nothing = not call_context.change_set.files
@@ -487,7 +496,7 @@ def _page(
 
 
 def truncate_warnings(notes: list[str]) -> list[str]:
-    """Truncate the warnings, of which a vault may cause thousands, and count the rest."""
+    """Return the first warnings, and count the rest: a vault may cause thousands."""
     more = len(notes) - _MAX_WARNINGS
     return [*notes[:_MAX_WARNINGS], f"{more:,} more warnings were omitted"] if more > 0 else notes
 
@@ -519,7 +528,11 @@ def run_nested(
 def call_nested(
     call_context: Call, name: str, arguments: Mapping[str, Any], has_keys: bool = True
 ) -> Mapping[str, Any]:
-    """Run another tool for a call, which gets its warnings and events; raises as ``call``."""
+    """Run another tool for a call, which gets its warnings and events.
+
+    Raises:
+        MemvaultError: If the tool failed.
+    """
     limit = max(1, call_context.budget - _WRAPPER) if call_context.budget else 0
     how = _CallOptions(
         call_context.caller, call_context.is_cancelled, budget=limit, has_keys=has_keys

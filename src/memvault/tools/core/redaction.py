@@ -1,7 +1,7 @@
-"""Redaction: mask secrets in results.
+"""Mask secrets in results, which only ``invoke`` does.
 
-If a part of a result comes from a memory, the secrets of that memory are masked in it even where
-its text is truncated, and left unmasked if the memory allows them.
+In a part of a result that comes from a memory, the secrets of that memory are masked even where
+its text is truncated; they are not masked if the memory's header allows them.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from memvault.workspace import Workspace
 
 _ID_KEYS = ("memId", "id")
 _TEXT_KEYS = ("content", "snippet", "text", "diff")
-"""Keys of a result that hold a memory's text, or often an excerpt of it."""
+"""Keys of a result whose value is a memory's text or an excerpt of it."""
 _MEM_ID = re.compile(r"\(([\w.-]{1,200})[;)]")
-"""Matches the memId with which ``context`` marks the source of a line."""
+"""Matches the memId that ``context`` adds to a line as its source."""
 _MAX_MEM_IDS = 1_000
 """The maximum number of such memIds to look up in one text; ``context`` names ten."""
 _BETWEEN = "\n\0\n"
 """A text that no secret contains."""
 _MAX_FILES = 4_096
-"""The number of files whose secrets are remembered."""
+"""Maximum number of files whose secrets are cached."""
 
 
 class KnownSecrets(NamedTuple):
@@ -53,7 +53,7 @@ class _Lookups(NamedTuple):
 
 
 def masked(call: Call, found: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a result with its secrets masked; ``call`` only reads the memories that it names."""
+    """Return a result with its secrets masked; ``call`` reads the memories mentioned in it."""
     if _is_clean(found, _detector(call.workspace)):
         return dict(found)
     with call.workspace.lock:
@@ -68,7 +68,7 @@ def mask_error(error: MemvaultError, workspace: Workspace) -> None:
 
 
 def _is_clean(found: Mapping[str, Any], detector: SecretDetector) -> bool:
-    """Return whether a result has no secrets and no excerpts, in which a secret may be cut."""
+    """Return whether a result has no secrets, and no excerpts in which a secret may be cut."""
     texts: list[str] = []
     return _collect(found, texts) and not detector.find(_BETWEEN.join(texts))
 
@@ -102,7 +102,7 @@ def _masked(call: Call, value: Any, known: KnownSecrets, lookups: _Lookups) -> A
         call = lookups.in_vault(vault) if isinstance(vault, str) and vault else call
         own = _secrets_of(call, value, lookups) if any(map(value.get, _TEXT_KEYS)) else None
         result = _masked_entries(call, value, own or known, lookups)
-        if own is None and result != value:  # only then it matters whether the memory allows them
+        if own is None and result != value:  # a secret was masked: does the memory allow it?
             own = _secrets_of(call, value, lookups)
             if own is not None and own.allowed:
                 result = _masked_entries(call, value, own, lookups)

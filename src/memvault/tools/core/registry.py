@@ -69,33 +69,31 @@ class Tool(NamedTuple):
         command_line_form: Converts the command's parameters to the tool's arguments, if
             the command takes entirely different ones.
         read_only: Whether it changes nothing.
-        destructive: Whether it may replace or remove something, and not only add.
-        open_world: Whether it may reach beyond the vault: the network, or a program of
-            someone else.
+        destructive: Whether it may replace or remove something, not only add.
+        open_world: Whether it may reach beyond the vault: the network, or other programs.
         idempotent: Whether a second call with the same arguments changes nothing more.
         own_scope: The minimum scope of a caller, if it does not follow from ``read_only``.
-        works_without_files: Whether it also works on a vault that another machine sent
-            to an engine, whose files are not on this machine.
-        core: Whether it is one of the tools that MCP clients are offered by default.
+        works_without_files: Whether it also works on a vault that another machine published,
+            whose files are not on this machine.
+        core: Whether MCP clients are offered it by default.
         hidden_args: Keys of arguments that are hidden from its schema in that offer.
         examples: Command lines that the help and the reference show.
         view: How its result is printed for people.
-        takes_long: Whether it waits, checks or makes everything anew, or runs programs or looks
-            them up, so that the resident process leaves it to its caller.
+        takes_long: Whether it waits, checks or rebuilds everything, or runs or looks up programs.
+            The resident process does not run such a tool.
         paged_keys: Keys of the lists, or of the text, that may make its result long. It gets the
-            arguments ``budget`` and, unless the function has it, ``offset``, and ``length`` if
-            it is a text; None if its result is short.
+            arguments ``budget`` and, unless the function has it, ``offset``, and for a text
+            ``length``. None if the result is always short.
         newest_last: Whether these lists are cut at their beginning.
-        continuation_hint: How to read what a budget left out of its result.
+        continuation_hint: How to read the part of its result that a budget omitted.
         fails_if: The command exits with 1 if this key of the result is true.
         flat_failures: Whether its failed results have the form of ``MemvaultError.is_flat``.
-        reveals: Whether its caller asks for the text that it returns, so that the shell and Python
-            get the secrets in it. They are masked in all other results.
-        openable_list: The list of its result of which its command opens an entry with ``--open``.
+        reveals: Whether it returns text that the caller requested, with its secrets in the shell
+            and in Python. They are masked in all other results.
+        openable_list: The list in its result whose entries its command opens with ``--open``.
         messages: Paths of keys to memvault's own messages below the first level of its result,
             such as ``findings.message``; ``messages.render`` renders them.
-        writes_if: The key of the argument without which a call changes nothing, if the tool is
-            not ``read_only``.
+        writes_if: The name of the argument without which a call changes nothing.
         own_parameters: The parameters of a tool created at run time, in place of the
             function's signature.
         description: The description of such a tool, in place of the docstring.
