@@ -199,20 +199,20 @@ class MemoryBrowser(App[BrowsedMemory]):
         option_list = self.query_one("#list", OptionList)
         option_list.clear_options()
         option_list.add_options([Option(_entry(memory)) for memory in outcome.memories])
-        places = [entry.mem_id for entry in outcome.memories]
-        keeps_highlight = keep and before is not None and before.mem_id in places
-        if places:
+        mem_ids = [entry.mem_id for entry in outcome.memories]
+        keeps_highlight = keep and before is not None and before.mem_id in mem_ids
+        if mem_ids:
             option_list.highlighted = (
-                places.index(before.mem_id) if keeps_highlight and before else 0
+                mem_ids.index(before.mem_id) if keeps_highlight and before else 0
             )
             self._read()
         else:
             for part in ("text", "links", "history"):
                 self.query_one(f"#{part}-content", Static).update("")
         count = (
-            f"{len(places):,} of {outcome.total:,}"
-            if outcome.total > len(places)
-            else f"{len(places):,}"
+            f"{len(mem_ids):,} of {outcome.total:,}"
+            if outcome.total > len(mem_ids)
+            else f"{len(mem_ids):,}"
         )
         self._show_status(outcome.problem or count)
 
