@@ -336,18 +336,18 @@ def str_replace(
         raise NotFound(f"Error: The path {path} does not exist. Please provide a valid path.")
     lead, text = parts(file)
     old, new = (with_ends(file, string) for string in (old_str, new_str))
-    places = occurrences(text, old)
-    if not places:
+    positions = occurrences(text, old)
+    if not positions:
         raise UsageError(
             f"No replacement was performed, old_str `{old_str}` did not appear verbatim in {path}."
         )
-    if len(places) > 1:
-        lines = ", ".join(str(text.count("\n", 0, at) + 1) for at in places)
+    if len(positions) > 1:
+        lines = ", ".join(str(text.count("\n", 0, at) + 1) for at in positions)
         raise UsageError(
             f"No replacement was performed. Multiple occurrences of old_str `{old_str}` in lines: "
             f"{lines}. Please ensure it is unique"
         )
-    (at,) = places
+    (at,) = positions
     changed = f"{text[:at]}{new}{text[at + len(old) :]}"
     written = _write(call, file, lead + changed)
     first = text.count("\n", 0, at) + 1
