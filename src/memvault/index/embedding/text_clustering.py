@@ -84,18 +84,18 @@ class Meaning:
         static embedder finds most similar to another one. Of more than 20,000 texts, the last are
         compared.
         """
-        places = list(range(len(texts)))[-_MAX_TEXTS:]
-        if self._transformer is None or len(places) <= MAX_EMBEDDED:
-            return places
+        positions = list(range(len(texts)))[-_MAX_TEXTS:]
+        if self._transformer is None or len(positions) <= MAX_EMBEDDED:
+            return positions
         static = EmbeddedTexts(
-            self._static.embed([texts[position] for position in places]), _of(self._static)
+            self._static.embed([texts[position] for position in positions]), _of(self._static)
         )
         best: dict[int, float] = {}
         for first, second, similarity in similar_pairs(static, STEP):
             for position in (first, second):
                 best[position] = max(best.get(position, 0.0), similarity)
-        nearest = sorted(best, key=lambda position: (-best[position], texts[places[position]]))
-        return sorted(places[position] for position in nearest[:MAX_EMBEDDED])
+        nearest = sorted(best, key=lambda position: (-best[position], texts[positions[position]]))
+        return sorted(positions[position] for position in nearest[:MAX_EMBEDDED])
 
 
 def open_meaning(settings: Settings, root: Path) -> tuple[Meaning, str]:
@@ -183,9 +183,9 @@ def similar_counts(groups: Sequence[Matrix], limit: float) -> list[tuple[int, in
         best = np.maximum.reduceat(vectors @ everything.T, starts, axis=1)
         counts[number] = (best >= limit).sum(axis=0)
     both = np.triu(np.minimum(counts, counts.T), 1)
-    places = np.argwhere(both).tolist()
+    group_pairs = np.argwhere(both).tolist()
     return sorted(
-        ((int(both[first, other]), first, other) for first, other in places),
+        ((int(both[first, other]), first, other) for first, other in group_pairs),
         key=lambda counted_pair: (-counted_pair[0], counted_pair[1:]),
     )
 
