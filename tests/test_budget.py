@@ -392,6 +392,22 @@ def test_budget_pages_never_reveal_secret(folder: Path, tool: str, length: int) 
     vault.close()
 
 
+@pytest.mark.promise("S73")
+@pytest.mark.parametrize("length", [3, 7, 30])
+def test_budget_pages_of_call_tool_never_reveal_secret(folder: Path, length: int) -> None:
+    """Pages that ``call_tool`` returns mask a secret wherever they cut it."""
+    secret = f"ghp_{'a1B2c3D4e5F6g7H8i9J0' * 2}"[:40]
+    write(folder, "a.md", header(id="a").strip() + f"\nBefore {secret} after.\n")
+    vault = Workspace(folder)
+    for offset in range(len(secret)):
+        parameters = {"memId": "a", "offset": offset, "length": length}
+        page = called(vault, "call_tool", toolName="memory_show", parameters=parameters)
+        pieces = [secret[n : n + 3] for n in range(4, len(secret) - 2)]
+        content = page["result"]["content"]
+        assert not [piece for piece in pieces if piece in content]
+    vault.close()
+
+
 def test_budget_shortens_custom_tool_output(folder: Path, run: Run) -> None:
     """A program that prints 900 KB can't fill a client's context unless all of it is requested."""
     write(folder, "tools/long.py", "print('{\"lines\": [' + '\"zebra\",' * 100_000 + '\"end\"]}')")

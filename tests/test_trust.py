@@ -370,6 +370,23 @@ def test_trust_ends_if_file_is_added(folder: Path, run: Run) -> None:
             assert "changed since it was trusted" in vault.call("t")["error"]["message"]
 
 
+@pytest.mark.promise("S7")
+@pytest.mark.parametrize("name", ["helper.md", "CLAUDE.md"])
+def test_trust_ends_if_markdown_in_tools_changes(folder: Path, run: Run, name: str) -> None:
+    """Trust covers markdown files in tools/ that do not define another tool."""
+    write(folder, f"tools/{name}", "echo '{\"ran\": 1}'\n")
+    write(folder, "tools/t.md", f"---\ndescription: x\ncommand: [sh, ./{name}]\n---\n")
+    write(folder, "tools/other.md", "---\ndescription: x\ncommand: [sh, -c, ':']\n---\n")
+    write(folder, "tools/y.sh", f". ./{name}\n")
+    write(folder, "tools/u.md", "---\ndescription: x\ncommand: [sh, y.sh]\n---\n")
+    assert run("tools", "trust", "u", "--yes").code == 0
+    assert run("call", "u").json["ran"] == 1
+    write(folder, "tools/other.md", "---\ndescription: y\ncommand: [sh, -c, ':']\n---\n")
+    assert run("call", "u").json["ran"] == 1
+    write(folder, f"tools/{name}", "echo '{\"ran\": 2}'\n")
+    assert "changed since it was trusted" in refused(run("u"), 1)
+
+
 def test_trust_check_reads_each_file_once_per_list(folder: Path) -> None:
     """Listing reads each file once however many tools are trusted; running reads it again."""
     names = [f"tool-{number}" for number in range(30)]

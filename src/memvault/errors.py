@@ -137,7 +137,7 @@ class Conflict(MemvaultError):
     @classmethod
     def changed(cls, path: object, hint: str = "try again") -> Conflict:
         """Return the error for a file that was changed between two steps of one call."""
-        return Conflict(f"{path} was changed in the meantime", hint)
+        return Conflict(f"{str(path)!r} was changed in the meantime", hint)
 
 
 class Refused(MemvaultError):

@@ -175,6 +175,7 @@ class SecretDetector:
         """Mask the secrets in the message, hint and details of an error."""
         error.message, error.hint = self.masked(error.message), self.masked(error.hint)
         error.details = self.masked_values(error.details)
+        error.args = (error.message,)
 
     def masking(self, header: Mapping[str, Any]) -> Callable[[str], str]:
         """Return the function that masks secrets in the texts of a memory with a header.

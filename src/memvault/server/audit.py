@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Hashable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -21,7 +22,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 
 from memvault import clock, sanitize
-from memvault.errors import StorageError
+from memvault.errors import StorageError, UsageError
 from memvault.files.user_folders import is_owned
 from memvault.tools.core import registry
 
@@ -242,8 +243,13 @@ def _tool_name(name: Any, arguments: Any) -> str:
     tool = registry.lookup(name) if isinstance(name, str) else None
     if tool is None:
         return "unknown"
-    inner = arguments.get("toolName") if isinstance(arguments, Mapping) else None
-    return f"{tool.name}:{_tool_name(inner, None)}" if tool.name == "call_tool" else tool.name
+    if tool.name != "call_tool":
+        return tool.name
+    inner = None
+    if isinstance(arguments, Mapping):
+        with suppress(UsageError):
+            inner = tool.by_name(arguments, []).get("tool_name")  # by any spelling of its key
+    return f"{tool.name}:{_tool_name(inner, None)}"
 
 
 def _outcome(result: Any) -> str:

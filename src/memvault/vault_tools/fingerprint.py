@@ -19,8 +19,9 @@ from typing import NamedTuple
 from memvault import process
 from memvault.errors import Refused, StorageError, UsageError
 from memvault.files.walk import is_link, walk
+from memvault.vault import program_files
 from memvault.vault_tools.definition import FOLDER
-from memvault.vault_tools.tool_files import ToolFile
+from memvault.vault_tools.tool_files import ToolFile, read_all
 
 DigestCache = dict[str, tuple[str, int]]
 """The digests and sizes of files already read, by path in the vault."""
@@ -125,9 +126,14 @@ def _resolve(base: str, path: str) -> str | None:
 
 
 def _tool_folder_files(base: str) -> Iterator[str]:
-    """Yield every file below ``tools/``, except the files that define tools."""
+    """Yield every file below ``tools/``, except the files that define tools.
+
+    A file such as ``CLAUDE.md``, which programs read as instructions, counts even if it defines a
+    tool.
+    """
+    definitions = {tool.path for tool in read_all(Path(base)).tools.values()}
     for path in _files_below(base, FOLDER):
-        if path.count("/") > 1 or not path.lower().endswith(".md"):
+        if path not in definitions or program_files.read_as(path):
             yield path
 
 

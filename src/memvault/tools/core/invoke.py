@@ -157,10 +157,11 @@ class _CallOptions(NamedTuple):
     has_keys: bool = False
 
     def masks(self, tool: Tool) -> bool:
-        """Return whether the secrets in a tool's result are masked."""
-        if self.caller.mask_secrets:
-            return not self.is_nested  # the result that contains it is masked
-        return self.caller.secrets == "asked" and not tool.reveals
+        """Return whether the secrets in a tool's result are masked.
+
+        Nested results are masked as well: a secret that was cut is not recognized afterwards.
+        """
+        return self.caller.mask_secrets or (self.caller.secrets == "asked" and not tool.reveals)
 
     def visible(self, tool: Tool, call: Call, result: Mapping[str, Any]) -> dict[str, Any]:
         """Return what the caller gets of a result: without secrets and paths it may not see."""
@@ -254,6 +255,7 @@ def failure(workspace: Workspace, caller: Caller, error: Exception) -> MemvaultE
     if not caller.may_see_paths:
         hide = Call(workspace, caller).hide_paths
         failed.message, failed.hint = hide(failed.message), hide(failed.hint)
+        failed.args = (failed.message,)
     if caller.secrets != "shown":
         from memvault.tools.core import redaction
 
