@@ -317,7 +317,7 @@ class World:
             if place is not None:
                 yield place
             elif header:
-                self._skip(path, "it has no numbers x and y")
+                self._skip(path, "x and y are not both numbers")
 
     def _others(self) -> Iterator[Character]:
         for path, _, parsed, _ in read_header_files(self._store.root, _AGENTS, self._skip):

@@ -39,7 +39,7 @@ BUILTIN_TYPES: tuple[MemoryType, ...] = (
     MemoryType("project-preference", "How this project does things, by agreement"),
     MemoryType("issue", "A problem, what causes it and how it is worked around or solved"),
     MemoryType("context", "Background that fits no other type"),
-    MemoryType("recurring-pattern", "A situation that comes back and what to do then"),
+    MemoryType("recurring-pattern", "A recurring situation and how to handle it"),
     MemoryType("conventions-pattern", "A rule of naming, layout or style"),
     MemoryType("episode", "Something that happened: situation, actions, outcome"),
     MemoryType("fact", "A single statement that holds"),
