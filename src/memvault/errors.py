@@ -119,12 +119,12 @@ class NotFound(MemvaultError):
 
 
 class Ambiguous(NotFound):
-    """A name fits several memories."""
+    """A name matches several memories."""
 
     code = "ambiguous"
 
     def candidates(self) -> list[dict[str, str]]:
-        """Return the memories that the name fits: memId, title and path of each."""
+        """Return the memId, title and path of each memory that the name matches."""
         found = self.details.get("candidates")
         return list(found) if isinstance(found, list) else []
 

@@ -28,7 +28,7 @@ _MAX_RECALLED = 10
 _MAX_TOPICS = 8
 """Maximum number of lines of a task that are recalled one by one; a longer text is one query."""
 _MAX_SECONDS = 2.5
-"""Seconds after which no further line is recalled: a program waits for its hook 5 seconds."""
+"""Seconds after which recall stops: agent programs wait at most 5 seconds for a hook."""
 _Read = TypeVar("_Read")
 
 

@@ -172,7 +172,7 @@ def _parse_line(
     the option whose value is next, if any.
     """
     names = _names()
-    words = scan(before).words  # only global options can be before the command
+    words = scan(before).words  # only global options can precede the command
     count = next(
         n for n in range(min(len(words), 2), -1, -1) if n == 0 or " ".join(words[:n]) in names
     )

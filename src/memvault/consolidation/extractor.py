@@ -30,7 +30,7 @@ _KEYS = {
 
 
 class RejectedLine(NamedTuple):
-    """A line of output that is no valid proposal: its number, its beginning, and the reason."""
+    """A line of output that is not a valid proposal: its number, its beginning, and the reason."""
 
     line: int
     text: str
@@ -120,7 +120,7 @@ def _proposal(line: str, known: Mapping[str, Episode]) -> NewFact | NewProcedure
     """Parse one line.
 
     Raises:
-        ValueError, UsageError: it is no valid proposal; the message gives the reason.
+        ValueError, UsageError: it is not a valid proposal; the message gives the reason.
     """
     try:
         value = json.loads(line)

@@ -38,7 +38,7 @@ def resolve_logged(call: Call, name: str) -> LoggedMemory:
 
     Raises:
         NotFound: neither the vault nor the journal knows the name.
-        Ambiguous: the name fits several memories.
+        Ambiguous: the name matches several memories.
     """
     try:
         memory = call.engine.resolve(name)

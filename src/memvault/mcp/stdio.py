@@ -60,7 +60,7 @@ def claimed_stdio() -> Iterator[tuple[int, int]]:
         yield read, written
     finally:
         with contextlib.suppress(OSError, ValueError, AttributeError):
-            sys.stdout.flush()  # what a library has printed goes to standard error, too
+            sys.stdout.flush()  # send output that libraries printed to standard error
         os.dup2(read, 0)
         os.dup2(written, 1)
 

@@ -190,7 +190,7 @@ class _CopiedPart(NamedTuple):
 def plain_copies(
     text: str, words: str, near_keyword: bool = False, is_key: bool = False
 ) -> list[PlainCopy]:
-    """Return copies without markup of the lines of a text in which it can hide a secret.
+    """Return copies, without markup, of the lines in which markup can hide a secret.
 
     Nothing is copied unless one of the ``words`` of the text has markup in it, markup has spaces,
     or, with ``near_keyword``, it follows a keyword. If ``is_key``, for a private key of many
@@ -259,7 +259,10 @@ def _has_strange(text: str) -> bool:
 def _parts(text: str, regions: Iterable[tuple[int, int]]) -> Iterator[_CopiedPart]:
     """Yield the parts of a copy: the text as read, then what is hidden: comments, targets, tags."""
     regions = list(regions)
-    for start, end in regions:  # grows; what is hidden in a region is shorter than the region
+    for (
+        start,
+        end,
+    ) in regions:  # grows during the loop; hidden text is shorter than its region, so it ends
         hidden: list[tuple[int, int]] = []
         yield from _read(text, start, end, hidden)
         yield _CopiedPart(_END, end, end)

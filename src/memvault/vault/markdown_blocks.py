@@ -248,7 +248,7 @@ class _Scanner:
         return matched, place, column
 
     def _indent(self, place: int, column: int, stop: int) -> tuple[int, int]:
-        """Return the place and column of the first character that is not white space."""
+        """Return the offset and column of the first non-whitespace character."""
         if place >= stop or self.text[place] not in " \t":
             return place, column
         blank = _INDENT.match(self.text, place, stop)
