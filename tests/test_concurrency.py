@@ -460,7 +460,7 @@ def test_event_with_long_name_is_requeued(folder: Path, inbox: Inbox) -> None:
 
 
 def test_only_events_are_requeued_from_lease(folder: Path, inbox: Inbox) -> None:
-    """What somebody else put into a lease or beside it stays where it is."""
+    """Foreign files in or beside a lease are left in place."""
     inbox.deliver("service", {"name": "x"})
     lease = taken(inbox)
     own = next(path for path in (folder / PRIVATE / "leases").iterdir() if path.is_dir())

@@ -235,14 +235,14 @@ def test_non_date_words_mean_no_days(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", NO_FOREIGN)
-def test_foreign_date_lookalikes_mean_no_days(text: str) -> None:
+def test_foreign_date_lookalikes_are_ignored(text: str) -> None:
     """A word that is a date elsewhere, what is still to come, and two ends are no span of days."""
     assert find_foreign_date(text, SUNDAY) is None
 
 
 @pytest.mark.parametrize("path", NO_NAMES)
 def test_file_name_without_date_has_no_days(path: str) -> None:
-    """What is no date, or only part of one, is a name like any other."""
+    """A file name that is not a complete date is treated as an ordinary name."""
     assert dates_in_path(path) is None
 
 
@@ -471,7 +471,7 @@ def test_date_words_still_match_text(folder: Path, vault: Vault) -> None:
 
 
 def test_memory_type_is_not_searched_as_text(folder: Path, vault: Vault) -> None:
-    """Who asks for designs gets no memories for their type alone; a filter by type still works."""
+    """A type name in the query does not match memories by type alone; a filter by type does."""
     for number, body in enumerate(("Ids are UUIDv7.", "At most 100 requests a minute.", "JWT.")):
         header = "memory_type: design-decision\n"
         write(

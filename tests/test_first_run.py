@@ -1,4 +1,4 @@
-"""What a newcomer sees first is so however far the process in the background has got.
+"""The first session looks the same regardless of the background process's progress.
 
 The demo, the README's session and the transcripts are played while none, half and all of the
 memories have deep vectors.

@@ -1,4 +1,4 @@
-"""What keeps a sync from its work is one sentence; the merge driver merges by key."""
+"""A sync that cannot proceed reports one sentence; the merge driver merges by key."""
 
 from __future__ import annotations
 

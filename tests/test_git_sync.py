@@ -85,7 +85,7 @@ def test_sync_merges_compounds_of_one_memory(both: tuple[Clone, ...]) -> None:
 
 @pytest.mark.promise("R37")
 def test_sync_merges_edit_and_additions(both: tuple[Clone, ...]) -> None:
-    """What one changed above and both added below is all in one file."""
+    """An edit on one clone and additions on both are merged into one file."""
     one, two = both
     write(one.root, "note.md", NOTE.replace("SQLite", "PostgreSQL") + "\nSince May.\n")
     write(two.root, "note.md", NOTE + "\nSince June.\n\nAnd July.\n")
@@ -226,7 +226,7 @@ def test_sync_keeps_both_versions_with_broken_header(both: tuple[Clone, ...]) ->
 
 @soak_only
 def test_sync_removes_link_to_forgotten_version(both: tuple[Clone, ...]) -> None:
-    """Who changed a memory and then forgot it has no second file, and the first names none."""
+    """Forgetting a conflicting version deletes its file and the link to it."""
     one, two = both
     write(one.root, "fact/database.md", DATABASE.replace("SQLite", "PostgreSQL"))
     write(two.root, "fact/database.md", DATABASE.replace("SQLite", "DuckDB"))

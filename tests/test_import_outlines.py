@@ -148,7 +148,7 @@ def test_logseq_block_is_converted(given: str, expected: str | None, tmp_path: P
     assert logseq_page(tmp_path, given) == (given if expected is None else expected)
 
 
-def test_logseq_links_lead_to_their_pages(run: Run, folder: Path, tmp_path: Path) -> None:
+def test_logseq_links_resolve_to_their_pages(run: Run, folder: Path, tmp_path: Path) -> None:
     """Aliases, titles and names in any case lead to their page, and references to the block's."""
     got = Imported(run, folder, logseq_source.make_settings(tmp_path), "logseq")
     hives = got.text("notes/Hives.md")

@@ -178,7 +178,7 @@ def linked(folder: Path) -> Path:
 
 @given(PATHS)
 def test_path_outside_vault_is_refused(linked: Path, path: str) -> None:
-    """Whatever path is named, nothing outside the vault is ever meant."""
+    """No path argument can refer to a file outside the vault."""
     try:
         found = paths.resolve_inside(linked, path)
     except MemvaultError:
