@@ -237,13 +237,13 @@ class ActiveMemory:
         match, the name is compared with the titles and paths in the set as of the last refresh, and
         with prefixes of their memIds.
         """
-        wanted = resolve.normalize(name)
-        by_name = resolve.match_name(wanted, pieces)
-        if [piece.mem_id for piece in by_name] == [wanted]:
+        mem_id = resolve.normalize(name)
+        by_name = resolve.match_name(mem_id, pieces)
+        if [piece.mem_id for piece in by_name] == [mem_id]:
             return by_name[0]
         try:
-            wanted = self._engine.resolve(name).mem_id
-            matches = [piece for piece in pieces if piece.mem_id == wanted]
+            mem_id = self._engine.resolve(name).mem_id
+            matches = [piece for piece in pieces if piece.mem_id == mem_id]
         except Ambiguous as error:
             candidate_ids = {entry["memId"] for entry in error.candidates()}
             matches = [piece for piece in by_name if piece.mem_id in candidate_ids]
@@ -254,15 +254,15 @@ class ActiveMemory:
             if not matches:
                 raise
         if not matches:
-            hint = f"load it with `memvault load {wanted}`"
-            raise NotFound(f"{wanted} is not in active memory", hint)
+            hint = f"load it with `memvault load {mem_id}`"
+            raise NotFound(f"{mem_id} is not in active memory", hint)
         if len(matches) > 1:
             candidates = [
                 {"memId": piece.mem_id, "title": piece.title, "filePath": piece.path}
                 for piece in matches
             ]
             raise Ambiguous(
-                f"{wanted!r} matches {len(matches)} memories in active memory",
+                f"{mem_id!r} matches {len(matches)} memories in active memory",
                 "use one of their memory ids",
                 {"candidates": candidates},
             )

@@ -68,13 +68,13 @@ def address(text: str) -> Address:
     )
 
 
-def closest_agent(root: Path, wanted: Address) -> str:
+def closest_agent(root: Path, unknown: Address) -> str:
     """Return the vault's agent whose name is closest to an unknown one; empty if none is close."""
     names = agent_names(root)
-    if wanted.agent in (USER, *names):
+    if unknown.agent in (USER, *names):
         return ""
     folded = {name.casefold(): name for name in names}
-    return folded.get(closest(wanted.agent.casefold(), folded, cutoff=0.8), "")
+    return folded.get(closest(unknown.agent.casefold(), folded, cutoff=0.8), "")
 
 
 def agent_names(root: Path) -> list[str]:

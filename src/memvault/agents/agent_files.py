@@ -132,7 +132,7 @@ class AgentFileStore:
                 skip(shown, f"it has the same {self._key} as {first_path}")
         return AgentFiles(dict(sorted(entries.items())), notes, copies)
 
-    def put(self, wanted: Iterable[AgentFileUpdate]) -> list[str]:
+    def put(self, updates: Iterable[AgentFileUpdate]) -> list[str]:
         """Write entries one by one, replacing their ``old`` ones, and return their paths.
 
         In an old file, header keys that are not given stay; None removes a key.
@@ -143,7 +143,7 @@ class AgentFileStore:
                 nothing is written.
         """
         paths: list[str] = []
-        entries = list(wanted)
+        entries = list(updates)
         for entry in entries:
             before, header = b"", entry.header
             if entry.old is not None:

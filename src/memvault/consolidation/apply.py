@@ -104,11 +104,11 @@ def propose(
 
 
 def apply_proposals(
-    store: MemoryStore, engine: RecallEngine, proposals: Proposals, given: Sequence[Episode]
+    store: MemoryStore, engine: RecallEngine, proposals: Proposals, all_episodes: Sequence[Episode]
 ) -> ApplyResult:
     """Write proposals one by one; those whose memories were changed in the meantime are skipped.
 
-    ``given`` are the episodes that written memories may link to.
+    ``all_episodes`` are the episodes that written memories may link to.
 
     Raises:
         MemvaultError: the vault cannot be written; ``written`` in its details lists the paths that
@@ -116,7 +116,7 @@ def apply_proposals(
     """
     written: dict[str, Memory] = {}
     skipped: list[str] = []
-    paths = {episode.episode_id: episode.path for episode in given}
+    paths = {episode.episode_id: episode.path for episode in all_episodes}
 
     def origin(new: NewFact | NewProcedure) -> Provenance:
         linked = tuple(paths[mem_id] for mem_id in new.episodes if mem_id in paths)
@@ -151,8 +151,8 @@ def apply_proposals(
 def prune_counts(store: MemoryStore, engine: RecallEngine) -> None:
     """Delete the recall counts of memories that no longer exist; errors are ignored."""
     with contextlib.suppress(MemvaultError, OSError, MemoryError):
-        known = {record.mem_id for record in engine.list_records(Filters())}
-        recall_counts.prune(store.root, known)
+        mem_ids = {record.mem_id for record in engine.list_records(Filters())}
+        recall_counts.prune(store.root, mem_ids)
 
 
 def _archive(store: MemoryStore, memory: Memory, header: Mapping[str, Any]) -> Memory:

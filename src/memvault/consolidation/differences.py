@@ -119,14 +119,14 @@ def wording(text: str, analyser: Analyser) -> Wording:
     content = tuple(dict.fromkeys(filter(None, stems)))
     names = {
         stem
-        for place, (token, stem) in enumerate(zip(tokens, stems, strict=True))
-        if stem and _is_name(token, place, analyser.language)
+        for index, (token, stem) in enumerate(zip(tokens, stems, strict=True))
+        if stem and _is_name(token, index, analyser.language)
     }
     negations = sum(token.casefold() in _NEGATIONS for token in tokens)
     return Wording(
         content,
         {stem: token.casefold() for token, stem in zip(tokens, stems, strict=True) if stem},
-        frozenset((one, other) for one, other in pairwise(stems) if one and other),
+        frozenset((first, second) for first, second in pairwise(stems) if first and second),
         frozenset(names),
         tuple(_numbers(tokens, stems)),
         frozenset(WEEKDAYS[low] for token in tokens if (low := token.casefold()) in WEEKDAYS),
@@ -146,34 +146,37 @@ def _content(token: str, analyser: Analyser) -> str:
     return " ".join(stems)
 
 
-def _is_name(token: str, place: int, language: str) -> bool:
+def _is_name(token: str, index: int, language: str) -> bool:
     inner = any(char.isupper() or char.isdigit() for char in token[1:])
-    capital = token[0].isupper() and place > 0 and language != "german"
-    return inner or capital or (len(token) == 1 and place > 0 and token.isupper())
+    capital = token[0].isupper() and index > 0 and language != "german"
+    return inner or capital or (len(token) == 1 and index > 0 and token.isupper())
 
 
 def _numbers(tokens: list[str], stems: list[str]) -> Iterable[Number]:
     """Yield the numbers in digits or words; "twenty-five" is one."""
-    kept = [place for place, token in enumerate(tokens) if token.casefold() not in _CHANGE_WORDS]
-    tokens, stems = [tokens[place] for place in kept], [stems[place] for place in kept]
-    place = 0
-    while place < len(tokens):
-        low, start = tokens[place].casefold(), place
+    kept_indexes = [
+        index for index, token in enumerate(tokens) if token.casefold() not in _CHANGE_WORDS
+    ]
+    tokens = [tokens[index] for index in kept_indexes]
+    stems = [stems[index] for index in kept_indexes]
+    index = 0
+    while index < len(tokens):
+        low, start = tokens[index].casefold(), index
         value = str(_UNITS.get(low, _TENS.get(low, "")))
-        if low in _TENS and place + 1 < len(tokens):
-            unit = _UNITS.get(tokens[place + 1].casefold(), 0)
+        if low in _TENS and index + 1 < len(tokens):
+            unit = _UNITS.get(tokens[index + 1].casefold(), 0)
             if 0 < unit < 10:
-                value, place = str(_TENS[low] + unit), place + 1
+                value, index = str(_TENS[low] + unit), index + 1
         if low[0].isdigit():
             value = low.replace(",", ".").removesuffix(":00").lstrip("0") or "0"
-        place += 1
+        index += 1
         if value:
-            half = _HALVES.get(tokens[place].casefold(), "") if place < len(tokens) else ""
-            place += bool(half)
-            after = stems[place] if place < len(tokens) else ""
-            if place < len(tokens) and not after:
-                following = next(filter(None, stems[place + 1 :]), "")
-                after = f"{tokens[place].casefold()} {following}".rstrip()
+            half = _HALVES.get(tokens[index].casefold(), "") if index < len(tokens) else ""
+            index += bool(half)
+            after = stems[index] if index < len(tokens) else ""
+            if index < len(tokens) and not after:
+                following = next(filter(None, stems[index + 1 :]), "")
+                after = f"{tokens[index].casefold()} {following}".rstrip()
             before = stems[start - 1] or tokens[start - 1].casefold() if start else ""
             yield Number(value, before, after, half)
 
@@ -182,29 +185,30 @@ def different_numbers(one: Wording, other: Wording) -> bool:
     """Return whether a number differs that has the same unit, or names the same kind of thing."""
     mine, theirs = dict.fromkeys(one.numbers), dict.fromkeys(other.numbers)  # each once
     return any(
-        not any(_is_equal(number, given) for given in same)
+        not any(_is_equal(number, candidate) for candidate in same)
         for number in mine
-        if (same := [given for given in theirs if _corresponds(number, given, one)])
+        if (same := [candidate for candidate in theirs if _corresponds(number, candidate, one)])
     )
 
 
-def _is_equal(number: Number, given: Number) -> bool:
-    halves = {number.half, given.half} - {""}
-    return number.value == given.value and len(halves) < 2
+def _is_equal(number: Number, other_number: Number) -> bool:
+    halves = {number.half, other_number.half} - {""}
+    return number.value == other_number.value and len(halves) < 2
 
 
-def _corresponds(number: Number, given: Number, one: Wording) -> bool:
-    names = given.before == number.before and number.before in one.content  # as in "ticket 12"
-    return names or _has_same_unit(number, given, one)
+def _corresponds(number: Number, other_number: Number, context: Wording) -> bool:
+    # As in "ticket 12".
+    names = other_number.before == number.before and number.before in context.content
+    return names or _has_same_unit(number, other_number, context)
 
 
-def _has_same_unit(number: Number, given: Number, one: Wording) -> bool:
-    before, after = given.before == number.before, given.after == number.after
-    if after and number.after in {"", *one.content, *_SYMBOLS}:
+def _has_same_unit(number: Number, other_number: Number, context: Wording) -> bool:
+    before, after = other_number.before == number.before, other_number.after == number.after
+    if after and number.after in {"", *context.content, *_SYMBOLS}:
         return True
     if before and number.before in _SYMBOLS:
         return True
-    role = number.before not in {"", *one.content} and number.after.split(" ")[0] not in _BE
+    role = number.before not in {"", *context.content} and number.after.split(" ")[0] not in _BE
     return before and after and role  # as in "at 6 in the morning"
 
 

@@ -66,8 +66,8 @@ def extract(
         ) from error
     if not parts:
         raise UsageError("The extractor is empty", "give a command, such as 'python extract.py'")
-    given = "".join(f"{_line_of(episode)}\n" for episode in episodes)
-    ended = run(parts, given, seconds, _MAX_OUTPUT, pause=pause)
+    input_text = "".join(f"{_line_of(episode)}\n" for episode in episodes)
+    ended = run(parts, input_text, seconds, _MAX_OUTPUT, pause=pause)
     if ended.timed_out:
         raise TimedOut(
             f"The extractor {parts[0]} did not end within {seconds:g} seconds and was stopped",
@@ -99,24 +99,26 @@ def _line_of(episode: Episode) -> str:
 
 def read_lines(output: str, episodes: Sequence[Episode]) -> ExtractorOutput:
     """Parse lines of JSON; blank lines are skipped, and invalid proposals are rejected."""
-    known = {episode.episode_id: episode for episode in episodes}
-    found = ExtractorOutput([], [], [])
-    for place, line in enumerate(output.split("\n"), start=1):
+    episodes_by_id = {episode.episode_id: episode for episode in episodes}
+    result = ExtractorOutput([], [], [])
+    for number, line in enumerate(output.split("\n"), start=1):
         if not line.strip():
             continue
         try:
-            new = _proposal(line, known)
+            new = _proposal(line, episodes_by_id)
         except (ValueError, UsageError) as error:
-            found.refused.append(RejectedLine(place, shorten(line.strip(), _MAX_SHOWN), str(error)))
+            result.refused.append(
+                RejectedLine(number, shorten(line.strip(), _MAX_SHOWN), str(error))
+            )
         else:
             if isinstance(new, NewFact):
-                found.facts.append(new)
+                result.facts.append(new)
             else:
-                found.procedures.append(new)
-    return found
+                result.procedures.append(new)
+    return result
 
 
-def _proposal(line: str, known: Mapping[str, Episode]) -> NewFact | NewProcedure:
+def _proposal(line: str, episodes_by_id: Mapping[str, Episode]) -> NewFact | NewProcedure:
     """Parse one line.
 
     Raises:
@@ -134,25 +136,25 @@ def _proposal(line: str, known: Mapping[str, Episode]) -> NewFact | NewProcedure
     unknown = sorted(value.keys() - _KEYS[kinds[0]])
     if unknown:
         raise ValueError(f"{unknown[0]!r} is not a key of a {kinds[0]}")
-    ids = _sources(value.get("episodes"), known)
+    ids = _sources(value.get("episodes"), episodes_by_id)
     if kinds[0] == "fact":
         text = _text(value, "fact")
         sure = _share(value.get("confidence", confidence_of(len(ids))))
         category = _line(value, "category") if "category" in value else CATEGORY
         return NewFact(proposal_id("fact", text), text, sure, ids, category)
     name, prompt = clean_name(_line(value, "procedure")), _text(value, "prompt")
-    rate = sum(known[mem_id].success for mem_id in ids) / len(ids)
+    rate = sum(episodes_by_id[mem_id].success for mem_id in ids) / len(ids)
     skill = checked_id(_line(value, "skillId")) if "skillId" in value else ""
     return NewProcedure(
         proposal_id("procedure", name, prompt), name, prompt, round(rate, 4), ids, skill
     )
 
 
-def _sources(value: Any, known: Mapping[str, Episode]) -> tuple[str, ...]:
+def _sources(value: Any, episodes_by_id: Mapping[str, Episode]) -> tuple[str, ...]:
     if not isinstance(value, list) or not value:
         raise ValueError("episodes must name the episodes that it came from")
     for entry in value:
-        if not isinstance(entry, str) or entry not in known:
+        if not isinstance(entry, str) or entry not in episodes_by_id:
             raise ValueError(f"{shorten(str(entry), _MAX_SHOWN)!r} is not one of the episodes")
     return tuple(sorted(set(value)))
 

@@ -68,66 +68,66 @@ class Comparison(NamedTuple):
     pairs: list[Similar]
     analyser: Analyser
 
-    def wording(self, place: int) -> Wording:
+    def wording(self, index: int) -> Wording:
         """Return the words of a statement, parsed once."""
-        return wording(self.sources[place].text, self.analyser)
+        return wording(self.sources[index].text, self.analyser)
 
 
 def compare(sources: Iterable[StatedText], meaning: Meaning, analyser: Analyser) -> Comparison:
     """Embed statements and find the pairs with similar meanings."""
     ordered = sorted(sources, key=lambda source: (source.time, source.text, source.ids))
-    places = meaning.select([source.text for source in ordered])
-    selected = [ordered[place] for place in places]
+    indexes = meaning.select([source.text for source in ordered])
+    selected = [ordered[index] for index in indexes]
     space = meaning.space([source.text for source in selected])
     pairs = similar_pairs(space, RELATED) if len(selected) > 1 else []
     return Comparison(selected, space, pairs, analyser)
 
 
-def paraphrases(given: Comparison) -> list[Paraphrases]:
+def paraphrases(comparison: Comparison) -> list[Paraphrases]:
     """Return the groups of statements that at least three episodes make in other words."""
-    words = given.wording
+    wording_of = comparison.wording
 
     def joined(some: Sequence[int], others: Sequence[int]) -> bool:
-        if given.space.mean(some, others) < SAME:
+        if comparison.space.mean(some, others) < SAME:
             return False
         return not any(
-            are_incompatible(words(one), words(other)) for one in some for other in others
+            are_incompatible(wording_of(one), wording_of(other)) for one in some for other in others
         )
 
-    found = []
+    groups = []
     same = (
         pair
-        for pair in given.pairs
+        for pair in comparison.pairs
         if pair.similarity >= SAME
-        and given.sources[pair.first].cluster
-        and given.sources[pair.second].cluster
+        and comparison.sources[pair.first].cluster
+        and comparison.sources[pair.second].cluster
     )
-    for places in grouped(same, joined):
-        members = [given.sources[place] for place in places]
+    for indexes in grouped(same, joined):
+        members = [comparison.sources[index] for index in indexes]
         clusters = tuple(member.cluster for member in members if member.cluster)
         episodes = {name for cluster in clusters for name in cluster.episodes}
-        stated = [place for place in places if not given.sources[place].supports]
+        stated = [index for index in indexes if not comparison.sources[index].supports]
         if stated and len(episodes) >= REPEATED_IN_OTHER_WORDS:
-            found.append(Paraphrases(_central(given, places, stated), clusters))
-    return found
+            groups.append(Paraphrases(_central(comparison, indexes, stated), clusters))
+    return groups
 
 
-def _central(given: Comparison, places: Sequence[int], stated: Sequence[int]) -> str:
+def _central(comparison: Comparison, indexes: Sequence[int], stated: Sequence[int]) -> str:
     """Return the statement most similar to all; of nearly equal ones that with the most words.
 
     Statements that several episodes make in the same words come first.
     """
-    most = max(len(given.sources[place].ids) for place in stated)
-    mean = {place: given.space.mean([place], places) for place in stated}
-    usual = [place for place in stated if len(given.sources[place].ids) == most]
-    best = max(mean[place] for place in usual)
-    near = [place for place in usual if mean[place] >= best - _NEARLY]
-    content = {place: len(given.wording(place).content) for place in near}
-    first = min(near, key=lambda place: (-content[place], given.sources[place].text))
-    return given.sources[first].text
+    most = max(len(comparison.sources[index].ids) for index in stated)
+    mean = {index: comparison.space.mean([index], indexes) for index in stated}
+    usual = [index for index in stated if len(comparison.sources[index].ids) == most]
+    best = max(mean[index] for index in usual)
+    near = [index for index in usual if mean[index] >= best - _NEARLY]
+    content = {index: len(comparison.wording(index).content) for index in near}
+    first = min(near, key=lambda index: (-content[index], comparison.sources[index].text))
+    return comparison.sources[first].text
 
 
-def changes(given: Comparison) -> list[tuple[Contradiction, list[StatedText]]]:
+def changes(comparison: Comparison) -> list[tuple[Contradiction, list[StatedText]]]:
     """Return the statements that contradict each other, oldest first.
 
     With each come the sources that its latest statement contradicts itself, and at the end that
@@ -136,34 +136,34 @@ def changes(given: Comparison) -> list[tuple[Contradiction, list[StatedText]]]:
     linked: dict[int, int] = {}
     kinds: dict[int, set[str]] = defaultdict(set)
 
-    def root(place: int) -> int:
-        while linked.setdefault(place, place) != place:
-            place = linked[place]
-        return place
+    def root(index: int) -> int:
+        while linked.setdefault(index, index) != index:
+            index = linked[index]
+        return index
 
-    found = []
+    contradicted = []
     denied: dict[int, list[int]] = defaultdict(list)
-    for one, other, _ in given.pairs:
+    for one, other, _ in comparison.pairs:
         earlier, later = sorted((one, other))  # sources are in the order of their times
-        if set(given.sources[earlier].ids) & set(given.sources[later].ids):
+        if set(comparison.sources[earlier].ids) & set(comparison.sources[later].ids):
             continue
-        kind = contradiction(given.wording(earlier), given.wording(later))
+        kind = contradiction(comparison.wording(earlier), comparison.wording(later))
         if kind:
-            found.append((earlier, kind))
+            contradicted.append((earlier, kind))
             denied[later].append(earlier)
             first, second = sorted((root(earlier), root(later)))
             linked[second] = first
-    for place, kind in found:
-        kinds[root(place)].add(kind)
+    for index, kind in contradicted:
+        kinds[root(index)].add(kind)
     components: dict[int, list[int]] = defaultdict(list)
-    for place in sorted(linked):
-        components[root(place)].append(place)
+    for index in sorted(linked):
+        components[root(index)].append(index)
     return [
         (
-            _contradiction([given.sources[place] for place in places], min(kinds[first])),
-            [given.sources[place] for place in (*sorted(denied[places[-1]]), places[-1])],
+            _contradiction([comparison.sources[index] for index in indexes], min(kinds[first])),
+            [comparison.sources[index] for index in (*sorted(denied[indexes[-1]]), indexes[-1])],
         )
-        for first, places in components.items()
+        for first, indexes in components.items()
     ]
 
 

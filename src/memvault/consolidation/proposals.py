@@ -140,5 +140,5 @@ def confidence_of(count: int) -> float:
 
 def steps_of(prompt: str) -> tuple[str, ...]:
     """Return the numbered steps of a prompt; empty if it has none."""
-    found = (_STEP.match(line.strip()) for line in prompt.splitlines())
-    return tuple(match[1] for match in found if match)
+    matches = (_STEP.match(line.strip()) for line in prompt.splitlines())
+    return tuple(match[1] for match in matches if match)

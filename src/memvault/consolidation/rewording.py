@@ -44,8 +44,8 @@ class Rewording(NamedTuple):
 
 
 def by_meaning(
-    given: ConsolidationInput,
-    found: Sequence[StatementCluster],
+    inputs: ConsolidationInput,
+    statement_clusters: Sequence[StatementCluster],
     facts: Iterable[NewFact],
     analyser: Analyser,
     meaning: Meaning,
@@ -56,37 +56,39 @@ def by_meaning(
     contradiction whose older side is a fact of the vault, the later statement becomes a fact that
     supersedes it.
     """
-    comparison = compare(_sources(given, found, analyser), meaning, analyser)
+    comparison = compare(_sources(inputs, statement_clusters, analyser), meaning, analyser)
     groups = paraphrases(comparison)
     joined = {_proposal(cluster) for group in groups for cluster in group.clusters}
-    kept = [fact for fact in facts if fact.proposal not in joined]
+    unjoined = [fact for fact in facts if fact.proposal not in joined]
     grouped = {fact.proposal for fact in map(_fact, groups)}
     ordered = sorted(
-        [*kept, *map(_fact, groups)], key=lambda fact: (-len(fact.episodes), fact.text)
+        [*unjoined, *map(_fact, groups)], key=lambda fact: (-len(fact.episodes), fact.text)
     )
     if groups:
-        ordered = _not_stated(ordered, grouped, given.facts, analyser, meaning)
+        ordered = _not_stated(ordered, grouped, inputs.facts, analyser, meaning)
     contradicted = changes(comparison)
     for contradiction, sources in contradicted:
-        ordered = _with_superseding(ordered, contradiction, sources, given.shared)
+        ordered = _with_superseding(ordered, contradiction, sources, inputs.shared)
     return Rewording(ordered, [contradiction for contradiction, _ in contradicted])
 
 
 def _sources(
-    given: ConsolidationInput, found: Sequence[StatementCluster], analyser: Analyser
+    inputs: ConsolidationInput, statement_clusters: Sequence[StatementCluster], analyser: Analyser
 ) -> list[StatedText]:
     """Return the statements of episodes, and the current facts of one sentence."""
-    created = {episode.episode_id: episode.created for episode in given.episodes}
-    keys = {cluster.statement.key for cluster in found}
+    created = {episode.episode_id: episode.created for episode in inputs.episodes}
+    keys = {cluster.statement.key for cluster in statement_clusters}
     outcomes = [
         cluster
-        for cluster in clusters(given.episodes, analyser, outcome_claims)
+        for cluster in clusters(inputs.episodes, analyser, outcome_claims)
         if cluster.statement.key not in keys
     ]
-    replaced = {name for memory in given.facts for name in texts(memory.metadata.get("supersedes"))}
+    replaced = {
+        name for memory in inputs.facts for name in texts(memory.metadata.get("supersedes"))
+    }
     held = [
         StatedText(text, (memory.mem_id,), memory.modified)
-        for memory in given.facts
+        for memory in inputs.facts
         if not is_archived(memory.metadata)
         and memory.mem_id not in replaced
         and len(text := text_of(memory)) <= _MAX_FACT
@@ -99,7 +101,7 @@ def _sources(
             cluster,
             supports,
         )
-        for group, supports in ((found, False), (outcomes, True))
+        for group, supports in ((statement_clusters, False), (outcomes, True))
         for cluster in group
     ]
 
@@ -132,22 +134,24 @@ def _not_stated(
 
     Archived facts count too: a proposal that was put aside does not return in other words.
     """
-    known = [
+    known_texts = [
         text for memory in held for text in (memory.title, *sentences(text_of(memory))) if text
     ]
-    spelled = [*dict.fromkeys([*known, *(fact.text for fact in facts)])]
+    spelled = [*dict.fromkeys([*known_texts, *(fact.text for fact in facts)])]
     space, rows = meaning.space(spelled), {text: row for row, text in enumerate(spelled)}
     fresh = []
     for fact in facts:
         mine = wording(fact.text, analyser)
-        cosines = space.vectors[[rows[text] for text in known]] @ space.vectors[rows[fact.text]]
+        cosines = (
+            space.vectors[[rows[text] for text in known_texts]] @ space.vectors[rows[fact.text]]
+        )
         stated = fact.proposal in grouped and any(
             cosine >= space.cosine(SAME) and not are_incompatible(mine, wording(text, analyser))
-            for cosine, text in zip(cosines.tolist(), known, strict=True)
+            for cosine, text in zip(cosines.tolist(), known_texts, strict=True)
         )
         if not stated:
             fresh.append(fact)
-        known.append(fact.text)
+        known_texts.append(fact.text)
     return fresh
 
 
@@ -170,11 +174,15 @@ def _with_superseding(
     )
     if not contradiction.current or latest.cluster is None or not outdated:
         return list(facts)
-    place = next(
-        (place for place, fact in enumerate(facts) if latest.text in {fact.text, *fact.wordings}),
+    latest_index = next(
+        (
+            latest_index
+            for latest_index, fact in enumerate(facts)
+            if latest.text in {fact.text, *fact.wordings}
+        ),
         None,
     )
-    if place is None:
+    if latest_index is None:
         new = NewFact(
             _proposal(latest.cluster),
             latest.text,
@@ -186,7 +194,7 @@ def _with_superseding(
         return [*facts, new]
     return [
         fact._replace(supersedes=tuple(sorted({*fact.supersedes, *outdated})))
-        if index == place
+        if index == latest_index
         else fact
         for index, fact in enumerate(facts)
     ]

@@ -81,36 +81,36 @@ def frequent_sequences(
     itself repeated.
     """
     rows, keys, wordings = _number_steps(episodes, analyser)
-    found: list[ActionSequence] = []
-    places = [(row, start) for row, steps in enumerate(rows) for start in range(len(steps))]
+    sequences: list[ActionSequence] = []
+    starts = [(row, start) for row, steps in enumerate(rows) for start in range(len(steps))]
     length = 1
     shorter: dict[tuple[int, ...], tuple[int, ...]] = {}
-    while places:
+    while starts:
         length += 1
         groups: dict[tuple[int, ...], list[tuple[int, int]]] = defaultdict(list)
-        for row, start in places:
+        for row, start in starts:
             if start + length <= len(rows[row]):
                 groups[tuple(rows[row][start : start + length])].append((row, start))
-        places = []
+        starts = []
         longer: dict[tuple[int, ...], tuple[int, ...]] = {}
         for part, occurrences in groups.items():
             containing = tuple(sorted({row for row, _ in occurrences}))
             if len(containing) < least:
                 continue
-            places += occurrences
+            starts += occurrences
             if len(set(part)) > 1:
                 longer[part] = containing
                 for inner in (part[:-1], part[1:]):
                     if shorter.get(inner) == containing:
                         del shorter[inner]
-        found += (
+        sequences += (
             ActionSequence(
                 tuple(keys[n] for n in part), tuple(wordings[n] for n in part), containing
             )
             for part, containing in shorter.items()
         )
         shorter = longer
-    return found
+    return sequences
 
 
 def _number_steps(
@@ -157,36 +157,38 @@ OpposingGroups = tuple[tuple[int, ...], ...]
 
 
 def contradictions(
-    given: Sequence[Statement], analyser: Analyser
+    statements: Sequence[Statement], analyser: Analyser
 ) -> list[tuple[OpposingGroups, str]]:
     """Return the groups of statements that contradict each other, with the kind of difference.
 
     A difference in value is left out if a number or a negation already covers all statements that
     give a value.
     """
-    frames = [_frame(entry.text, analyser) for entry in given]
+    frames = [_frame(entry.text, analyser) for entry in statements]
     numbers = _groups(((stems, turned), numbers) for stems, turned, numbers in frames)
     negations = _groups(((stems, numbers), turned) for stems, turned, numbers in frames)
-    values = _groups(_value(entry.text, analyser) for entry in given)
-    found = [(sides, "number") for sides in numbers] + [(sides, "negation") for sides in negations]
+    values = _groups(_value(entry.text, analyser) for entry in statements)
+    opposing = [(sides, "number") for sides in numbers] + [
+        (sides, "negation") for sides in negations
+    ]
     covered: dict[int, set[int]] = defaultdict(set)
-    for group, (sides, _) in enumerate(found):
-        for place in chain(*sides):
-            covered[place].add(group)
-    found += [
+    for group, (sides, _) in enumerate(opposing):
+        for index in chain(*sides):
+            covered[index].add(group)
+    opposing += [
         (sides, "value")
         for sides in values
-        if not set.intersection(*(covered[place] for place in chain(*sides)))
+        if not set.intersection(*(covered[index] for index in chain(*sides)))
     ]
-    return sorted(found)
+    return sorted(opposing)
 
 
 def _groups(parts: Iterable[tuple[Hashable, Hashable] | None]) -> Iterator[OpposingGroups]:
     """Yield, for each first part, the positions of its entries grouped by their second part."""
     groups: dict[Hashable, dict[Hashable, list[int]]] = defaultdict(lambda: defaultdict(list))
-    for place, part in enumerate(parts):
+    for index, part in enumerate(parts):
         if part is not None:
-            groups[part[0]][part[1]].append(place)
+            groups[part[0]][part[1]].append(index)
     for sides in groups.values():
         if len(sides) > 1:
             yield tuple(map(tuple, sides.values()))
@@ -228,10 +230,10 @@ def _opposites(analyser: Analyser) -> dict[str, tuple[str, bool]]:
 def _value(text: str, analyser: Analyser) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
     """Return the subject and the value that a statement assigns; None if it assigns none."""
     match = _VALUE.match(text)
-    given = (match["value"] or match["set"]) if match else ""
-    if match is None or not _LOOKS_LIKE_A_VALUE.search(given):
+    value_text = (match["value"] or match["set"]) if match else ""
+    if match is None or not _LOOKS_LIKE_A_VALUE.search(value_text):
         return None
-    subject, value = words(match["subject"] or match["name"], analyser), words(given, analyser)
+    subject, value = words(match["subject"] or match["name"], analyser), words(value_text, analyser)
     return (subject, value) if subject and "not" not in value else None
 
 
@@ -247,7 +249,7 @@ _MIN_FACT_WORDS = 2
 
 
 def propose(
-    given: ConsolidationInput,
+    inputs: ConsolidationInput,
     analyser: Analyser,
     now: datetime,
     extracted: tuple[Iterable[NewFact], Iterable[NewProcedure]] | None = None,
@@ -258,29 +260,36 @@ def propose(
     Facts and procedures that the vault already contains are left out; merges, contradictions and
     archiving are added. With ``meaning``, what repeats in other words is proposed too.
     """
-    found = [] if extracted else clusters(given.episodes, analyser)
-    facts, procedures = extracted or (_facts(found), _procedures(given.episodes, analyser))
+    statement_clusters = [] if extracted else clusters(inputs.episodes, analyser)
+    facts, procedures = extracted or (
+        _facts(statement_clusters),
+        _procedures(inputs.episodes, analyser),
+    )
     changes: list[Contradiction] = []
     if meaning and not extracted:
-        reworded = by_meaning(given, found, facts, analyser, meaning)
+        reworded = by_meaning(inputs, statement_clusters, facts, analyser, meaning)
         facts, changes = reworded.facts, reworded.contradictions
-        procedures = [*procedures, *_reworded_procedures(given.episodes, meaning)]
-    fresh = _new_facts(given.facts, facts, analyser)
-    merged = _merges(given, analyser)
+        procedures = [*procedures, *_reworded_procedures(inputs.episodes, meaning)]
+    fresh = _new_facts(inputs.facts, facts, analyser)
+    merged = _merges(inputs, analyser)
     merged_paths = {merge.other.path for merge in merged}
-    exact = _contradictions(given.facts, fresh, found, analyser)
+    exact = _contradictions(inputs.facts, fresh, statement_clusters, analyser)
     shown = [set(entry.texts) for entry in exact]
-    changes = [entry for entry in changes if not any(set(entry.texts) <= one for one in shown)]
+    changes = [
+        entry
+        for entry in changes
+        if not any(set(entry.texts) <= shown_texts for shown_texts in shown)
+    ]
     return Proposals(
         fresh,
-        _new_procedures(given.procedures, procedures, analyser),
+        _new_procedures(inputs.procedures, procedures, analyser),
         merged,
         sorted([*exact, *changes]),
-        _archivable((memory for memory in given.unused if memory.path not in merged_paths), now),
+        _archivable((memory for memory in inputs.unused if memory.path not in merged_paths), now),
     )
 
 
-def _facts(found: Iterable[StatementCluster]) -> list[NewFact]:
+def _facts(statement_clusters: Iterable[StatementCluster]) -> list[NewFact]:
     """Return the statements that several episodes make, those with most episodes first."""
     facts = [
         NewFact(
@@ -290,7 +299,7 @@ def _facts(found: Iterable[StatementCluster]) -> list[NewFact]:
             ids,
             quotes=quotes,
         )
-        for made, ids, quotes in found
+        for made, ids, quotes in statement_clusters
         if len(ids) >= MIN_EPISODES
     ]
     return sorted(facts, key=lambda fact: (-len(fact.episodes), fact.text))
@@ -300,7 +309,7 @@ def _new_facts(
     held: Iterable[Memory], facts: Iterable[NewFact], analyser: Analyser
 ) -> list[NewFact]:
     """Return new facts that no fact of the vault, archived or not, and no earlier one states."""
-    known: set[Key] = set()
+    known_keys: set[Key] = set()
     verbatim: set[str] = set()
     proposals: set[str] = set()
     for memory in held:
@@ -309,19 +318,19 @@ def _new_facts(
         for sentence in (memory.title, text, *sentences(text)):
             verbatim.add(_normalized(sentence))
             if (claim := _fact_statement(sentence, analyser)) is not None:
-                known.add(claim.key)
+                known_keys.add(claim.key)
     fresh = []
     for new in facts:
         claim = _fact_statement(new.text, analyser)
         seen = new.proposal in proposals or not verbatim.isdisjoint(
             _normalized(text) for text in (new.text, *new.wordings)
         )
-        if not seen and (claim is None or claim.key not in known):
+        if not seen and (claim is None or claim.key not in known_keys):
             fresh.append(new)
         proposals.add(new.proposal)
         verbatim.add(_normalized(new.text))
         if claim is not None:
-            known.add(claim.key)
+            known_keys.add(claim.key)
     return fresh
 
 
@@ -334,21 +343,21 @@ def _normalized(text: str) -> str:
 
 
 def _procedures(episodes: Sequence[Episode], analyser: Analyser) -> list[NewProcedure]:
-    """Return the repeated sequences that mostly succeeded and are not part of a longer one."""
-    found = []
+    """Return the repeated sequences that mostly succeeded and are no part of a longer one."""
+    candidates = []
     for steps in frequent_sequences(
         [episode.actions for episode in episodes], analyser, MIN_EPISODES
     ):
-        containing = [episodes[place] for place in steps.episodes]
+        containing = [episodes[index] for index in steps.episodes]
         rate = sum(episode.success for episode in containing) / len(containing)
         ids = {episode.episode_id for episode in containing}  # copies count once
         is_repeated = len(ids) >= MIN_EPISODES
         if is_repeated and rate > MIN_SUCCESS_RATE:
-            found.append((steps, containing, rate))
-    found.sort(key=lambda entry: (-len(entry[0].key), -len(entry[1]), entry[0].key))
+            candidates.append((steps, containing, rate))
+    candidates.sort(key=lambda entry: (-len(entry[0].key), -len(entry[1]), entry[0].key))
     parts_of_selected: set[tuple[Step, ...]] = set()
     selected = []
-    for steps, containing, rate in found:
+    for steps, containing, rate in candidates:
         if steps.key in parts_of_selected:
             continue
         parts_of_selected.update(parts(steps.key))
@@ -368,12 +377,12 @@ def _procedures(episodes: Sequence[Episode], analyser: Analyser) -> list[NewProc
 
 def _reworded_procedures(episodes: Sequence[Episode], meaning: Meaning) -> list[NewProcedure]:
     """Return the sequences that episodes share in other words and that mostly succeeded."""
-    found = []
+    procedures = []
     for shared in shared_sequences(episodes, meaning):
         rate = sum(episode.success for episode in shared.episodes) / len(shared.episodes)
         if rate > MIN_SUCCESS_RATE:
             skill = _common_skill(shared.episodes)
-            found.append(
+            procedures.append(
                 NewProcedure(
                     proposal_id("procedure", shared.texts),
                     skill or _default_name(shared.texts),
@@ -386,11 +395,11 @@ def _reworded_procedures(episodes: Sequence[Episode], meaning: Meaning) -> list[
                     shared.reordered,
                 )
             )
-    return sorted(found, key=lambda new: (-len(new.episodes), new.prompt))
+    return sorted(procedures, key=lambda new: (-len(new.episodes), new.prompt))
 
 
 def _numbered(texts: Iterable[str]) -> str:
-    return "\n".join(f"{place}. {text}" for place, text in enumerate(texts, 1))
+    return "\n".join(f"{position}. {text}" for position, text in enumerate(texts, 1))
 
 
 def _common_skill(episodes: Sequence[Episode]) -> str:
@@ -414,7 +423,7 @@ def _new_procedures(
     held: Iterable[Memory], procedures: Iterable[NewProcedure], analyser: Analyser
 ) -> list[NewProcedure]:
     """Return the procedures that the vault does not contain yet, each with an unused name."""
-    known: set[tuple[Step, ...]] = set()
+    known_steps: set[tuple[Step, ...]] = set()
     whole: list[tuple[Step, ...]] = []
     names, used, proposals = set(), {""}, set()
 
@@ -423,7 +432,7 @@ def _new_procedures(
 
     for memory in held:
         held_steps = steps(steps_of(text_of(memory)))
-        known.update(parts(held_steps))
+        known_steps.update(parts(held_steps))
         whole.append(held_steps)
         names.add(normalize("NFC", memory.title).casefold())
         used.add(key(found_id(memory.metadata.get("skill_id"))))
@@ -432,14 +441,14 @@ def _new_procedures(
     for new in procedures:
         texts = steps_of(new.prompt)
         new_steps = steps(texts)
-        seen = new_steps in known or new.proposal in proposals
+        seen = new_steps in known_steps or new.proposal in proposals
         seen = seen or _is_reworded(new, steps(quote.text for quote in new.quotes), whole)
         whole.append(new_steps)
         if seen or (not new_steps and new.name.casefold() in names):
             continue
         name, skill = _unused_name(new.name, texts, names), key(new.skill)
         fresh.append(new._replace(name=name, skill="" if skill in used else new.skill))
-        known.update(parts(new_steps))
+        known_steps.update(parts(new_steps))
         names.add(name.casefold())
         used.add(skill)
         proposals.add(new.proposal)
@@ -447,14 +456,14 @@ def _new_procedures(
 
 
 def _is_reworded(
-    new: NewProcedure, wordings: tuple[Step, ...], known: Iterable[tuple[Step, ...]]
+    new: NewProcedure, wordings: tuple[Step, ...], known_steps: Iterable[tuple[Step, ...]]
 ) -> bool:
     """Return whether a known procedure has half of a new one's steps, or is a part of it."""
     held = set(wordings)
     needed = len(steps_of(new.prompt)) / 2
     return any(
         len(steps) > 1 and (covered == len(steps) or covered >= needed)
-        for steps in known
+        for steps in known_steps
         if (covered := sum(step in held for step in steps))
     )
 
@@ -466,15 +475,15 @@ def _unused_name(name: str, texts: Sequence[str], taken: set[str]) -> str:
     return next(free for free in names if free.casefold() not in taken)
 
 
-def _merges(given: ConsolidationInput, analyser: Analyser) -> list[FactMerge]:
+def _merges(inputs: ConsolidationInput, analyser: Analyser) -> list[FactMerge]:
     """Return the facts that repeat a more certain fact, or an equally certain but newer one.
 
     A fact whose memId other files share is skipped, because it cannot be named unambiguously.
     """
     ranked = [
         memory
-        for memory in sorted(given.facts, key=lambda memory: memory.path)
-        if not is_archived(memory.metadata) and memory.mem_id not in given.shared
+        for memory in sorted(inputs.facts, key=lambda memory: memory.path)
+        if not is_archived(memory.metadata) and memory.mem_id not in inputs.shared
     ]
     ranked.sort(key=lambda memory: (fact_of(memory).confidence, memory.modified), reverse=True)
     keepers: dict[Key, Memory] = {}
@@ -493,7 +502,7 @@ def _merges(given: ConsolidationInput, analyser: Analyser) -> list[FactMerge]:
 def _contradictions(
     facts: Sequence[Memory],
     fresh: Iterable[NewFact],
-    found: Iterable[StatementCluster],
+    statement_clusters: Iterable[StatementCluster],
     analyser: Analyser,
 ) -> list[Contradiction]:
     """Return contradictions among facts, including new ones, and of these with single episodes.
@@ -501,21 +510,21 @@ def _contradictions(
     A fact and the one that it supersedes do not contradict each other.
     """
     replaced = {name for memory in facts for name in texts(memory.metadata.get("supersedes"))}
-    given: list[tuple[str, tuple[str, ...]]] = [
+    fact_texts: list[tuple[str, tuple[str, ...]]] = [
         (text_of(memory), (memory.mem_id,))
         for memory in sorted(facts, key=lambda memory: (memory.mem_id, memory.path))
         if not is_archived(memory.metadata) and memory.mem_id not in replaced
     ]
-    given += [(new.text, new.episodes) for new in fresh]
-    sources = [(_fact_statement(text, analyser), ids) for text, ids in given]
+    fact_texts += [(new.text, new.episodes) for new in fresh]
+    sources = [(_fact_statement(text, analyser), ids) for text, ids in fact_texts]
     made = [(claim, ids) for claim, ids in sources if claim is not None]
     keys, facts_end = {claim.key for claim, _ in made}, len(made)
-    made += [(claim, ids) for claim, ids, *_ in found if claim.key not in keys]
+    made += [(claim, ids) for claim, ids, *_ in statement_clusters if claim.key not in keys]
     out = []
     for sides, difference in contradictions([claim for claim, _ in made], analyser):
-        if any(place < facts_end for side in sides for place in side):
+        if any(index < facts_end for side in sides for index in side):
             wordings = tuple(made[side[0]][0].text for side in sides)
-            ids = ({name for place in side for name in made[place][1]} for side in sides)
+            ids = ({name for index in side for name in made[index][1]} for side in sides)
             out.append(
                 Contradiction(wordings, tuple(tuple(sorted(side)) for side in ids), difference)
             )
@@ -525,11 +534,11 @@ def _contradictions(
 def _archivable(unused: Iterable[Memory], now: datetime) -> list[ArchiveProposal]:
     """Return proposals to archive what is unimportant, old and was never recalled."""
     oldest = now - timedelta(days=FORGOTTEN_AFTER_DAYS)
-    found = []
+    proposals = []
     for memory in unused:
         importance = number(memory.metadata.get("importance"), IMPORTANCE)
         modified = clock.parse(memory.modified)
         if importance < MAX_ARCHIVED_IMPORTANCE and modified is not None and modified < oldest:
             proposal = proposal_id("forget", memory.mem_id, memory.path)
-            found.append(ArchiveProposal(proposal, memory, importance))
-    return sorted(found, key=lambda entry: entry.memory.path)
+            proposals.append(ArchiveProposal(proposal, memory, importance))
+    return sorted(proposals, key=lambda entry: entry.memory.path)

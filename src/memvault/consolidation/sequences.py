@@ -75,13 +75,13 @@ def shared_sequences(episodes: Sequence[Episode], meaning: Meaning) -> list[Shar
         return steps.space.calibration.similarity(mean) >= RELATED
 
     ordered = sorted(scores, key=lambda pair: (-round(scores[pair], 4), pair))
-    found = []
-    for places in grouped((Similar(*pair, scores[pair]) for pair in ordered), joined):
-        if len(places) >= MIN_EPISODES:
-            sequence = _aligned(steps, places, scores)
+    sequences = []
+    for group in grouped((Similar(*pair, scores[pair]) for pair in ordered), joined):
+        if len(group) >= MIN_EPISODES:
+            sequence = _aligned(steps, group, scores)
             if len(sequence.texts) >= MIN_STEPS:
-                found.append(sequence)
-    return found
+                sequences.append(sequence)
+    return sequences
 
 
 def _embed(episodes: Sequence[Episode], meaning: Meaning) -> _Steps | None:
@@ -97,16 +97,16 @@ def _embed(episodes: Sequence[Episode], meaning: Meaning) -> _Steps | None:
         if len(texts) + len(new) > MAX_EMBEDDED:
             break
         chosen[episode.episode_id] = episode
-        texts.update((text, len(texts) + place) for place, text in enumerate(new))
+        texts.update((text, len(texts) + offset) for offset, text in enumerate(new))
     if len(chosen) < MIN_EPISODES:
         return None
     spelled = sorted(texts)
     space = meaning.space(spelled)
     rows = {text: row for row, text in enumerate(spelled)}
-    kept = [chosen[name] for name in sorted(chosen)]
-    rows_of = [_actions(episode) for episode in kept]
+    chosen_episodes = [chosen[name] for name in sorted(chosen)]
+    rows_of = [_actions(episode) for episode in chosen_episodes]
     vectors = [space.vectors[[rows[text] for text in each]] for each in rows_of]
-    return _Steps(kept, rows_of, vectors, space)
+    return _Steps(chosen_episodes, rows_of, vectors, space)
 
 
 def _actions(episode: Episode) -> list[str]:
@@ -120,15 +120,15 @@ def _scores(steps: _Steps) -> dict[tuple[int, int], float]:
     candidates = [pair for count, *pair in counted if count >= MIN_STEPS]
     scores = {}
     for first, second in candidates[:_MAX_PAIRS]:
-        one, other = steps.vectors[first], steps.vectors[second]
-        cosines = [cosine for cosine, _, _ in best_matches(list(one), list(other), limit)]
-        if len(cosines) >= max(MIN_STEPS, _MIN_SHARE * min(len(one), len(other))):
+        rows, other_rows = steps.vectors[first], steps.vectors[second]
+        cosines = [cosine for cosine, _, _ in best_matches(list(rows), list(other_rows), limit)]
+        if len(cosines) >= max(MIN_STEPS, _MIN_SHARE * min(len(rows), len(other_rows))):
             scores[first, second] = sum(cosines) / len(cosines)
     return scores
 
 
 def _aligned(
-    steps: _Steps, places: Sequence[int], scores: dict[tuple[int, int], float]
+    steps: _Steps, group: Sequence[int], scores: dict[tuple[int, int], float]
 ) -> SharedSequence:
     """Align the actions of episodes and keep the steps that more than half of them have."""
 
@@ -136,51 +136,56 @@ def _aligned(
         return scores.get((min(one, other), max(one, other)), 0.0)
 
     centre = min(
-        places, key=lambda place: (-round(sum(near(place, other) for other in places), 4), place)
+        group,
+        key=lambda episode: (-round(sum(near(episode, other) for other in group), 4), episode),
     )
-    others = sorted(set(places) - {centre}, key=lambda place: (-near(centre, place), place))
+    others = sorted(set(group) - {centre}, key=lambda episode: (-near(centre, episode), episode))
     columns: list[_Column] = [[(centre, step)] for step in range(len(steps.actions[centre]))]
     limit = steps.space.cosine(STEP)
-    for place in others:
+    for episode in others:
         means = [_mean(steps, column) for column in columns]
         matched = {
-            row: column for _, row, column in best_matches(list(steps.vectors[place]), means, limit)
+            row: column
+            for _, row, column in best_matches(list(steps.vectors[episode]), means, limit)
         }
-        for step in range(len(steps.actions[place])):
+        for step in range(len(steps.actions[episode])):
             if step in matched:
-                columns[matched[step]].append((place, step))
+                columns[matched[step]].append((episode, step))
             else:
-                columns.append([(place, step)])
-    usual = [column for column in columns if 2 * len(column) > len(places)]
-    rare = [column for column in columns if 2 * len(column) <= len(places)]
+                columns.append([(episode, step)])
+    usual = [column for column in columns if 2 * len(column) > len(group)]
+    rare = [column for column in columns if 2 * len(column) <= len(group)]
     order = _usual_order(usual)
     ordered = [usual[index] for index in order]
     return SharedSequence(
         tuple(_wording(steps, column) for column in ordered),
-        tuple(steps.episodes[place] for place in sorted(places)),
+        tuple(steps.episodes[episode] for episode in sorted(group)),
         tuple(quote for column in ordered for quote in _quotes(steps, column)),
         tuple(sorted(quote for column in rare for quote in _quotes(steps, column))),
-        tuple(steps.episodes[place].episode_id for place in _reordered(ordered)),
+        tuple(steps.episodes[episode].episode_id for episode in _reordered(ordered)),
     )
 
 
 def _mean(steps: _Steps, column: _Column) -> Matrix:
     """Return the mean vector of a step's wordings."""
-    return mean_vector([steps.vectors[place][step] for place, step in column])
+    return mean_vector([steps.vectors[episode][step] for episode, step in column])
 
 
 def _usual_order(columns: Sequence[_Column]) -> list[int]:
     """Return the steps in the order of most episodes: by how many others each usually precedes."""
     taken = [dict(column) for column in columns]
 
-    def precedes(one: int, other: int) -> bool:
-        both = taken[one].keys() & taken[other].keys()
-        before = sum(taken[one][episode] < taken[other][episode] for episode in both)
-        return (2 * before, other) > (len(both), one)
+    def precedes(first: int, second: int) -> bool:
+        both = taken[first].keys() & taken[second].keys()
+        before = sum(taken[first][episode] < taken[second][episode] for episode in both)
+        return (2 * before, second) > (len(both), first)
 
-    places = range(len(columns))
-    wins = {one: sum(precedes(one, other) for other in places if other != one) for one in places}
-    return sorted(places, key=lambda one: (-wins[one], one))
+    indexes = range(len(columns))
+    wins = {
+        first: sum(precedes(first, second) for second in indexes if second != first)
+        for first in indexes
+    }
+    return sorted(indexes, key=lambda first: (-wins[first], first))
 
 
 def _reordered(columns: Sequence[_Column]) -> list[int]:
@@ -196,14 +201,14 @@ def _wording(steps: _Steps, column: _Column) -> str:
     """Return the wording of a step that is most similar to its mean."""
     mean = _mean(steps, column)
     texts = {
-        steps.actions[place][step]: round(float(steps.vectors[place][step] @ mean), 4)
-        for place, step in column
+        steps.actions[episode][step]: round(float(steps.vectors[episode][step] @ mean), 4)
+        for episode, step in column
     }
     return min(texts, key=lambda text: (-texts[text], text))
 
 
 def _quotes(steps: _Steps, column: _Column) -> list[Quote]:
     return [
-        Quote(steps.actions[place][step], steps.episodes[place].episode_id)
-        for place, step in sorted(column)
+        Quote(steps.actions[episode][step], steps.episodes[episode].episode_id)
+        for episode, step in sorted(column)
     ]

@@ -215,10 +215,10 @@ def clusters(
     for episode in episodes:
         for text in texts_of(episode):
             for sentence in sentences(text):
-                found = statement(sentence, analyser)
-                if found is not None:
-                    episodes_by_statement[found].add(episode.episode_id)
-                    statements_by_key[found.key].add(found)
+                claim = statement(sentence, analyser)
+                if claim is not None:
+                    episodes_by_statement[claim].add(episode.episode_id)
+                    statements_by_key[claim.key].add(claim)
     return [
         StatementCluster(
             min(same, key=lambda each: (-len(episodes_by_statement[each]), each.text)),

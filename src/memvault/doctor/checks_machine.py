@@ -75,9 +75,9 @@ def private_in_git(vault: VaultInspection) -> Iterator[Finding]:
 def _tracked_private_file(root: Path) -> str:
     """Return a file of ``.memvault`` that git tracks; empty if git may not run in the vault."""
     with contextlib.suppress(MemvaultError):
-        place = find_repository(root)
-        if place is not None:
-            repository = approved_repository(root, place)
+        location = find_repository(root)
+        if location is not None:
+            repository = approved_repository(root, location)
             return next(iter(submodules.tracked(repository.git, ".memvault", _GIT_SECONDS)), "")
     return ""
 

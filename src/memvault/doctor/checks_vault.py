@@ -86,11 +86,11 @@ def files_of_programs(vault: VaultInspection) -> Iterator[Finding]:
 def _is_of_program(vault: VaultInspection, path: str) -> bool:
     if not program_files.read_as(path):
         return False
-    own = TEMPLATE / path
-    if not own.is_file():
+    template_file = TEMPLATE / path
+    if not template_file.is_file():
         return True
     with contextlib.suppress(OSError):
-        return plain_files.read(vault.call.root / path) != own.read_bytes()
+        return plain_files.read(vault.call.root / path) != template_file.read_bytes()
     return True
 
 

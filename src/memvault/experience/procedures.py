@@ -164,9 +164,9 @@ def record_outcome(store: MemoryStore, engine: RecallEngine, name: str, success:
 
     with held(store, engine) as paths:
         if title not in paths:
-            known = [repr(path) for path in paths]
+            quoted_paths = [repr(path) for path in paths]
             hint = suggestion(
-                repr(title), known, "`memvault list --type procedure` lists the procedures"
+                repr(title), quoted_paths, "`memvault list --type procedure` lists the procedures"
             )
             raise NotFound(f"There is no procedure {title!r}", hint)
         return procedure_of(edit.retry_on_conflict(store, store.read(paths[title]), count).memory)

@@ -133,11 +133,11 @@ class Attributes(NamedTuple):
         if sys.platform == "win32":
             path.chmod(mode)
             return
-        own = os.fstat(file)
-        if own.st_uid != self.user:
+        status = os.fstat(file)
+        if status.st_uid != self.user:
             with contextlib.suppress(OSError):  # only root may
                 os.fchown(file, self.user, self.group)
-        keeps_group = own.st_gid == self.group
+        keeps_group = status.st_gid == self.group
         if not keeps_group:
             with contextlib.suppress(OSError):  # not a group of this user
                 os.fchown(file, -1, self.group)
@@ -310,8 +310,8 @@ def make_folders(folder: Path, private: bool = False) -> None:
 def adopt(file: int, path: Path) -> None:
     """Give a file created by root to the owner of its folder, who could not edit it otherwise."""
     if sys.platform != "win32" and os.geteuid() == 0:
-        above, own = path.parent.stat(), os.fstat(file)
-        if own.st_uid == 0 != above.st_uid and own.st_nlink <= 1:
+        above, status = path.parent.stat(), os.fstat(file)
+        if status.st_uid == 0 != above.st_uid and status.st_nlink <= 1:
             with contextlib.suppress(OSError):
                 os.fchown(file, above.st_uid, above.st_gid)
 

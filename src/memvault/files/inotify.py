@@ -98,11 +98,11 @@ class Inotify:
                 data = os.read(self.descriptor, _BUFFER)
             except BlockingIOError:
                 return
-            place = 0
-            while place < len(data):
-                watch, mask, _, length = _HEADER.unpack_from(data, place)
-                place += _HEADER.size + length
-                name = data[place - length : place].rstrip(b"\0")
+            position = 0
+            while position < len(data):
+                watch, mask, _, length = _HEADER.unpack_from(data, position)
+                position += _HEADER.size + length
+                name = data[position - length : position].rstrip(b"\0")
                 yield FolderEvent(watch, mask, os.fsdecode(name))
 
     def close(self) -> None:
@@ -143,10 +143,10 @@ def reports_all_changes(folder: str) -> bool:
     Raises:
         OSError: the folder cannot be examined.
     """
-    found = (ctypes.c_long * 64)()
+    status = (ctypes.c_long * 64)()
     libc = ctypes.CDLL(None, use_errno=True)
-    _checked(libc.statfs(os.fsencode(folder), found))
-    return found[0] & 0xFFFFFFFF in _LOCAL_FILE_SYSTEMS
+    _checked(libc.statfs(os.fsencode(folder), status))
+    return status[0] & 0xFFFFFFFF in _LOCAL_FILE_SYSTEMS
 
 
 def _checked(result: int) -> int:

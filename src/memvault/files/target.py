@@ -59,8 +59,8 @@ class TargetFolder:
     @property
     def is_ours(self) -> bool:
         """Whether the folder belongs to this user."""
-        place = self.path if self._descriptor is None else self._descriptor
-        return is_owned(os.stat(place))
+        folder = self.path if self._descriptor is None else self._descriptor
+        return is_owned(os.stat(folder))
 
     def names(self) -> list[str]:
         """Return the names of all entries."""

@@ -118,7 +118,7 @@ def restore_unfinished(repository: Repository, store: MemoryStore) -> None:
             used = set(_used(store.root, changed))
             changed = [entry for entry in changed if entry.path not in used]
             memories = _plain_memories(repository, store, changed)
-            words = (
+            args = (
                 "diff",
                 QUIET_INSIDE,
                 "--no-renames",
@@ -127,7 +127,7 @@ def restore_unfinished(repository: Repository, store: MemoryStore) -> None:
                 "-z",
                 new,
             )
-            edited = set(null_separated(git.run(*words))) - memories
+            edited = set(null_separated(git.run(*args))) - memories
             edited -= set(_cut_off(repository, changed, edited))
             changed = [entry for entry in changed if entry.path not in edited]
             _replace(repository, store, before, changed, memories, is_recovery=True)
@@ -167,9 +167,9 @@ def _shared(repository: Repository, before: str, after: str) -> list[ChangedPath
 
 def _used(root: Path, changed: Iterable[ChangedPath]) -> list[str]:
     """Return the paths that git may run or read settings from."""
-    place = find_repository(root)
+    location = find_repository(root)
     written = [entry.path for entry in changed if entry.after is not None]
-    return approval.paths_git_may_run(place, written) if place is not None else []
+    return approval.paths_git_may_run(location, written) if location is not None else []
 
 
 def _is_inside(root: Path, path: str) -> bool:
@@ -191,8 +191,8 @@ def _plain_memories(
         and all(side is None or side.mode == "100644" for side in (entry.before, entry.after))
     ]
     data = "".join(f"{path}\0" for path in paths).encode("utf-8", "surrogateescape")
-    words = ("check-attr", "-z", "--stdin", "text", "filter", "ident", "working-tree-encoding")
-    parts = null_separated(repository.git.run(*words, data=data))
+    args = ("check-attr", "-z", "--stdin", "text", "filter", "ident", "working-tree-encoding")
+    parts = null_separated(repository.git.run(*args, data=data))
     converted = {
         path
         for path, name, value in zip(parts[::3], parts[1::3], parts[2::3], strict=True)
@@ -215,18 +215,19 @@ def _check(repository: Repository, changed: list[ChangedPath], memories: set[str
         if before is None and file.is_dir() and not file.is_symlink():
             for parent, _, names in walk(file):
                 inside = (Path(parent, name).relative_to(repository.top) for name in names)
-                left = [inner.as_posix() for inner in inside if inner.as_posix() not in gone]
-                if left:
+                remaining = [inner.as_posix() for inner in inside if inner.as_posix() not in gone]
+                if remaining:
                     message = (
-                        f"{path} is a file on the remote but a folder here (contains {left[0]})"
+                        f"{path} is a file on the remote but a folder here "
+                        f"(contains {remaining[0]})"
                     )
                     raise Refused(message, "move the folder's files or add them to git")
         elif before is None and path not in memories and os.path.lexists(file):
             raise ConcurrentEdit(path)
     if others:
         repository.git.run("update-index", "-q", "--refresh", ok_codes=(0, 1))
-        words = ("diff-files", QUIET_INSIDE, "--name-only", "-z")
-        edited = set(null_separated(repository.git.run(*words)))
+        args = ("diff-files", QUIET_INSIDE, "--name-only", "-z")
+        edited = set(null_separated(repository.git.run(*args)))
         for entry in others:
             if entry.path in edited:
                 raise ConcurrentEdit(entry.path)
@@ -244,9 +245,11 @@ def _replace(
 
     Files are deleted first, since a folder may take the name of one.
     """
-    own = [entry for entry in changed if entry.path in memories]
+    memory_changes = [entry for entry in changed if entry.path in memories]
     others = [entry for entry in changed if entry.path not in memories]
-    _write(repository, store, [entry for entry in own if entry.after is None], is_recovery)
+    _write(
+        repository, store, [entry for entry in memory_changes if entry.after is None], is_recovery
+    )
     for entry in changed:
         folder = repository.top / entry.path
         if entry.after is None or not _is_inside(repository.top, entry.path):
@@ -256,7 +259,12 @@ def _replace(
                 with contextlib.suppress(OSError):
                     Path(parent).rmdir()
     _check_out(repository, tree, others)
-    _write(repository, store, [entry for entry in own if entry.after is not None], is_recovery)
+    _write(
+        repository,
+        store,
+        [entry for entry in memory_changes if entry.after is not None],
+        is_recovery,
+    )
 
 
 def _check_out(repository: Repository, tree: str, changed: list[ChangedPath]) -> None:
@@ -270,8 +278,8 @@ def _check_out(repository: Repository, tree: str, changed: list[ChangedPath]) ->
         data = "".join(f"{path}\0" for path in written).encode("utf-8", "surrogateescape")
         stdin = ("--pathspec-from-file=-", "--pathspec-file-nul")
         hint = "free space if the disk is full, then `memvault git sync`"
-        words = ("restore", f"--source={tree}", "--worktree", *stdin)
-        repository.git.run(*words, data=data, hint=hint)
+        args = ("restore", f"--source={tree}", "--worktree", *stdin)
+        repository.git.run(*args, data=data, hint=hint)
 
 
 def _write(
@@ -295,7 +303,7 @@ def _write(
         if before is None and after is not None:  # moved, or the second version of a conflict
             memory = _parsed(store, path, after)
             ids = (memory.mem_id, *referenced_names(memory.metadata, LINK))
-            like = next((attributes[one] for one in ids if one in attributes), None)
+            like = next((attributes[name] for name in ids if name in attributes), None)
         with contextlib.suppress(_AlreadyWritten, *((ConcurrentEdit,) if is_recovery else ())):
             _write_one(store, path, before, after, like)
 

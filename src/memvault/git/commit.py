@@ -76,13 +76,13 @@ def commit(root: Path, paths: Iterable[str], message: str) -> str:
     that wrote its files has succeeded even if git fails.
     """
     try:
-        place = find_repository(root)
-        if place is None:
+        location = find_repository(root)
+        if location is None:
             return f"{_SET}, but the vault is in no git repository: `memvault git init`"
-        found = approved_repository(root, place)
-        require_idle_branch(found)
+        repository = approved_repository(root, location)
+        require_idle_branch(repository)
         with lock(root, _SHORTLY):
-            retry_while_locked(lambda: _commit(found, list(dict.fromkeys(paths)), message))
+            retry_while_locked(lambda: _commit(repository, list(dict.fromkeys(paths)), message))
     except NotAllowed as error:
         if not error.was_allowed:
             return f"{_SET}, but git is not set up on this machine: `memvault git init`"
@@ -108,8 +108,8 @@ def commit_all(repository: Repository, subject: str, check_tree: Callable[[str],
     try:
         tree = git.line("write-tree")
         before = git.commit_id("HEAD") or git.empty_tree()
-        words = ("diff-tree", "-r", "--no-renames", "--name-only", "-z", before, tree)
-        changed = git.run(*words).count(b"\0")
+        args = ("diff-tree", "-r", "--no-renames", "--name-only", "-z", before, tree)
+        changed = git.run(*args).count(b"\0")
         if not changed:
             return 0
         check_tree(tree)
@@ -166,9 +166,9 @@ def _commit(repository: Repository, paths: list[str], message: str) -> None:
     if new:
         git.run("add", "--intent-to-add", *_NAMED_BELOW, data=_named(new))
     if changed:
-        words = ("commit", "--quiet", "--only", "--message", message, *_NAMED_BELOW)
+        args = ("commit", "--quiet", "--only", "--message", message, *_NAMED_BELOW)
         names = _named(repository.prefix + path for path in changed)
-        git.run(*words, data=names, env=git.identity(), seconds=_SECONDS)
+        git.run(*args, data=names, env=git.identity(), seconds=_SECONDS)
 
 
 def _named(paths: Iterable[str]) -> bytes:

@@ -21,16 +21,16 @@ class ConflictPair(NamedTuple):
 
 def conflict_pairs(memories: Iterable[MemoryRecord]) -> list[ConflictPair]:
     """Return the memories that exist as two files, each pair once with the shorter path first."""
-    known = sorted(memories, key=lambda memory: memory.path)
+    ordered = sorted(memories, key=lambda memory: memory.path)
     paths: dict[str, str] = {}
-    for memory in known:
+    for memory in ordered:
         paths.setdefault(memory.mem_id, memory.path)
-    found = {
+    pairs = {
         (memory.path, paths[link])
-        for memory in known
+        for memory in ordered
         for link in referenced_names(memory.metadata, LINK)
         if link in paths and paths[link] != memory.path
     }
     return sorted(
-        {ConflictPair(*sorted(pair, key=lambda path: (len(path), path))) for pair in found}
+        {ConflictPair(*sorted(pair, key=lambda path: (len(path), path))) for pair in pairs}
     )

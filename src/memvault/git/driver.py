@@ -31,8 +31,8 @@ def main(arguments: Sequence[str]) -> int:
     path = arguments[4] if len(arguments) > 4 else names[1].name
     base, ours, theirs = (plain_files.read(name) for name in names)
     marks = int(arguments[3]) if arguments[3:4] and arguments[3].isdigit() else 7
-    given = Path(os.environ.get("GIT_DIR") or ".git").absolute()
-    merger = MemoryMerger(Git(Path.cwd()), given if given.is_dir() else Path.cwd())
+    git_folder = Path(os.environ.get("GIT_DIR") or ".git").absolute()
+    merger = MemoryMerger(Git(Path.cwd()), git_folder if git_folder.is_dir() else Path.cwd())
     merged = merger.file(base or None, ours, theirs) if _are_one(ours, theirs) else None
     if merged is not None:
         atomic.write(names[1], merged.data, durable=False)

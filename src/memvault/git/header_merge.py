@@ -60,9 +60,9 @@ def _merged(
 
 def _chosen(key: str, old: Any, here: Any, there: Any, newer: bool) -> Any:
     if header_dates.is_modified_key(key):
-        one, other = header_dates.parse(here), header_dates.parse(there)
-        if one is not None and other is not None:
-            return there if one < other else here
+        here_time, there_time = header_dates.parse(here), header_dates.parse(there)
+        if here_time is not None and there_time is not None:
+            return there if here_time < there_time else here
     if key == _COUNT and all(type(count) is int for count in (here, there)):
         return max(0, here + there - (old if type(old) is int else 0))
     return there if newer else here
@@ -86,5 +86,5 @@ def _mapping(value: Any) -> Mapping[str, Any]:
 
 
 def _merge_lists(old: list[Any], here: list[Any], there: list[Any]) -> list[Any]:
-    kept = [entry for entry in here if entry in there or entry not in old]
-    return kept + [entry for entry in there if entry not in here and entry not in old]
+    from_here = [entry for entry in here if entry in there or entry not in old]
+    return from_here + [entry for entry in there if entry not in here and entry not in old]

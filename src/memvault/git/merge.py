@@ -41,8 +41,8 @@ class FileVersion(NamedTuple):
     @property
     def own_id(self) -> str:
         """The memId in the header; empty if it is missing or invalid."""
-        own = self.values.get("id")
-        return own if isinstance(own, str) and naming.is_mem_id(own) else ""
+        mem_id = self.values.get("id")
+        return mem_id if isinstance(mem_id, str) and naming.is_mem_id(mem_id) else ""
 
 
 def parse_version(data: bytes) -> FileVersion | None:
@@ -83,12 +83,12 @@ class MemoryMerger:
         self, old: FileVersion, here: FileVersion, there: FileVersion, body: str
     ) -> MergedFile | None:
         """Merge three headers and add a body; return None if they cannot be patched."""
-        found = merge_headers(old.values, here.values, there.values)
+        header = merge_headers(old.values, here.values, there.values)
         header_side = here.parts if here.parts.before else there.parts
         try:
-            lines = self._lines(old, here, there, found.values)
+            lines = self._lines(old, here, there, header.values)
             text = f"{header_side.before}{lines}{header_side.after}{body}"
-            return MergedFile(here.decoded.encode(text), found.dropped_values)
+            return MergedFile(here.decoded.encode(text), header.dropped_values)
         except (MemvaultError, ValueError):
             return None
 
@@ -106,8 +106,12 @@ class MemoryMerger:
             return theirs
         if _newline(ours) != _newline(theirs):  # one side converted all lines
             unified = (text.replace("\r\n", "\n") for text in (base, ours, theirs))
-            found = self.body(*unified)
-            return found if found is None else found.replace("\n", _newline(ours))
+            unified_merge = self.body(*unified)
+            return (
+                unified_merge
+                if unified_merge is None
+                else unified_merge.replace("\n", _newline(ours))
+            )
         merged, _ = self.marked(map(_bytes, (base, ours, theirs)))
         if merged is None:
             return self._both_added(base, ours, theirs)
@@ -148,8 +152,8 @@ class MemoryMerger:
                 atomic.write(file, data, durable=False)
                 names.append(str(file))
             style = ["--diff3"] if marks == _LONG else []
-            words = ("-p", "-q", *style, f"--marker-size={marks}", "-L", "ours", "-L", "base", "-L")
-            ran = self._git.run_unchecked("merge-file", *words, "theirs", *names)
+            args = ("-p", "-q", *style, f"--marker-size={marks}", "-L", "ours", "-L", "base", "-L")
+            ran = self._git.run_unchecked("merge-file", *args, "theirs", *names)
         # The exit code is the number of conflicts; 128 or more, as for binary files, is a failure.
         whole = ran.stdout if ran.code == 0 else None
         return whole, ran.stdout

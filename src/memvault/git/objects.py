@@ -38,23 +38,23 @@ class ChangedPath(NamedTuple):
 
 def tree_files(git: Git, tree: str) -> dict[str, TreeEntry]:
     """Return the files of a tree by path."""
-    found = {}
+    entries = {}
     for line in null_separated(git.run("ls-tree", "-r", "-z", "--full-tree", tree)):
         about, path = line.split("\t", 1)
         mode, _, name = about.split(" ")
-        found[path] = TreeEntry(mode, name)
-    return found
+        entries[path] = TreeEntry(mode, name)
+    return entries
 
 
 def differences(git: Git, before: str, after: str) -> list[ChangedPath]:
     """Return the paths that differ between two trees."""
-    words = ("diff-tree", "-r", "-z", "--no-renames", "--raw", "--full-index", before, after)
-    parts = null_separated(git.run(*words))
-    found = []
+    args = ("diff-tree", "-r", "-z", "--no-renames", "--raw", "--full-index", before, after)
+    parts = null_separated(git.run(*args))
+    changes = []
     for about, path in zip(parts[::2], parts[1::2], strict=True):
         mode, new_mode, name, new_name, _ = about.lstrip(":").split(" ")
-        found.append(ChangedPath(path, _entry(mode, name), _entry(new_mode, new_name)))
-    return found
+        changes.append(ChangedPath(path, _entry(mode, name), _entry(new_mode, new_name)))
+    return changes
 
 
 def check_names(git: Git, tree: str) -> None:
@@ -83,25 +83,25 @@ def check_names(git: Git, tree: str) -> None:
 
 def read_blobs(git: Git, names: Iterable[str]) -> dict[str, bytes]:
     """Return the contents of objects by their ids."""
-    wanted = list(dict.fromkeys(names))
-    if not wanted:
+    unique_names = list(dict.fromkeys(names))
+    if not unique_names:
         return {}
-    data = git.run("cat-file", "--batch", data="".join(f"{n}\n" for n in wanted).encode())
-    found, place = {}, 0
-    for name in wanted:
-        end = data.index(b"\n", place)
-        size = int(data[place:end].rsplit(b" ", 1)[1])
-        found[name] = data[end + 1 : end + 1 + size]
-        place = end + size + 2
-    return found
+    data = git.run("cat-file", "--batch", data="".join(f"{n}\n" for n in unique_names).encode())
+    blobs, position = {}, 0
+    for name in unique_names:
+        end = data.index(b"\n", position)
+        size = int(data[position:end].rsplit(b" ", 1)[1])
+        blobs[name] = data[end + 1 : end + 1 + size]
+        position = end + size + 2
+    return blobs
 
 
 def smaller_blobs(git: Git, names: Iterable[str], most: int) -> list[str]:
     """Return the ids of objects with at most ``most`` bytes."""
-    wanted = dict.fromkeys(names)
-    data = "".join(f"{name}\n" for name in wanted).encode()
+    unique_names = dict.fromkeys(names)
+    data = "".join(f"{name}\n" for name in unique_names).encode()
     sizes = git.run("cat-file", "--batch-check=%(objectsize)", data=data).split()
-    return [name for name, size in zip(wanted, map(int, sizes), strict=True) if size <= most]
+    return [name for name, size in zip(unique_names, map(int, sizes), strict=True) if size <= most]
 
 
 def write_blob(git: Git, data: bytes) -> str:
@@ -114,15 +114,15 @@ def write_tree(git: Git, scratch: Path, tree: str, changes: Mapping[str, TreeEnt
 
     A separate index is written to the folder ``scratch``.
     """
-    own = {"GIT_INDEX_FILE": str(scratch / "index")}
-    git.run("read-tree", tree, env=own)
+    env = {"GIT_INDEX_FILE": str(scratch / "index")}
+    git.run("read-tree", tree, env=env)
     nothing = TreeEntry("0", "0" * len(tree))
     # Deleted first, since a folder may take the name of a file.
     ordered = sorted(changes.items(), key=lambda change: change[1] is not None)
     lines = (f"{' '.join(entry or nothing)}\t{path}\0" for path, entry in ordered)
     data = "".join(lines).encode("utf-8", "surrogateescape")
-    git.run("update-index", "-z", "--index-info", data=data, env=own)
-    return git.run("write-tree", env=own).decode().strip()
+    git.run("update-index", "-z", "--index-info", data=data, env=env)
+    return git.run("write-tree", env=env).decode().strip()
 
 
 def is_private(path: str) -> bool:

@@ -40,26 +40,26 @@ def project_topics(folder: Path) -> list[str]:
     branch, and the subjects of its last commits, newest first. Without a repository it is the name
     of the folder. Secrets are masked, and of a remote's URL only the path is used.
     """
-    place = None
+    location = None
     with contextlib.suppress(MemvaultError, OSError):
-        place = find_repository(folder)
-    if place is None:
+        location = find_repository(folder)
+    if location is None:
         return [masked(folder.name)]
-    found = [_remote_name(place) or place.top.name]
-    if folder.name.casefold() not in found[0].casefold():
-        found.append(folder.name)
-    branch = place.branch
+    topics = [_remote_name(location) or location.top.name]
+    if folder.name.casefold() not in topics[0].casefold():
+        topics.append(folder.name)
+    branch = location.branch
     if branch not in _MAIN_BRANCHES and masked(branch) == branch:  # in pieces it is not detected
-        found.append(_BETWEEN.sub(" ", branch).strip())
+        topics.append(_BETWEEN.sub(" ", branch).strip())
     with contextlib.suppress(MemvaultError, OSError):
-        found += _subjects(place)
-    return list(dict.fromkeys(masked(text) for text in found if text))
+        topics += _subjects(location)
+    return list(dict.fromkeys(masked(text) for text in topics if text))
 
 
-def _remote_name(place: RepositoryLocation) -> str:
+def _remote_name(location: RepositoryLocation) -> str:
     """Return ``owner/name`` from the URL of origin or else of the first remote, or empty."""
     try:
-        config = plain_files.read(place.common / "config", plain_files.MAX_SETTING_BYTES)
+        config = plain_files.read(location.common / "config", plain_files.MAX_SETTING_BYTES)
     except OSError:
         return ""
     parts = _REMOTE.split(config.decode("utf-8", "replace"))
@@ -75,24 +75,24 @@ def _remote_name(place: RepositoryLocation) -> str:
     return "/".join(name for name in names if _NAME.fullmatch(name))
 
 
-def _subjects(place: RepositoryLocation) -> list[str]:
+def _subjects(location: RepositoryLocation) -> list[str]:
     """Return the subjects of the last commits, newest first, with secrets masked."""
-    commit = _head(place)
+    commit = _head(location)
     if not commit:
         return []
-    with TemporaryDirectory(prefix="memvault-") as own:
-        stub = Path(own)
+    with TemporaryDirectory(prefix="memvault-") as scratch:
+        stub = Path(scratch)
         for name in ("objects", "refs"):
             (stub / name).mkdir()
         atomic.write(stub / "HEAD", b"ref: refs/heads/main\n", durable=False)
-        objects = os.path.realpath(place.common / "objects")
-        git = Git(stub, {"GIT_DIR": own, "GIT_OBJECT_DIRECTORY": objects})
-        words = ("log", f"--max-count={_COMMITS}", "--format=%s", "--no-merges", commit)
-        shown = git.run(*words, seconds=_SECONDS).decode("utf-8", "replace")
+        objects = os.path.realpath(location.common / "objects")
+        git = Git(stub, {"GIT_DIR": scratch, "GIT_OBJECT_DIRECTORY": objects})
+        args = ("log", f"--max-count={_COMMITS}", "--format=%s", "--no-merges", commit)
+        shown = git.run(*args, seconds=_SECONDS).decode("utf-8", "replace")
     return [line.strip()[:_MAX_SUBJECT] for line in masked(shown).splitlines()]
 
 
-def _head(place: RepositoryLocation) -> str:
+def _head(location: RepositoryLocation) -> str:
     """Return the id of the commit that is checked out, or empty."""
 
     def read(path: Path) -> str:
@@ -100,13 +100,13 @@ def _head(place: RepositoryLocation) -> str:
             return plain_files.read(path, plain_files.MAX_STATE_BYTES).decode("utf-8", "replace")
         return ""
 
-    head = read(place.folder / "HEAD").strip()
-    if place.branch:
-        ref = f"refs/heads/{place.branch}"
-        head = "" if ".." in ref else read(place.common / ref).strip()
+    head = read(location.folder / "HEAD").strip()
+    if location.branch:
+        ref = f"refs/heads/{location.branch}"
+        head = "" if ".." in ref else read(location.common / ref).strip()
         if not head:
             packed = (
-                line.partition(" ") for line in read(place.common / "packed-refs").split("\n")
+                line.partition(" ") for line in read(location.common / "packed-refs").split("\n")
             )
             head = next((commit for commit, _, name in packed if name == ref), "")
     return head if _OBJECT_ID.fullmatch(head) else ""

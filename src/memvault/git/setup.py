@@ -40,11 +40,11 @@ def require_repository(call: Call, agree: ConfirmApproval | None = None) -> Repo
         Refused: the vault is in no repository, or git is not installed.
     """
     Git(call.root)  # raises if git is not installed
-    found = find_repository(call.root)
-    if found is None:
+    location = find_repository(call.root)
+    if location is None:
         raise Refused("The vault is in no git repository", "`memvault git init` makes one")
-    _allow(call, found, agree)
-    return open_repository(call.root, found)
+    _allow(call, location, agree)
+    return open_repository(call.root, location)
 
 
 def init_repository(call: Call, agree: ConfirmApproval | None = None) -> tuple[Repository, bool]:
@@ -56,13 +56,13 @@ def init_repository(call: Call, agree: ConfirmApproval | None = None) -> tuple[R
     git = Git(call.root, {})
     on_new: ConfirmApproval | None = _agreed
     try:
-        place = find_repository(call.root)
-        if place is not None:
-            _allow(call, place, agree)
-            found = open_repository(call.root, place)
-            if found.prefix:
+        location = find_repository(call.root)
+        if location is not None:
+            _allow(call, location, agree)
+            repository = open_repository(call.root, location)
+            if repository.prefix:
                 call.notes.append(LARGER)
-            return found, False
+            return repository, False
     except NoRepository:
         folder = call.root / ".git"
         if folder.is_symlink() or not folder.is_dir():
@@ -81,13 +81,13 @@ def _agreed(_: NotAllowed) -> None:
     """Approve a repository that git has just created from the user's own settings."""
 
 
-def _allow(call: Call, place: RepositoryLocation, agree: ConfirmApproval | None) -> None:
+def _allow(call: Call, location: RepositoryLocation, agree: ConfirmApproval | None) -> None:
     """Store the approval of a repository, after asking ``agree`` about what is new in it.
 
     Raises:
         NotAllowed: it was refused, or the caller may not approve.
     """
-    before, now = approval.approved_items(call.root, place), approval.items_to_approve(place)
+    before, now = approval.approved_items(call.root, location), approval.items_to_approve(location)
     if before is not None and approval.is_approved(now, before):
         return
     if not call.caller.may_run_programs or (now and agree is None):
@@ -95,7 +95,7 @@ def _allow(call: Call, place: RepositoryLocation, agree: ConfirmApproval | None)
     if now and agree is not None:
         agree(NotAllowed(now, before))
     try:
-        approval.store_approval(call.root, place, now)
+        approval.store_approval(call.root, location, now)
     except MemvaultError as error:
         call.notes.append(f"Your approval of git could not be saved: {error.message}")
 

@@ -33,44 +33,46 @@ def repository_status(call: Call) -> RepositoryStatus:
     from memvault.recall.filters import Filters
 
     Git(call.root)  # raises if git is not installed
-    place = find_repository(call.root)
+    location = find_repository(call.root)
     twice = conflict_pairs(call.engine.list_records(Filters()))
     shown = {
         "autocommit": call.settings.git.autocommit,
         "keptTwice": [{"filePath": pair.path, "copyPath": pair.other} for pair in twice],
     }
-    if place is None:
+    if location is None:
         return cast(
             "RepositoryStatus", {"repository": False, "todo": ["`memvault git init`"], **shown}
         )
-    if place.prefix_of(call.root):
+    if location.prefix_of(call.root):
         call.notes.append(LARGER)
     try:
-        found = approved_repository(call.root, place)
+        repository = approved_repository(call.root, location)
     except NotAllowed as error:
         if error.was_allowed:
             call.notes.append(f"{error.message}: `memvault git init`")
-        return cast("RepositoryStatus", {"repository": True, **_without_git(call, place), **shown})
-    return cast("RepositoryStatus", {"repository": True, **_about(call, found), **shown})
+        return cast(
+            "RepositoryStatus", {"repository": True, **_without_git(call, location), **shown}
+        )
+    return cast("RepositoryStatus", {"repository": True, **_about(call, repository), **shown})
 
 
-def _without_git(call: Call, place: RepositoryLocation) -> Mapping[str, Any]:
-    known = approval.remote_urls(place)
-    remote = "origin" if "origin" in known else next(iter(known), "")
+def _without_git(call: Call, location: RepositoryLocation) -> Mapping[str, Any]:
+    urls = approval.remote_urls(location)
+    remote = "origin" if "origin" in urls else next(iter(urls), "")
     about: dict[str, Any] = {
-        "branch": replace_surrogates(place.branch),
+        "branch": replace_surrogates(location.branch),
         "remote": replace_surrogates(remote),
     }
     if remote and call.caller.may_see_paths:
-        about["url"] = replace_surrogates(without_credentials(known[remote]))
-    if place.operation_in_progress:
-        about["underWay"] = place.operation_in_progress
+        about["url"] = replace_surrogates(without_credentials(urls[remote]))
+    if location.operation_in_progress:
+        about["underWay"] = location.operation_in_progress
     return {**about, "driver": False, "todo": ["`memvault git init`"]}
 
 
-def _about(call: Call, found: Repository) -> Mapping[str, Any]:
-    git = found.git
-    branch = found.branch
+def _about(call: Call, repository: Repository) -> Mapping[str, Any]:
+    git = repository.git
+    branch = repository.branch
     name = git.config(f"branch.{branch}.remote") if branch else ""
     remotes = git.line("remote").split("\n")
     remote = name or ("origin" if "origin" in remotes else next(iter(remotes), ""))
@@ -87,14 +89,14 @@ def _about(call: Call, found: Repository) -> Mapping[str, Any]:
         "--", ".",
     )  # fmt: skip
     about["changed"] = sum(part[2:3] == b" " for part in listed.split(b"\0"))
-    apart = [] if found.prefix else submodules.repositories(found)
+    apart = [] if repository.prefix else submodules.repositories(repository)
     if apart:
         about["notSynced"] = list(map(replace_surrogates, apart))
-    about["driver"] = is_registered(found)
+    about["driver"] = is_registered(repository)
     todo = [] if about["driver"] else ["`memvault git init`"]
-    if found.operation_in_progress:
-        about["underWay"] = found.operation_in_progress
-        todo.insert(0, resume_hint(found))
+    if repository.operation_in_progress:
+        about["underWay"] = repository.operation_in_progress
+        todo.insert(0, resume_hint(repository))
     elif not branch:
         todo.append("`git switch BRANCH`")
     if not remote:

@@ -76,42 +76,42 @@ def sync(call: Call, agree: setup.ConfirmApproval | None = None) -> SyncedVault:
         GitError: git failed, or a hook or the remote refused.
         Conflict: files changed or others pushed during each of several tries.
     """
-    found = setup.require_repository(call, agree)
-    if found.prefix:
+    repository = setup.require_repository(call, agree)
+    if repository.prefix:
         hint = "commit and pull with git itself; memories are merged there too"
         raise Refused(LARGER, hint)
-    branch = require_idle_branch(found)
-    if found.unmerged:
+    branch = require_idle_branch(repository)
+    if repository.unmerged:
         raise Refused(
             "The repository has unresolved conflicts", "`git status` lists them; resolve them first"
         )
-    remote = _remote(found, branch)
-    setup.write_git_files(call, found)
+    remote = _remote(repository, branch)
+    setup.write_git_files(call, repository)
     done: dict[str, Any] = {
         "branch": branch, "remote": remote.name, "committed": 0, "pulled": 0, "pushed": 0,
     }  # fmt: skip
     subject, refused_at = f"memvault sync ({call.caller.agent})", ""
     with lock(call.root):
-        for left in found.folder.glob(f"{_SCRATCH}*"):
-            shutil.rmtree(left, ignore_errors=True)
+        for leftover in repository.folder.glob(f"{_SCRATCH}*"):
+            shutil.rmtree(leftover, ignore_errors=True)
         for _ in range(_TRIES):
-            restore_unfinished(found, call.store)
+            restore_unfinished(repository, call.store)
             done["committed"] += commit_all(
-                found, subject, partial(_note_problems, call, found.git)
+                repository, subject, partial(_note_problems, call, repository.git)
             )
-            others = _fetched(found, remote)
-            head = found.git.commit_id("HEAD")
+            others = _fetched(repository, remote)
+            head = repository.git.commit_id("HEAD")
             try:
-                new = _merge_remote(call, found, subject, head, others, done)
+                new = _merge_remote(call, repository, subject, head, others, done)
             except ConcurrentEdit as error:
                 if head == refused_at:  # a commit keeps nothing of what is in the way
                     hint = "move it away or add it to git"
                     raise Refused(error.message, hint) from error
                 refused_at = head
                 continue
-            if new == others or _pushed(found, remote, new):
-                done["pushed"] = _count(found.git, others, new)
-                if nested := [*map(replace_surrogates, submodules.repositories(found))]:
+            if new == others or _pushed(repository, remote, new):
+                done["pushed"] = _count(repository.git, others, new)
+                if nested := [*map(replace_surrogates, submodules.repositories(repository))]:
                     done["notSynced"] = nested
                     message = "is a separate git repository, so it is not synced"
                     call.notes += [f"{path} {message}: {submodules.HINT}" for path in nested]
@@ -127,12 +127,12 @@ def _note_problems(call: Call, git: Git, tree: str) -> None:
         Refused: a text contains a secret, and the settings refuse secrets.
     """
     since = git.commit_id("HEAD") or git.empty_tree()
-    found = [
+    edits = [
         entry for entry in differences(git, since, tree) if entry.after and entry.after.is_plain
     ]
-    sides = [side.name for entry in found for side in (entry.before, entry.after) if side]
+    sides = [side.name for entry in edits for side in (entry.before, entry.after) if side]
     data = read_blobs(git, smaller_blobs(git, sides, _MAX_TEXT_BYTES))
-    for path, old, new in found:
+    for path, old, new in edits:
         assert new is not None
         after = data.get(new.name, b"")
         if b"\0" in after[:_TEXT_HEAD_BYTES] and not paths.is_memory_path(path):
@@ -161,19 +161,19 @@ def _remote(repository: Repository, branch: str) -> RemoteBranch:
     merge = git.config(f"branch.{branch}.merge").removeprefix("refs/heads/")
     # Git uses the name of a remote without a URL as a path, whose repository has hooks.
     urls = git.line("config", "--name-only", "--get-regexp", r"^remote\..*\.url$", ok_codes=(0, 1))
-    known = sorted({key[len("remote.") : -len(".url")] for key in urls.split("\n") if key})
-    if name in known and merge:  # otherwise it is a path, whose repository has hooks
+    remotes = sorted({key[len("remote.") : -len(".url")] for key in urls.split("\n") if key})
+    if name in remotes and merge:  # otherwise it is a path, whose repository has hooks
         return RemoteBranch(name, merge, True)
-    if not known:
+    if not remotes:
         is_named = "origin" in git.line("remote").split("\n")
         hint = "`git config remote.origin.url URL`" if is_named else "`git remote add origin URL`"
         raise Refused("The repository has no remote to sync with", hint)
-    if "origin" not in known and len(known) > 1:
+    if "origin" not in remotes and len(remotes) > 1:
         raise Refused(
-            f"The branch {branch} belongs to none of the remotes {', '.join(known)}",
+            f"The branch {branch} belongs to none of the remotes {', '.join(remotes)}",
             f"`git push --set-upstream REMOTE {branch}`",
         )
-    return RemoteBranch("origin" if "origin" in known else known[0], branch, False)
+    return RemoteBranch("origin" if "origin" in remotes else remotes[0], branch, False)
 
 
 def _fetched(repository: Repository, remote: RemoteBranch) -> str:
@@ -194,8 +194,8 @@ def _fetched(repository: Repository, remote: RemoteBranch) -> str:
             )
         return ""
     source = f"+refs/heads/{remote.branch}:{remote.tracking}"
-    words = ("fetch", "--quiet", "--no-tags", "--", remote.name, source)
-    git.run(*words, seconds=NETWORK_SECONDS, hint=hint)
+    args = ("fetch", "--quiet", "--no-tags", "--", remote.name, source)
+    git.run(*args, seconds=NETWORK_SECONDS, hint=hint)
     return git.commit_id(remote.tracking)
 
 
@@ -236,8 +236,8 @@ def _merge_commit(
         listed = "".join(f"- {entry}\n" for entry in dropped)
         message += f"\nDropped in favor of the remote version:\n{listed}"
     signed = ["-S"] if git.line(*_SIGNS, ok_codes=(0, 1)) == "true" else []
-    words = ("commit-tree", *signed, "-p", head, "-p", others, merge.tree)
-    commit = git.run(*words, data=message.encode(), env=git.identity())
+    args = ("commit-tree", *signed, "-p", head, "-p", others, merge.tree)
+    commit = git.run(*args, data=message.encode(), env=git.identity())
     return commit.decode().strip(), merge.notes
 
 
@@ -251,8 +251,8 @@ def _pushed(repository: Repository, remote: RemoteBranch, head: str) -> bool:
         return True
     git = repository.git
     target = f"{head}:refs/heads/{remote.branch}"
-    words = ("push", "--porcelain", "--", remote.name, target)
-    ran = git.run_unchecked(*words, seconds=NETWORK_SECONDS)
+    args = ("push", "--porcelain", "--", remote.name, target)
+    ran = git.run_unchecked(*args, seconds=NETWORK_SECONDS)
     if ran.code:
         output = f"{ran.output}\n{ran.stderr}"
         if any(mark in output for mark in _REJECTED):
@@ -274,5 +274,5 @@ def _count(git: Git, since: str, until: str) -> int:
     """Return the number of commits after ``since`` up to ``until``, without merges."""
     if not until:
         return 0
-    words = (until, f"^{since}") if since else (until,)
-    return int(git.line("rev-list", "--count", "--no-merges", *words))
+    revisions = (until, f"^{since}") if since else (until,)
+    return int(git.line("rev-list", "--count", "--no-merges", *revisions))

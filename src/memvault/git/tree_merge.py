@@ -99,9 +99,11 @@ class _TreeMerger:
 
     def _apply(self, changes: _Changes) -> None:
         """Apply the changes here to the others' files, moves once their new paths are free."""
-        sources = {one: path for path, one in self._identities(changes.deleted).items()}
+        sources = {identity: path for path, identity in self._identities(changes.deleted).items()}
         added = self._identities(changes.added)
-        moves = {path: sources.pop(one) for path, one in added.items() if one in sources}
+        moves = {
+            path: sources.pop(identity) for path, identity in added.items() if identity in sources
+        }
         old_paths = set(moves.values())
         for path, old in changes.deleted.items():
             if path not in old_paths:
@@ -120,24 +122,24 @@ class _TreeMerger:
                 self._add(path, new)
 
     def _changes(self, tree: str) -> _Changes:
-        found = _Changes({}, {}, {})
+        changes = _Changes({}, {}, {})
         edits = {}
         for path, old, new in differences(self._git, self._base, tree):
             if old is not None and new is not None:
                 edits[path] = old, new
             elif old is not None:
-                found.deleted[path] = old
+                changes.deleted[path] = old
             elif new is not None:
-                found.added[path] = new
+                changes.added[path] = new
         before = self._own_ids({path: old for path, (old, _) in edits.items()})
         after = self._own_ids({path: new for path, (_, new) in edits.items()})
         for path, (old, new) in edits.items():
             ids = {before.get(path, ""), after.get(path, "")}
             if len(ids - {""}) == 2:
-                found.deleted[path], found.added[path] = old, new
+                changes.deleted[path], changes.added[path] = old, new
             else:
-                found.edited[path] = old, new
-        return found
+                changes.edited[path] = old, new
+        return changes
 
     @cached_property
     def _added_by_theirs(self) -> dict[str, str]:
@@ -147,9 +149,9 @@ class _TreeMerger:
 
     def _identities(self, files: Mapping[str, TreeEntry]) -> dict[str, str]:
         """Return the identity of each plain file by path: its memId, else that of its content."""
-        own = self._own_ids(files)
+        own_ids = self._own_ids(files)
         return {
-            path: own.get(path) or entry.name for path, entry in files.items() if entry.is_plain
+            path: own_ids.get(path) or entry.name for path, entry in files.items() if entry.is_plain
         }
 
     def _own_ids(self, files: Mapping[str, TreeEntry]) -> dict[str, str]:
@@ -235,8 +237,8 @@ class _TreeMerger:
             first = _memory(here, data[there.name])
             second = _memory(copy, data[new.name])
             made = naming.derived_id(f"{new.name}/{PurePosixPath(path).name}")
-            more = {"id": made, **_titled(_memory(path, data[new.name]), copy)}
-            other = _linked(data[new.name], second, first.mem_id, more)
+            header = {"id": made, **_titled(_memory(path, data[new.name]), copy)}
+            other = _linked(data[new.name], second, first.mem_id, header)
             if other:
                 new = TreeEntry(new.mode, write_blob(self._git, other))
             linked = _linked(data[there.name], first, made if other else second.mem_id, {})
@@ -331,10 +333,10 @@ def _titled(memory: Memory, path: str) -> dict[str, str]:
     return {"title": memory.title} if moved and not is_named else {}
 
 
-def _linked(data: bytes, memory: Memory, other: str, more: Mapping[str, str]) -> bytes:
+def _linked(data: bytes, memory: Memory, other: str, header: Mapping[str, str]) -> bytes:
     """Return a memory's bytes with a link to its other version, or none if it is not editable."""
     links = dict.fromkeys([*referenced_names(memory.metadata, LINK), other])
     try:
-        return document.edit(data, {**more, LINK: [f"[[{link}]]" for link in links]}, None)
+        return document.edit(data, {**header, LINK: [f"[[{link}]]" for link in links]}, None)
     except MemvaultError:
         return b""

@@ -48,9 +48,9 @@ def resolve_logged(call: Call, name: str) -> LoggedMemory:
         key = name.strip().casefold()
         for change in call.store.changes.journal.changes():
             for entry in change.files:
-                known = (entry.mem_id, entry.path, entry.title)
-                if key in (value.casefold() for value in known):
-                    return LoggedMemory(*known, None)
+                identifiers = (entry.mem_id, entry.path, entry.title)
+                if key in (value.casefold() for value in identifiers):
+                    return LoggedMemory(*identifiers, None)
         memory = call.resolve(name)
     return LoggedMemory(memory.mem_id, memory.path, memory.title, memory)
 
@@ -60,14 +60,14 @@ def changes_of(call: Call, mem_id: str) -> Iterator[JournalEntry]:
 
     Revisions whose journal entries were deleted come last.
     """
-    known: set[str] = set()
+    own_revisions: set[str] = set()
     for change in call.store.changes.journal.changes():
         own_files = tuple(entry for entry in change.files if entry.mem_id == mem_id)
         if own_files:
-            known.update(entry.before for entry in own_files)
+            own_revisions.update(entry.before for entry in own_files)
             yield change._replace(files=own_files)
     for revision in reversed(call.store.history.revisions(mem_id)):
-        if revision not in known:
+        if revision not in own_revisions:
             moment = clock.parse(revision.rpartition("-")[0])
             entry = FileChange("changed", "", mem_id, "", revision, "")
             yield JournalEntry("", clock.iso(moment) if moment else "", "", "", (entry,))
@@ -126,14 +126,14 @@ def compare_revisions(
     """
     history = call.store.history
     if not revision:
-        known = history.revisions(named.mem_id)
-        if not known:
+        revisions = history.revisions(named.mem_id)
+        if not revisions:
             raise NotFound(
                 f"There is no earlier revision of {named.mem_id}",
                 "a tool keeps one when it changes the text; "
                 f"`memvault log {named.mem_id}` lists the changes",
             )
-        revision = known[-1]
+        revision = revisions[-1]
     first = history.read(named.mem_id, revision)
     if other:
         second = history.read(named.mem_id, other)

@@ -94,11 +94,11 @@ def revert_steps(files: Iterable[FileChange]) -> list[RevertStep]:
     for change in files:
         earlier = steps.pop(change.path, None)
         if earlier is None:
-            kept = "" if change.kind in _NEW else change.before
+            revision = "" if change.kind in _NEW else change.before
             trashed = change.kind == "forgotten"
-            found_etag = change.after if trashed else kept.rpartition("-")[2]
+            found_etag = change.after if trashed else revision.rpartition("-")[2]
             subject = FileRef(change.mem_id, change.title)
-            earlier = RevertStep(change.path, subject, "", kept, trashed, found_etag)
+            earlier = RevertStep(change.path, subject, "", revision, trashed, found_etag)
         if change.kind == "restored" and earlier.trashed and change.before == earlier.backup:
             continue  # moved to the trash and restored: the call left the file as it was
         steps[change.path] = earlier._replace(etag_now=change.etag_after)
@@ -146,7 +146,7 @@ def undo(call: Call, change: JournalEntry, keeps_changed: bool = False) -> Undon
             locks.enter_context(lock)
         try:
             changes = list(call.store.changes.journal.changes())
-            steps, kept = _remaining_steps(call.store, change, changes, keeps_changed)
+            steps, kept_paths = _remaining_steps(call.store, change, changes, keeps_changed)
         except Conflict as error:
             moved = _find_moved(call, change)
             if moved is None or change.reverted_by:
@@ -167,7 +167,7 @@ def undo(call: Call, change: JournalEntry, keeps_changed: bool = False) -> Undon
                 _respell(call.store, writer, other, step)
     if change.tool == _IMPORT:
         _remove_empty_folders(call, steps)
-    return Undone(call.change_set.files, kept)
+    return Undone(call.change_set.files, kept_paths)
 
 
 def _remove_empty_folders(call: Call, steps: Iterable[RevertStep]) -> None:
@@ -233,7 +233,7 @@ def _open_steps(
             problems.append((step, error))
     if not problems:
         return open_steps, []
-    kept = [step.path for step, _ in problems]
+    kept_paths = [step.path for step, _ in problems]
     kept_ids = {step.subject.mem_id for step, _ in problems}
     others = [step for step in open_steps if step.subject.mem_id not in kept_ids]
     sources = {step.subject.mem_id for step in steps if step.backup}
@@ -241,8 +241,8 @@ def _open_steps(
     if kept_ids & sources & targets:  # moved, and other files link to its new place
         others = []
     if not keeps_changed or not others:
-        raise _conflict(change, [error for _, error in problems], kept, others)
-    return others, kept
+        raise _conflict(change, [error for _, error in problems], kept_paths, others)
+    return others, kept_paths
 
 
 def _conflict(
@@ -254,8 +254,10 @@ def _conflict(
     """Return the error for files that cannot be reverted, which suggests to revert the others."""
     name, error = change.change_id, errors[0]
     if len(errors) > 1:
-        more = len(paths) - _MAX_NAMED
-        named = ", ".join(paths[:_MAX_NAMED]) + (f" and {more} more" if more > 0 else "")
+        rest_count = len(paths) - _MAX_NAMED
+        named = ", ".join(paths[:_MAX_NAMED]) + (
+            f" and {rest_count} more" if rest_count > 0 else ""
+        )
         error = Conflict(
             f"{len(paths)} files have changed since {name}, so undoing would lose that: {named}",
             error.hint if not others else "",
@@ -319,9 +321,9 @@ def _conflict_message(
         elif paths.is_memory_path(path):
             hint = f"`memvault forget {mem_id}` moves the current file to the trash"
     for later in takewhile(lambda entry: entry.change_id != name, changes):
-        left = [entry for entry in later.files if entry.path == path]
-        if left and not later.reverts and not later.reverted_by:
-            if now == left[-1].etag_after:
+        file_changes = [entry for entry in later.files if entry.path == path]
+        if file_changes and not later.reverts and not later.reverted_by:
+            if now == file_changes[-1].etag_after:
                 hint = f"`memvault undo {later.change_id}` first, which came after it"
             break
     return message, hint

@@ -40,20 +40,20 @@ def near_copies(sketches: Iterable[tuple[int, ...]]) -> Iterator[tuple[int, int,
     """
     all_sketches = list(sketches)
     frequency = Counter(phrase for hashes in all_sketches for phrase in hashes)
-    own = [
+    phrase_sets = [
         [phrase for phrase in hashes if frequency[phrase] <= _MAX_TEXTS] for hashes in all_sketches
     ]
     earlier: dict[int, list[int]] = {}
-    for position, phrases in enumerate(own):
+    for position, phrases in enumerate(phrase_sets):
         if len(phrases) < _MIN_PHRASES:
             continue
         shared = Counter(other for phrase in phrases for other in earlier.get(phrase, ()))
         likely = (  # the share cannot exceed the common part of the longer text
             other
             for other, common in shared.items()
-            if common >= MIN_SHARE * max(len(phrases), len(own[other]))
+            if common >= MIN_SHARE * max(len(phrases), len(phrase_sets[other]))
         )
-        shares = ((_share(own[other], phrases), -other) for other in likely)
+        shares = ((_share(phrase_sets[other], phrases), -other) for other in likely)
         share, other = max(shares, default=(0.0, 0))
         if share >= MIN_SHARE:
             yield position, -other, share

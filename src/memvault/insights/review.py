@@ -87,8 +87,8 @@ def review_items(call: Call, kind: ReviewKind | None = None) -> list[ReviewItem]
         items += _outdated(call, records)
     if kind in (None, "proposal"):
         items += _proposals(call, by_path)
-    wanted = [item for item in items if kind in (None, item.kind)]
-    return sorted(wanted, key=lambda item: (get_args(ReviewKind).index(item.kind), item.path))
+    selected = [item for item in items if kind in (None, item.kind)]
+    return sorted(selected, key=lambda item: (get_args(ReviewKind).index(item.kind), item.path))
 
 
 def finding_at(call: Call, code: str, path: str) -> Finding:

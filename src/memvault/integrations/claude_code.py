@@ -71,7 +71,7 @@ def _permissions(context: SetupContext) -> tuple[JsonEntry, ...]:
     """
     rules = [f"mcp__{SERVER}__{name}" for name in context.reading]
     if context.program == ("memvault",):
-        rules += [f"Bash(memvault {words}:*)" for words in context.reading.values()]
+        rules += [f"Bash(memvault {command}:*)" for command in context.reading.values()]
     return tuple(
         JsonEntry(("permissions", "allow"), rule, partial(eq, rule), listed=True) for rule in rules
     )

@@ -30,9 +30,9 @@ _PLUGIN = Path(__file__).resolve().parents[1] / "data" / "opencode_plugin.js"
 
 def _opencode(program: Integration, context: SetupContext) -> list[SettingsFile]:
     folder = program.settings_folder(context)
-    place = context.root if context.of_project else folder
-    commented = place / "opencode.jsonc"
-    config = commented if commented.is_file() else place / "opencode.json"
+    config_folder = context.root if context.of_project else folder
+    commented = config_folder / "opencode.jsonc"
+    config = commented if commented.is_file() else config_folder / "opencode.json"
     server = {"type": "local", "command": context.server(program.server_root), "enabled": True}
     hook = [*context.program, "hook", "EVENT", "--for", program.name, "--vault", str(context.vault)]
     plugin = opencode_plugin(hook)

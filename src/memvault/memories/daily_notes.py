@@ -222,15 +222,17 @@ def _with_item(body: str, item: str, newline: str, heading: str = "") -> tuple[s
     item itself is added there. The item continues an existing list. If ``item`` is empty, the body
     is unchanged.
     """
-    wanted = heading.strip().lstrip("#").strip()
-    marks = list(headings(body)) if wanted else []
-    places = [at for at, (*_, name) in enumerate(marks) if name.casefold() == wanted.casefold()]
-    if not places:
-        if wanted and item:
+    heading_text = heading.strip().lstrip("#").strip()
+    marks = list(headings(body)) if heading_text else []
+    positions = [
+        at for at, (*_, name) in enumerate(marks) if name.casefold() == heading_text.casefold()
+    ]
+    if not positions:
+        if heading_text and item:
             level = len(heading.strip()) - len(heading.strip().lstrip("#")) or 2
-            body = edit.append(body, f"{'#' * min(level, 6)} {wanted}", newline)
+            body = edit.append(body, f"{'#' * min(level, 6)} {heading_text}", newline)
         return (_at_end(body, item, newline) if item else body), 0
-    end = marks[places[0] + 1][0] if places[0] + 1 < len(marks) else len(body)
+    end = marks[positions[0] + 1][0] if positions[0] + 1 < len(marks) else len(body)
     above, below = body[:end], body[end:]
     text_above = above.rstrip("\r\n")
     blank = above[len(text_above) :]

@@ -216,12 +216,12 @@ def _graph_after(graph: LinkGraph, old_path: str, renamed: Memory) -> LinkGraph:
     }
 
     def record(key: int) -> MemoryRecord:
-        found = graph.record(key)
+        entry = graph.record(key)
         if key in changed:
-            found = found._replace(
+            entry = entry._replace(
                 path=renamed.path, title=renamed.title, metadata=renamed.metadata
             )
-        return found
+        return entry
 
     return LinkGraph({**graph.entries, **changed}, record)
 

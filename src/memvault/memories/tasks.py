@@ -67,12 +67,14 @@ class Task(NamedTuple):
 def tasks_of(memory: Memory) -> Iterator[Task]:
     """Yield the tasks of a memory in the order of its text; code is left out."""
     body, line, position = memory.body, memory.body_line, 0
-    for place in tasks(body):
-        line += body.count(memory.newline[-1:], position, place)
-        position = place
-        text = _REST.match(body, place + len("x]"))
+    for box_position in tasks(body):
+        line += body.count(memory.newline[-1:], position, box_position)
+        position = box_position
+        text = _REST.match(body, box_position + len("x]"))
         assert text is not None, "a task has a text"
-        yield Task(memory, line, body[place], text[0].strip(), _due_day(text[0]), place)
+        yield Task(
+            memory, line, body[box_position], text[0].strip(), _due_day(text[0]), box_position
+        )
 
 
 def _due_day(text: str) -> str:

@@ -43,13 +43,13 @@ A negative first day counts back from the end of the month; a last day of 0 is i
 _SPAN_HINT = lazy_pattern("|".join(words for words, _, _ in _PARTS), re.IGNORECASE)
 
 
-def select_part(text: str, words: str, span: DateRange) -> DateRange:
+def select_part(text: str, phrase: str, span: DateRange) -> DateRange:
     """Return the part of a month or year that the words before it in a text select.
 
     A span that is neither a month nor a year is returned unchanged.
     """
-    before = text[: text.find(words)] if words in text else ""
-    inside = f"{words.rpartition(' ')[0]} "  # where a pattern matched the word itself
+    before = text[: text.find(phrase)] if phrase in text else ""
+    inside = f"{phrase.rpartition(' ')[0]} "  # where a pattern matched the word itself
     if not _SPAN_HINT.search(before + inside):
         return span
     for part, first, last in _PARTS:
@@ -62,8 +62,8 @@ def select_part(text: str, words: str, span: DateRange) -> DateRange:
 
 
 @cache
-def _pattern(words: str) -> re.Pattern[str]:
-    return re.compile(rf"\b(?:{words})(?:s|en)?{_LINK}", re.IGNORECASE)
+def _pattern(alternatives: str) -> re.Pattern[str]:
+    return re.compile(rf"\b(?:{alternatives})(?:s|en)?{_LINK}", re.IGNORECASE)
 
 
 def _part_of_month(month: DateRange, first: int, last: int) -> DateRange:
@@ -146,23 +146,23 @@ def note_first(
     return [*notes, *others]
 
 
-def span_proximity(found: DateRange, other: DateRange) -> float:
+def span_proximity(span: DateRange, other: DateRange) -> float:
     """Return how near two spans are: 1 if they overlap, 0.5 if they are adjacent.
 
-    The value is halved for each further gap as long as ``found`` (at least 3 days).
+    The value halves again with each length of ``span`` (at least 3 days) between them.
     """
-    gap = max((found.first - other.last).days, (other.first - found.last).days, 0)
-    return float(0.5 ** (1 + (gap - 1) / _length(found))) if gap else 1.0
+    gap = max((span.first - other.last).days, (other.first - span.last).days, 0)
+    return float(0.5 ** (1 + (gap - 1) / _length(span))) if gap else 1.0
 
 
-def days_near(found: DateRange, min_proximity: float) -> DateRange:
+def days_near(span: DateRange, min_proximity: float) -> DateRange:
     """Widen a span to all days whose ``span_proximity`` to it is at least ``min_proximity``."""
-    gap = 1 + _length(found) * (math.log2(1 / min_proximity) - 1)
-    return found.widened(math.ceil(gap))
+    gap = 1 + _length(span) * (math.log2(1 / min_proximity) - 1)
+    return span.widened(math.ceil(gap))
 
 
-def _length(found: DateRange) -> int:
-    return max(3, (found.last - found.first).days + 1)
+def _length(span: DateRange) -> int:
+    return max(3, (span.last - span.first).days + 1)
 
 
 def _single_day(text: str) -> DateRange:
@@ -288,8 +288,8 @@ def _span_between(line: str, today: date) -> DateMention | None:
     first = find_date(f"on {first_text.strip()}{year}", today)
     if first is None or first.span.first > last.span.last:
         return None
-    words = line[start.end() : line.index(last.words, middle.end()) + len(last.words)]
-    return DateMention(DateRange(first.span.first, last.span.last), words.strip())
+    phrase = line[start.end() : line.index(last.words, middle.end()) + len(last.words)]
+    return DateMention(DateRange(first.span.first, last.span.last), phrase.strip())
 
 
 def _apply_preposition(days: DateRange, match: re.Match[str], today: date) -> DateMention | None:
@@ -369,11 +369,11 @@ def _last_year(month: int, day: int, today: date) -> int:
 
 def _relative_span(parts: dict[str, str | None], today: date) -> DateRange:
     if parts["named"]:
-        words = " ".join(parts["named"].lower().split())
-        if words == "last weekend":
+        phrase = " ".join(parts["named"].lower().split())
+        if phrase == "last weekend":
             sunday = today - timedelta(days=today.isoweekday() % 7 or 7)
             return DateRange(sunday - timedelta(days=1), sunday)
-        back = {"today": 0, "yesterday": 1, "last night": 1}.get(words, 2)
+        back = {"today": 0, "yesterday": 1, "last night": 1}.get(phrase, 2)
         return DateRange.containing(today - timedelta(days=back), "day")
     if parts["weekday"]:
         back = (today.weekday() - _DAYS.index(parts["weekday"].lower())) % 7 or 7

@@ -122,14 +122,14 @@ def columns(rows: Sequence[FeatureRow]) -> dict[str, list[float]]:
 
     ``_SCORE_PARTS`` defines how each part is computed.
     """
-    found = {}
+    by_name = {}
     for name, part in _SCORE_PARTS.items():
         values: Sequence[float | None] = [part.value(row) for row in rows]
         if part.estimate is not None:
             values = part.estimate(rows, values)
         if any(value is not None for value in values):  # a part without values lowers no score
-            found[name] = list(map(_in_unit, part.scale(values)))
-    return found
+            by_name[name] = list(map(_in_unit, part.scale(values)))
+    return by_name
 
 
 def _of_english(
@@ -138,8 +138,10 @@ def _of_english(
     """Return the values of a model of English, estimated where it does not apply."""
     if all(row.is_english for row in rows):
         return values
-    known = [value if row.is_english else None for row, value in zip(rows, values, strict=True)]
-    return _estimated(rows, known) or known
+    english_values = [
+        value if row.is_english else None for row, value in zip(rows, values, strict=True)
+    ]
+    return _estimated(rows, english_values) or english_values
 
 
 def _estimated(rows: Sequence[FeatureRow], values: Sequence[float | None]) -> list[float]:
@@ -149,10 +151,10 @@ def _estimated(rows: Sequence[FeatureRow], values: Sequence[float | None]) -> li
     one neither raises nor lowers a memory on average.
     """
     pairs = list(zip((row.transformer_z for row in rows), values, strict=True))
-    known = [(cosine or 0.0, value) for cosine, value in pairs if value is not None]
-    if not known:
+    measured = [(cosine or 0.0, value) for cosine, value in pairs if value is not None]
+    if not measured:
         return []
-    line = _line([cosine for cosine, _ in known], [value for _, value in known])
+    line = _line([cosine for cosine, _ in measured], [value for _, value in measured])
     return [_at(line, cosine) if value is None else value for cosine, value in pairs]
 
 
@@ -174,11 +176,11 @@ def _line(inputs: Sequence[float], values: Sequence[float]) -> tuple[float, floa
 
 def _standardized(values: Sequence[float | None]) -> list[float]:
     """Return values in standard deviations above their mean, on the scale of ``_behind_best``."""
-    known = [value for value in values if value is not None]
-    mean = _mean(known)
-    deviation = math.sqrt(_mean([(value - mean) ** 2 for value in known]))
+    present = [value for value in values if value is not None]
+    mean = _mean(present)
+    deviation = math.sqrt(_mean([(value - mean) ** 2 for value in present]))
     deviation = max(deviation, _MIN_TOKEN_DEVIATION)
-    return _behind_best([value / deviation for value in known])
+    return _behind_best([value / deviation for value in present])
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -69,9 +69,9 @@ def check_names(text: str, records: Iterable[MemoryRecord]) -> None:
     Raises:
         UsageError: the expression is not allowed, or none of the memories has one of the names.
     """
-    known = set(_NAMES).union(*(record.metadata for record in records))
+    known_names = set(_NAMES).union(*(record.metadata for record in records))
     for comparison, names in _name_comparisons(text):
-        unknown = next((name for name in names if name not in known), None)
+        unknown = next((name for name in names if name not in known_names), None)
         if unknown is not None:
             quoted = ast.unparse(_Constants({unknown: unknown}).visit(comparison))
             raise UsageError(
@@ -82,7 +82,7 @@ def check_names(text: str, records: Iterable[MemoryRecord]) -> None:
 
 def _name_comparisons(text: str) -> list[tuple[ast.expr, list[str]]]:
     """Return each part of an expression that compares names, with those that may be texts first."""
-    found: list[tuple[ast.expr, list[str]]] = []
+    comparisons: list[tuple[ast.expr, list[str]]] = []
     for node in ast.walk(_parse(text)):
         if isinstance(node, ast.Compare):
             sides = [node.left, *node.comparators]
@@ -93,10 +93,10 @@ def _name_comparisons(text: str) -> list[tuple[ast.expr, list[str]]]:
                 first, second = _names_in(right), _names_in(left)
                 if first and second:
                     names = second + first if holds_texts else first + second
-                    found.append((node, names))
+                    comparisons.append((node, names))
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            found.append((node, [name for entry in node.args for name in _names_in(entry)]))
-    return found
+            comparisons.append((node, [name for entry in node.args for name in _names_in(entry)]))
+    return comparisons
 
 
 def _names_in(node: ast.expr) -> list[str]:

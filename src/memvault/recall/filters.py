@@ -42,11 +42,13 @@ def unknown_value_notes(
     records: Sequence[MemoryRecord], filters: Filters, types: Iterable[MemoryType]
 ) -> list[str]:
     """Return a note for each type, tag and folder in the filters that no memory has."""
-    known = list(dict.fromkeys([entry.name for entry in types] + [r.memory_type for r in records]))
+    type_names = list(
+        dict.fromkeys([entry.name for entry in types] + [r.memory_type for r in records])
+    )
     required = list(filters.required())
-    kinds = [kind for one in required for kind in (one.memory_type, *one.types) if kind]
-    notes = [note for kind in kinds if (note := _unknown_type_note(records, kind, known))]
-    missing = _unknown_tags(records, [tag for one in required for tag in one.tags])
+    kinds = [kind for part in required for kind in (part.memory_type, *part.types) if kind]
+    notes = [note for kind in kinds if (note := _unknown_type_note(records, kind, type_names))]
+    missing = _unknown_tags(records, [tag for part in required for tag in part.tags])
     tags = sorted({entry for record in records for entry in record.tags}) if missing else []
     notes += [
         f"there is no tag {tag!r}; {_hint(_similar_names(tag.lstrip('#'), tags), 'tags')}"
@@ -54,7 +56,7 @@ def unknown_value_notes(
     ]
     if len(missing) > _MAX_UNKNOWN_TAGS:
         notes.append(f"{len(missing) - _MAX_UNKNOWN_TAGS:,} more of the tags are on no memory")
-    folders = [folder for one in required for folder in one.folders]
+    folders = [folder for part in required for folder in part.folders]
     notes += [
         f"no memories in {folder!r}; in: expects a folder of the vault"
         for folder in folders
@@ -63,20 +65,20 @@ def unknown_value_notes(
     return notes
 
 
-def _unknown_type_note(records: Sequence[MemoryRecord], kind: str, known: list[str]) -> str:
+def _unknown_type_note(records: Sequence[MemoryRecord], kind: str, type_names: list[str]) -> str:
     """Return a note if no memory has a type and none is known by that name, else an empty text."""
     word = kind.lower()
-    if word in _MODES and word not in known:
+    if word in _MODES and word not in type_names:
         return f"there is no memory type {kind!r}; `--mode {word}` searches so"
-    if _has(records, Filters(memory_type=kind)) or _is_among(kind, known):
+    if _has(records, Filters(memory_type=kind)) or _is_among(kind, type_names):
         return ""
-    return f"there is no memory type {kind!r}; {_hint(_similar_types(kind, known), 'types')}"
+    return f"there is no memory type {kind!r}; {_hint(_similar_types(kind, type_names), 'types')}"
 
 
 def _unknown_tags(records: Iterable[MemoryRecord], tags: Iterable[str]) -> list[str]:
     """Return the tags that no memory has."""
-    known = {tag for record in records for tag in tags_with_parents(record)}
-    return [tag for tag in tags if normal_tag(tag) not in known]
+    existing = {tag for record in records for tag in tags_with_parents(record)}
+    return [tag for tag in tags if normal_tag(tag) not in existing]
 
 
 def _has(records: Iterable[MemoryRecord], filters: Filters) -> bool:
@@ -84,8 +86,10 @@ def _has(records: Iterable[MemoryRecord], filters: Filters) -> bool:
     return test is None or any(map(test, records))
 
 
-def _is_among(kind: str, known: Iterable[str]) -> bool:
-    return normalize_title(kind).replace("_", "-").replace(" ", "-") in map(normalize_title, known)
+def _is_among(kind: str, type_names: Iterable[str]) -> bool:
+    return normalize_title(kind).replace("_", "-").replace(" ", "-") in map(
+        normalize_title, type_names
+    )
 
 
 def _hint(suggestions: list[str], command: str) -> str:
@@ -102,18 +106,20 @@ def suggest_types(kind: str, records: Iterable[MemoryRecord], declared: Iterable
     There are none if a memory has the type or it is declared, or if no known type is close.
     """
     used = Counter(record.memory_type for record in records)
-    known = list(dict.fromkeys([*(name for name, _ in used.most_common()), *declared]))
-    return [] if _is_among(kind, known) else _similar_types(kind, known, only_close=True)
+    type_names = list(dict.fromkeys([*(name for name, _ in used.most_common()), *declared]))
+    return [] if _is_among(kind, type_names) else _similar_types(kind, type_names, only_close=True)
 
 
-def _similar_types(kind: str, known: list[str], only_close: bool = False) -> list[str]:
+def _similar_types(kind: str, type_names: list[str], only_close: bool = False) -> list[str]:
     word = normalize_title(kind)
     forms = (word, word.removesuffix("s"))
     synonyms = [name for name, words in _TYPE_SYNONYMS.items() if {*forms} & {*words.split()}]
-    return [name for name in synonyms if name in known] or _similar_names(kind, known, only_close)
+    return [name for name in synonyms if name in type_names] or _similar_names(
+        kind, type_names, only_close
+    )
 
 
-def _similar_names(name: str, known: list[str], only_close: bool = False) -> list[str]:
+def _similar_names(name: str, known_names: list[str], only_close: bool = False) -> list[str]:
     """Return the nearest names.
 
     These are similar ones, else those of which a word is nearly the name without a plural "s",
@@ -123,7 +129,7 @@ def _similar_names(name: str, known: list[str], only_close: bool = False) -> lis
     from difflib import get_close_matches
 
     word = normalize_title(name)
-    by_form = {normalize_title(entry): entry for entry in known}
+    by_form = {normalize_title(entry): entry for entry in known_names}
     cutoff, first_word = (0.8, -1) if only_close else (0.7, 0)
     similar = get_close_matches(word, list(by_form), n=_MAX_SUGGESTIONS, cutoff=cutoff)
     stem = word.removesuffix("s")
@@ -176,19 +182,21 @@ class Filters(NamedTuple):
         """Return the same filters, with their words looked up in a view."""
         if not (self.containing or self.also or self.unless):
             return self
-        found = [keys for text in self.containing if (keys := _keys_with(view, text)) is not None]
-        own = self.passes
+        key_sets = [
+            keys for text in self.containing if (keys := _keys_with(view, text)) is not None
+        ]
+        own_passes = self.passes
 
         def passes(record: MemoryRecord) -> bool:
-            is_found = all(record.key in keys for keys in found)
-            return is_found and (own is None or own(record))
+            is_found = all(record.key in keys for keys in key_sets)
+            return is_found and (own_passes is None or own_passes(record))
 
-        unless = (one.on(view) for one in self.unless)
+        unless = (part.on(view) for part in self.unless)
         return self._replace(
-            passes=passes if found else own,
+            passes=passes if key_sets else own_passes,
             containing=(),
-            also=tuple(one.on(view) for one in self.also),
-            unless=tuple(one for one in unless if one != Filters()),  # a word without letters
+            also=tuple(part.on(view) for part in self.also),
+            unless=tuple(part for part in unless if part != Filters()),  # a word without letters
         )
 
     def predicate(self) -> Callable[[MemoryRecord], bool] | None:
@@ -261,8 +269,8 @@ def _keys_with(view: View, text: str) -> Set[int] | None:
     asked = asked or [KeywordQuery((), [whole]) for whole in query.wholes]
     keys: Set[int] | None = None
     for word in asked:
-        found = view.keyword(word._replace(allowed_keys=keys))
-        keys = {hit.key for hit in found.hits}
+        matches = view.keyword(word._replace(allowed_keys=keys))
+        keys = {hit.key for hit in matches.hits}
     if not query.phrases or not keys:
         return keys
     memories = {key: view.text(key, accept_changed=True) for key in keys}

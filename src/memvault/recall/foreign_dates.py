@@ -117,35 +117,36 @@ def _phrases(text: str) -> Iterator[tuple[str, tuple[str, ...], bool]]:
         yield from ((match[0], ("zh", "ja"), False) for match in _UNSPACED.finditer(text))
     words = list(_WORD.finditer(text))
     folded = [fold(word[0]).replace("’", "'") for word in words]
-    dated = [(place, word) for place, word in enumerate(folded) if word in _languages_by_word()]
-    for place, word in dated:
+    dated = [(index, word) for index, word in enumerate(folded) if word in _languages_by_word()]
+    for index, word in dated:
         for language in _languages_by_word()[word]:
-            for first, last in _windows(place, len(words), word in _DAYS[language]):
+            for first, last in _windows(index, len(words), word in _DAYS[language]):
                 whole = _is_whole(text, words[first : last + 1])
-                if whole and _may_be_date(folded, first, last, place, language):
+                if whole and _may_be_date(folded, first, last, index, language):
                     before = folded[max(0, first - 1) : first + 1]
                     phrase = text[words[first].start() : words[last].end()]
                     yield phrase, (language,), not _SINCE.isdisjoint(before)
 
 
-def _windows(place: int, count: int, alone: bool) -> Iterator[tuple[int, int]]:
+def _windows(index: int, count: int, alone: bool) -> Iterator[tuple[int, int]]:
     """Yield ranges of word positions around a position, the longest first."""
     around = 0 if alone else _MAX_DISTANCE
-    first, last = max(0, place - around), min(count - 1, place + around)
-    spans = [(a, b) for a in range(first, place + 1) for b in range(place, last + 1)]
+    first, last = max(0, index - around), min(count - 1, index + around)
+    spans = [(a, b) for a in range(first, index + 1) for b in range(index, last + 1)]
     yield from sorted(spans, key=lambda span: span[0] - span[1])
 
 
 def _is_whole(text: str, words: list[re.Match[str]]) -> bool:
     """Return whether words are separated by nothing but spaces, periods, commas and apostrophes."""
     return all(
-        _SEPARATOR.fullmatch(text[one.end() : other.start()]) for one, other in pairwise(words)
+        _SEPARATOR.fullmatch(text[before.end() : after.start()])
+        for before, after in pairwise(words)
     )
 
 
-def _may_be_date(words: list[str], first: int, last: int, place: int, language: str) -> bool:
+def _may_be_date(words: list[str], first: int, last: int, index: int, language: str) -> bool:
     """Return whether the words around a date word may be a date."""
-    word, inside = words[place], words[first : last + 1]
+    word, inside = words[index], words[first : last + 1]
     last_word = words[last]  # a trailing "and" belongs to the next clause
     if not (
         last_word in _languages_by_word()
@@ -157,7 +158,10 @@ def _may_be_date(words: list[str], first: int, last: int, place: int, language: 
         return word != "hier" or not _GERMANIC.intersection(words)
     if word in _MONTHS[language]:
         before = words[max(0, first - 1) : last + 1]
-        return any(one.isdigit() or one in _MONTH_PREPOSITIONS[language] for one in before)
+        return any(
+            near_word.isdigit() or near_word in _MONTH_PREPOSITIONS[language]
+            for near_word in before
+        )
     return not _MODIFIERS[language].isdisjoint(inside)
 
 

@@ -17,7 +17,7 @@ _LONG_LINE = 200
 _MAX_PASSAGES = 3
 
 
-def passages_with(body: str, words: str, languages: tuple[str, ...]) -> list[Passage]:
+def passages_with(body: str, query_text: str, languages: tuple[str, ...]) -> list[Passage]:
     """Return the passages with the most of the given words, in document order, with context lines.
 
     Raises:
@@ -25,7 +25,7 @@ def passages_with(body: str, words: str, languages: tuple[str, ...]) -> list[Pas
         NotFound: no passage contains any of them.
     """
     analyser = query_analyser(languages)
-    query = parse(words, analyser)
+    query = parse(query_text, analyser)
     if query.is_empty:
         raise UsageError("There are no words to look for", "name some that stand in the memory")
     body_analyser = analyser.analyser_for(body)
@@ -39,7 +39,7 @@ def passages_with(body: str, words: str, languages: tuple[str, ...]) -> list[Pas
     max_count = max(counts, default=0)
     if not max_count:
         raise NotFound(
-            f"None of these words stands in the memory: {words.strip()!r}",
+            f"None of these words stands in the memory: {query_text.strip()!r}",
             "`memvault recall` finds it by meaning; without around the whole is shown",
         )
     chosen = [

@@ -57,7 +57,10 @@ class Query(NamedTuple):
     @property
     def search_groups(self) -> list[tuple[str, ...]]:
         """The groups of stems to search for in the index."""
-        return [*self.words, *((one,) for one in self.ideographs if (one,) not in self.words)]
+        return [
+            *self.words,
+            *((ideograph,) for ideograph in self.ideographs if (ideograph,) not in self.words),
+        ]
 
     def term_names(self) -> dict[str, str]:
         """Return a mapping from each stem to the name of its word."""

@@ -44,7 +44,7 @@ def parse(text: str) -> QueryLine:
     folders: list[str] = []
     unless: list[Filters] = []
     days: dict[str, datetime] = {}
-    kept, notes, end = [], [], 0
+    text_parts, notes, end = [], [], 0
     for part in _PART.finditer(text):
         value = part["word"] or (part["value"] or "").strip('"').strip()
         if not value:
@@ -65,12 +65,12 @@ def parse(text: str) -> QueryLine:
             unless.append(_single(key, value))
         else:
             {"type": types, "tag": tags, "in": folders}[key].append(value)
-        kept.append(text[end : part.start()])
+        text_parts.append(text[end : part.start()])
         end = part.end()
     if not end:
         return QueryLine(text, notes=tuple(notes))
-    words = " ".join("".join([*kept, text[end:]]).split())
-    found = Filters(
+    words = " ".join("".join([*text_parts, text[end:]]).split())
+    filters = Filters(
         types=tuple(types),
         tags=tuple(tags),
         folders=tuple(folders),
@@ -78,7 +78,7 @@ def parse(text: str) -> QueryLine:
         until=days.get("until"),
         unless=tuple(unless),
     )
-    return QueryLine(words, found, tuple(notes))
+    return QueryLine(words, filters, tuple(notes))
 
 
 def listing(line: QueryLine) -> Filters:

@@ -23,12 +23,14 @@ from memvault.settings.vault_settings import RankingSettings
 from memvault.vault.names import normalize_title
 
 
-def answer_probability(found: dict[str, float], fit: RankingWeights, behind: float) -> float:
+def answer_probability(features: dict[str, float], fit: RankingWeights, behind: float) -> float:
     """Return the probability in 0..1 that a memory answers a query.
 
     ``behind`` is the difference between the best score and the memory's score.
     """
-    logit = fit.bias + sum(weight * found.get(name, 0.0) for name, weight in fit.evidence.items())
+    logit = fit.bias + sum(
+        weight * features.get(name, 0.0) for name, weight in fit.evidence.items()
+    )
     return 0.5 + 0.5 * math.tanh((logit - constants().deficit_weight * behind) / 2)
 
 
@@ -169,7 +171,7 @@ def prefer_newer(
         for new in newer:
             scores[new] = max(scores[new], scores[old] + _EPSILON)
         if newer:
-            newest = max(newer, key=lambda place: days[place])
+            newest = max(newer, key=lambda index: days[index])
             newest_by_key[ranked[old].row.key] = ranked[newest].row.key
     raised = [
         entry._replace(score=score, parts={**entry.parts, "newer": score - entry.score})
@@ -190,20 +192,20 @@ def _similarities_with_shared_words(
     support, all memories are similar.
     """
     measured = constants()
-    words: dict[int, set[int]] = {}
+    terms: dict[int, set[int]] = {}
 
-    def share_words(one: int, other: int) -> bool:
-        for place in {one, other} - words.keys():
-            term_ids = ranked[place].row.sentences.term_ids
-            words[place] = {term for term in term_ids if not term & SKIP_BIT}
-        least = min(len(words[one]), len(words[other]))
-        return len(words[one] & words[other]) >= measured.shared_words * least > 0
+    def share_words(first: int, second: int) -> bool:
+        for index in {first, second} - terms.keys():
+            term_ids = ranked[index].row.sentences.term_ids
+            terms[index] = {term for term in term_ids if not term & SKIP_BIT}
+        least = min(len(terms[first]), len(terms[second]))
+        return len(terms[first] & terms[second]) >= measured.shared_words * least > 0
 
-    kept = [[0.0] * len(similarities) for _ in similarities]
-    for one, other in combinations(range(len(similarities)), 2):
-        if similarities[one][other] >= measured.newer_similarity and share_words(one, other):
-            kept[one][other] = kept[other][one] = similarities[one][other]
-    return kept
+    filtered = [[0.0] * len(similarities) for _ in similarities]
+    for first, second in combinations(range(len(similarities)), 2):
+        if similarities[first][second] >= measured.newer_similarity and share_words(first, second):
+            filtered[first][second] = filtered[second][first] = similarities[first][second]
+    return filtered
 
 
 def _identifies_older(old: Ranked, new: Ranked) -> bool:
@@ -221,12 +223,12 @@ def _identifies_older(old: Ranked, new: Ranked) -> bool:
     )
 
 
-def _are_mutually_nearest(similarities: Sequence[Sequence[float]], one: int, other: int) -> bool:
+def _are_mutually_nearest(similarities: Sequence[Sequence[float]], first: int, second: int) -> bool:
     """Return whether two memories are each other's most similar ones."""
-    similarity = similarities[one][other]
+    similarity = similarities[first][second]
     return all(
-        similarity >= max(value for place, value in enumerate(similarities[row]) if place != row)
-        for row in (one, other)
+        similarity >= max(value for column, value in enumerate(similarities[row]) if column != row)
+        for row in (first, second)
     )
 
 
@@ -278,7 +280,7 @@ def demote_duplicates(ranked: list[Ranked]) -> list[Ranked]:
     score.
     """
     groups = [
-        [ranked[place] for place in group]
+        [ranked[index] for index in group]
         for group in group_duplicates([entry.row.sentences for entry in ranked])
     ]
     demoted = []
@@ -324,22 +326,22 @@ def group_duplicates(memories: Sequence[SentenceFeatures]) -> list[list[int]]:
     counts = Counter(chain.from_iterable(terms))
     groups: list[list[int]] = []
     groups_by_term: defaultdict[int, list[int]] = defaultdict(list)
-    for place, own in enumerate(terms):
-        least = math.ceil(constants().duplicate_overlap * len(own))
-        rarest_first = sorted([counts[term] << _TERM_BITS | term for term in own])
-        prefix = rarest_first[: len(own) - least + 1]
+    for index, memory_terms in enumerate(terms):
+        least = math.ceil(constants().duplicate_overlap * len(memory_terms))
+        rarest_first = sorted([counts[term] << _TERM_BITS | term for term in memory_terms])
+        prefix = rarest_first[: len(memory_terms) - least + 1]
         near = sorted({number for term in prefix for number in groups_by_term.get(term, ())})
-        own_memory = memories[place]
-        found = (
+        own_memory = memories[index]
+        matching_groups = (
             number for number in near if _are_duplicates(own_memory, memories[groups[number][0]])
         )
-        group = next(found, None)
+        group = next(matching_groups, None)
         if group is not None:
-            groups[group].append(place)
+            groups[group].append(index)
             continue
         for term in prefix:
             groups_by_term[term].append(len(groups))
-        groups.append([place])
+        groups.append([index])
     return groups
 
 

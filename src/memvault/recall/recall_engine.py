@@ -88,7 +88,7 @@ class RecallEngine:
         """
         if self._within is not None:
             request = request._replace(filters=self._within.both(request.filters))
-        return self._retry_stale(lambda left: self._search(request, left))
+        return self._retry_stale(lambda attempts_left: self._search(request, attempts_left))
 
     def list_records(self, filters: Filters) -> list[MemoryRecord]:
         """Return the records of all memories that pass the filters, last modified first."""
@@ -140,7 +140,7 @@ class RecallEngine:
         return (
             memory
             if memory is not None
-            else self._retry_stale(lambda left: self._read_named(name, left == 0))
+            else self._retry_stale(lambda attempts_left: self._read_named(name, attempts_left == 0))
         )
 
     def resolve_similar(self, name: str, partial: bool, suggests: bool = True) -> Memory:
@@ -249,23 +249,23 @@ class RecallEngine:
 
         ``action`` receives the number of attempts that are left.
         """
-        for left in reversed(range(_MAX_ATTEMPTS)):
+        for attempts_left in reversed(range(_MAX_ATTEMPTS)):
             try:
-                return action(left)
+                return action(attempts_left)
             except StaleView as error:
                 self.invalidate()
-                if left == 0:
+                if attempts_left == 0:
                     changed = MemvaultError("The memories keep changing", "try again")
                     raise (error.reason or changed) from error
         raise AssertionError("the last attempt returns or raises")
 
-    def _search(self, request: RecallRequest, left: int) -> RecallAnswer:
-        accept_changed = left < _MAX_ATTEMPTS - _EXACT_ATTEMPTS
+    def _search(self, request: RecallRequest, attempts_left: int) -> RecallAnswer:
+        accept_changed = attempts_left < _MAX_ATTEMPTS - _EXACT_ATTEMPTS
         ranking = self._store.settings.ranking
         view = self._view_for(request)
         search = Search(view, request, ranking, accept_changed)
         results = search.results(self._rerank_scores)
-        if search.stale and left:
+        if search.stale and attempts_left:
             raise StaleView
         notes = [*view.notes, *self.notes(), *search.notes]
         if search.stale:

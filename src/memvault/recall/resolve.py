@@ -127,9 +127,9 @@ def match_part(name: str, entries: Iterable[Entry]) -> list[Entry]:
         entry
         for entry in entries
         if part
-        for known in [[words(text) for text in (entry.title, *entry.aliases)]]
+        for names in [[words(text) for text in (entry.title, *entry.aliases)]]
         if entry.mem_id.startswith(normalize(name))
-        or any(text.startswith(part) or f" {part} " in f" {text} " for text in known)
+        or any(text.startswith(part) or f" {part} " in f" {text} " for text in names)
     ]
 
 
@@ -142,17 +142,17 @@ def closest(name: str, entries: Iterable[Entry]) -> list[Entry]:
 
     from memvault.index.text.analyzer import fold
 
-    known: dict[str, list[Entry]] = {}
+    by_part: dict[str, list[Entry]] = {}
     for entry in entries:
         for text in map(fold, (entry.title, *entry.aliases)):
             for part in {text, *_WORD.findall(text)}:
-                known.setdefault(part, []).append(entry)
-    wanted = fold(link_target(name))
-    near = get_close_matches(wanted, known, MAX_SUGGESTIONS, _SIMILARITY)
-    if len(wanted) >= _MIN_BEGINNING:
-        near += [part for part in known if part.startswith(wanted)]
-    found = {entry.path: entry for part in near for entry in known[part]}
-    return list(found.values())[:MAX_SUGGESTIONS]
+                by_part.setdefault(part, []).append(entry)
+    target = fold(link_target(name))
+    near = get_close_matches(target, by_part, MAX_SUGGESTIONS, _SIMILARITY)
+    if len(target) >= _MIN_BEGINNING:
+        near += [part for part in by_part if part.startswith(target)]
+    by_path = {entry.path: entry for part in near for entry in by_part[part]}
+    return list(by_path.values())[:MAX_SUGGESTIONS]
 
 
 def is_generated_id(name: str) -> bool:

@@ -51,9 +51,9 @@ def scaled(values: Iterable[float | None], min_spread: float) -> list[float]:
     of their range, so that none falls far behind.
     """
     all_values = list(values)
-    known = [value for value in all_values if value is not None]
-    high = max(known, default=0.0)
-    spread = max(high - min(known, default=0.0), min_spread)
+    present = [value for value in all_values if value is not None]
+    high = max(present, default=0.0)
+    spread = max(high - min(present, default=0.0), min_spread)
     return [0.0 if value is None else 1.0 - (high - value) / spread for value in all_values]
 
 
@@ -135,7 +135,7 @@ class CandidateSet(NamedTuple):
         """Return the numbers of the two nearest passages of each memory that is a vector hit."""
         hits = {key: self.vector[key] for key in keys if key in self.vector}
         return {
-            key: [place for place in (hit.passage, hit.next_passage) if place is not None]
+            key: [passage for passage in (hit.passage, hit.next_passage) if passage is not None]
             for key, hit in hits.items()
         }
 
@@ -294,8 +294,8 @@ def _lacks_competitors(hits: Sequence[VectorHit], keyword: Sequence[int]) -> boo
         return False
     by_static = sorted(hits, key=lambda hit: -hit.static_cosine)[:_COMPETITORS]
     best = {hit.key: hit for hit in [*hits[:_COMPETITORS], *by_static]}
-    wanted = set(keyword[:_COMPETITORS])
-    best |= {hit.key: hit for hit in hits if hit.key in wanted}
+    competitors = set(keyword[:_COMPETITORS])
+    best |= {hit.key: hit for hit in hits if hit.key in competitors}
     return sum(hit.is_estimated for hit in best.values()) > _MAX_ESTIMATED * len(best)
 
 

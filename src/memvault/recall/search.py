@@ -151,14 +151,14 @@ class Search:
         request = self._request
         self._add_rows(entry.key for entry in scored[:count])
         self._check_validity()
-        known = [entry for entry in scored if entry.key in self._rows]
+        scored_with_rows = [entry for entry in scored if entry.key in self._rows]
         compared = self._rows.keys() | self._missing
         next_score = next((entry.score for entry in scored if entry.key not in compared), 0.0)
         probability = self._probability(scored)
-        order = [ValidatedMemory(entry, self._validities[entry.key]) for entry in known]
+        order = [ValidatedMemory(entry, self._validities[entry.key]) for entry in scored_with_rows]
         if request.diverse:
             order = validity.reorder(
-                known,
+                scored_with_rows,
                 self._validities,
                 request.filters.predicate(),
                 request.only_current,
@@ -180,9 +180,9 @@ class Search:
         def probability(key: int) -> float:
             behind = best - scores.get(key, 0.0)
             fit = fits[self._is_multilingual(key)]
-            found = ranking.probability(self._rows[key], fit, behind, self._query, self._days)
+            value = ranking.probability(self._rows[key], fit, behind, self._query, self._days)
             # As it is shown, so that it can be used as a threshold.
-            return round(found, 4) if found < _CERTAIN else 1.0
+            return round(value, 4) if value < _CERTAIN else 1.0
 
         return probability
 
@@ -195,7 +195,7 @@ class Search:
     ) -> Iterator[tuple[int, RecallResult]]:
         """Yield what matches well enough and has a score of at least ``next_score``, by key."""
         request = self._request
-        for place, entry in enumerate(order):
+        for position, entry in enumerate(order):
             key = entry.scored.key
             if entry.scored.score < next_score:
                 return
@@ -204,7 +204,7 @@ class Search:
                 # A query in the words of a superseded memory matches its replacement as well.
                 probability_of_answer = max(probability_of_answer, probability(entry.replaces))
             is_dissimilar = key in self._candidates.dissimilar
-            is_doubtful = request.strict or (is_dissimilar and place >= _ALWAYS_SHOWN)
+            is_doubtful = request.strict or (is_dissimilar and position >= _ALWAYS_SHOWN)
             if probability_of_answer < request.threshold or (
                 is_doubtful and probability_of_answer < RELEVANT
             ):
@@ -248,10 +248,10 @@ class Search:
         while unchecked := [
             row.record for key, row in self._rows.items() if key not in self._validities
         ]:
-            for record, found in zip(
+            for record, new_validity in zip(
                 unchecked, validity.check(self._view, unchecked, self._now), strict=True
             ):
-                self._validities[record.key] = found
+                self._validities[record.key] = new_validity
             if self._request.diverse:
                 replacements = (entry.replaced_by for entry in self._validities.values())
                 self._add_rows(record.key for record in replacements if record is not None)
@@ -346,9 +346,9 @@ class Search:
 
 
 def _demote_repeats(
-    results: Iterable[tuple[int, RecallResult]], kept: Set[int], next_score: float
+    results: Iterable[tuple[int, RecallResult]], kept_keys: Set[int], next_score: float
 ) -> Iterator[tuple[int, RecallResult]]:
-    """Move results down whose snippet a better one has, except the memories in ``kept``.
+    """Move results down whose snippet a better one has, except the memories in ``kept_keys``.
 
     Those that would fall below ``next_score`` are left out: memories that were not compared yet may
     come before them.
@@ -359,7 +359,7 @@ def _demote_repeats(
         while waiting and waiting[0][1].score > result.score:
             yield waiting.pop(0)
         is_repeated = result.snippet in snippets_shown and "repeats" not in result.parts
-        if is_repeated and key not in kept:
+        if is_repeated and key not in kept_keys:
             demoted = result.demoted("repeats", constants().duplicate_factor)
             insort(waiting, (key, demoted), key=lambda entry: -entry[1].score)
             continue

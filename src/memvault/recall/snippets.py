@@ -148,9 +148,9 @@ def make_snippet(
     ``Analyser.terms``.
     """
     passage = best_passage(body, passages, query, analyser, nearest)
-    found = units(passage.text)
-    text = _best_units(found, _query_terms(query), analyser)
-    if passage.is_cut and found and text.startswith(found[0].text[:_MIN_SENTENCE]):
+    passage_units = units(passage.text)
+    text = _best_units(passage_units, _query_terms(query), analyser)
+    if passage.is_cut and passage_units and text.startswith(passage_units[0].text[:_MIN_SENTENCE]):
         text = f"… {text}"
     return Snippet(text, passage.heading, place=_find_words(body, text, passage.place))
 
@@ -191,15 +191,15 @@ def _find_words(body: str, snippet: str, start: int) -> int:
     """
     words = snippet.removeprefix("… ").split(" ", _LOCATING_WORDS)
     for count in (_LOCATING_WORDS, 2, 1):
-        place = body.find(" ".join(words[:count]), start)
-        if place >= 0:
-            return place
+        position = body.find(" ".join(words[:count]), start)
+        if position >= 0:
+            return position
     return start
 
 
-def _is_within_sentence(body: str, place: int) -> bool:
+def _is_within_sentence(body: str, position: int) -> bool:
     """Return whether the text before a place continues there: no line or sentence ends."""
-    before = body[max(0, place - _MAX_LENGTH) : place].rstrip(" \t")
+    before = body[max(0, position - _MAX_LENGTH) : position].rstrip(" \t")
     if not before or before.endswith("\n"):
         return False
     return max(sentence_ends(before), default=0) < len(before)
@@ -244,13 +244,13 @@ def _best_units(units: Sequence[TextUnit], query_terms: frozenset[str], analyser
     for start, _ in filter(itemgetter(1), enumerate(matched)):
         covered: frozenset[str] = frozenset()
         length = 0
-        for place in range(start, len(units)):
-            length += len(units[place].text) + 1
-            if length > _MAX_LENGTH and place > start:
+        for index in range(start, len(units)):
+            length += len(units[index].text) + 1
+            if length > _MAX_LENGTH and index > start:
                 break
-            covered |= matched[place]
+            covered |= matched[index]
             if len(covered) > len(best):
-                first, last, best = start, place, covered
+                first, last, best = start, index, covered
     while best and frozenset().union(*matched[first + 1 : last + 1]) == best:
         first += 1
     if best and len(units[first].text) > _MAX_LENGTH:
@@ -264,7 +264,7 @@ def _first_sentence(units: Sequence[TextUnit]) -> int:
         not unit.is_alone and not _LINKS.fullmatch(unit.text) and len(unit.text) >= _MIN_SENTENCE
         for unit in units
     )
-    return next((place for place, found in enumerate(is_sentence) if found), 0)
+    return next((index for index, holds in enumerate(is_sentence) if holds), 0)
 
 
 def _matched_terms(text: str, query_terms: frozenset[str], analyser: Analyser) -> frozenset[str]:
@@ -277,9 +277,9 @@ def _join(units: Sequence[TextUnit], last: int) -> str:
     text = ""
     continues = False
     previous: TextUnit | None = None
-    for place, unit in enumerate(units):
+    for index, unit in enumerate(units):
         apart = previous is not None and (unit.is_alone or previous.is_alone)
-        if place > last and apart:
+        if index > last and apart:
             continues = previous is not None and not previous.is_alone
             break
         text += f"{(_SEPARATOR if apart else ' ') if previous else ''}{unit.text}"
@@ -319,14 +319,14 @@ def _window(text: str, query_terms: frozenset[str], analyser: Analyser) -> str:
 def _densest(hits: Sequence[_TermSpan]) -> tuple[int, int]:
     """Return the start and end of the range that contains the most distinct terms."""
     best, max_count = (0, 0), 0
-    for first, (place, _, _) in enumerate(hits):
+    for first, (start, _, _) in enumerate(hits):
         covered: set[str] = set()
         for _, end, terms in hits[first:]:
-            if end - place > _MAX_LENGTH:
+            if end - start > _MAX_LENGTH:
                 break
             covered |= terms
             if len(covered) > max_count:
-                best, max_count = (place, end), len(covered)
+                best, max_count = (start, end), len(covered)
     return best
 
 
@@ -337,10 +337,10 @@ def _find_unspaced(text: str, query_terms: frozenset[str]) -> list[_TermSpan]:
         return []
     spans: list[_TermSpan] = []
     for term in query_terms:
-        place = lowered.find(term)
-        while place >= 0 and len(spans) < _MAX_PLACES:
-            spans.append((place, place + len(term), frozenset((term,))))
-            place = lowered.find(term, place + len(term))
+        position = lowered.find(term)
+        while position >= 0 and len(spans) < _MAX_PLACES:
+            spans.append((position, position + len(term), frozenset((term,))))
+            position = lowered.find(term, position + len(term))
     return sorted(spans)
 
 

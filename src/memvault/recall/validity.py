@@ -50,8 +50,8 @@ def check(view: View, entries: Sequence[MemoryRecord | Memory], moment: datetime
     claims_by_vault: dict[str, dict[str, list[MemoryRecord]]] = {}
     for vault, names in names_by_vault.items():
         claims = claims_by_vault[vault] = {}
-        wanted = list(names) if len(names) <= _MAX_NAMES else None
-        for record in view.superseding(wanted, vault):
+        selected_names = list(names) if len(names) <= _MAX_NAMES else None
+        for record in view.superseding(selected_names, vault):
             for name in referenced_names(record.metadata, SUPERSEDES):
                 claims.setdefault(name_key(name), []).append(record)
     replacements = _Replacements(view, moment)
@@ -133,8 +133,10 @@ class _Replacements:
             if name_key(name) not in entry_names:
                 continue
             named = self._find_named(name, record.vault)
-            referenced = match_link(name, [one for one in named if one.path != record.path])
-            paths = {one.path for one in referenced} or {entry.path}
+            referenced = match_link(
+                name, [target for target in named if target.path != record.path]
+            )
+            paths = {target.path for target in referenced} or {entry.path}
             if entry.path not in paths or (len(paths) > 1 and _age(entry) > _age(record)):
                 continue
             superseded = {name_key(other) for other in referenced_names(entry.metadata, SUPERSEDES)}
@@ -169,7 +171,7 @@ def reorder(
     current result does not fit the query (``fits``), outdated ones that are better stay before it.
     """
     results = {entry.key: ValidatedMemory(entry, validities[entry.key]) for entry in scored}
-    places = {key: place for place, key in enumerate(results)}
+    positions = {key: position for position, key in enumerate(results)}
     for entry in scored:
         replacement = validities[entry.key].replaced_by
         if replacement is None or replacement.key not in validities:
@@ -177,10 +179,10 @@ def reorder(
         if allowed is not None and not allowed(replacement):
             continue
         key = replacement.key
-        found = results.get(key) or ValidatedMemory(ScoredMemory(key, 0.0, {}), validities[key])
-        if found.replaces is None and places.get(key, len(places)) > places[entry.key]:
-            raised = found.scored.plus("replaces", entry.score - found.scored.score)
-            results[key] = found._replace(scored=raised, replaces=entry.key)
+        validated = results.get(key) or ValidatedMemory(ScoredMemory(key, 0.0, {}), validities[key])
+        if validated.replaces is None and positions.get(key, len(positions)) > positions[entry.key]:
+            raised = validated.scored.plus("replaces", entry.score - validated.scored.score)
+            results[key] = validated._replace(scored=raised, replaces=entry.key)
     ordered = sorted(
         map(_demote_outdated, results.values()),
         # With equal scores, current memories come first, then replacements, then outdated ones.

@@ -77,16 +77,16 @@ class ApprovalItem(NamedTuple):
     digest: str
 
 
-def items_to_approve(place: RepositoryLocation) -> list[ApprovalItem]:
+def items_to_approve(location: RepositoryLocation) -> list[ApprovalItem]:
     """Return the parts of a repository that need approval, without running git.
 
     Raises:
         Refused: a part cannot be read.
     """
-    return scan_repository(place).items
+    return scan_repository(location).items
 
 
-def paths_git_may_run(place: RepositoryLocation, paths: Iterable[str]) -> list[str]:
+def paths_git_may_run(location: RepositoryLocation, paths: Iterable[str]) -> list[str]:
     """Return the given paths that git may run or read settings from.
 
     The paths are relative to the repository's top folder. A folder or link on the
@@ -95,10 +95,12 @@ def paths_git_may_run(place: RepositoryLocation, paths: Iterable[str]) -> list[s
     Raises:
         Refused: a part of the repository cannot be read.
     """
-    scan = scan_repository(place)
-    used = {entry for path in (*scan.used, *scan.hooks) for entry in _below(place.top, path)}
+    scan = scan_repository(location)
+    used = {entry for path in (*scan.used, *scan.hooks) for entry in _below(location.top, path)}
     real = (Path(os.path.realpath(path)) for path in scan.hooks)
-    folders = {_name_below(place.top, path) for path in real if path.is_relative_to(place.top)}
+    folders = {
+        _name_below(location.top, path) for path in real if path.is_relative_to(location.top)
+    }
     return [
         path
         for path in paths
@@ -109,9 +111,9 @@ def paths_git_may_run(place: RepositoryLocation, paths: Iterable[str]) -> list[s
 
 def _below(top: Path, path: Path) -> Iterator[str]:
     """Yield each folder, link and file below ``top`` that the system opens to resolve a path."""
-    left, here, links = list(reversed(path.parts)), Path(), 0
-    while left and links <= _LINKS:
-        name = left.pop()
+    remaining, here, links = list(reversed(path.parts)), Path(), 0
+    while remaining and links <= _LINKS:
+        name = remaining.pop()
         if name == "..":
             here = here.parent
             continue
@@ -119,7 +121,7 @@ def _below(top: Path, path: Path) -> Iterator[str]:
         if entry.is_relative_to(top):
             yield _name_below(top, entry)
         try:
-            left += reversed(entry.readlink().parts)
+            remaining += reversed(entry.readlink().parts)
             links += 1
         except (OSError, ValueError):
             here = entry
@@ -129,13 +131,13 @@ def _name_below(top: Path, path: Path) -> str:
     return folded(path.relative_to(top).as_posix())
 
 
-def approved_items(root: Path, place: RepositoryLocation) -> list[ApprovalItem] | None:
+def approved_items(root: Path, location: RepositoryLocation) -> list[ApprovalItem] | None:
     """Return the approved parts of a vault's repository, or None without an approval."""
     try:
-        kept = grants.get(root, *GRANT)
-        if kept.get("folder") != str(place.folder):
+        grant = grants.get(root, *GRANT)
+        if grant.get("folder") != str(location.folder):
             return None
-        return [ApprovalItem(str(name), str(digest)) for name, digest in kept.get("covers", [])]
+        return [ApprovalItem(str(name), str(digest)) for name, digest in grant.get("covers", [])]
     except (MemvaultError, ValueError, TypeError):
         return None
 
@@ -151,19 +153,19 @@ def is_approved(now: list[ApprovalItem], before: list[ApprovalItem]) -> bool:
 
 def unapproved_names(now: list[ApprovalItem], before: list[ApprovalItem]) -> list[str]:
     """Return the names of new and changed parts, or of all parts if only their order changed."""
-    found = [part.name for part in now if part not in before]
-    return list(dict.fromkeys(found or [part.name for part in now]))
+    unapproved = [part.name for part in now if part not in before]
+    return list(dict.fromkeys(unapproved or [part.name for part in now]))
 
 
-def store_approval(root: Path, place: RepositoryLocation, found: list[ApprovalItem]) -> None:
+def store_approval(root: Path, location: RepositoryLocation, items: list[ApprovalItem]) -> None:
     """Store the approval of a repository in its current state; raises as ``grants.add`` does."""
-    covers = [list(part) for part in found]
-    grants.add(root, *GRANT, {"folder": str(place.folder), "covers": covers})
+    covers = [list(part) for part in items]
+    grants.add(root, *GRANT, {"folder": str(location.folder), "covers": covers})
 
 
-def remote_urls(place: RepositoryLocation) -> dict[str, str]:
+def remote_urls(location: RepositoryLocation) -> dict[str, str]:
     """Return the URLs of remotes by name, as far as the settings have them in plain form."""
-    lines = _lines(_read(place.common / "config") or b"")
+    lines = _lines(_read(location.common / "config") or b"")
     return {line.below: line.value for line in lines
             if (line.section, line.key) == ("remote", "url") and line.value}  # fmt: skip
 
@@ -196,10 +198,10 @@ class _Line(NamedTuple):
 def _lines(data: bytes) -> Iterator[_Line]:
     """Yield the settings in a file, each with the section that git assigns it to."""
     section = below = ""
-    left = [text.removesuffix("\r") for text in os.fsdecode(data).split("\n")]
-    for at, text in enumerate(left):
+    lines = [text.removesuffix("\r") for text in os.fsdecode(data).split("\n")]
+    for at, text in enumerate(lines):
         if text.endswith("\\"):  # continued, so that the rest may not be separate lines
-            yield _Line("\n".join(left[at:]), section, below)
+            yield _Line("\n".join(lines[at:]), section, below)
             return
         header = _HEADER.fullmatch(text)
         setting = _SETTING.fullmatch(text)
@@ -224,13 +226,13 @@ class RepositoryScan(NamedTuple):
     used: set[Path]
 
 
-def scan_repository(place: RepositoryLocation) -> RepositoryScan:
+def scan_repository(location: RepositoryLocation) -> RepositoryScan:
     """Read a repository's settings, hooks and the files that they name, each once.
 
     Raises:
         Refused: one of them cannot be read.
     """
-    scanner = _RepositoryScanner(place)
+    scanner = _RepositoryScanner(location)
     items = list(scanner.items())
     return RepositoryScan(items, scanner.hooks, scanner.used)
 
@@ -238,11 +240,11 @@ def scan_repository(place: RepositoryLocation) -> RepositoryScan:
 class _RepositoryScanner:
     """The state of a scan, which reads each file once."""
 
-    def __init__(self, place: RepositoryLocation) -> None:
-        self._place = place
+    def __init__(self, location: RepositoryLocation) -> None:
+        self._location = location
         self._parsed: set[Path] = set()
         self._digested: set[str] = set()
-        self.hooks = [place.common / "hooks"]
+        self.hooks = [location.common / "hooks"]
         self.used: set[Path] = set()
         """Files that settings and hooks name, including missing ones."""
         self._remotes: dict[str, None] = {}
@@ -250,7 +252,7 @@ class _RepositoryScanner:
 
     def items(self) -> Iterator[ApprovalItem]:
         """Yield the items that need approval: settings in their order, then files."""
-        top, folder, common = self._place
+        top, folder, common = self._location
         if folder != top / ".git":
             yield _item(f".git = {replace_surrogates(str(folder))}", str(folder))
         if common != folder:
@@ -279,7 +281,7 @@ class _RepositoryScanner:
             is_hooks = (line.section, line.key) == ("core", "hookspath")
             if is_include or is_hooks:
                 yield _item(line.shown, f"{line.section} {line.below}\n{line.text}")
-                named = self._named(line.value, file.parent if is_include else self._place.top)
+                named = self._named(line.value, file.parent if is_include else self._location.top)
                 if is_hooks:
                     self.hooks.append(named)
                     continue
@@ -290,8 +292,8 @@ class _RepositoryScanner:
                     self._parsed.add(named)
                     yield from self._settings(named, depth + 1)
             elif (line.section, line.key) == ("core", "worktree"):
-                named = self._named(line.value, self._place.folder)
-                if os.path.realpath(named) != str(self._place.top):
+                named = self._named(line.value, self._location.folder)
+                if os.path.realpath(named) != str(self._location.top):
                     hint = "`git config --unset core.worktree`"
                     raise Refused("The setting core.worktree points to another folder", hint)
             elif not line.key and _ELSEWHERE.search(f"{line.section}.{line.text}"):
@@ -311,7 +313,7 @@ class _RepositoryScanner:
             self._remotes[line.below] = None
             if line.key == "url" and not line.value:  # clears the list of URLs
                 self._with_url.discard(line.below)
-            elif line.key == "url" and file == self._place.common / "config":
+            elif line.key == "url" and file == self._location.common / "config":
                 self._with_url.add(line.below)
         elif f"{line.section}.{line.key}" in _REMOTE_SETTINGS and _REMOTE_NAME.fullmatch(
             line.value
@@ -330,10 +332,10 @@ class _RepositoryScanner:
         The trailing parts of a path are tried too, since it may begin with ``~`` or a
         variable.
         """
-        text, top = line.text, self._place.top
-        words = [line.value, *text.split(), *_QUOTES.split(text), *_MARKS.split(text)]
-        words += [word[2:] for word in words if word.startswith("-")]
-        for word in filter(None, dict.fromkeys(map(str.strip, words))):
+        text, top = line.text, self._location.top
+        candidates = [line.value, *text.split(), *_QUOTES.split(text), *_MARKS.split(text)]
+        candidates += [word[2:] for word in candidates if word.startswith("-")]
+        for word in filter(None, dict.fromkeys(map(str.strip, candidates))):
             names = word.split("/") if len(word) <= _LONGEST else []
             ends = ("/".join(names[at:]) for at in range(max(1, len(names) - _ENDS), len(names)))
             for path in (word, *filter(None, ends)):
@@ -365,7 +367,7 @@ class _RepositoryScanner:
                 yield _item(self._name(file), data)
 
     def _name(self, file: Path) -> str:
-        for above in (self._place.folder, self._place.common, self._place.top):
+        for above in (self._location.folder, self._location.common, self._location.top):
             if file.is_relative_to(above):
                 return replace_surrogates(file.relative_to(above).as_posix())
         return replace_surrogates(file.name)

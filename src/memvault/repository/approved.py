@@ -35,21 +35,21 @@ class NotAllowed(Refused):
     def summary(self) -> str:
         """The first of the names, as text for a message."""
         names = list(dict.fromkeys(run.partition(" = ")[0] for run in self.runs))
-        more = len(names) - _SHOWN
-        return ", ".join(names[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
+        rest_count = len(names) - _SHOWN
+        return ", ".join(names[:_SHOWN]) + (f" and {rest_count} more" if rest_count > 0 else "")
 
 
-def approved_repository(root: Path, place: RepositoryLocation) -> Repository:
+def approved_repository(root: Path, location: RepositoryLocation) -> Repository:
     """Return a vault's repository if it is approved in its current state.
 
     Raises:
         NotAllowed: it was never approved, or an approved part has changed since.
         Refused: git is not installed, or the repository cannot be read.
     """
-    before = approval.approved_items(root, place)
+    before = approval.approved_items(root, location)
     if before is None:
         raise NotAllowed([], None)
-    now = approval.items_to_approve(place)
+    now = approval.items_to_approve(location)
     if not approval.is_approved(now, before):
         raise NotAllowed(now, before)
-    return open_repository(root, place)
+    return open_repository(root, location)

@@ -23,12 +23,12 @@ def read_commits(
     commit: str,
     shallow: Set[str],
     since: str = "",
-    known: Mapping[str, FileCommits] | None = None,
+    previous: Mapping[str, FileCommits] | None = None,
     seconds: float = _SECONDS,
 ) -> dict[str, FileCommits]:
     """Return the memories' files in a commit, by their paths in the vault.
 
-    If ``commit`` follows ``since``, whose files are ``known``, only the commits between them are
+    If ``commit`` follows ``since``, whose files are ``previous``, only the commits between them are
     read, unless a merge may need more. ``shallow`` are the commits whose parents a shallow clone
     lacks. A renamed file keeps its history. Times are those of the author, which a rebase keeps;
     one that is over a day ahead is unknown.
@@ -40,46 +40,46 @@ def read_commits(
     until = time.monotonic() + seconds
     prefix = repository.prefix
     if since:
-        found = {f"{prefix}{path}": entry for path, entry in (known or {}).items()}
+        by_path = {f"{prefix}{path}": entry for path, entry in (previous or {}).items()}
         try:
             log = _log(repository, f"{since}...{commit}", until)
-            if _CommitReader(found, shallow).read(log, since):
-                return _in_tree(repository, commit, found, until)
+            if _CommitReader(by_path, shallow).read(log, since):
+                return _in_tree(repository, commit, by_path, until)
         except GitError:  # the earlier commit no longer exists
             pass
-    found = {}
-    _CommitReader(found, shallow).read(_log(repository, commit, until))
-    return _in_tree(repository, commit, found, until)
+    by_path = {}
+    _CommitReader(by_path, shallow).read(_log(repository, commit, until))
+    return _in_tree(repository, commit, by_path, until)
 
 
 def _log(repository: Repository, commits: str, until: float) -> bytes:
     """Return the changed files of each commit, parents first."""
-    words = (
+    args = (
         "log", "--reverse", "--topo-order", "--full-history", "-c", "--combined-all-paths",
         "--root", "--raw", "-z", "--no-abbrev", "--no-relative", f"-l{_RENAME_LIMIT}",
         "--format=%x01%m%H,%at,%P", commits, *(("--", ".") if repository.prefix else ("--",)),
     )  # fmt: skip
     try:
-        return repository.git.run(words[0], "-M", *words[1:], seconds=_left(until))
+        return repository.git.run(args[0], "-M", *args[1:], seconds=_left(until))
     except TimedOut:
         raise
     except GitError:  # a partial clone lacks the bytes to compare
-        return repository.git.run(words[0], "-M100%", *words[1:], seconds=_left(until))
+        return repository.git.run(args[0], "-M100%", *args[1:], seconds=_left(until))
 
 
 def _in_tree(
-    repository: Repository, commit: str, found: Mapping[str, FileCommits], until: float
+    repository: Repository, commit: str, by_path: Mapping[str, FileCommits], until: float
 ) -> dict[str, FileCommits]:
     """Return the found files that are memories of the vault and part of a commit's tree."""
-    words = ("ls-tree", "-r", "-z", "--full-tree", commit)
+    args = ("ls-tree", "-r", "-z", "--full-tree", commit)
     prefix = repository.prefix
-    listed = repository.git.run(*words, *((prefix,) if prefix else ()), seconds=_left(until))
+    listed = repository.git.run(*args, *((prefix,) if prefix else ()), seconds=_left(until))
     files = {}
     for line in listed.split(b"\0"):
         about, _, name = line.partition(b"\t")
         path = name.decode("utf-8", "surrogateescape")
         if _is_memory(path):
-            entry = found.get(path)
+            entry = by_path.get(path)
             if entry is not None:
                 blob = about.rpartition(b" ")[2].decode()
                 files[path.removeprefix(prefix)] = entry._replace(blob=blob)
@@ -147,7 +147,7 @@ class _CommitReader:
             return True
         # Another file may have the name of one that was deleted.
         is_other = path in self._deleted
-        known = {
+        earlier = {
             before: self._files[old]
             for before, letter, old in zip(befores, letters, olds, strict=True)
             if old in self._files and not (letter == "A" and is_other)
@@ -157,12 +157,12 @@ class _CommitReader:
             old for letter, old in zip(letters, olds, strict=True) if letter == "R"
         )
         is_added = not letters.strip("A")
-        created = min(entry.created for entry in known.values()) if known else when
-        if blob in known:
-            modified = known[blob].modified
+        created = min(entry.created for entry in earlier.values()) if earlier else when
+        if blob in earlier:
+            modified = earlier[blob].modified
         elif when or is_added:
-            modified = max([when, *(entry.modified for entry in known.values())])
+            modified = max([when, *(entry.modified for entry in earlier.values())])
         else:
             modified = ""
         self._files[path] = FileCommits(min(created, when) if is_added else created, modified, blob)
-        return is_added or bool(known) or not _is_memory(path)
+        return is_added or bool(earlier) or not _is_memory(path)

@@ -37,14 +37,16 @@ class _DatesState(NamedTuple):
     ``stamp`` is what a cache of the current commit has as its own.
     """
 
-    place: RepositoryLocation | None
+    location: RepositoryLocation | None
     stamp: str
     cached: CacheState | None
 
     @property
     def is_read(self) -> bool:
         """Whether the cache is of the current commit, or there is none to read."""
-        return self.place is None or (self.cached is not None and self.cached.stamp == self.stamp)
+        return self.location is None or (
+            self.cached is not None and self.cached.stamp == self.stamp
+        )
 
 
 class CommitDates:
@@ -61,13 +63,15 @@ class CommitDates:
 
     def times(self, path: str, data: bytes) -> CommitTimes:
         """Return the times that git has for a file of the vault with these bytes."""
-        known = None
+        commits = None
         with self._reading() as cache:
             if cache is not None and self._source_of(cache):
-                known = cache.file(path)
-        if known is None:
+                commits = cache.file(path)
+        if commits is None:
             return _NO_TIMES
-        return CommitTimes(known.created, known.modified if _is_blob(data, known.blob) else "")
+        return CommitTimes(
+            commits.created, commits.modified if _is_blob(data, commits.blob) else ""
+        )
 
     def source(self) -> int:
         """Return a number for the cache from which times are, 0 while git dates no file."""
@@ -83,8 +87,8 @@ class CommitDates:
         ``seconds`` is how long git may take.
         """
         self._file = None
-        look = self._look()
-        is_read = look.is_read or not self._may_run(look, seconds)
+        dates_state = self._look()
+        is_read = dates_state.is_read or not self._may_run(dates_state, seconds)
         return is_read and source == self.source() and not self.pending()
 
     def update(self, seconds: float) -> None:
@@ -93,8 +97,12 @@ class CommitDates:
         If git fails, or takes more than ``seconds``, the times are left as they are.
         """
         self._file = None
-        look = self._look()
-        if look.is_read or look.place is None or not self._may_run(look, seconds):
+        dates_state = self._look()
+        if (
+            dates_state.is_read
+            or dates_state.location is None
+            or not self._may_run(dates_state, seconds)
+        ):
             return
         try:
             cache = self._cache() or self._create()
@@ -103,7 +111,7 @@ class CommitDates:
                 self._create()
             return
         try:
-            self._read(cache, look.place, look.stamp, seconds)
+            self._read(cache, dates_state.location, dates_state.stamp, seconds)
             self.is_delayed = False
         except (MemvaultError, OSError, ValueError) as error:
             self.is_delayed = isinstance(error, TimedOut)
@@ -137,30 +145,32 @@ class CommitDates:
         with self._reading() as cache:
             if cache is not None:
                 cached = cache.state()
-        place, stamp = None, ""
+        location, stamp = None, ""
         with contextlib.suppress(MemvaultError, OSError, ValueError):
-            place = find_repository(self._root)
-            stamp = "" if place is None else _stamp(place)
-        look = _DatesState(place, stamp, cached)
-        self.is_delayed = not look.is_read and cached is not None and cached.limit > 0
-        return look
+            location = find_repository(self._root)
+            stamp = "" if location is None else _stamp(location)
+        dates_state = _DatesState(location, stamp, cached)
+        self.is_delayed = not dates_state.is_read and cached is not None and cached.limit > 0
+        return dates_state
 
-    def _may_run(self, look: _DatesState, seconds: float) -> bool:
+    def _may_run(self, dates_state: _DatesState, seconds: float) -> bool:
         """Return whether git may read the commits now, and ``seconds`` may be enough."""
         with contextlib.suppress(MemvaultError, OSError, ValueError):
             grant = grants.get(self._root, *GRANT)
-            state = look.cached
+            state = dates_state.cached
             has_failed = (
                 state is not None and state.retry > time.time() and state.grant == _text(grant)
             )
             if state is not None and has_failed and not 0 < state.limit < seconds:
                 return False
-            granted = look.place is not None and grant.get("folder") == str(look.place.folder)
+            granted = dates_state.location is not None and grant.get("folder") == str(
+                dates_state.location.folder
+            )
             return granted and self._is_enabled() and self._find_folder() is not None
         return False
 
     def _read(
-        self, cache: CommitCache, place: RepositoryLocation, stamp: str, seconds: float
+        self, cache: CommitCache, location: RepositoryLocation, stamp: str, seconds: float
     ) -> None:
         """Read the commits; ``stamp`` was made before HEAD is read, as it may move in between."""
         from memvault.repository.approved import approved_repository
@@ -168,19 +178,21 @@ class CommitDates:
         from memvault.repository.commits import read_commits
 
         until = time.monotonic() + seconds
-        before, known = cache.state(), cache.files()
-        repository = approved_repository(self._root, place)
+        before, cached_files = cache.state(), cache.files()
+        repository = approved_repository(self._root, location)
         commit = repository.git.commit_id("HEAD", seconds)
-        state = CacheState(str(place.folder), repository.prefix, _shallow(place), commit, stamp)
+        state = CacheState(
+            str(location.folder), repository.prefix, _shallow(location), commit, stamp
+        )
         since = before.commit if state[:3] == before[:3] else ""
         files: dict[str, FileCommits] = {}
         if commit and commit == since:
-            files = known
+            files = cached_files
         elif commit:
             shallow, seconds = frozenset(state.shallow), until - time.monotonic()
-            files = read_commits(repository, commit, shallow, since, known, seconds)
-        changed = {path: entry for path, entry in files.items() if known.get(path) != entry}
-        cache.write(state, known.keys() - files.keys(), changed)
+            files = read_commits(repository, commit, shallow, since, cached_files, seconds)
+        changed = {path: entry for path, entry in files.items() if cached_files.get(path) != entry}
+        cache.write(state, cached_files.keys() - files.keys(), changed)
 
     def _note_failure(self, cache: CommitCache, limit: float) -> None:
         """Store when git may run again, and the seconds after which it was stopped, if it was."""
@@ -234,10 +246,10 @@ class CommitDates:
         files = self._settings_file, self._file or ""
         key = next(filter(None, stamps), None), *map(plain_files.stamp_of, files)
         if self._known_source[0] != key:
-            place = None
+            location = None
             with contextlib.suppress(MemvaultError):
-                place = find_repository(self._root)
-            is_own = place is not None and cache.state().folder == str(place.folder)
+                location = find_repository(self._root)
+            is_own = location is not None and cache.state().folder == str(location.folder)
             self._known_source = key, cache.identity() if is_own and self._is_enabled() else 0
         return self._known_source[1]
 
@@ -268,18 +280,20 @@ def _text(grant: Mapping[str, Any]) -> str:
     return json.dumps(grant, sort_keys=True)
 
 
-def _stamp(place: RepositoryLocation) -> str:
+def _stamp(location: RepositoryLocation) -> str:
     """Return a fingerprint that changes if HEAD may have moved, without running git."""
-    own = ("HEAD", "logs/HEAD", "reftable/tables.list")
-    shared = ("packed-refs", "reftable/tables.list", "shallow", *place.refs)
-    files = [place.folder / name for name in own] + [place.common / name for name in shared]
-    return json.dumps([str(place.folder), [plain_files.stamp_of(file) for file in files]])
+    own_names = ("HEAD", "logs/HEAD", "reftable/tables.list")
+    shared = ("packed-refs", "reftable/tables.list", "shallow", *location.refs)
+    files = [location.folder / name for name in own_names] + [
+        location.common / name for name in shared
+    ]
+    return json.dumps([str(location.folder), [plain_files.stamp_of(file) for file in files]])
 
 
-def _shallow(place: RepositoryLocation) -> tuple[str, ...]:
+def _shallow(location: RepositoryLocation) -> tuple[str, ...]:
     """Return the commits whose parents a shallow clone lacks."""
     try:
-        data = plain_files.read(place.common / "shallow", plain_files.MAX_STATE_BYTES)
+        data = plain_files.read(location.common / "shallow", plain_files.MAX_STATE_BYTES)
     except FileNotFoundError:
         return ()
     return tuple(sorted(data.decode("ascii", "replace").split()))
@@ -291,8 +305,8 @@ def _is_blob(data: bytes, blob: str) -> bool:
 
     algorithm = "sha1" if len(blob) == _SHA1_LENGTH else "sha256"
     for content in {data, data.replace(b"\r\n", b"\n")}:
-        found = hashlib.new(algorithm, b"blob %d\0" % len(content), usedforsecurity=False)
-        found.update(content)
-        if found.hexdigest() == blob:
+        digest = hashlib.new(algorithm, b"blob %d\0" % len(content), usedforsecurity=False)
+        digest.update(content)
+        if digest.hexdigest() == blob:
             return True
     return False

@@ -60,25 +60,25 @@ class RepositoryLocation(NamedTuple):
     @property
     def refs(self) -> list[str]:
         """The names of the ref in HEAD, and of those to which it leads if it is symbolic."""
-        found: list[str] = []
+        names: list[str] = []
         file = self.folder / "HEAD"
         with contextlib.suppress(OSError, ValueError):
-            while len(found) < _MAX_REFS:
+            while len(names) < _MAX_REFS:
                 text = plain_files.read(file, plain_files.MAX_SETTING_BYTES).decode(
                     "utf-8", "replace"
                 )
                 name = text.removeprefix(_REF).strip()
                 if not text.startswith(f"{_REF}refs/") or ".." in name:
                     break
-                found.append(name)
-                file = self.common / found[-1]
-        return found
+                names.append(name)
+                file = self.common / names[-1]
+        return names
 
     @property
     def operation_in_progress(self) -> str:
         """The operation in progress, such as ``rebase`` or ``merge``; empty if there is none."""
-        found = (what for name, what in _OPERATIONS.items() if (self.folder / name).exists())
-        return next(found, "")
+        operations = (what for name, what in _OPERATIONS.items() if (self.folder / name).exists())
+        return next(operations, "")
 
     def prefix_of(self, root: Path) -> str:
         """Return the path from the top folder to a vault with a slash; empty if they are equal."""
@@ -95,9 +95,9 @@ def find_repository(root: Path) -> RepositoryLocation | None:
     root = Path(os.path.realpath(root))
     for top in (root, *root.parents):
         if os.path.lexists(top / ".git"):
-            place = _place(top)
-            if place is not None:
-                return place
+            location = _location_at(top)
+            if location is not None:
+                return location
             if top == root:
                 hint = "move it away if you do not need it"
                 raise NoRepository("The vault's .git is not a git repository", hint)
@@ -116,7 +116,7 @@ def has_stale_lock(root: Path) -> bool:
     return False
 
 
-def _place(top: Path) -> RepositoryLocation | None:
+def _location_at(top: Path) -> RepositoryLocation | None:
     folder = top / ".git"
     try:
         if not folder.is_dir():  # as in a worktree or a submodule
@@ -138,7 +138,7 @@ def _place(top: Path) -> RepositoryLocation | None:
     return None
 
 
-def check_plain(place: RepositoryLocation) -> None:
+def check_plain(location: RepositoryLocation) -> None:
     """Check that the paths that git opens are not pipes or devices, which would block it.
 
     Loose objects, and files deeper in the vault, are not checked. Sockets are allowed:
@@ -147,28 +147,28 @@ def check_plain(place: RepositoryLocation) -> None:
     Raises:
         Refused: a path is a pipe or a device.
     """
-    for path in _opened(place):
+    for path in _opened(location):
         with contextlib.suppress(OSError):
             mode = os.stat(path).st_mode
             if stat.S_ISFIFO(mode) or stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
                 hint = "git would wait for it; move it away"
-                named = replace_surrogates(os.path.relpath(path, place.top))
+                named = replace_surrogates(os.path.relpath(path, location.top))
                 raise Refused(f"{named} is a pipe or a device, not a file", hint)
 
 
-def _opened(place: RepositoryLocation) -> Iterator[str | Path]:
+def _opened(location: RepositoryLocation) -> Iterator[str | Path]:
     """Yield the paths that git opens and that may not be plain files."""
-    yield from (place.top / name for name in _IN_TOP)
-    left = [(above / name, name == "refs") for above in {place.folder, place.common}
+    yield from (location.top / name for name in _IN_TOP)
+    pending = [(above / name, name == "refs") for above in {location.folder, location.common}
             for name in _READ]  # fmt: skip
     count = 0
-    while left and count < _MAX_FILES:
-        folder, is_deep = left.pop()
+    while pending and count < _MAX_FILES:
+        folder, is_deep = pending.pop()
         with contextlib.suppress(OSError), os.scandir(folder) as entries:
             for entry in entries:
                 count += 1
                 if entry.is_dir(follow_symlinks=False):
                     if is_deep:
-                        left.append((Path(entry.path), True))
+                        pending.append((Path(entry.path), True))
                 elif not entry.is_file(follow_symlinks=False):
                     yield entry.path

@@ -176,11 +176,11 @@ class Git:
 
     def identity(self) -> dict[str, str]:
         """Return environment variables for the author and committer fields that are not set."""
-        found = self.line("config", "--name-only", "--get-regexp", r"^user\.", ok_codes=(0, 1))
+        configured = self.line("config", "--name-only", "--get-regexp", r"^user\.", ok_codes=(0, 1))
         return {
             name: value
             for what, value in _FALLBACK.items()
-            if f"user.{what.lower()}" not in found.split("\n")
+            if f"user.{what.lower()}" not in configured.split("\n")
             for name in (f"GIT_AUTHOR_{what}", f"GIT_COMMITTER_{what}")
             if name not in self._environment and what not in self._environment
         }
@@ -207,11 +207,11 @@ class Repository(NamedTuple):
     @property
     def unmerged(self) -> list[str]:
         """The files with conflicts that a person has to resolve."""
-        words = ("diff", QUIET_INSIDE, "--name-only", "--diff-filter=U", "-z")
-        return null_separated(self.git.run(*words))
+        args = ("diff", QUIET_INSIDE, "--name-only", "--diff-filter=U", "-z")
+        return null_separated(self.git.run(*args))
 
 
-def open_repository(root: Path, place: RepositoryLocation) -> Repository:
+def open_repository(root: Path, location: RepositoryLocation) -> Repository:
     """Return a vault's repository with git bound to it; its user must have approved it.
 
     Raises:
@@ -219,17 +219,17 @@ def open_repository(root: Path, place: RepositoryLocation) -> Repository:
         Refused: git is not installed, or a pipe in the repository would block it.
     """
     root = Path(os.path.realpath(root))
-    check_plain(place)
-    if not all(is_owned(path.lstat()) for path in (place.top, place.folder)):
+    check_plain(location)
+    if not all(is_owned(path.lstat()) for path in (location.top, location.folder)):
         # Git checks owners only if it searches for the repository itself.
-        Git(place.top, {}).run("rev-parse", "--git-dir")
-    location = {"GIT_DIR": str(place.folder), "GIT_WORK_TREE": str(place.top)}
+        Git(location.top, {}).run("rev-parse", "--git-dir")
+    env = {"GIT_DIR": str(location.folder), "GIT_WORK_TREE": str(location.top)}
     return Repository(
-        Git(root, location),
-        place.top,
-        place.folder,
-        place.prefix_of(root),
-        place.operation_in_progress,
+        Git(root, env),
+        location.top,
+        location.folder,
+        location.prefix_of(root),
+        location.operation_in_progress,
     )
 
 
@@ -252,8 +252,8 @@ def require_idle_branch(repository: Repository) -> str:
 def resume_hint(repository: Repository) -> str:
     """Return the commands with which a person finishes the operation in progress."""
     files = repository.unmerged
-    more = f" and {len(files) - _SHOWN} more" if len(files) > _SHOWN else ""
-    named = ", ".join(map(replace_surrogates, files[:_SHOWN])) + more
+    others = f" and {len(files) - _SHOWN} more" if len(files) > _SHOWN else ""
+    named = ", ".join(map(replace_surrogates, files[:_SHOWN])) + others
     settled = f"settle {named}, `git add` them, then " if files else ""
     return f"{settled}`git {repository.operation_in_progress} --continue`"
 

@@ -20,8 +20,8 @@ def submodules(root: Path) -> frozenset[str]:
     """Return the folders that ``.gitmodules`` names, which are nested on purpose."""
     with contextlib.suppress(OSError):
         data = plain_files.read(root / ".gitmodules", plain_files.MAX_SETTING_BYTES)
-        found = _MODULE.findall(data.decode("utf-8", "replace"))
-        return frozenset(path.rstrip() for path in found)
+        paths = _MODULE.findall(data.decode("utf-8", "replace"))
+        return frozenset(path.rstrip() for path in paths)
     return frozenset()
 
 
@@ -38,12 +38,12 @@ def nested_repositories(root: Path, folders: Iterable[str]) -> list[str]:
     ]
 
 
-def repositories(found: Repository) -> list[str]:
+def repositories(repository: Repository) -> list[str]:
     """Return the folders that are nested repositories and not submodules."""
-    inherited = null_separated(found.git.run("ls-files", "--stage", "-z"))
+    inherited = null_separated(repository.git.run("ls-files", "--stage", "-z"))
     held = [line.partition("\t")[2] for line in inherited if line.startswith("160000 ")]
-    new = [path.rstrip("/") for path in _untracked(found.git) if path.endswith("/")]
-    return sorted({*held, *new} - submodules(found.top))
+    new = [path.rstrip("/") for path in _untracked(repository.git) if path.endswith("/")]
+    return sorted({*held, *new} - submodules(repository.top))
 
 
 def new_files(git: Git) -> list[str]:

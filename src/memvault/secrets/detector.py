@@ -59,9 +59,9 @@ class Secret(NamedTuple):
     line: int
     values: tuple[str, ...]
 
-    def is_in(self, known: Container[str]) -> bool:
-        """Return whether ``known`` contains each of its values, with and without markup."""
-        return all(value in known for value in self.values)
+    def is_in(self, allowed: Container[str]) -> bool:
+        """Return whether ``allowed`` contains each of its values, with and without markup."""
+        return all(value in allowed for value in self.values)
 
 
 class _Span(NamedTuple):
@@ -86,21 +86,21 @@ class SecretDetector:
     For a span that both find, the built-in kind is used.
     """
 
-    def __init__(self, more: Source | None = None) -> None:
-        self._more = more
+    def __init__(self, extra_source: Source | None = None) -> None:
+        self._extra_source = extra_source
 
     def find(self, text: str) -> list[Secret]:
         """Return the secrets in a text in order, without overlaps.
 
         Secrets on a line with a mark that allows them are left out.
         """
-        found = self._spans(text)
-        if not found:
+        spans = self._spans(text)
+        if not spans:
             return []
         lines = [match.end() for match in _LINE_END.finditer(text)]
         allowed = _allowed_lines(text, lines)
         secrets: list[Secret] = []
-        for start, end, kind, value in sorted(found, key=lambda span: (span.start, -span.end)):
+        for start, end, kind, value in sorted(spans, key=lambda span: (span.start, -span.end)):
             line = bisect_right(lines, start)
             if line in allowed:
                 continue
@@ -114,50 +114,50 @@ class SecretDetector:
 
     def _spans(self, text: str) -> list[_Span]:
         """Return the secrets in a text and in its copies without markup, which may overlap."""
-        words = _long_words(text)
-        forms = _possible_formats(text, words)
-        found = [_Span(*span, text[span[0] : span[1]]) for span in self._written(text, forms)]
+        long_words = _long_words(text)
+        forms = _possible_formats(text, long_words)
+        spans = [_Span(*span, text[span[0] : span[1]]) for span in self._written(text, forms)]
         kinds = {form.kind for form in forms if not form.is_word}
         near_keyword = not kinds.isdisjoint(_AFTER_KEYWORD)
-        # A short word can be part of a URL with a password, or the keyword before a secret.
-        searched = text if near_keyword or (_IN_URL in kinds) else words
+        # A short word can hide a password in a URL, or the keyword of a secret after it.
+        searched = text if near_keyword or (_IN_URL in kinds) else long_words
         is_key = "private key" in kinds
         for copy in plain_copy.plain_copies(text, searched, near_keyword, is_key):
             copied = _long_words(copy.text)
             forms = _possible_formats(copy.text, copied)
-            found += [
+            spans += [
                 _Span(*copy.original(start, end), kind, copy.text[start:end])
                 for start, end, kind in self._written(copy.text, forms)
             ]
-        return found
+        return spans
 
     def _written(self, text: str, forms: Iterable[SecretPattern]) -> Iterator[tuple[int, int, str]]:
         """Yield the position and kind of each secret as it is written in a text."""
         yield from _find_spans(text, forms)
-        if self._more:
-            yield from self._more(text)
+        if self._extra_source:
+            yield from self._extra_source(text)
 
     def values(self, text: str) -> dict[str, str]:
         """Return the secrets in a text, as written and as read, each with its kind."""
-        return {value: one.kind for one in self.find(text) for value in one.values}
+        return {value: secret.kind for secret in self.find(text) for value in secret.values}
 
     def around(self, text: str, start: int, end: int) -> tuple[int, int]:
         """Return the start and end of a part of a text, moved so that it cuts no secret.
 
         Masks then replace the secrets of the part, however short it was.
         """
-        for one in self.find(text):
-            if one.start < start < one.end:
-                start = one.start
-            if one.start < end < one.end:
-                end = one.end
+        for secret in self.find(text):
+            if secret.start < start < secret.end:
+                start = secret.start
+            if secret.start < end < secret.end:
+                end = secret.end
         return start, end
 
     def masked(self, text: str, fine: Iterable[str] = ()) -> str:
         """Return a text with a mask for each secret, except for the ``fine`` values."""
         allowed = frozenset(fine)
-        while spans := [one for one in self.find(text) if not one.is_in(allowed)]:
-            text = _with_masks(text, [(one.start, one.end, one.kind) for one in spans])
+        while spans := [secret for secret in self.find(text) if not secret.is_in(allowed)]:
+            text = _with_masks(text, [(secret.start, secret.end, secret.kind) for secret in spans])
         return text
 
     def masked_values(self, value: Any) -> Any:
@@ -220,18 +220,18 @@ def detector_named(name: str) -> SecretDetector:
 def _piece_spans(text: str, pieces: Mapping[str, str]) -> Iterator[tuple[int, int, str]]:
     """Yield the position and kind of everything that consists of given pieces of secrets."""
     start = end = -1
-    found = ""
+    found_kind = ""
     for at in range(len(text) - _PIECE_LENGTH + 1):
         kind = pieces.get(text[at : at + _PIECE_LENGTH])
         if kind is None:
             continue
         if at > end:
-            if found:
-                yield start, end, found
-            start, found = at, kind
+            if found_kind:
+                yield start, end, found_kind
+            start, found_kind = at, kind
         end = at + _PIECE_LENGTH
-    if found:
-        yield start, end, found
+    if found_kind:
+        yield start, end, found_kind
 
 
 def _with_masks(text: str, spans: Iterable[tuple[int, int, str]]) -> str:
@@ -291,16 +291,16 @@ for _number, _form in enumerate(FORMS):
         _WORD_MARKS.setdefault(_sign, []).append((_mark, _number))
 
 
-def _possible_formats(text: str, words: str) -> list[SecretPattern]:
+def _possible_formats(text: str, long_words: str) -> list[SecretPattern]:
     """Return the formats whose mark occurs in a text with these long words."""
     possible = list(dict.fromkeys([form for mark, form in _TEXT_MARKS if mark in text]))
     possible = [form for form in possible if any(sign in text for sign in _NEEDED[form.kind])]
-    found: list[int] = []
+    numbers: list[int] = []
     for sign, marks in _WORD_MARKS.items():
-        if sign in words:
-            found += [number for mark, number in marks if mark in words]
-    for number in dict.fromkeys(found):
-        if unbounded(FORMS[number]).search(words):
+        if sign in long_words:
+            numbers += [number for mark, number in marks if mark in long_words]
+    for number in dict.fromkeys(numbers):
+        if unbounded(FORMS[number]).search(long_words):
             possible.append(FORMS[number])
     return possible
 

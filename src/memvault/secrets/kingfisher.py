@@ -37,18 +37,18 @@ def find_spans(text: str) -> list[tuple[int, int, str]]:
     ]
     placed = zip(_to_character_offsets(data, findings), findings, strict=True)
     secrets = [(start, end, kind) for (start, end), (_, _, kind) in placed]
-    return [one for one in secrets if one[0] < one[1] and MASK not in text[one[0] : one[1]]]
+    return [span for span in secrets if span[0] < span[1] and MASK not in text[span[0] : span[1]]]
 
 
-def _to_character_offsets(data: bytes, places: list[tuple[int, int, str]]) -> list[tuple[int, int]]:
+def _to_character_offsets(data: bytes, spans: list[tuple[int, int, str]]) -> list[tuple[int, int]]:
     """Convert positions in bytes to positions in the decoded text."""
-    offsets = sorted({at for start, end, _ in places for at in (start, end)})
+    offsets = sorted({at for start, end, _ in spans for at in (start, end)})
     at: dict[int, int] = {}
     characters = last = 0
     for offset in offsets:
         characters += len(data[last:offset].decode("utf-8", "ignore"))
         at[offset], last = characters, offset
-    return [(at[start], at[end]) for start, end, _ in places]
+    return [(at[start], at[end]) for start, end, _ in spans]
 
 
 def _has_digit(word: str) -> bool:

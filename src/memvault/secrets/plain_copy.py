@@ -188,21 +188,21 @@ class _CopiedPart(NamedTuple):
 
 
 def plain_copies(
-    text: str, words: str, near_keyword: bool = False, is_key: bool = False
+    text: str, long_words: str, near_keyword: bool = False, is_key: bool = False
 ) -> list[PlainCopy]:
     """Return copies, without markup, of the lines in which markup can hide a secret.
 
-    Nothing is copied unless one of the ``words`` of the text has markup in it, markup has spaces,
-    or, with ``near_keyword``, it follows a keyword. If ``is_key``, for a private key of many
-    lines, the whole text is copied. There are several copies if it is uncertain whether a mark
-    such as ``_`` is emphasis.
+    Nothing is copied unless one of the ``long_words`` of the text has markup in it, markup has
+    spaces, or, with ``near_keyword``, it follows a keyword. If ``is_key``, for a private key of
+    many lines, the whole text is copied. There are several copies if it is uncertain whether a
+    mark such as ``_`` is emphasis.
     """
     if is_key:
         is_marked = _ANY_MARK.search(text) is not None or _has_strange(text)
         regions = [(0, len(text))] if is_marked else []
     else:
         near_keyword = near_keyword and _has_one(text, _KEYWORDS)
-        is_marked = near_keyword or _is_marked(text, words)
+        is_marked = near_keyword or _is_marked(text, long_words)
         regions = _regions(text, near_keyword) if is_marked else []
     if not regions:
         return []
@@ -215,9 +215,9 @@ def plain_copies(
     ]
 
 
-def _is_marked(text: str, words: str) -> bool:
+def _is_marked(text: str, long_words: str) -> bool:
     """Return whether markup can hide a secret in one of the words of a text, or between them."""
-    return _has_one(words, _JOINED) or _has_one(text, _SPACED) or _has_strange(words)
+    return _has_one(long_words, _JOINED) or _has_one(text, _SPACED) or _has_strange(long_words)
 
 
 def _has_one(text: str, patterns: Iterable[tuple[str, re.Pattern[str]]]) -> bool:
@@ -230,11 +230,11 @@ def _regions(text: str, near_keyword: bool) -> list[tuple[int, int]]:
     patterns += [_STRANGE] * _has_strange(text)
     if near_keyword:
         patterns += [pattern for _, pattern in _KEYWORDS]
-    found = [match.span() for pattern in patterns for match in pattern.finditer(text)]
+    spans = [match.span() for pattern in patterns for match in pattern.finditer(text)]
     regions: list[tuple[int, int]] = []
     last_comment = text.rfind("-->")
     done = 0  # the end of the last comment
-    for start, end in sorted(found):
+    for start, end in sorted(spans):
         if text.startswith("<!--", start) and done <= start < last_comment:
             end = done = text.find("-->", start)
         elif text.startswith("%%", start) and done <= start:
@@ -385,7 +385,7 @@ _DECODERS: dict[str, Callable[[str], Iterator[tuple[str, int]]]] = {
 def _paired(text: str, parts: list[_CopiedPart]) -> frozenset[int]:
     """Return the numbers of marks that open and close emphasis or a highlight, by CommonMark."""
     opened: dict[str, list[int]] = {}
-    found: set[int] = set()
+    numbers: set[int] = set()
     for number, part in enumerate(parts):
         if not part.pair:
             continue
@@ -395,11 +395,11 @@ def _paired(text: str, parts: list[_CopiedPart]) -> frozenset[int]:
             waiting.pop()
         is_strict = part.pair[0] == "_"  # it neither opens nor closes within a word
         if waiting and before.strip() and not (is_strict and after.isalnum()):
-            found |= {waiting.pop(), number}
+            numbers |= {waiting.pop(), number}
         elif after.strip() and not (is_strict and before.isalnum()):
             waiting.append(number)
-    is_relevant = any(_is_within_word(text, parts[number]) for number in found)
-    return frozenset(found if is_relevant else ())
+    is_relevant = any(_is_within_word(text, parts[number]) for number in numbers)
+    return frozenset(numbers if is_relevant else ())
 
 
 def _is_within_word(text: str, part: _CopiedPart) -> bool:

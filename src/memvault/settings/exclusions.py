@@ -253,10 +253,10 @@ class Exclusions:
         """
         if not folder:
             return self._top
-        found = frozenset(names)
-        if found & _TOOL_MARKERS:
+        entry_names = frozenset(names)
+        if entry_names & _TOOL_MARKERS:
             return None
-        return (*self._level(folder, found), *above) if found else above
+        return (*self._level(folder, entry_names), *above) if entry_names else above
 
     def excludes(self, path: str, is_folder: bool, levels: Levels) -> bool:
         """Return whether an entry of a folder to which ``levels`` apply is excluded."""
@@ -295,11 +295,11 @@ class Exclusions:
     def _file(self, folder: str, name: str) -> IgnoreFile:
         path = f"{folder}/{name}" if folder else name
         stamp = stamp_of(self._root / path)
-        known = self._read.get(path)
-        if known is None or known[0] != stamp:
-            known = stamp, IgnoreFile(_text(self._root / path) if stamp is not None else "")
-            self._read[path] = known
-        return known[1]
+        cached = self._read.get(path)
+        if cached is None or cached[0] != stamp:
+            cached = stamp, IgnoreFile(_text(self._root / path) if stamp is not None else "")
+            self._read[path] = cached
+        return cached[1]
 
 
 def sources_state(root: Path) -> tuple[FileStamp | None, ...]:

@@ -16,7 +16,7 @@ ALL, THIS = "all", "this"
 """Names that no vault can have: they mean every named vault, and the vault of the call."""
 
 
-def find_vault(given: str | None, on_default: Callable[[str, Path], object] | None = None) -> Path:
+def find_vault(vault: str | None, on_default: Callable[[str, Path], object] | None = None) -> Path:
     """Return the vault's root: the given one, ``MEMVAULT_VAULT``, or the nearest parent folder.
 
     A vault is given by its folder, or by the name that the user gave it. With ``on_default``, the
@@ -31,7 +31,7 @@ def find_vault(given: str | None, on_default: Callable[[str, Path], object] | No
         VaultUnreadable: the vault cannot be read, or belongs to another user and is not trusted.
     """
     with _readable():
-        named = given or os.environ.get("MEMVAULT_VAULT")
+        named = vault or os.environ.get("MEMVAULT_VAULT")
         if named:
             return _resolve_vault(named)
         nearest = _nearest_vault(_working_folder())
@@ -103,11 +103,11 @@ def vault_named(name: str) -> Path:
         VaultNotFound: no vault has the name, or its folder is no longer a vault.
         VaultUnreadable: the vault cannot be read.
     """
-    known = _named_vaults()
-    if name not in known:
-        raise _no_vault(name, known, None)
+    vaults = _named_vaults()
+    if name not in vaults:
+        raise _no_vault(name, vaults, None)
     with _readable():
-        return _resolve_vault(known[name])
+        return _resolve_vault(vaults[name])
 
 
 def reachable_vaults(reach: Sequence[str] | None) -> dict[str, Path]:
@@ -133,20 +133,20 @@ def select_vaults(
     """
     from memvault.settings import user_settings
 
-    known = reachable_vaults(reach)
+    vaults = reachable_vaults(reach)
     default = user_settings.load().vaults.default
-    own_name = next((name for name, folder in known.items() if folder == here), THIS)
+    own_name = next((name for name, folder in vaults.items() if folder == here), THIS)
     selected: list[tuple[str, Path]] = []
     for name in names or (THIS, *default) * bool(default):
         if name == ALL:
-            selected += [(own_name, here)] if own_name != THIS or not known else []
-            selected += known.items()
+            selected += [(own_name, here)] if own_name != THIS or not vaults else []
+            selected += vaults.items()
         elif name in (THIS, own_name):
             selected.append((own_name, here))
-        elif name in known:
-            selected.append((name, known[name]))
+        elif name in vaults:
+            selected.append((name, vaults[name]))
         elif names:
-            raise _no_vault(name, known, reach)
+            raise _no_vault(name, vaults, reach)
     folders: dict[str, Path] = {}
     for name, folder in selected:  # search a vault with two names only once
         if folder not in folders.values():
@@ -154,8 +154,8 @@ def select_vaults(
     return folders
 
 
-def _no_vault(name: str, known: Iterable[str], reach: Sequence[str] | None) -> VaultNotFound:
-    names = ", ".join(known)
+def _no_vault(name: str, vault_names: Iterable[str], reach: Sequence[str] | None) -> VaultNotFound:
+    names = ", ".join(vault_names)
     if reach is not None:
         hint = f"this server reaches {names}" if names else "this server reaches no other vault"
         return VaultNotFound(f"There is no vault {name!r} here", hint)

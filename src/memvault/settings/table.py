@@ -112,14 +112,14 @@ def one_of(*choices: str) -> ValueKind:
     return ValueKind(f"{', '.join(choices[:-1])} or {choices[-1]}", choices.__contains__)
 
 
-def text(wanted: str, is_valid: Callable[[str], object] = lambda _: True) -> ValueKind:
+def text(description: str, is_valid: Callable[[str], object] = lambda _: True) -> ValueKind:
     """Return a kind of text."""
-    return ValueKind(wanted, lambda value: isinstance(value, str) and bool(is_valid(value)))
+    return ValueKind(description, lambda value: isinstance(value, str) and bool(is_valid(value)))
 
 
-def texts(wanted: str, is_valid: Callable[[list[str]], bool] = lambda _: True) -> ValueKind:
+def texts(description: str, is_valid: Callable[[list[str]], bool] = lambda _: True) -> ValueKind:
     """Return a kind of list of texts."""
-    return ValueKind(wanted, lambda value: are_texts(value) and is_valid(value), tuple)
+    return ValueKind(description, lambda value: are_texts(value) and is_valid(value), tuple)
 
 
 def are_texts(value: Any) -> bool:

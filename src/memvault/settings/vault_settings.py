@@ -116,9 +116,11 @@ def _with_queries(value: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def _with_builtin_types(value: list[dict[str, Any]]) -> tuple[MemoryType, ...]:
-    own = [MemoryType(entry["name"].strip(), str(entry.get("description", ""))) for entry in value]
-    names = {entry.name for entry in own}
-    return (*(builtin for builtin in BUILTIN_TYPES if builtin.name not in names), *own)
+    own_types = [
+        MemoryType(entry["name"].strip(), str(entry.get("description", ""))) for entry in value
+    ]
+    names = {entry.name for entry in own_types}
+    return (*(builtin for builtin in BUILTIN_TYPES if builtin.name not in names), *own_types)
 
 
 _LIMIT = whole(1, 1_000_000)
@@ -337,8 +339,8 @@ def load_settings(root: Path) -> Settings:
         f"{SETTINGS_FILE}: unknown setting {name!r} is ignored" for name in unknown[:_MAX_WARNED]
     ]
     if len(unknown) > _MAX_WARNED:
-        more = len(unknown) - _MAX_WARNED
-        warnings.append(f"{SETTINGS_FILE}: {more:,} more settings are unknown")
+        rest_count = len(unknown) - _MAX_WARNED
+        warnings.append(f"{SETTINGS_FILE}: {rest_count:,} more settings are unknown")
     return settings.replace(
         exclusions=Exclusions(root, settings.ignore), explicit=explicit, warnings=tuple(warnings)
     )

@@ -79,6 +79,6 @@ class ChangeSet:
         paths = list(dict.fromkeys(entry.path for entry in self.files))
         if not paths:
             return ""
-        more = f" and {len(paths) - 1} more were" if len(paths) > 1 else " was"
+        others = f" and {len(paths) - 1} more were" if len(paths) > 1 else " was"
         undo = "" if not self.is_recorded else f"; `memvault undo {self.change_id}` reverts that"
-        return f"{paths[0]}{more} changed{when}{undo}"
+        return f"{paths[0]}{others} changed{when}{undo}"

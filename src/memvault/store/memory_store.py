@@ -85,7 +85,7 @@ class MemoryStore:
         self.unlisted: list[str] = []
         """The folders that the last scan could not list."""
         # A folder with one of these names gives its memories that type.
-        self.known_types = frozenset(known.name for known in settings.types)
+        self.known_types = frozenset(memory_type.name for memory_type in settings.types)
 
     @property
     def dates(self) -> CommitDates | None:
@@ -142,14 +142,14 @@ class MemoryStore:
     def scan(self, watch: FolderWatch | None = None) -> Scan:
         """List the files of all memories without opening them; raises as ``reader.scan`` does."""
         exclusions = self.settings.exclusions
-        found = scan(self.root, exclusions) if watch is None else watch.scan(exclusions)
-        self.unlisted = found.unreadable
-        return found
+        new_scan = scan(self.root, exclusions) if watch is None else watch.scan(exclusions)
+        self.unlisted = new_scan.unreadable
+        return new_scan
 
-    def states_of(self, found: Iterable[str]) -> list[FileState]:
+    def states_of(self, candidates: Iterable[str]) -> list[FileState]:
         """Return the states of those of the given paths that a scan of their folders would list."""
         covers = self.settings.exclusions.covers
-        listed = (path for path in found if not covers(path))
+        listed = (path for path in candidates if not covers(path))
         return [state for path in listed if (state := file_state(self.root, path)) is not None]
 
     def state(self) -> Hashable:
@@ -346,8 +346,8 @@ class MemoryStore:
         if memory.modified_from == "file":
             with contextlib.suppress(OSError):
                 status = (self.root / memory.path).lstat()
-                more = _MILLISECOND if len(data) == status.st_size else 0
-                times = status.st_atime_ns, status.st_mtime_ns + more
+                increment = _MILLISECOND if len(data) == status.st_size else 0
+                times = status.st_atime_ns, status.st_mtime_ns + increment
         return self.rewrite(memory, data, times)
 
     def times_of(self, path: str) -> tuple[int, int] | None:

@@ -129,12 +129,12 @@ def _find_unfinished_move(root: Path, history: Revisions, encoding: str) -> str 
     return None
 
 
-def _memory_with_etag(root: Path, path: str, wanted: str, encoding: str) -> Memory | None:
+def _memory_with_etag(root: Path, path: str, expected_etag: str, encoding: str) -> Memory | None:
     """Return the memory at a path of the vault, or None if its bytes have another etag."""
     if PurePosixPath(path).is_absolute() or not is_memory_path(path):
         return None
     require_plain_folders(root, PurePosixPath(path).parent.as_posix())
     data = plain_files.read(root / path)
-    if etag(data) != wanted:
+    if etag(data) != expected_etag:
         return None
     return memory_file.read_memory(data, FileState.of(path, data), frozenset(), encoding)

@@ -69,7 +69,7 @@ class SecretRejected(Refused):
 
     def __init__(self, secrets: Sequence[Secret], detector: SecretDetector) -> None:
         super().__init__(
-            _REFUSED_MESSAGE + _join_places([one.kind for one in secrets]),
+            _REFUSED_MESSAGE + _join_places([secret.kind for secret in secrets]),
             "write where it is stored; to allow it in a text, add gitleaks:allow to its line",
         )
         self._detector = detector
@@ -77,9 +77,9 @@ class SecretRejected(Refused):
     def add_context(self, failed: FailedCall) -> None:
         """Name in the message the arguments that hold a secret, if any does by itself."""
         places = [
-            f"{one.kind} in {f'line {one.line} of ' if chr(10) in text.strip() else ''}{name}"
+            f"{secret.kind} in {f'line {secret.line} of ' if chr(10) in text.strip() else ''}{name}"
             for name, text in _strings_in("", failed.arguments)
-            for one in self._detector.find(text)
+            for secret in self._detector.find(text)
         ]
         if places:
             self.message = _REFUSED_MESSAGE + _join_places(places)
@@ -93,8 +93,8 @@ def added_secrets(before: bytes, after: bytes, settings: Settings) -> list[Secre
     secrets = settings.detector.find(decoding.decode(after, settings.encoding).text)
     if not secrets or _allows_secrets(after, settings.encoding):
         return []
-    known = settings.detector.values(decoding.decode(before, settings.encoding).text)
-    return [one for one in secrets if not one.is_in(known)]
+    old_values = settings.detector.values(decoding.decode(before, settings.encoding).text)
+    return [secret for secret in secrets if not secret.is_in(old_values)]
 
 
 def secrets_in_file(path: str, data: bytes, settings: Settings) -> str:
@@ -103,7 +103,7 @@ def secrets_in_file(path: str, data: bytes, settings: Settings) -> str:
     secrets = settings.detector.find(f"{path}\n{text}")
     if not secrets or _allows_secrets(data, settings.encoding):
         return ""
-    lines = ((one.kind, one.line - 1) for one in secrets)
+    lines = ((secret.kind, secret.line - 1) for secret in secrets)
     return _join_places(
         [f"{kind} in {f'line {line}' if line else 'its name'}" for kind, line in lines]
     )
@@ -161,11 +161,11 @@ def secret_warning(path: str, secrets: Sequence[Secret]) -> str:
 
 def _describe_secrets(secrets: Sequence[Secret]) -> str:
     """Describe secrets by kind and line, without their values."""
-    return _join_places([f"{one.kind} in line {one.line}" for one in secrets])
+    return _join_places([f"{secret.kind} in line {secret.line}" for secret in secrets])
 
 
 def _join_places(places: Sequence[str]) -> str:
     """Join the first few distinct places, and count the rest."""
     named = list(dict.fromkeys(places))
-    more = f", and {len(named) - _MAX_PLACES} more" if len(named) > _MAX_PLACES else ""
-    return ", ".join(named[:_MAX_PLACES]) + more
+    others = f", and {len(named) - _MAX_PLACES} more" if len(named) > _MAX_PLACES else ""
+    return ", ".join(named[:_MAX_PLACES]) + others

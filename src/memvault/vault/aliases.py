@@ -9,9 +9,9 @@ from memvault.model import Memory
 from memvault.vault.names import normalize_title
 
 
-def aliases_for_new(title: str, stem: str, given: Any) -> dict[str, list[Any]]:
+def aliases_for_new(title: str, stem: str, aliases: Any) -> dict[str, list[Any]]:
     """Return the aliases of a new memory's header: the given ones, and the title if needed."""
-    others = given if isinstance(given, list) else [given] if given else []
+    others = aliases if isinstance(aliases, list) else [aliases] if aliases else []
     if _needs_alias(title, stem):
         others = [title, *(name for name in others if name != title)]
     return {"aliases": others} if others else {}
@@ -25,8 +25,8 @@ def aliases_after_rename(
     An alias equal to the old title is replaced by the new title; other aliases are kept. With
     ``keep_old``, the old title becomes the last alias, unless it holds a secret.
     """
-    given = memory.metadata.get("aliases")
-    old: list[Any] = given if isinstance(given, list) else [given] if given else []
+    aliases = memory.metadata.get("aliases")
+    old: list[Any] = aliases if isinstance(aliases, list) else [aliases] if aliases else []
     replaced = (memory.title, title)
     new = [
         name

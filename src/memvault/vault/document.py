@@ -64,8 +64,8 @@ class Document(NamedTuple):
         unread: tuple[UnreadLines, ...] = ()
         if parts.before:
             try:
-                found = read_header(keep_ours(parts.header) if ours else parts.header)
-                header, unread = {**found.values}, found.unread
+                parsed = read_header(keep_ours(parts.header) if ours else parts.header)
+                header, unread = {**parsed.values}, parsed.unread
             except ValueError as error:
                 problem = f"{_BROKEN}: {error}"
                 parts = FrontMatter("", "", "", decoded.text)
@@ -192,8 +192,8 @@ def with_lines(data: bytes, header: Mapping[str, Any]) -> bytes | None:
         read = Document.parse(added, ours=True).header or {}
         if all(key in read for key in header):
             return added
-        own = read_header(parts.header).values
-        rewritten = dump_header({**own, **header}, parts.newline)
+        file_values = read_header(parts.header).values
+        rewritten = dump_header({**file_values, **header}, parts.newline)
         return text.encode("".join(parts._replace(header=rewritten)))
     return None
 

@@ -114,14 +114,14 @@ def _ranked(sample: bytes, names: tuple[str, ...]) -> Iterator[tuple[str, float]
     """Yield some encodings, the most probable first, with their probability."""
     import chardet
 
-    found = chardet.detect_all(
+    candidates = chardet.detect_all(
         sample,
         ignore_threshold=True,
         compat_names=False,
         prefer_superset=True,
         include_encodings=names,
     )
-    for entry in found:
+    for entry in candidates:
         if entry["encoding"] is not None:
             yield entry["encoding"], entry["confidence"]
 

@@ -70,11 +70,11 @@ class FolderWatch:
         earlier, self._folders, self._device = self._folders, {}, 0
         self._is_complete, self._scanned_at = True, time.monotonic()
         self._mounts.has_changed()
-        found = scan.scan(self._root, exclusions, self._enter)
+        new_scan = scan.scan(self._root, exclusions, self._enter)
         for watch in earlier.keys() - self._folders.keys():
             self._inotify.remove(watch)
-        self._is_complete &= not found.has_hard_links
-        return found
+        self._is_complete &= not new_scan.has_hard_links
+        return new_scan
 
     def _enter(self, folder: str) -> None:
         path = os.path.join(self._root, folder)

@@ -40,10 +40,10 @@ def read_header(header: str) -> ReadHeader:
             raise
         from memvault.vault.header_lines import read_by_entry
 
-        found = read_by_entry(header)
-        if found is None:
+        by_entry = read_by_entry(header)
+        if by_entry is None:
             raise
-        return found
+        return by_entry
 
 
 _OPENING = lazy_pattern(r"\A---[ \t]*(\r\n|\n|\r)\ufeff*")

@@ -59,18 +59,18 @@ def is_time_key(key: str) -> bool:
 
 def is_modified_key(key: str) -> bool:
     """Return whether a header key holds the time of the last change."""
-    found = _rank(key)
-    return found is not None and found[0] == "modified"
+    rank = _rank(key)
+    return rank is not None and rank[0] == "modified"
 
 
 def times(metadata: Mapping[str, Any], role: Role) -> Iterator[HeaderTime]:
     """Yield the times in a header for a role, those of the preferred key first."""
-    found = [
+    ranked_keys = [
         (rank[1], key)
         for key in metadata
         if len(key) <= _MAX_LENGTH and (rank := _rank(key)) is not None and rank[0] == role
     ]
-    for _, key in sorted(found):
+    for _, key in sorted(ranked_keys):
         yield HeaderTime(key, metadata[key], parse(metadata[key]))
 
 
@@ -226,9 +226,9 @@ def _worded(text: str) -> datetime | None:
     """Return the time in a text in another form than ISO 8601; raises ``ValueError``."""
     for pattern in _FORMS:
         match = pattern.fullmatch(text)
-        found = _moment(match.groupdict()) if match else None
-        if found is not None:
-            return found
+        moment = _moment(match.groupdict()) if match else None
+        if moment is not None:
+            return moment
     partial = _PARTIAL.fullmatch(text)
     return _partial(partial) if partial else None
 

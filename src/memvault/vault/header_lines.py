@@ -51,8 +51,8 @@ def read_by_entry(header: str) -> ReadHeader | None:
     for parts in (unread, sorted([*unread, *with_alias])):
         keyless = sum(not lines.key for lines in parts)
         whole = len(starts) - len(parts)
-        known = any(canonical_key(lines.key) in KNOWN_KEYS for lines in parts)
-        if whole + len(parts) - keyless < keyless or not (whole or known):
+        has_known_key = any(canonical_key(lines.key) in KNOWN_KEYS for lines in parts)
+        if whole + len(parts) - keyless < keyless or not (whole or has_known_key):
             return None
         readable = header
         for lines in parts:

@@ -76,9 +76,11 @@ def _patch_safely(
         patched = make()
         whole_lines = not patched or not header.endswith(LINE_ENDS) or patched.endswith(LINE_ENDS)
         if whole_lines and len(patched) <= MAX_DUMPED:
-            found = read_header(patched)
-            kept = [line for line in _unread_texts(header) if canonical_key(line[0]) not in changes]
-            if found.values == expected and _unread_texts(patched) == kept:
+            reread = read_header(patched)
+            unread = [
+                line for line in _unread_texts(header) if canonical_key(line[0]) not in changes
+            ]
+            if reread.values == expected and _unread_texts(patched) == unread:
                 return patched
     except (ValueError, yaml.YAMLError):
         pass
@@ -192,16 +194,16 @@ def _patch_list(header: str, node: Any, old: list[Any], value: list[Any], newlin
             and token.start_mark.column == node.start_mark.column
             and start <= token.start_mark.index < end
         ]
-        ends = [max(header.rfind(one, 0, place) for one in "\r\n") for place in starts[1:]]
+        ends = [max(header.rfind(char, 0, start) for char in "\r\n") for start in starts[1:]]
         spans = [*zip(starts, [*ends, end], strict=True)]
-    written, place = [], 0
+    written, next_index = [], 0
     for item in value:
-        known = next((n for n in range(place, len(old)) if old[n] == item), None)
-        if known is None:
+        index = next((n for n in range(next_index, len(old)) if old[n] == item), None)
+        if index is None:
             written.append(f"{mark}{dump_item(item)}")
         else:
-            written.append(header[slice(*spans[known])].rstrip("\r\n"))
-            place = known + 1
+            written.append(header[slice(*spans[index])].rstrip("\r\n"))
+            next_index = index + 1
     text = glue.join(written)
     return f"{header[:start]}{text if mark else f'[{text}]'}{header[end:]}"
 

@@ -212,7 +212,7 @@ def textual(key: str, value: Any) -> Any:
     if canonical_key(key) not in TEXT_KEYS:
         return value
     if isinstance(value, list | tuple):
-        return [dump_value(one) if isinstance(one, int | float) else one for one in value]
+        return [dump_value(entry) if isinstance(entry, int | float) else entry for entry in value]
     return dump_value(value) if isinstance(value, int | float) else value
 
 
@@ -279,9 +279,9 @@ _KEY_LINE = lazy_pattern(
 )
 
 
-def match_key(text: str, place: int = 0) -> re.Match[str] | None:
+def match_key(text: str, position: int = 0) -> re.Match[str] | None:
     """Match a key (group 1) at a position in a header, with its colon and the blanks after it."""
-    return _KEY_LINE.match(text, place)
+    return _KEY_LINE.match(text, position)
 
 
 class UnreadLines(NamedTuple):

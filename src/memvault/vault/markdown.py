@@ -115,8 +115,8 @@ def mask_code(text: str) -> str:
     """
     from memvault.vault.markdown_blocks import masked
 
-    found = _parsed(text)
-    return masked(text, [*_code_spans(found), *found.inline.code])
+    parsed = _parsed(text)
+    return masked(text, [*_code_spans(parsed), *parsed.inline.code])
 
 
 def replace_outside_code(
@@ -127,19 +127,19 @@ def replace_outside_code(
         return text
     pieces: list[str] = []
     done = 0
-    for found in pattern.finditer(mask_code(text)):
-        match = pattern.match(text, found.start())  # which may have code in it
+    for masked_match in pattern.finditer(mask_code(text)):
+        match = pattern.match(text, masked_match.start())  # which may have code in it
         if match is not None and match.start() >= done:
             pieces += (text[done : match.start()], written(match))
             done = match.end()
     return "".join(pieces) + text[done:]
 
 
-def _code_spans(found: ParsedMarkdown) -> Iterator[Span]:
+def _code_spans(parsed: ParsedMarkdown) -> Iterator[Span]:
     """Yield the lines of code blocks."""
-    for number, is_code in enumerate(found.blocks.code_lines):
+    for number, is_code in enumerate(parsed.blocks.code_lines):
         if is_code:
-            yield found.blocks.line_span(number)
+            yield parsed.blocks.line_span(number)
 
 
 def mask_comments(text: str) -> str:
@@ -165,12 +165,12 @@ def tasks(text: str) -> Iterator[int]:
 
     if "[" not in text:
         return
-    found = _parsed(text)
-    is_commented = bool(found.blocks.tasks) and "%%" in text
-    visible = masked(text, found.inline.comments) if is_commented else text
-    for place in found.blocks.tasks:
-        if visible[place - 1] == "[":
-            yield place
+    parsed = _parsed(text)
+    is_commented = bool(parsed.blocks.tasks) and "%%" in text
+    visible = masked(text, parsed.inline.comments) if is_commented else text
+    for position in parsed.blocks.tasks:
+        if visible[position - 1] == "[":
+            yield position
 
 
 def tags(text: str) -> list[re.Match[str]]:
@@ -179,9 +179,9 @@ def tags(text: str) -> list[re.Match[str]]:
 
     if _MAYBE_TAG.search(text) is None:
         return []
-    found = _parsed(text)
-    shown = masked(found.blocks.flat, found.inline.comments)
-    return list(_TAG.finditer(masked(shown, found.inline.hidden, "`")))  # which ends a tag
+    parsed = _parsed(text)
+    shown = masked(parsed.blocks.flat, parsed.inline.comments)
+    return list(_TAG.finditer(masked(shown, parsed.inline.hidden, "`")))  # which ends a tag
 
 
 def has_conflict_markers(text: str) -> bool:

@@ -49,10 +49,10 @@ class Blocks:
         self.definitions: list[Definition] = []
         self.segments: list[Span] = scanned.segments
         spans: list[Span] = []
-        for place in scanned.with_definitions:
-            start, end = self.segments[place]
+        for index in scanned.with_definitions:
+            start, end = self.segments[index]
             behind = _behind_definitions(flat, start, end, self.definitions)
-            self.segments[place] = (behind, end)
+            self.segments[index] = (behind, end)
             spans.append((start, behind))
         self.flat = masked(flat, spans)
         self.line_starts = scanned.line_starts
@@ -182,17 +182,17 @@ class _Scanner:
         return Blocks(text, self)
 
     def _line(self, number: int, start: int, stop: int) -> None:
-        matched, place, column = self._matching(start, stop)
+        matched, position, column = self._matching(start, stop)
         is_inside = matched == len(self.containers)
         if (
             is_inside
             and self.leaf > _PARAGRAPH
-            and self._continues(number, start, stop, place, column)
+            and self._continues(number, start, stop, position, column)
         ):
             return
         is_lazy = self.leaf == _PARAGRAPH
         while True:
-            text_at, text_column = self._indent(place, column, stop)
+            text_at, text_column = self._indent(position, column, stop)
             indent = text_column - column
             if text_at == stop:
                 break
@@ -206,9 +206,9 @@ class _Scanner:
             char = self.text[text_at]
             if char == ">" and len(self.containers) < _MAX_NESTING:
                 self._open(matched, start)
-                place, column = self._behind_quote_mark(text_at, text_column, stop)
+                position, column = self._behind_quote_mark(text_at, text_column, stop)
                 self._add_container(_QUOTE)
-                self.blanks.append((start, place))
+                self.blanks.append((start, position))
                 matched, is_inside, is_lazy = len(self.containers), True, False
                 continue
             if char.isalpha():
@@ -219,7 +219,7 @@ class _Scanner:
             if item is None:
                 break
             self._open(matched, start)
-            place, column, width = item
+            position, column, width = item
             self._add_container(width)
             self.fresh_item = True
             matched, is_inside, is_lazy = len(self.containers), True, False
@@ -227,58 +227,58 @@ class _Scanner:
 
     def _matching(self, start: int, stop: int) -> tuple[int, int, int]:
         """Return how many open containers a line continues, and where its content begins."""
-        text, place, column, quoted = self.text, start, 0, 0
+        text, position, column, quoted = self.text, start, 0, 0
         matched = 0
         for width in self.containers:
-            text_at, text_column = self._indent(place, column, stop)
+            text_at, text_column = self._indent(position, column, stop)
             if width == _QUOTE:
                 if text_at == stop or text_column - column > 3 or text[text_at] != ">":
                     break
-                place, column = self._behind_quote_mark(text_at, text_column, stop)
-                quoted = place
+                position, column = self._behind_quote_mark(text_at, text_column, stop)
+                quoted = position
             elif text_column - column >= width and text_at < stop:
-                place, column = self._skip_columns(place, column, width)
+                position, column = self._skip_columns(position, column, width)
             elif text_at == stop and self.filled[matched]:
-                place, column = text_at, text_column
+                position, column = text_at, text_column
             else:
                 break
             matched += 1
         if quoted:
             self.blanks.append((start, quoted))
-        return matched, place, column
+        return matched, position, column
 
-    def _indent(self, place: int, column: int, stop: int) -> tuple[int, int]:
-        """Return the offset and column of the first non-whitespace character."""
-        if place >= stop or self.text[place] not in " \t":
-            return place, column
-        blank = _INDENT.match(self.text, place, stop)
+    def _indent(self, position: int, column: int, stop: int) -> tuple[int, int]:
+        """Return the place and column of the first character that is not white space."""
+        if position >= stop or self.text[position] not in " \t":
+            return position, column
+        blank = _INDENT.match(self.text, position, stop)
         assert blank is not None, "it matches anything"
         for char in blank[0] if "\t" in blank[0] else ():
             column += 4 - column % 4 if char == "\t" else 1
         return blank.end(), column if "\t" in blank[0] else column + len(blank[0])
 
-    def _skip_columns(self, place: int, column: int, width: int) -> tuple[int, int]:
+    def _skip_columns(self, position: int, column: int, width: int) -> tuple[int, int]:
         """Return a place and column after some columns; a tab may be skipped in part."""
         target = column + width
         while column < target:
-            after = column + 1 if self.text[place] == " " else column + 4 - column % 4
+            after = column + 1 if self.text[position] == " " else column + 4 - column % 4
             if after > target:
-                return place, target
-            place, column = place + 1, after
-        return place, column
+                return position, target
+            position, column = position + 1, after
+        return position, column
 
     def _behind_quote_mark(self, text_at: int, text_column: int, stop: int) -> tuple[int, int]:
-        place, column = text_at + 1, text_column + 1
-        following = self.text[place] if place < stop else ""
+        position, column = text_at + 1, text_column + 1
+        following = self.text[position] if position < stop else ""
         if following == " ":
-            return place + 1, column + 1
+            return position + 1, column + 1
         if following == "\t":
-            return (place + 1, column + 1) if column % 4 == 3 else (place, column + 1)
-        return place, column
+            return (position + 1, column + 1) if column % 4 == 3 else (position, column + 1)
+        return position, column
 
-    def _continues(self, number: int, start: int, stop: int, place: int, column: int) -> bool:
+    def _continues(self, number: int, start: int, stop: int, position: int, column: int) -> bool:
         """Add a line to the open code, HTML or table; return False if that ends before it."""
-        text_at, text_column = self._indent(place, column, stop)
+        text_at, text_column = self._indent(position, column, stop)
         indent, is_blank = text_column - column, text_at == stop
         if self.leaf == _FENCED:
             self._code(number, start, stop)
@@ -377,7 +377,7 @@ class _Scanner:
         self._html_line(text_at, stop)
         return True
 
-    def _html_line(self, place: int, stop: int) -> None:
+    def _html_line(self, position: int, stop: int) -> None:
         """Add a line to the open HTML block, and close that if the line has its end.
 
         The rest of the line on which a comment ends is text, which Obsidian shows as such.
@@ -386,12 +386,12 @@ class _Scanner:
         if end is None:
             return
         if isinstance(end, str):
-            if end == "-->" and place == self.html_start:
-                place += 2  # as in <!-->
-            found = self.text.find(end, place, stop)
-            behind = found + len(end) if found >= 0 else -1
+            if end == "-->" and position == self.html_start:
+                position += 2  # as in <!-->
+            end_at = self.text.find(end, position, stop)
+            behind = end_at + len(end) if end_at >= 0 else -1
         else:
-            match = end.search(self.text, place, stop)
+            match = end.search(self.text, position, stop)
             behind = match.end() if match else -1
         if behind >= 0:
             is_comment = self.html_kind == "comment"
@@ -425,9 +425,9 @@ class _Scanner:
         marker = _MARKER.match(self.text, text_at, stop)
         if marker is None or len(self.containers) >= _MAX_NESTING:
             return None
-        place, length = marker.end(), marker.end() - text_at
+        position, length = marker.end(), marker.end() - text_at
         column = text_column + length
-        after, after_column = self._indent(place, column, stop)
+        after, after_column = self._indent(position, column, stop)
         is_blank, spaces = after == stop, after_column - column
         in_paragraph = is_inside and self.leaf == _PARAGRAPH
         if in_paragraph and (is_blank or (marker[1] and int(marker[1]) != 1)):
@@ -435,8 +435,8 @@ class _Scanner:
         if is_blank:
             return stop, column + 1, indent + length + 1
         if spaces >= 5:
-            place, column = self._skip_columns(place, column, 1)
-            return place, column, indent + length + 1
+            position, column = self._skip_columns(position, column, 1)
+            return position, column, indent + length + 1
         return after, after_column, indent + length + spaces
 
     def _text(
@@ -532,8 +532,8 @@ def _cells(row: str, start: int) -> list[Span]:
         first, edges = first + 1, edges[1:]
     if edges and edges[-1] == last - 1:
         last, edges = last - 1, edges[:-1]
-    places = [first - 1, *edges, last]
-    return [(start + before + 1, start + after) for before, after in pairwise(places)]
+    boundaries = [first - 1, *edges, last]
+    return [(start + before + 1, start + after) for before, after in pairwise(boundaries)]
 
 
 def masked(text: str, spans: list[Span], sign: str = " ") -> str:
@@ -554,7 +554,7 @@ def masked(text: str, spans: list[Span], sign: str = " ") -> str:
 
 
 def _behind_definitions(
-    flat: str, start: int, end: int, found: list[Definition] | None = None
+    flat: str, start: int, end: int, definitions: list[Definition] | None = None
 ) -> int:
     """Return the place after the definitions that a paragraph begins with; list them."""
     while start < end:
@@ -562,10 +562,10 @@ def _behind_definitions(
         label = match["label"] if match else ""
         if match is None or not label.strip() or label.startswith("^"):  # a footnote
             break
-        if found is not None:
+        if definitions is not None:
             group = "bare" if match["bare"] is not None else "bracketed"
             span = (match.start() + match[0].index("["), match.end())
-            found.append(Definition(label, match[group], span, match.span(group)))
+            definitions.append(Definition(label, match[group], span, match.span(group)))
         start = match.end()
         line_end = _LINE_END.match(flat, start, end)
         start = line_end.end() if line_end else start

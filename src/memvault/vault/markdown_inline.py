@@ -198,8 +198,8 @@ class InlineContent:
             self._tags(start, end)
         visible = masked(text, self.comments)
         for definition in blocks.definitions:
-            place = definition.span[0]
-            if place not in self._used and visible[place] == "[":
+            position = definition.span[0]
+            if position not in self._used and visible[position] == "[":
                 self._add_link("definition", definition.span, definition.label, False, definition)
         self.links.sort(key=lambda link: link.span)
 
@@ -209,37 +209,37 @@ class InlineContent:
         self._brackets, self._inactive, self._ends = [], 0, {}
         ticks: _CodeSpans | None = None
         while match := token.search(flat, start, end):
-            found, place = match[0], match.start()
+            sign, position = match[0], match.start()
             start = match.end()
-            first = found[0]
+            first = sign[0]
             if first == "`":
-                ticks = ticks or _CodeSpans(flat, place, end)
+                ticks = ticks or _CodeSpans(flat, position, end)
                 if behind := ticks.end(match):
                     start = behind
-                    self._code(place, start)
+                    self._code(position, start)
             elif first == "]":
-                start = self._close_bracket(place, end)
+                start = self._close_bracket(position, end)
             elif first in "[!":
                 start = self._open_bracket(match, end)
             elif first == "<":
-                start = self._angle(place, end)
+                start = self._angle(position, end)
             elif first == "$":
                 start = self._math(match, end)
             elif first == "%" and (behind := self._comment_end(number, start)):
                 start = behind
-                self.comments.append((place, start))
+                self.comments.append((position, start))
         return max(start, end)
 
-    def _comment_end(self, number: int, place: int) -> int:
+    def _comment_end(self, number: int, position: int) -> int:
         """Return the end of the Obsidian comment opened before a position in a segment, or 0.
 
         Signs in code do not end it, and it may end in another segment.
         """
-        if place > self._last_sign:
+        if position > self._last_sign:
             return 0
         for following in range(number, len(self._segments)):
             start, end = self._segments[following]
-            start = max(start, place)
+            start = max(start, position)
             ticks: _CodeSpans | None = None
             while match := _COMMENT_END.search(self.flat, start, end):
                 start = match.end()
@@ -247,7 +247,7 @@ class InlineContent:
                     return start
                 ticks = ticks or _CodeSpans(self.flat, match.start(), end)
                 start = ticks.end(match) or start
-        self._last_sign = place
+        self._last_sign = position
         return 0
 
     def _code(self, start: int, end: int) -> None:
@@ -258,56 +258,56 @@ class InlineContent:
         """Return the position of a sign in this segment, or -1; linear over all calls that fail."""
         if start >= self._ends.get(sign, end):
             return -1
-        place = self.flat.find(sign, start, end)
-        if place < 0:
+        position = self.flat.find(sign, start, end)
+        if position < 0:
             self._ends[sign] = start
-        return place
+        return position
 
     def _math(self, match: re.Match[str], end: int) -> int:
-        place, start = match.span()
+        position, start = match.span()
         if match[0] == "$$":
             closing = self._find("$$", start, end)
             start = closing + 2 if closing >= 0 else start
-        elif math := _MATH.match(self.flat, place, end):
+        elif math := _MATH.match(self.flat, position, end):
             start = math.end()
         if start > match.end():
-            self._code(place, start)
+            self._code(position, start)
         return start
 
-    def _angle(self, place: int, end: int) -> int:
+    def _angle(self, position: int, end: int) -> int:
         """Read an autolink, an HTML tag or a comment; return where it ends."""
-        if match := _AUTOLINK.match(self.flat, place, end):
+        if match := _AUTOLINK.match(self.flat, position, end):
             self.whole_links.append(match.span())
             self.hidden.append(match.span())
             return match.end()
-        if match := _TAG_IN_TEXT.match(self.flat, place, end):
+        if match := _TAG_IN_TEXT.match(self.flat, position, end):
             self.hidden.append(match.span())
-            self._tag(place, match.end())
+            self._tag(position, match.end())
             return match.end()
         for opening, closing in _MARKUP:
-            if self.flat.startswith(opening, place, end):
-                if opening == "<!" and not self.flat[place + 2 : place + 3].isalpha():
+            if self.flat.startswith(opening, position, end):
+                if opening == "<!" and not self.flat[position + 2 : position + 3].isalpha():
                     break
-                found = self._find(closing, place + len(opening), end)
-                if found >= 0:
+                closing_at = self._find(closing, position + len(opening), end)
+                if closing_at >= 0:
                     kind = self.comments if opening == "<!--" else self.hidden
-                    kind.append((place, found + len(closing)))
-                    return found + len(closing)
+                    kind.append((position, closing_at + len(closing)))
+                    return closing_at + len(closing)
                 break
-        return place + 1
+        return position + 1
 
     def _tags(self, start: int, end: int) -> None:
         """Find the links of an HTML block's tags."""
-        place = self.text.find("<", start, end)
-        while place >= 0:
-            behind = place + 1
-            if self.text.startswith("<!--", place, end):
-                closing = self.text.find("-->", place, end)
+        position = self.text.find("<", start, end)
+        while position >= 0:
+            behind = position + 1
+            if self.text.startswith("<!--", position, end):
+                closing = self.text.find("-->", position, end)
                 behind = closing + 3 if closing >= 0 else end
-            elif match := _TAG_IN_TEXT.match(self.text, place, end):
-                self._tag(place, match.end())
+            elif match := _TAG_IN_TEXT.match(self.text, position, end):
+                self._tag(position, match.end())
                 behind = match.end()
-            place = self.text.find("<", behind, end)
+            position = self.text.find("<", behind, end)
 
     def _tag(self, start: int, end: int) -> None:
         address = _ADDRESS.match(self.text, start, end)
@@ -318,14 +318,14 @@ class InlineContent:
         self._add("html", (start, end), "", is_embed, address[group], address.span(group))
 
     def _open_bracket(self, match: re.Match[str], end: int) -> int:
-        place, content = match.span()
+        position, content = match.span()
         is_image = match[0] == "!["
         wikilink = _WIKILINK.match(self.flat, content - 1, end)
         link = _parse_wikilink(wikilink, is_image) if wikilink else None
         if link is None:
-            self._brackets.append((place, content, is_image))
+            self._brackets.append((position, content, is_image))
             return content
-        span = (place, link.span[1])
+        span = (position, link.span[1])
         if link.target:
             self.links.append(link._replace(span=span))
         self.whole_links.append(span)
@@ -334,9 +334,9 @@ class InlineContent:
             self._inactive = len(self._brackets)
         return span[1]
 
-    def _close_bracket(self, place: int, end: int) -> int:
+    def _close_bracket(self, position: int, end: int) -> int:
         """End a link or an image at a closing bracket if there is one; return where it ends."""
-        behind = place + 1
+        behind = position + 1
         if not self._brackets:
             return behind
         start, content, is_image = self._brackets.pop()
@@ -344,7 +344,7 @@ class InlineContent:
         self._inactive = min(self._inactive, len(self._brackets))
         if is_inactive and not is_image:
             return behind
-        shown = self.text[content:place]
+        shown = self.text[content:position]
         if match := _DESTINATION.match(self.flat, behind, end):
             group = "bracketed" if match["bracketed"] is not None else "bare"
             span = (start, match.end())
@@ -352,7 +352,7 @@ class InlineContent:
                 written = match.span(group)
                 self._add("inline", span, shown, is_image, match[group], written)
         else:
-            definition, stop = self._definition(content, place, end)
+            definition, stop = self._definition(content, position, end)
             if definition is None:
                 return behind
             span = (start, stop)
@@ -364,12 +364,12 @@ class InlineContent:
             self._inactive = len(self._brackets)
         return span[1]
 
-    def _definition(self, start: int, place: int, end: int) -> tuple[Definition | None, int]:
+    def _definition(self, start: int, position: int, end: int) -> tuple[Definition | None, int]:
         """Return the definition that a reference uses, and the end of the reference."""
         if not self._definitions:
             return None, 0
-        behind = place + 1
-        label = self.flat[start:place] if place - start <= _MAX_LABEL else ""
+        behind = position + 1
+        label = self.flat[start:position] if position - start <= _MAX_LABEL else ""
         if match := _LABEL.match(self.flat, behind, end):
             label, behind = match[1] if match[1].strip() else label, match.end()
         return self._definitions.get(_label_key(label)), behind
@@ -414,9 +414,9 @@ class _CodeSpans:
         """Return the end of the code span that a run begins, or 0 if nothing closes it."""
         from bisect import bisect_right
 
-        places = self._places.get(len(run[0]), [])
-        number = bisect_right(places, run.start())
-        return places[number] + len(run[0]) if number < len(places) else 0
+        positions = self._places.get(len(run[0]), [])
+        number = bisect_right(positions, run.start())
+        return positions[number] + len(run[0]) if number < len(positions) else 0
 
 
 def _label_key(label: str) -> str:

@@ -42,8 +42,8 @@ def folded(path: str) -> str:
     """Return a path as compared by file systems that ignore case and Unicode normal forms."""
     if path.isascii():
         return path.lower()
-    kept = "".join(char for char in path if unicodedata.category(char) != "Cf")
-    return normalize_title(kept)
+    visible = "".join(char for char in path if unicodedata.category(char) != "Cf")
+    return normalize_title(visible)
 
 
 def names_folded(path: str) -> list[str]:

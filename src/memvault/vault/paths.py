@@ -62,22 +62,22 @@ def require_outside(root: Path, target: Path) -> None:
         raise Refused(f"{target} is inside the vault", "choose a path outside the vault")
 
 
-def resolve_inside(root: Path, given: str) -> str:
+def resolve_inside(root: Path, path: str) -> str:
     """Return a caller's path relative to the vault, with links and ``..`` resolved.
 
     Raises:
         Refused: the path is outside the vault.
         UsageError: the path is empty or invalid.
     """
-    if "\0" in given or not given.strip():
+    if "\0" in path or not path.strip():
         raise UsageError("A file's path cannot be empty or contain a NUL character")
     try:
-        resolved = Path(os.path.realpath(root / given))
+        resolved = Path(os.path.realpath(root / path))
         inside = resolved.relative_to(os.path.realpath(root))
     except ValueError as error:
-        raise Refused(f"{given} is outside the vault", "use a path inside the vault") from error
+        raise Refused(f"{path} is outside the vault", "use a path inside the vault") from error
     except OSError as error:
-        raise UsageError(f"{given!r} cannot be a file's path: {error.strerror}") from error
+        raise UsageError(f"{path!r} cannot be a file's path: {error.strerror}") from error
     return inside.as_posix()
 
 

@@ -70,16 +70,18 @@ class Scan:
     @classmethod
     def unpack(cls, packed: bytes) -> Self:
         """Return a scan from its packed form; raise ValueError if the bytes are not of one."""
-        found = cls()
+        unpacked = cls()
         count = array("q", packed[:8])[0] if len(packed) >= 8 else -1
         end = 8 + 32 * count
         if not 8 <= end <= len(packed):
             raise ValueError("no scan")
-        found._states.frombytes(packed[8:end])
-        found._paths = packed[end:].decode("utf-8", "surrogateescape").split("\0") if count else []
-        if len(found) != count:
+        unpacked._states.frombytes(packed[8:end])
+        unpacked._paths = (
+            packed[end:].decode("utf-8", "surrogateescape").split("\0") if count else []
+        )
+        if len(unpacked) != count:
             raise ValueError("no scan")
-        return found
+        return unpacked
 
     def paths_that_differ(self, other: Scan) -> set[str]:
         """Return the paths of files that are in one of two scans only, or in different states.
@@ -94,9 +96,12 @@ class Scan:
             self._part(len(self) - end - _STEP) == other._part(len(other) - end - _STEP)
         ):
             end += _STEP
-        own = set(self._entries(start, len(self) - end))
+        own_entries = set(self._entries(start, len(self) - end))
         return {
-            path for path, *_ in own.symmetric_difference(other._entries(start, len(other) - end))
+            path
+            for path, *_ in own_entries.symmetric_difference(
+                other._entries(start, len(other) - end)
+            )
         }
 
     def states_of(self, paths: Container[str]) -> list[FileState]:
@@ -130,7 +135,7 @@ def scan(root: Path, exclusions: Exclusions, enter: Callable[[str], object] = _n
     Raises:
         VaultUnreadable: the root folder cannot be listed.
     """
-    found = Scan()
+    new_scan = Scan()
     pending: list[tuple[str, Levels]] = [("", ())]
     while pending:
         folder, above = pending.pop()
@@ -141,11 +146,11 @@ def scan(root: Path, exclusions: Exclusions, enter: Callable[[str], object] = _n
                 markers = FOLDER_MARKERS.intersection([entry.name for entry in entries])
                 levels = exclusions.levels(folder, markers, above)
                 if levels is None:
-                    found.excluded.append(folder)
+                    new_scan.excluded.append(folder)
                     continue
                 pending += (
                     (path, levels)
-                    for path in _add_files(found, folder, entries, exclusions, levels)
+                    for path in _add_files(new_scan, folder, entries, exclusions, levels)
                 )
         except FileNotFoundError:
             continue  # deleted between the listing and the check
@@ -154,12 +159,12 @@ def scan(root: Path, exclusions: Exclusions, enter: Callable[[str], object] = _n
                 raise VaultUnreadable(
                     f"{root} cannot be listed: {error.strerror}", "check its permissions"
                 ) from error
-            found.unreadable.append(folder)
-    return found
+            new_scan.unreadable.append(folder)
+    return new_scan
 
 
 def _add_files(
-    found: Scan,
+    new_scan: Scan,
     folder: str,
     entries: list[os.DirEntry[str]],
     exclusions: Exclusions,
@@ -176,9 +181,9 @@ def _add_files(
             if not is_file and (not entry.is_dir(follow_symlinks=False) or path in naming.RESERVED):
                 continue
             if exclusions.excludes(path, not is_file, levels):
-                found.excluded.append(path)
+                new_scan.excluded.append(path)
             elif is_file:
-                found.add(path, entry.stat(follow_symlinks=False))
+                new_scan.add(path, entry.stat(follow_symlinks=False))
             else:
                 yield path
         except FileNotFoundError:

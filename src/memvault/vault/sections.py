@@ -30,7 +30,7 @@ class MarkdownSection(NamedTuple):
         return "/".join(self.headings)
 
 
-def find_section(body: str, wanted: str) -> MarkdownSection:
+def find_section(body: str, reference: str) -> MarkdownSection:
     """Return the section whose heading matches, including its subsections.
 
     A path ends with the heading and contains some of those above it, in order. Case, heading marks
@@ -42,41 +42,41 @@ def find_section(body: str, wanted: str) -> MarkdownSection:
         NotFound: no section has this heading.
         Ambiguous: several have it; their paths are ``sections`` in the details.
     """
-    known = _sections(body)
-    found = _only(known, wanted)
-    if found is None:
-        raise NotFound(f"There is no section {wanted.strip()!r}", _hint(wanted, known))
-    return found
+    sections = _sections(body)
+    section = _only(sections, reference)
+    if section is None:
+        raise NotFound(f"There is no section {reference.strip()!r}", _hint(reference, sections))
+    return section
 
 
-def find_place(body: str, wanted: str) -> tuple[MarkdownSection | None, MarkdownSection | None]:
+def find_place(body: str, reference: str) -> tuple[MarkdownSection | None, MarkdownSection | None]:
     """Return the section of a path; if it does not exist, the one in which it would be.
 
     Raises as ``find_section`` does, except NotFound: what does not exist is None.
     """
-    known = _sections(body)
-    found = _only(known, wanted)
-    above = "" if found else wanted.rpartition("/")[0]
-    return found, _only(known, above) if above else None
+    sections = _sections(body)
+    section = _only(sections, reference)
+    above = "" if section else reference.rpartition("/")[0]
+    return section, _only(sections, above) if above else None
 
 
-def _only(known: Sequence[MarkdownSection], wanted: str) -> MarkdownSection | None:
+def _only(sections: Sequence[MarkdownSection], reference: str) -> MarkdownSection | None:
     """Return the only section that a path selects, or None.
 
     Raises as ``find_section`` does, except NotFound.
     """
-    found = _matching(known, wanted)
-    if len(found) > 1:
-        paths = [section.path for section in found]
+    matches = _matching(sections, reference)
+    if len(matches) > 1:
+        paths = [section.path for section in matches]
         listed = ", ".join(dict.fromkeys(paths[:_MAX_LISTED])) + " …" * (len(paths) > _MAX_LISTED)
         raise Ambiguous(
-            f"{wanted.strip()!r} is the heading of {len(found)} sections",
+            f"{reference.strip()!r} is the heading of {len(matches)} sections",
             f"name one of {listed}"
             if len(set(paths)) == len(paths)
             else f"give them different headings first; they are {listed}",
             {"sections": paths},
         )
-    return found[0] if found else None
+    return matches[0] if matches else None
 
 
 def _sections(body: str) -> list[MarkdownSection]:
@@ -87,28 +87,28 @@ def _sections(body: str) -> list[MarkdownSection]:
         ends.append(min(following[: level + 1]))
         following[level] = start
     above: list[tuple[int, str]] = []
-    found = []
+    sections = []
     for (start, content, level, text), end in zip(marks, reversed(ends), strict=True):
         above = [*(entry for entry in above if entry[0] < level), (level, text)]
         names = tuple(name for _, name in above)
-        found.append(MarkdownSection(start, content, end, level, names))
-    return found
+        sections.append(MarkdownSection(start, content, end, level, names))
+    return sections
 
 
-def _matching(known: Sequence[MarkdownSection], wanted: str) -> list[MarkdownSection]:
+def _matching(sections: Sequence[MarkdownSection], reference: str) -> list[MarkdownSection]:
     """Return the sections that a path selects: the one with this whole path, else all that fit.
 
     Raises:
         UsageError: the path has an empty heading.
     """
-    names = [_normalize(name) for name in wanted.split("/")]
+    names = [_normalize(name) for name in reference.split("/")]
     if not all(names):
         raise UsageError("The section has no heading", "name one, such as Setup or Setup/Linux")
-    path = _normalize(wanted)
+    path = _normalize(reference)
     fitting = [
         section
-        for section in known
-        if _normalize(section.path) == path or _fits(section, wanted, names)
+        for section in sections
+        if _normalize(section.path) == path or _fits(section, reference, names)
     ]
     whole = [section for section in fitting if _normalize(section.path) == path]
     return whole if len(whole) == 1 else fitting
@@ -118,22 +118,22 @@ def _normalize(name: str) -> str:
     return " ".join(name.strip().lstrip("#").split()).casefold()
 
 
-def _fits(section: MarkdownSection, wanted: str, names: Sequence[str]) -> bool:
+def _fits(section: MarkdownSection, reference: str, names: Sequence[str]) -> bool:
     """Return whether a section has the last name, and the others above it in order.
 
     A heading may contain a slash itself.
     """
     *above, heading = map(_normalize, section.headings)
     ancestors = iter(above)
-    return heading == _normalize(wanted) or (
+    return heading == _normalize(reference) or (
         heading == names[-1] and all(name in ancestors for name in names[:-1])
     )
 
 
-def _hint(wanted: str, known: Sequence[MarkdownSection]) -> str:
-    if not known:
+def _hint(reference: str, sections: Sequence[MarkdownSection]) -> str:
+    if not sections:
         return "the memory has no headings; omit section to show all of it"
-    by_name = {_normalize(section.path): section.path for section in known}
-    suggestion = by_name.get(closest(_normalize(wanted), by_name), "")
+    by_name = {_normalize(section.path): section.path for section in sections}
+    suggestion = by_name.get(closest(_normalize(reference), by_name), "")
     listed = ", ".join(list(by_name.values())[:_MAX_LISTED]) + " …" * (len(by_name) > _MAX_LISTED)
     return f"did you mean {suggestion}? " * bool(suggestion) + f"its sections are {listed}"

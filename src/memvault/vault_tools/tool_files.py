@@ -141,9 +141,9 @@ def put(store: MemoryStore, definition: ToolDefinition, text: str | None) -> tup
         if old is not None:
             return old.path, _rewrite(store, old, header, text)
         path = f"{FOLDER}/{definition.name}.md"
-        given = {key: value for key, value in header.items() if value is not None}
+        set_values = {key: value for key, value in header.items() if value is not None}
         try:
-            data = document.encode_new(given, text or "")
+            data = document.encode_new(set_values, text or "")
             store.changes.create([path], data, FileRef.at(path, definition.name))
         except FileExistsError as error:
             raise Conflict(

@@ -87,7 +87,7 @@ class WaitResult(NamedTuple):
 
 def wait(
     inbox: Inbox,
-    wanted: Sequence[EventPattern],
+    patterns: Sequence[EventPattern],
     talked_to: Callable[[Address, int], bool],
     turn: threading.Condition,
     timeout: float | None = None,
@@ -104,7 +104,7 @@ def wait(
             not sent to it.
         TimedOut: nothing happened in time, or before the wait was stopped.
     """
-    for entry in wanted:
+    for entry in patterns:
         if entry.sender is not None and not talked_to(entry.sender, entry.talk_id):
             user = entry.kind == "User"
             participant = "the user" if user else entry.parameter
@@ -115,7 +115,7 @@ def wait(
                 f"send one with `memvault talk {recipient} MESSAGE`",
             )
     started = time.monotonic()
-    times = [entry for entry in wanted if entry.kind == "Time"]
+    times = [entry for entry in patterns if entry.kind == "Time"]
     soonest = min(times, key=lambda entry: float(entry.parameter), default=None)
     until = float(soonest.parameter) if soonest else math.inf
     deadline = math.inf if timeout is None else timeout
@@ -125,19 +125,19 @@ def wait(
         while True:
             if stopped():
                 raise TimedOut("The wait was cancelled", "wait again")
-            popped = _pop(inbox, wanted)
+            popped = _pop(inbox, patterns)
             passed = time.monotonic() - started
             if popped.events:
-                return WaitResult(_matched(wanted, popped.events[0]), popped, passed)
+                return WaitResult(_matched(patterns, popped.events[0]), popped, passed)
             if soonest is not None and passed >= until:
                 return WaitResult(soonest, popped, passed)
             if passed >= deadline:
-                names = ", ".join(map(str, wanted))
+                names = ", ".join(map(str, patterns))
                 waited = f"{deadline:g} second{'s' * (deadline != 1)}"
-                left = f"; {popped.remaining} in the inbox, see `memvault inbox list`"
+                remaining_note = f"; {popped.remaining} in the inbox, see `memvault inbox list`"
                 raise TimedOut(
                     f"Timed out after {waited} of waiting for {names}",
-                    f"wait again, or longer{left * bool(popped.remaining)}",
+                    f"wait again, or longer{remaining_note * bool(popped.remaining)}",
                 )
             if sleeper is None:
                 sleeper = FolderWatcher(inbox.folder, turn)
@@ -151,7 +151,7 @@ def wait(
             sleeper.close()
 
 
-def _pop(inbox: Inbox, wanted: Sequence[EventPattern]) -> EventBatch:
+def _pop(inbox: Inbox, patterns: Sequence[EventPattern]) -> EventBatch:
     """Pop the oldest reply to an awaited talk, or else the oldest event that matches."""
 
     def pop(entries: Sequence[EventPattern], only_replies: bool) -> EventBatch:
@@ -163,14 +163,14 @@ def _pop(inbox: Inbox, wanted: Sequence[EventPattern]) -> EventBatch:
 
         return inbox.pop(fits=is_match)
 
-    numbered = [entry for entry in wanted if entry.talk_id]
+    numbered = [entry for entry in patterns if entry.talk_id]
     replies = pop(numbered, True) if numbered else None
-    return replies if replies and replies.events else pop(wanted, False)
+    return replies if replies and replies.events else pop(patterns, False)
 
 
-def _matched(wanted: Sequence[EventPattern], event: Event) -> EventPattern:
+def _matched(patterns: Sequence[EventPattern], event: Event) -> EventPattern:
     """Return the pattern that an event matches: the talk it refers to, or else the oldest one."""
-    matching = (entry for entry in wanted if entry.matches(event))
+    matching = (entry for entry in patterns if entry.matches(event))
     return min(matching, key=lambda e: (not e.is_reply(event), e.talk_id == 0, e.talk_id))
 
 

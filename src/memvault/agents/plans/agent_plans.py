@@ -111,7 +111,7 @@ class AgentPlans:
             key=lambda status: (status.status != ACTIVE, status.next_run or _NEVER, status.plan.id),
         ), notes
 
-    def set(self, wanted: Iterable[PlanRequest]) -> list[PlanStatus]:
+    def set(self, requests: Iterable[PlanRequest]) -> list[PlanStatus]:
         """Set plans, replacing those of the same name, and return their status.
 
         All are checked before the first is written. An agent may set its plans again at every
@@ -127,7 +127,7 @@ class AgentPlans:
             for entry in existing.values():
                 by_name.setdefault(plan_name(entry), entry)
             puts: dict[str, AgentFileUpdate] = {}
-            for plan in wanted:
+            for plan in requests:
                 name = one_line(plan.name, "A plan's name")
                 old, before = by_name.get(name), None
                 if old is not None:
@@ -149,19 +149,19 @@ class AgentPlans:
             save(self._folder, records | {status.plan.id: status.record for status in statuses})
         return statuses
 
-    def delete(self, wanted: Iterable[str]) -> list[str]:
+    def delete(self, names: Iterable[str]) -> list[str]:
         """Delete plans by id or exact name, and return those that were missing."""
         with self.files.lock():
             existing = self.files.read().entries
             ids_by_name = {plan_name(entry): name for name, entry in existing.items()}
             ids_by_name |= {name: name for name in existing}
-            ids = {given: ids_by_name.get(normalize_name(given), given) for given in wanted}
+            ids = {plan: ids_by_name.get(normalize_name(plan), plan) for plan in names}
             missing = set(self.files.delete_locked(ids.values()))
             records = load(self._folder)
             remaining = {key: value for key, value in records.items() if key not in ids.values()}
             if remaining != records:
                 save(self._folder, remaining)
-        return [given for given, plan_id in ids.items() if plan_id in missing]
+        return [plan for plan, plan_id in ids.items() if plan_id in missing]
 
     def fire(self, deliver: Deliver) -> list[str]:
         """Deliver an event for every due plan; return notes about plans that cannot run.

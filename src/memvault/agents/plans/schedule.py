@@ -73,13 +73,13 @@ class Schedule(NamedTuple):
         return at
 
 
-def only_schedule(plan: str, **given: str | None) -> Schedule:
-    """Return the only schedule given for a plan; ``given`` maps kinds to texts.
+def only_schedule(plan: str, **texts: str | None) -> Schedule:
+    """Return the only schedule given for a plan; ``texts`` maps kinds to texts.
 
     Raises:
         UsageError: there is no schedule, or more than one.
     """
-    schedules = [Schedule(kind, text) for kind, text in given.items() if text]
+    schedules = [Schedule(kind, text) for kind, text in texts.items() if text]
     if len(schedules) != 1:
         kinds = " and ".join(_OPTIONS[entry.kind] for entry in schedules) or "none"
         raise UsageError(

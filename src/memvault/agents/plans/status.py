@@ -77,7 +77,7 @@ def plan_status(plan: Plan, record: RunRecord | None, now: datetime, zone: tzinf
 
 
 def header_for(
-    wanted: PlanRequest, before: PlanStatus | None, now: datetime, zone: tzinfo
+    request: PlanRequest, before: PlanStatus | None, now: datetime, zone: tzinfo
 ) -> dict[str, Any]:
     """Return the header of the file of a plan that is set; ``before`` is the existing plan.
 
@@ -86,9 +86,9 @@ def header_for(
     Raises:
         UsageError: the plan is invalid.
     """
-    if not wanted.instruction.strip():
+    if not request.instruction.strip():
         raise UsageError("it has no instruction", "say what to do when it is due")
-    schedule = wanted.schedule
+    schedule = request.schedule
     first = schedule.first(now, zone)
     if first is None:
         raise UsageError(
@@ -104,7 +104,7 @@ def header_for(
             status = COMPLETED
         elif first < now - _MAX_LATENESS and same is None:
             raise UsageError(
-                f"{wanted.schedule.text} is more than a week ago",
+                f"{request.schedule.text} is more than a week ago",
                 "choose a future time, or one within the last week to run now",
             )
     if schedule.kind == "runAfter":
