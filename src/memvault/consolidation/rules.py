@@ -343,7 +343,7 @@ def _normalized(text: str) -> str:
 
 
 def _procedures(episodes: Sequence[Episode], analyser: Analyser) -> list[NewProcedure]:
-    """Return the repeated sequences that mostly succeeded and are no part of a longer one."""
+    """Return the repeated sequences that mostly succeeded and are not part of a longer one."""
     candidates = []
     for steps in frequent_sequences(
         [episode.actions for episode in episodes], analyser, MIN_EPISODES

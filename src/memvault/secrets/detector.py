@@ -119,7 +119,7 @@ class SecretDetector:
         spans = [_Span(*span, text[span[0] : span[1]]) for span in self._written(text, forms)]
         kinds = {form.kind for form in forms if not form.is_word}
         near_keyword = not kinds.isdisjoint(_AFTER_KEYWORD)
-        # A short word can hide a password in a URL, or the keyword of a secret after it.
+        # A short word can be part of a URL with a password, or the keyword before a secret.
         searched = text if near_keyword or (_IN_URL in kinds) else long_words
         is_key = "private key" in kinds
         for copy in plain_copy.plain_copies(text, searched, near_keyword, is_key):
