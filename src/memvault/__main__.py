@@ -39,45 +39,45 @@ def main(arguments: list[str] | None = None) -> int:
         process.restart(command)
     if arguments is None:
         occupy_standard_descriptors()
-    given = sys.argv[1:] if arguments is None else arguments
-    code = run_guarded(lambda: _run(given))
+    argv = sys.argv[1:] if arguments is None else arguments
+    code = run_guarded(lambda: _run(argv))
     if arguments is None:
         exit_process(code)
         gc.freeze()  # so that Python's own end does not collect garbage in all modules once more
     return code
 
 
-def _run(given: list[str]) -> int:
-    if given in (["--version"], ["-V"]):
+def _run(argv: list[str]) -> int:
+    if argv in (["--version"], ["-V"]):
         from memvault import __version__
 
         print(f"memvault {__version__}")
         return 0
-    if given in ([], ["--help"], ["-h"], ["help"]):
+    if argv in ([], ["--help"], ["-h"], ["help"]):
         from memvault.cli.help_pages import coloured, overview
 
         print(coloured(overview()), end="")
         return 0
-    if given in (["help", "--all"], ["--help", "--all"]):
+    if argv in (["help", "--all"], ["--help", "--all"]):
         from memvault.cli.help_pages import all_commands_page, coloured
 
         print(coloured(all_commands_page()), end="")
         return 0
-    if given[:1] == ["__complete"]:  # at every key press
+    if argv[:1] == ["__complete"]:  # at every key press
         from memvault.cli.complete import main as complete
 
-        return complete(given[1:])
-    if given[:1] == ["hook"] and not {"-h", "--help"} & set(given):  # before every prompt
+        return complete(argv[1:])
+    if argv[:1] == ["hook"] and not {"-h", "--help"} & set(argv):  # before every prompt
         from memvault.cli.hook import main as answer
 
-        return answer(given[1:])
-    if given[:2] == ["git", "merge-file"]:  # called by git once per file
+        return answer(argv[1:])
+    if argv[:2] == ["git", "merge-file"]:  # called by git once per file
         from memvault.git.driver import main as merge
 
-        return merge(given[2:])
+        return merge(argv[2:])
     from memvault.cli.app import run
 
-    return run(given)
+    return run(argv)
 
 
 if __name__ == "__main__":

@@ -124,9 +124,9 @@ class Ambiguous(NotFound):
     code = "ambiguous"
 
     def candidates(self) -> list[dict[str, str]]:
-        """Return the memId, title and path of each memory that the name matches."""
-        found = self.details.get("candidates")
-        return list(found) if isinstance(found, list) else []
+        """Return the memories that the name fits: memId, title and path of each."""
+        candidates = self.details.get("candidates")
+        return list(candidates) if isinstance(candidates, list) else []
 
 
 class Conflict(MemvaultError):

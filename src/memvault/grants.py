@@ -65,13 +65,13 @@ def machine_secret() -> str:
         StorageError: it cannot be written.
     """
     root, kind, name = Path("/"), "machine", "secret"
-    found = str(get(root, kind, name).get("secret", ""))
-    if not found:
+    secret = str(get(root, kind, name).get("secret", ""))
+    if not secret:
         import secrets
 
-        found = secrets.token_hex(16)
-        add(root, kind, name, {"secret": found})
-    return found
+        secret = secrets.token_hex(16)
+        add(root, kind, name, {"secret": secret})
+    return secret
 
 
 def revoke(root: Path, kind: str, name: str) -> bool:

@@ -32,13 +32,13 @@ def aliases_of(metadata: dict[str, Any]) -> tuple[str, ...]:
 
     A string in place of a list is an alias itself, and also a comma-separated list of them.
     """
-    found: list[Any] = []
+    values: list[Any] = []
     for key in ("aliases", "alias"):
         value = metadata.get(key)
         if isinstance(value, str):
             value = [value, *value.split(",")]
-        found += value[:_MOST_ALIASES] if isinstance(value, list) else ()
-    names = (" ".join(name.split()) for name in found if isinstance(name, str))
+        values += value[:_MOST_ALIASES] if isinstance(value, list) else ()
+    names = (" ".join(name.split()) for name in values if isinstance(name, str))
     return tuple(dict.fromkeys(name for name in names if name))
 
 
@@ -118,9 +118,9 @@ class Memory(NamedTuple):
     created_from: DateSource = "file"
     modified_from: DateSource = "file"
 
-    def line_at(self, place: int) -> int:
+    def line_at(self, position: int) -> int:
         """Return the number of the file's line that contains a position in the body."""
-        return self.body_line + self.body.count(self.newline[-1:], 0, place)
+        return self.body_line + self.body.count(self.newline[-1:], 0, position)
 
     @property
     def aliases(self) -> tuple[str, ...]:

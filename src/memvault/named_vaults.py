@@ -59,9 +59,9 @@ def add_vault(name: str, folder: str) -> str:
     root = str(find_vault(folder))
 
     def named(vaults: VaultLists) -> VaultLists:
-        if (known := vaults.names.get(name, root)) != root:
+        if (named_root := vaults.names.get(name, root)) != root:
             raise Conflict(
-                f"{name} is the name of {known}", f"`memvault vaults remove {name}` frees it"
+                f"{name} is the name of {named_root}", f"`memvault vaults remove {name}` frees it"
             )
         return vaults.replace(names={**vaults.names, name: root})
 
@@ -219,9 +219,9 @@ def _require(what: str, value: str, usage: str) -> None:
         raise UsageError(f"The vault's {what} is missing", f"memvault vaults {usage}")
 
 
-def _check_known(names: Sequence[str], known: Sequence[str] | Mapping[str, str]) -> None:
+def _check_known(names: Sequence[str], known_names: Sequence[str] | Mapping[str, str]) -> None:
     for name in names:
-        if name not in known:
-            hint = suggestion(name, known, "`memvault vaults list` names them")
-            hint = hint if known else f"`memvault vaults add {name} DIR` names one"
+        if name not in known_names:
+            hint = suggestion(name, known_names, "`memvault vaults list` names them")
+            hint = hint if known_names else f"`memvault vaults add {name} DIR` names one"
             raise NotFound(f"There is no vault named {name!r}", hint)

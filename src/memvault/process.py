@@ -207,8 +207,8 @@ class _Child:
         """Read and write until ``done()`` or too much output; return False at the deadline."""
         step = _MIN_PAUSE
         while not (done() or self._is_truncated()):
-            left = deadline - time.monotonic()
-            if left <= 0:
+            remaining = deadline - time.monotonic()
+            if remaining <= 0:
                 return False
             ready = self._pipes.select(0)
             for key, _ in ready:
@@ -216,7 +216,7 @@ class _Child:
                 if not self._transfer(pipe, key.data):
                     self._pipes.unregister(pipe)
                     pipe.close()
-            self._pause(0 if ready else min(step, left))
+            self._pause(0 if ready else min(step, remaining))
             step = _MIN_PAUSE if ready else min(step * 1.5, _MAX_PAUSE)
         return True
 
@@ -306,12 +306,14 @@ def spawn_detached(command: Sequence[str], environment: Mapping[str, str]) -> No
             if os.waitpid(number, os.WNOHANG) == (0, 0):
                 continue
         _detached.remove(number)
-    streams = [(os.POSIX_SPAWN_OPEN, place, os.devnull, os.O_RDWR, 0) for place in range(3)]
-    given = list(command), dict(environment)
+    streams = [
+        (os.POSIX_SPAWN_OPEN, descriptor, os.devnull, os.O_RDWR, 0) for descriptor in range(3)
+    ]
+    spawn_arguments = list(command), dict(environment)
     try:
-        number = os.posix_spawn(command[0], *given, file_actions=streams, setsid=True)
+        number = os.posix_spawn(command[0], *spawn_arguments, file_actions=streams, setsid=True)
     except NotImplementedError:
-        number = os.posix_spawn(command[0], *given, file_actions=streams, setpgroup=0)
+        number = os.posix_spawn(command[0], *spawn_arguments, file_actions=streams, setpgroup=0)
     _detached.append(number)
 
 

@@ -187,8 +187,8 @@ class Workspace:
         if root == self.root:
             return self
         if root not in self._other_vaults:
-            found = locate.find_vault(str(root))
-            self._other_vaults[root] = Workspace(found, self._report, self.long_lived)
+            location = locate.find_vault(str(root))
+            self._other_vaults[root] = Workspace(location, self._report, self.long_lived)
         self._other_vaults[root].refresh_settings()
         return self._other_vaults[root]
 

@@ -129,9 +129,9 @@ class AsyncVaultMemoryTool(BetaAsyncAbstractMemoryTool):
 
 
 def _run(files: MemoryFiles, command: BaseModel) -> str:
-    given: dict[str, Any] = command.model_dump(exclude_none=True)
-    name = str(given.pop("command"))
+    arguments: dict[str, Any] = command.model_dump(exclude_none=True)
+    name = str(arguments.pop("command"))
     try:
-        return files.run(name, given)
+        return files.run(name, arguments)
     except MemvaultError as error:
         raise ToolError(". ".join(filter(None, (error.message, error.hint)))) from error

@@ -143,27 +143,27 @@ def whole_lines(text: str) -> list[str]:
     return [*(f"{line}\n" for line in lines[:-1]), *filter(None, lines[-1:])]
 
 
-def numbered(found: list[str], first: int, last: int) -> str:
+def numbered(text_lines: list[str], first: int, last: int) -> str:
     """Return the lines from ``first`` to ``last`` with their numbers, counted from 1."""
-    lines = enumerate(found[first - 1 : last], start=first)
+    lines = enumerate(text_lines[first - 1 : last], start=first)
     return "\n".join(f"{number:>{_NUMBER_WIDTH}}\t{line}" for number, line in lines)
 
 
-def line_range(given: list[Any] | None, count: int) -> tuple[int, int]:
+def line_range(view_range: list[Any] | None, count: int) -> tuple[int, int]:
     """Return the first and last line of a ``view_range``, by default the whole file.
 
     Raises:
         UsageError: the range is not within the ``count`` lines.
     """
-    if not given:
+    if not view_range:
         return 1, count
-    if len(given) == 2 and all(type(line) is int for line in given):
-        first, last = given
+    if len(view_range) == 2 and all(type(line) is int for line in view_range):
+        first, last = view_range
         last = count if last == -1 else last
         if 1 <= first <= min(last, count):
             return first, last
     raise UsageError(
-        f"Error: Invalid `view_range` parameter: {given}. It should be two lines of the file: "
+        f"Error: Invalid `view_range` parameter: {view_range}. It should be two lines of the file: "
         f"[1, {count}]"
     )
 
@@ -277,16 +277,16 @@ _PATH = Arg("A path below /memories")
 
 
 def view(
-    place: MemoryFolder,
+    memory_folder: MemoryFolder,
     call: Call,
     path: Annotated[str, _PATH],
     view_range: Annotated[list[Any] | None, Arg("First and last line, -1 for the end")] = None,
 ) -> dict[str, str]:
     """Return the listing of a folder, or the numbered lines of a file."""
     inside = relative_path(path)
-    file = place.file(call, inside)
+    file = memory_folder.file(call, inside)
     if file is None:
-        return {"text": _listing(place, call, path, inside)}
+        return {"text": _listing(memory_folder, call, path, inside)}
     lines = split_lines(display_text(file, call.settings.detector))
     if len(lines) > _MAX_LINES:
         raise UsageError(f"File {path} exceeds maximum line limit of 999,999 lines.")
@@ -303,18 +303,18 @@ def view(
 
 
 def create(
-    place: MemoryFolder,
+    memory_folder: MemoryFolder,
     call: Call,
     path: Annotated[str, _PATH],
     file_text: Annotated[str, Arg("The text")],
 ) -> dict[str, str]:
     """Create a memory, without ever overwriting another."""
     inside = relative_path(path)
-    target = place.target(inside)
-    if not inside or place.file(call, inside) or place.below(call, inside):
+    target = memory_folder.target(inside)
+    if not inside or memory_folder.file(call, inside) or memory_folder.below(call, inside):
         raise Conflict(f"Error: File {path} already exists")
     mem_id = naming.new_id(PurePosixPath(inside).stem)
-    header = {"id": mem_id, "memory_type": place.memory_type, "tags": []}
+    header = {"id": mem_id, "memory_type": memory_folder.memory_type, "tags": []}
     times = dict.fromkeys(("created", "modified"), clock.iso())
     try:
         call.store.add_at(target, {**header, **times}, file_text)
@@ -324,30 +324,30 @@ def create(
 
 
 def str_replace(
-    place: MemoryFolder,
+    memory_folder: MemoryFolder,
     call: Call,
     path: Annotated[str, _PATH],
     old_str: Annotated[str, Arg("The text to replace")],
     new_str: Annotated[str, Arg("The text in its place")] = "",
 ) -> dict[str, str]:
     """Replace a text that occurs exactly once in the file."""
-    file = place.file(call, relative_path(path))
+    file = memory_folder.file(call, relative_path(path))
     if file is None:
         raise NotFound(f"Error: The path {path} does not exist. Please provide a valid path.")
     lead, text = parts(file)
-    old, new = (with_ends(file, given) for given in (old_str, new_str))
-    places = occurrences(text, old)
-    if not places:
+    old, new = (with_ends(file, string) for string in (old_str, new_str))
+    positions = occurrences(text, old)
+    if not positions:
         raise UsageError(
             f"No replacement was performed, old_str `{old_str}` did not appear verbatim in {path}."
         )
-    if len(places) > 1:
-        lines = ", ".join(str(text.count("\n", 0, at) + 1) for at in places)
+    if len(positions) > 1:
+        lines = ", ".join(str(text.count("\n", 0, at) + 1) for at in positions)
         raise UsageError(
             f"No replacement was performed. Multiple occurrences of old_str `{old_str}` in lines: "
             f"{lines}. Please ensure it is unique"
         )
-    (at,) = places
+    (at,) = positions
     changed = f"{text[:at]}{new}{text[at + len(old) :]}"
     written = _write(call, file, lead + changed)
     first = text.count("\n", 0, at) + 1
@@ -360,14 +360,14 @@ def str_replace(
 
 
 def insert(
-    place: MemoryFolder,
+    memory_folder: MemoryFolder,
     call: Call,
     path: Annotated[str, _PATH],
     insert_line: Annotated[int, Arg("The line behind which to insert; 0 is the beginning")],
     insert_text: Annotated[str, Arg("The text")],
 ) -> dict[str, str]:
     """Insert a text after a line."""
-    file = place.file(call, relative_path(path))
+    file = memory_folder.file(call, relative_path(path))
     if file is None:
         raise NotFound(f"Error: The path {path} does not exist")
     lead, text = parts(file)
@@ -386,24 +386,26 @@ def insert(
     return {"text": f"The file {path} has been edited."}
 
 
-def delete(place: MemoryFolder, call: Call, path: Annotated[str, _PATH]) -> dict[str, str]:
+def delete(memory_folder: MemoryFolder, call: Call, path: Annotated[str, _PATH]) -> dict[str, str]:
     """Move a file, or all files in a folder, to the trash."""
     from memvault.memories import delete as deleting
 
     inside = relative_path(path)
     if not inside:
         raise UsageError("Error: The /memories directory itself cannot be deleted")
-    file = place.file(call, inside)
-    memories = [file] if file else [call.reader.read(entry) for entry in place.below(call, inside)]
+    file = memory_folder.file(call, inside)
+    memories = (
+        [file] if file else [call.reader.read(entry) for entry in memory_folder.below(call, inside)]
+    )
     if not memories:
         raise NotFound(f"Error: The path {path} does not exist")
     deleting.delete(call.store, memories)
-    _remove_empty_folders(place, call, memories)
+    _remove_empty_folders(memory_folder, call, memories)
     return {"text": f"Successfully deleted {path}"}
 
 
 def rename(
-    place: MemoryFolder,
+    memory_folder: MemoryFolder,
     call: Call,
     old_path: Annotated[str, _PATH],
     new_path: Annotated[str, _PATH],
@@ -415,17 +417,17 @@ def rename(
     old, new = relative_path(old_path), relative_path(new_path)
     if not old:
         raise UsageError("Error: The /memories directory itself cannot be renamed")
-    file = place.file(call, old)
-    below = {} if file else place.below(call, old)
+    file = memory_folder.file(call, old)
+    below = {} if file else memory_folder.below(call, old)
     if not (file or below):
         raise NotFound(f"Error: The path {old_path} does not exist")
-    if not new or place.file(call, new) or place.below(call, new):
+    if not new or memory_folder.file(call, new) or memory_folder.below(call, new):
         raise Conflict(f"Error: The destination {new_path} already exists")
     if file:
-        moves = {file.path: place.target(new)}
+        moves = {file.path: memory_folder.target(new)}
     else:
-        top = place.path(old)
-        moves = {entry: place.path(new) + entry.removeprefix(top) for entry in below}
+        top = memory_folder.path(old)
+        moves = {entry: memory_folder.path(new) + entry.removeprefix(top) for entry in below}
     if any(target.startswith(f"{source}/") for source, target in moves.items()) or (
         not file and f"{new}/".startswith(f"{old}/")
     ):
@@ -442,16 +444,16 @@ def rename(
         for memory, source in reversed(moved_memories):
             call.store.rename(memory, source)
         raise
-    _remove_empty_folders(place, call, memories)
+    _remove_empty_folders(memory_folder, call, memories)
     return {"text": f"Successfully renamed {old_path} to {new_path}"}
 
 
-def _listing(place: MemoryFolder, call: Call, path: str, inside: str) -> str:
+def _listing(memory_folder: MemoryFolder, call: Call, path: str, inside: str) -> str:
     """Return the listing of a folder, two levels deep, with the sizes of files and folders."""
-    files = place.below(call, inside)
+    files = memory_folder.below(call, inside)
     if inside and not files:
         raise NotFound(f"The path {path} does not exist. Please provide a valid path.")
-    top = place.path(inside)
+    top = memory_folder.path(inside)
     sizes: dict[str, int] = {}
     for entry, size in files.items():
         parts = entry.removeprefix(top).strip("/").split("/")
@@ -474,9 +476,9 @@ def _write(call: Call, memory: Memory, body: str) -> Memory:
     return call.store.change(memory, modified_now(memory), body).memory
 
 
-def _remove_empty_folders(place: MemoryFolder, call: Call, gone: list[Memory]) -> None:
+def _remove_empty_folders(memory_folder: MemoryFolder, call: Call, gone: list[Memory]) -> None:
     """Delete the folders that became empty when memories were moved or deleted."""
-    top = call.root / place.folder
+    top = call.root / memory_folder.folder
     for memory in gone:
         with contextlib.suppress(OSError):
             for folder in (call.root / memory.path).parents:

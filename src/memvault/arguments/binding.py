@@ -69,11 +69,11 @@ def _absent(parameter: Parameter, value: Any) -> Any:
 
 
 def _choice(parameter: Parameter, value: Any) -> Any:
-    known = {str(choice).lower(): choice for choice in parameter.choices}
-    known |= parameter.arg.synonyms
+    choices_by_text = {str(choice).lower(): choice for choice in parameter.choices}
+    choices_by_text |= parameter.arg.synonyms
     if not isinstance(value, str | bool):
         return NO_MATCH
-    return known.get(str(value).strip().lower(), NO_MATCH)
+    return choices_by_text.get(str(value).strip().lower(), NO_MATCH)
 
 
 def _number(parameter: Parameter, value: Any) -> Any:
@@ -137,9 +137,10 @@ def _pairs(parameter: Parameter, value: Any) -> Any:
     keys = [item.key for item in parameter.items]
     if keys != ["key", "value"] or not isinstance(value, dict):
         return NO_MATCH
-    given = {normal_key(str(key)) for key in value}
+    entry_keys = {normal_key(str(key)) for key in value}
     names = [{item.key, *map(normal_key, item.arg.json_aliases)} for item in parameter.items]
-    if given & {*keys} or all(given & known for known in names):  # an object of the list itself
+    # An object of the list itself?
+    if entry_keys & {*keys} or all(entry_keys & item_names for item_names in names):
         return NO_MATCH
     return [{"key": key, "value": entry} for key, entry in value.items()]
 
@@ -243,14 +244,14 @@ def by_name(
     """
     if ignored is not None:
         arguments = _without_additions(expected, arguments, ignored)
-    known = {normal_key(parameter.key): parameter for parameter in expected}
+    parameters_by_key = {normal_key(parameter.key): parameter for parameter in expected}
     named: dict[str, Any] = {}
     for key, value in arguments.items():
         normal = normal_key(str(key))
-        parameter = known.get(normal) or _by_alias(normal, expected)
+        parameter = parameters_by_key.get(normal) or _by_alias(normal, expected)
         if parameter is None:
-            nearest = _nearest(normal, known)
-            names = ", ".join(entry.key for entry in known.values()) or "none"
+            nearest = _nearest(normal, parameters_by_key)
+            names = ", ".join(entry.key for entry in parameters_by_key.values()) or "none"
             raise UsageError(
                 f"{whose} has no argument {_shorten(key)}",
                 f"did you mean {nearest}?" if nearest else f"its arguments are {names}",
@@ -286,24 +287,24 @@ def _without_additions(
     expected: tuple[Parameter, ...], arguments: Mapping[str, Any], ignored: list[str]
 ) -> dict[str, Any]:
     """Return the arguments without those added by a client; append their keys to ``ignored``."""
-    known = {normal_key(parameter.key): parameter for parameter in expected}
-    given = {normal_key(key) for key in arguments} & known.keys()
-    found = {}
+    parameters_by_key = {normal_key(parameter.key): parameter for parameter in expected}
+    given_keys = {normal_key(key) for key in arguments} & parameters_by_key.keys()
+    accepted = {}
     for key, value in arguments.items():
         normal = normal_key(key)
-        parameter = known.get(normal)
+        parameter = parameters_by_key.get(normal)
         if parameter is None:
             parameter = _by_alias(normal, expected)
-            near = parameter.key if parameter else _nearest(normal, known)
+            near = parameter.key if parameter else _nearest(normal, parameters_by_key)
             is_added = normal in _CLIENT_KEYS or key.startswith(("_", "$"))
             is_unknown = parameter is None and (is_added or (normal and not near))
             # A client's key may be an alias of an argument, unless that argument is given, too.
-            if is_unknown or (is_added and normal_key(near) in given):
+            if is_unknown or (is_added and normal_key(near) in given_keys):
                 ignored.append(key)
                 continue
         if parameter is None or not _is_null(parameter, value):
-            found[key] = value
-    return found
+            accepted[key] = value
+    return accepted
 
 
 def _is_null(parameter: Parameter, value: Any) -> bool:
@@ -320,8 +321,9 @@ def _is_null(parameter: Parameter, value: Any) -> bool:
 def ignored_note(whose: str, ignored: list[str]) -> str:
     """Return the note about arguments that a tool does not have."""
     shown = ", ".join(map(_shorten, ignored[:_MAX_IGNORED]))
-    more = len(ignored) - _MAX_IGNORED
-    return f"{whose} has no argument {shown}{f' and {more} more' * (more > 0)}: ignored"
+    omitted_count = len(ignored) - _MAX_IGNORED
+    others = f" and {omitted_count} more" if omitted_count > 0 else ""
+    return f"{whose} has no argument {shown}{others}: ignored"
 
 
 def _check_entry(parameter: Parameter, entry: Mapping[str, Any], whose: str) -> dict[str, Any]:
@@ -348,13 +350,15 @@ def _used_key(parameter: Parameter, arguments: Mapping[str, Any]) -> str:
     return next((name for name in names if name in arguments), parameter.key)
 
 
-def _nearest(key: str, known: Mapping[str, Parameter]) -> str:
+def _nearest(key: str, parameters_by_key: Mapping[str, Parameter]) -> str:
     """Return the likely argument for an unknown key, by option, prefix or spelling."""
     key = key[:_MAX_COMPARED_KEY]
-    options = {normal_key(entry.flag.strip("-")): entry.key for entry in known.values()}
+    options = {normal_key(entry.flag.strip("-")): entry.key for entry in parameters_by_key.values()}
     is_long = len(key) >= _MIN_PREFIX
-    by_prefix = [entry.key for name, entry in known.items() if is_long and name.startswith(key)]
-    match = known.get(closest(key, known, cutoff=_MIN_SIMILARITY))
+    by_prefix = [
+        entry.key for name, entry in parameters_by_key.items() if is_long and name.startswith(key)
+    ]
+    match = parameters_by_key.get(closest(key, parameters_by_key, cutoff=_MIN_SIMILARITY))
     by_spelling = [match.key] if match else []
     return next(iter([*filter(None, [options.get(key)]), *by_prefix, *by_spelling]), "")
 

@@ -135,16 +135,18 @@ class Parameter(NamedTuple):
             ),
         )
 
-    def parse_cli(self, given: Mapping[str, Any]) -> Any:
+    def parse_cli(self, cli_values: Mapping[str, Any]) -> Any:
         """Return the argument's value from those of a command; None if it is missing.
 
         Raises:
             UsageError: a word cannot be parsed, or two give the same key.
         """
         if self.arg.flatten:
-            return [{item.key: given[item.name] for item in self.items if item.name in given}]
+            return [
+                {item.key: cli_values[item.name] for item in self.items if item.name in cli_values}
+            ]
         cli = self.arg.cli_override or CommandLineForm()
-        value = given.get(self.name, cli.default)
+        value = cli_values.get(self.name, cli.default)
         if cli.read is None or value is None:
             return value
         objects = [cli.read(word) for word in value]
@@ -208,8 +210,8 @@ _NONE: Any = object()
 def parameters_of(function: Callable[..., Any]) -> tuple[Parameter, ...]:
     """Return the arguments that a function declares: its parameters with an ``Arg``."""
     # The type of a result is only imported by type checkers.
-    own = {key: hint for key, hint in function.__annotations__.items() if key != "return"}
-    annotated = types.SimpleNamespace(__annotations__=own)
+    annotations = {key: hint for key, hint in function.__annotations__.items() if key != "return"}
+    annotated = types.SimpleNamespace(__annotations__=annotations)
     hints = typing.get_type_hints(annotated, function.__globals__, include_extras=True)
     return tuple(
         _parameter(name, hints[name], default)
@@ -223,8 +225,8 @@ def _defaults(function: Callable[..., Any]) -> dict[str, Any]:
     code, positional = function.__code__, function.__defaults__ or ()
     names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     with_default = code.co_varnames[code.co_argcount - len(positional) : code.co_argcount]
-    given = {**dict(zip(with_default, positional, strict=True)), **(function.__kwdefaults__ or {})}
-    return {name: given.get(name, _NONE) for name in names}
+    values = {**dict(zip(with_default, positional, strict=True)), **(function.__kwdefaults__ or {})}
+    return {name: values.get(name, _NONE) for name in names}
 
 
 def _parameter(name: str, hint: Any, default: Any) -> Parameter:
@@ -268,8 +270,8 @@ def _types_and_choices(hint: Any) -> tuple[tuple[type, ...], tuple[str, ...]]:
         kinds: list[type] = []
         choices: tuple[str, ...] = ()
         for part in parts:
-            more, some = _types_and_choices(part)
-            kinds += more
+            part_types, some = _types_and_choices(part)
+            kinds += part_types
             choices += some
         return tuple(kinds), choices
     if origin is Literal:
@@ -293,15 +295,15 @@ def input_schema(expected: tuple[Parameter, ...]) -> dict[str, Any]:
     return _object_schema(expected, False)
 
 
-def _object_schema(expected: tuple[Parameter, ...], more: bool) -> dict[str, Any]:
-    """Return the JSON schema of an object; ``more`` is whether it may have further keys."""
+def _object_schema(expected: tuple[Parameter, ...], allows_additional: bool) -> dict[str, Any]:
+    """Return the JSON schema of an object, with further keys if ``allows_additional``."""
     properties = {parameter.key: property_schema(parameter) for parameter in expected}
     required = [parameter.key for parameter in expected if parameter.required]
     return {
         "type": "object",
         "properties": properties,
         "required": required,
-        "additionalProperties": more,
+        "additionalProperties": allows_additional,
     }
 
 
@@ -337,8 +339,8 @@ def split_tags(text: str) -> list[str]:
     tags: list[str] = []
     lines = (_BULLET.sub("", line) for line in text.splitlines() if not line.startswith("```"))
     for part in filter(str.strip, (part for line in lines for part in line.split(","))):
-        words = part.split()
-        tags += words if all(word.startswith("#") for word in words) else [part.strip()]
+        tag_words = part.split()
+        tags += tag_words if all(word.startswith("#") for word in tag_words) else [part.strip()]
     return tags
 
 

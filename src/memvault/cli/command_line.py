@@ -110,17 +110,17 @@ def parse(arguments: list[str]) -> CommandLine | None:
 
     None if the line is not plain, or not valid.
     """
-    words = map(decode, arguments)
+    argv = map(decode, arguments)
     shared = {name: None if takes else False for name, _, takes, _ in GLOBAL_OPTIONS}
     group = ""
-    for word in words:
+    for word in argv:
         if word.startswith("-"):
-            if not _read_option(word, words, _SHARED, shared):
+            if not _read_option(word, argv, _SHARED, shared):
                 return None
             continue
         command = registry.find_command(group + word)
         if command is not None:
-            values = _command_values(words, command.shell_parameters, shared)
+            values = _command_values(argv, command.shell_parameters, shared)
             return None if values is None else CommandLine(command, word, shared, values)
         if not registry.is_group(group + word):
             return None
@@ -129,21 +129,21 @@ def parse(arguments: list[str]) -> CommandLine | None:
 
 
 def _command_values(
-    words: Iterator[str], parameters: tuple[Parameter, ...], shared: dict[str, Any]
+    argv: Iterator[str], parameters: tuple[Parameter, ...], shared: dict[str, Any]
 ) -> dict[str, Any] | None:
     """Return the values of a command's parameters, and set those of the global options."""
     values: dict[str, Any] = dict.fromkeys(parameter.name for parameter in parameters)
     options = {**_options(parameters), **_SHARED}
     positional: list[str] = []
     has_query = takes_filters(parameters)
-    for word in words:
+    for word in argv:
         if word == "--":
-            positional += words
+            positional += argv
         elif (has_query and is_excluded(word, options)) or not _is_option(word):
             positional.append(word)
         else:
             into = shared if _name(word) in _SHARED else values
-            if not _read_option(word, words, options, into):
+            if not _read_option(word, argv, options, into):
                 return None
     for parameter in parameters:
         if not parameter.arg.positional or not positional:
@@ -171,7 +171,7 @@ def _options(parameters: tuple[Parameter, ...]) -> dict[str, _Option]:
 
 
 def _read_option(
-    word: str, words: Iterator[str], options: Mapping[str, _Option], values: dict[str, Any]
+    word: str, argv: Iterator[str], options: Mapping[str, _Option], values: dict[str, Any]
 ) -> bool:
     """Set the value of an option, which may be the next word; return whether that succeeded."""
     option = options.get(_name(word))
@@ -182,7 +182,7 @@ def _read_option(
         values[option.parameter] = option.constant
         return text is None
     if text is None:
-        text = next(words, None)
+        text = next(argv, None)
         if text is None or _is_option(text):
             return False
     try:

@@ -58,11 +58,11 @@ def table() -> str:
         )
         for _, flag, takes, text in GLOBAL_OPTIONS
     ]
-    own = {entry.words for entry in COMMANDS if not entry.tool}
+    cli_commands = {entry.words for entry in COMMANDS if not entry.tool}
     for entry in COMMANDS:
         if not entry.tool:
             specs += _specs(entry.words, find(entry).shell_parameters, SHORT_FLAGS)
-        elif entry.words not in own:
+        elif entry.words not in cli_commands:
             parameters = registry.find(entry.tool).shell_parameters
             specs += _specs(entry.words, parameters, SHORT_FLAGS)
     return "".join("\t".join(word).replace("\n", " ") + "\n" for word in specs)
@@ -108,9 +108,9 @@ def main(arguments: list[str]) -> int:
     that lists several, words with their descriptions in brackets.
     """
     with contextlib.suppress(MemvaultError, OSError, ValueError, IndexError):
-        shell, index, *words = arguments
+        shell, index, *argv = arguments
         shell, _, kind = shell.partition(":")
-        before, typed = words[1 : int(index)], (words[int(index) :] or [""])[0]
+        before, typed = argv[1 : int(index)], (argv[int(index) :] or [""])[0]
         if shell == "bash":  # bash splits words at =
             before, typed = [word for word in before if word != "="], typed.removeprefix("=")
         choices = candidates(before, typed)
@@ -172,15 +172,17 @@ def _parse_line(
     the option whose value is next, if any.
     """
     names = _names()
-    words = scan(before).words  # only global options can precede the command
+    positionals = scan(before).words  # only global options can be before the command
     count = next(
-        n for n in range(min(len(words), 2), -1, -1) if n == 0 or " ".join(words[:n]) in names
+        n
+        for n in range(min(len(positionals), 2), -1, -1)
+        if n == 0 or " ".join(positionals[:n]) in names
     )
-    command = " ".join(words[:count])
+    command = " ".join(positionals[:count])
     flags = {**shared, **{word.name: word for word in specs if word.command == command}}
-    options, words, pending = scan(before, {flag for flag in flags if flags[flag].value})
+    options, positionals, pending = scan(before, {flag for flag in flags if flags[flag].value})
     vault = options.get("--vault", "")
-    return command, len(words) - count, vault, flags.get(pending)
+    return command, len(positionals) - count, vault, flags.get(pending)
 
 
 def _names() -> dict[str, str]:
@@ -195,8 +197,8 @@ def _next_words(command: str) -> list[CompletionItem]:
     summaries: dict[str, str] = {}
     for name, about in _names().items():
         if name.startswith(start) and name != command:
-            word, _, more = name.removeprefix(start).partition(" ")
-            summaries.setdefault(word, "" if more else about)
+            word, _, rest = name.removeprefix(start).partition(" ")
+            summaries.setdefault(word, "" if rest else about)
     return [CompletionItem(word, about) for word, about in summaries.items()]
 
 
@@ -256,10 +258,12 @@ def _types(root: Path, _: str) -> Iterable[CompletionItem]:
     from memvault.index import completion_names
     from memvault.settings import vault_settings
 
-    known = {entry.name: entry.description for entry in vault_settings.load_settings(root).types}
+    descriptions = {
+        entry.name: entry.description for entry in vault_settings.load_settings(root).types
+    }
     return [
-        CompletionItem(name, known.get(name, ""))
-        for name in dict.fromkeys([*known, *completion_names.types(root)])
+        CompletionItem(name, descriptions.get(name, ""))
+        for name in dict.fromkeys([*descriptions, *completion_names.types(root)])
     ]
 
 

@@ -54,11 +54,11 @@ def open_in_browser(file: Path, root: Path) -> None:
     environment = _environment(root)
     for entry in environment.get("BROWSER", "").split(os.pathsep):
         with contextlib.suppress(UsageError, OSError):
-            words = process.words_of(entry, "BROWSER")
-            if words:
-                program = process.find_program(words[0], None, environment)
-                arguments = [word.replace("%s", str(file)) for word in words[1:]]
-                rest = arguments if arguments != words[1:] else [*arguments, str(file)]
+            argv = process.words_of(entry, "BROWSER")
+            if argv:
+                program = process.find_program(argv[0], None, environment)
+                arguments = [word.replace("%s", str(file)) for word in argv[1:]]
+                rest = arguments if arguments != argv[1:] else [*arguments, str(file)]
                 process.spawn_detached([program, *rest], environment)
                 return
     opener = process.find_first(_OPENERS, environment)
@@ -115,14 +115,14 @@ def _environment(root: Path) -> dict[str, str]:
 def _is_trusted(entry: str, environment: dict[str, str], roots: list[Path]) -> bool:
     """Return whether an entry of ``BROWSER`` starts a program outside of folders and vaults."""
     try:
-        words = process.words_of(entry, "BROWSER")
-        if not words or ("/" in words[0] and not words[0].startswith("/")):
+        argv = process.words_of(entry, "BROWSER")
+        if not argv or ("/" in argv[0] and not argv[0].startswith("/")):
             return False
-        found = process.find_program(words[0], None, environment)
+        program = process.find_program(argv[0], None, environment)
     except UsageError:
         return False
     bases = [os.path.realpath(root) for root in roots]
-    for file in (Path(found), Path(os.path.realpath(found))):
+    for file in (Path(program), Path(os.path.realpath(program))):
         folder = os.path.realpath(file.parent)
         if any(process.is_below(folder, base) for base in bases) or enclosing_vault(Path(folder)):
             return False

@@ -96,7 +96,7 @@ def all_commands_page() -> str:
     lines = [*_USAGE]
     commands = visible_commands()
     for group, heading in HELP_GROUPS.items():
-        entries = [(one.words, one.summary) for one in commands if one.group == group]
+        entries = [(entry.words, entry.summary) for entry in commands if entry.group == group]
         lines += [f"{heading}:", *_rows(entries), ""]
     lines += ["Options, before or after the command:", *_rows(_options()), ""]
     lines.append("`memvault help COMMAND` shows the arguments of a command.")

@@ -97,9 +97,9 @@ def answer(line: HookInvocation) -> NoReturn:
 
 def _parse_arguments(arguments: list[str]) -> HookInvocation:
     """Parse the command line leniently; unknown options are ignored."""
-    options, words, _ = scan(arguments, _OPTIONS_WITH_VALUE)
+    options, positionals, _ = scan(arguments, _OPTIONS_WITH_VALUE)
     agent = options.get("--agent") or os.environ.get("MEMVAULT_AGENT")
-    event = words[0] if words else ""
+    event = positionals[0] if positionals else ""
     captures = "--capture" in options
     return HookInvocation(event, options.get("--for", ""), options.get("--vault"), agent, captures)
 
@@ -133,13 +133,13 @@ def _read_event() -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _response(line: HookInvocation, given: Mapping[str, Any]) -> str:
+def _response(line: HookInvocation, hook_input: Mapping[str, Any]) -> str:
     """Return the response in the client's format, or an empty text."""
     if line.captures:
         with contextlib.suppress(Exception):
-            _capture(line, given)
+            _capture(line, hook_input)
     event = cast("Event", line.event)  # an unknown event gets no response
-    text = _EVENTS[event](line, given).strip()
+    text = _EVENTS[event](line, hook_input).strip()
     if not text or not line.program:
         return text
     from memvault.integrations.programs import PROGRAMS
@@ -147,12 +147,12 @@ def _response(line: HookInvocation, given: Mapping[str, Any]) -> str:
     return PROGRAMS[line.program].hook_output(event, text)
 
 
-def _capture(line: HookInvocation, given: Mapping[str, Any]) -> None:
+def _capture(line: HookInvocation, hook_input: Mapping[str, Any]) -> None:
     """Start an import of the program's session in the background."""
     from memvault import process
     from memvault.settings.locate import find_vault
 
-    record = Path(str(given["transcript_path"])).expanduser()
+    record = Path(str(hook_input["transcript_path"])).expanduser()
     if record.is_file():
         root = find_vault(line.vault)
         source = [str(record), "--from", line.program, "--yes", "--quiet"]
@@ -161,13 +161,13 @@ def _capture(line: HookInvocation, given: Mapping[str, Any]) -> None:
         process.spawn_detached(command, variables)
 
 
-def _session_start(line: HookInvocation, given: Mapping[str, Any]) -> str:
+def _session_start(line: HookInvocation, hook_input: Mapping[str, Any]) -> str:
     """Return the context block and the reminder, which is only effective before the work starts."""
     from memvault.tools.active_memory import context
     from memvault.tools.core import agent_guide, invoke
 
     workspace = _workspace(line)
-    folder = Path(str(given.get("cwd") or ".")).resolve()
+    folder = Path(str(hook_input.get("cwd") or ".")).resolve()
     task = "" if folder == workspace.root else _project_task(folder)
     block = invoke.run(workspace, _caller(line), context, task=task, budget=_BLOCK)
     return f"{block['context']}\n\n{agent_guide.reminder()}"
@@ -180,7 +180,7 @@ def _project_task(folder: Path) -> str:
     return _QUOTES.sub(" ", "\n".join(project.project_topics(folder)))[:_MAX_QUERY]
 
 
-def _prompt(line: HookInvocation, given: Mapping[str, Any]) -> str:
+def _prompt(line: HookInvocation, hook_input: Mapping[str, Any]) -> str:
     """Return the memories that may answer a prompt, one per line, within the budget."""
     from memvault import clock
     from memvault.agents import prompt_block
@@ -189,15 +189,17 @@ def _prompt(line: HookInvocation, given: Mapping[str, Any]) -> str:
     from memvault.tools.core import invoke
     from memvault.tools.recall import memory_recall
 
-    prompt_text = _QUOTES.sub(" ", _CLIENT_TEXT.sub("", str(given.get("prompt") or ""))).strip()
+    prompt_text = _QUOTES.sub(
+        " ", _CLIENT_TEXT.sub("", str(hook_input.get("prompt") or ""))
+    ).strip()
     if not prompt_text or _SLASH_COMMAND.match(prompt_text):
         return ""
-    words = query_filters.as_words(prompt_text[:_MAX_QUERY])
+    query_text = query_filters.as_words(prompt_text[:_MAX_QUERY])
     recalled = invoke.run(
         _workspace(line),
         _caller(line),
         memory_recall,
-        query=words,
+        query=query_text,
         limit=_MAX_HITS,
         strict=True,
         full=True,
@@ -231,14 +233,14 @@ def _session_end(line: HookInvocation, _: Mapping[str, Any]) -> str:
     return _SAVE_REMINDER
 
 
-def _stop(line: HookInvocation, given: Mapping[str, Any]) -> str:
+def _stop(line: HookInvocation, hook_input: Mapping[str, Any]) -> str:
     """Return the reminder, once per session, if many tools were called and nothing was saved."""
     from memvault.tools.core import agent_guide
 
-    if given.get("stop_hook_active") or not given.get("transcript_path"):
+    if hook_input.get("stop_hook_active") or not hook_input.get("transcript_path"):
         return ""
     _workspace(line)
-    with Path(str(given["transcript_path"])).expanduser().open("rb") as file:
+    with Path(str(hook_input["transcript_path"])).expanduser().open("rb") as file:
         file.seek(max(0, file.seek(0, os.SEEK_END) - _MAX_TRANSCRIPT))
         transcript = file.read(_MAX_TRANSCRIPT).decode("utf-8", "replace")
     is_long = len(_TOOL_CALL.findall(transcript)) >= _MIN_TOOL_CALLS

@@ -60,7 +60,7 @@ def scan(arguments: Iterable[str], with_value: Container[str] = _WITH_VALUE) -> 
     ``with_value`` are the options whose value may be the next argument.
     """
     options: dict[str, str] = {}
-    words: list[str] = []
+    positionals: list[str] = []
     pending = ""
     rest = iter(arguments)
     for argument in rest:
@@ -68,14 +68,14 @@ def scan(arguments: Iterable[str], with_value: Container[str] = _WITH_VALUE) -> 
         if pending:
             options[pending], pending = argument, ""
         elif argument == "--":
-            words += rest
+            positionals += rest
         elif not argument.startswith("-"):
-            words.append(argument)
+            positionals.append(argument)
         elif name in with_value and not equals:
             pending = name
         else:
             options[name] = value
-    return ScannedLine(options, words, pending)
+    return ScannedLine(options, positionals, pending)
 
 
 class GlobalOptions:

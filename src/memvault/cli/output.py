@@ -108,11 +108,11 @@ def write_raw(whole: str) -> None:
         stream.write(whole)
 
 
-def json(found: Mapping[str, Any]) -> None:
+def json(result: Mapping[str, Any]) -> None:
     """Write a result as JSON."""
     _end_progress()
     with map_output_errors():
-        print(sanitize.as_json_lines(found), file=_standard_output())
+        print(sanitize.as_json_lines(result), file=_standard_output())
 
 
 def is_coloured(stream: TextIO | None) -> bool:

@@ -38,7 +38,7 @@ def check(options: GlobalOptions) -> None:
 
 def print_result(
     options: GlobalOptions,
-    found: Mapping[str, Any],
+    result: Mapping[str, Any],
     view: Template,
     query: str = "",
     writes: bool = False,
@@ -52,15 +52,15 @@ def print_result(
         UsageError: If a template has a key that no entry of the result has.
     """
     if options.json:
-        output.json(found)
+        output.json(result)
         return
     if options.csv or options.row_format is not None:
-        _print_rows(options, found, view, writes)
+        _print_rows(options, result, view, writes)
     else:
-        _print_human(options, found, view, query)
+        _print_human(options, result, view, query)
     if not options.quiet:
-        vault = found.get("vault")
-        output.notes(found.get("warnings", ()))
+        vault = result.get("vault")
+        output.notes(result.get("warnings", ()))
         if writes and isinstance(vault, str) and vault != THIS:  # undo does not revert it here
             output.notes(
                 [f"this changed the vault {vault}; `memvault --vault {vault} undo` reverts it"]
@@ -68,32 +68,32 @@ def print_result(
 
 
 def _print_rows(
-    options: GlobalOptions, found: Mapping[str, Any], view: Template, writes: bool
+    options: GlobalOptions, result: Mapping[str, Any], view: Template, writes: bool
 ) -> None:
     from memvault.cli import rows
 
     if options.row_format is None:
-        output.write_raw(rows.as_csv(found))
+        output.write_raw(rows.as_csv(result))
         return
     try:
-        output.write_raw(rows.format_rows(view, found, options.row_format))
+        output.write_raw(rows.format_rows(view, result, options.row_format))
     except UsageError as error:
         if not writes:
             raise
-        _print_human(options, found, view, "")
+        _print_human(options, result, view, "")
         output.notes([f"`--format` was ignored: {error.message}"])
 
 
 def _print_human(
-    options: GlobalOptions, found: Mapping[str, Any], view: Template, query: str
+    options: GlobalOptions, result: Mapping[str, Any], view: Template, query: str
 ) -> None:
     from memvault.tools.core import render
 
     if sys.stdout is None or not sys.stdout.isatty():
-        output.write(render.lines(view, found))
+        output.write(render.lines(view, result))
         return
     coloured = output.is_coloured(sys.stdout)
-    rendered = _highlighted(view, found, query) if coloured else render.lines(view, found)
+    rendered = _highlighted(view, result, query) if coloured else render.lines(view, result)
     lines = list(output.styled(rendered, coloured, output.width_of(sys.stdout)))
     may_page = not options.no_pager and sys.stdin is not None and sys.stdin.isatty()
     if may_page and os.environ.get("TERM") != "dumb":
@@ -116,7 +116,7 @@ def _root(options: GlobalOptions) -> Path | None:
         return None
 
 
-def _highlighted(view: Template, found: Mapping[str, Any], query: str) -> Iterator[Line]:
+def _highlighted(view: Template, result: Mapping[str, Any], query: str) -> Iterator[Line]:
     """Yield the lines for a terminal, with markdown rendered and the query's words highlighted."""
     import shutil
 
@@ -127,6 +127,6 @@ def _highlighted(view: Template, found: Mapping[str, Any], query: str) -> Iterat
         rendered = terminal.markdown(text, shutil.get_terminal_size().columns)
         return [terminal.highlight(line, query) for line in rendered] if query else rendered
 
-    for line in render.lines(view, found, markdown):
+    for line in render.lines(view, result, markdown):
         is_passage = "".join(text for text, _ in line).startswith(_PASSAGE_PREFIX)
         yield terminal.highlight(line, query) if query and is_passage else line

@@ -61,7 +61,7 @@ _HEADINGS = {
 
 
 def command(
-    words: str,
+    command_name: str,
     examples: tuple[str, ...],
     view: str | Template = "",
     group: str = "vault",
@@ -71,7 +71,7 @@ def command(
     """Return a decorator that registers a function as a command.
 
     Args:
-        words: The words of the command.
+        command_name: The words of the command.
         examples: Command lines for the help, two or three.
         view: How its result is printed for people; by default by its values' types.
         group: The group of tools, or of ``_HEADINGS``, with which the help lists it.
@@ -81,7 +81,9 @@ def command(
 
     def enter(function: Function) -> Function:
         shown = Template(view) if isinstance(view, str) else view
-        _COMMANDS[words] = CliCommand(words, group, function, examples, shown, always_json, reveals)
+        _COMMANDS[command_name] = CliCommand(
+            command_name, group, function, examples, shown, always_json, reveals
+        )
         return function
 
     return enter
@@ -93,21 +95,23 @@ def find(entry: Command) -> CliCommand:
     return _COMMANDS[entry.words]
 
 
-def find_command(words: str) -> ShellCommand | None:
+def find_command(command_name: str) -> ShellCommand | None:
     """Return the command with some words, or with the exact name of its tool; None if none has.
 
     A command that is not generated from a tool comes before one of the same words that is.
     """
-    words = next((entry.words for entry in TOOLS if entry.tool == words), words)
+    command_name = next(
+        (entry.words for entry in TOOLS if entry.tool == command_name), command_name
+    )
     for entry in COMMANDS:
-        if entry.words == words:
+        if entry.words == command_name:
             return registry.find(entry.tool) if entry.tool else find(entry)
     return None
 
 
-def is_group(words: str) -> bool:
+def is_group(group_name: str) -> bool:
     """Return whether the words are a group of commands."""
-    return any(entry.words.startswith(f"{words} ") for entry in COMMANDS)
+    return any(entry.words.startswith(f"{group_name} ") for entry in COMMANDS)
 
 
 def all_commands() -> list[CliCommand]:

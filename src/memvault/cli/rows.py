@@ -28,7 +28,7 @@ _FORMULA_PREFIXES = ("=", "+", "-", "@", "\t")
 """First characters of texts that spreadsheets evaluate as formulas."""
 
 
-def result_rows(found: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def result_rows(result: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Return the entries of a result.
 
     A result about one memory, or without a list, is a single entry.
@@ -36,30 +36,30 @@ def result_rows(found: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     Raises:
         UsageError: If the result is a brief, whose memories are lines and not entries.
     """
-    if found.get("brief"):
+    if result.get("brief"):
         raise UsageError(
             "`--brief` and `--budget` return lines, not entries with keys",
             "omit them, or omit `--csv` and `--format`",
         )
-    itself = {key: value for key, value in found.items() if key not in _META_KEYS}
-    if "memId" in found:
+    itself = {key: value for key, value in result.items() if key not in _META_KEYS}
+    if "memId" in result:
         return [itself]
     lists = [value for value in itself.values() if isinstance(value, list) and value]
     record_lists = [value for value in lists if all(isinstance(entry, Mapping) for entry in value)]
     if record_lists:
         others = itself.get("others", [])  # results of a recall that are not memories
         return [*record_lists[0], *(others if record_lists[0] is not others else ())]
-    if "total" in found or "count" in found:
+    if "total" in result or "count" in result:
         return [{"text": entry} for value in lists[:1] for entry in value]
     return [itself]
 
 
-def as_csv(found: Mapping[str, Any]) -> str:
+def as_csv(result: Mapping[str, Any]) -> str:
     """Return the entries of a result as CSV, with a header row of their keys.
 
     A text that a spreadsheet would evaluate as a formula is prefixed with ``'``.
     """
-    rows = result_rows(found)
+    rows = result_rows(result)
     keys = list(dict.fromkeys(key for row in rows for key in row))
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
@@ -69,7 +69,7 @@ def as_csv(found: Mapping[str, Any]) -> str:
     return out.getvalue()
 
 
-def format_rows(view: Template, found: Mapping[str, Any], template: str) -> str:
+def format_rows(view: Template, result: Mapping[str, Any], template: str) -> str:
     r"""Format each entry of a result with a template, one line each.
 
     ``{memId}`` is replaced by the value of a key, ``{metadata.source}`` by a value in a
@@ -80,7 +80,7 @@ def format_rows(view: Template, found: Mapping[str, Any], template: str) -> str:
         UsageError: If the template is invalid, or it has a key that no entry of this tool has.
     """
     parts = list(_parse_template(template))
-    rows = result_rows(found)
+    rows = result_rows(result)
     known_keys = dict.fromkeys(key for row in rows for key in _key_paths(row))
     view_keys = _view_keys(view)
     for _, field, _ in parts:

@@ -30,7 +30,7 @@ def run_command(
     A value that was not given is None.
     """
     parameters = entry.shell_parameters
-    given = {}
+    shell_values = {}
     with contextlib.ExitStack() as drafts:
         for parameter in parameters:
             value = _text_from_pipe(parameter, values, options)
@@ -39,21 +39,23 @@ def run_command(
             if value is None:
                 value = _argument(parameter, values[parameter.name], options)
             if value is not None:
-                given[parameter.name] = value
-        words = entry.command if isinstance(entry, Tool) else entry.words
-        if words in _PICKING and options.may_ask:
-            given |= _picked(words, parameters, given, options, drafts)
+                shell_values[parameter.name] = value
+        command_name = entry.command if isinstance(entry, Tool) else entry.words
+        if command_name in _PICKING and options.may_ask:
+            shell_values |= _picked(command_name, parameters, shell_values, options, drafts)
         if isinstance(entry, Tool):
-            _require(parameters, given, f"`memvault {entry.command or name}`", entry.examples)
-            arguments = entry.from_command_line(given)
-            if OPEN.name in given:
+            _require(
+                parameters, shell_values, f"`memvault {entry.command or name}`", entry.examples
+            )
+            arguments = entry.from_command_line(shell_values)
+            if OPEN.name in shell_values:
                 from memvault.cli import run_editor
 
-                run_editor.open_entry(options, entry, arguments, int(given[OPEN.name]))
+                run_editor.open_entry(options, entry, arguments, int(shell_values[OPEN.name]))
             else:
                 run_tool(entry.name, arguments, options, entry)
         else:
-            _run_cli_command(entry, given, options)
+            _run_cli_command(entry, shell_values, options)
 
 
 _PICKING = frozenset(("compound", "edit", "open", "show"))
@@ -61,15 +63,15 @@ _PICKING = frozenset(("compound", "edit", "open", "show"))
 
 
 def _picked(
-    words: str,
+    command_name: str,
     parameters: tuple[Parameter, ...],
-    given: Mapping[str, Any],
+    values: Mapping[str, Any],
     options: GlobalOptions,
     drafts: contextlib.ExitStack,
 ) -> dict[str, Any]:
     """Return the memory that a person picks, and the text for ``compound`` from the editor."""
     parameter = next(entry for entry in parameters if entry.arg.completes == "memory")
-    if given.get(parameter.name) or (words == "open" and given.get("address")):
+    if values.get(parameter.name) or (command_name == "open" and values.get("address")):
         return {}
     from memvault.cli import run_editor
     from memvault.cli.browse import start
@@ -78,38 +80,38 @@ def _picked(
     if chosen is None:
         return {}
     path, title = chosen
-    found: dict[str, Any] = {parameter.name: path}
-    if words == "compound" and not given.get("modifications"):
-        found["modifications"] = drafts.enter_context(run_editor.addition(options, title))
-    return found
+    picked_values: dict[str, Any] = {parameter.name: path}
+    if command_name == "compound" and not values.get("modifications"):
+        picked_values["modifications"] = drafts.enter_context(run_editor.addition(options, title))
+    return picked_values
 
 
 def _run_cli_command(
-    declared: CliCommand, given: Mapping[str, Any], options: GlobalOptions
+    declared: CliCommand, values: Mapping[str, Any], options: GlobalOptions
 ) -> None:
     """Run a command that is not generated from a tool."""
     options.json = options.json or declared.always_json
     print_result.check(options)
     parameters = declared.shell_parameters
-    filled = {name: value for name, value in given.items() if value != ""}
+    filled = {name: value for name, value in values.items() if value != ""}
     _require(parameters, filled, f"`memvault {declared.words}`", declared.examples)
-    arguments = {entry.key: given[entry.name] for entry in parameters if entry.name in given}
+    arguments = {entry.key: values[entry.name] for entry in parameters if entry.name in values}
     bound = bind(parameters, arguments, f"`memvault {declared.words}`")
-    found = declared.function(options, **bound)
-    if found is not None:
+    result = declared.function(options, **bound)
+    if result is not None:
         if not declared.reveals:
             from memvault.secrets.detector import BUILTIN
 
-            found = BUILTIN.masked_values(found)
-        change = found.get("changeId")
+            result = BUILTIN.masked_values(result)
+        change = result.get("changeId")
         changed = f"The change was made; `memvault undo {change}` reverts it" if change else ""
         with output.reporting_change(lambda: changed):
-            print_result.print_result(options, {"success": True, **found}, declared.view)
+            print_result.print_result(options, {"success": True, **result}, declared.view)
 
 
 def _require(
     parameters: tuple[Parameter, ...],
-    given: Mapping[str, Any],
+    values: Mapping[str, Any],
     command: str,
     examples: tuple[str, ...],
 ) -> None:
@@ -119,7 +121,7 @@ def _require(
         UsageError: If one is missing; the hint is the command's first example.
     """
     for parameter in parameters:
-        if parameter.required and parameter.name not in given:
+        if parameter.required and parameter.name not in values:
             options = parameter.flag.replace("/", " or ")
             name = metavar(parameter) if parameter.arg.positional else options
             hint = f"`{examples[0]}`" if examples else parameter.arg.help
@@ -134,10 +136,10 @@ def metavar(parameter: Parameter) -> str:
 
 
 def _text_from_pipe(
-    parameter: Parameter, given: Mapping[str, Any], options: GlobalOptions
+    parameter: Parameter, values: Mapping[str, Any], options: GlobalOptions
 ) -> str | None:
     """Return the text piped to standard input if a required text argument was not given."""
-    if not _is_missing_text(parameter, given):
+    if not _is_missing_text(parameter, values):
         return None
     from memvault.cli.stdin import piped
 
@@ -146,7 +148,7 @@ def _text_from_pipe(
 
 def _text_from_editor(
     parameter: Parameter,
-    given: Mapping[str, Any],
+    values: Mapping[str, Any],
     options: GlobalOptions,
     drafts: contextlib.ExitStack,
 ) -> str | None:
@@ -154,10 +156,10 @@ def _text_from_editor(
 
     It is the text of a new memory, or an addition to one, unless only its type changes.
     """
-    if not _is_missing_text(parameter, given) or not parameter.arg.cli_optional:
+    if not _is_missing_text(parameter, values) or not parameter.arg.cli_optional:
         return None
-    memory, kind = given.get("query"), given.get("memory_type") or ""
-    title = options.unescape(given.get("title") or given.get("name") or memory or "")
+    memory, kind = values.get("query"), values.get("memory_type") or ""
+    title = options.unescape(values.get("title") or values.get("name") or memory or "")
     if not title or (memory and kind) or not options.may_ask:
         return None
     from memvault.cli import run_editor
@@ -176,11 +178,11 @@ def _title_of(options: GlobalOptions, name: str) -> str:
         return find_target(call.engine, within, call.notes).title
 
 
-def _is_missing_text(parameter: Parameter, given: Mapping[str, Any]) -> bool:
+def _is_missing_text(parameter: Parameter, values: Mapping[str, Any]) -> bool:
     """Return whether a required text argument was not given."""
     arg = parameter.arg
     needed = arg.text and arg.positional and parameter.required and list not in parameter.types
-    return needed and given[parameter.name] is None
+    return needed and values[parameter.name] is None
 
 
 def run_function(

@@ -140,16 +140,16 @@ def draft(root: Path, title: str, template: str, command: str) -> Iterator[str]:
         hint = "save the text before closing the editor; VS Code needs `code --wait`"
         raise problem or Refused(f"Nothing was remembered: {what}", hint)
     shown = sanitize.quote_argument(f"@{file}")
-    kept = f"your text was saved in {file}; to use it, run `memvault {command} {shown}`"
+    saved_hint = f"your text was saved in {file}; to use it, run `memvault {command} {shown}`"
     try:
         if problem is not None:
             raise problem
         yield text
     except MemvaultError as error:
-        error.hint = "; ".join(filter(None, (error.hint, kept)))
+        error.hint = "; ".join(filter(None, (error.hint, saved_hint)))
         raise
     except BaseException:  # such as Ctrl-C
-        output.notes([kept])
+        output.notes([saved_hint])
         raise
     file.unlink(missing_ok=True)
 
@@ -314,9 +314,9 @@ def _editor(environment: dict[str, str]) -> list[str]:
         Refused: If there is no editor.
     """
     for name in ("VISUAL", "EDITOR"):
-        words = process.words_of(environment.get(name, ""), name)
-        if words:
-            return words
+        argv = process.words_of(environment.get(name, ""), name)
+        if argv:
+            return argv
     program = process.find_first(_EDITORS, environment) if _is_at_a_terminal() else None
     if program is None:
         raise Refused("No editor found", "set VISUAL or EDITOR")

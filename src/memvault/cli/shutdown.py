@@ -182,7 +182,9 @@ def _has_threads(is_terminated: bool) -> bool:
     if threading is None:
         return False
     main = threading.main_thread()
-    working = [one for one in threading.enumerate() if one is not main and not one.daemon]
+    working = [
+        thread for thread in threading.enumerate() if thread is not main and not thread.daemon
+    ]
     if not is_terminated:
         return bool(working)
     deadline = time.monotonic() + _THREADS_TIMEOUT

@@ -35,23 +35,23 @@ class FlexibleCommand(typer.core.TyperCommand):
 
     def _normalize_options(self, args: list[str]) -> list[str]:
         options = {name: entry for entry in self.params for name in _names(entry)}
-        known = {normal_key(name): name for name in options if name.startswith("--")}
-        known = {**self.keys, **known}
+        option_names = {normal_key(name): name for name in options if name.startswith("--")}
+        option_names = {**self.keys, **option_names}
         normalized: list[str] = []
-        words = iter(args)
-        for word in words:
+        argv = iter(args)
+        for word in argv:
             if word == "--":
-                return [*normalized, word, *words]
+                return [*normalized, word, *argv]
             if self.escape is not None and is_excluded(word, options):
                 normalized.append(self.escape(word))
                 continue
             name, equals, value = word.partition("=")
             if name.startswith("--") and name not in options:
-                name = known.get(normal_key(name), name)
+                name = option_names.get(normal_key(name), name)
             normalized.append(f"{name}{equals}{value}")
             takes = name in options and not getattr(options[name], "is_flag", False)
             if takes and not equals:  # the next word is its value, even if it starts with a dash
-                normalized += islice(words, 1)
+                normalized += islice(argv, 1)
         return normalized
 
 
@@ -80,23 +80,23 @@ def positional_as_options(parameters: tuple[Parameter, ...]) -> dict[str, tuple[
     }
 
 
-def assign_positionals(parameters: tuple[Parameter, ...], given: dict[str, Any]) -> None:
+def assign_positionals(parameters: tuple[Parameter, ...], values: dict[str, Any]) -> None:
     """Assign the positional values to the arguments that were not given by name.
 
     Raises:
         UsageError: If there are more positional values than arguments left.
     """
     ordered = [entry for entry in parameters if entry.arg.positional]
-    named = {entry.name: given.get(f"{entry.name}{_OPTION_SUFFIX}") for entry in ordered}
+    named = {entry.name: values.get(f"{entry.name}{_OPTION_SUFFIX}") for entry in ordered}
     named = {name: value for name, value in named.items() if value not in (None, [])}
     if not named:
         return
-    rest = [given[entry.name] for entry in ordered if given[entry.name] not in (None, [])]
+    rest = [values[entry.name] for entry in ordered if values[entry.name] not in (None, [])]
     for entry in ordered:
         if entry.name in named:
-            given[entry.name] = named[entry.name]
+            values[entry.name] = named[entry.name]
         else:
-            given[entry.name] = rest.pop(0) if rest else None
+            values[entry.name] = rest.pop(0) if rest else None
     if rest:
         name = next(entry.shell_name for entry in ordered if entry.name in named)
         raise UsageError(f"`{name}` is given twice", "give it once")

@@ -39,10 +39,10 @@ def show(text: str, root: Path | None) -> bool:
     environment = {"LESS": "FRX", **process.environment(*roots)}
     command = environment.get("MEMVAULT_PAGER", environment.get("PAGER", _DEFAULT_PAGER))
     try:
-        words = process.words_of(command, "the pager")
-        if not words or words == ["cat"]:
+        argv = process.words_of(command, "the pager")
+        if not argv or argv == ["cat"]:
             return False
-        return process.run_interactive(words, environment, text) == 0
+        return process.run_interactive(argv, environment, text) == 0
     except UsageError:
         return False
 
@@ -134,12 +134,12 @@ def _unbroken(text: str, begin: int, width: int) -> Iterator[tuple[int, int]]:
 def _cut(line: list[Piece], begin: int, end: int) -> list[Piece]:
     """Return the pieces of a line from one position to another."""
     cut: list[Piece] = []
-    place = 0
+    position = 0
     for text, style in line:
-        piece = text[max(0, begin - place) : max(0, end - place)]
+        piece = text[max(0, begin - position) : max(0, end - position)]
         if piece:
             cut.append((piece, style))
-        place += len(text)
+        position += len(text)
     return cut
 
 
@@ -152,20 +152,20 @@ def highlight(line: list[Piece], query: str) -> list[Piece]:
 def _query_terms(query: str) -> list[str]:
     """Return the distinct, folded words of a query, without stop words unless it has no others."""
     analyser = Analyser(DEFAULT_LANGUAGE)
-    words = _WORD.findall(query)
-    significant = [word for word in words if not analyser.is_stop_word(word)]
-    return list(dict.fromkeys(map(fold, significant or words)))
+    terms = _WORD.findall(query)
+    significant = [word for word in terms if not analyser.is_stop_word(word)]
+    return list(dict.fromkeys(map(fold, significant or terms)))
 
 
 def _pieces(text: str, style: str, terms: list[str]) -> list[Piece]:
     pieces: list[Piece] = []
-    place = 0
+    position = 0
     for match in _WORD.finditer(text) if terms else ():
         word = fold(match[0])
         if any(_matches(word, term) for term in terms):
-            pieces += [(text[place : match.start()], style), (match[0], f"{style} bold".strip())]
-            place = match.end()
-    return [piece for piece in [*pieces, (text[place:], style)] if piece[0]]
+            pieces += [(text[position : match.start()], style), (match[0], f"{style} bold".strip())]
+            position = match.end()
+    return [piece for piece in [*pieces, (text[position:], style)] if piece[0]]
 
 
 def _matches(word: str, term: str) -> bool:

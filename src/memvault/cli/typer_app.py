@@ -38,7 +38,7 @@ def canonical_name(name: str, names: Collection[str]) -> str | None:
         forms.add(f"{name[:-1]}ies")
     if name.endswith("ies"):
         forms.add(f"{name[:-3]}y")
-    return next((known for known in names if known in forms), None)
+    return next((candidate for candidate in names if candidate in forms), None)
 
 
 def parse(arguments: list[str], options: GlobalOptions) -> CommandLine | None:
@@ -193,9 +193,10 @@ def build_command(entry: ShellCommand, name: str, options: GlobalOptions) -> Any
         spelling.assign_positionals(parameters, values)
         return CommandLine(entry, name, shared, values)
 
-    own = {parameter.name: _typer_parameter(parameter) for parameter in parameters}
+    command_parameters = {parameter.name: _typer_parameter(parameter) for parameter in parameters}
     _with_signature(
-        callback, {**own, **spelling.positional_as_options(parameters), **_shared_options()}
+        callback,
+        {**command_parameters, **spelling.positional_as_options(parameters), **_shared_options()},
     )
     application = typer.Typer(
         add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False

@@ -118,12 +118,14 @@ class SourceDatabase:
             yield row
             self._deadline = time.process_time() + _SECONDS
 
-    def table(self, name: str, wanted: Iterable[str], rest: str = "") -> Iterator[dict[str, Any]]:
+    def table(
+        self, name: str, column_names: Iterable[str], rest: str = ""
+    ) -> Iterator[dict[str, Any]]:
         """Yield the rows of a table with the wanted columns that exist.
 
         ``rest`` ends the query, for example with an order. Raises ``UnreadableDatabase``.
         """
-        columns = [column for column in wanted if column in self.columns.get(name, ())]
+        columns = [column for column in column_names if column in self.columns.get(name, ())]
         if not columns:
             raise UnreadableDatabase(f"the table {name} is missing")
         for row in self.rows(f"SELECT {', '.join(columns)} FROM {name} {rest}"):

@@ -105,7 +105,7 @@ class _DendronWorkspace:
         times = {"created": created, "modified": modified or created or item.header["modified"]}
         name = item.path[: -len(".md")]
         beside = posixpath.dirname(name)
-        text = replace_outside_code(_MARKUP, lambda one: self._written(one, beside), item.text)
+        text = replace_outside_code(_MARKUP, lambda match: self._written(match, beside), item.text)
         text = _MILLISECONDS.sub("", text, 2)
         text = _EMPTY_DESCRIPTION.sub("", text, 1) if header.get("desc") in ("", None) else text
         text = re.sub(r"\Aid: .*\n|(?<=\A---\n)id: .*\n", "", text)

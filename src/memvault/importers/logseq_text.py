@@ -82,13 +82,13 @@ class _LogseqBlock:
         self.is_code = [False]
         self._missing: set[str] = set()
 
-    def position(self, start: int, wanted: str) -> int:
+    def position(self, start: int, text: str) -> int:
         """Return the number of the next line with a text, ignoring case; else -1."""
-        if wanted not in self._missing:
+        if text not in self._missing:
             for number in range(start + 1, len(self.lines)):
-                if self.lines[number].strip().lower() == wanted:
+                if self.lines[number].strip().lower() == text:
                     return number
-            self._missing.add(wanted)
+            self._missing.add(text)
         return -1
 
 

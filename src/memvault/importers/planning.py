@@ -164,19 +164,19 @@ class _Planner:
         self.result.warnings.append(ItemWarning(path, reason))
 
     def _add_file(self, item: ImportedNote | Attachment | VaultFile) -> None:
-        wanted = self._wanted_path(item)
+        wanted_path = self._wanted_path(item)
         if self._is_settings(item):
             self._skip(item.path, "settings of another vault are not imported")
         elif isinstance(item, ImportedNote) and item.key in self.result.notes:
             self._skip(item.path, f"duplicate id {item.key}")
-        elif reason := _reason_to_skip(wanted, self._included):
+        elif reason := _reason_to_skip(wanted_path, self._included):
             self.result.left_out.append(SkippedItem(item.path, reason))
         elif isinstance(item, Attachment):
-            self._add_attachment(item, wanted)
+            self._add_attachment(item, wanted_path)
         elif isinstance(item, VaultFile):
-            self._add_vault_file(item, wanted)
+            self._add_vault_file(item, wanted_path)
         else:
-            self._add_note(item, wanted)
+            self._add_note(item, wanted_path)
 
     def _wanted_path(self, item: ImportedNote | Attachment | VaultFile) -> str:
         """Return the path in the vault that an item should get.
@@ -205,8 +205,8 @@ class _Planner:
         is_own = path == SETTINGS_FILE  # the vault keeps its own settings
         return names_folded(path)[-1] == SETTINGS_FILE and not is_own
 
-    def _add_note(self, note: ImportedNote, wanted: str) -> None:
-        planned = self._planned(note, wanted)
+    def _add_note(self, note: ImportedNote, wanted_path: str) -> None:
+        planned = self._planned(note, wanted_path)
         path, status = planned
         self.result.notes[note.key] = planned
         self.result.names.add(note.path, note.refs, path)
@@ -224,7 +224,7 @@ class _Planner:
             self.result.new_ids.add(note.key)
             self._warn(note.path, f"gets a new id, since {owner} has the same")
 
-    def _planned(self, note: ImportedNote, wanted: str) -> PlannedNote:
+    def _planned(self, note: ImportedNote, wanted_path: str) -> PlannedNote:
         """Return the path and the status of a note."""
         earlier = self._state.imported.get(note.key)
         if earlier is None and note.key in self._state.imported_otherwise:
@@ -233,9 +233,9 @@ class _Planner:
             if earlier.source_hash == source_hash(note):
                 return PlannedNote(earlier.path, "unchanged")
             return PlannedNote(earlier.path, "edited" if earlier.is_edited else "changed")
-        if self._files.has_content(wanted, note.text.encode("utf-8", "replace")):
-            return PlannedNote(wanted, "unchanged")
-        return PlannedNote(self._reserve(wanted), "new")
+        if self._files.has_content(wanted_path, note.text.encode("utf-8", "replace")):
+            return PlannedNote(wanted_path, "unchanged")
+        return PlannedNote(self._reserve(wanted_path), "new")
 
     def _owner_of_id(self, text: str, path: str) -> str:
         """Return the path of another memory with the same id as a note; "" if there is none."""
@@ -246,13 +246,13 @@ class _Planner:
         owner = self.result.ids.setdefault(key, self._state.ids.get(key, path))
         return owner if owner != path else ""
 
-    def _add_attachment(self, item: Attachment, wanted: str) -> None:
+    def _add_attachment(self, item: Attachment, wanted_path: str) -> None:
         if item.path in self.result.attachments:
             return
-        path, is_there = wanted, False
-        if self._files.exists(wanted):
+        path, is_there = wanted_path, False
+        if self._files.exists(wanted_path):
             data = item.read()
-            for path in paths.numbered_names(wanted, self._files.exists):
+            for path in paths.numbered_names(wanted_path, self._files.exists):
                 is_there = self._files.has_content(path, data)
                 if is_there or not self._files.exists(path):
                     break
@@ -291,13 +291,15 @@ class _Planner:
             if owner := self._owner_of_id(decoding.decode(data).text, path):
                 self._warn(item.path, f"has the same id as {owner}; change one of them")
 
-    def _reserve(self, wanted: str) -> str:
+    def _reserve(self, wanted_path: str) -> str:
         """Return the first free variant of a path, and reserve it."""
 
         def is_taken(path: str) -> bool:
             return path.casefold() in self._reserved or self._files.exists(path)
 
-        path = next(name for name in paths.numbered_names(wanted, is_taken) if not is_taken(name))
+        path = next(
+            name for name in paths.numbered_names(wanted_path, is_taken) if not is_taken(name)
+        )
         self._reserved.add(path.casefold())
         return path
 

@@ -188,20 +188,20 @@ class FederatedView:
 
     def _nearest_in(self, vault_number: int, query: VectorQuery) -> VectorAnswer:
         """Return the nearest memories of one vault, by their keys in that vault."""
-        own = query._replace(
+        vault_query = query._replace(
             allowed_keys=self._allowed(vault_number, query.allowed_keys),
             include_keys=frozenset(self._own_keys(vault_number, query.include_keys)),
         )
-        return self.vaults[vault_number].view.nearest(own)
+        return self.vaults[vault_number].view.nearest(vault_query)
 
     def token_matches(self, text: str, passages: Mapping[int, Sequence[int]]) -> dict[int, float]:
         """Return how well a query's tokens match memories; empty if a vault has no tokens."""
         matches: dict[int, float] = {}
         for number, vault in enumerate(self.vaults):
             keys = self._own_keys(number, passages)
-            own = {own_key: passages[key] for own_key, key in keys.items()}
-            vault_matches = vault.view.token_matches(text, own) if own else {}
-            if own and not vault_matches:
+            vault_passages = {own_key: passages[key] for own_key, key in keys.items()}
+            vault_matches = vault.view.token_matches(text, vault_passages) if vault_passages else {}
+            if vault_passages and not vault_matches:
                 return {}
             matches |= {keys[own_key]: match for own_key, match in vault_matches.items()}
         return matches
@@ -213,8 +213,8 @@ class FederatedView:
         features: dict[int, SentenceFeatures] = {}
         for number, vault in enumerate(self.vaults):
             keys = self._own_keys(number, locations)
-            own = {own_key: locations[key] for own_key, key in keys.items()}
-            vault_features = vault.view.sentence_features(asked, own)
+            vault_locations = {own_key: locations[key] for own_key, key in keys.items()}
+            vault_features = vault.view.sentence_features(asked, vault_locations)
             features |= {keys[own_key]: values for own_key, values in vault_features.items()}
         return features
 
@@ -224,9 +224,9 @@ class FederatedView:
         table = [[0.0] * len(rows) for _ in rows]
         for number, vault in enumerate(self.vaults):
             keys = self._own_keys(number, passages)
-            own = {own_key: passages[key] for own_key, key in keys.items()}
-            values = vault.view.similarity_matrix(own) if own else []
-            if len(values) < len(own):
+            vault_passages = {own_key: passages[key] for own_key, key in keys.items()}
+            values = vault.view.similarity_matrix(vault_passages) if vault_passages else []
+            if len(values) < len(vault_passages):
                 return []
             for key, row_values in zip(keys.values(), values, strict=True):
                 for other, value in zip(keys.values(), row_values, strict=True):
@@ -376,8 +376,10 @@ def _combine(
 def _combined(parts: Sequence[tuple[int, float, float]]) -> tuple[float, float]:
     """Return mean and standard deviation of groups together, given as count, mean and deviation."""
     total = sum(count for count, _, _ in parts) or 1
-    mean = sum(count * own for count, own, _ in parts) / total
-    squares = sum(count * (spread**2 + own**2) for count, own, spread in parts) / total
+    mean = sum(count * group_mean for count, group_mean, _ in parts) / total
+    squares = (
+        sum(count * (spread**2 + group_mean**2) for count, group_mean, spread in parts) / total
+    )
     return mean, math.sqrt(max(squares - mean**2, 0.0))
 
 

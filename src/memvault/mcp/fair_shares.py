@@ -60,7 +60,7 @@ class FairShares:
         del self._active[key]
         now = time.monotonic()
         self._left[key] = now
-        for other in [name for name, left in self._left.items() if now - left > _ALONE_AFTER]:
+        for other in [name for name, left_at in self._left.items() if now - left_at > _ALONE_AFTER]:
             del self._left[other]
             if self._used[other] <= self._floor:  # as a key that was never here
                 del self._used[other]
@@ -79,7 +79,7 @@ class FairShares:
         """Return whether no other key has a request, or had one within the last minute."""
         now = time.monotonic()
         return not (self._active.keys() - {key}) and all(
-            other == key or now - left > _ALONE_AFTER for other, left in self._left.items()
+            other == key or now - left_at > _ALONE_AFTER for other, left_at in self._left.items()
         )
 
 

@@ -148,10 +148,10 @@ class ToolSelection:
         tool = available.find_tool(workspace, caller, name)
         if _is_selected(self.selected(workspace.settings), tool):
             return tool
-        words = f"{self.words(workspace.settings)},{smallest_profile(tool.name)}"
+        selection = f"{self.words(workspace.settings)},{smallest_profile(tool.name)}"
         raise UsageError(
             f"The tool {tool.name} is not offered by this server",
-            f"`memvault mcp --tools {words}` offers it",
+            f"`memvault mcp --tools {selection}` offers it",
         )
 
 

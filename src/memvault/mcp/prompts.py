@@ -118,26 +118,26 @@ def get(name: str, arguments: Mapping[str, str]) -> types.GetPromptResult:
         raise MCPError(
             types.INVALID_PARAMS, f"There is no prompt {name!r}", {"hint": ", ".join(_PROMPTS)}
         )
-    given = {key: value.strip() for key, value in arguments.items() if value.strip()}
-    known = [part.name for part in prompt.arguments]
-    missing = [part.name for part in prompt.arguments if part.required and part.name not in given]
+    values = {key: value.strip() for key, value in arguments.items() if value.strip()}
+    argument_names = [part.name for part in prompt.arguments]
+    missing = [part.name for part in prompt.arguments if part.required and part.name not in values]
     unknown = [  # a program may add arguments of its own, which are ignored
-        key for key in given if key not in known and closest(key, known)
+        key for key in values if key not in argument_names and closest(key, argument_names)
     ]
     if missing or unknown:
         what = f"needs {missing[0]}" if missing else f"has no argument {unknown[0]!r}"
         raise MCPError(
             types.INVALID_PARAMS,
             f"The prompt {name} {what}",
-            {"hint": f"its arguments are {known}"},
+            {"hint": f"its arguments are {argument_names}"},
         )
     lines = []
     for line in prompt.text.split("\n"):
-        argument = next((key for key in known if f"{{{key}}}" in line), None)
+        argument = next((key for key in argument_names if f"{{{key}}}" in line), None)
         if argument is None:
             lines.append(line)
-        elif argument in given:
-            lines.append(line.replace(f"{{{argument}}}", given[argument]))
+        elif argument in values:
+            lines.append(line.replace(f"{{{argument}}}", values[argument]))
     message = types.PromptMessage(role="user", content=types.TextContent(text="\n".join(lines)))
     return types.GetPromptResult(description=prompt.description, messages=[message])
 

@@ -43,9 +43,9 @@ class Read(NamedTuple):
             MCPError: there is no such tool.
         """
         call = PendingCall(workspace, self.caller, self.tool, self.arguments, offer.find)
-        found = call.run()
+        result = call.run()
         context = Call(workspace, self.caller, read_only=True)
-        return sdk_types.result(context, found)
+        return sdk_types.result(context, result)
 
 
 def only_reads(name: str, arguments: Mapping[str, Any]) -> bool:

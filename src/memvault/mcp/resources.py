@@ -179,8 +179,11 @@ def _read(call: Call, uri: str) -> str:
         f"({uri_for(entry.mem_id)})"
         for entry in visible
     ]
-    more = len(records) - _PAGE_SIZE
-    return masked("\n".join([*lines, *([f"- and {more:,} more"] if more > 0 else [])]) + "\n")
+    omitted_count = len(records) - _PAGE_SIZE
+    return masked(
+        "\n".join([*lines, *([f"- and {omitted_count:,} more"] if omitted_count > 0 else [])])
+        + "\n"
+    )
 
 
 def uri_for(name: str, start: str = MEMORY) -> str:

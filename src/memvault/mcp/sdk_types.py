@@ -26,15 +26,15 @@ def tools(call: Call, offer: ToolSelection) -> types.ListToolsResult:
     return types.ListToolsResult(tools=[types.Tool.model_validate(entry) for entry in definitions])
 
 
-def result(call: Call, found: Mapping[str, Any]) -> types.CallToolResult:
+def result(call: Call, fields: Mapping[str, Any]) -> types.CallToolResult:
     """Return a tool's result as structured content and as a short text."""
-    found = replace_surrogates(found)
-    if "error" in found and call.caller.has_token_budget:
-        found = budget.shortened(found, _error_budget(call))
+    fields = replace_surrogates(fields)
+    if "error" in fields and call.caller.has_token_budget:
+        fields = budget.shortened(fields, _error_budget(call))
     return types.CallToolResult(
-        content=[types.TextContent(text=render.text(found))],
-        structured_content=found,
-        is_error=found.get("success") is not True and "error" in found,
+        content=[types.TextContent(text=render.text(fields))],
+        structured_content=fields,
+        is_error=fields.get("success") is not True and "error" in fields,
     )
 
 

@@ -50,10 +50,10 @@ def new_request_queue(shares: FairShares | None = None) -> RequestQueue:
 class SdkServer(Server[Any]):
     """The SDK's server, which announces over every transport which changes it notifies of."""
 
-    def get_capabilities(self, *given: Any, **named: Any) -> types.ServerCapabilities:
+    def get_capabilities(self, *positional: Any, **named: Any) -> types.ServerCapabilities:
         """Return the server's capabilities, with notifications of changed tools and resources."""
         options = NotificationOptions(tools_changed=True, resources_changed=True)
-        return super().get_capabilities(options, *given[1:], **named)
+        return super().get_capabilities(options, *positional[1:], **named)
 
 
 def serve(root: Path, caller: Caller, offer: ToolSelection) -> int:
@@ -173,8 +173,8 @@ class McpServer:
         replies.register(context.request_id, call)
 
         def run() -> types.CallToolResult:
-            found = call.run()
-            return sdk_types.result(self._call(), found)
+            result = call.run()
+            return sdk_types.result(self._call(), result)
 
         try:
             with self._reporting_progress(context):

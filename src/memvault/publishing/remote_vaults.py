@@ -77,15 +77,15 @@ def add(
     shared = shared.replace(vault=vault, sent=_host(publication))
     root = _folder() / name
     settings = root / SETTINGS_FILE
-    known = load_settings(root).index if settings.exists() else shared
+    current = load_settings(root).index if settings.exists() else shared
     named = user_settings.load().vaults.names.get(name, str(root))
-    is_same = all(getattr(known, key) == getattr(shared, key) for key in _IDENTITY)
+    is_same = all(getattr(current, key) == getattr(shared, key) for key in _IDENTITY)
     if named != str(root) or not is_same:
         raise Conflict(
             f"{name} is the name of another vault", f"free it with `memvault vaults remove {name}`"
         )
     if patience is None:
-        shared = shared.replace(patience=known.patience)
+        shared = shared.replace(patience=current.patience)
     text = _TOML.format(
         **{key: json.dumps(value, ensure_ascii=False) for key, value in shared.values().items()}
     )

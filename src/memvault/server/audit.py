@@ -118,16 +118,16 @@ class RepeatLimitingHandler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write a message, or count it if the same line of code logged one recently."""
-        place = record.pathname, record.lineno
-        self._texts[place] = self.format(record)
-        self._repeats.note(place)
+        location = record.pathname, record.lineno
+        self._texts[location] = self.format(record)
+        self._repeats.note(location)
 
     def summarize(self, is_end: bool = False) -> None:
         """Write the numbers of messages that were only counted."""
         self._repeats.flush(is_end)
 
-    def _print(self, place: tuple[str, int], times: int) -> None:
-        first, *rest = self._texts[place].splitlines() or [""]
+    def _print(self, location: tuple[str, int], times: int) -> None:
+        first, *rest = self._texts[location].splitlines() or [""]
         if times > 1:
             first, rest = f"{first} ({times:,} times)", []
         print(

@@ -172,32 +172,32 @@ class ReadPool:
         task = asyncio.get_running_loop().create_task(self._work(read, key, slots))
         self._running.add(task)
         task.add_done_callback(self._running.discard)
-        found = await asyncio.shield(task)
-        if isinstance(found, MCPError):
-            raise found
-        return found
+        answer = await asyncio.shield(task)
+        if isinstance(answer, MCPError):
+            raise answer
+        return answer
 
     async def _work(
         self, read: Read, key: Hashable, slots: list[QueueSlot]
     ) -> types.CallToolResult | MCPError:
         """Return a process's answer, or another's if the first one ends before it has answered."""
-        found: types.CallToolResult | MCPError
+        answer: types.CallToolResult | MCPError
         try:
             for _ in range(_ATTEMPTS):
                 worker = await self._take()
                 try:
-                    found = await worker.answer(read)
+                    answer = await worker.answer(read)
                 except _Ended:
                     await self._note_end(worker)
                     continue
                 except MCPError as refusal:
-                    found = refusal
+                    answer = refusal
                 except BaseException:
                     await worker.end(0)
                     raise
                 self._lane.charge(read, key, worker.seconds, worker.is_first)
                 self._idle.append(worker)
-                return found
+                return answer
             error = MemvaultError("The process reading the vault ended", "call again")
         except OSError as reason:
             error = MemvaultError(f"Cannot start a process: {reason.strerror}", "call again")

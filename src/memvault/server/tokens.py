@@ -122,9 +122,9 @@ def remove(name: str) -> None:
     """
     if not name:
         raise UsageError("The token's name is missing", "`memvault tokens remove NAME`")
-    known = {token.name for token in all_tokens()}
-    if name not in known:
-        names = ", ".join(sorted(known))
+    token_names = {token.name for token in all_tokens()}
+    if name not in token_names:
+        names = ", ".join(sorted(token_names))
         hint = f"there are {names}" if names else "`memvault tokens list` lists them"
         raise NotFound(f"There is no token named {name!r}", hint)
     with atomic.map_os_errors(name):

@@ -112,19 +112,19 @@ def memory_create(
     return {**result, "evicted": _evicted_ids(call, active_set)}
 
 
-def _with_limit(found: Result) -> Result:
+def _with_limit(result: Result) -> Result:
     """Add where a loaded part ends and why it was cut, and the metadata of texts."""
-    if "memories" in found:
-        entries = [{**entry, "about": _about(entry["metadata"])} for entry in found["memories"]]
-        return {**found, "memories": entries}
+    if "memories" in result:
+        entries = [{**entry, "about": _about(entry["metadata"])} for entry in result["memories"]]
+        return {**result, "memories": entries}
     limit = {
         "maximum": "the maximum of one load",
-        "budget": f"the budget, {found.get('budget')} token{'s' * (found.get('budget') != 1)}",
+        "budget": f"the budget, {result.get('budget')} token{'s' * (result.get('budget') != 1)}",
     }
     return {
-        **found,
-        "end": found["offset"] + found["length"],
-        "limit": limit.get(found.get("cutAt", "")),
+        **result,
+        "end": result["offset"] + result["length"],
+        "limit": limit.get(result.get("cutAt", "")),
     }
 
 
@@ -209,29 +209,29 @@ def memory_load(
     return _load(call, mem_id or "", offset or 0, length or 0)
 
 
-def _refuse_mix(given: str, others: Mapping[str, object]) -> None:
+def _refuse_mix(argument: str, others: Mapping[str, object]) -> None:
     names = [name for name, value in others.items() if value is not None]
     if names:
         raise UsageError(
-            f"`{given}` and `{names[0]}` cannot be combined",
+            f"`{argument}` and `{names[0]}` cannot be combined",
             "load by `MEMORY` with `--offset` and `--length`, "
             "or by `--query` with `--threshold`, `--limit` and `--filter`",
         )
 
 
-def _by_probability(found: Sequence[RecallResult]) -> list[RecallResult]:
+def _by_probability(results: Sequence[RecallResult]) -> list[RecallResult]:
     """Sort results by probability, keeping an older memory after a newer one on the same subject.
 
     Memories that are not current come last.
     """
-    probabilities = {entry.memory.mem_id: entry.probability for entry in found}
+    probabilities = {entry.memory.mem_id: entry.probability for entry in results}
 
     def order(entry: RecallResult) -> tuple[bool, float, bool]:
         newer = entry.validity.newer
         probability = min(entry.probability, probabilities.get(newer, 1.0))
         return not entry.validity.is_current, -probability, bool(newer)
 
-    return sorted(found, key=order)  # stable: equal results keep their rank
+    return sorted(results, key=order)  # stable: equal results keep their rank
 
 
 def _search_texts(
@@ -275,8 +275,8 @@ def _search_texts(
         }
         for entry in page
     ]
-    if left := ranked[offset + limit :]:
-        call.notes.append(f"{len(left)} more match; increase the limit to get them")
+    if remaining := ranked[offset + limit :]:
+        call.notes.append(f"{len(remaining)} more match; increase the limit to get them")
     passing = " that passes the filter" if expression else ""
     condition = "well enough" if threshold is None else f"with {threshold:g} or more"
     nothing = f"No memory{passing} matches {condition}; `memvault recall` shows the closest"
@@ -304,7 +304,7 @@ def _load(call: Call, mem_id: str, offset: int, length: int) -> LoadedMemory:
     memory = call.resolve(mem_id)
     active = _active_memory(call)
     evicted: list[str] = []
-    wanted = length
+    requested_length = length
     body = memory.body.strip("\r\n")
     if call.budget:
         from memvault.tools.core import budget
@@ -332,7 +332,7 @@ def _load(call: Call, mem_id: str, offset: int, length: int) -> LoadedMemory:
         "tokens": piece.tokens,
         "etag": piece.etag,
     }
-    requested = min(wanted or piece.total, piece.total - piece.offset)
+    requested = min(requested_length or piece.total, piece.total - piece.offset)
     if piece.length < requested:
         result["cutAt"] = "maximum" if piece.length == MAX_LENGTH else "budget"
         result["maximum"] = MAX_LENGTH
@@ -470,15 +470,15 @@ def memory_search(
     }
 
 
-def _with_part_ends(found: Result) -> Result:
+def _with_part_ends(result: Result) -> Result:
     """Add the end of each part of a memory that is not the whole memory."""
     entries = [
         {**entry, "end": entry["offset"] + entry["length"]}
         if entry["length"] < entry["totalLength"]
         else entry
-        for entry in found["memories"]
+        for entry in result["memories"]
     ]
-    return {**found, "memories": entries}
+    return {**result, "memories": entries}
 
 
 @group.tool(
@@ -621,7 +621,7 @@ def context(
     if call.caller.has_token_budget:
         del result["parts"]  # they repeat the block
     shown = sum(len(section.entries) for section in block.sections if section.title == RECALLED)
-    count_retrievals(call, (found.memory for found in gathered.recalled[:shown]))
+    count_retrievals(call, (recalled.memory for recalled in gathered.recalled[:shown]))
     if block.omitted and not block.text:
         tokens = f"{limit} token{'s' * (limit != 1)}"
         call.notes.insert(0, f"the first entry is longer than {tokens}")

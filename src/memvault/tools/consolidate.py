@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 group = ToolGroup("experience", place=52)
 
 
-def _with_statements(found: Result) -> Result:
+def _with_statements(result: Result) -> Result:
     """Flatten contradictory statements to a list; note if there are proposals to apply."""
     statements = [
         {**statement, "text": f"but {statement['text']}" if index else statement["text"]}
-        for entry in found.get("contradictions", ())
+        for entry in result.get("contradictions", ())
         for index, statement in enumerate(entry["statements"])
     ]
     procedures = [
@@ -43,11 +43,11 @@ def _with_statements(found: Result) -> Result:
         }
         if "varies" in entry
         else entry
-        for entry in found["procedures"]
+        for entry in result["procedures"]
     ]
-    proposed = any(found.get(key) for key in ("facts", "procedures", "merged", "forgotten"))
-    does = "writes them" if proposed and not found["applied"] else None
-    return {**found, "procedures": procedures, "statements": statements, "does": does}
+    proposed = any(result.get(key) for key in ("facts", "procedures", "merged", "forgotten"))
+    does = "writes them" if proposed and not result["applied"] else None
+    return {**result, "procedures": procedures, "statements": statements, "does": does}
 
 
 @group.tool(

@@ -77,11 +77,11 @@ def memory_today(
     chosen = clock.today(parse_date_argument(day, "date", False))
     if text.strip():
         entry = daily_notes.add(call.store, chosen, text)
-        memory, more = entry.memory, without_none(line=entry.line)
+        memory, details = entry.memory, without_none(line=entry.line)
         is_new = entry.is_new
     else:
-        found = daily_notes.find(call.store, chosen)
-        if found is None:
+        daily_note = daily_notes.find(call.store, chosen)
+        if daily_note is None:
             path = daily_notes.place(call.root, call.settings).path_of(call.root, chosen)
             return {
                 "date": chosen.isoformat(),
@@ -89,14 +89,14 @@ def memory_today(
                 "isNew": False,
                 "message": f"There is no note of {chosen.isoformat()} yet",
             }
-        memory, more, is_new = found, without_none(content=found.body), False
+        memory, details, is_new = daily_note, without_none(content=daily_note.body), False
     return {
         "date": chosen.isoformat(),
         "filePath": memory.path,
         "memId": memory.mem_id,
         "title": memory.title,
         "isNew": is_new,
-        **more,
+        **details,
     }
 
 
@@ -145,14 +145,14 @@ def list_tasks(
     call.notes += line.notes
     chosen = filters(memory_type, tags, since, until, expression, query_filters.listing(line))
     records = call.engine.list_records(chosen)
-    found = [
+    matching_tasks = [
         task
         for task in tasks.tasks_in(call.reader, records)
         if (include_done or task.is_done == done)
         and (due is None or task.is_due(due, clock.today()))
     ]
-    found.sort(key=lambda task: task.due or "9999")
-    shown, paging = paginate(found, limit, offset)
+    matching_tasks.sort(key=lambda task: task.due or "9999")
+    shown, paging = paginate(matching_tasks, limit, offset)
     return {**paging, "tasks": [_task(task) for task in shown]}
 
 
@@ -300,13 +300,13 @@ def save_search(
 )
 def list_searches(call: Call) -> SavedSearches:
     """List the saved searches of the vault."""
-    found = call.settings.searches
-    return {"searches": [_search(name, found[name]) for name in sorted(found)]}
+    searches = call.settings.searches
+    return {"searches": [_search(name, searches[name]) for name in sorted(searches)]}
 
 
 def _search(name: str, saved: Mapping[str, Any]) -> SavedSearch:
-    more = without_none(**{key: value for key, value in saved.items() if key != "query"})
-    return {"name": name, "query": str(saved.get("query", "")), **more}
+    details = without_none(**{key: value for key, value in saved.items() if key != "query"})
+    return {"name": name, "query": str(saved.get("query", "")), **details}
 
 
 @group.tool(
@@ -318,9 +318,11 @@ def delete_search(call: Call, name: _NAME) -> SavedSearchResult:
     """Delete a saved search."""
     from memvault.memories import saved_searches
 
-    found = call.settings.searches.get(name)
-    if found is None:
-        known = ", ".join(sorted(call.settings.searches)) or "none"
-        raise NotFound(f"There is no saved search {name!r}", f"the saved searches are {known}")
+    saved = call.settings.searches.get(name)
+    if saved is None:
+        saved_names = ", ".join(sorted(call.settings.searches)) or "none"
+        raise NotFound(
+            f"There is no saved search {name!r}", f"the saved searches are {saved_names}"
+        )
     saved_searches.save(call.store, name, None)
-    return {**_search(name, found)}
+    return {**_search(name, saved)}

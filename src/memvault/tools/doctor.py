@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 group = ToolGroup("vault", place=102)
 
 
-def _with_summary(found: Result) -> Result:
+def _with_summary(result: Result) -> Result:
     """Add a summary with the number of findings of each severity."""
-    counted = [f"{count} {kind}{'s' * (count != 1)}" for kind, count in found["counts"].items()]
-    nothing = "No such problems" if "only" in found else "No problems"
-    counts_text = ", ".join(counted) if any(found["counts"].values()) else nothing
-    memories = found["memories"]
+    counted = [f"{count} {kind}{'s' * (count != 1)}" for kind, count in result["counts"].items()]
+    nothing = "No such problems" if "only" in result else "No problems"
+    counts_text = ", ".join(counted) if any(result["counts"].values()) else nothing
+    memories = result["memories"]
     return {
-        **found,
+        **result,
         "summary": f"{counts_text} in {memories} memor{'y' if memories == 1 else 'ies'}",
     }
 
@@ -114,13 +114,13 @@ _BAR = 16
 """Characters of the longest bar, so that a line fits a terminal of 40 columns."""
 
 
-def _with_bars(found: Result) -> Result:
+def _with_bars(result: Result) -> Result:
     """Add lines with bars, of equal scale within each list."""
-    lines: dict[str, Any] = {key: _bars(found[key]) for key in ("types", "tags") if found[key]}
-    active = [day for day in found["days"] if day["count"]]
-    grown = [month for month in found["months"] if month["count"]]
-    megabytes = f"{found['bytes'] / 1_000_000:.1f} MB"
-    return {**found, **lines, "size": megabytes, "months": _bars(grown), "days": _bars(active)}
+    lines: dict[str, Any] = {key: _bars(result[key]) for key in ("types", "tags") if result[key]}
+    active = [day for day in result["days"] if day["count"]]
+    grown = [month for month in result["months"] if month["count"]]
+    megabytes = f"{result['bytes'] / 1_000_000:.1f} MB"
+    return {**result, **lines, "size": megabytes, "months": _bars(grown), "days": _bars(active)}
 
 
 def _bars(counts: Sequence[Mapping[str, Any]]) -> list[str]:

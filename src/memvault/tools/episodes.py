@@ -58,9 +58,9 @@ def _outcome(text: str) -> dict[str, Any]:
         raise UsageError(f"The outcome {text[:40]!r} has no type", _FORM)
     if len(kind.split()) == 1:
         return {"type": kind.strip(), **({"text": rest.strip()} if colon else {})}
-    words = {*re.findall(r"\w+", text.lower())}
-    fails, succeeds = bool(words & {*_FAILURES}), bool(words & {*_SUCCESSES})
-    if fails == succeeds or words & _NEGATIONS:
+    terms = {*re.findall(r"\w+", text.lower())}
+    fails, succeeds = bool(terms & {*_FAILURES}), bool(terms & {*_SUCCESSES})
+    if fails == succeeds or terms & _NEGATIONS:
         raise UsageError(f"The outcome {text[:40]!r} has no type", _FORM)
     return {"type": "action_error" if fails else "success", "text": text.strip()}
 

@@ -77,12 +77,12 @@ def store_fact(
         "filePath": memory.path,
         "similar": [
             {
-                "factId": found.mem_id,
-                "factText": provenance.text_of(found),
+                "factId": similar_fact.mem_id,
+                "factText": provenance.text_of(similar_fact),
                 "similarity": similarity,
-                "filePath": found.path,
+                "filePath": similar_fact.path,
             }
-            for found, similarity in similar_memories(call, text, memory.path, facts.TYPE)
+            for similar_fact, similarity in similar_memories(call, text, memory.path, facts.TYPE)
         ],
     }
 

@@ -37,12 +37,12 @@ _NO_TRASH = "The trash is empty"
 _NOTHING_OLD = "Nothing in the trash is that old"
 
 
-def _with_file_lines(found: Result) -> Result:
+def _with_file_lines(result: Result) -> Result:
     """Add the lines that list the changed files, to each change or to the one that was undone."""
-    if "changes" not in found:
-        return {**found, "lines": _file_lines(found["files"])}
-    changes = [{**entry, "lines": _file_lines(entry["files"])} for entry in found["changes"]]
-    return {**found, "changes": changes}
+    if "changes" not in result:
+        return {**result, "lines": _file_lines(result["files"])}
+    changes = [{**entry, "lines": _file_lines(entry["files"])} for entry in result["changes"]]
+    return {**result, "changes": changes}
 
 
 def _file_lines(files: list[Result]) -> str:
@@ -90,8 +90,13 @@ def memory_log(
     else:
         changes = list(call.store.changes.journal.changes())
     shown, paging = paginate(changes, limit, offset)
-    more = without_none(more=True if "next" in paging else None)
-    return {**about, "changes": [log.change_item(change) for change in shown], **paging, **more}
+    continuation = without_none(more=True if "next" in paging else None)
+    return {
+        **about,
+        "changes": [log.change_item(change) for change in shown],
+        **paging,
+        **continuation,
+    }
 
 
 @group.tool(
@@ -101,7 +106,7 @@ def memory_log(
     examples=('memvault diff "Deploy notes"', 'memvault diff "Deploy notes" 20261122T0200'),
     view=Template(
         "{diff:diff}\n{same}\n--offset {next} shows the rest of {totalLength} characters",
-        lambda found: {**found, "same": None if found["diff"] else "There are no differences"},
+        lambda result: {**result, "same": None if result["diff"] else "There are no differences"},
     ),
     reveals=True,
 )
@@ -213,7 +218,7 @@ def memory_undo(
         {title}  {memId}  {filePath}  {discarded:second}
 
         {shown} of {total:file|files}""",
-        lambda found: {**found, "shown": len(found["trash"]) or None},
+        lambda result: {**result, "shown": len(result["trash"]) or None},
     ),
 )
 def trash_list(call: Call, limit: Limit = LISTED, offset: Offset = 0) -> TrashListing:
@@ -224,10 +229,10 @@ def trash_list(call: Call, limit: Limit = LISTED, offset: Offset = 0) -> TrashLi
     return {"trash": [trashed(entry) for entry in shown], **paging}
 
 
-def _as_preview(found: Result) -> Result:
+def _as_preview(result: Result) -> Result:
     """Show the token only if there is something to confirm; hide a count of zero."""
-    shown = {**found, "deletedFiles": found.get("deletedFiles") or None}
-    return {**shown, "token": found["confirmToken"]} if found.get("files") else shown
+    shown = {**result, "deletedFiles": result.get("deletedFiles") or None}
+    return {**shown, "token": result["confirmToken"]} if result.get("files") else shown
 
 
 @group.tool(

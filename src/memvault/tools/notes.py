@@ -56,7 +56,7 @@ group = ToolGroup("notes", "Links, tags and names", place=95)
            {filePath}  {links:link|links}
 
         Nothing has been changed yet; confirm with `--confirm {confirmToken}`""",
-        lambda found: {**found, **found.get("after", {})},
+        lambda result: {**result, **result.get("after", {})},
     ),
 )
 def memory_rename(
@@ -170,7 +170,7 @@ def memory_backlinks(
     """List the memories that link to a memory, with each line that contains a link."""
     memory = call.resolve(name)
 
-    def found(view: View) -> MemoryBacklinks:
+    def backlinks_page(view: View) -> MemoryBacklinks:
         graph = call.link_graph(view)
         linking = graph.backlinks(memory.path)
         lines = {(link.source, link.stored.key, link.stored.line): link for link in linking}
@@ -180,7 +180,7 @@ def memory_backlinks(
         ]
         return {"backlinks": backlinks, **paging}
 
-    return call.engine.on_view(found)
+    return call.engine.on_view(backlinks_page)
 
 
 @group.tool(
@@ -197,7 +197,7 @@ def memory_orphans(call: Call, limit: Limit = LISTED, offset: Offset = 0) -> Orp
     from memvault.model import is_example
     from memvault.recall.answer import memory_reference
 
-    def found(view: View) -> list[MemoryRecord]:
+    def unlinked_records(view: View) -> list[MemoryRecord]:
         links = list(call.link_graph(view).indexed())
         linked = {link.source for link in links} | {link.target for link in links}
         return [
@@ -206,27 +206,27 @@ def memory_orphans(call: Call, limit: Limit = LISTED, offset: Offset = 0) -> Orp
             if entry.key not in linked and not is_example(entry.metadata)
         ]
 
-    orphans = call.engine.on_view(found)
+    orphans = call.engine.on_view(unlinked_records)
     shown, paging = paginate(orphans, limit, offset, "Every memory has a link")
     return {"orphans": [memory_reference(entry) for entry in shown], **paging}
 
 
-def _link_item(found: ResolvedLink) -> OutgoingLink:
+def _link_item(resolved: ResolvedLink) -> OutgoingLink:
     from memvault.recall.answer import memory_reference
 
     target: dict[Any, Any] = (
-        {**memory_reference(found.target)}
-        if found.target is not None
+        {**memory_reference(resolved.target)}
+        if resolved.target is not None
         else {"problem": "no such memory"}
     )
-    return {"link": found.name, **target, **_kind(found)}
+    return {"link": resolved.name, **target, **_kind(resolved)}
 
 
-def _kind(found: ResolvedLink) -> dict[Any, Any]:
-    if found.link is None:
-        return {"key": found.key}
-    heading = {"heading": found.link.heading} if found.link.heading else {}
-    return {**heading, **({"embed": True} if found.link.is_embed else {})}
+def _kind(resolved: ResolvedLink) -> dict[Any, Any]:
+    if resolved.link is None:
+        return {"key": resolved.key}
+    heading = {"heading": resolved.link.heading} if resolved.link.heading else {}
+    return {**heading, **({"embed": True} if resolved.link.is_embed else {})}
 
 
 def _backlink_item(call: Call, view: View, source: MemoryRecord, link: StoredLink) -> BacklinkEntry:
@@ -254,13 +254,13 @@ def _backlink_item(call: Call, view: View, source: MemoryRecord, link: StoredLin
     return {**reference, "line": above + link.line + 1, "text": shown}
 
 
-def _as_tree(found: Result) -> Result:
+def _as_tree(result: Result) -> Result:
     """Indent nested tags below their parent, and shorten each to its last part."""
     entries = [
         {**entry, "name": "  " * entry["tag"].count("/") + entry["tag"].rpartition("/")[2]}
-        for entry in found["tags"]
+        for entry in result["tags"]
     ]
-    return {**found, "tags": entries}
+    return {**result, "tags": entries}
 
 
 @group.tool(
@@ -293,12 +293,12 @@ def tag_list(
     from memvault.memories import tagging
     from memvault.recall.filters import Filters
 
-    found = tagging.counted(call.engine.list_records(Filters()), sort == "name")
+    counted_tags = tagging.counted(call.engine.list_records(Filters()), sort == "name")
     if under:
         parent = tagging.parse_tag(under)
-        found = [entry for entry in found if tagging.is_under(entry.tag, parent)]
+        counted_tags = [entry for entry in counted_tags if tagging.is_under(entry.tag, parent)]
     shown, paging = paginate(
-        found, limit, offset, "No memory has a tag" + (" of that name" if under else "")
+        counted_tags, limit, offset, "No memory has a tag" + (" of that name" if under else "")
     )
     return {
         "tags": [{"tag": entry.tag, "count": entry.memories, "own": entry.own} for entry in shown],
@@ -353,8 +353,8 @@ def tag_remove(
 
     memory = call.resolve(name)
     present_tags = tagging.parse_existing_tags(tags, memory)
-    known = set(map(names.tag_key, memory.tags))
-    missing = [tag for tag in present_tags if names.tag_key(tag) not in known]
+    present_keys = set(map(names.tag_key, memory.tags))
+    missing = [tag for tag in present_tags if names.tag_key(tag) not in present_keys]
     result = _tag_result(tagging.remove(call.store, memory, present_tags))
     return {**result, **without_none(missing=missing or None)}
 

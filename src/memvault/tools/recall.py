@@ -75,13 +75,13 @@ _MAX_LIMIT = 1_000
 _NEW_TYPE_HELP = f"{TYPE_HELP}; {FALLBACK_TYPE} by default"
 
 
-def _with_places(found: Mapping[str, Any]) -> dict[str, Any]:
+def _with_places(result: Mapping[str, Any]) -> dict[str, Any]:
     """Return a result whose memories have a ``place``, ``PATH:LINE`` as editors open it."""
     memories = [
         {**entry, "place": f"{entry['filePath']}:{entry['line']}"} if "line" in entry else entry
-        for entry in found["memories"]
+        for entry in result["memories"]
     ]
-    return {**with_notice(found), "memories": memories}
+    return {**with_notice(result), "memories": memories}
 
 
 @group.tool(
@@ -262,17 +262,17 @@ def memory_recall(
     )
     answer = selection.engine.search(request)
     results = collect_hits(call, answer)
-    found = results[offset:]
+    page = results[offset:]
     as_of_text = clock.iso(as_of_time) if as_of_time else ""
-    rendered = [_render_result(call, entry, full, explain, as_of_text) for entry in found]
+    rendered = [_render_result(call, entry, full, explain, as_of_text) for entry in page]
     own_data = _own_data(call, query, include, limit or _DEFAULT_LIMIT, full)
     result = result_budget.result({"best": answer.best}, rendered, offset, own_data)
-    selection.count(relevant(found[: result["count"]]))
+    selection.count(relevant(page[: result["count"]]))
     if not include and answer.best in ("weak", "none"):
         from memvault.tools.core import agent_state
 
         agent_state.suggest_include(call, query)
-    if found:
+    if page:
         return result
     if results:
         return {**result, "message": f"There are only {len(results):,} results"}
@@ -442,8 +442,10 @@ def memory_remember(
         "tags": list(memory.tags),
         "isUpdate": bool(file_path),
         "similar": [
-            {**memory_reference(found), "similarity": similarity}
-            for found, similarity in similar_memories(call, f"{name}\n{content}", memory.path)
+            {**memory_reference(similar_memory), "similarity": similarity}
+            for similar_memory, similarity in similar_memories(
+                call, f"{name}\n{content}", memory.path
+            )
         ],
     }
 
@@ -566,7 +568,7 @@ def memory_compound(
            {score:.2f}  {strength}  {title}  {memoryType}  {memId}  {filePath}  {marks}
 
         Nothing has been deleted yet; confirm with `--confirm {token}`""",
-        lambda found: {**found, "token": found.get("candidates") and found["confirmToken"]},
+        lambda result: {**result, "token": result.get("candidates") and result["confirmToken"]},
     ),
 )
 def memory_forget(
@@ -647,13 +649,13 @@ def memory_list_types(call: Call) -> MemoryTypes:
     from memvault.recall.filters import Filters
 
     counts = Counter(record.memory_type for record in call.engine.list_records(Filters()))
-    known = {entry.name: entry.description for entry in call.settings.types}
-    names = [*known, *sorted(name for name in counts if name not in known)]
+    descriptions = {entry.name: entry.description for entry in call.settings.types}
+    names = [*descriptions, *sorted(name for name in counts if name not in descriptions)]
     return {
         "types": [
-            {"name": name, "description": known.get(name, ""), "count": counts[name]}
+            {"name": name, "description": descriptions.get(name, ""), "count": counts[name]}
             for name in names
         ],
         "fallbackType": FALLBACK_TYPE,
-        "fallbackDescription": known[FALLBACK_TYPE],
+        "fallbackDescription": descriptions[FALLBACK_TYPE],
     }

@@ -40,9 +40,11 @@ def list_skill_categories(call: Call, limit: Limit = LISTED, offset: Offset = 0)
     """
     from memvault.experience import skill_tree
 
-    found = skill_tree.branches((entry.skill_id for entry in _skilled_procedures(call)), 1)
+    counts_by_branch = skill_tree.branches(
+        (entry.skill_id for entry in _skilled_procedures(call)), 1
+    )
     listing: list[SkillCategory] = [
-        {"categoryId": branch, "skills": count} for branch, count in found.items()
+        {"categoryId": branch, "skills": count} for branch, count in counts_by_branch.items()
     ]
     shown, paging = paginate(listing, limit, offset, "No procedure has a skill id yet")
     return {"categories": list(shown), **paging}
@@ -67,15 +69,15 @@ def list_subcategories(
 
     named = [entry.skill_id for entry in _skilled_procedures(call)]
     within = skill_tree.below(named, _branch(category_id, "categoryId"))
-    found: list[SkillSubcategory] = [
+    subcategories: list[SkillSubcategory] = [
         {"subcategoryId": branch, "skills": count}
         for branch, count in skill_tree.branches(within, 2).items()
     ]
-    more = (
+    hint = (
         f"`memvault skills list {category_id}` lists its skills" if within else "it has no skills"
     )
-    nothing = f"The category {category_id!r} has no subcategories; {more}"
-    shown, paging = paginate(found, limit, offset, nothing)
+    nothing = f"The category {category_id!r} has no subcategories; {hint}"
+    shown, paging = paginate(subcategories, limit, offset, nothing)
     return {"subcategories": list(shown), **paging}
 
 
@@ -106,9 +108,9 @@ def list_skills(
     procedures_with_skill = _skilled_procedures(call)
     branch = _branch(subcategory_id, "subcategoryId")
     ids = set(skill_tree.below((entry.skill_id for entry in procedures_with_skill), branch))
-    found = [entry for entry in procedures_with_skill if entry.skill_id in ids]
+    skills = [entry for entry in procedures_with_skill if entry.skill_id in ids]
     nothing = f"There are no skills below {subcategory_id!r}"
-    shown, paging = paginate(found, limit, offset, nothing)
+    shown, paging = paginate(skills, limit, offset, nothing)
     return {"skills": [_skill(entry) for entry in shown], **paging}
 
 

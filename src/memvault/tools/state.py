@@ -180,11 +180,13 @@ def get_memories(
     from memvault.agents.agent_files import normalize_name
     from memvault.agents.values import all_values
 
-    found, notes = all_values(call.store, call.address)
-    values = {entry.name: entry.text for entry in found}
-    wanted = list(dict.fromkeys(map(normalize_name, keys))) if keys else list(values)
-    call.notes += notes + [f"there is no memory {key!r}" for key in wanted if key not in values]
-    selected = [key for key in wanted if key in values]
+    entries, notes = all_values(call.store, call.address)
+    values = {entry.name: entry.text for entry in entries}
+    requested_names = list(dict.fromkeys(map(normalize_name, keys))) if keys else list(values)
+    call.notes += notes + [
+        f"there is no memory {key!r}" for key in requested_names if key not in values
+    ]
+    selected = [key for key in requested_names if key in values]
     shown, paging = paginate(selected, limit or (len(selected) if keys else LISTED), offset)
     return {"memories": [{"key": key, "value": values[key]} for key in shown], **paging}
 
@@ -255,8 +257,8 @@ def get_goals(
     wanted_status = status_word(status) if status else ""
     goals, notes = all_goals(call.store, call.address)
     call.notes += notes
-    found = [goal for goal in goals if wanted_status in ("", goal.status)]
-    shown, paging = paginate(found, limit, offset)
+    selected_goals = [goal for goal in goals if wanted_status in ("", goal.status)]
+    shown, paging = paginate(selected_goals, limit, offset)
     goals_shown = [fields(goal, "id", "description", "status") for goal in shown]
     return {"goals": cast("list[StoredGoal]", goals_shown), **paging}
 
@@ -361,8 +363,10 @@ def get_plans(
     """Get the plans, next due first."""
     statuses, notes = call.plans.statuses()
     call.notes += notes
-    found = [status_entry for status_entry in statuses if status in (None, status_entry.status)]
-    shown, paging = paginate(found, limit, offset)
+    selected_plans = [
+        status_entry for status_entry in statuses if status in (None, status_entry.status)
+    ]
+    shown, paging = paginate(selected_plans, limit, offset)
     return {"plans": [_plan(status_entry) for status_entry in shown], **paging}
 
 

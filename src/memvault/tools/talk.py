@@ -95,7 +95,7 @@ class EventSpec(TypedDict):
     ]
 
 
-def _with_heads(found: Result) -> Result:
+def _with_heads(result: Result) -> Result:
     """Add a heading and a text to each event.
 
     Only talks and space messages have a sender; the field is ignored in other events.
@@ -103,7 +103,7 @@ def _with_heads(found: Result) -> Result:
     from memvault.agents.messages.service_names import SERVICE, SPACE_MESSAGE, TALK, sender_label
 
     events = []
-    for entry in found["events"]:
+    for entry in result["events"]:
         event = entry.get("result", entry)
         if "data" in event:
             data, kind = event["data"], event["type"]
@@ -114,7 +114,7 @@ def _with_heads(found: Result) -> Result:
                 number = f" {data['talkId']}" if "talkId" in data else ""
                 event |= {"head": f"{kind}{number}", "sender": sender}
         events.append(event)
-    return {**found, "events": events}
+    return {**result, "events": events}
 
 
 _EVENTS = Template(
@@ -601,8 +601,8 @@ def read_messages(
 ) -> SpaceMessages:
     """Read a space's messages, newest last."""
     spaces = _spaces(call)
-    found = spaces.find(space) if space and space.strip() else spaces.entered()
-    messages, total = spaces.messages(found, limit, offset)
+    chosen_space = spaces.find(space) if space and space.strip() else spaces.entered()
+    messages, total = spaces.messages(chosen_space, limit, offset)
     paging = page_info(total, offset, len(messages))
     return {"messages": [_message(message) for message in messages], **paging}
 
@@ -620,11 +620,11 @@ def list_spaces(call: Call, limit: Limit = LISTED, offset: Offset = 0) -> SpaceL
     """List the spaces with their members, number of messages and time of the last message."""
     spaces = _spaces(call)
     shown, paging = paginate(spaces.every(), limit, offset, "There are no spaces")
-    found: list[SpaceEntry] = []
+    space_entries: list[SpaceEntry] = []
     for space in shown:
         members = spaces.members(space)
         last, total = spaces.messages(space, 1)
-        found.append(
+        space_entries.append(
             {
                 "spaceId": space.space_id,
                 "spaceName": space.name,
@@ -634,7 +634,7 @@ def list_spaces(call: Call, limit: Limit = LISTED, offset: Offset = 0) -> SpaceL
                 "lastMessage": last[0].timestamp if last else "",
             }
         )
-    return {"spaces": found, **paging}
+    return {"spaces": space_entries, **paging}
 
 
 def _spaces(call: Call) -> Spaces:

@@ -67,10 +67,10 @@ def get_available_tools(
     registered = tool_files.read_all(call.root)
     call.notes += registered.broken.values()
     tools = [described(entry) for entry in available.builtin_tools(call.workspace, call.caller)]
-    trusted = {kept.path for kept in trust.trusted(call.root, registered.tools.values())}
-    for kept in registered.tools.values():
-        file = {"filePath": kept.path, "trusted": kept.path in trusted}
-        tools.append({**described(vault_tools.tool_from_plugin(kept)), **without_none(**file)})
+    trusted = {plugin.path for plugin in trust.trusted(call.root, registered.tools.values())}
+    for plugin in registered.tools.values():
+        file = {"filePath": plugin.path, "trusted": plugin.path in trusted}
+        tools.append({**described(vault_tools.tool_from_plugin(plugin)), **without_none(**file)})
     shown, paging = paginate(tools, limit or len(tools), offset)
     return {"tools": list(shown), **paging}
 

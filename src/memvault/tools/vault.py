@@ -63,13 +63,13 @@ Purpose = Annotated[
 ]
 
 
-def _with_part_ends(found: Result) -> Result:
+def _with_part_ends(result: Result) -> Result:
     """Add the end of each part of a memory and the length of the whole."""
     parts = [
-        {**part, "end": part["offset"] + part["length"], "whole": found["wholeLength"]}
-        for part in found.get("parts", ())
+        {**part, "end": part["offset"] + part["length"], "whole": result["wholeLength"]}
+        for part in result.get("parts", ())
     ]
-    return {**found, "parts": parts}
+    return {**result, "parts": parts}
 
 
 @group.tool(
@@ -156,8 +156,8 @@ def _part(call: Call, memory: Memory, section: str | None, around: str) -> dict[
 
     body = memory.body
     if section is not None:
-        found = find_section(body, section)
-        parts = [Passage(found.start, found.end, found.path)]
+        section_range = find_section(body, section)
+        parts = [Passage(section_range.start, section_range.end, section_range.path)]
     else:
         parts = passages_around.passages_with(body, around, call.engine.languages())
     content = "\n…\n".join(body[part.start : part.end].strip("\r\n") for part in parts)
@@ -291,8 +291,10 @@ def memory_restore(
 
     if not name.strip():
         entries, paging = paginate(trash.list_trash(call.store), LISTED, 0)
-        more = paging.pop("next", None)
-        call.notes += [f"`memvault trash list --offset {more}` shows the others"] * bool(more)
+        next_offset = paging.pop("next", None)
+        call.notes += [f"`memvault trash list --offset {next_offset}` shows the others"] * bool(
+            next_offset
+        )
         return cast("RestoredMemory", {"trash": [trashed(entry) for entry in entries], **paging})
     earlier = require_text(revision, "The revision", "`memvault log` lists a memory's revisions")
     if earlier:
@@ -302,37 +304,37 @@ def memory_restore(
     return {**memory_reference(restored), "etag": restored.etag}
 
 
-def _for_people(found: Result) -> Result:
+def _for_people(result: Result) -> Result:
     """Put the parts of a status into words: sizes, vectors to make, events, own settings."""
     sizes = {
         key: f"{size / 1e6:.1f} MB" if size >= 1e6 else f"{-(-size // 1000)} kB"
-        for key, size in found["sizes"].items()
+        for key, size in result["sizes"].items()
     }
-    deep, events = found["deep"], found["events"]
+    deep, events = result["deep"], result["events"]
     worker = "at the next recall"
     if deep.get("working"):
         process = f"process {deep['process']}" if "process" in deep else "a process"
         worker = f"by {process}" + (f" since {_minute(deep['since'])}" if "since" in deep else "")
-    total = found["memories"]
-    static_state = _vectors(found["embedder"], found["pending"], total, "at the next recall")
+    total = result["memories"]
+    static_state = _vectors(result["embedder"], result["pending"], total, "at the next recall")
     deep_state = _vectors(deep, deep.get("waiting", 0), total, worker)
     waiting = f"{events['waiting']} waiting"
     waiting += f" since {_minute(events['since'])}" if "since" in events else ""
     if "nextPlan" in events:
         waiting += f", a plan {'due since' if events['planIsDue'] else 'due at'} "
         waiting += _minute(events["nextPlan"])
-    own = [
+    changed_settings = [
         f"{key} {', '.join(value) if isinstance(value := setting['value'], list) else value}"
-        for key, setting in found["settings"].items()
+        for key, setting in result["settings"].items()
         if setting["from"] != "default"
     ]
     return {
-        **found,
+        **result,
         "sizes": sizes,
         "static": static_state,
         "transformer": f"{deep['name']}, off" if deep["mode"] == "off" else deep_state,
         "events": waiting,
-        "changed": ", ".join(own),
+        "changed": ", ".join(changed_settings),
     }
 
 

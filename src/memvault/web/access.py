@@ -40,19 +40,19 @@ class Access(NamedTuple):
         """Return whether a name is the folder's."""
         return _same(name, self.folder)
 
-    def is_token(self, given: str) -> bool:
+    def is_token(self, candidate: str) -> bool:
         """Return whether a text is the token."""
-        return _same(given, self.token)
+        return _same(candidate, self.token)
 
     def is_in(self, cookies: list[str]) -> bool:
         """Return whether a ``Cookie`` header contains the session.
 
         A server on another port can add cookies of the same name.
         """
-        wanted = f"{COOKIE}={self.session}"
+        expected = f"{COOKIE}={self.session}"
         pairs = (pair.strip() for header in cookies for pair in header.split(";"))
-        return any(_same(pair, wanted) for pair in pairs)
+        return any(_same(pair, expected) for pair in pairs)
 
 
-def _same(given: str, wanted: str) -> bool:
-    return hmac.compare_digest(given.encode("utf-8", "replace"), wanted.encode())
+def _same(candidate: str, expected: str) -> bool:
+    return hmac.compare_digest(candidate.encode("utf-8", "replace"), expected.encode())

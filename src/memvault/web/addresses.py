@@ -148,11 +148,11 @@ class SiteAddresses:
 
     def file(self, path: str) -> str | None:
         """As ``Addresses.file``."""
-        place = self._files.get(path)
-        if place is None:
+        target = self._files.get(path)
+        if target is None:
             return None
         self.linked.add(path)
-        return self._to(place)
+        return self._to(target)
 
     def tag(self, name: str) -> str:
         """As ``Addresses.tag``."""

@@ -179,8 +179,8 @@ class _Routes:
     def _found(self, request: Request) -> dict[str, Any]:
         query = request.query_params.get("q", "")[:1_000]
         tag, kind = (request.query_params.get(key, "") for key in ("tag", "type"))
-        found = self._session.search(query, tag, kind)
-        return {"query": query, "tag": tag, "kind": kind, "found": found}
+        results = self._session.search(query, tag, kind)
+        return {"query": query, "tag": tag, "kind": kind, "found": results}
 
     def memory(self, request: Request) -> Response:
         read = self._session.read(request.path_params["name"], self._to)
@@ -222,8 +222,8 @@ class _Routes:
         return self._page("overview", title="Overview", **values)
 
     def review(self, _: Request) -> Response:
-        found = self._session.review()
-        return self._page("review", title="Review", review=found)
+        review = self._session.review()
+        return self._page("review", title="Review", review=review)
 
     def file(self, request: Request) -> Response:
         path = request.path_params["path"]

@@ -48,9 +48,9 @@ def _nearest(data: Points) -> NDArray[np.int64]:
         block = data[start : start + _BLOCK] @ data.T
         rows = np.arange(len(block))
         block[rows, rows + start] = -np.inf
-        found = np.argpartition(-block, most - 1, axis=1)[:, :most]
-        own = np.repeat(rows + start, most)
-        pairs.append(np.stack([own, found.ravel()], axis=1))
+        neighbors = np.argpartition(-block, most - 1, axis=1)[:, :most]
+        row_numbers = np.repeat(rows + start, most)
+        pairs.append(np.stack([row_numbers, neighbors.ravel()], axis=1))
     return np.concatenate(pairs)
 
 

@@ -81,19 +81,21 @@ def to_html(
     return html
 
 
-def _mask_inline(tokens: Sequence[Token], detector: SecretDetector, own: Container[str]) -> None:
+def _mask_inline(
+    tokens: Sequence[Token], detector: SecretDetector, vault_addresses: Container[str]
+) -> None:
     """Mask the secrets in the text of a block, which its markup may cut, and in attributes.
 
-    ``own`` are the addresses of this vault's pages and files.
+    ``vault_addresses`` are the addresses of this vault's pages and files.
     """
     pieces: list[tuple[int, Token]] = []
     texts: list[str] = []
     length = 0
     for token in tokens:
         for name, value in token.attrs.items():
-            if isinstance(value, str) and value not in own:
+            if isinstance(value, str) and value not in vault_addresses:
                 token.attrs[name] = detector.masked(value)
-        _mask_inline(token.children or (), detector, own)  # the text of a picture
+        _mask_inline(token.children or (), detector, vault_addresses)  # the text of a picture
         if token.type in ("text", "code_inline"):
             pieces.append((length, token))
             texts.append(token.content)
@@ -112,11 +114,11 @@ def _without_secrets(piece: str, start: int, secrets: Sequence[Secret]) -> str:
     """Return a piece of a text that begins at ``start``, with masks where secrets begin."""
     out: list[str] = []
     done = 0
-    for one in secrets:
-        first, last = max(0, one.start - start), min(len(piece), one.end - start)
+    for secret in secrets:
+        first, last = max(0, secret.start - start), min(len(piece), secret.end - start)
         if first >= len(piece) or last <= 0:
             continue
-        out += [piece[done:first], mask(one.kind) * (one.start >= start)]
+        out += [piece[done:first], mask(secret.kind) * (secret.start >= start)]
         done = last
     return "".join([*out, piece[done:]])
 
@@ -146,15 +148,15 @@ def _without_foreign_images(tokens: Sequence[Token], numbers: Mapping[str, str])
     """Return inline tokens with text in place of images that are not files in the vault."""
     from markdown_it.token import Token
 
-    kept: list[Token] = []
+    shown_tokens: list[Token] = []
     for token in tokens:
         address = str(token.attrs.get("src", "")) if token.type == "image" else ""
         if token.type == "image" and address in numbers:
             token.attrSet("src", numbers[address])
         if token.type != "image" or address in numbers:
-            kept.append(token)
+            shown_tokens.append(token)
             continue
         opening = Token("link_open", "a", 1, attrs={"href": address})
         text = Token("text", "", 0, content=token.content or address)
-        kept += [opening, text, Token("link_close", "a", -1)] if address else [text]
-    return kept
+        shown_tokens += [opening, text, Token("link_close", "a", -1)] if address else [text]
+    return shown_tokens

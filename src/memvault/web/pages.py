@@ -53,15 +53,15 @@ def asset(name: str) -> str:
     return (files("memvault.web") / "assets" / name).read_text("utf-8")
 
 
-def map_values(found: Mapping[str, Any]) -> dict[str, Any]:
+def map_values(graph: Mapping[str, Any]) -> dict[str, Any]:
     """Return what the page of a map shows: its numbers, and the most linked memories."""
-    degree = [0] * len(found["nodes"])
-    for source, target in found["edges"]:
+    degree = [0] * len(graph["nodes"])
+    for source, target in graph["edges"]:
         degree[source] += 1
         degree[target] += 1
     order = sorted(range(len(degree)), key=lambda number: -degree[number])[:_MOST_LINKED]
-    listed = [(found["nodes"][number], degree[number]) for number in order]
-    return {"nodes": listed, "count": len(degree), "edges": len(found["edges"])}
+    listed = [(graph["nodes"][number], degree[number]) for number in order]
+    return {"nodes": listed, "count": len(degree), "edges": len(graph["edges"])}
 
 
 def bars(counts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

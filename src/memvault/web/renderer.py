@@ -49,18 +49,20 @@ class Renderer:
 
     def _placed(self, memory: Memory, to: Addresses) -> list[PlacedLink]:
         """Return the links of a memory's text with the addresses of pages and files."""
-        found = [link for link in links(memory.body) if link.form not in ("definition", "html")]
-        if not found:
+        body_links = [
+            link for link in links(memory.body) if link.form not in ("definition", "html")
+        ]
+        if not body_links:
             return []
-        known = {
+        targets = {
             resolved.link.span: resolved.target
             for resolved in self.graph.outgoing(memory)
             if resolved.link is not None
         }
         detector = self._call.settings.detector
         placed = []
-        for link in found:
-            target = known.get(link.span)
+        for link in body_links:
+            target = targets.get(link.span)
             name = public_id(target, detector) if target is not None else ""
             address = to.memory(name) if name else None
             if target is None:

@@ -63,14 +63,14 @@ def serve(
     from memvault.web.session import WebSession
 
     with listening(port) as made:
-        host, own = made.getsockname()
+        host, bound_port = made.getsockname()
         access = Access.random()
         session = WebSession(root)
-        app = application(session, access, (host, own), opened)
+        app = application(session, access, (host, bound_port), opened)
         config = uvicorn.Config(app, log_level="critical", lifespan="off")
         server = uvicorn.Server(config)
         try:
-            ready(f"http://{host}:{own}{access.first}")
+            ready(f"http://{host}:{bound_port}{access.first}")
             server.run(sockets=[made])
         finally:
             session.close()

@@ -93,10 +93,10 @@ class WebSession:
     @property
     def workspace(self) -> Workspace:
         """The vault as it is open in this thread, which is one of ``run``."""
-        found: Workspace | None = getattr(self._open, "workspace", None)
-        if found is None:
-            found = self._open.workspace = Workspace(self.root, long_lived=True)
-        return found
+        workspace: Workspace | None = getattr(self._open, "workspace", None)
+        if workspace is None:
+            workspace = self._open.workspace = Workspace(self.root, long_lived=True)
+        return workspace
 
     def call(
         self,
@@ -126,9 +126,9 @@ class WebSession:
             return shown
         public = call.engine.on_view(
             lambda view: {
-                one.mem_id: public_id(one, call.settings.detector)
-                for one in view.records()
-                if one.mem_id in hidden
+                record.mem_id: public_id(record, call.settings.detector)
+                for record in view.records()
+                if record.mem_id in hidden
             }
         )
         named: dict[str, Any] = _with_ids(result, shown, public)
@@ -138,12 +138,14 @@ class WebSession:
         """Return a name that the tools accept, for the memId or public id in an address."""
         if not is_hidden(name):
             return name
-        found = self.on_view(
+        paths = self.on_view(
             lambda call, view: [
-                one.path for one in view.records() if public_id(one, call.settings.detector) == name
+                record.path
+                for record in view.records()
+                if public_id(record, call.settings.detector) == name
             ]
         )
-        return found[0] if found else name
+        return paths[0] if paths else name
 
     def search(self, query: str, tag: str = "", memory_type: str = "") -> Mapping[str, Any]:
         """Return the memories for a query, or the newest with a tag and of a type."""
@@ -275,17 +277,17 @@ class WebSession:
         return self.on_view(lambda call, view: self._texts(call, view, to), slow=True)
 
     def _texts(self, call: Call, view: View, to: Addresses) -> dict[str, str]:
-        renderer, found = Renderer(call, view), {}
+        renderer, pages = Renderer(call, view), {}
         for record in shown_records(view)[:_MAX_NODES]:
             with contextlib.suppress(MemvaultError):
                 name = public_id(record, call.settings.detector)
-                found[name] = renderer.html(call.reader.read(record.path), to)
-        return found
+                pages[name] = renderer.html(call.reader.read(record.path), to)
+        return pages
 
 
 def shown_records(view: View) -> list[MemoryRecord]:
     """Return all memories but examples, newest first."""
-    return latest_first(one for one in view.records() if not is_example(one.metadata))
+    return latest_first(record for record in view.records() if not is_example(record.metadata))
 
 
 def _state(records: list[MemoryRecord]) -> object:
@@ -295,8 +297,8 @@ def _state(records: list[MemoryRecord]) -> object:
 def _mem_ids(value: Any) -> set[str]:
     """Return the memIds in a result."""
     if isinstance(value, Mapping):
-        own = {str(value["memId"])} if value.get("memId") else set()
-        return own.union(*map(_mem_ids, value.values()))
+        mem_ids = {str(value["memId"])} if value.get("memId") else set()
+        return mem_ids.union(*map(_mem_ids, value.values()))
     return set[str]().union(*map(_mem_ids, value)) if isinstance(value, list | tuple) else set()
 
 

@@ -178,8 +178,8 @@ class MemoryBrowser(App[BrowsedMemory]):
     @property
     def chosen(self) -> BrowsedMemory | None:
         """The memory that is highlighted in the list."""
-        place = self.query_one("#list", OptionList).highlighted if self._has_list else None
-        return self._memories[place] if place is not None and self._memories else None
+        position = self.query_one("#list", OptionList).highlighted if self._has_list else None
+        return self._memories[position] if position is not None and self._memories else None
 
     @property
     def _has_list(self) -> bool:
@@ -196,21 +196,23 @@ class MemoryBrowser(App[BrowsedMemory]):
     def _show_found(self, outcome: SearchOutcome, keep: bool) -> None:
         before = self.chosen
         self._memories, self._words = outcome.memories, outcome.words
-        found = self.query_one("#list", OptionList)
-        found.clear_options()
-        found.add_options([Option(_entry(memory)) for memory in outcome.memories])
-        places = [entry.mem_id for entry in outcome.memories]
-        kept = keep and before is not None and before.mem_id in places
-        if places:
-            found.highlighted = places.index(before.mem_id) if kept and before else 0
+        option_list = self.query_one("#list", OptionList)
+        option_list.clear_options()
+        option_list.add_options([Option(_entry(memory)) for memory in outcome.memories])
+        mem_ids = [entry.mem_id for entry in outcome.memories]
+        keeps_highlight = keep and before is not None and before.mem_id in mem_ids
+        if mem_ids:
+            option_list.highlighted = (
+                mem_ids.index(before.mem_id) if keeps_highlight and before else 0
+            )
             self._read()
         else:
             for part in ("text", "links", "history"):
                 self.query_one(f"#{part}-content", Static).update("")
         count = (
-            f"{len(places):,} of {outcome.total:,}"
-            if outcome.total > len(places)
-            else f"{len(places):,}"
+            f"{len(mem_ids):,} of {outcome.total:,}"
+            if outcome.total > len(mem_ids)
+            else f"{len(mem_ids):,}"
         )
         self._show_status(outcome.problem or count)
 
@@ -275,10 +277,10 @@ class MemoryBrowser(App[BrowsedMemory]):
 
     def action_move(self, step: int) -> None:
         """Choose a memory further down or up."""
-        found = self.query_one("#list", OptionList)
+        option_list = self.query_one("#list", OptionList)
         if self._memories:
-            place = (found.highlighted or 0) + step
-            found.highlighted = max(0, min(place, len(self._memories) - 1))
+            position = (option_list.highlighted or 0) + step
+            option_list.highlighted = max(0, min(position, len(self._memories) - 1))
 
     def action_scroll_text(self, step: int) -> None:
         """Scroll the part of the memory that is shown."""
@@ -353,10 +355,10 @@ class MemoryBrowser(App[BrowsedMemory]):
         line = await self.push_screen_wait(
             LineDialog(f"Tags to add, or -TAG to remove (now {sanitize.escape_line(shown)})")
         )
-        words = line.replace(",", " ").split()
-        removed = [word[1:] for word in words if word.startswith("-")]
-        added = [word for word in words if not word.startswith("-")]
-        if words:
+        signed_tags = line.replace(",", " ").split()
+        removed = [word[1:] for word in signed_tags if word.startswith("-")]
+        added = [word for word in signed_tags if not word.startswith("-")]
+        if signed_tags:
             await self._change(self._session.tag(memory, added, removed))
 
     @work
@@ -457,10 +459,10 @@ def _entry(memory: BrowsedMemory) -> Text:
     return text
 
 
-def _text(place: str, body: str, query: str, width: int) -> tuple[Text, int]:
+def _text(location: str, body: str, query: str, width: int) -> tuple[Text, int]:
     """Return a memory's text with the query's words marked, and the row of the first of them."""
     text = Text()
-    text.append(f"{sanitize.escape_line(place)}\n\n", Style(dim=True))
+    text.append(f"{sanitize.escape_line(location)}\n\n", Style(dim=True))
     first_match = 0
     for row, line in enumerate(terminal.markdown(body, width), 2):
         marked = terminal.highlight(line, query) if query else line

@@ -87,26 +87,26 @@ class MemoryDialog(ModalScreen[BrowsedMemory]):
         outcome = await asyncio.wrap_future(self._search_for(line))
         if outcome is not None:
             self._memories = outcome.memories
-            found = self.query_one(OptionList)
-            found.clear_options()
-            found.add_options(
+            option_list = self.query_one(OptionList)
+            option_list.clear_options()
+            option_list.add_options(
                 [Option(Text(sanitize.escape_line(memory.label))) for memory in outcome.memories]
             )
-            found.highlighted = 0 if outcome.memories else None
+            option_list.highlighted = 0 if outcome.memories else None
 
     def action_move(self, step: int) -> None:
         """Choose a memory further down or up."""
-        found = self.query_one(OptionList)
+        option_list = self.query_one(OptionList)
         if self._memories:
-            place = (found.highlighted or 0) + step
-            found.highlighted = max(0, min(place, len(self._memories) - 1))
+            position = (option_list.highlighted or 0) + step
+            option_list.highlighted = max(0, min(position, len(self._memories) - 1))
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """Return the memory that is highlighted."""
         event.stop()
-        place = self.query_one(OptionList).highlighted
-        if place is not None and self._memories:
-            self.dismiss(self._memories[place])
+        position = self.query_one(OptionList).highlighted
+        if position is not None and self._memories:
+            self.dismiss(self._memories[position])
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
         """Return a memory that is clicked."""

@@ -110,11 +110,11 @@ class BrowserSession:
         """
         return self._submit_latest("part", lambda: self._part(memory, part))
 
-    def _submit_latest(self, place: str, work: Callable[[], Result]) -> Future[Result | None]:
-        """Run a function for a place on the screen, unless a later one waits for that place."""
-        self._latest[place] += 1
-        number = self._latest[place]
-        return self._thread.submit(lambda: work() if number == self._latest[place] else None)
+    def _submit_latest(self, pane: str, work: Callable[[], Result]) -> Future[Result | None]:
+        """Run a function for a pane of the screen, unless a later one waits for that pane."""
+        self._latest[pane] += 1
+        number = self._latest[pane]
+        return self._thread.submit(lambda: work() if number == self._latest[pane] else None)
 
     def fingerprint(self) -> Future[object]:
         """Return a value that differs once a memory was added, changed or deleted."""
@@ -160,28 +160,30 @@ class BrowserSession:
         from memvault.tools.recall import memory_recall
         from memvault.tools.vault import memory_list
 
-        found: Mapping[str, Any]
+        result: Mapping[str, Any]
         try:
-            words = saved_searches.words_of(line, self._opened().settings.searches)
-            if words:
-                found = invoke.run(
+            query_text = saved_searches.words_of(line, self._opened().settings.searches)
+            if query_text:
+                result = invoke.run(
                     self._opened(), self._finder, memory_recall, query=line, limit=_MOST
                 )
             else:
-                found = invoke.run(
+                result = invoke.run(
                     self._opened(), self._finder, memory_list, query=line, limit=_NEWEST
                 )
         except MemvaultError as error:
             return SearchOutcome(line, (), 0, f"{error.message}; {error.hint}".rstrip("; "))
-        masked = self._masked(found)
-        memories = tuple(map(BrowsedMemory.of, found["memories"], masked["memories"]))
-        problem = "" if memories else str(found.get("message", ""))
-        return SearchOutcome(line, memories, found.get("total", len(memories)), problem, words)
+        masked = self._masked(result)
+        memories = tuple(map(BrowsedMemory.of, result["memories"], masked["memories"]))
+        problem = "" if memories else str(result.get("message", ""))
+        return SearchOutcome(
+            line, memories, result.get("total", len(memories)), problem, query_text
+        )
 
-    def _masked(self, found: Mapping[str, Any]) -> Mapping[str, Any]:
+    def _masked(self, result: Mapping[str, Any]) -> Mapping[str, Any]:
         from memvault.tools.core import redaction
 
-        return redaction.masked(Call(self._opened(), self._reader, read_only=True), found)
+        return redaction.masked(Call(self._opened(), self._reader, read_only=True), result)
 
     def _part(self, memory: BrowsedMemory, part: Part) -> list[tuple[str, str]]:
         from memvault.tools.core import invoke
@@ -211,7 +213,7 @@ class BrowserSession:
 
         call = Call(self._opened(), self._reader, tool="browse", read_only=True)
         return call.engine.on_view(
-            lambda view: hash(frozenset((one.path, one.etag) for one in view.records()))
+            lambda view: hash(frozenset((record.path, record.etag) for record in view.records()))
         )
 
     def _tag(self, path: str, added: Sequence[str], removed: Sequence[str]) -> None:

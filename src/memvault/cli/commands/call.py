@@ -35,6 +35,6 @@ def call(
     from memvault.tools.core import registry
 
     hint = """write them as '{"query": "words"}'"""
-    given = read_object(long_text(arguments), "The arguments are", hint)
+    tool_arguments = read_object(long_text(arguments), "The arguments are", hint)
     tool = registry.lookup(name)
-    run_tool(tool.name if tool else name, given, options, tool, by_tool_name=True)
+    run_tool(tool.name if tool else name, tool_arguments, options, tool, by_tool_name=True)

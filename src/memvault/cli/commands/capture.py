@@ -49,11 +49,11 @@ def today(
     add under come from settings; the path and template can also come from Obsidian's
     daily notes. Without a terminal for the editor, the note is printed.
     """
-    given = text or _piped(options, required=False)
-    if given or not options.may_ask:
+    entered_text = text or _piped(options, required=False)
+    if entered_text or not options.may_ask:
         from memvault.tools.daily import memory_today
 
-        run_command.run_function(options, memory_today, text=given, day=day or None)
+        run_command.run_function(options, memory_today, text=entered_text, day=day or None)
         return None
     from memvault import clock
     from memvault.memories import daily_notes
@@ -100,9 +100,9 @@ def capture(
     if clip:
         _remember(options, _clipboard(options), to, memory_type, tags)
         return
-    given = text or _piped(options, required=not options.may_ask)
-    if given:
-        _remember(options, given, to, memory_type, tags)
+    entered_text = text or _piped(options, required=not options.may_ask)
+    if entered_text:
+        _remember(options, entered_text, to, memory_type, tags)
         return
     if not options.may_ask:
         raise UsageError(

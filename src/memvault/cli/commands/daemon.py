@@ -54,11 +54,11 @@ def watch(
 def _status(folder: Path) -> dict[str, Any]:
     if own_status is not None:
         return {"running": True, **own_status()}
-    found = process.find(folder)
-    if found is None:
+    resident = process.find(folder)
+    if resident is None:
         return {"running": False}
-    unused = {"unused": found.unused} if found.unused else {}
-    return {"running": True, "process": found.number, **unused}
+    unused = {"unused": resident.unused} if resident.unused else {}
+    return {"running": True, "process": resident.number, **unused}
 
 
 def _serve(folder: Path) -> None:

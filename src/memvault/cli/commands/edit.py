@@ -146,6 +146,6 @@ def new(
             tags=filled.tags or None,
         )
         chosen.warn(call, remembered["memId"])
-        found = add_warnings(call, remembered)
+        result = add_warnings(call, remembered)
         view = registry.find(memory_remember.__name__).view
-        print_result.print_result(options, {"success": True, **found}, view, writes=True)
+        print_result.print_result(options, {"success": True, **result}, view, writes=True)

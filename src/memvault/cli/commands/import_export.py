@@ -50,38 +50,38 @@ _IMPORT_VIEW = """
        {needs}  to {folder}"""
 
 
-def _for_people(found: Mapping[str, Any]) -> dict[str, Any]:
+def _for_people(result: Mapping[str, Any]) -> dict[str, Any]:
     """Add the values that the view of ``import`` prints to its result."""
-    if "kinds" in found:
-        return dict(found)
-    verb = "Imported from" if found["imported"] else "To import from"
-    counts = (f"{entry['count']} {entry['name']}" for entry in found["types"])
+    if "kinds" in result:
+        return dict(result)
+    verb = "Imported from" if result["imported"] else "To import from"
+    counts = (f"{entry['count']} {entry['name']}" for entry in result["types"])
     shown: dict[str, Any] = {
-        **found,
-        "heading": f"{verb} {found['source']} ({found['kind']}) to {found['folder'] or '.'}",
+        **result,
+        "heading": f"{verb} {result['source']} ({result['kind']}) to {result['folder'] or '.'}",
         "typeCounts": ", ".join(counts),
-        "contentCounts": _counts(found.get("contents", ())),
-        "omittedCounts": _counts(found.get("notConverted", ())),
-        "fileNames": ", ".join(shortened(found.get("files", ()), 5)),
-        "rootNames": ", ".join(found.get("rootFiles", ())),
-        "leftOutLines": _left_out(found.get("leftOut", ())),
-        "toChange": shortened(found.get("changedPaths", ())),
-        "otherNames": _other_files(found),
-        "editedHere": shortened(found.get("edited", ())),
-        "notedLines": _reasons(found.get("noted", ())),
-        "problems": _reasons(found.get("unreadable", ())),
+        "contentCounts": _counts(result.get("contents", ())),
+        "omittedCounts": _counts(result.get("notConverted", ())),
+        "fileNames": ", ".join(shortened(result.get("files", ()), 5)),
+        "rootNames": ", ".join(result.get("rootFiles", ())),
+        "leftOutLines": _left_out(result.get("leftOut", ())),
+        "toChange": shortened(result.get("changedPaths", ())),
+        "otherNames": _other_files(result),
+        "editedHere": shortened(result.get("edited", ())),
+        "notedLines": _reasons(result.get("noted", ())),
+        "problems": _reasons(result.get("unreadable", ())),
     }
     for key in ("new", "changed", "unchanged", "attachments"):
-        shown[key] = found[key] or None
+        shown[key] = result[key] or None
     return shown
 
 
-def _other_files(found: Mapping[str, Any]) -> str:
+def _other_files(result: Mapping[str, Any]) -> str:
     """Return the files that the format does not read as one line, with a hint for markdown."""
     from memvault.importers import claims, detection
     from memvault.importers import formats as table
 
-    names = found.get("otherFiles", ())
+    names = result.get("otherFiles", ())
     if not names:
         return ""
     listed = ", ".join(shortened(names, 5))
@@ -89,18 +89,18 @@ def _other_files(found: Mapping[str, Any]) -> str:
     visible = (name for name in names if not claims.is_hidden(name))
     if not any(name.lower().endswith(claims.MARKDOWN) for name in visible):
         return line
-    command = detection.import_command(Path(found["source"]), table.find_format(table.FOLDER))
+    command = detection.import_command(Path(result["source"]), table.find_format(table.FOLDER))
     return f"{line}; {command} imports markdown files"
 
 
 def _reasons(entries: Sequence[Mapping[str, str]]) -> list[str]:
     """Return a line for each of the first items with its reason."""
-    return shortened(": ".join(filter(None, (one["what"], one["reason"]))) for one in entries)
+    return shortened(": ".join(filter(None, (entry["what"], entry["reason"]))) for entry in entries)
 
 
 def _counts(entries: Sequence[Mapping[str, Any]]) -> str:
     """Return the first counts as one line."""
-    return ", ".join(shortened((f"{one['name']} ({one['count']:,})" for one in entries), 8))
+    return ", ".join(shortened((f"{entry['name']} ({entry['count']:,})" for entry in entries), 8))
 
 
 def _left_out(entries: Sequence[Mapping[str, str]]) -> list[str]:
@@ -108,15 +108,15 @@ def _left_out(entries: Sequence[Mapping[str, str]]) -> list[str]:
     from memvault.vault.names import names_folded
 
     of_agents, lines = [], []
-    for one in entries:
-        if names_folded(one["what"])[0] in ("agents", "spaces"):
-            of_agents.append(one)
+    for entry in entries:
+        if names_folded(entry["what"])[0] in ("agents", "spaces"):
+            of_agents.append(entry)
         else:
-            lines.append(f"{one['what']}: {one['reason']}")
+            lines.append(f"{entry['what']}: {entry['reason']}")
     if of_agents:
         first = of_agents[0]
-        more = f" and {len(of_agents) - 1} more" if len(of_agents) > 1 else ""
-        lines.append(f"{first['what']}{more}: {first['reason']}")
+        suffix = f" and {len(of_agents) - 1} more" if len(of_agents) > 1 else ""
+        lines.append(f"{first['what']}{suffix}: {first['reason']}")
     return lines
 
 
@@ -165,8 +165,13 @@ def import_notes(
     if kinds:
         return {
             "kinds": [
-                {"name": one.name, "title": one.title, "needs": one.needs, "folder": one.folder}
-                for one in table.FORMATS
+                {
+                    "name": entry.name,
+                    "title": entry.title,
+                    "needs": entry.needs,
+                    "folder": entry.folder,
+                }
+                for entry in table.FORMATS
             ]
         }
     if not source:
@@ -175,14 +180,14 @@ def import_notes(
     opened = open_source(source)
     reader = SourceReader(opened)
     try:
-        found = (
+        import_format = (
             table.find_format(kind) if kind else _chosen_kind(reader, options.may_ask and not yes)
         )
         call = Call(workspace, options.caller(), tool="import")
         invoke.require_local_files(call, "this command")
-        _require_apart(call, opened, found)
+        _require_apart(call, opened, import_format)
         included = Included(with_instructions, agents)
-        return _import(options, call, reader, found, to, yes, included)
+        return _import(options, call, reader, import_format, to, yes, included)
     finally:
         reader.close()
         opened.close()
@@ -262,7 +267,9 @@ def _import(
     if not agreed:
         return {**result, "next": "Nothing was changed"}
     try:
-        failed = apply(call.store, made, reader.read(kind), lambda *place: bar("importing", *place))
+        failed = apply(
+            call.store, made, reader.read(kind), lambda *progress: bar("importing", *progress)
+        )
     except BaseException:
         if call.change_set.files:
             output.notes(
@@ -335,11 +342,11 @@ def export(
             raise NotFound("No memories match the filters", "`memvault list` shows all memories")
         chosen_paths = None if records is None else [record.path for record in records]
         files = ExportedFiles(call.store, chosen_paths)
-        place = Path(target).expanduser().absolute()
-        paths.require_outside(call.root, place)
+        target_path = Path(target).expanduser().absolute()
+        paths.require_outside(call.root, target_path)
         with require_extra():
-            written = chosen_format.write(files, place, force)
-        result = {"target": str(place), "format": chosen_format.name, "files": written}
+            written = chosen_format.write(files, target_path, force)
+        result = {"target": str(target_path), "format": chosen_format.name, "files": written}
         return {**result, "leftOut": files.problems} if files.problems else result
     finally:
         workspace.release()
@@ -352,19 +359,21 @@ def _require_apart(call: Call, source: Source, kind: ImportFormat) -> None:
     """Raise ``Refused`` for a source that contains memories of this vault."""
     from memvault.vault import paths
 
-    root, place = call.root.resolve(), source.path
+    root, source_path = call.root.resolve(), source.path
     if kind.name == "mnemonics":  # it reads only a hidden folder
         return
-    if root.is_relative_to(place):
-        what = "is the vault itself" if place == root else "contains the vault"
-    elif place.is_relative_to(root):
+    if root.is_relative_to(source_path):
+        what = "is the vault itself" if source_path == root else "contains the vault"
+    elif source_path.is_relative_to(root):
         what = "is in the vault"
-        note = place if place.is_file() else place / "memory.md"
+        note = source_path if source_path.is_file() else source_path / "memory.md"
         if not paths.is_memory(note.relative_to(root).as_posix(), call.settings.exclusions):
             return
     else:
         return
-    raise Refused(f"{place} {what}, so its notes are already memories", "choose another source")
+    raise Refused(
+        f"{source_path} {what}, so its notes are already memories", "choose another source"
+    )
 
 
 def _target_folder(call: Call, to: str) -> str:
@@ -408,13 +417,13 @@ def _result(
         "edited": made.paths("edited"),
         "files": made.new_attachments,
         "rootFiles": made.root_files,
-        "leftOut": [one._asdict() for one in made.left_out],
+        "leftOut": [omission._asdict() for omission in made.left_out],
         "otherFiles": made.other_files,
-        "noted": [one._asdict() for one in made.warnings],
+        "noted": [warning._asdict() for warning in made.warnings],
     }
-    result |= {key: found for key, found in lists.items() if found}
+    result |= {key: listed for key, listed in lists.items() if listed}
     if unreadable:
-        result["unreadable"] = [one._asdict() for one in unreadable]
+        result["unreadable"] = [failure._asdict() for failure in unreadable]
     return result
 
 

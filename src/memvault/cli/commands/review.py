@@ -95,10 +95,10 @@ def _walk(call: Call, items: list[ReviewItem]) -> int:
     return answered
 
 
-def _show(call: Call, item: ReviewItem, place: str) -> None:
+def _show(call: Call, item: ReviewItem, position: str) -> None:
     masked = call.settings.detector.masked
     _say("")
-    _say(masked(f"[{place}] {item.kind}: {item.title}  {item.path}"))
+    _say(masked(f"[{position}] {item.kind}: {item.title}  {item.path}"))
     _say(masked(f"   {item.reason}"))
     for number, path in enumerate(filter(None, (item.path, item.other_path)), 1):
         if item.kind == "finding" and item.memory is None:
@@ -187,8 +187,8 @@ def _write_proposal(call: Call, item: ReviewItem) -> None:
     with apply.lock(call.store):
         call.engine.invalidate()
         inputs = apply.load_input(call.store, call.engine, EPISODE_DAYS, clock.now())
-        found, _ = apply.propose(call.store, call.engine, inputs)
-        made = found.only(item.proposals.ids())
+        proposals, _ = apply.propose(call.store, call.engine, inputs)
+        made = proposals.only(item.proposals.ids())
         skipped = apply.apply_proposals(call.store, call.engine, made, inputs.episodes)[1]
     if skipped or not made.ids():
         raise Refused("The source memories have changed", "`memvault consolidate`")

@@ -130,9 +130,15 @@ def serve(
         raise UsageError("The address is missing", "`memvault serve --http :8420`")
     limits = RequestLimits(body * 1024 * 1024, calls=calls, rate=float(rate), queue=queue)
     address = http_server.ListenAddress.read(http, names or [])
-    given = http_server.TlsCertificate(certificate, key)
+    tls_certificate = http_server.TlsCertificate(certificate, key)
     code = http_server.serve(
-        address, given, _vaults(vaults), ToolSelection(tools), limits, AuditLog(audit), workers
+        address,
+        tls_certificate,
+        _vaults(vaults),
+        ToolSelection(tools),
+        limits,
+        AuditLog(audit),
+        workers,
     )
     if code:
         raise Exit(code)
@@ -151,10 +157,10 @@ def _require_sdk(command: str) -> Iterator[None]:
 
 def _vaults(text: str) -> tuple[str, ...]:
     """Parse a list of vault names, so that an unknown name is reported now, not at each call."""
-    found = tuple(name.strip() for name in text.split(",") if name.strip())
-    for name in found:
+    vault_names = tuple(name.strip() for name in text.split(",") if name.strip())
+    for name in vault_names:
         locate.vault_named(name)
-    return found
+    return vault_names
 
 
 @command(
@@ -203,9 +209,9 @@ def names(_: GlobalOptions) -> dict[str, Any]:
     """List the tokens with their vaults, scope and agent; the tokens themselves are not stored."""
     from memvault.server import tokens
 
-    found = [token.public_fields() for token in tokens.all_tokens()]
+    public_tokens = [token.public_fields() for token in tokens.all_tokens()]
     nothing = "No tokens; create one with `memvault tokens add NAME --vaults NAME,NAME`"
-    return list_result("tokens", found, nothing)
+    return list_result("tokens", public_tokens, nothing)
 
 
 @command(

@@ -115,17 +115,17 @@ def _next(client: Integration, has_changes: bool, written: bool, remove: bool) -
     return "" if remove else client.next_step
 
 
-def _summary(title: str, found: Mapping[str, Any]) -> str:
+def _summary(title: str, result: Mapping[str, Any]) -> str:
     """Return a summary of what was done and the next step, for people."""
-    number = len(found["changes"])
+    number = len(result["changes"])
     files = f"{number} file{'s' if number != 1 else ''}"
     if not number:
         return "Nothing to change"
-    if not found["written"]:
+    if not result["written"]:
         return f"Nothing was written; {files} would change. Pass `--yes` to write them"
-    if found["removed"]:
+    if result["removed"]:
         return f"Removed memvault from {title} ({files})"
-    return f"Set up {title} ({files})\nNext: {found['next']}"
+    return f"Set up {title} ({files})\nNext: {result['next']}"
 
 
 def _setup_context(options: GlobalOptions, user: bool, remove: bool) -> SetupContext:

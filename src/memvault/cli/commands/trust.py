@@ -107,15 +107,15 @@ def _find_tool_file(options: GlobalOptions, name: str) -> ToolFile:
     from memvault.tools.core import registry
     from memvault.vault_tools import tool_files
 
-    found = tool_files.read_all(options.workspace().root)
-    wanted = normal_name(name)
-    if wanted in found.tools:
-        return found.tools[wanted]
-    if wanted in found.broken:
-        raise Refused(found.broken[wanted], "fix the file")
+    registered = tool_files.read_all(options.workspace().root)
+    tool_name = normal_name(name)
+    if tool_name in registered.tools:
+        return registered.tools[tool_name]
+    if tool_name in registered.broken:
+        raise Refused(registered.broken[tool_name], "fix the file")
     if registry.lookup(name):
-        raise UsageError(f"{name} is a built-in tool, which does not need to be trusted", "run it")
-    names = ", ".join(entry.definition.name for entry in found.tools.values())
+        raise UsageError(f"{name} is a built-in tool and needs no trust", "run it")
+    names = ", ".join(entry.definition.name for entry in registered.tools.values())
     raise NotFound(
         f"No tool {name!r} is registered in this vault",
         f"registered are {names}" if names else "`memvault tools register FILE`",

@@ -28,8 +28,10 @@ _MAX_SHOWN = 8
 
 
 def _shortened(paths: list[str]) -> str:
-    more = len(paths) - _MAX_SHOWN
-    return ", ".join([*paths[:_MAX_SHOWN], *([f"{more} more"] if more > 0 else [])])
+    omitted_count = len(paths) - _MAX_SHOWN
+    return ", ".join(
+        [*paths[:_MAX_SHOWN], *([f"{omitted_count} more"] if omitted_count > 0 else [])]
+    )
 
 
 def _shown(made: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -157,10 +157,10 @@ def socket_place(folder: str) -> tuple[str, str]:
     """
     status = os.stat(folder)
     if sys.platform != "win32":
-        for place in (os.environ.get("XDG_RUNTIME_DIR", ""), f"/run/user/{os.geteuid()}"):
+        for runtime_folder in (os.environ.get("XDG_RUNTIME_DIR", ""), f"/run/user/{os.geteuid()}"):
             try:
-                if place.startswith("/") and _is_private(os.lstat(place)):
-                    return place, f"memvault-{status.st_dev:x}-{status.st_ino:x}"
+                if runtime_folder.startswith("/") and _is_private(os.lstat(runtime_folder)):
+                    return runtime_folder, f"memvault-{status.st_dev:x}-{status.st_ino:x}"
             except OSError:
                 continue
     return folder, SOCKET
@@ -200,9 +200,9 @@ def connected(folder: str) -> socket | None:
         return None
     import _socket
 
-    place, name = socket_place(folder)
+    socket_folder, name = socket_place(folder)
     # A descriptor, since the folder cannot be replaced then, and its path may be too long.
-    descriptor = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    descriptor = os.open(socket_folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         if not _is_private(os.fstat(descriptor)):
             return None
@@ -248,8 +248,8 @@ def _agree(connection: socket, server: Process) -> bytes:
 
     from memvault.cli.daemon import peer_check
 
-    with peer_check.Process(os.getpid()) as own:
-        differing = peer_check.differences(server.rights(), own.rights())
+    with peer_check.Process(os.getpid()) as own_process:
+        differing = peer_check.differences(server.rights(), own_process.rights())
     if differing:
         raise PermissionError(f"different {', '.join(differing)}")
     secret, descriptor = peer_check.keep_secret()

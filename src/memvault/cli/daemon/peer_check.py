@@ -73,17 +73,17 @@ class Process:
     def rights(self) -> dict[str, str]:
         """Return its user, capabilities, namespaces and label, by name."""
         status = self.read("status")
-        found = {name: line_of(status, name) for name in _STATUS}
+        values = {name: line_of(status, name) for name in _STATUS}
         for name in _LINKS:
             try:
-                found[name] = os.readlink(name, dir_fd=self.folder)
+                values[name] = os.readlink(name, dir_fd=self.folder)
             except FileNotFoundError:  # a kernel without such a namespace
                 self.check()
         try:
-            found[_LABEL] = self.read(_LABEL)
+            values[_LABEL] = self.read(_LABEL)
         except OSError:  # no security module
             self.check()
-        return found
+        return values
 
     def secret(self, descriptor: int) -> int:
         """Return the secret that it keeps behind a descriptor of its own, as ``keep_secret`` does.

@@ -132,8 +132,8 @@ class WaitingClients:
         self.listener = listener
         self._secret = secret
         self._limits = limits
-        with peer_check.Process(os.getpid()) as own:
-            self._rights = own.rights()
+        with peer_check.Process(os.getpid()) as own_process:
+            self._rights = own_process.rights()
         self._clients: deque[Client] = deque()
 
     def descriptors(self) -> list[int]:

@@ -49,13 +49,13 @@ def start(folder: Path) -> None:
         Refused: a resident process is running, but cannot run this process's commands.
         TimedOut: it does not answer.
     """
-    found = find(folder)
-    if found is not None and found.unused:
+    resident = find(folder)
+    if resident is not None and resident.unused:
         raise Refused(
-            f"Resident process {found.number} cannot run commands from here: {found.unused}",
+            f"Resident process {resident.number} cannot run commands from here: {resident.unused}",
             "run `memvault watch --stop`, then start it again",
         )
-    if found is not None:
+    if resident is not None:
         return
     _spawn()
     until = time.monotonic() + _START_SECONDS
@@ -94,8 +94,8 @@ def _is_sandboxed() -> bool:
         return False
     from memvault.cli.daemon import peer_check
 
-    with peer_check.Process(os.getpid()) as own:
-        return peer_check.may_be_sandboxed(own.rights())
+    with peer_check.Process(os.getpid()) as own_process:
+        return peer_check.may_be_sandboxed(own_process.rights())
 
 
 def stop(folder: Path) -> bool:

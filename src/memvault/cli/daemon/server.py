@@ -94,9 +94,9 @@ class Daemon:
         """
         # Close the files inherited from the process that started this one.
         os.closerange(_STREAMS, min(os.sysconf("SC_OPEN_MAX"), _MAX_DESCRIPTORS))
-        with peer_check.Process(os.getpid()) as own:
-            limits = pending_clients.limits_of(own)  # read before the server raises its own limits
-            if peer_check.may_be_sandboxed(own.rights()):
+        with peer_check.Process(os.getpid()) as own_process:
+            limits = pending_clients.limits_of(own_process)  # before they are raised
+            if peer_check.may_be_sandboxed(own_process.rights()):
                 raise Refused(
                     "The resident process cannot run in a sandbox", "run commands without it"
                 )
@@ -116,8 +116,8 @@ class Daemon:
             return False
         with ExitStack() as stack:
             stack.callback(lock.release)
-            place = _socket_of(self._folder)
-            listener = stack.enter_context(_listening(place))
+            socket_path = _socket_of(self._folder)
+            listener = stack.enter_context(_listening(socket_path))
             clients = pending_clients.WaitingClients(listener, secret, limits)
             stack.callback(clients.close)
             cache = workspace_cache.cache = workspace_cache.WorkspaceCache()
@@ -150,9 +150,9 @@ class Daemon:
         ``woken`` is a descriptor with the numbers of the signals that were received.
         """
         pending = False
-        place = _socket_of(self._folder)
-        socket_file = _identity(place)
-        while not self._is_over(place, socket_file):
+        socket_path = _socket_of(self._folder)
+        socket_file = _identity(socket_path)
+        while not self._is_over(socket_path, socket_file):
             waited = [woken, *clients.descriptors()]
             if not pending:
                 waited += [watch.fileno() for watch in cache.watched()]
@@ -199,13 +199,13 @@ class Daemon:
         clients.close_late()
         return answered
 
-    def _is_over(self, place: Path, socket_file: tuple[int, int] | None) -> bool:
+    def _is_over(self, socket_path: Path, socket_file: tuple[int, int] | None) -> bool:
         """Return whether the process is unused, too large, out of reach, or of another version."""
         return (
             time.monotonic() - self._used >= _IDLE_SECONDS
             or _memory() > _MAX_MEMORY
-            or _identity(place) != socket_file
-            or _socket_of(self._folder) != place
+            or _identity(socket_path) != socket_file
+            or _socket_of(self._folder) != socket_path
             or resource.getrlimit(resource.RLIMIT_NOFILE) != self._descriptors
             or _program_state() != self._program
         )
@@ -291,8 +291,8 @@ class Daemon:
             sys.argv[1:] = request.arguments
             try:
                 run = self._respond if request.is_prompt_hook else self._run
-                words = request.arguments[request.is_prompt_hook :]
-                code = run_guarded(lambda: signals.run(lambda: run(words)))
+                argv = request.arguments[request.is_prompt_hook :]
+                code = run_guarded(lambda: signals.run(lambda: run(argv)))
                 is_whole = code < _INTERRUPTED
                 return protocol.ENDED + bytes([code & 0xFF])
             except output.TerminalNeeded:
@@ -391,11 +391,11 @@ def _folder_and_mask(process: peer_check.Process) -> Iterator[None]:
         os.fchdir(descriptor)
     finally:
         os.close(descriptor)
-    own = os.umask(mask)
+    own_mask = os.umask(mask)
     try:
         yield
     finally:
-        os.umask(own)
+        os.umask(own_mask)
         os.chdir("/")
 
 
@@ -408,33 +408,35 @@ def _socket_of(folder: Path) -> Path:
 
 
 @contextmanager
-def _listening(place: Path) -> Iterator[socket.socket]:
+def _listening(socket_path: Path) -> Iterator[socket.socket]:
     """Listen on a socket, which is deleted at the end."""
-    descriptor = os.open(place.parent, os.O_RDONLY | os.O_DIRECTORY)
-    place.unlink(missing_ok=True)
+    descriptor = os.open(socket_path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    socket_path.unlink(missing_ok=True)
     mask = os.umask(0o177)
     try:
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
-        listener.bind(f"/proc/self/fd/{descriptor}/{place.name}")  # may be too long a path
+        listener.bind(f"/proc/self/fd/{descriptor}/{socket_path.name}")  # may be too long a path
     finally:
         os.umask(mask)
         os.close(descriptor)
     listener.listen(_BACKLOG)
     listener.setblocking(False)
-    own = _identity(place)
+    socket_identity = _identity(socket_path)
     try:
         yield listener
     finally:
         listener.close()
-        if _identity(place) == own:  # not another process's
-            place.unlink(missing_ok=True)
+        if _identity(socket_path) == socket_identity:  # not another process's
+            socket_path.unlink(missing_ok=True)
 
 
 def _program_state() -> list[int]:
     """Return when files of the program were last added, replaced or removed, in each folder."""
     with os.scandir(_PACKAGE) as entries:
-        folders = [one.path for one in entries if one.is_dir() and one.name != "__pycache__"]
+        folders = [
+            entry.path for entry in entries if entry.is_dir() and entry.name != "__pycache__"
+        ]
     return [os.stat(folder).st_mtime_ns for folder in (str(_PACKAGE), *folders)]
 
 
@@ -446,20 +448,20 @@ def _readable(descriptors: list[int], seconds: float) -> set[int]:
     return {descriptor for descriptor, _ in poll.poll(seconds * 1_000)}
 
 
-def _identity(place: Path) -> tuple[int, int] | None:
+def _identity(path: Path) -> tuple[int, int] | None:
     """Return the device and inode of a socket; None if there is none."""
     try:
-        status = place.lstat()
+        status = path.lstat()
     except OSError:
         return None
     return status.st_dev, status.st_ino
 
 
 @contextmanager
-def _variables(given: dict[str, str]) -> Iterator[None]:
+def _variables(values: dict[str, str]) -> Iterator[None]:
     """Set a client's variables for one command."""
     previous = {name: os.environ[name] for name in protocol.APPLIED if name in os.environ}
-    _apply(given)
+    _apply(values)
     try:
         yield
     finally:

@@ -130,8 +130,8 @@ class NumpyTransformer:
         return state
 
     def _run(self, token_ids: Sequence[int]) -> Matrix:
-        words, types, positions = self._embeddings
-        summed = words.rows(token_ids) + types.rows([0]) + positions.rows(slice(len(token_ids)))
+        word_rows, types, positions = self._embeddings
+        summed = word_rows.rows(token_ids) + types.rows([0]) + positions.rows(slice(len(token_ids)))
         state = _normalise(summed, self._norm)
         for layer in self._layers:
             attended = self._attend(_multiply(state, layer.attention))

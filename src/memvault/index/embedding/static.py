@@ -104,21 +104,21 @@ class StaticEmbedder:
         ids, counts = np.unique(self._known_ids(query), return_counts=True)
         return ids, np.linalg.norm(self._rows(ids), axis=1) * counts
 
-    def subword_similarities(self, wanted: Integers, stored: Subwords) -> Matrix:
-        """Return the cosine of each wanted subword to each held one, at least 0.
+    def subword_similarities(self, asked: Integers, stored: Subwords) -> Matrix:
+        """Return the cosine of each subword asked for to each stored one, at least 0.
 
-        The shape is (len(wanted), len(held)). The cosine to an unknown subword is 0.
+        The shape is (len(asked), len(stored)). The cosine to an unknown subword is 0.
         """
         occurs = np.zeros(self.vocabulary, dtype=np.bool_)
         occurs[stored] = True
         ids = np.flatnonzero(occurs)
-        place = np.zeros(self.vocabulary, dtype=np.intp)
-        place[ids] = np.arange(len(ids))
+        row_numbers = np.zeros(self.vocabulary, dtype=np.intp)
+        row_numbers[ids] = np.arange(len(ids))
         rows = self._rows(ids)
         lengths = np.maximum(np.sqrt(np.einsum("ij,ij->i", rows, rows)), 1e-12)
-        cosines = np.maximum(normalize(self._rows(wanted)) @ rows.T / lengths, 0.0)
+        cosines = np.maximum(normalize(self._rows(asked)) @ rows.T / lengths, 0.0)
         cosines[:, ids == self._unknown] = 0.0
-        result: Matrix = cosines[:, place[stored]]
+        result: Matrix = cosines[:, row_numbers[stored]]
         return result
 
     def _ids(self, texts: Sequence[str]) -> list[Subwords]:

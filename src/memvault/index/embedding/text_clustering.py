@@ -84,18 +84,18 @@ class Meaning:
         static embedder finds most similar to another one. Of more than 20,000 texts, the last are
         compared.
         """
-        places = list(range(len(texts)))[-_MAX_TEXTS:]
-        if self._transformer is None or len(places) <= MAX_EMBEDDED:
-            return places
+        positions = list(range(len(texts)))[-_MAX_TEXTS:]
+        if self._transformer is None or len(positions) <= MAX_EMBEDDED:
+            return positions
         static = EmbeddedTexts(
-            self._static.embed([texts[place] for place in places]), _of(self._static)
+            self._static.embed([texts[position] for position in positions]), _of(self._static)
         )
         best: dict[int, float] = {}
         for first, second, similarity in similar_pairs(static, STEP):
-            for place in (first, second):
-                best[place] = max(best.get(place, 0.0), similarity)
-        nearest = sorted(best, key=lambda place: (-best[place], texts[places[place]]))
-        return sorted(places[place] for place in nearest[:MAX_EMBEDDED])
+            for position in (first, second):
+                best[position] = max(best.get(position, 0.0), similarity)
+        nearest = sorted(best, key=lambda position: (-best[position], texts[positions[position]]))
+        return sorted(positions[position] for position in nearest[:MAX_EMBEDDED])
 
 
 def open_meaning(settings: Settings, root: Path) -> tuple[Meaning, str]:
@@ -154,19 +154,19 @@ def grouped(
     group_of: dict[int, list[int]] = {}
     refused: set[frozenset[Hashable]] = set()
     for first, second, _ in pairs:
-        one = group_of.setdefault(first, [first])
+        first_group = group_of.setdefault(first, [first])
         other = group_of.setdefault(second, [second])
-        if one is other or len(one) + len(other) > _MAX_GROUP:
+        if first_group is other or len(first_group) + len(other) > _MAX_GROUP:
             continue
-        key = frozenset({tuple(one), tuple(other)})
+        key = frozenset({tuple(first_group), tuple(other)})
         if key in refused:
             continue
-        if not joined(one, other):
+        if not joined(first_group, other):
             refused.add(key)
             continue
-        whole = sorted(one + other)
-        for place in whole:
-            group_of[place] = whole
+        whole = sorted(first_group + other)
+        for position in whole:
+            group_of[position] = whole
     distinct = {id(group): group for group in group_of.values() if len(group) > 1}
     return sorted(distinct.values())
 
@@ -179,14 +179,14 @@ def similar_counts(groups: Sequence[Matrix], limit: float) -> list[tuple[int, in
     starts = np.cumsum([0, *map(len, groups[:-1])])
     everything = np.concatenate(list(groups))
     counts = np.zeros((len(starts), len(starts)), np.int32)
-    for place, vectors in enumerate(groups):
+    for number, vectors in enumerate(groups):
         best = np.maximum.reduceat(vectors @ everything.T, starts, axis=1)
-        counts[place] = (best >= limit).sum(axis=0)
+        counts[number] = (best >= limit).sum(axis=0)
     both = np.triu(np.minimum(counts, counts.T), 1)
-    places = np.argwhere(both).tolist()
+    group_pairs = np.argwhere(both).tolist()
     return sorted(
-        ((int(both[one, other]), one, other) for one, other in places),
-        key=lambda found: (-found[0], found[1:]),
+        ((int(both[first, other]), first, other) for first, other in group_pairs),
+        key=lambda counted_pair: (-counted_pair[0], counted_pair[1:]),
     )
 
 

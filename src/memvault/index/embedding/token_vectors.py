@@ -95,9 +95,9 @@ class TokenCodec(NamedTuple):
         factors = np.ascontiguousarray(2.0 * scaled.T)
         products = np.empty((len(codes), len(query)), np.float32)
         for first in range(0, len(codes), _CODES_AT_ONCE):
-            own = slice(first, first + _CODES_AT_ONCE)
-            signs = np.unpackbits(codes[own], axis=1).astype(np.float32)
-            np.matmul(signs, factors, out=products[own])
+            batch = slice(first, first + _CODES_AT_ONCE)
+            signs = np.unpackbits(codes[batch], axis=1).astype(np.float32)
+            np.matmul(signs, factors, out=products[batch])
         result: Matrix = products.T + offset[:, None]
         return result
 
@@ -114,8 +114,8 @@ def pool(tokens: Matrix, per_vector: float = TOKENS_PER_VECTOR) -> Matrix:
         cosines = units @ units.T
         np.fill_diagonal(cosines, -np.inf)
         nearest = cosines.argmax(axis=1)
-        own = np.arange(len(units))
-        pairs = np.flatnonzero((nearest[nearest] == own) & (own < nearest))
+        unit_numbers = np.arange(len(units))
+        pairs = np.flatnonzero((nearest[nearest] == unit_numbers) & (unit_numbers < nearest))
         if not len(pairs):  # of components that are not numbers
             break
         best = pairs[np.argsort(-cosines[pairs, nearest[pairs]])[:surplus]]

@@ -27,13 +27,13 @@ _COUNTS: dict[str, int] = {}
 def count_tokens(text: str) -> int:
     """Return the number of tokens of a text, rounded up; raises ``EmbedderError``."""
     words = words_of(text)
-    known = {word: _COUNTS.get(word, -1) for word in words}
-    new = [word for word, count in known.items() if count < 0]
-    known.update(zip(new, _counts_of(new), strict=True))
+    counts_by_word = {word: _COUNTS.get(word, -1) for word in words}
+    new = [word for word, count in counts_by_word.items() if count < 0]
+    counts_by_word.update(zip(new, _counts_of(new), strict=True))
     if len(_COUNTS) > _MAX_COUNTED_WORDS:
         _COUNTS.clear()
-    _COUNTS.update((word, known[word]) for word in new if len(word) <= _MAX_COUNTED_LENGTH)
-    return sum(map(known.__getitem__, words))
+    _COUNTS.update((word, counts_by_word[word]) for word in new if len(word) <= _MAX_COUNTED_LENGTH)
+    return sum(map(counts_by_word.__getitem__, words))
 
 
 def _counts_of(words: Sequence[str]) -> list[int]:

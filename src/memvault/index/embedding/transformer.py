@@ -128,14 +128,14 @@ class BuiltinTransformer:
         The tokens that mark beginning and end are left out. A query without any that the model
         knows (``WordPiece.known``) has a vector of zeros. The last query is remembered.
         """
-        known = self._last_query
-        if known is None or known[0] != text:
+        last_query = self._last_query
+        if last_query is None or last_query[0] != text:
             vectors = self._embed(text, is_query=True)
             query = vectors._replace(tokens=vectors.tokens[1:-1], ids=vectors.ids[1:-1])
             if not len(query.ids):
                 query = query._replace(vector=np.zeros_like(vectors.vector))
-            known = self._last_query = text, query
-        return known[1]
+            last_query = self._last_query = text, query
+        return last_query[1]
 
     def _embed(self, text: str, is_query: bool = False) -> TextVectors:
         """Return a text's vectors: the mean includes the tokens of the model's prefix.

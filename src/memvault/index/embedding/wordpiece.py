@@ -188,8 +188,8 @@ class _CharacterTable(dict[int, str]):
         if code < 128:
             return "punctuation" if chr(code) in _PUNCTUATION else ""
         starts, ends, kinds = self._ranges
-        place = bisect_right(starts, code) - 1
-        return kinds[place] if place >= 0 and code <= ends[place] else ""
+        position = bisect_right(starts, code) - 1
+        return kinds[position] if position >= 0 and code <= ends[position] else ""
 
     @cached_property
     def _ranges(self) -> tuple[list[int], list[int], list[str]]:
@@ -210,8 +210,8 @@ class _CharacterTable(dict[int, str]):
 def _shared_length(first: Iterable[int], second: bytes) -> int:
     """Return the number of bytes with which both begin; ``first`` is sorted before ``second``."""
     length = 0
-    for own, other in zip(first, second, strict=False):
-        if own != other:
+    for byte, other in zip(first, second, strict=False):
+        if byte != other:
             break
         length += 1
     return length

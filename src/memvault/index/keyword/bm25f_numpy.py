@@ -46,9 +46,9 @@ class _Documents:
     def joined(self, lists: Sequence[PostingList | None]) -> tuple[Integers, Floats]:
         """Return the postings of all segments: document numbers and counts."""
         pairs = [
-            (np.asarray(one.numbers, np.int64) + base, np.asarray(one.counts, np.float64))
-            for base, one in zip(self.bases, lists, strict=True)
-            if one is not None
+            (np.asarray(postings.numbers, np.int64) + base, np.asarray(postings.counts, np.float64))
+            for base, postings in zip(self.bases, lists, strict=True)
+            if postings is not None
         ]
         if not pairs:
             return np.empty(0, np.int64), np.empty(0)
@@ -136,13 +136,13 @@ def _weights(documents: _Documents, term: FoundTerm) -> tuple[Floats, Any]:
         numbers, counts = stems[0]
         if len(stems) > 1:
             most = np.zeros(documents.size)
-            for one, frequency in stems:
-                most[one] = np.maximum(most[one], frequency)
+            for documents_of_stem, frequency in stems:
+                most[documents_of_stem] = np.maximum(most[documents_of_stem], frequency)
             numbers = np.flatnonzero(most)
             counts = most[numbers]
         if len(numbers):
             weights[numbers] += boost * counts / documents.norm(name)[numbers]
-    for place in reversed(range(len(numbered))):
-        first[numbered[place]] = place
+    for number in reversed(range(len(numbered))):
+        first[numbered[number]] = number
     weights[documents.deleted] = 0.0
     return weights, first

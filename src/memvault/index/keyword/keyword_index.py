@@ -84,7 +84,9 @@ class KeywordIndex:
         following = KeywordIndex(self._folder, [_table_name(self._number + 1)])
         try:
             segments = self._opened()
-            _delete_except(self._folder, {self._table, *(one.entry.file for one in segments)})
+            _delete_except(
+                self._folder, {self._table, *(segment.entry.file for segment in segments)}
+            )
             writer = Writer(self._folder / following._table, segments)
             try:
                 writer.delete_memories({*removed})
@@ -234,7 +236,7 @@ def _owners(segments: Sequence[Segment]) -> Callable[[int], tuple[int, int]]:
     bases = [*accumulate((segment.size for segment in segments), initial=0)]
 
     def owner(number: int) -> tuple[int, int]:
-        place = bisect_right(bases, number) - 1
-        return segments[place].owner(number - bases[place])
+        segment_number = bisect_right(bases, number) - 1
+        return segments[segment_number].owner(number - bases[segment_number])
 
     return owner

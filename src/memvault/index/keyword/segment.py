@@ -31,7 +31,7 @@ from memvault.index.keyword.bm25f import EXACT_FIELD, FIELDS, PostingList, Segme
 from memvault.index.protocol import IndexCorrupted
 
 FIELD_NAMES = (*FIELDS, EXACT_FIELD)
-_MARKS = tuple(bytes((0xF8 + place,)) for place in range(len(FIELD_NAMES)))
+_MARKS = tuple(bytes((0xF8 + field_number,)) for field_number in range(len(FIELD_NAMES)))
 """The last byte of a key, which encodes the field; UTF-8 contains none of these bytes."""
 _SEPARATOR = b"\xff"
 _BLOCK_KEYS = 64

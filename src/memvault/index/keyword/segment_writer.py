@@ -251,7 +251,7 @@ class _CommittedIndex(Index):  # type: ignore[misc]
 
     def __init__(self, folder: Path, segments: Sequence[PackedSegment]) -> None:
         self.storage = _Storage(str(folder))
-        self._toc = TOC(SCHEMA, [WhooshSegment(one) for one in segments], 0)
+        self._toc = TOC(SCHEMA, [WhooshSegment(segment) for segment in segments], 0)
 
     def lock(self, name: str) -> Any:
         """Return a lock."""
@@ -336,11 +336,11 @@ def merge_segments(storage: FileStorage, segments: Sequence[WhooshSegment]) -> W
 
 
 def _numbered(
-    place: int, segment: WhooshSegment
+    segment_number: int, segment: WhooshSegment
 ) -> Iterator[tuple[bytes, int, Sequence[int], Sequence[int]]]:
     assert segment.packed is not None
     for key, numbers, counts in segment.packed.entries():
-        yield key, place, numbers, counts
+        yield key, segment_number, numbers, counts
 
 
 def write_table(path: Path, entries: Iterable[SegmentEntry]) -> None:

@@ -76,14 +76,14 @@ class AnalysisPool:
                 report(done)
                 tasks.append(task)
                 finished.append(analysis)
-            detected = [language for one in finished for language in one.detected]
+            detected = [language for analysis in finished for language in analysis.detected]
             language = main_language(setting, detected, languages())
             yield joined(
                 [
                     self._analyze(task, language)
-                    if one.main_language != language and "" in one.detected
-                    else one
-                    for task, one in zip(tasks, finished, strict=True)
+                    if analysis.main_language != language and "" in analysis.detected
+                    else analysis
+                    for task, analysis in zip(tasks, finished, strict=True)
                 ]
             )
 

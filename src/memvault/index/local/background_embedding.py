@@ -92,15 +92,15 @@ class Worker(NamedTuple):
 
 def record_start(folder: Path) -> None:
     """Record that this process computes vectors in the background."""
-    known = worker(folder)
-    _write(folder / _WORKER, Worker(os.getpid(), clock.iso(), known.rate)._asdict())
+    recorded = worker(folder)
+    _write(folder / _WORKER, Worker(os.getpid(), clock.iso(), recorded.rate)._asdict())
 
 
 def record_rate(folder: Path, rate: float) -> None:
     """Record how many passages a second this process embeds, if it works in the background."""
-    known = worker(folder)
-    if known.process == os.getpid():
-        _write(folder / _WORKER, known._replace(rate=rate)._asdict())
+    recorded = worker(folder)
+    if recorded.process == os.getpid():
+        _write(folder / _WORKER, recorded._replace(rate=rate)._asdict())
 
 
 def worker(folder: Path | None) -> Worker:

@@ -122,8 +122,8 @@ class BlockTable:
         for start in range(0, (last or 0) + 1, step):
             rows = self._db.rows(query, (start, start + step))
             yield [
-                array("H", b"".join(tokens for _, tokens in own))
-                for _, own in groupby(rows, key=itemgetter(0))
+                array("H", b"".join(tokens for _, tokens in memory_rows))
+                for _, memory_rows in groupby(rows, key=itemgetter(0))
             ]
 
     def document_frequency(self) -> tuple[bytes, int] | None:

@@ -137,7 +137,7 @@ def analyze(
     ``language`` is the main language, by default that of most memories, indexed or of the task.
     ``report`` is called with the number of bytes done.
     """
-    read = [found for state in task.files if (found := read_file(store, state)) is not None]
+    read = [file for state in task.files if (file := read_file(store, state)) is not None]
     setting, most = store.settings.language, store.settings.index.characters
     parts = [leading_part(memory, most) for memory, _, _ in read]
     detected = detect_each(setting, parts)
@@ -150,15 +150,15 @@ def analyze(
         if number % _REPORTED == 0:
             report(size)
         size += fresh.size
-        uid, words = task.first_uid + number, analyser(detected[number] or language)
+        uid, file_analyser = task.first_uid + number, analyser(detected[number] or language)
         part = parts[number]
-        counted = keyword_documents(uid, part, words)
-        record = MemoryRecord.from_memory(uid, fresh.size, memory, words.language)
+        counted = keyword_documents(uid, part, file_analyser)
+        record = MemoryRecord.from_memory(uid, fresh.size, memory, file_analyser.language)
         rows.append(ManifestRow(record, fresh, checked, field_lengths(counted)))
         documents.extend(counted)
         passages[uid] = passage_texts(part)
         text_blocks[uid] = split_memory(part)
-        blocks[uid] = encode_blocks(text_blocks[uid], words)
+        blocks[uid] = encode_blocks(text_blocks[uid], file_analyser)
         links[uid] = link_entry(memory)
     return Analysis(rows, documents, blocks, links, passages, text_blocks, detected, language)
 
@@ -183,15 +183,15 @@ def joined(analyses: Sequence[Analysis]) -> Analysis:
     """Return the analysis of all files of some; each of them must be embedded, or none."""
     if len(analyses) == 1:
         return analyses[0]
-    embedded = [one.embedded for one in analyses if one.embedded is not None]
+    embedded = [analysis.embedded for analysis in analyses if analysis.embedded is not None]
     return Analysis(
-        [row for one in analyses for row in one.rows],
-        [document for one in analyses for document in one.documents],
-        _union(one.blocks for one in analyses),
-        _union(one.links for one in analyses),
-        _union(one.passages for one in analyses),
-        _union(one.text_blocks for one in analyses),
-        [language for one in analyses for language in one.detected],
+        [row for analysis in analyses for row in analysis.rows],
+        [document for analysis in analyses for document in analysis.documents],
+        _union(analysis.blocks for analysis in analyses),
+        _union(analysis.links for analysis in analyses),
+        _union(analysis.passages for analysis in analyses),
+        _union(analysis.text_blocks for analysis in analyses),
+        [language for analysis in analyses for language in analysis.detected],
         analyses[0].main_language,
         _joined(embedded) if embedded else None,
     )

@@ -59,7 +59,7 @@ class PendingChanges(NamedTuple):
 
 
 def diff_folder(
-    known: Mapping[str, IndexedFile], files: Iterable[FileState], unreadable: Iterable[str]
+    indexed_files: Mapping[str, IndexedFile], files: Iterable[FileState], unreadable: Iterable[str]
 ) -> FolderDiff:
     """Compare the indexed files with those that a scan found.
 
@@ -69,7 +69,7 @@ def diff_folder(
     added, changed, doubtful = [], [], []
     seen = set()
     for state in files:
-        entry = known.get(state.path)
+        entry = indexed_files.get(state.path)
         seen.add(state.path)
         if entry is None:
             added.append(state)
@@ -80,7 +80,7 @@ def diff_folder(
     hidden = tuple(f"{folder}/" for folder in unreadable)
     removed = [
         entry.uid
-        for path, entry in known.items()
+        for path, entry in indexed_files.items()
         if path not in seen and not (hidden and path.startswith(hidden))
     ]
     return FolderDiff(added, changed, removed, doubtful)

@@ -82,7 +82,7 @@ class IndexFiles:
     @property
     def fingerprint(self) -> str:
         """The versions and settings that an index must have been built for to be usable now."""
-        types = sorted({known.name for known in self._settings.types})
+        types = sorted({memory_type.name for memory_type in self._settings.types})
         encoding = "" if self._settings.encoding == AUTO else f" {self._settings.encoding}"
         language, most = self._settings.language, self._settings.index.characters
         return f"{INDEX_VERSION} {language} {most} {types}{encoding}"

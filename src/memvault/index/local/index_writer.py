@@ -74,14 +74,14 @@ class IndexWriter(NamedTuple):
     def update(
         self,
         static: StaticVectors | None,
-        look: PendingChanges | None = None,
+        pending: PendingChanges | None = None,
         seconds: float | None = None,
         git_seconds: float = _GIT_SECONDS,
     ) -> FolderDiff:
         """Bring the index up to date with the folder; a corrupted index is rebuilt.
 
-        A scan passed as ``look``, taken before the lock was acquired, is used if no other process
-        has committed since. With ``static`` vectors, these are computed too. With
+        A scan passed as ``pending``, taken before the lock was acquired, is used if no other
+        process has committed since. With ``static`` vectors, these are computed too. With
         ``seconds``, the files changed last are indexed first, and no batch begins after that time.
         ``git_seconds`` is how long git may take to read new commits. Returns what is left to index.
         """
@@ -89,8 +89,8 @@ class IndexWriter(NamedTuple):
         for attempt in range(3):
             try:
                 opened = self.files.open(writing=True) or self.files.create_empty()
-                if look is not None and look.commit.number == opened.commit.number:
-                    return self._apply(opened, look.whole, static, until, git_seconds)
+                if pending is not None and pending.commit.number == opened.commit.number:
+                    return self._apply(opened, pending.whole, static, until, git_seconds)
                 scan = self.store.scan()
                 diff = diff_folder(opened.manifest.known(), scan.files, scan.unreadable)
                 return self._apply(opened, diff, static, until, git_seconds)
@@ -120,7 +120,7 @@ class IndexWriter(NamedTuple):
         source, paths_with_new_times = self._update_dates(opened, diff, git_seconds)
         diff = self._with_doubtful(opened, diff, paths_with_new_times)
         opened, diff = self._skip_unchanged(opened, diff)
-        known_by_path = {state.path: known for known, state in diff.changed}
+        known_by_path = {state.path: indexed for indexed, state in diff.changed}
         pending = [*diff.added, *(state for _, state in diff.changed)]
         removed = list(diff.removed)
         parts = split_files(pending)
@@ -197,12 +197,12 @@ class IndexWriter(NamedTuple):
         """Return a diff with the unchanged files of these paths that need times as doubtful."""
         if not paths:
             return diff
-        differing = {known.uid for known, _ in (*diff.changed, *diff.doubtful)}
+        differing = {indexed.uid for indexed, _ in (*diff.changed, *diff.doubtful)}
         differing.update(diff.removed)
         files = {
-            known.uid: known
-            for known in opened.manifest.known_of(paths).values()
-            if known.uid not in differing
+            indexed.uid: indexed
+            for indexed in opened.manifest.known_of(paths).values()
+            if indexed.uid not in differing
         }
         undated = (
             files[record.key]
@@ -238,7 +238,7 @@ class IndexWriter(NamedTuple):
         done = 0
         for part in parts:
             task = FileTask(part, first, manifest.languages())
-            yield analyze(self.store, task, lambda more, done=done: report(done + more))  # type: ignore[misc]
+            yield analyze(self.store, task, lambda added, done=done: report(done + added))  # type: ignore[misc]
             first += len(part)
             done += total_size(part)
 
@@ -248,20 +248,20 @@ class IndexWriter(NamedTuple):
         Memories whose bytes are the same keep their uid, terms and vectors.
         """
         changed, unchanged = [], []
-        for known, state in (*diff.changed, *diff.doubtful):
+        for indexed, state in (*diff.changed, *diff.doubtful):
             read = read_file(self.store, state)
-            if read is not None and read[0].etag == known.etag and known.etag:
+            if read is not None and read[0].etag == indexed.etag and indexed.etag:
                 memory, fresh, checked = read
-                language = opened.manifest.language_of(known.uid)
-                record = MemoryRecord.from_memory(known.uid, fresh.size, memory, language)
-                if self.backend.is_shared and record != opened.manifest.record(known.uid):
-                    changed.append((known, state))
+                language = opened.manifest.language_of(indexed.uid)
+                record = MemoryRecord.from_memory(indexed.uid, fresh.size, memory, language)
+                if self.backend.is_shared and record != opened.manifest.record(indexed.uid):
+                    changed.append((indexed, state))
                     continue
                 unchanged.append(
-                    ManifestRow(record, fresh, checked, opened.manifest.lengths_of(known.uid))
+                    ManifestRow(record, fresh, checked, opened.manifest.lengths_of(indexed.uid))
                 )
             else:
-                changed.append((known, state))
+                changed.append((indexed, state))
         if unchanged:
             opened.manifest.apply((), unchanged)
             opened = self.files.commit(opened.keyword)

@@ -341,10 +341,12 @@ class LocalIndex:
         changed = self._watched_changes(opened.commit)
         if changed is not None:
             self._changed = changed
-            known = opened.manifest.known_of(changed)
-            diff = diff_folder(known, self._store.states_of(changed), ())
+            indexed_files = opened.manifest.known_of(changed)
+            diff = diff_folder(indexed_files, self._store.states_of(changed), ())
             self.freshness = self.freshness or ("behind" if diff.size else "current")
-            changes = PendingChanges(opened.commit, known, diff, *split_readable(diff), True)
+            changes = PendingChanges(
+                opened.commit, indexed_files, diff, *split_readable(diff), True
+            )
             return changes, changes.is_unchanged and is_complete
         scan = self._store.scan(self.watch)
         is_remembered = self.files.is_remembered(scan)
@@ -353,13 +355,15 @@ class LocalIndex:
             return None, True
         differing = None if whole else self.files.changed_since_scan(scan)
         if differing is None:
-            known, files = opened.manifest.known(), scan.files
+            indexed_files, files = opened.manifest.known(), scan.files
         else:
-            known, files = opened.manifest.known_of(differing), scan.states_of(differing)
-        diff = diff_folder(known, files, scan.unreadable)
+            indexed_files, files = opened.manifest.known_of(differing), scan.states_of(differing)
+        diff = diff_folder(indexed_files, files, scan.unreadable)
         self.freshness = self.freshness or ("behind" if diff.size else "current")
         is_partial = differing is not None
-        changes = PendingChanges(opened.commit, known, diff, *split_readable(diff), is_partial)
+        changes = PendingChanges(
+            opened.commit, indexed_files, diff, *split_readable(diff), is_partial
+        )
         if changes.is_unchanged and not is_remembered:
             self.files.remember_scan(scan)
         return changes, changes.is_unchanged and is_complete
@@ -405,9 +409,9 @@ class LocalIndex:
     def _read_everything(self) -> Overlay:
         """Read all files that differ from the index, after an attempt to write it failed."""
         opened = self.files.open()
-        known = opened.manifest.known() if opened is not None else {}
+        indexed_files = opened.manifest.known() if opened is not None else {}
         scan = self._store.scan()
-        return self._read(known, diff_folder(known, scan.files, scan.unreadable))
+        return self._read(indexed_files, diff_folder(indexed_files, scan.files, scan.unreadable))
 
     def _updated(self, unindexed: FolderDiff, vectors: bool) -> Snapshot:
         """Return a snapshot after an update, without the files that it left unindexed."""
@@ -417,17 +421,20 @@ class LocalIndex:
             return self._snapshot(Overlay.empty(), vectors)
         self.is_unfinished, self._watched_index = True, 0
         opened = self.files.open()
-        known = opened.manifest.known() if opened is not None else {}
-        return self._snapshot(self._read(known, EMPTY_DIFF, unindexed), vectors)
+        indexed_files = opened.manifest.known() if opened is not None else {}
+        return self._snapshot(self._read(indexed_files, EMPTY_DIFF, unindexed), vectors)
 
     def _read(
-        self, known: Mapping[str, IndexedFile], diff: FolderDiff, unread: FolderDiff | None = None
+        self,
+        indexed_files: Mapping[str, IndexedFile],
+        diff: FolderDiff,
+        unread: FolderDiff | None = None,
     ) -> Overlay:
         from memvault.index.local.overlay import read_overlay
 
         opened = self.files.opened
         languages = opened.manifest.languages() if opened is not None else {}
-        return read_overlay(self._store, known, languages, diff, unread)
+        return read_overlay(self._store, indexed_files, languages, diff, unread)
 
     @cached_property
     def _writer(self) -> IndexWriter:

@@ -278,8 +278,10 @@ class Manifest:
         names, links = (_parse_each(row[column] for row in rows) for column in (2, 3))
         try:
             return {
-                row[0]: LinkEntry(_decoded(row[1]), own, list(map(StoredLink._make, stored)))
-                for row, own, stored in zip(rows, names, links, strict=True)
+                row[0]: LinkEntry(
+                    _decoded(row[1]), memory_names, list(map(StoredLink._make, stored))
+                )
+                for row, memory_names, stored in zip(rows, names, links, strict=True)
             }
         except (TypeError, ValueError) as error:  # not what ``apply`` wrote
             raise IndexCorrupted(str(error)) from error
@@ -464,7 +466,7 @@ def _indexed_files(rows: Iterable[tuple[Any, ...]]) -> dict[str, IndexedFile]:
     uids, checked, etags, paths, *state = zip(*values, strict=True)
     states = map(FileState._make, zip(map(_decoded, paths), *state, strict=True))
     files = map(IndexedFile, uids, states, checked, etags)
-    return {known.state.path: known for known in files}
+    return {indexed.state.path: indexed for indexed in files}
 
 
 def _encoded(path: str) -> str | bytes:

@@ -46,19 +46,19 @@ def read_overlay(
 
     ``languages`` maps each language to the number of memories indexed in it.
     """
-    alive = {known.uid for known in known_files.values()} - set(diff.removed)
+    alive = {indexed.uid for indexed in known_files.values()} - set(diff.removed)
     missing = 0
     if unread is not None:
-        alive -= {known.uid for known, _ in unread.changed}
+        alive -= {indexed.uid for indexed, _ in unread.changed}
         missing = len(unread.added) + len(unread.changed)
     memories: list[tuple[int, Memory, FileState]] = []
     differing = [*((None, state) for state in diff.added), *diff.changed, *diff.doubtful]
-    for number, (known, state) in enumerate(differing, start=1):
+    for number, (indexed, state) in enumerate(differing, start=1):
         read = read_file(store, state)
-        if known is not None:
-            if read is not None and read[0].etag == known.etag and read[1] == known.state:
+        if indexed is not None:
+            if read is not None and read[0].etag == indexed.etag and read[1] == indexed.state:
                 continue
-            alive.discard(known.uid)
+            alive.discard(indexed.uid)
         if read is not None:
             memories.append((-number, *read[:2]))
     detected = detect_languages(

@@ -366,8 +366,9 @@ class Snapshot(NamedTuple):
         answer = rank_documents(segments, alive, lengths)
         if self.fetch is None or self.manifest is None:
             return answer
-        known = self.manifest.uids()  # another machine may have published more since the refresh
-        return answer._replace(hits=[hit for hit in answer.hits if hit.key in known])
+        # Another machine may have published more since the refresh.
+        manifest_uids = self.manifest.uids()
+        return answer._replace(hits=[hit for hit in answer.hits if hit.key in manifest_uids])
 
     @stale_if_corrupted
     def languages(self) -> tuple[str, ...]:

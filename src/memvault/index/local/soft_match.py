@@ -75,8 +75,8 @@ def with_subwords(
     """Return the blocks of memories, by uid, with the subwords of the same blocks' texts."""
     encoded = iter(_encode(table, [cut.texts for uid in blocks for cut in text_blocks[uid]]))
     return {
-        uid: [block._replace(subwords=decode_subwords(*next(encoded))) for block in own]
-        for uid, own in blocks.items()
+        uid: [block._replace(subwords=decode_subwords(*next(encoded))) for block in memory_blocks]
+        for uid, memory_blocks in blocks.items()
     }
 
 
@@ -103,9 +103,9 @@ def _encode(table: StaticEmbedder, blocks: Sequence[Sequence[str]]) -> list[tupl
     encoded = []
     segment = start = 0
     for texts in blocks:
-        own = counts[segment : segment + len(texts)]
-        end = start + int(own.sum())
-        encoded.append((own.astype(np.uint16).tobytes(), ids[start:end].tobytes()))
+        segment_counts = counts[segment : segment + len(texts)]
+        end = start + int(segment_counts.sum())
+        encoded.append((segment_counts.astype(np.uint16).tobytes(), ids[start:end].tobytes()))
         segment, start = segment + len(texts), end
     return encoded
 

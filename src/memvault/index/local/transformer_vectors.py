@@ -97,7 +97,7 @@ class TransformerVectors(NamedTuple):
         keys = list(passages)
         codes = vectors.token_codes(np.concatenate([passages[key] for key in keys]))
         owners = np.repeat(np.arange(len(keys)), [len(passages[key]) for key in keys])
-        lengths = np.array([len(own) for own in codes], np.int64)
+        lengths = np.array([len(passage_codes) for passage_codes in codes], np.int64)
         has_tokens = lengths > 0
         if not has_tokens.any():
             return {}

@@ -101,8 +101,8 @@ class TransformerWriter(NamedTuple):
             return False
         codes: list[Codes] = []
         if codec is not None and file.card.tokens < self._max_tokens(file) * _MAX_EXCESS:
-            codes = [codec.encode(own) for own in vectors]
-        rows = np.stack([own.vector for own in vectors])
+            codes = [codec.encode(text_vectors) for text_vectors in vectors]
+        rows = np.stack([text_vectors.vector for text_vectors in vectors])
         file.add(hashes_of([text for _, text in batch]), rows, codes)
         background_embedding.clear_failure(self.model.folder)
         return True

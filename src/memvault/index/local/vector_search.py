@@ -66,7 +66,7 @@ class VectorSearch(NamedTuple):
         }
         if changed:
             texts = list(chain.from_iterable(changed.values()))
-            counts = {uid: len(own) for uid, own in changed.items()}
+            counts = {uid: len(memory_texts) for uid, memory_texts in changed.items()}
             passages = passages.joined(counts, hashes_of(texts), table.embed(texts) @ vector)
         scores = None
         if self.transformer is not None and not query.only_static:
@@ -123,7 +123,9 @@ class VectorSearch(NamedTuple):
         hashes: dict[int, list[int]] = {key: [] for key in passages}
         for position in range(max(map(len, passages.values()), default=0)):
             passage_numbers = {
-                key: own[position] for key, own in passages.items() if len(own) > position
+                key: numbers[position]
+                for key, numbers in passages.items()
+                if len(numbers) > position
             }
             rows = self.stored.rows_of(passage_numbers) if self.stored is not None else {}
             for key, (_, text_hash) in rows.items():
@@ -131,9 +133,13 @@ class VectorSearch(NamedTuple):
         for key in passages.keys() & overlay.keys():
             texts = overlay[key]
             hashes[key] = hashes_of(
-                [texts[own] for own in passages[key] if own < len(texts)]
+                [texts[number] for number in passages[key] if number < len(texts)]
             ).tolist()
-        arrays = {key: np.array(own, np.uint64) for key, own in hashes.items() if own}
+        arrays = {
+            key: np.array(text_hashes, np.uint64)
+            for key, text_hashes in hashes.items()
+            if text_hashes
+        }
         return self.transformer.token_matches(text, arrays)
 
     def similarity_matrix(

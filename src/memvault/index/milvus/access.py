@@ -128,16 +128,20 @@ def allow_token(uri: str, is_typed: bool) -> None:
         Refused: the address was not typed, now or before.
         StorageError: the decision cannot be stored.
     """
-    known = _token_addresses()
-    if not os.environ.get(TOKEN) or uri in known or "://" not in uri:
+    allowed_addresses = _token_addresses()
+    if not os.environ.get(TOKEN) or uri in allowed_addresses or "://" not in uri:
         return
     if not is_typed:
-        allowed = f"is allowed for {', '.join(known)} only" if known else "is not allowed yet"
+        allowed = (
+            f"is allowed for {', '.join(allowed_addresses)} only"
+            if allowed_addresses
+            else "is not allowed yet"
+        )
         raise Refused(
             f"{TOKEN} {allowed}, and memvault.toml has {uri}",
             "allow sending it there with `memvault index push --to ADDRESS`",
         )
-    grants.add(*_TOKEN_GRANT, {"addresses": [*known, uri]})
+    grants.add(*_TOKEN_GRANT, {"addresses": [*allowed_addresses, uri]})
 
 
 def _token_addresses() -> list[str]:

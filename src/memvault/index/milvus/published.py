@@ -107,10 +107,10 @@ class PublishingBackend(MilvusBackend):
 
         Return whether all texts are uploaded; until then no new publication is stored.
         """
-        opened, words = files.opened, self.keyword_store(files)
-        if opened is None or words is None:
+        opened, keyword_store = files.opened, self.keyword_store(files)
+        if opened is None or keyword_store is None:
             return False
-        generation, folder = words.state.generation, files.folder
+        generation, folder = keyword_store.state.generation, files.folder
         if not self.texts.has_pending(opened.manifest, generation, folder):
             return True
         with contextlib.suppress(StorageError), files.locked(0.0) as locked:
@@ -120,19 +120,19 @@ class PublishingBackend(MilvusBackend):
 
     def _publish(self, files: IndexFiles, previous: Publication) -> None:
         """Store the current publication, and delete the rows of other generations."""
-        opened, words = files.opened, self.keyword_store(files)
-        if opened is None or words is None:
+        opened, keyword_store = files.opened, self.keyword_store(files)
+        if opened is None or keyword_store is None:
             return
         identity = opened.manifest.identity()
         has_vectors = self.open_vectors(files.vectors_folder, identity) is not None
         publication = Publication(
             *self.identity(),
-            words=words.state.generation,
+            words=keyword_store.state.generation,
             passages=vector_generation(identity) if has_vectors else "",
-            documents=words.state.documents,
+            documents=keyword_store.state.documents,
             memories=opened.manifest.count(),
-            removed=words.state.removed,
-            recently_removed=words.state.recently_removed,
+            removed=keyword_store.state.removed,
+            recently_removed=keyword_store.state.recently_removed,
             state=f"{opened.commit.number} {self.texts.uploaded_frequency(files.folder)}",
             version=publication_version(),
             published_at=previous.published_at,
@@ -212,10 +212,10 @@ class Publisher:
             host = publication.host if publication else "no machine"
             return f"{host} publishes this vault, not this machine"
         opened = self.index.files.open()
-        words = backend.keyword_store(self.index.files)
-        if opened is None or words is None:
+        keyword_store = backend.keyword_store(self.index.files)
+        if opened is None or keyword_store is None:
             return "this machine has published nothing yet"
-        generation, uploaded = words.state.generation, opened.manifest.uids()
+        generation, uploaded = keyword_store.state.generation, opened.manifest.uids()
         rows = backend.engine.generation_rows("words", backend.vault, generation, ("uid",))
         in_words, in_texts = {row["uid"] for row in rows}, backend.texts.uids(generation)
         missing = (uploaded - (in_words & in_texts)) | (self._lost_vectors() & uploaded)

@@ -85,7 +85,7 @@ class RemoteReader:
         self._texts = StoredTexts(engine, self._vault)
         self._cache: dict[int, StoredText] = {}
         self._invalid_keys: set[int] = set()
-        self._known_types = frozenset(known.name for known in settings.types)
+        self._known_types = frozenset(memory_type.name for memory_type in settings.types)
         self._backend = MilvusBackend(engine, self._vault, progress)
         self.files = IndexFiles(
             settings, index_folder, self._backend, index_name(engine.where, self._vault)
@@ -158,9 +158,9 @@ class RemoteReader:
         if len(self._cache) > _MAX_CACHED_TEXTS or size > _MAX_CACHED_BYTES:
             self._cache.clear()
         missing = [key for key in keys if key >= 0 and key not in self._cache]
-        opened, words = self.files.opened, self._backend.keyword_store(self.files)
-        if missing and opened is not None and words is not None:
-            texts = self._texts.texts(words.state.generation, missing)
+        opened, keyword_store = self.files.opened, self._backend.keyword_store(self.files)
+        if missing and opened is not None and keyword_store is not None:
+            texts = self._texts.texts(keyword_store.state.generation, missing)
             self._cache |= texts
             for key in missing:
                 record = opened.manifest.record(key)
@@ -224,12 +224,14 @@ class RemoteReader:
         """
         generation = publication.words
         opened = self.files.open(writing=True)
-        words = self._backend.keyword_store(self.files)
-        if opened is None or words is None or words.state.generation != generation:
+        keyword_store = self._backend.keyword_store(self.files)
+        if opened is None or keyword_store is None or keyword_store.state.generation != generation:
             opened = self.files.create_empty()
-            words = self._backend.open_keyword(self.files.keyword_folder, opened.commit.files)
+            keyword_store = self._backend.open_keyword(
+                self.files.keyword_folder, opened.commit.files
+            )
         manifest = opened.manifest
-        recent = self._removed_since(publication, words.state)
+        recent = self._removed_since(publication, keyword_store.state)
         if recent is not None:
             manifest.apply(recent & manifest.uids(), ())
             self._add(manifest, generation, self._texts.uids(generation, manifest.next_uid() - 1))
@@ -242,15 +244,20 @@ class RemoteReader:
             manifest.blocks.store_document_frequency(*frequency)
         manifest.apply(self._invalid_keys & manifest.uids(), ())
         self._invalid_keys.clear()
-        words.set_generation(
+        keyword_store.set_generation(
             GenerationState(generation, publication.documents, publication.removed)
         )
-        self.files.commit(words)
+        self.files.commit(keyword_store)
 
-    def _removed_since(self, publication: Publication, own: GenerationState) -> set[int] | None:
+    def _removed_since(
+        self, publication: Publication, own_state: GenerationState
+    ) -> set[int] | None:
         """Return the memories removed since this manifest was updated; None if that is unknown."""
-        removed_count, listed = publication.removed - own.removed, len(publication.recently_removed)
-        is_known = own.documents and 0 <= removed_count <= listed
+        removed_count, listed = (
+            publication.removed - own_state.removed,
+            len(publication.recently_removed),
+        )
+        is_known = own_state.documents and 0 <= removed_count <= listed
         return set(publication.recently_removed[listed - removed_count :]) if is_known else None
 
     def _add(self, manifest: Manifest, generation: str, uids: Set[int]) -> None:

@@ -200,8 +200,8 @@ class StoredTexts:
 
 def _split_rows(uid: int, record: str, text: str) -> Iterator[Row]:
     pairs = zip_longest(_split_text(record), _split_text(text), fillvalue="")
-    for number, (one, other) in enumerate(pairs):
-        yield {"uid": uid, "piece": number, "record": one, "text": other}
+    for number, (record_part, other) in enumerate(pairs):
+        yield {"uid": uid, "piece": number, "record": record_part, "text": other}
 
 
 def _split_text(text: str) -> Iterator[str]:

@@ -241,7 +241,7 @@ class Analyser:
         spellings = [word.casefold()]
         if querying and self.language == "german":
             spellings += spellings[0].translate(_UMLAUTS), _SPELT_UMLAUT.sub("", folded)
-        stems = (self._stem(way) for one in spellings for way in (one, fold(one)))
+        stems = (self._stem(way) for spelling in spellings for way in (spelling, fold(spelling)))
         return tuple(dict.fromkeys(fold(form)[:_MAX_TERM_LENGTH] for form in stems))
 
     def _analyze(self, chunk: str, querying: bool = False) -> AnalysedToken:
@@ -300,25 +300,25 @@ class QueryAnalyser:
         chunks = tokenize(text)
         main = self.analyser_for(text)
         content = [main.strip_elision(chunk) for chunk in chunks if not main.is_stop_word(chunk)]
-        words: dict[str, tuple[str, ...]] = {}
+        forms_by_word: dict[str, tuple[str, ...]] = {}
         wholes: list[str] = []
         identifiers: list[list[str]] = []
         asked = content or chunks
         for previous, chunk, following in zip(["", *asked], asked, [*asked[1:], ""], strict=False):
-            analyzed = [one.analyse_query_token(chunk) for one in self._analysers]
+            analyzed = [analyser.analyse_query_token(chunk) for analyser in self._analysers]
             wholes += analyzed[0].wholes
             names: list[str] = []
             for number, forms in enumerate(zip(*(parts.words for parts in analyzed), strict=True)):
                 others = () if number else _spellings(chunk, previous, following)
                 group = tuple(dict.fromkeys(chain(*forms, others)))
                 names.append(group[0])
-                words.setdefault(group[0], group)
+                forms_by_word.setdefault(group[0], group)
             if len(names) > 1 and _DIGIT.search(chunk):
                 identifiers.append(names)
-        positions = {name: position for position, name in enumerate(words)}
+        positions = {name: position for position, name in enumerate(forms_by_word)}
         numbered = (tuple(positions[name] for name in names) for names in identifiers)
         return AnalysedQuery(
-            list(words.values()), list(dict.fromkeys(wholes)), list(dict.fromkeys(numbered))
+            list(forms_by_word.values()), list(dict.fromkeys(wholes)), list(dict.fromkeys(numbered))
         )
 
     def has_content(self, text: str) -> bool:
@@ -335,8 +335,9 @@ class QueryAnalyser:
         chunks = tokenize(text) if len(self._possible) > 1 else []
         return max(
             self._possible,
-            key=lambda one: sum(
-                one.is_stop_word(chunk) or one.strip_elision(chunk) != chunk for chunk in chunks
+            key=lambda analyser: sum(
+                analyser.is_stop_word(chunk) or analyser.strip_elision(chunk) != chunk
+                for chunk in chunks
             ),
         )
 
@@ -373,7 +374,7 @@ def ideographs(text: str) -> list[str]:
     A query phrased differently from the memory often has no pair of characters in common with it.
     """
     runs = (run for run in _UNSPACED_RUN.findall(fold(text)) if len(run) > _MAX_UNSPACED_WORD)
-    return list(dict.fromkeys(one for run in runs for one in _IDEOGRAPH.findall(run)))
+    return list(dict.fromkeys(ideograph for run in runs for ideograph in _IDEOGRAPH.findall(run)))
 
 
 @cache
@@ -398,25 +399,25 @@ def stop_words(language: str) -> frozenset[str]:
     return frozenset(fold(word) for word in common_words(language))
 
 
-def query_languages(setting: str, known: Mapping[str, int]) -> tuple[str, ...]:
+def query_languages(setting: str, language_counts: Mapping[str, int]) -> tuple[str, ...]:
     """Return the languages in which a query is analyzed, that of most memories first."""
     if setting != AUTO:
         return (setting,)
     ranked: Sequence[str] = sorted(
-        known, key=lambda name: (-known[name], name != DEFAULT_LANGUAGE, name)
+        language_counts, key=lambda name: (-language_counts[name], name != DEFAULT_LANGUAGE, name)
     )
     return tuple(ranked[:_MAX_QUERY_LANGUAGES]) or (DEFAULT_LANGUAGE,)
 
 
 def detect_languages(
-    setting: str, memories: Sequence[Memory], known: Mapping[str, int]
+    setting: str, memories: Sequence[Memory], language_counts: Mapping[str, int]
 ) -> list[str]:
     """Return the language of each memory to be indexed.
 
     One whose language cannot be detected is assigned the main language.
     """
     detected = detect_each(setting, memories)
-    main = main_language(setting, detected, known)
+    main = main_language(setting, detected, language_counts)
     return [language or main for language in detected]
 
 
@@ -434,7 +435,7 @@ def detect_each(setting: str, memories: Sequence[Memory]) -> list[str]:
     return ["none" if is_in_other_script(text) else detect_language(text) for text in texts]
 
 
-def main_language(setting: str, detected: Iterable[str], known: Mapping[str, int]) -> str:
-    """Return the most frequent language among those detected and the counts in ``known``."""
-    votes = Counter(language for language in detected if language) + Counter(known)
+def main_language(setting: str, detected: Iterable[str], language_counts: Mapping[str, int]) -> str:
+    """Return the most frequent language of those detected and in ``language_counts``."""
+    votes = Counter(language for language in detected if language) + Counter(language_counts)
     return query_languages(setting, votes)[0]

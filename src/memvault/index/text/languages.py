@@ -108,16 +108,16 @@ def common_words(language: str) -> frozenset[str]:
 @cache
 def _languages_by_clue() -> tuple[dict[str, set[str]], dict[str, set[str]]]:
     """Return the languages that each common word and each letter indicates."""
-    words: dict[str, set[str]] = defaultdict(set)
+    languages_by_word: dict[str, set[str]] = defaultdict(set)
     for language in (*_CODES, "romanian"):
         for word in common_words(language):
             if len(word) > 1:  # single letters are names in code
-                words[word].add(language)
+                languages_by_word[word].add(language)
     letters: dict[str, set[str]] = defaultdict(set)
     for language, special in _LETTERS.items():
         for letter in special:
             letters[letter].add(language)
-    return dict(words), dict(letters)
+    return dict(languages_by_word), dict(letters)
 
 
 def is_in_other_script(text: str) -> bool:

@@ -156,13 +156,13 @@ def _path(above: list[str]) -> str:
 
 def _pieces(body: str, paragraph: Sequence[_Line]) -> Iterator[_Part]:
     """Split an overlong paragraph into passages of about equal size."""
-    first, last, left = _span(paragraph)
-    target, filled = _share(left), 0
+    first, last, remaining = _span(paragraph)
+    target, filled = _share(remaining), 0
     for start, end, tokens in _parts(body, paragraph):
         if filled and (filled >= target or not _fits(first, end, filled + tokens)):
             yield first, last, filled
-            left -= filled
-            target, filled = _share(left), 0
+            remaining -= filled
+            target, filled = _share(remaining), 0
         first = first if filled else start
         last, filled = end, filled + tokens
     yield first, last, filled
@@ -193,7 +193,7 @@ def _parts(body: str, paragraph: Sequence[_Line]) -> Iterator[_Part]:
         if _fits(start, end, size):
             yield start, end, size
         elif kind == "text":
-            ends = [start + place for place in sentence_ends(body[start:end])]
+            ends = [start + end for end in sentence_ends(body[start:end])]
             whole = sorted(set(ends).intersection(line_ends))  # no line ends within a sentence
             yield from _split(body, start, end, (whole, ends, line_ends))
         else:
@@ -223,8 +223,8 @@ def _split(body: str, start: int, end: int, places: Sequence[Sequence[int]]) -> 
 def _words(body: str, start: int, end: int) -> Iterator[_Part]:
     """Yield parts that end at a space if there is one near the limit, else anywhere."""
     tokens = [token.span() for token in _TOKEN.finditer(body, start, end)]
-    starts = [place for place, _ in tokens]
-    ends = [place for _, place in tokens]
+    starts = [start for start, _ in tokens]
+    ends = [end for _, end in tokens]
     count = len(tokens)
     first = 0
     while first < count:

@@ -40,11 +40,11 @@ def compute(
 
     ``soft_matches`` are those of the memories (``local.soft_match``); None if they are unknown.
     """
-    words: dict[int, int] = {}
+    word_numbers: dict[int, int] = {}
     for number, stems in enumerate(asked.words):
         for stem in stems:
             for flags in range((DISTINCTIVE_BIT | SKIP_BIT) + 1):
-                words.setdefault(term_id(stem) | flags, number)
+                word_numbers.setdefault(term_id(stem) | flags, number)
     weights = asked.rarity
     pairs = [first + second for first, second in pairwise(weights)]
     numbers = frozenset(
@@ -53,7 +53,7 @@ def compute(
         if any(letter.isdigit() for letter in stems[0])
     )
     numbers -= frozenset(chain.from_iterable(asked.identifiers))
-    terms = _Terms(words, weights, pairs, numbers, asked.identifiers)
+    terms = _Terms(word_numbers, weights, pairs, numbers, asked.identifiers)
     soft = soft_matches or [(None, None)] * len(memories)
     return [_features_of(terms, *entry) for entry in zip(memories, soft, strict=True)]
 
@@ -62,7 +62,7 @@ def _features_of(
     terms: _Terms, blocks: Sequence[EncodedBlock], soft: SoftMatch
 ) -> SentenceFeatures:
     """Compute the features of one memory's blocks for the query's terms."""
-    words, weights = terms.words, terms.weights
+    word_numbers, weights = terms.words, terms.weights
     head: set[int] = set()
     matched: set[int] = set()
     neighbors: set[int] = set()
@@ -70,7 +70,7 @@ def _features_of(
     identifiers: set[tuple[int, ...]] = set()
     for block in blocks:
         for number, codes in enumerate(_stretches(block)):
-            matched_here = {words[value] for value in words.keys() & codes}
+            matched_here = {word_numbers[value] for value in word_numbers.keys() & codes}
             if not matched_here:
                 continue
             matched |= matched_here
@@ -79,14 +79,14 @@ def _features_of(
             else:
                 stretches.append(matched_here)
             if len(matched_here) > 1:
-                neighbors |= _neighbors(words, codes)
+                neighbors |= _neighbors(word_numbers, codes)
             identifiers.update(
                 parts
                 for parts in terms.identifiers
-                if matched_here.issuperset(parts) and _contains_run(words, codes, parts)
+                if matched_here.issuperset(parts) and _contains_run(word_numbers, codes, parts)
             )
     term_ids = frozenset(chain.from_iterable(block.term_ids for block in blocks))
-    matched_words = {words[value] for value in term_ids.intersection(words)}
+    matched_words = {word_numbers[value] for value in term_ids.intersection(word_numbers)}
     total = sum(weights) or 1.0
     numbers = len(terms.numbers) + len(terms.identifiers)
     best = max(
@@ -121,19 +121,21 @@ def _stretches(block: EncodedBlock) -> Iterator[Sequence[int]]:
         start += count
 
 
-def _contains_run(words: Mapping[int, int], codes: Sequence[int], parts: tuple[int, ...]) -> bool:
+def _contains_run(
+    word_numbers: Mapping[int, int], codes: Sequence[int], parts: tuple[int, ...]
+) -> bool:
     """Return whether a stretch contains the parts of an identifier one directly after another."""
-    numbers = [words.get(value, -1) for value in codes]
+    numbers = [word_numbers.get(value, -1) for value in codes]
     starts = range(len(numbers) - len(parts) + 1)
     return any(tuple(numbers[start : start + len(parts)]) == parts for start in starts)
 
 
-def _neighbors(words: Mapping[int, int], codes: Sequence[int]) -> set[int]:
+def _neighbors(word_numbers: Mapping[int, int], codes: Sequence[int]) -> set[int]:
     """Return the words of the query that are followed by the query's next word."""
     followed = set()
     last = -2
     for value in codes:
-        number = words.get(value, -2)
+        number = word_numbers.get(value, -2)
         if number == last + 1:
             followed.add(last)
         if number >= 0 or not value & SKIP_BIT:

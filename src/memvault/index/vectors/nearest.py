@@ -74,9 +74,9 @@ class NearestMemories(NamedTuple):
     deep: tuple[float, float] = (0.0, 0.0)
 
 
-def is_in(uids: Integers, wanted: Set[int]) -> Flags:
+def is_in(uids: Integers, members: Set[int]) -> Flags:
     """Return for each uid whether it is in a set."""
-    return np.isin(uids, np.fromiter(wanted, np.int64, len(wanted)))
+    return np.isin(uids, np.fromiter(members, np.int64, len(members)))
 
 
 def nearest(
@@ -119,12 +119,12 @@ def nearest(
         columns[1][chosen].tolist() if deep is not None else [None] * len(chosen),
         strict=True,
     ):
-        own = best[first:end].tolist()
-        passage, other = own.index(max(own)), None
+        similarities = best[first:end].tolist()
+        passage, other = similarities.index(max(similarities)), None
         is_estimated = bool(is_missing[first + passage])
-        if len(own) > 1:
-            own[passage] = -math.inf
-            other = own.index(max(own))
+        if len(similarities) > 1:
+            similarities[passage] = -math.inf
+            other = similarities.index(max(similarities))
         hits.append(NearestMemory(uid, passage, cosine, transformer_cosine, other, is_estimated))
     hits.sort(key=lambda hit: (-hit.cosine if hit.deep is None else -hit.deep, hit.uid))
     spreads = [(float(column.mean()), float(column.std())) for column in columns]
@@ -139,11 +139,11 @@ def _impute_missing(
     if not is_missing.any():
         return deep
     is_complete = ~np.logical_or.reduceat(is_missing, firsts)
-    known = np.maximum.reduceat(np.where(is_missing, -np.inf, deep), firsts)[is_complete].astype(
-        np.float64
-    )
+    transformer_known = np.maximum.reduceat(np.where(is_missing, -np.inf, deep), firsts)[
+        is_complete
+    ].astype(np.float64)
     static_known = static[is_complete].astype(np.float64)
-    slope, intercept = _line(static_known, known)
+    slope, intercept = _line(static_known, transformer_known)
     estimates = (intercept + slope * passages.cosines).astype(np.float32)
     return np.where(is_missing, estimates, deep)
 

@@ -76,12 +76,12 @@ class LocalVectorStore(NamedTuple):
     def rows_of(self, passages: Mapping[int, int]) -> dict[int, tuple[Matrix, int]]:
         """Return the vector and hash of one passage of each memory, except removed memories."""
         rows, (uids, hashes) = self.file.load()
-        wanted = np.array(list(passages), np.int64)
-        positions = np.searchsorted(uids, wanted) + np.array(list(passages.values()), np.int64)
-        is_stored = positions < np.searchsorted(uids, wanted + 1)
+        asked_uids = np.array(list(passages), np.int64)
+        positions = np.searchsorted(uids, asked_uids) + np.array(list(passages.values()), np.int64)
+        is_stored = positions < np.searchsorted(uids, asked_uids + 1)
         positions = positions[is_stored]
         vectors = zip(rows.decode(positions), hashes[positions], strict=True)
-        return dict(zip(wanted[is_stored].tolist(), vectors, strict=True))
+        return dict(zip(asked_uids[is_stored].tolist(), vectors, strict=True))
 
     def search(
         self,

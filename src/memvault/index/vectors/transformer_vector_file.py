@@ -64,12 +64,12 @@ class TransformerVectorFile:
 
     def row_numbers(self, hashes: Hashes) -> Integers:
         """Return the row of each hash, or -1 where there is none."""
-        _, (known, _) = self._file.load()
-        if not len(known):
+        _, (stored_hashes, _) = self._file.load()
+        if not len(stored_hashes):
             return np.full(len(hashes), -1, np.int64)
-        if self._order is None or len(self._order[1]) != len(known):
-            order = np.argsort(known)
-            self._order, self._found = (order, known[order]), None
+        if self._order is None or len(self._order[1]) != len(stored_hashes):
+            order = np.argsort(stored_hashes)
+            self._order, self._found = (order, stored_hashes[order]), None
         if self._found is not None and np.array_equal(self._found[0], hashes):
             return self._found[1]
         order, sorted_hashes = self._order
@@ -155,17 +155,17 @@ class TransformerVectorFile:
         A file that is missing or corrupted is replaced by an empty one.
         """
         with _locked(self._file.folder, seconds):
-            known = self.card
-            card = known._replace(rows=0, tokens=0, checksums=(), states=(), generation=0)
+            previous_card = self.card
+            card = previous_card._replace(rows=0, tokens=0, checksums=(), states=(), generation=0)
             self._file, self._order = _open_or_create(self._file.folder, card), None
-            if known.calibration is not None and self.card.calibration is None:
-                self._file.store_calibration(known.calibration)
+            if previous_card.calibration is not None and self.card.calibration is None:
+                self._file.store_calibration(previous_card.calibration)
             yield
 
 
 def _ends(codes: Sequence[Codes], count: int) -> Hashes:
     """Return the number of tokens up to and including each of ``count`` texts."""
-    lengths = [len(own) for own in codes] or [0] * count
+    lengths = [len(passage_codes) for passage_codes in codes] or [0] * count
     return np.cumsum(np.array(lengths, np.uint64))
 
 

@@ -188,14 +188,14 @@ def mcp_instructions() -> str:
     rules = "\n".join([*_RULES, _DATA_NOTICE])
     return (
         "A memory that people and their agents share: markdown files in a folder, the vault.\n"
-        f"{_TOOL_PLACEHOLDER.sub(lambda place: place[1], rules).replace('**', '')}\n"
+        f"{_TOOL_PLACEHOLDER.sub(lambda match: match[1], rules).replace('**', '')}\n"
         "Of a failure read error.message and do what error.hint says.\n"
     )
 
 
 def historian_prompt() -> str:
     """Return the system prompt of the historian, a sub-agent with only memvault's MCP tools."""
-    rules = _TOOL_PLACEHOLDER.sub(lambda place: f"`{place[1]}`", "\n\n".join(_RULES))
+    rules = _TOOL_PLACEHOLDER.sub(lambda match: f"`{match[1]}`", "\n\n".join(_RULES))
     return f"{_HISTORIAN_ROLE}\n\n{rules}\n\n{_DO_NOT_STORE} {_ONE_IDEA}\n\n{_DATA_NOTICE}\n"
 
 
@@ -218,7 +218,7 @@ def _table(tool_name: Callable[[str], str]) -> str:
 
 
 def _in_shell(text: str) -> str:
-    return _TOOL_PLACEHOLDER.sub(lambda place: f"`{_command(place[1])}`", text)
+    return _TOOL_PLACEHOLDER.sub(lambda match: f"`{_command(match[1])}`", text)
 
 
 def _command(tool: str) -> str:

@@ -125,10 +125,10 @@ def skip(
             **(past if value and not part else {}),
         }, offset
     total = sum(len(result[key]) for key in present)
-    left, parts = offset, {}
+    remaining, parts = offset, {}
     for key in present:
-        parts[key] = result[key][left:]
-        left = max(0, left - len(result[key]))
+        parts[key] = result[key][remaining:]
+        remaining = max(0, remaining - len(result[key]))
     past = {"message": f"There are only {total:,}"}
     return {**result, **parts, "total": total, **(past if offset >= total > 0 else {})}, offset
 
@@ -164,13 +164,13 @@ def _cut_text(
     while True:
         _, end = request.adjust_cut(text, 0, prefix_length(text, max(1, room)))
         part = present({**result, key: text[:end]})[key]
-        found = {**others, key: part, "totalLength": total}
+        cut_result = {**others, key: part, "totalLength": total}
         if "length" in others:
-            found["length"] = end
+            cut_result["length"] = end
         if end < len(text) and request.continues:
-            found["next"] = request.offset + end
-        if room <= 1 or fits(found, budget):
-            return found
+            cut_result["next"] = request.offset + end
+        if room <= 1 or fits(cut_result, budget):
+            return cut_result
         room = room * 3 // 4
 
 
@@ -184,21 +184,25 @@ def _cut_lists(
     others = {key: value for key, value in shown.items() if key not in keys}
     others = shortened(others, budget // 2, request.continuation_hint)
     room = budget - count({**others, **dict.fromkeys(keys, ()), "next": _LARGE, "more": _LARGE})
-    kept, used = 0, 0
+    kept_count, used = 0, 0
     for _, entry in entries:
         used += count([entry]) if fits(entry, room) else room + 1
         if used > room:
             break
-        kept += 1
-    if entries and not kept:
+        kept_count += 1
+    if entries and not kept_count:
         others, entries = _shorten_first(others, entries, room, request)
-        kept = 1
+        kept_count = 1
     while True:
-        found = _assemble(shown, others, entries, keys, kept, request)
-        if kept <= 1 or fits(found, budget):
+        cut_result = _assemble(shown, others, entries, keys, kept_count, request)
+        if kept_count <= 1 or fits(cut_result, budget):
             break
-        kept -= 1
-    return found if fits(found, budget) else shortened(found, budget, request.continuation_hint)
+        kept_count -= 1
+    return (
+        cut_result
+        if fits(cut_result, budget)
+        else shortened(cut_result, budget, request.continuation_hint)
+    )
 
 
 def _shorten_first(
@@ -217,32 +221,33 @@ def _assemble(
     others: Mapping[str, Any],
     entries: Sequence[tuple[str, Any]],
     keys: Sequence[str],
-    kept: int,
+    kept_count: int,
     request: PageRequest,
 ) -> dict[str, Any]:
-    """Return a result with the first ``kept`` of its entries, in the order of its keys."""
-    part = list(entries[:kept])
+    """Return a result with the first ``kept_count`` of its entries, in the order of its keys."""
+    part = list(entries[:kept_count])
     if request.newest_last:
         part.reverse()
     lists = {key: [entry for name, entry in part if name == key] for key in keys}
-    found = {key: lists.get(key, others.get(key)) for key in shown} | {
+    cut_result = {key: lists.get(key, others.get(key)) for key in shown} | {
         key: value for key, value in others.items() if key not in shown
     }
     if "count" in shown and shown["count"] == len(entries):
-        found["count"] = kept
-    dropped = len(entries) - kept
+        cut_result["count"] = kept_count
+    dropped = len(entries) - kept_count
     if not dropped:
-        return found
+        return cut_result
     if not request.continues:
-        note = f"{kept} of {len(entries)} {keys[0]} are shown"
+        note = f"{kept_count} of {len(entries)} {keys[0]} are shown"
         return _with_warning(
-            found, f"{note}; {request.continuation_hint}" if request.continuation_hint else note
+            cut_result,
+            f"{note}; {request.continuation_hint}" if request.continuation_hint else note,
         )
     if "brief" in request.keys:
-        found["more"] = shown.get("more", 0) + dropped
+        cut_result["more"] = shown.get("more", 0) + dropped
     elif "totalMessages" not in shown:
-        found.setdefault("total", request.offset + len(entries))
-    return {**found, "next": request.offset + kept}
+        cut_result.setdefault("total", request.offset + len(entries))
+    return {**cut_result, "next": request.offset + kept_count}
 
 
 def shortened(shown: Mapping[str, Any], budget: int, rest: str = "") -> dict[str, Any]:
@@ -256,8 +261,8 @@ def shortened(shown: Mapping[str, Any], budget: int, rest: str = "") -> dict[str
     return noted if fits(noted, budget) else short
 
 
-def _with_warning(found: Mapping[str, Any], note: str) -> dict[str, Any]:
-    return {**found, "warnings": [*found.get("warnings", ()), note]}
+def _with_warning(result: Mapping[str, Any], note: str) -> dict[str, Any]:
+    return {**result, "warnings": [*result.get("warnings", ()), note]}
 
 
 def _shorten(value: Any, room: int) -> Any:

@@ -29,7 +29,7 @@ def filters(
     """
     from memvault.recall.filters import Filters
 
-    own = Filters(
+    argument_filters = Filters(
         memory_type=(memory_type or "").strip(),
         tags=tuple(
             part
@@ -42,12 +42,14 @@ def filters(
         until=parse_date_argument(until, "until", True),
         expression=expression or "",
     )
-    return own if also is None else own.both(also)
+    return argument_filters if also is None else argument_filters.both(also)
 
 
 def warn_unknown_filters(call: Call, chosen: Filters, engine: RecallEngine | None = None) -> None:
     """Add notes on types and tags of the filters that no memory has, for empty results."""
-    if any(one.memory_type or one.types or one.tags or one.folders for one in chosen.required()):
+    if any(
+        part.memory_type or part.types or part.tags or part.folders for part in chosen.required()
+    ):
         from memvault.recall.filters import Filters, unknown_value_notes
 
         every = (engine or call.engine).list_records(Filters())

@@ -46,15 +46,19 @@ def resolve_vault(
         for parameter in tool.parameters
         if parameter.arg.completes in ("memory", "trash")
     }
-    given = {name: bound[name] for name in parameter_names if bound.get(name)}
-    if not any(":" in text for value in given.values() for text in _texts(value)):
+    memory_names = {name: bound[name] for name in parameter_names if bound.get(name)}
+    if not any(":" in text for value in memory_names.values() for text in _texts(value)):
         return None
-    known = _known_vaults(caller, here)
-    parts = {text: _split_name(text, known) for value in given.values() for text in _texts(value)}
+    vault_roots = _known_vaults(caller, here)
+    parts = {
+        text: _split_name(text, vault_roots)
+        for value in memory_names.values()
+        for text in _texts(value)
+    }
     if all(rest == text for text, (_, rest) in parts.items()):
         return None
     vaults = sorted({vault for vault, _ in parts.values()} - {locate.THIS}) or [locate.THIS]
-    if len({known[vault] for vault, _ in parts.values()}) > 1:
+    if len({vault_roots[vault] for vault, _ in parts.values()}) > 1:
         is_here = any(vault == locate.THIS for vault, _ in parts.values())
         raise UsageError(
             f"These memories are in several vaults: {', '.join(vaults)}{' and this one' * is_here}",
@@ -63,16 +67,16 @@ def resolve_vault(
     vault = vaults[0]
     arguments = {
         name: [parts[text][1] for text in value] if isinstance(value, list) else parts[value][1]
-        for name, value in given.items()
+        for name, value in memory_names.items()
     }
-    return VaultTarget(vault, known[vault], {**bound, **arguments})
+    return VaultTarget(vault, vault_roots[vault], {**bound, **arguments})
 
 
 def split_vault_prefix(text: str, caller: Caller, here: Path) -> tuple[Path, str]:
     """Split ``NAME:MEMORY`` into the root of the named vault and the memory's name in it."""
-    known = _known_vaults(caller, here)
-    vault, rest = _split_name(text, known)
-    return known[vault], rest
+    vault_roots = _known_vaults(caller, here)
+    vault, rest = _split_name(text, vault_roots)
+    return vault_roots[vault], rest
 
 
 def _known_vaults(caller: Caller, here: Path) -> dict[str, Path]:
@@ -83,10 +87,10 @@ def _texts(value: Any) -> Iterator[str]:
     yield from (value if isinstance(value, list) else [str(value)])
 
 
-def _split_name(text: str, known: Mapping[str, Path]) -> tuple[str, str]:
+def _split_name(text: str, vault_roots: Mapping[str, Path]) -> tuple[str, str]:
     """Split a text into the name of a vault and the name of a memory in it."""
     vault, colon, rest = text.partition(":")
-    is_named = colon and vault in known and rest[:1].strip()
+    is_named = colon and vault in vault_roots and rest[:1].strip()
     return (vault, rest) if is_named else (locate.THIS, text)
 
 
@@ -497,8 +501,12 @@ def _page(
 
 def truncate_warnings(notes: list[str]) -> list[str]:
     """Return the first warnings, and count the rest: a vault may cause thousands."""
-    more = len(notes) - _MAX_WARNINGS
-    return [*notes[:_MAX_WARNINGS], f"{more:,} more warnings were omitted"] if more > 0 else notes
+    omitted_count = len(notes) - _MAX_WARNINGS
+    return (
+        [*notes[:_MAX_WARNINGS], f"{omitted_count:,} more warnings were omitted"]
+        if omitted_count > 0
+        else notes
+    )
 
 
 def autocommit(call_context: Call) -> None:

@@ -68,7 +68,7 @@ class ResultBudget(NamedTuple):
     def result(
         self,
         about: Mapping[str, Any],
-        found: Sequence[RenderedMemory],
+        rendered: Sequence[RenderedMemory],
         offset: int,
         others: Sequence[RecalledEntry] | None = None,
     ) -> RecalledMemories:
@@ -81,23 +81,25 @@ class ResultBudget(NamedTuple):
             from memvault.tools.core import budget
 
             extra = budget.shortened(extra, self.budget // 2)
-        whole, lines = (0, [entry.line for entry in found]) if self.brief else (len(found), [])
+        whole, lines = (
+            (0, [entry.line for entry in rendered]) if self.brief else (len(rendered), [])
+        )
         if self.budget:
-            whole, lines = self._fitting({**about, **extra}, found)
+            whole, lines = self._fitting({**about, **extra}, rendered)
         shown = whole + len(lines)
-        more = len(found) - shown
+        omitted_count = len(rendered) - shown
         result = {
             **about,
-            "memories": [entry.whole for entry in found[:whole]],
+            "memories": [entry.whole for entry in rendered[:whole]],
             **({"brief": lines} if lines else {}),
             "count": shown,
-            **({"more": more, "next": offset + shown} if more else {}),
+            **({"more": omitted_count, "next": offset + shown} if omitted_count else {}),
             **extra,
         }
         return cast("RecalledMemories", result)
 
     def _fitting(
-        self, about: Mapping[str, Any], found: Sequence[RenderedMemory]
+        self, about: Mapping[str, Any], rendered: Sequence[RenderedMemory]
     ) -> tuple[int, list[str]]:
         """Return how many memories fit in full, and the lines of those after them."""
         from memvault import sanitize
@@ -112,9 +114,9 @@ class ResultBudget(NamedTuple):
             return tokenizer.count_tokens(text)
 
         remaining = self.budget - cost({"success": True, **about, **_COMMON_FIELDS})
-        costs = [] if self.brief else [cost(entry.whole) for entry in found]
+        costs = [] if self.brief else [cost(entry.whole) for entry in rendered]
         if costs and sum(costs) <= remaining:
-            return len(found), []
-        lines = [entry.line for entry in found]
+            return len(rendered), []
+        lines = [entry.line for entry in rendered]
         whole, shown = split_budget(remaining, costs, [cost(entry) for entry in lines])
         return whole, lines[whole:shown]

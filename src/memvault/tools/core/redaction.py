@@ -52,13 +52,13 @@ class _Lookups(NamedTuple):
     known: Callable[[Call, str, str], KnownSecrets | None]
 
 
-def masked(call: Call, found: Mapping[str, Any]) -> dict[str, Any]:
+def masked(call: Call, unmasked: Mapping[str, Any]) -> dict[str, Any]:
     """Return a result with its secrets masked; ``call`` reads the memories mentioned in it."""
-    if _is_clean(found, _detector(call.workspace)):
-        return dict(found)
+    if _is_clean(unmasked, _detector(call.workspace)):
+        return dict(unmasked)
     with call.workspace.lock:
         lookups = _Lookups(cache(partial(_in_vault, call)), cache(_known))
-        result: dict[str, Any] = _masked(call, found, KnownSecrets(), lookups)
+        result: dict[str, Any] = _masked(call, unmasked, KnownSecrets(), lookups)
     return result
 
 
@@ -67,10 +67,10 @@ def mask_error(error: MemvaultError, workspace: Workspace) -> None:
     _detector(workspace).mask_error(error)
 
 
-def _is_clean(found: Mapping[str, Any], detector: SecretDetector) -> bool:
+def _is_clean(result: Mapping[str, Any], detector: SecretDetector) -> bool:
     """Return whether a result has no secrets, and no excerpts in which a secret may be cut."""
     texts: list[str] = []
-    return _collect(found, texts) and not detector.find(_BETWEEN.join(texts))
+    return _collect(result, texts) and not detector.find(_BETWEEN.join(texts))
 
 
 def _collect(value: Any, texts: list[str]) -> bool:
@@ -94,29 +94,33 @@ def _detector(workspace: Workspace) -> SecretDetector:
         return BUILTIN
 
 
-def _masked(call: Call, value: Any, known: KnownSecrets, lookups: _Lookups) -> Any:
+def _masked(call: Call, value: Any, known_secrets: KnownSecrets, lookups: _Lookups) -> Any:
     if isinstance(value, str):
-        return _masked_text(call, value, known, lookups)
+        return _masked_text(call, value, known_secrets, lookups)
     if isinstance(value, Mapping):
         vault = value.get("vault")
         call = lookups.in_vault(vault) if isinstance(vault, str) and vault else call
-        own = _secrets_of(call, value, lookups) if any(map(value.get, _TEXT_KEYS)) else None
-        result = _masked_entries(call, value, own or known, lookups)
-        if own is None and result != value:  # a secret was masked: does the memory allow it?
-            own = _secrets_of(call, value, lookups)
-            if own is not None and own.allowed:
-                result = _masked_entries(call, value, own, lookups)
+        memory_secrets = (
+            _secrets_of(call, value, lookups) if any(map(value.get, _TEXT_KEYS)) else None
+        )
+        result = _masked_entries(call, value, memory_secrets or known_secrets, lookups)
+        if (
+            memory_secrets is None and result != value
+        ):  # a secret was masked: does the memory allow it?
+            memory_secrets = _secrets_of(call, value, lookups)
+            if memory_secrets is not None and memory_secrets.allowed:
+                result = _masked_entries(call, value, memory_secrets, lookups)
         return result
     if isinstance(value, list | tuple):
-        return [_masked(call, entry, known, lookups) for entry in value]
+        return [_masked(call, entry, known_secrets, lookups) for entry in value]
     return value
 
 
 def _masked_entries(
-    call: Call, value: Mapping[Any, Any], known: KnownSecrets, lookups: _Lookups
+    call: Call, value: Mapping[Any, Any], known_secrets: KnownSecrets, lookups: _Lookups
 ) -> dict[Any, Any]:
     return {
-        _masked(call, key, known, lookups): _masked(call, entry, known, lookups)
+        _masked(call, key, known_secrets, lookups): _masked(call, entry, known_secrets, lookups)
         for key, entry in value.items()
     }
 
@@ -130,14 +134,16 @@ def _in_vault(call: Call, name: str) -> Call:
     return call
 
 
-def _masked_text(call: Call, text: str, known: KnownSecrets, lookups: _Lookups) -> str:
+def _masked_text(call: Call, text: str, known_secrets: KnownSecrets, lookups: _Lookups) -> str:
     detector = _detector(call.workspace)
-    result = detector.masked_part(text, *known)
-    if result != text and not known.allowed:
+    result = detector.masked_part(text, *known_secrets)
+    if result != text and not known_secrets.allowed:
         names = islice(dict.fromkeys(match[1] for match in _MEM_ID.finditer(text)), _MAX_MEM_IDS)
         named = (lookups.known(call, "", name) for name in names)
-        allowed = frozenset(value for one in named if one for value in one.allowed)
-        result = detector.masked_part(text, known.secrets, allowed) if allowed else result
+        allowed = frozenset(
+            value for memory_secrets in named if memory_secrets for value in memory_secrets.allowed
+        )
+        result = detector.masked_part(text, known_secrets.secrets, allowed) if allowed else result
     return result
 
 

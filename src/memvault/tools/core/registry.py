@@ -151,11 +151,11 @@ class Tool(NamedTuple):
         """The parameters for a part of the result, which ``invoke`` handles."""
         if self.paged_keys is None:
             return ()
-        own = {entry.key for entry in self._declared}
+        own_keys = {entry.key for entry in self._declared}
         is_text = self.paged_keys[:1] and self.paged_keys[0] in _TEXTS
         offset = (_TEXT_OFFSET, _LENGTH) if is_text else (_OFFSET,)
-        pages = offset if self.paged_keys and "offset" not in own else ()
-        return (*pages, *([] if BUDGET.key in own else [BUDGET]))
+        pages = offset if self.paged_keys and "offset" not in own_keys else ()
+        return (*pages, *([] if BUDGET.key in own_keys else [BUDGET]))
 
     @property
     def result_type(self) -> Any:
@@ -182,20 +182,24 @@ class Tool(NamedTuple):
         """The parameters of the command."""
         if self.command_line_form:
             return parameters_of(self.command_line_form)
-        own = (part for entry in self.parameters for part in entry.on_command_line)
+        own_parameters = (part for entry in self.parameters for part in entry.on_command_line)
         confirms = any(entry.key == _CONFIRM for entry in self.parameters)
-        return (*own, *([OPEN] if self.openable_list else []), *([YES] if confirms else []))
+        return (
+            *own_parameters,
+            *([OPEN] if self.openable_list else []),
+            *([YES] if confirms else []),
+        )
 
-    def from_command_line(self, given: Mapping[str, Any]) -> dict[str, Any]:
+    def from_command_line(self, cli_values: Mapping[str, Any]) -> dict[str, Any]:
         """Convert the values of the command's parameters to the tool's arguments, by name.
 
         Raises:
             UsageError: If a value cannot be parsed.
         """
         if self.command_line_form:
-            return self.by_name(self.command_line_form(**given))
-        values = {entry.name: entry.parse_cli(given) for entry in self.parameters}
-        if given.get(YES.name) and values.get(_CONFIRM) is None:
+            return self.by_name(self.command_line_form(**cli_values))
+        values = {entry.name: entry.parse_cli(cli_values) for entry in self.parameters}
+        if cli_values.get(YES.name) and values.get(_CONFIRM) is None:
             values[_CONFIRM] = True
         return {name: value for name, value in values.items() if value is not None}
 

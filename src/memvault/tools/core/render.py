@@ -116,25 +116,25 @@ _GAP = "  "
 Markdown = Callable[[str], list[Line]]
 
 
-def lines(view: Template, found: Result, markdown: Markdown | None = None) -> list[Line]:
+def lines(view: Template, result: Result, markdown: Markdown | None = None) -> list[Line]:
     """Render a result as lines for people, by a view or, if that is empty, by its values' types.
 
     ``markdown`` renders the values with the format specification ``markdown``, which are
     otherwise shown as they are.
     """
     template = view.expanded
-    shown = view.prepare(found) if view.prepare else found
+    shown = view.prepare(result) if view.prepare else result
     footer: list[Line] = []
-    if "next" in found and "total" in found:
-        footer.append([(_paging_footer(found), "")])
+    if "next" in result and "total" in result:
+        footer.append([(_paging_footer(result), "")])
         shown = {key: value for key, value in shown.items() if key not in ("next", "total")}
-    elif not template and found.get("total") == len(_list(found)):
+    elif not template and result.get("total") == len(_list(result)):
         shown = {key: value for key, value in shown.items() if key != "total"}
-    if "message" in found:
-        footer.append([(str(found["message"]), "")])
+    if "message" in result:
+        footer.append([(str(result["message"]), "")])
     if template:
         return [*_render_view(template, shown, markdown), *footer]
-    is_empty = {key for key, value in found.items() if value == [] and "message" in found}
+    is_empty = {key for key, value in result.items() if value == [] and "message" in result}
     hidden = {"success", "warnings", "message", *is_empty}
     fields = {key: shown[key] for key in shown if key not in hidden}
     return [*_entries(fields, for_people=True), *footer]
@@ -143,29 +143,29 @@ def lines(view: Template, found: Result, markdown: Markdown | None = None) -> li
 def shortened(texts: Iterable[str], most: int = 20) -> list[str]:
     """Return the first of some texts for a person, and how many others there are; JSON has all."""
     every = list(texts)
-    more = [f"… and {len(every) - most:,} more"] if len(every) > most else []
-    return [*every[:most], *more]
+    omission = [f"… and {len(every) - most:,} more"] if len(every) > most else []
+    return [*every[:most], *omission]
 
 
-def _paging_footer(found: Result) -> str:
+def _paging_footer(result: Result) -> str:
     """Return a line with how many entries are shown, and the option that shows more."""
-    shown = found.get("count", len(_list(found)))
-    return f"{shown:,} of {found['total']:,}; `--offset {found['next']}` goes on"
+    shown = result.get("count", len(_list(result)))
+    return f"{shown:,} of {result['total']:,}; `--offset {result['next']}` goes on"
 
 
-def _list(found: Result) -> list[Any]:
+def _list(result: Result) -> list[Any]:
     """Return the first list of a result."""
-    return next((value for value in found.values() if isinstance(value, list)), [])
+    return next((value for value in result.values() if isinstance(value, list)), [])
 
 
-def text(found: Result) -> str:
+def text(result: Result) -> str:
     """Return a result as text for a model; ``success`` is omitted if true."""
-    shown = {key: value for key, value in found.items() if (key, value) != ("success", True)}
+    shown = {key: value for key, value in result.items() if (key, value) != ("success", True)}
     return "\n".join("".join(piece for piece, _ in line) for line in _entries(shown)) or "Done"
 
 
-def _entries(found: Result, indent: str = "", for_people: bool = False) -> Iterator[Line]:
-    for key, value in found.items():
+def _entries(result: Result, indent: str = "", for_people: bool = False) -> Iterator[Line]:
+    for key, value in result.items():
         name = _split_camel_case(str(key)) if for_people else str(key)
         head = f"{indent}{sanitize.escape_line(name)}:"
         yield from _entry(head, value, indent + _INDENT, for_people, _STYLES.get(key, ""))
@@ -187,13 +187,13 @@ def _entry(head: str, value: Any, indent: str, for_people: bool, style: str = ""
         yield from _items(value, indent, for_people)
 
 
-def _items(found: Sequence[Any], indent: str, for_people: bool) -> Iterator[Line]:
-    for value in found:
+def _items(entries: Sequence[Any], indent: str, for_people: bool) -> Iterator[Line]:
+    for value in entries:
         fields = _relevant_fields(value) if isinstance(value, Mapping) else {}
         if fields:
             first, *rest = _entries(fields, indent, for_people)
-            (head, style), *more = first
-            yield [(f"{indent[:-2]}- {head[len(indent) :]}", style), *more]
+            (head, style), *other_lines = first
+            yield [(f"{indent[:-2]}- {head[len(indent) :]}", style), *other_lines]
             yield from rest
         else:
             yield from _entry(f"{indent[:-2]}-", value, indent + _INDENT, for_people)
@@ -247,25 +247,25 @@ def _split(text: str) -> list[str]:
     return text.strip("\n").splitlines()
 
 
-def _render_view(template: str, found: Result, markdown: Markdown | None) -> Iterator[Line]:
+def _render_view(template: str, result: Result, markdown: Markdown | None) -> Iterator[Line]:
     rows = template.split("\n")
     while rows:
         row = rows.pop(0)
         if row.endswith(":markdown}") and markdown is not None:
-            content = found.get(row[1:].partition(":")[0])
+            content = result.get(row[1:].partition(":")[0])
             yield from markdown(content) if content else ()
             continue
         if not row.startswith("*"):
-            yield from _template_lines(row, found)
+            yield from _template_lines(row, result)
             continue
         each = list(takewhile(bool, rows))
         del rows[: len(each) + 1]
         above, _, none = row[1:].partition(" | ")
         key, _, heading = above.partition(" ")
-        entries = _value(key, found)
+        entries = _value(key, result)
         if entries and heading:
-            yield from _template_lines(heading, found)
-        if none and entries == [] and not found.get("total"):
+            yield from _template_lines(heading, result)
+        if none and entries == [] and not result.get("total"):
             yield [(none, "")]
         for number, entry in enumerate(entries or (), start=1):
             record = entry if isinstance(entry, Mapping) else {"text": entry}
@@ -273,21 +273,21 @@ def _render_view(template: str, found: Result, markdown: Markdown | None) -> Ite
                 yield from _template_lines(line, {"number": number, **record})
 
 
-def _template_lines(template: str, found: Result) -> Iterator[Line]:
+def _template_lines(template: str, result: Result) -> Iterator[Line]:
     """Fill in one line of a template; with ``:each`` and the like, once per line of a value."""
     for _, name, spec, _ in _FORMATTER.parse(template):
         if name and spec in SPREADING:
-            value = _value(name, found)
+            value = _value(name, result)
             parts = value if isinstance(value, list | tuple) else _split(str(value or ""))
             for part in parts[1:] if spec == "rest" else parts:
-                yield _fill_line(template, found, part)
+                yield _fill_line(template, result, part)
             return
-    line = _fill_line(template, found)
+    line = _fill_line(template, result)
     if line:
         yield line
 
 
-def _fill_line(template: str, found: Result, part: object = None) -> Line:
+def _fill_line(template: str, result: Result, part: object = None) -> Line:
     """Fill in a line, leaving out parts without a value; empty if no part is left."""
     template_text = template.lstrip(" ")
     line: Line = [(template[: len(template) - len(template_text)], "")]
@@ -295,7 +295,7 @@ def _fill_line(template: str, found: Result, part: object = None) -> Line:
     head = "" if template != template_text else "bold"
     filled = "{" not in template
     for piece in template_text.split(_GAP):
-        values = _fill_part(piece, found, part, style, head)
+        values = _fill_part(piece, result, part, style, head)
         if values:
             line += [(_GAP, ""), *values] if len(line) > 1 else values
             filled = filled or "{" in piece
@@ -303,17 +303,17 @@ def _fill_line(template: str, found: Result, part: object = None) -> Line:
     return line if filled else []
 
 
-def _fill_part(template: str, found: Result, part: object, style: str, head: str) -> Line:
+def _fill_part(template: str, result: Result, part: object, style: str, head: str) -> Line:
     out: Line = []
     for literal, name, spec, _ in _FORMATTER.parse(template):
         out.append((literal, style))
         if name:
-            value = part if spec in SPREADING else _value(name, found)
+            value = part if spec in SPREADING else _value(name, result)
             text = "" if value is None else _text(name, value, spec or "")
             if not text and spec not in SPREADING:
                 return []
-            own = _diff_style(text) if spec == "diff" else _STYLES.get(name)
-            out.append((text, own or head or style))
+            own_style = _diff_style(text) if spec == "diff" else _STYLES.get(name)
+            out.append((text, own_style or head or style))
             head = ""
     return out
 
@@ -322,11 +322,11 @@ def _diff_style(line: str) -> str:
     return next((style for head, style in _DIFF_STYLES.items() if line.startswith(head)), "none")
 
 
-def _value(name: str, found: Result) -> Any:
+def _value(name: str, result: Result) -> Any:
     """Return the value of a field, or None; a ``name`` may list alternatives, separated by |."""
     for field in name.split("|"):
         try:
-            value = _FORMATTER.get_field(field, (), found)[0]
+            value = _FORMATTER.get_field(field, (), result)[0]
         except (LookupError, TypeError, AttributeError):
             continue
         if value or field == name:
@@ -363,8 +363,8 @@ def _text(name: str, value: Any, spec: str) -> str:
 def _chosen(value: Any, spec: str) -> str:
     first, choice, second = spec.partition("|")
     if not choice:
-        wanted, _, text = spec.partition("=")
-        return text if value == wanted else ""
+        expected, _, text = spec.partition("=")
+        return text if value == expected else ""
     if isinstance(value, bool):
         return first if value else second
     number = f"{value:g}" if isinstance(value, float) else _words(value)

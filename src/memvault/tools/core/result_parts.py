@@ -47,17 +47,17 @@ def trashed(entry: TrashedMemory) -> TrashEntry:
     }
 
 
-def list_result(key: str, found: Sequence[Any], nothing: str, **more: Any) -> dict[Any, Any]:
+def list_result(key: str, entries: Sequence[Any], nothing: str, **extra: Any) -> dict[Any, Any]:
     """Return a list as a result, with the message ``nothing`` if it is empty."""
-    return {key: found, **more, **({} if found else {"message": nothing})}
+    return {key: entries, **extra, **({} if entries else {"message": nothing})}
 
 
 def paginate(
-    found: Sequence[_Entry], limit: int, offset: int, nothing: str = ""
+    entries: Sequence[_Entry], limit: int, offset: int, nothing: str = ""
 ) -> tuple[Sequence[_Entry], PageInfo]:
     """Return one page of a listing, and the page information for its result."""
-    page = found[offset : offset + limit]
-    return page, page_info(len(found), offset, len(page), nothing)
+    page = entries[offset : offset + limit]
+    return page, page_info(len(entries), offset, len(page), nothing)
 
 
 def page_info(total: int, offset: int, shown: int, nothing: str = "") -> PageInfo:
@@ -95,15 +95,15 @@ _NOTICES = {
 }
 
 
-def with_notice(found: Mapping[str, Any]) -> dict[str, Any]:
+def with_notice(result: Mapping[str, Any]) -> dict[str, Any]:
     """Return a result with a line that warns if none of its memories is a good match."""
-    shown = found.get("memories") or found.get("results")
-    return {**found, "notice": _NOTICES.get(found.get("best", "")) if shown else None}
+    shown = result.get("memories") or result.get("results")
+    return {**result, "notice": _NOTICES.get(result.get("best", "")) if shown else None}
 
 
-def relevant(found: Iterable[RecallResult]) -> list[RecallResult]:
+def relevant(results: Iterable[RecallResult]) -> list[RecallResult]:
     """Return the results that count as retrievals: those that may answer the query."""
-    return [entry for entry in found if entry.is_relevant]
+    return [entry for entry in results if entry.is_relevant]
 
 
 def as_of_field(sent: str) -> AsOfMark:

@@ -73,24 +73,24 @@ def _expanded(
     from memvault.tools.core.filter_arguments import filters
 
     keys = {entry.key for entry in tool.parameters}
-    words, within = search.get("query", ""), None
+    query, within = search.get("query", ""), None
     if parameter.arg.completes == QUERY:
-        words = f"{words} {added}".strip()
+        query = f"{query} {added}".strip()
     else:
-        line = query_filters.parse(words)
-        words, within = line.words, line.filters
-    if not words and not keys >= SEARCH_KEYS:
+        line = query_filters.parse(query)
+        query, within = line.words, line.filters
+    if not query and not keys >= SEARCH_KEYS:
         name = bound[parameter.name]
         raise UsageError(
             f"{name} has filters but no search words", f"`memvault recall {name}` lists them"
         )
-    own = {key: entry for key, entry in search.items() if key in keys - {"query"}}
-    saved = tool.bind({**own, parameter.key: words})
-    given = {name: entry for name, entry in bound.items() if name != parameter.name}
+    search_arguments = {key: entry for key, entry in search.items() if key in keys - {"query"}}
+    saved = tool.bind({**search_arguments, parameter.key: query})
+    other_arguments = {name: entry for name, entry in bound.items() if name != parameter.name}
     others = {key: search[key] for key in search.keys() - keys - {"query"}}
     if not others:
-        return ExpandedArguments({**saved, **given}, within)
+        return ExpandedArguments({**saved, **other_arguments}, within)
     values = find("memory_recall").bind(others)
     names = ("memory_type", "tags", "since", "until", "expression")
     chosen = filters(*map(values.get, names))
-    return ExpandedArguments({**saved, **given}, chosen.both(within or Filters()))
+    return ExpandedArguments({**saved, **other_arguments}, chosen.both(within or Filters()))

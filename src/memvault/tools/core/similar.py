@@ -35,9 +35,12 @@ def similar_memories(
                 patience=NO_WAIT,
             )
             return [
-                (found.memory, round(found.similarity if mode == "vector" else found.coverage, 4))
-                for found in call.engine.search(request).found
-                if found.memory.path != own_path
+                (
+                    result.memory,
+                    round(result.similarity if mode == "vector" else result.coverage, 4),
+                )
+                for result in call.engine.search(request).found
+                if result.memory.path != own_path
             ][:_MAX_SIMILAR]
         except Exception as error:  # such as a cache that is deleted, or no memory
             reason = to_memvault_error(error).message

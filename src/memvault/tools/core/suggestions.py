@@ -37,9 +37,9 @@ _MAX_TOOLS = 3
 
 def suggest_command(name: str, names: Collection[str]) -> str | None:
     """Return the command that an unknown name probably means, or None."""
-    for canonical, words in SYNONYMS.items():
+    for canonical, synonyms in SYNONYMS.items():
         available = [command for command in canonical if command in names]
-        if available and name.lower() in words.split():
+        if available and name.lower() in synonyms.split():
             return available[0]
     return closest(name.lower(), names, _MIN_SIMILARITY) or None
 
@@ -54,22 +54,26 @@ def suggest_tools(name: str, names: Collection[str]) -> list[str]:
         if command.tool in tools:
             tools[command.tool].append(_words(command.words.replace(" ", "_")))
 
-    def of_words(words: frozenset[str]) -> list[str]:
-        wanted = (words, words | {"memory"})
-        return [tool for tool, known in tools.items() if any(entry in wanted for entry in known)]
+    def of_words(name_words: frozenset[str]) -> list[str]:
+        candidates = (name_words, name_words | {"memory"})
+        return [
+            tool
+            for tool, tool_words in tools.items()
+            if any(entry in candidates for entry in tool_words)
+        ]
 
-    words = _words(normal_name(name))
-    found = of_words(words)
+    name_words = _words(normal_name(name))
+    tool_names = of_words(name_words)
     for canonical, synonyms in SYNONYMS.items():
-        for word in words & {*synonyms.split(), *canonical}:
-            matches = (of_words(words - {word} | {*choice.split()}) for choice in canonical)
-            found += next(filter(None, matches), [])
-    if not found:
-        found = [*filter(None, [closest(normal_name(name), names, _MIN_SIMILARITY)])]
-    return list(dict.fromkeys(found))[:_MAX_TOOLS]
+        for word in name_words & {*synonyms.split(), *canonical}:
+            matches = (of_words(name_words - {word} | {*choice.split()}) for choice in canonical)
+            tool_names += next(filter(None, matches), [])
+    if not tool_names:
+        tool_names = [*filter(None, [closest(normal_name(name), names, _MIN_SIMILARITY)])]
+    return list(dict.fromkeys(tool_names))[:_MAX_TOOLS]
 
 
 def _words(name: str) -> frozenset[str]:
     """Return the words of a tool's name in the singular."""
-    words = (f"{word[:-3]}y" if word.endswith("ies") else word for word in name.split("_"))
-    return frozenset(word.removesuffix("s") for word in words)
+    singulars = (f"{word[:-3]}y" if word.endswith("ies") else word for word in name.split("_"))
+    return frozenset(word.removesuffix("s") for word in singulars)

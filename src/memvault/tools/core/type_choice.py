@@ -23,7 +23,7 @@ class TypeChoice(NamedTuple):
             )
 
 
-def choose_type(call: Call, given: str | None) -> TypeChoice:
+def choose_type(call: Call, requested_type: str | None) -> TypeChoice:
     """Return the type for a memory, after asking the person at the terminal about a close one.
 
     Only a type that is neither built in nor declared is compared with those that memories or
@@ -34,7 +34,7 @@ def choose_type(call: Call, given: str | None) -> TypeChoice:
     """
     from memvault.vault import naming
 
-    name = naming.normal_type(given) if given and given.strip() else ""
+    name = naming.normal_type(requested_type) if requested_type and requested_type.strip() else ""
     if not name or name in call.store.known_types:
         return TypeChoice(name)
     from memvault.index.protocol import NO_WAIT

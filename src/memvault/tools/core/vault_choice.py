@@ -43,10 +43,10 @@ class VaultSelection:
         except MemvaultError:  # removed since the listing
             return None
 
-    def count(self, found: Iterable[RecallResult]) -> None:
+    def count(self, results: Iterable[RecallResult]) -> None:
         """Count the retrieval of these results, each in its own vault."""
         by_vault: dict[str, list[Memory]] = {}
-        for entry in found:
+        for entry in results:
             by_vault.setdefault(entry.vault, []).append(entry.memory)
         for vault, memories in by_vault.items():
             count_retrievals(self._call, memories, self._vaults.get(vault))

@@ -69,9 +69,11 @@ def _run_program(call: Call, tool_file: ToolFile, arguments: Mapping[str, Any]) 
     return _result(call, definition, process_result.output)
 
 
-def _arguments_json(definition: ToolDefinition, given: Mapping[str, Any]) -> str:
+def _arguments_json(definition: ToolDefinition, arguments: Mapping[str, Any]) -> str:
     """Return the arguments as JSON, with defaults for the missing ones."""
-    values = {entry.key: given.get(entry.name, entry.default) for entry in definition.parameters}
+    values = {
+        entry.key: arguments.get(entry.name, entry.default) for entry in definition.parameters
+    }
     values = {name: value for name, value in values.items() if value is not None}
     try:
         return json.dumps(values, ensure_ascii=False, allow_nan=False) + "\n"
