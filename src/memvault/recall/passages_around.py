@@ -39,7 +39,7 @@ def passages_with(body: str, query_text: str, languages: tuple[str, ...]) -> lis
     max_count = max(counts, default=0)
     if not max_count:
         raise NotFound(
-            f"None of these words stands in the memory: {query_text.strip()!r}",
+            f"None of these words is in the memory: {query_text.strip()!r}",
             "`memvault recall` finds it by meaning; without around the whole is shown",
         )
     chosen = [

@@ -129,7 +129,7 @@ def file() -> Path:
     path = _settings_path()
     if path is None:
         raise StorageError(
-            "There is no folder for your settings", "set MEMVAULT_CONFIG to a folder of yours"
+            "There is no folder for your settings", "set MEMVAULT_CONFIG to one of your folders"
         )
     _check_path(path)
     return path
