@@ -49,7 +49,7 @@ class Character(NamedTuple):
     inventory: Mapping[str, float]
 
     def distance(self, other: Character | WorldPlace) -> float:
-        """Return the distance to another agent or to the centre of a place."""
+        """Return the distance to another agent or to the center of a place."""
         return math.hypot(self.x - other.x, self.y - other.y)
 
 

@@ -49,7 +49,7 @@ def gather(
 ) -> PromptContext:
     """Gather the sections, most important first; unreadable sections are omitted with a note.
 
-    Each line of a short task is a query of its own, since a memory matches one topic. Due plans are
+    Each line of a short task is a separate query, since a memory matches one topic. Due plans are
     delivered as events to the ``inbox``, from which nothing is removed.
     """
     notes: list[str] = []

@@ -7,7 +7,7 @@ import sys
 ENDS = ("", "\x03", "\x04")
 """The end of the input, Ctrl-C and Ctrl-D."""
 NO_CHARACTER = "\0"
-"""A key that stands for no single character, as an arrow."""
+"""A key that does not produce a single character, such as an arrow."""
 _ENTER = ("\r", "\n")
 """Ignored: people press Enter out of habit."""
 

@@ -155,7 +155,7 @@ def _refusal(
 
 
 class StdioWriter:
-    """A stream that writes messages completely and in order, in a thread of its own.
+    """A stream that writes messages completely and in order, in a separate thread.
 
     The thread calls ``written`` for each message, with whether all of it was written.
     """

@@ -149,7 +149,7 @@ def note_first(
 def span_proximity(span: DateRange, other: DateRange) -> float:
     """Return how near two spans are: 1 if they overlap, 0.5 if they are adjacent.
 
-    The value halves again with each length of ``span`` (at least 3 days) between them.
+    The value is halved for each further gap as long as ``span`` (at least 3 days).
     """
     gap = max((span.first - other.last).days, (other.first - span.last).days, 0)
     return float(0.5 ** (1 + (gap - 1) / _length(span))) if gap else 1.0

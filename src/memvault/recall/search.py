@@ -36,7 +36,7 @@ _CERTAIN = 0.995
 _ALWAYS_SHOWN = 5
 """The number of best results shown even if they are dissimilar and unlikely to answer the query."""
 _MIN_REPEATED = 80
-"""The minimum length of a snippet that counts once where it stands in several memories."""
+"""The minimum length of a snippet that is counted only once if several memories contain it."""
 _NEXT = 100
 """How many more results are compared at a time where too few of the first can be shown."""
 

@@ -313,7 +313,7 @@ def _read(text: str, start: int, end: int, hidden: list[tuple[int, int]]) -> Ite
 
 
 def _decoded(pieces: Iterable[tuple[str, int]], at: int) -> Generator[_CopiedPart, None, int]:
-    """Yield what the pieces of a token, each with its length, stand for; return their end."""
+    """Yield the meaning of each piece of a token with its length; return the end position."""
     for chars, length in pieces:
         yield _CopiedPart(_visible(chars), at, at + length)
         at += length
@@ -352,7 +352,7 @@ def _percent_decoded(token: str) -> Iterator[tuple[str, int]]:
 
 
 def _referenced(token: str) -> Iterator[tuple[str, int]]:
-    """Yield what a character reference stands for; one without a semicolon may end earlier."""
+    """Yield the characters of a character reference; one without a semicolon may end earlier."""
     from html import unescape
     from html.entities import html5
 

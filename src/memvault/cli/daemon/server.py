@@ -95,7 +95,7 @@ class Daemon:
         # Close the files inherited from the process that started this one.
         os.closerange(_STREAMS, min(os.sysconf("SC_OPEN_MAX"), _MAX_DESCRIPTORS))
         with peer_check.Process(os.getpid()) as own_process:
-            limits = pending_clients.limits_of(own_process)  # before they are raised
+            limits = pending_clients.limits_of(own_process)  # before the server raises its own
             if peer_check.may_be_sandboxed(own_process.rights()):
                 raise Refused(
                     "The resident process cannot run in a sandbox", "run commands without it"

@@ -79,7 +79,7 @@ _MARKS = (
     "as it was on {asOf:day}  replaced by {supersededBy}  ended {expired}  begins {notYet}  "
     "newer: {newer}"
 )
-"""What ``{marks}`` in a template stands for: the marks of a memory that is not current."""
+"""The value of ``{marks}`` in a template: the marks of a memory that is not current."""
 _STYLES = {
     "number": "dim",
     "title": "bold",
