@@ -144,7 +144,7 @@ def test_access_by_path_needs_no_index(unindexed: Path, run: Run) -> None:
 def test_remember_does_not_wait_for_index(
     state: str, request: pytest.FixtureRequest, run: Run
 ) -> None:
-    """A new memory is written though neighbours cannot be looked for; one note says so."""
+    """A new memory is written even if its neighbors cannot be searched; a note says so."""
     folder = request.getfixturevalue(state)
     with _held(folder):
         ran = _soon(run, "remember", "Late", "A wombat digs.", "--json")
