@@ -139,7 +139,7 @@ def sampled(every: int) -> pytest.MarkDecorator:
 
 
 soak_only = pytest.mark.sampled(0)
-"""Plays a test only in ``make soak``; a shorter one of the same kind stays in the suite."""
+"""Runs a test only in ``make soak``; the suite contains a shorter one of the same kind."""
 
 
 def sampled_tests(every: int) -> pytest.MarkDecorator:

@@ -133,7 +133,7 @@ def test_superseded_chain_resolves_to_last(folder: Path, vault: Vault) -> None:
 
 
 def test_mutual_supersedes_keeps_the_newer(folder: Path, vault: Vault) -> None:
-    """A circle is no reason to lose both; a memory that replaces itself is current."""
+    """Of memories that replace each other, the newer is current; so is one that replaces itself."""
     memory(folder, "a.md", "# One\n\nThe lantern is red.", "id: one-1\nsupersedes: two-1\n")
     header = "id: two-1\nsupersedes: one-1\n"
     memory(folder, "b.md", "# Two\n\nThe lantern is green.", header, "2026-03-01")
@@ -508,7 +508,7 @@ def test_state_results_refer_to_existing_files(kept: Vault, folder: Path) -> Non
 
 
 def test_state_search_hides_other_agents(kept: Vault, folder: Path) -> None:
-    """Neither what is private to it, nor a space that one is no member of."""
+    """Other agents' private state and spaces without membership are not searched."""
     found = others(kept, include=["state", "messages"])
     told = " ".join(entry["snippet"] for entry in found)
     assert "noon" not in told

@@ -1,4 +1,4 @@
-"""Deep vectors follow behind the quick ones: each text once, and in nobody's way."""
+"""Transformer vectors are computed in the background, once per text, without blocking calls."""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ def _shares_of_pages() -> Iterator[Any]:
 
 
 def _commands(block: str) -> Iterator[str]:
-    """Yield what is typed, a command that goes on in the next line as one."""
+    """Yield the typed commands, each with its continuation lines."""
     for found in re.finditer(r"^\$ ((?:.*\\\n)*.*)\n", block, re.MULTILINE):
         yield found[1]
 

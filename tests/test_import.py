@@ -58,7 +58,7 @@ def notes_in(vault: Path) -> dict[str, bytes]:
 def test_each_format_is_recognized_imported_once_and_undone(
     kind: str, run: Run, folder: Path, tmp_path: Path
 ) -> None:
-    """A source is recognized by itself; a second import changes nothing; undo takes all back."""
+    """A source's kind is detected; a second import changes nothing; undo reverts everything."""
     module = next(one.module_name for one in FORMATS if one.name == kind)
     made = importlib.import_module(f"import_sources.{module}").make(tmp_path)
     before = notes_in(folder)

@@ -321,7 +321,7 @@ def test_roam_code_and_tables_are_kept(run: Run, folder: Path, tmp_path: Path) -
     ],
 )
 def test_roam_string_is_converted(given: str, expected: str | None, tmp_path: Path) -> None:
-    """Roam's markup becomes markdown, code stays, and other signs keep no meaning."""
+    """Roam's markup becomes markdown, code is unchanged, and other characters are escaped."""
     made = re.sub(r"\[\[import:[^|\]]*\|([^\]]*)\]\]", r"[[\1]]", roam_block(tmp_path, given))
     assert made == f"- {given if expected is None else expected}"
 

@@ -38,7 +38,7 @@ KEEPING = {
     *("memory_today", "save_search"),
     *("memory_rename", "talk_user", "talk_agent", "talk_brain", "reply", "interact_with_agent"),
 }
-"""Tools that write what they are told into a file of the vault."""
+"""Tools that write an argument's text into a file of the vault."""
 REFUSE = '[secrets]\non_write = "refuse"\n'
 
 
