@@ -40,7 +40,7 @@ def passages_with(body: str, query_text: str, languages: tuple[str, ...]) -> lis
     if not max_count:
         raise NotFound(
             f"None of these words is in the memory: {query_text.strip()!r}",
-            "`memvault recall` finds it by meaning; without around the whole is shown",
+            "`memvault recall` also searches by meaning; omit `--around` to show the whole memory",
         )
     chosen = [
         passage for passage, matched in zip(passages, counts, strict=True) if matched == max_count
