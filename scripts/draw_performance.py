@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 INK = "#010203"
-"""The colour of text and lines, which becomes that of the page's text."""
+"""The color of text and lines, which is replaced by that of the page's text."""
 COLOURS = (
     *("#3b82c4", "#d9822b", "#2f9e69", "#d1495b", "#8e6fc9"),
     *("#8a8a8a", "#b59b1f", "#36a2a8", "#c25f9f"),
@@ -171,7 +171,7 @@ def _draw_bars(axes: Axes, names: Sequence[str], series: Mapping[str, Mapping[st
 
 
 def svg(figure: Figure, digest: str) -> str:
-    """Return a figure as SVG whose text and lines have the colour of the page's text."""
+    """Return a figure as SVG whose text and lines have the color of the page's text."""
     file = io.StringIO()
     figure.savefig(file, format="svg", transparent=True, metadata={"Date": None, "Source": digest})
     head, start, rest = file.getvalue().partition("<svg ")

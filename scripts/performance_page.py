@@ -91,7 +91,8 @@ def readme_lines(figures: Figures) -> str:
     return f"""\
 - A recall in {size:,} memories takes {cold["cpu"]:.0f} ms, {multiple(record, cold):.0f} times \
 `python -c pass`. Through the resident process,
-  which the second recall starts, it takes {warm["cpu"]:.0f} ms, {multiple(record, warm):.1f} times.
+  which the second recall starts, it takes {warm["cpu"]:.0f} ms, \
+{multiple(record, warm):.1f} times `python -c pass`.
 - In {largest:,} memories, without the transformer's vectors, it takes {big["cpu"]:.0f} ms \
 and {big["peak"]:.0f} MB; through
   that process {kept["cpu"]:.0f} ms.

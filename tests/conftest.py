@@ -1,4 +1,4 @@
-"""What the tests share: real folders, real processes, and nothing from the network."""
+"""Shared fixtures: real folders, real processes, and no network access."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def sampled(every: int) -> pytest.MarkDecorator:
 
 
 soak_only = pytest.mark.sampled(0)
-"""Plays a test only in ``make soak``; a shorter one of the same kind stays in the suite."""
+"""Runs a test only in ``make soak``; the suite contains a shorter one of the same kind."""
 
 
 def sampled_tests(every: int) -> pytest.MarkDecorator:
@@ -332,13 +332,13 @@ def _no_process_is_left() -> Iterator[None]:
 
 @pytest.fixture
 def launcher(request: pytest.FixtureRequest) -> Launcher:
-    """What starts commands for a file of tests, with the modules that its ``LOADED`` names."""
+    """The launcher of commands for a test file, with the modules in its ``LOADED`` preloaded."""
     return launcher_with(getattr(request.module, "LOADED", ()))
 
 
 @pytest.fixture(scope="session")
 def racing() -> Iterator[Racing]:
-    """What lets processes loose on a folder, all at once."""
+    """A runner of many concurrent processes on one folder."""
     racing = Racing()
     yield racing
     racing.close()

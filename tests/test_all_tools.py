@@ -1,4 +1,4 @@
-"""What holds for every tool, asserted on the record of a call of each on each front end."""
+"""Properties of every tool, asserted on recorded calls from each front end."""
 
 from __future__ import annotations
 

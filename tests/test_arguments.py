@@ -179,7 +179,7 @@ REFUSED: list[tuple[str, dict[str, Any]]] = [
     ("set_memories", {"memories": [{"key": "port", "value": None}]}),
     ("memory_save", {"text": "a", "metadata": "[1]"}),
 ]
-"""What could mean several things, or nothing."""
+"""Arguments that are ambiguous or meaningless."""
 
 
 @pytest.mark.parametrize(("name", "sent", "meant"), SENT, ids=str)

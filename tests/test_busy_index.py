@@ -144,7 +144,7 @@ def test_access_by_path_needs_no_index(unindexed: Path, run: Run) -> None:
 def test_remember_does_not_wait_for_index(
     state: str, request: pytest.FixtureRequest, run: Run
 ) -> None:
-    """A new memory is written though neighbours cannot be looked for; one note says so."""
+    """A new memory is written even if its neighbors cannot be searched; a note says so."""
     folder = request.getfixturevalue(state)
     with _held(folder):
         ran = _soon(run, "remember", "Late", "A wombat digs.", "--json")
@@ -196,7 +196,7 @@ def test_name_lookup_waits_for_indexing(behind: Path, run: Run) -> None:
 def test_write_that_needs_all_memories_fails_while_indexing(
     behind: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What depends on all memories is not done while some are unseen: it fails, with a hint."""
+    """An operation that needs all memories fails with a hint while some are not indexed."""
     short = WaitPolicy(1.0, 1.0, allow_partial=False)
     for module in ("recall.recall_engine", "index.protocol"):  # imported in this order
         monkeypatch.setattr(f"memvault.{module}.COMPLETE", short)
@@ -298,7 +298,7 @@ def _has_open(number: int, file: Path) -> bool:
 
 
 def test_remote_copy_is_deleted_after_worker_ends(run: Run, tmp_path: Path) -> None:
-    """What is kept here of a vault that another machine sent is not deleted while it grows."""
+    """The local copy of another machine's vault is not deleted while a worker extends it."""
     root = tmp_path / "state" / "memvault" / "sent" / "team"
     write(root, "memvault.toml", "version = 1\n")
     write(root, "a.md", "# A\n\nA green river.\n")
@@ -400,7 +400,7 @@ def test_nearest_vectors_equal_brute_force(
 
 
 def test_vectors_survive_compaction_by_another_process(tmp_path: Path) -> None:
-    """Who opened vectors before they were compacted searches the new files, and loses nothing."""
+    """A process that opened vectors before compaction searches the new files without losing any."""
     chance = np.random.default_rng(1)
     rows = _rows(chance, 4)
     vectors = LocalVectorStore.create(tmp_path / "v", VectorCard("name", "1", 5, 7))

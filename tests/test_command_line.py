@@ -30,7 +30,7 @@ VALUES = (
     *("a,b", "[1, 2]", '["a"]', "{}", "k=v", "=", "@file", "@@x", "true", "2026-01-01", "\ufdd00"),
     *("-", "--", "-5", "-0.5", "-x", "- a list", "--limit", "--limit=3 x", "-n5"),
 )
-"""What is typed as a value: right, wrong and odd."""
+"""Values typed on the command line: valid, invalid and unusual."""
 OTHERS = ("--help", "-h", "-V", "--version", "--nope", "--nope=1", "-x", "-nT", "---", "-=", "--=x")
 
 

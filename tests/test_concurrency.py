@@ -460,7 +460,7 @@ def test_event_with_long_name_is_requeued(folder: Path, inbox: Inbox) -> None:
 
 
 def test_only_events_are_requeued_from_lease(folder: Path, inbox: Inbox) -> None:
-    """What somebody else put into a lease or beside it stays where it is."""
+    """Foreign files in or beside a lease are left in place."""
     inbox.deliver("service", {"name": "x"})
     lease = taken(inbox)
     own = next(path for path in (folder / PRIVATE / "leases").iterdir() if path.is_dir())
@@ -496,7 +496,7 @@ def test_lease_without_events_is_removed(folder: Path, inbox: Inbox) -> None:
 
 @pytest.mark.parametrize("name", ["leases", "popped"])
 def test_event_stays_if_lease_folder_is_blocked(vault: Vault, folder: Path, name: str) -> None:
-    """A file in the place of a folder that taking needs is named, and the event stays."""
+    """If a file has the name of a required folder, the error names it and the event is kept."""
     vault.call("push_service", name="x")
     blocking = write(folder, f"{PRIVATE}/{name}", "")
     failed = vault.call("peek_inbox")["error"]
@@ -507,7 +507,7 @@ def test_event_stays_if_lease_folder_is_blocked(vault: Vault, folder: Path, name
 
 
 def test_unreleased_lease_is_reported(folder: Path) -> None:
-    """The result is not spoilt: a note says that the events may come again, and they do."""
+    """The call succeeds with a note that the events may be delivered again, and they are."""
     workspace = Workspace(folder)
     invoke.call(workspace, "push_service", {"name": "x"})
     outcome = invoke.call(workspace, "peek_inbox", {})

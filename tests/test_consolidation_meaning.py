@@ -20,7 +20,7 @@ WARM_UP = [
 
 @pytest.mark.usefixtures("deep_now")
 def test_paraphrased_fact_is_proposed_with_quotes(vault: Vault, folder: Path) -> None:
-    """What three episodes say in their own words is one fact, in the words of one of them."""
+    """A statement paraphrased in three episodes becomes one fact, quoted from one of them."""
     put(folder, "two", reflection=f"Good. {WARM_UP[1]}")
     put(folder, "one", reflection=f"The assay went well. {WARM_UP[0]}")
     assert consolidated(vault)["facts"] == []

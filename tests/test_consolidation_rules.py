@@ -107,7 +107,7 @@ FACTS = st.lists(st.tuples(SENTENCES, st.sampled_from([0.5, 0.9]), st.booleans()
 
 
 def proposed(found: ConsolidationInput) -> Proposals:
-    """What the rules make of it."""
+    """The result of the rules."""
     return rules.propose(found, ENGLISH, NOW, None, Meaning(open_table()))
 
 

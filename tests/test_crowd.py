@@ -25,12 +25,12 @@ from memvault import open_vault
 
 PROCESSES, SECONDS = (16, max(60.0, SOAK / 10)) if SOAK else (4, 2.0)
 LONGEST = 5.0
-"""Seconds that nobody waits longer than, in the suite for locks alone, where the disk is shared."""
+"""The maximum wait in seconds; in the suite for locks only, since the disk is shared."""
 MARK = re.compile(rb"mark-\w+-\d+-")
 WHOLE = {"vault_reindex", "model_use", "vault_doctor"}
 """Tools that make or check the whole index, each when the one before has done so."""
 NEVER = {"bug", "timed_out", "storage"}
-"""Failures that no crowd is a reason for; a wait that finds nothing times out by itself."""
+"""Failures that concurrency does not excuse; a wait without an event times out normally."""
 EXCHANGE, HERE = 2, -100
 """What ``renameat2`` calls putting each of two files in the other's place, and this folder."""
 

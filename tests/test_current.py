@@ -1,4 +1,4 @@
-"""What is not current comes after what is, and an answer as of a day has the text of that day."""
+"""Outdated memories rank below current ones, and answers as of a day have that day's text."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_superseded_memory_can_be_changed_and_forgotten(folder: Path, vault: Vau
 
 
 def test_forget_and_compound_ignore_replacements(folder: Path, vault: Vault) -> None:
-    """What replaces a memory is not forgotten or changed in its place."""
+    """A query for a superseded memory does not forget or change its replacement."""
     two(folder, "old-1")
     arguments = {"query": "our MySQL database", "threshold": 0.6}
     entries = vault.call("memory_forget", **arguments)["candidates"]
@@ -115,7 +115,7 @@ def test_forget_and_compound_ignore_replacements(folder: Path, vault: Vault) -> 
 
 
 def test_superseded_chain_resolves_to_last(folder: Path, vault: Vault) -> None:
-    """What was replaced twice names what is so today, and comes after it."""
+    """A memory superseded twice refers to the current memory and ranks below it."""
     for number, body in enumerate(("MySQL was chosen", "then MariaDB came", "now it is Postgres")):
         before = f"supersedes: store-{number - 1}\n" if number else ""
         header = f"id: store-{number}\n{before}"
@@ -133,7 +133,7 @@ def test_superseded_chain_resolves_to_last(folder: Path, vault: Vault) -> None:
 
 
 def test_mutual_supersedes_keeps_the_newer(folder: Path, vault: Vault) -> None:
-    """A circle is no reason to lose both; a memory that replaces itself is current."""
+    """Of memories that replace each other, the newer is current; so is one that replaces itself."""
     memory(folder, "a.md", "# One\n\nThe lantern is red.", "id: one-1\nsupersedes: two-1\n")
     header = "id: two-1\nsupersedes: one-1\n"
     memory(folder, "b.md", "# Two\n\nThe lantern is green.", header, "2026-03-01")
@@ -224,14 +224,14 @@ def test_explain_parts_of_demoted_memories_add_up(folder: Path, vault: Vault) ->
 
 
 def test_filtered_replacement_is_not_shown(folder: Path, vault: Vault) -> None:
-    """What a filter excludes does not answer in another's place; the mark stays."""
+    """A replacement that the filter excludes is not shown; the superseded memory stays marked."""
     two(folder, "old-1")
     entries = recalled(vault, "MySQL database", filter="id == 'old-1'")
     assert [(entry["memId"], entry["supersededBy"]) for entry in entries] == [("old-1", "new-1")]
 
 
 def test_shell_marks_superseded_memories(folder: Path, run: Run) -> None:
-    """The text for people has a word for it."""
+    """Human-readable output marks the superseded memory."""
     two(folder, "old-1")
     memory(
         folder, "x.md", "# Old password\n\nThe database password is x.", f"valid_to: {day(-2)}\n"
@@ -350,7 +350,7 @@ def test_as_of_ignores_later_replacements(folder: Path, vault: Vault) -> None:
 
 @pytest.mark.parametrize("mode", ["hybrid", "keyword", "vector", "tag"])
 def test_as_of_works_in_every_mode(folder: Path, vault: Vault, mode: str) -> None:
-    """What was made later is in no answer, however it is searched."""
+    """Memories created after the day are not found in any mode."""
     dated(folder, "a.md", "# Crane\n\nThe crane is yellow.", "tags: [crane]\n")
     dated(folder, "b.md", "# Crane 2\n\nThe crane is blue.", "tags: [crane]\n", "2026-06-01")
     found = as_of(vault, "crane", "2026-03-01", type=mode)
@@ -358,7 +358,7 @@ def test_as_of_works_in_every_mode(folder: Path, vault: Vault, mode: str) -> Non
 
 
 def test_validity_is_evaluated_as_of_day(folder: Path, vault: Vault) -> None:
-    """What has ended since was so then, and what had not begun was not yet."""
+    """Validity periods are evaluated as of the requested day, not today."""
     dated(folder, "a.md", "# Price\n\nA berth costs 20.", "valid_to: 2026-03-31\n")
     dated(folder, "b.md", "# New price\n\nA berth costs 25.", "valid_from: 2026-04-01\n")
     first, second = as_of(vault, "what does a berth cost", "2026-03-31")
@@ -508,7 +508,7 @@ def test_state_results_refer_to_existing_files(kept: Vault, folder: Path) -> Non
 
 
 def test_state_search_hides_other_agents(kept: Vault, folder: Path) -> None:
-    """Neither what is private to it, nor a space that one is no member of."""
+    """Other agents' private state and spaces without membership are not searched."""
     found = others(kept, include=["state", "messages"])
     told = " ".join(entry["snippet"] for entry in found)
     assert "noon" not in told
@@ -575,7 +575,7 @@ def test_state_search_masks_secrets_over_mcp(vault: Vault, folder: Path) -> None
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no TZ")
 @pytest.mark.parametrize("place", ["UTC", "Pacific/Kiritimati", "Pacific/Pago_Pago"])
-def test_dated_records_include_every_memory_of_the_days(folder: Path, place: str) -> None:
+def test_date_range_record_lists_every_memory_of_those_days(folder: Path, place: str) -> None:
     """The index returns each memory with a day in a span, by name, header or time, in any zone."""
     for number in range(60):
         day = date(2026, 3, 1) + timedelta(days=number)

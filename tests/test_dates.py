@@ -235,14 +235,14 @@ def test_non_date_words_mean_no_days(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", NO_FOREIGN)
-def test_foreign_date_lookalikes_mean_no_days(text: str) -> None:
-    """A word that is a date elsewhere, what is still to come, and two ends are no span of days."""
+def test_foreign_date_lookalikes_are_ignored(text: str) -> None:
+    """Words that are dates in other languages, future dates and double ends are not date ranges."""
     assert find_foreign_date(text, SUNDAY) is None
 
 
 @pytest.mark.parametrize("path", NO_NAMES)
 def test_file_name_without_date_has_no_days(path: str) -> None:
-    """What is no date, or only part of one, is a name like any other."""
+    """A file name that is not a complete date is treated as an ordinary name."""
     assert dates_in_path(path) is None
 
 
@@ -377,8 +377,8 @@ def test_incidental_date_word_does_not_dominate(folder: Path, vault: Vault) -> N
 @pytest.mark.parametrize(
     "query", ["letter of 5 \u017fept 1923", "ye\u017fterday", "la\u017ft week"]
 )
-def test_long_s_in_date_is_accepted(folder: Path, vault: Vault, query: str) -> None:
-    """A long s in a date is no date and no trouble; with an s of today it is one."""
+def test_long_s_in_date_is_not_a_date(folder: Path, vault: Vault, query: str) -> None:
+    """A date spelled with a long s is ignored without an error; with an ordinary s it is a date."""
     write(folder, "a.md", "# Letter\n\nA letter of 1923.\n")
     for asked, is_date in ((query, False), (query.replace("\u017f", "s"), True)):
         (found,) = explained(vault, asked)
@@ -386,7 +386,7 @@ def test_long_s_in_date_is_accepted(folder: Path, vault: Vault, query: str) -> N
 
 
 def test_dateparser_is_loaded_only_for_date_hints(folder: Path, vault: Vault) -> None:
-    """A question without date words, or with English ones, does not wait for it."""
+    """A query without date words, or with English ones only, does not load dateparser."""
     loaded = {name: module for name, module in sys.modules.items() if name.startswith("dateparser")}
     for name in loaded:
         del sys.modules[name]
@@ -471,7 +471,7 @@ def test_date_words_still_match_text(folder: Path, vault: Vault) -> None:
 
 
 def test_memory_type_is_not_searched_as_text(folder: Path, vault: Vault) -> None:
-    """Who asks for designs gets no memories for their type alone; a filter by type still works."""
+    """A type name in the query does not match memories by type alone; a filter by type does."""
     for number, body in enumerate(("Ids are UUIDv7.", "At most 100 requests a minute.", "JWT.")):
         header = "memory_type: design-decision\n"
         write(

@@ -200,7 +200,7 @@ def test_unreadable_commit_cache_is_ignored(repository: Repository, kind: str) -
 def test_disabling_git_dates_applies_everywhere(
     repository: Repository, monkeypatch: pytest.MonkeyPatch, change: str, stays: bool
 ) -> None:
-    """When git no longer dates notes, listings and each note by itself say so alike."""
+    """When git no longer dates notes, listings and single notes show the same dates."""
     root = repository.root
     monkeypatch.setenv("MEMVAULT_CONFIG", str(root.parent / "config"))
     write(root.parent, "config/settings.toml", "[git]\ndates = true\n")

@@ -1,4 +1,4 @@
-"""Deep vectors follow behind the quick ones: each text once, and in nobody's way."""
+"""Transformer vectors are computed in the background, once per text, without blocking calls."""
 
 from __future__ import annotations
 
@@ -254,7 +254,7 @@ def test_deep_embedding_runs_one_process_per_vault(folder: Path, auto: None) -> 
 
 @soak_only
 def test_deep_killed_process_loses_at_most_one_batch(folder: Path, run: Run, auto: None) -> None:
-    """What was embedded before a kill stays, answers say nothing of it, and the next goes on."""
+    """Vectors computed before a kill are kept; answers work, and the next process continues."""
     _filled(folder, 150)
     succeeded(run("recall", "green"))
     until(lambda: _deep(folder)["vectors"] > 20)

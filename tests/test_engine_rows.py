@@ -1,4 +1,4 @@
-"""Whatever is written in an engine, what is read there is sound or left out."""
+"""Rows read from an engine are valid or dropped, whatever the engine contains."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_invalid_field_lengths_are_dropped(lengths: object) -> None:
 
 @given(st.text(), st.booleans())
 def test_row_text_decodes_any_encoding(text: str, is_text: bool) -> None:
-    """What is no text's code is nothing, which its etag tells."""
+    """Decoding accepts any text; the etag detects invalid encodings."""
     assert isinstance(text_rows.bytes_of(text, is_text), bytes)
 
 
@@ -117,7 +117,7 @@ def test_publication_parser_accepts_any_row(told: object) -> None:
 @pytest.mark.promise("S19")
 @given(said)
 def test_record_parser_accepts_any_row(told: dict[str, object]) -> None:
-    """What a manifest would not take is left out, and never an error."""
+    """Values that the manifest cannot store are dropped without an error."""
     for name, value in told.items():
         record = {**RECORD, "metadata": {"supersedes": value}, name: value}
         text = json.dumps({"record": record, "lengths": {"body": value}, "times": [value, 0]})

@@ -127,7 +127,7 @@ ALONE = {
     "nice": Machine("", 'exec nice -n 10 "$@"'),
     "no-input": Machine("", 'exec "$@" <&-'),
 }
-"""What differs by itself."""
+"""Values that always differ between environments."""
 
 
 class _Launchers:

@@ -1,4 +1,4 @@
-"""Each command has examples, and each example works as it stands in the help."""
+"""Each command has examples, and each example works as shown in the help."""
 
 from __future__ import annotations
 

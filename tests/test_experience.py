@@ -112,7 +112,7 @@ FAILED = [
 
 @pytest.mark.parametrize(("told", "text"), FAILED, ids=str)
 def test_failure_outcomes_are_recognized(vault: Vault, told: Any, text: str | None) -> None:
-    """What says that a step failed is an outcome of the type action_error."""
+    """A text that says that a step failed becomes an outcome of the type action_error."""
     made = vault.call("store_episode", action="Pushed the door", outcome=told, skills="doors.open")
     assert made["episodeSuccess"] is False, made
     (entry,) = vault.call("get_recent_episodes")["episodes"]
@@ -126,7 +126,7 @@ def test_failure_outcomes_are_recognized(vault: Vault, told: Any, text: str | No
     "told", ["it worked", "succeeded: at last", [{"success": True}], "success", ["opened"]], ids=str
 )
 def test_success_outcomes_are_recognized(vault: Vault, told: Any) -> None:
-    """What says success is one, and a word for something else is no failure."""
+    """A text that states success counts as one; other words do not count as a failure."""
     assert vault.call("store_episode", actions="Pushed", outcomes=told)["episodeSuccess"] is True
 
 

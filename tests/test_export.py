@@ -213,7 +213,7 @@ def written(run: Run, target: Path, *options: str) -> Ran:
 def test_export_does_not_follow_symlink_at_target(
     run: Run, folder: Path, tmp_path: Path, name: str
 ) -> None:
-    """A link under the name of a file stays as it is, with --force too, and where it leads to."""
+    """A link with the name of an exported file, and its target, are unchanged even with --force."""
     write(folder, "a.md", SECRET)
     drop = tmp_path / "drop"
     drop.mkdir()

@@ -101,7 +101,7 @@ class Terminal(io.StringIO):
 
 
 def test_progress_bar_of_large_vault_appears_immediately(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So many bytes take longer than a second, so nobody waits for the bar; few show none."""
+    """A progress bar is shown for sizes that take longer than a second, and not for small ones."""
     monkeypatch.setattr(sys, "stderr", Terminal())
     bar = output.ProgressBar(quiet=False)
     shown = []

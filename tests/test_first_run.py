@@ -1,4 +1,4 @@
-"""What a newcomer sees first is so however far the process in the background has got.
+"""The first session looks the same regardless of the background process's progress.
 
 The demo, the README's session and the transcripts are played while none, half and all of the
 memories have deep vectors.
@@ -103,7 +103,7 @@ def _shares_of_pages() -> Iterator[Any]:
 
 
 def _commands(block: str) -> Iterator[str]:
-    """Yield what is typed, a command that goes on in the next line as one."""
+    """Yield the typed commands, each with its continuation lines."""
     for found in re.finditer(r"^\$ ((?:.*\\\n)*.*)\n", block, re.MULTILINE):
         yield found[1]
 

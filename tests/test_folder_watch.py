@@ -1,4 +1,4 @@
-"""A process that stays sees every change of a vault's folder, without scanning it at each call."""
+"""A long-running process sees every change of a vault's folder without scanning it at each call."""
 
 from __future__ import annotations
 

@@ -156,7 +156,7 @@ CASES = {
 
 @pytest.fixture(params=["warm", "cold"])
 def ask(request: pytest.FixtureRequest, folder: Path, run: Run) -> Iterator[Ask]:
-    """Ask a vault that stays open, or a fresh process each time."""
+    """Query a vault that is kept open, or a new process each time."""
 
     def cold(**question: Any) -> list[str]:
         ran = run("call", "memory_recall", json.dumps({"type": "keyword", **question}))

@@ -1,4 +1,4 @@
-"""What all front ends have in common: how they call tools, and how secrets are masked."""
+"""Behavior shared by all front ends: calling tools and masking secrets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is fuzzed holds for kept and new inputs, and no regular expression stalls."""
+"""Fuzz targets pass for saved and new inputs, and no regular expression stalls."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ _SIZE = 3_000
 _TEXTS = 500
 _BOUND = 5.0
 _TIMES = 20
-"""What takes 0.02 s and grows with the square of the text takes 8 s for so many times the text."""
+"""A quadratic pattern that takes 0.02 s takes 8 s for a text this many times as long."""
 _SLOWEST = 3
 
 

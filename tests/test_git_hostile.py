@@ -45,7 +45,7 @@ def ran(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def begun(folder: Path) -> Path:
-    """A vault that is a repository, in which nobody allowed git yet."""
+    """A vault that is a repository and in which git has not been approved yet."""
     git(folder, "init", "--quiet", "--initial-branch=main")
     return folder
 

@@ -1,4 +1,4 @@
-"""What keeps a sync from its work is one sentence; the merge driver merges by key."""
+"""A sync that cannot proceed reports one sentence; the merge driver merges by key."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = sampled_tests(4)
 
 @pytest.fixture
 def clones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Clone, ...]]:
-    """Two clones of one vault, where git knows nobody's name."""
+    """Two clones of one vault, where git has no user name."""
     without_identity(monkeypatch, tmp_path / "home")
     yield from cloned(tmp_path)
 

@@ -31,7 +31,7 @@ Ids = dict[str, set[str]]
 
 
 class Kept:
-    """Which sentences are to be in which memory: whatever was in one and nobody took out of it.
+    """The sentences expected in each memory: those that were added and never removed.
 
     A memory that was kept twice names its copy, and the copy it. What is in the copy then,
     and not in the memory any more, is to be in the copy from then on.
@@ -270,7 +270,7 @@ class Person:
 
 @pytest.fixture
 def clones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Clone, ...]]:
-    """Two clones of one vault, where git knows nobody's name."""
+    """Two clones of one vault, where git has no user name."""
     without_identity(monkeypatch, tmp_path / "home")
     yield from cloned(tmp_path)
 

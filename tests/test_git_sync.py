@@ -40,7 +40,7 @@ def titled(mem_id: str, title: str, text: str) -> str:
 
 @pytest.fixture
 def clones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Clone, ...]]:
-    """Two clones of one vault, where git knows nobody's name."""
+    """Two clones of one vault, where git has no user name."""
     without_identity(monkeypatch, tmp_path / "home")
     yield from cloned(tmp_path)
 
@@ -85,7 +85,7 @@ def test_sync_merges_compounds_of_one_memory(both: tuple[Clone, ...]) -> None:
 
 @pytest.mark.promise("R37")
 def test_sync_merges_edit_and_additions(both: tuple[Clone, ...]) -> None:
-    """What one changed above and both added below is all in one file."""
+    """An edit on one clone and additions on both are merged into one file."""
     one, two = both
     write(one.root, "note.md", NOTE.replace("SQLite", "PostgreSQL") + "\nSince May.\n")
     write(two.root, "note.md", NOTE + "\nSince June.\n\nAnd July.\n")
@@ -226,7 +226,7 @@ def test_sync_keeps_both_versions_with_broken_header(both: tuple[Clone, ...]) ->
 
 @soak_only
 def test_sync_removes_link_to_forgotten_version(both: tuple[Clone, ...]) -> None:
-    """Who changed a memory and then forgot it has no second file, and the first names none."""
+    """Forgetting a conflicting version deletes its file and the link to it."""
     one, two = both
     write(one.root, "fact/database.md", DATABASE.replace("SQLite", "PostgreSQL"))
     write(two.root, "fact/database.md", DATABASE.replace("SQLite", "DuckDB"))
@@ -335,7 +335,7 @@ def test_sync_applies_change_to_moved_memory(both: tuple[Clone, ...], moves: int
 def test_sync_does_not_apply_change_to_new_memory_at_path(
     both: tuple[Clone, ...], first: int
 ) -> None:
-    """Where a new memory took an old one's place, the other side's edit stays with the old one."""
+    """If a new memory takes an old one's path, the other side's edit applies to the old one."""
     one, two = both
     moved = DATABASE.replace("database-abc123", "newcomer-abc123").replace("SQLite", "Oracle")
     (one.root / "fact/database.md").rename(one.root / "fact/storage.md")
@@ -395,7 +395,7 @@ def test_sync_keeps_conflicting_state_and_plain_files(clones: tuple[Clone, ...])
 
 @soak_only
 def test_sync_keeps_both_versions_of_ignored_file(both: tuple[Clone, ...]) -> None:
-    """Instructions such as AGENTS.md are no memories: both versions stay as they are."""
+    """Instructions such as AGENTS.md are not memories: both versions are kept unchanged."""
     one, two = both
     write(one.root, "memvault.toml", 'version = 1\nignore = ["AGENTS*.md"]\n')
     settle(*both)
@@ -445,7 +445,7 @@ def test_sync_replaces_file_by_folder(both: tuple[Clone, ...]) -> None:
 
 
 def test_sync_accepts_folder_replaced_by_symlink(clones: tuple[Clone, ...]) -> None:
-    """A shared folder that becomes a link is no obstacle to this sync, the next or others'."""
+    """A shared folder that becomes a link does not block this sync, the next or other clones."""
     one, two = clones
     write(one.root, "docs/x.txt", "text\n")
     write(one.root, "docs/a.md", "zebra\n")

@@ -1,4 +1,4 @@
-"""A hook says what fits, in its program's form, and never stands in anybody's way."""
+"""A hook prints matching memories in its program's format and never blocks the program."""
 
 from __future__ import annotations
 

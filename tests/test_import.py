@@ -1,4 +1,4 @@
-"""What other programs keep can be imported, again and again, and taken back as one change."""
+"""Exports of other programs can be imported repeatedly, and undone as one change."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def notes_in(vault: Path) -> dict[str, bytes]:
 def test_each_format_is_recognized_imported_once_and_undone(
     kind: str, run: Run, folder: Path, tmp_path: Path
 ) -> None:
-    """A source is recognized by itself; a second import changes nothing; undo takes all back."""
+    """A source's kind is detected; a second import changes nothing; undo reverts everything."""
     module = next(one.module_name for one in FORMATS if one.name == kind)
     made = importlib.import_module(f"import_sources.{module}").make(tmp_path)
     before = notes_in(folder)
@@ -119,7 +119,7 @@ def test_second_import_updates_changed_and_keeps_edited_notes(
 
 
 def test_mcp_memory_entities_become_linked_notes(run: Run, folder: Path, tmp_path: Path) -> None:
-    """Observations are list items, relations links; a name that is no entity remains as text."""
+    """Observations are list items, relations links; a name without an entity remains as text."""
     found = import_all(run, mcp_source.make(tmp_path), "--to", "graph").json
     assert found["unreadable"] == [{"what": "memory.jsonl, line 5", "reason": "not a JSON object"}]
     notes = notes_in(folder)
@@ -180,7 +180,7 @@ def imported(run: Run, folder: Path, made: Path, path: str) -> str:
 
 
 def test_session_episode_is_updated_as_it_grows(run: Run, folder: Path, tmp_path: Path) -> None:
-    """What was asked, done and decided is kept without secrets; recall finds it by its day."""
+    """The episode has requests, actions and decisions without secrets; recall finds it by date."""
     secret, _ = made_secrets.made("GitHub token")
     write_session = claude_code_source.write_session
     made = write_session(tmp_path, claude_code_source.lines(secret))
@@ -353,7 +353,7 @@ _EDITS = st.lists(
 def test_damaged_source_is_refused_or_listed(
     kind: str, tmp_path: Path, subtests: pytest.Subtests
 ) -> None:
-    """Whatever is wrong with a source, it is refused in one sentence, or its rest is read."""
+    """A damaged source is refused with a one-sentence error, or its undamaged part is imported."""
     row = _KINDS_BY_NAME[kind]
     made = importlib.import_module(f"import_sources.{row.module_name}").make(tmp_path)
     files = [made] if made.is_file() else [path for path in made.rglob("*") if path.is_file()]

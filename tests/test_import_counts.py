@@ -47,7 +47,7 @@ def test_dendron_counts_stubs_and_schemas(tmp_path: Path) -> None:
 
 
 def test_basic_memory_counts_observations_and_relations(tmp_path: Path) -> None:
-    """Files and database list the same types; tasks and plain items are no observations."""
+    """Files and database list the same types; tasks and plain items are not observations."""
     made = basic_memory_source.make(tmp_path)
     write(made, "plain.md", "---\ntitle: P\ntype: note\npermalink: p\n---\n- [ ] task\n- item\n")
     found = counts(made, "basic-memory")
@@ -102,7 +102,7 @@ def test_mcp_memory_counts_unknown_properties(run: Run, folder: Path, tmp_path: 
 def test_mem0_counts_relations_and_unknown_properties(
     run: Run, folder: Path, tmp_path: Path
 ) -> None:
-    """Relations of the graph and unknown properties are counted; equal titles are no loss."""
+    """Graph relations and unknown properties are counted; notes with equal titles are kept."""
     results = [
         {"id": "1", "memory": "Likes tea", "user_id": "x", "score": 0.5, "hash": "h"},
         {"memory": "Likes green tea\nin summer", "user_id": "x"},

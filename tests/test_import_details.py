@@ -1,4 +1,4 @@
-"""What an import keeps of details, and that it lists each entry that it cannot understand."""
+"""Imports preserve details and list each unreadable entry."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def twins(folder: Path) -> Path:
     return made
 
 
-def test_notion_links_lead_to_their_pages(run: Run, folder: Path, tmp_path: Path) -> None:
+def test_notion_links_resolve_to_their_pages(run: Run, folder: Path, tmp_path: Path) -> None:
     """Of pages and pictures with one name each link leads to its own; other links stay."""
     got = Imported(run, folder, twins(tmp_path), "notion")
     assert got.unreadable == set()
@@ -170,7 +170,7 @@ def said(key: str, **more: Any) -> dict[str, Any]:
 
 
 def test_claude_invalid_entries_are_listed(run: Run, folder: Path, tmp_path: Path) -> None:
-    """What is no object or has no text is named with its place; a name that is none is not used."""
+    """Entries that are not objects or lack text are listed by position; bad names are ignored."""
     project = {"uuid": "p2345678-90", "name": {"a": 1}, "description": "On tea", "docs": [4, {}]}
     made = claude(
         tmp_path,
@@ -204,7 +204,7 @@ def test_claude_invalid_entries_are_listed(run: Run, folder: Path, tmp_path: Pat
 def test_claude_memories_of_two_accounts_are_two_notes(
     run: Run, folder: Path, tmp_path: Path
 ) -> None:
-    """What Claude remembers is known by its account, and of a project by the project's name."""
+    """Claude's memories are identified by account, and those of a project by the project's name."""
     for account in ("ana", "bob"):
         memories = {
             "account_uuid": account,
@@ -438,7 +438,7 @@ def test_damaged_qdrant_point_does_not_affect_others(
 def test_claude_code_session_after_a_long_snapshot_is_imported(
     run: Run, folder: Path, tmp_path: Path
 ) -> None:
-    """What makes a record of Claude Code's may be behind its first few thousand bytes."""
+    """A Claude Code file is recognized even if its first records have several thousand bytes."""
     asked = {
         "parentUuid": None,
         "sessionId": "s",

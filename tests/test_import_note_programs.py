@@ -1,4 +1,4 @@
-"""What imports from Joplin, Simplenote, Standard Notes, TextBundles, Word and Apple Notes keep."""
+"""Details kept in imports from Joplin, Simplenote, Standard Notes, TextBundles, Word and Apple."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_joplin_items_keep_their_properties_and_are_counted(
 
 
 def test_joplin_task_title_is_escaped(run: Run, folder: Path, tmp_path: Path) -> None:
-    """Signs in the title of a to-do are no tag, link or emphasis in its task."""
+    """Markup characters in a to-do's title do not become a tag, link or emphasis in its task."""
     item = joplin_source.item("Ask #boss [[x]] *now*", "Text.", 1, "a" * 32, is_todo=1)
     write(tmp_path, f"raw/{'a' * 32}.md", item)
     got = Imported(run, folder, tmp_path / "raw", "joplin")

@@ -148,7 +148,7 @@ def test_logseq_block_is_converted(given: str, expected: str | None, tmp_path: P
     assert logseq_page(tmp_path, given) == (given if expected is None else expected)
 
 
-def test_logseq_links_lead_to_their_pages(run: Run, folder: Path, tmp_path: Path) -> None:
+def test_logseq_links_resolve_to_their_pages(run: Run, folder: Path, tmp_path: Path) -> None:
     """Aliases, titles and names in any case lead to their page, and references to the block's."""
     got = Imported(run, folder, logseq_source.make_settings(tmp_path), "logseq")
     hives = got.text("notes/Hives.md")
@@ -321,7 +321,7 @@ def test_roam_code_and_tables_are_kept(run: Run, folder: Path, tmp_path: Path) -
     ],
 )
 def test_roam_string_is_converted(given: str, expected: str | None, tmp_path: Path) -> None:
-    """Roam's markup becomes markdown, code stays, and other signs keep no meaning."""
+    """Roam's markup becomes markdown, code is unchanged, and other characters are escaped."""
     made = re.sub(r"\[\[import:[^|\]]*\|([^\]]*)\]\]", r"[[\1]]", roam_block(tmp_path, given))
     assert made == f"- {given if expected is None else expected}"
 

@@ -70,7 +70,7 @@ def test_preview_lists_each_changed_note(run: Run, folder: Path, tmp_path: Path)
     assert "[[Nowhere]]" in (folder / "imported/notes/Beta.md").read_text("utf-8")
 
 
-def test_changed_file_times_change_no_note(run: Run, folder: Path, tmp_path: Path) -> None:
+def test_changed_file_times_do_not_change_notes(run: Run, folder: Path, tmp_path: Path) -> None:
     """A copy of a folder, or a zip of it, is the same source, whatever the times of its files."""
     made = folder_source.make(tmp_path)
     import_all(run, made)
@@ -158,7 +158,7 @@ def test_unreadable_source_is_an_error(run: Run, folder: Path, tmp_path: Path) -
 
 
 def test_import_failure_hints_at_continuing(run: Run, folder: Path, tmp_path: Path) -> None:
-    """What was written is named with its undo, and the same command adds the rest."""
+    """The error names the written files and the undo command; a second import adds the rest."""
     write(tmp_path, "notes/a.md", "A\n")
     write(tmp_path, "notes/b.md", "B " * 200_000)
     run("list")
@@ -306,7 +306,7 @@ CHEAP = {
 def test_hostile_source_takes_limited_memory_and_time(
     folder: Path, tmp_path: Path, name: str
 ) -> None:
-    """What is made to take gigabytes or minutes is imported or listed, with the notes beside it."""
+    """Files made to use gigabytes or minutes are imported or listed; other notes are imported."""
     attack = ATTACKS[name]
     made = attack.make(tmp_path / "source")
     script = 'ulimit -v 1500000; ulimit -t 60; exec "$@"'  # kilobytes, and CPU seconds of each

@@ -111,7 +111,7 @@ def test_episode_signs_are_escaped(run: Run, folder: Path, tmp_path: Path) -> No
 def test_session_program_errors_are_not_answers(
     more: dict[str, Any], run: Run, folder: Path, tmp_path: Path
 ) -> None:
-    """An API error is no answer; the episode says that it ended with one, without its JSON."""
+    """An API error does not count as an answer; the episode states that it ended with one."""
     error = 'API Error: 529 {"type":"error","error":{"type":"overloaded_error"}}'
     made = record(
         tmp_path,
@@ -240,7 +240,7 @@ def test_session_resumed_is_one_episode(run: Run, folder: Path, tmp_path: Path) 
 
 
 def test_episode_edited_is_not_updated(run: Run, folder: Path, tmp_path: Path) -> None:
-    """What a user changed in an episode stays, and is listed."""
+    """User edits of an episode are kept and listed."""
     first = [line("user", 0, "Fix the tax"), line("assistant", 1, text("Tax is fixed."))]
     made = record(tmp_path, "s1", *first)
     Episodes(run, folder, made)
@@ -253,7 +253,7 @@ def test_episode_edited_is_not_updated(run: Run, folder: Path, tmp_path: Path) -
 
 
 def test_session_titles_are_its_own(run: Run, folder: Path, tmp_path: Path) -> None:
-    """A summary of another session or an error is no title; the user's own title wins."""
+    """A summary of another session or an error is not a title; the user's own title wins."""
     said = [line("user", 0, "/clear"), line("user", 1, "Fix the tax")]
     other = {"type": "summary", "summary": "Another session", "leafUuid": "elsewhere"}
     record(tmp_path, "a", other, *said)

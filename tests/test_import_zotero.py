@@ -104,7 +104,7 @@ def test_zotero_folder_is_unchanged_by_reading_a_log(
 
 
 def test_zotero_write_ahead_log_in_a_zip_is_read(run: Run, folder: Path, tmp_path: Path) -> None:
-    """What is only in the log of a database counts, also in a zip."""
+    """Data that is only in a database's write-ahead log is imported, also from a zip."""
     made = zotero_source.with_log(tmp_path / "Zotero")
     with zipfile.ZipFile(tmp_path / "Zotero.zip", "w") as packed:
         for path in sorted(made.rglob("*")):

@@ -1,4 +1,4 @@
-"""What a command does not need is not loaded: a list of modules, not a stopwatch."""
+"""Commands do not import modules that they do not need."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What another machine sent is seen here as there: the promises of an index hold for it too."""
+"""A vault uploaded by another machine looks the same here and satisfies the index contract."""
 
 from __future__ import annotations
 

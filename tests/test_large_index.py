@@ -79,7 +79,7 @@ def answers(root: Path, cache: Path, executable: str = "", processors: int = 2) 
 
 @pytest.fixture(scope="module")
 def expected(large: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """What is answered when one process has done everything."""
+    """The answers of an index that one process built alone."""
     found = answers(large, tmp_path_factory.mktemp("one") / "cache", processors=1)
     assert json.loads(found)[1] == MANY + 1
     return found

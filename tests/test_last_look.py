@@ -112,7 +112,7 @@ def test_edit_during_a_change_is_kept(
     moment: str,
     in_place: bool,
 ) -> None:
-    """What an editor saves while a tool replaces the file is kept in the file or a revision."""
+    """Text saved by an editor while a tool replaces the file is kept in the file or a revision."""
     prepare, words = case
     file = prepare(folder)
 

@@ -52,7 +52,7 @@ def test_slug_is_a_safe_file_name(title: str) -> None:
 @example("é" * 200)
 @example("A" * 119 + " b")
 def test_slug_is_idempotent(title: str) -> None:
-    """A file name made from a title stays what it is when it is taken for a title."""
+    """A file name made from a title is unchanged when it is used as a title."""
     slug = naming.slug(title)
     assert naming.slug(slug) == slug
 
@@ -178,7 +178,7 @@ def linked(folder: Path) -> Path:
 
 @given(PATHS)
 def test_path_outside_vault_is_refused(linked: Path, path: str) -> None:
-    """Whatever path is named, nothing outside the vault is ever meant."""
+    """No path argument can refer to a file outside the vault."""
     try:
         found = paths.resolve_inside(linked, path)
     except MemvaultError:

@@ -1,4 +1,4 @@
-"""A listing gives 50 at most unless more are asked for, says how many there are, and goes on."""
+"""A listing has at most 50 entries by default, states the total, and can be continued."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A process that stays holds no more files, memory or threads after thousands of calls."""
+"""A long-running process does not leak files, memory or threads over thousands of calls."""
 
 from __future__ import annotations
 

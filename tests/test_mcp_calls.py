@@ -53,7 +53,7 @@ def waits(workspace: Workspace) -> tuple[PendingCall, threading.Thread]:
 
 
 @in_session()
-async def test_calls_go_on_while_one_waits(client: Client, folder: Path) -> None:
+async def test_mcp_calls_continue_while_one_waits(client: Client, folder: Path) -> None:
     """While a call waits for an event, the agent recalls and remembers over the same server."""
     waiting = [asyncio.create_task(structured(client, "wait_for", **HOOK)) for _ in range(3)]
     results = await asyncio.gather(
@@ -126,7 +126,7 @@ def test_mcp_wait_through_call_tool_can_be_canceled(folder: Path, name: str) -> 
 
 
 @in_session()
-async def test_a_wait_that_is_given_up_takes_nothing(client: Client, folder: Path) -> None:
+async def test_cancelled_wait_consumes_no_event(client: Client, folder: Path) -> None:
     """After a client cancels a wait, the event it waited for is there for the next taker."""
     waiting = asyncio.create_task(structured(client, "wait_for", **HOOK))
     await structured(client, "memory_list")  # sent later: the wait has begun

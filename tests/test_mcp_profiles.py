@@ -99,9 +99,7 @@ def test_mcp_core_accepts_undocumented_arguments(folder: Path) -> None:
 
 
 @in_session(tools="core")
-async def test_a_tool_that_is_not_offered_is_refused_with_its_profile(
-    client: Client, folder: Path
-) -> None:
+async def test_unlisted_tool_error_names_its_profile(client: Client, folder: Path) -> None:
     """A tool outside the choice is unknown by any spelling, and the hint says how to get it."""
     for name in ("talk_user", "Talk-User"):
         with pytest.raises(MCPError, match="The tool talk_user is not offered") as raised:
@@ -111,10 +109,10 @@ async def test_a_tool_that_is_not_offered_is_refused_with_its_profile(
 
 
 @in_session(tools="status")
-async def test_a_trusted_tool_of_the_vault_is_always_offered(
+async def test_trusted_vault_tool_is_listed_in_every_profile(
     client: Client, folder: Path, run: Run
 ) -> None:
-    """What the user trusts is there, whatever else was chosen."""
+    """Trusted vault tools are listed in every profile."""
     write(folder, "tools/echo.py", "print('{\"a\": 1}')")
     write(folder, "tools/echo.md", "---\ndescription: x\ncommand: python3 echo.py\n---\n")
     assert run("tools", "trust", "echo", "--yes").code == 0
@@ -178,7 +176,7 @@ def plain_texts(value: Any) -> list[str]:
 
 
 @in_session()
-async def test_a_client_without_a_shell_reads_of_tools_only(client: Client, folder: Path) -> None:
+async def test_mcp_texts_without_shell_mention_only_tools(client: Client, folder: Path) -> None:
     """Over MCP no description names an option, or the command of a tool, and no error does."""
     write(folder, "memvault.toml", "version = 1\nworld.enabled = true\n")
     commands = "|".join(tool.command for tool in registry.all_tools())
@@ -229,7 +227,7 @@ async def text_of(client: Client, name: str, **arguments: str) -> str:
 
 
 @in_session()
-async def test_prompts_are_listed_and_written_out(client: Client, folder: Path) -> None:
+async def test_prompts_are_listed_and_rendered(client: Client, folder: Path) -> None:
     """Each prompt says what it is for, and holds what it was given and only existing tools."""
     found = {prompt.name: prompt for prompt in (await client.list_prompts()).prompts}
     assert set(found) == {"historian", "recall-first", "wrap-up"}
@@ -246,7 +244,7 @@ async def test_prompts_are_listed_and_written_out(client: Client, folder: Path) 
 
 
 @in_session()
-async def test_what_a_prompt_is_not_given_is_left_out(client: Client, folder: Path) -> None:
+async def test_prompt_omits_missing_arguments(client: Client, folder: Path) -> None:
     """A line about an argument that is missing or empty is not there."""
     text = await text_of(client, "recall-first", task="mend the roof", tag=" ")
     assert "mend the roof" in text
@@ -256,7 +254,7 @@ async def test_what_a_prompt_is_not_given_is_left_out(client: Client, folder: Pa
 
 
 @in_session()
-async def test_a_prompt_that_cannot_be_written_is_refused(client: Client, folder: Path) -> None:
+async def test_prompt_that_cannot_be_rendered_is_refused(client: Client, folder: Path) -> None:
     """An unknown prompt, a missing argument and a misspelled one are each reported by name."""
     wrong: list[tuple[str, dict[str, str], str]] = [
         ("sing", {}, "There is no prompt 'sing'"),
@@ -305,7 +303,7 @@ def test_mcp_completes_arguments_from_the_vault(kept: Path) -> None:
 
 
 @in_session()
-async def test_many_values_are_cut_and_counted(client: Client, folder: Path) -> None:
+async def test_completion_truncates_and_counts_values(client: Client, folder: Path) -> None:
     """A completion holds a hundred values at most, and says how many there are."""
     for number in range(120):
         write(folder, f"n{number}.md", f"---\nid: m{number}\n---\n\n# Note {number}\n")
@@ -340,8 +338,8 @@ def test_mcp_type_and_tag_are_resources_with_links(kept: Path) -> None:
 
 
 @in_session()
-async def test_a_list_tells_no_secret(client: Client, folder: Path) -> None:
-    """What stands in for a secret is a mask in a list and in a completion too."""
+async def test_resource_lists_mask_secrets(client: Client, folder: Path) -> None:
+    """Secrets are masked in resource lists and completions."""
     secret = "ghp_" + "abcdefghijklmnopqrstuvwxyz0123456789"[:36]
     write(folder, "a.md", f"---\nid: a\ntags: [x, {secret}]\n---\n\n# The key {secret}\n")
     read = await client.read_resource("memvault://tag/x")

@@ -1,4 +1,4 @@
-"""What bench/quality.py reports is what the answers say."""
+"""The measures of bench/quality.py match the answers."""
 
 from __future__ import annotations
 

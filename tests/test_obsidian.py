@@ -319,12 +319,12 @@ def test_doctor_checks_markdown_links_to_notes(vault: Vault, folder: Path) -> No
     write(folder, "c.md", "Here: [a](notes/a.md) and ![[notes/a]].\n")
     found = examined(vault)
     assert told(found) == {("link-broken", "notes/a.md")}
-    assert found["findings"][0]["message"] == "[b](b.md) leads to no file"
+    assert found["findings"][0]["message"] == "[b](b.md) does not resolve to a file"
     text = '[[d.png]], ![d](d.png), [d]\n\n[d]: <d e.pdf>\n\n<img src="f.gif">\n'
     write(folder, "notes/a.md", text)
     messages = [finding["message"] for finding in examined(vault)["findings"]]
     shown = ("[[d.png]]", "![d](d.png)", "[d](d e.pdf)", "![](f.gif)")
-    assert messages == [f"{link} leads to no file" for link in shown]
+    assert messages == [f"{link} does not resolve to a file" for link in shown]
 
 
 Note = tuple[str, str, str | None, list[tuple[int, str]], list[int]]

@@ -444,7 +444,7 @@ def two(
 def test_ranking_newer_memory_rises_only_on_same_topic(
     old: float, new: float, alike: float, order: list[int]
 ) -> None:
-    """Dissimilar texts, and one that hardly matches the question, keep their rank."""
+    """Dissimilar texts, and one that barely matches the question, keep their rank."""
     assert two(old, new, alike) == order
 
 
@@ -460,7 +460,7 @@ def test_ranking_newer_memory_rises_only_on_same_topic(
 def test_ranking_newer_memory_rises_only_with_shared_words(
     words: tuple[range, range], order: list[int]
 ) -> None:
-    """Memories with similar vectors but hardly any word in common are not compared."""
+    """Memories with similar vectors but few words in common are not compared."""
     assert two(0.8, 0.7, 0.9, words) == order
 
 

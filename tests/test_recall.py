@@ -1,4 +1,4 @@
-"""What recall finds, in any script, language and mode, and what it returns."""
+"""Results of recall in any script, language and mode."""
 
 from __future__ import annotations
 

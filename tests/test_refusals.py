@@ -56,7 +56,7 @@ CALLS += [
             "../x": "'..' cannot be the name of an agent",
             "a/b/c": "'b/c' cannot be the name of a sub-brain",
             ".hidden": "'.hidden' cannot be the name of an agent",
-            "con": "'con' is a name that some systems reserve",
+            "con": "'con' is a reserved name on some systems",
             "x" * 80: "xxx…' cannot be the name of an agent",
             "a b": "'a b' cannot be the name of an agent",
         }.items()

@@ -1,4 +1,4 @@
-"""What needs a person is listed, and answered with a key each; the figures of a vault are right."""
+"""Items to review are listed and answered with one key each; a vault's statistics are correct."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SAME = "The meeting room on the second floor has a projector and a whiteboard.\n
 
 @pytest.fixture
 def troubled(folder: Path) -> Path:
-    """A vault with one thing of each kind that needs a person."""
+    """A vault with one item of each kind to review."""
     write(folder, "a/plan.md", "---\nid: plan-7k2m9q\n---\n\n# Plan\n\nWe use SQLite.\n")
     write(
         folder,

@@ -38,7 +38,7 @@ HIDDEN = [
     "hidden-7k2m9q",
     "../secret/fact/hidden.md",
 ]
-"""What may lead to something that is not the caller's."""
+"""Arguments that may refer to a memory outside the caller's scope."""
 WORDS = ["'walrus' in content or 'narwhal' in content", "walrus narwhal"]
 """What finds it by its words."""
 NAMING = frozenset(

@@ -29,7 +29,7 @@ def _halves(between: str, front: str = "", back: str = "") -> Callable[[str], st
 
 
 def _each(spell: Callable[[str], str]) -> Callable[[str], str]:
-    """Return a spelling of each character of a secret that is no line break."""
+    """Return a spelling of each character of a secret except line breaks."""
     return lambda value: "".join(char if char == "\n" else spell(char) for char in value)
 
 

@@ -1,4 +1,4 @@
-"""What a tool writes is checked for secrets, which are known by their form and masked."""
+"""Text that tools write is checked for secrets, which are detected by format and masked."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ KEEPING = {
     *("memory_today", "save_search"),
     *("memory_rename", "talk_user", "talk_agent", "talk_brain", "reply", "interact_with_agent"),
 }
-"""Tools that write what they are told into a file of the vault."""
+"""Tools that write an argument's text into a file of the vault."""
 REFUSE = '[secrets]\non_write = "refuse"\n'
 
 
@@ -468,7 +468,7 @@ def test_secrets_after_diff_or_list_marker_are_found(kind: str) -> None:
 
 SETTINGS = '[secrets]\ndetector = "kingfisher"\n'
 LOGIN = "curl -u admin:" + "k7Vq2mZx9LpT" + " https://api.intra.net/v1/items_1234567890"
-"""What no built-in form knows."""
+"""A secret that no built-in format detects."""
 WITHOUT = """
 import sys
 sys.modules["kingfisher_sdk"] = None  # as where it is not installed

@@ -1,4 +1,4 @@
-"""What setup writes starts a server, as the program that reads it does."""
+"""The settings that setup writes start a server in the same way as the client program."""
 
 from __future__ import annotations
 

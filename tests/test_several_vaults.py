@@ -493,7 +493,7 @@ def test_settings_writable_by_others_are_refused(
         write(folder, ".config/settings.toml", "[vaults]\ntrusted = []\n")
     with open_vault(folder) as vault:
         found = vault.call("memory_recall", query="zebra")
-        assert "lie in the vault" in found["error"]["message"]
+        assert "are in the vault" in found["error"]["message"]
 
 
 def test_vaults_trust_works_with_any_umask(foreign: Path, run: Run) -> None:

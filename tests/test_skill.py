@@ -1,4 +1,4 @@
-"""What agents read of memvault is true, and skills are a tree of procedures."""
+"""The documentation for agents is correct, and skills form a tree of procedures."""
 
 from __future__ import annotations
 

@@ -193,7 +193,7 @@ def test_recall_matches_any_passage_of_long_memory(
     assert "Ismene" in found["snippet"]
 
 
-def test_passages_of_unindexed_memory_count_alike(folder: Path) -> None:
+def test_unindexed_memory_passages_are_scored_equally(folder: Path) -> None:
     """A long memory read from its file has the same passages as in the index."""
     others(folder)
     write(

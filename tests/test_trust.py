@@ -227,7 +227,7 @@ def test_trust_stored_in_vault_is_ignored(
     assert not trusted(run, hostile)
     monkeypatch.setenv("MEMVAULT_STATE", str(hostile / "state" / "memvault"))
     assert not trusted(run, hostile)
-    assert "lies in the vault" in refused(run("tools", "trust", "evil", "--yes"), 1)
+    assert "is in the vault" in refused(run("tools", "trust", "evil", "--yes"), 1)
     monkeypatch.setenv("MEMVAULT_STATE", "state/memvault")
     assert "not an absolute path" in refused(run("tools", "trust", "evil", "--yes"), 2)
     assert run("evil").code != 0

@@ -1,4 +1,4 @@
-"""What a tool changed is written down and can be taken back; nothing of anyone else's is lost."""
+"""Changes made by tools are recorded and can be undone without losing other changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What comes out of a vault cannot lie to its reader: no steering, no turned or forged lines."""
+"""Output from a vault cannot mislead: no control characters, no reversed or forged lines."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ UNSEEN = HIDDEN.translate(dict.fromkeys(map(ord, "\n\t|")))
 HOSTILE = f"{HIDDEN}\n{FORGED}\r{FORGED}\r\n{FORGED}\x85{FORGED}\u2028{FORGED}"
 ORDINARY = "Ünïcödé مرحبا שלום 日本語 🏳️‍🌈 👩‍👧 می‌خواهم ❤️"
 NAMED = {"memId": "x", "title": "x", "filePath": "x.md"}
-"""What is told of a memory that may have been meant."""
+"""The fields shown for an ambiguous memory."""
 OWN_WORDS = ("cutAt",)
 """Fields whose values are the program's own words, which forms look up."""
 TEXTS = ("content", "context", "diff")

@@ -220,7 +220,7 @@ def test_web_pages_show_the_vault(client: TestClient) -> None:
     assert len(found["edges"]) >= 2
     assert all(-1.3 <= value <= 1.3 for node in found["nodes"] for value in node["links"])
     assert 'href="/its-folder/review"' in client.get("/overview").text
-    assert "needs a person" in client.get("/review").text
+    assert "Items to review" in client.get("/review").text
     assert client.get("/m/none").status_code == 404
 
 

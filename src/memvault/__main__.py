@@ -26,7 +26,7 @@ def main(arguments: list[str] | None = None) -> int:
     if arguments is None:
         gc.set_threshold(_OBJECTS, 20, 20)
         # Its products are too small to be worth a second thread, which spins for 70 ms of CPU.
-        # Not in os.environ, which the programs that a command starts are given.
+        # Not set in os.environ, which child programs inherit.
         if threads.BLAS_THREADS not in os.environ:
             os.putenv(threads.BLAS_THREADS, "1")
             threads.blas_has_one = True

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 SecretVisibility = Literal["shown", "asked", "masked"]
 """Which results show secrets: all, only those of tools that return requested text, or none."""
 Scope = Literal["read", "write", "all"]
-"""What a caller may do: read; also write memories and its own files; also maintain the vault."""
+"""The scopes of a caller: read; also write memories and its own files; also maintain the vault."""
 Confirm = Callable[[Sequence[str], str], bool]
 """A function that prints lines and a question, and returns whether the answer is yes."""
 

@@ -49,7 +49,7 @@ def today(moment: datetime | None = None) -> date:
     at = moment or now()
     try:
         return at.astimezone().date()
-    except (OverflowError, OSError, ValueError):  # at the ends of the calendar
+    except (OverflowError, OSError, ValueError):  # out of the range of datetime
         return at.date()
 
 
@@ -63,7 +63,7 @@ def local(text: str, length: int = len("2026-01-31")) -> str:
     moment = None if is_day or "T" not in text else parse(text)
     try:
         return (moment.astimezone().isoformat() if moment else text)[:length]
-    except (OverflowError, OSError, ValueError):  # at the ends of the calendar
+    except (OverflowError, OSError, ValueError):  # out of the range of datetime
         return text[:length]
 
 
@@ -71,7 +71,7 @@ def day_start(day: date) -> datetime:
     """Return when a day begins in the user's time zone, in UTC.
 
     Raises:
-        OverflowError, OSError, ValueError: at the ends of the calendar.
+        OverflowError, OSError, ValueError: the time is out of the range of datetime.
     """
     midnight = datetime.combine(day, time.min)
     moment = midnight.astimezone(UTC)

@@ -119,7 +119,7 @@ class NotFound(MemvaultError):
 
 
 class Ambiguous(NotFound):
-    """A name fits several memories."""
+    """A name matches several memories."""
 
     code = "ambiguous"
 

@@ -97,7 +97,7 @@ def _file(root: Path, kind: str, name: str) -> Path:
     above = enclosing_vault(folder)
     if above is not None:
         raise Refused(
-            f"The state folder {folder.parent} lies in the vault {above}, which is not trusted",
+            f"The state folder {folder.parent} is in the vault {above}, which is not trusted",
             "set MEMVAULT_STATE to a folder outside of every vault",
         )
     what = json.dumps([os.path.realpath(root), kind, name])

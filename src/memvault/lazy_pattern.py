@@ -20,7 +20,7 @@ class LazyPattern:
 
     def __getattr__(self, name: str) -> Any:
         """Return an attribute of the compiled pattern, and keep it, so that this is called once."""
-        value = getattr(re.compile(self.pattern, self._flags), name)  # re keeps what it compiled
+        value = getattr(re.compile(self.pattern, self._flags), name)  # re caches compiled patterns
         setattr(self, name, value)
         return value
 

@@ -47,7 +47,7 @@ def check(name: str) -> None:
 
 
 def add_vault(name: str, folder: str) -> str:
-    """Name a vault, and return its folder; giving the same folder the same name is no error.
+    """Name a vault, and return its folder; repeating the call is not an error.
 
     Raises:
         UsageError: the name is invalid.

@@ -49,7 +49,7 @@ class Character(NamedTuple):
     inventory: Mapping[str, float]
 
     def distance(self, other: Character | WorldPlace) -> float:
-        """Return the distance to another agent or to the centre of a place."""
+        """Return the distance to another agent or to the center of a place."""
         return math.hypot(self.x - other.x, self.y - other.y)
 
 
@@ -317,7 +317,7 @@ class World:
             if place is not None:
                 yield place
             elif header:
-                self._skip(path, "it has no numbers x and y")
+                self._skip(path, "x and y are not both numbers")
 
     def _others(self) -> Iterator[Character]:
         for path, _, parsed, _ in read_header_files(self._store.root, _AGENTS, self._skip):

@@ -90,7 +90,7 @@ def hook(root: Path, name: str, script: str) -> Path:
 
 
 def without_identity(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
-    """Make git know nobody; the test is skipped where there is no git."""
+    """Remove git's user name and email; skip the test if git is not installed."""
     if shutil.which("git") is None:
         pytest.skip("there is no git")
     home.mkdir(exist_ok=True)

@@ -36,7 +36,7 @@ _ADDRESS = re.compile(rb"Serving at (https?://\S+)/mcp")
 
 
 class Answer(NamedTuple):
-    """What a request by hand was answered."""
+    """The response to a raw HTTP request."""
 
     status: int
     headers: dict[str, str]

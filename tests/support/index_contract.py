@@ -1,4 +1,4 @@
-"""What recall may rely on of an index, whichever it is: subclass ``IndexContract`` for another."""
+"""The contract that recall relies on for any index; subclass ``IndexContract`` to test another."""
 
 from __future__ import annotations
 
@@ -195,7 +195,7 @@ class IndexContract:
                 )
 
     def test_what_replaces_what_is_known(self, notes: Path) -> None:
-        """Who supersedes a memory is found by that memory's name, and among all who do."""
+        """Superseding memories are found by the superseded memory's name and in the full list."""
         write(notes, "fact/new.md", note("new", "New", "x", "supersedes: tea-7k2m9q\n"))
         with self.opened(notes) as index:
             view = self.seen(index, vectors=False)
@@ -236,7 +236,7 @@ class IndexContract:
             assert self.found(view, "lemon") == []
 
     def test_remote_index_reports_text_changed_after_refresh(self, notes: Path) -> None:
-        """What a view says of a file that is another by now is refused, never shown."""
+        """A view raises an error for a file that has changed since; it never shows stale data."""
         with self.opened(notes) as index:
             view = self.seen(index, vectors=False)
             keys = self.keys(view)
@@ -272,7 +272,7 @@ class IndexContract:
             }
 
     def test_an_index_that_is_opened_again_knows_the_same(self, notes: Path) -> None:
-        """What one process indexed, the next answers from."""
+        """A process answers from the index that an earlier process wrote."""
         with self.opened(notes) as index:
             first = self.found(self.seen(index), "nginx tea retries port")
         with self.opened(notes) as index:

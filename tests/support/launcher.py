@@ -35,7 +35,7 @@ _EARLY = ("PYTHON", "LC_", "LANG", "LD_", "MALLOC")
 """How variables begin that a process reads before it runs any of our code."""
 _LIMITS = (resource.RLIMIT_FSIZE, resource.RLIMIT_NOFILE, resource.RLIMIT_AS)
 _PIPE = 65_536
-"""Bytes that a pipe takes without anybody reading them."""
+"""The number of bytes that fit into a pipe without a reader."""
 _SIZE = 8
 """Bytes that say how long a message is."""
 _LEFT = ("memvault.mcp", "memvault.server", "memvault.anthropic", "memvault.__main__")

@@ -54,7 +54,7 @@ MADE: dict[str, tuple[str, Callable[[], str]]] = {
     "credentials in a header": ("Authorization: Bearer ", lambda: _of(_ANY, 40)),
     "password in a URL": ("postgres://app:", lambda: _of(_ANY, 14)),
 }
-"""What stands in front of a secret of each kind, and how one is made."""
+"""The prefix of a secret of each kind, and a generator of such secrets."""
 
 
 def made(kind: str) -> tuple[str, str]:

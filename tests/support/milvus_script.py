@@ -1,4 +1,4 @@
-"""What another program does with an engine: lines of Python in a process that has pymilvus."""
+"""Run lines of Python in a process with pymilvus, as another program that uses an engine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What arguments mean by the table of leniencies, and what a function gets of them, for tests."""
+"""A reference implementation of argument leniencies, and the values that a function receives."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 
 class Ran(NamedTuple):
-    """What a command line came to."""
+    """The result of a command line."""
 
     code: int
     out: str

@@ -175,7 +175,7 @@ def soon(tool: Tool) -> dict[str, Any]:
 
 
 def warmed(root: Path) -> None:
-    """Run every tool that writes in a vault that nobody needs: what they load is loaded then."""
+    """Run every tool that writes in a throwaway vault, so that their modules are loaded."""
     for tool in WRITING_BY_ITSELF:
         printed(root, "call", tool.name, json.dumps(soon(tool)))
 

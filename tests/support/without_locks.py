@@ -1,4 +1,4 @@
-"""Runs a Python program as where there are no locks: ``without_locks.py ERROR [-c] PROGRAM …``."""
+"""Run a Python program without file locks: ``without_locks.py ERROR [-c] PROGRAM …``."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ _MAX_RECALLED = 10
 _MAX_TOPICS = 8
 """Maximum number of lines of a task that are recalled one by one; a longer text is one query."""
 _MAX_SECONDS = 2.5
-"""Seconds after which no further line is recalled: a program waits for its hook 5 seconds."""
+"""Seconds after which recall stops: agent programs wait at most 5 seconds for a hook."""
 _Read = TypeVar("_Read")
 
 
@@ -49,7 +49,7 @@ def gather(
 ) -> PromptContext:
     """Gather the sections, most important first; unreadable sections are omitted with a note.
 
-    Each line of a short task is a query of its own, since a memory matches one topic. Due plans are
+    Each line of a short task is a separate query, since a memory matches one topic. Due plans are
     delivered as events to the ``inbox``, from which nothing is removed.
     """
     notes: list[str] = []

@@ -448,7 +448,7 @@ def _check_length(parameter: Parameter, value: object) -> None:
 
 
 def _match_choice(parameter: Parameter, value: Any) -> Any:
-    """Return the choice that a value stands for."""
+    """Return the choice that a value denotes."""
     if value in parameter.choices or (not isinstance(value, str) and str in parameter.types):
         return value
 

@@ -23,7 +23,7 @@ def result_schema(result_type: Any) -> dict[str, Any]:
 
 
 def _schema(hint: Any) -> dict[str, Any]:
-    """Return the schema of a type: one of JSON's, a list, a dict, a union or a ``TypedDict``."""
+    """Return the schema of a type: a JSON type, a list, a dict, a union or a ``TypedDict``."""
     if typing.is_typeddict(hint):
         return _object_schema(hint)
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)

@@ -7,7 +7,7 @@ import sys
 ENDS = ("", "\x03", "\x04")
 """The end of the input, Ctrl-C and Ctrl-D."""
 NO_CHARACTER = "\0"
-"""A key that stands for no single character, as an arrow."""
+"""A key that does not produce a single character, such as an arrow."""
 _ENTER = ("\r", "\n")
 """Ignored: people press Enter out of habit."""
 
@@ -64,7 +64,7 @@ else:
 
     def _read(terminal: int) -> str:
         first = os.read(terminal, 1)
-        if first == b"\0":  # the rest of a Ctrl-D that was typed before the modes were set
+        if first == b"\0":  # left by a Ctrl-D typed before the terminal modes were set
             return "\x04"
         if first != b"\x1b" and first.isascii():
             return first.decode()

@@ -23,9 +23,9 @@ def piped(name: str, optional: bool, quiet: bool, required: bool = True) -> str 
 
     Standard input is read if it is a pipe, or a file at its start: one that is
     partly read may be the list of a shell loop. Terminals, /dev/null and sockets
-    are ignored. A pipe that stays silent, such as one inherited from a parent
-    process, is given up after ``_PATIENCE`` seconds; if the argument is not ``required``,
-    after ``_SILENCE`` seconds, and nothing is no mistake.
+    are ignored. If a pipe stays
+    silent, such as one inherited from a parent process, an optional argument is None
+    after ``_SILENCE`` seconds, and a required one is an error after ``_PATIENCE`` seconds.
 
     Raises:
         UsageError: If the input is empty or too large, or nothing arrives in time.

@@ -102,8 +102,8 @@ def _image_source(state: StateInline, silent: bool) -> bool:
 def wrap(line: list[Piece], width: int) -> list[list[Piece]]:
     """Break a line into rows of a width in cells, between its parts or, in a long part, its words.
 
-    Further rows are indented, and those of a quoted passage begin with its sign. A word that is
-    longer than a row is left to the terminal.
+    Further rows are indented, and those of a quoted passage begin with its sign. A word
+    longer than a row is not broken.
     """
     text = "".join(piece for piece, _ in line)
     if cell_len(text) <= width:

@@ -1,6 +1,6 @@
 """Differences between two statements: in numbers, weekdays, negation, or what they are about.
 
-Vectors hardly distinguish "the left oven" from "the right oven", or a statement from its negation.
+Vectors barely distinguish "the left oven" from "the right oven", or a statement from its negation.
 So similar statements are compared word by word. The words for numbers, weekdays, negation and
 change are those of English, German, French and Spanish.
 """
@@ -94,13 +94,13 @@ class Number(NamedTuple):
 class Wording(NamedTuple):
     """A statement as it is compared: its content words in order, and what sets it apart.
 
-    ``content`` are stems; ``spelled`` has the word of each. ``neighbours`` are pairs of adjacent
+    ``content`` are stems; ``spelled`` has the word of each. ``neighbors`` are pairs of adjacent
     content words, of which the first describes the second.
     """
 
     content: tuple[str, ...]
     spelled: Mapping[str, str]
-    neighbours: frozenset[tuple[str, str]]
+    neighbors: frozenset[tuple[str, str]]
     names: frozenset[str]
     numbers: tuple[Number, ...]
     weekdays: frozenset[int]
@@ -232,9 +232,9 @@ def other_object(one: Wording, other: Wording) -> bool:
     shared = {*one.content} & {*other.content}
     return any(
         what == thing and text_similarity(one.spelled[which], other.spelled[that]) < _SYNONYM
-        for which, what in sorted(one.neighbours)
+        for which, what in sorted(one.neighbors)
         if which in mine and what in shared
-        for that, thing in sorted(other.neighbours)
+        for that, thing in sorted(other.neighbors)
         if that in theirs
     )
 

@@ -30,7 +30,7 @@ _KEYS = {
 
 
 class RejectedLine(NamedTuple):
-    """A line of output that is no valid proposal: its number, its beginning, and the reason."""
+    """A line of output that is not a valid proposal: its number, its beginning, and the reason."""
 
     line: int
     text: str
@@ -122,7 +122,7 @@ def _proposal(line: str, episodes_by_id: Mapping[str, Episode]) -> NewFact | New
     """Parse one line.
 
     Raises:
-        ValueError, UsageError: it is no valid proposal; the message gives the reason.
+        ValueError, UsageError: it is not a valid proposal; the message gives the reason.
     """
     try:
         value = json.loads(line)

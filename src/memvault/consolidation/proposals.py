@@ -86,7 +86,7 @@ class ArchiveProposal(NamedTuple):
 
 
 class Contradiction(NamedTuple):
-    """Statements that exclude each other, the memories that make them, and the difference.
+    """Contradictory statements, the memories that contain them, and the difference.
 
     ``current`` is the statement made last, if the times are known.
     """

@@ -1,4 +1,4 @@
-"""The rules of consolidation: what repeats in episodes, and what may be archived.
+"""The rules of consolidation: find repetitions in episodes, and episodes to archive.
 
 The rules are pure functions from immutable values to proposals, and do not depend on the order of
 the episodes. A proposal is based only on the given episodes, and is not made again once a fact or a
@@ -343,7 +343,7 @@ def _normalized(text: str) -> str:
 
 
 def _procedures(episodes: Sequence[Episode], analyser: Analyser) -> list[NewProcedure]:
-    """Return the repeated sequences that mostly succeeded and are no part of a longer one."""
+    """Return the repeated sequences that mostly succeeded and are not part of a longer one."""
     candidates = []
     for steps in frequent_sequences(
         [episode.actions for episode in episodes], analyser, MIN_EPISODES

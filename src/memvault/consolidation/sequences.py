@@ -135,12 +135,12 @@ def _aligned(
     def near(one: int, other: int) -> float:
         return scores.get((min(one, other), max(one, other)), 0.0)
 
-    centre = min(
+    center = min(
         group,
         key=lambda episode: (-round(sum(near(episode, other) for other in group), 4), episode),
     )
-    others = sorted(set(group) - {centre}, key=lambda episode: (-near(centre, episode), episode))
-    columns: list[_Column] = [[(centre, step)] for step in range(len(steps.actions[centre]))]
+    others = sorted(set(group) - {center}, key=lambda episode: (-near(center, episode), episode))
+    columns: list[_Column] = [[(center, step)] for step in range(len(steps.actions[center]))]
     limit = steps.space.cosine(STEP)
     for episode in others:
         means = [_mean(steps, column) for column in columns]

@@ -144,7 +144,7 @@ _FILE_SUFFIXES = frozenset(
 @check(
     "link-broken",
     "note",
-    "A `[[link]]`, or a markdown link to a note, a picture or another file, that leads to no file",
+    "A `[[link]]`, or a markdown link to a note, image or other file, whose target does not exist",
 )
 def broken_links(vault: VaultInspection) -> Iterator[Finding]:
     """Find links in texts whose target is missing.
@@ -168,10 +168,10 @@ def broken_links(vault: VaultInspection) -> Iterator[Finding]:
             if (link.target, link.path_beside(entry.path)) in unresolved and _is_checked(link)
         )
         for shown in list(broken)[:_MAX_LINKS_SHOWN]:
-            yield Finding(entry.path, f"{shown} leads to no file")
+            yield Finding(entry.path, f"{shown} does not resolve to a file")
         if len(broken) > _MAX_LINKS_SHOWN:
             remaining = len(broken) - _MAX_LINKS_SHOWN
-            yield Finding(entry.path, f"{remaining} more of its links lead to no file")
+            yield Finding(entry.path, f"{remaining} more of its links do not resolve to a file")
 
 
 def _shown_link(link: Link) -> str:

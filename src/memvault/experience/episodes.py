@@ -267,7 +267,7 @@ def _list_entries(section: str) -> list[str]:
     """Return the entries of a list as they are written.
 
     A line without a list marker continues the entry above, unless it follows a blank line and is
-    not indented: then it is an entry of its own.
+    not indented: then it is a separate entry.
     """
     entries: list[list[str]] = []
     after_blank = True

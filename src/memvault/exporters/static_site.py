@@ -61,7 +61,7 @@ class _StaticSite:
         self._linked: set[str] = set()
         self._texts: dict[str, str] = {}
         self._pages: dict[str, str] = {}
-        """The paths of pages by memory path."""
+        """The path of each page, keyed by memory path."""
         self._by_id: dict[str, str] = {}
         """The paths of pages by public memory id."""
         self._detector = BUILTIN

@@ -119,7 +119,7 @@ class Attributes(NamedTuple):
         )
 
     def apply(self, file: int, path: Path) -> None:
-        """Set the attributes of an open file that has its bytes, as far as the system permits.
+        """Set the attributes of an open file, already written, as far as the system permits.
 
         If the group cannot be set, the file's group gets no more rights than everyone has.
 

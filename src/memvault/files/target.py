@@ -200,7 +200,7 @@ class TargetFolder:
         os.replace(old, new, src_dir_fd=within, dst_dir_fd=within)
 
     def unlink(self, name: str) -> None:
-        """Delete an entry that is no folder; raises ``OSError``."""
+        """Delete an entry that is not a folder; raises ``OSError``."""
         os.unlink(self._at(name), dir_fd=self._descriptor)
 
     def delete(self, path: str) -> None:

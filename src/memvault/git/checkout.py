@@ -52,7 +52,7 @@ def fast_forward(
         Refused: the commit has unsafe names, changes a file that git or another program runs or
             reads settings from, or a change of such a file is staged.
         StorageError: a file cannot be written; ``restore_unfinished`` reverts the others.
-        GitError: git failed; likewise.
+        GitError: git failed; ``restore_unfinished`` reverts the written files.
     """
     git = repository.git
     before = head or git.empty_tree()

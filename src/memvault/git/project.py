@@ -1,4 +1,4 @@
-"""What a project is about, by its git repository: its name, its branch and its last commits.
+"""Describe a project by its git repository: its name, its branch and its last commits.
 
 A repository may come from anyone, and its settings may name programs that git would run. They are
 not used: the name and the branch are read from its files, and the commits by a git that runs in an

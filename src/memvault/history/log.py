@@ -38,7 +38,7 @@ def resolve_logged(call: Call, name: str) -> LoggedMemory:
 
     Raises:
         NotFound: neither the vault nor the journal knows the name.
-        Ambiguous: the name fits several memories.
+        Ambiguous: the name matches several memories.
     """
     try:
         memory = call.engine.resolve(name)
@@ -162,7 +162,7 @@ def masking(call: Call, memory: Memory | None) -> Callable[[str], str]:
     """Return a function that masks secrets in a revision, or ``str`` if the caller may see them.
 
     It is applied to whole texts, not to their diff: a diff may cut a secret, and puts a marker
-    before each line, so that the detector would no longer recognise the secret.
+    before each line, so that the detector would no longer recognize the secret.
     """
     if not call.caller.mask_secrets:
         return str

@@ -107,7 +107,7 @@ class Docx:
         self.problems: list[SkippedItem] = []
         """The damaged files of the document."""
         self.files: dict[str, Attachment] = {}
-        """The pictures by their names in the document."""
+        """The images, keyed by their names in the document."""
 
     def markdown(self, counts: ContentCounts) -> str:
         """Convert the document; afterwards ``files`` are its pictures.

@@ -66,7 +66,7 @@ class SeenItems:
 
 
 class ImportFormat(NamedTuple):
-    """A format: its name, which is also its module's, its title, and what the user passes."""
+    """A format: its name and module name, its title, and a description of the path to pass."""
 
     name: str
     title: str

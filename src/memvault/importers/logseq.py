@@ -244,7 +244,7 @@ class _LogseqGraph:
         return f"[[{bare}|{label}]]" if label and label != bare else f"[[{bare}]]"
 
     def _is_reachable(self, name: str, ref: str) -> bool:
-        """Return whether a wikilink with a page's name leads to its note."""
+        """Return whether a wikilink with a page's name resolves to the note of that page."""
         folded = name.casefold()
         is_plain = not _NOT_IN_LINKS.intersection(folded)
         is_path = self._paths.get(ref) == folded

@@ -4,7 +4,7 @@ A page is ``Title ID.md``; its sub-pages and files are in a folder of the same n
 percent-encoded relative paths. A page of a database has ``Name: value`` lines below the title, and
 the database is a CSV file. IDs are 32 hexadecimal digits (as of November 2026). An export is a zip
 in a zip, or several, which ``Source`` reads as one. Names and dates in other languages are assumed
-to be those of Notion's user interface. HTML pages are listed as skipped.
+to match Notion's user interface. HTML pages are listed as skipped.
 """
 
 from __future__ import annotations

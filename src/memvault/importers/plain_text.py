@@ -26,9 +26,9 @@ _MARKUP = (
     r"|(?<!\S)\^(?=[A-Za-z0-9-]+\Z)"
 )
 _IN_TEXT = lazy_pattern(_MARKUP)
-"""Matches signs of inline markup."""
+"""Matches characters of inline markup."""
 _IN_LINE = lazy_pattern(rf"{_MARKUP}|[\[\]|]|(?<=\s)#+\Z")
-"""Matches signs of inline markup in link labels, headings and tables."""
+"""Matches characters of inline markup in link labels, headings and tables."""
 _START = lazy_pattern(
     r"#{1,6}(?=\s|\Z)|[-+*](?=\s|\Z)|>|[0-9]{1,9}(?=[.)](?:\s|\Z))|=+\Z|-+\Z"
     r"|[*_](?=[*_\s]{2,}\Z)|(?=[|:\s]*-)[-|:](?=[-|:\s]*\Z)|\[(?=[^\]]\](?:\s|\Z))"

@@ -39,7 +39,7 @@ class _Timer:
     """The timer of this process's CPU time; not available on Windows."""
 
     is_on = False
-    """Whether the time of conversions is limited."""
+    """Whether conversions have a time limit."""
     _is_running = False
 
     def start(self) -> None:

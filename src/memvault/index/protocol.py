@@ -520,7 +520,7 @@ class Index(SearchIndex[Any], Protocol):
 
     @property
     def watch(self) -> FolderWatch | None:
-        """What notes the changes of the vault's folder in a process that stays, if it can."""
+        """The watch on the vault's folder in a long-running process, if supported."""
 
     def watch_folder(self) -> None:
         """Watch the folder from the next refresh on, where all changes can be seen."""

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from memvault.results import ReviewEntry
 
 EPISODE_DAYS = 7
-"""Days whose episodes are consolidated, the default of `memvault consolidate`."""
+"""The number of past days whose episodes are consolidated, as in `memvault consolidate`."""
 _CONFLICT, _SECRET = "kept-twice", "secret-in-text"
 _MIN_DUPLICATE = 40
 """Characters of the shortest text that counts as a duplicate of another."""

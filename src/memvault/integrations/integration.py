@@ -214,7 +214,7 @@ def hook_entries(program: Integration, context: SetupContext) -> tuple[JsonEntry
                     program.hook_root,
                     " --capture" if event in capturing else "",
                 ),
-                10 if event == "session-start" else 5,  # a hook ends long before, by its own limit
+                10 if event == "session-start" else 5,  # the hook's own time limit is much lower
                 hook_event.matcher,
             ),
             is_hook(event, program.name),

@@ -365,7 +365,7 @@ class Vault(OpenVault):
     def consolidate(
         self, *, days: int = 7, apply: bool = False, extractor: str | None = None
     ) -> ConsolidatedMemories:
-        """Consolidate episodes: propose facts and procedures for what repeats in them."""
+        """Consolidate episodes: propose facts and procedures for repeated statements and actions."""
         return cast("ConsolidatedMemories", self._run("consolidate_memories", locals()))
 
     def skills_categories(self, *, limit: int = 50, offset: int = 0) -> SkillCategories:

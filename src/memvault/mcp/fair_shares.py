@@ -84,7 +84,7 @@ class FairShares:
 
 
 class CallCosts:
-    """What the last calls of each key and tool have cost, in processor seconds."""
+    """The cost of the last calls of each key and tool, in processor seconds."""
 
     def __init__(self) -> None:
         self._recent: OrderedDict[tuple[Hashable, str], deque[float]] = OrderedDict()

@@ -121,7 +121,7 @@ def get(name: str, arguments: Mapping[str, str]) -> types.GetPromptResult:
     values = {key: value.strip() for key, value in arguments.items() if value.strip()}
     argument_names = [part.name for part in prompt.arguments]
     missing = [part.name for part in prompt.arguments if part.required and part.name not in values]
-    unknown = [  # a program may add arguments of its own, which are ignored
+    unknown = [  # a program may add its own arguments, which are ignored
         key for key in values if key not in argument_names and closest(key, argument_names)
     ]
     if missing or unknown:

@@ -60,7 +60,7 @@ def claimed_stdio() -> Iterator[tuple[int, int]]:
         yield read, written
     finally:
         with contextlib.suppress(OSError, ValueError, AttributeError):
-            sys.stdout.flush()  # what a library has printed goes to standard error, too
+            sys.stdout.flush()  # send output that libraries printed to standard error
         os.dup2(read, 0)
         os.dup2(written, 1)
 
@@ -155,7 +155,7 @@ def _refusal(
 
 
 class StdioWriter:
-    """A stream that writes messages completely and in order, in a thread of its own.
+    """A stream that writes messages completely and in order, in a separate thread.
 
     The thread calls ``written`` for each message, with whether all of it was written.
     """

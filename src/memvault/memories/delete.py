@@ -59,7 +59,7 @@ def candidates(
     search are appended to ``notes``.
 
     Raises:
-        Ambiguous: a name other than a title fits several memories that pass the filters.
+        Ambiguous: a name other than a title matches several memories that pass the filters.
     """
     if not query.strip():
         return [
@@ -107,7 +107,7 @@ def _named_by_query(
     """Return the memories that a query lists by name; none if any part is not a name.
 
     Raises:
-        Ambiguous: every part is a name, and one that is not a title fits several memories.
+        Ambiguous: every part is a name, and one that is not a title matches several memories.
     """
     test = passes or (lambda _: True)
     exact = engine.named(query, test)
@@ -140,7 +140,7 @@ def resolve_all(
     An id is split at commas, unless the whole is a path or title that contains commas.
 
     Raises:
-        Ambiguous: an id fits several memories.
+        Ambiguous: an id matches several memories.
     """
     names: list[str] = []
     for entry in ids:

@@ -15,7 +15,7 @@ from memvault.vault.sections import find_place
 
 _LINE_ENDINGS = ("\n", "\r")
 _MAX_ATTEMPTS = 6
-"""How often a change is attempted while an editor keeps saving the file."""
+"""The maximum number of attempts while an editor keeps saving the file."""
 
 
 def retry_on_conflict(

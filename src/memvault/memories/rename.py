@@ -95,7 +95,7 @@ class Retyping(NamedTuple):
     edited: list[tuple[Memory, bytes]]
 
     def rewrite_links(self, store: MemoryStore, moved: Memory) -> None:
-        """Write the other memories after the move, unless it went to another path.
+        """Write the edited memories, unless the memory was moved to an unexpected path.
 
         Raises:
             Conflict: a file was changed in the meantime.

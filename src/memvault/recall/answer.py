@@ -186,5 +186,5 @@ def memory_reference(memory: Memory | MemoryRecord) -> MemoryReference:
 
 
 def memory_candidate(memory: Memory | MemoryRecord) -> MemoryCandidate:
-    """Return the keys that distinguish the memories that a name may mean."""
+    """Return the keys that distinguish the memories that match a name."""
     return {**memory_reference(memory), "memoryType": memory.memory_type}

@@ -149,7 +149,7 @@ def note_first(
 def span_proximity(span: DateRange, other: DateRange) -> float:
     """Return how near two spans are: 1 if they overlap, 0.5 if they are adjacent.
 
-    The value halves again with each length of ``span`` (at least 3 days) between them.
+    The value is halved for each further gap as long as ``span`` (at least 3 days).
     """
     gap = max((span.first - other.last).days, (other.first - span.last).days, 0)
     return float(0.5 ** (1 + (gap - 1) / _length(span))) if gap else 1.0
@@ -431,7 +431,7 @@ def date_constraint(
     date_word_count = len(analyser.sequence(mention.words))
     share = date_word_count / (date_word_count + len(other_stems))
     is_main_subject = share >= 0.5
-    # Divided by the default weight, dates count as much as their share of the query's words.
+    # Dividing by the default weight makes dates count as much as their share of the query.
     weight = share / RankingSettings().date if is_main_subject else 1.0
     return DateConstraint(mention.span, weight, is_main_subject)
 

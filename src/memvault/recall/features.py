@@ -19,7 +19,7 @@ from memvault.recall.weights import constants
 _MAX_TERM_GAIN = 2.2
 """The most that one term can add to a BM25F score, divided by its rarity: k1 + 1."""
 _FULL_SCALE = 8.0
-"""The standard deviations that make a difference of 1: more than lie between two candidates."""
+"""The number of standard deviations scaled to 1, more than any two candidates differ by."""
 _MIN_COSINE_DEVIATION = 0.05
 """The minimum standard deviation of cosines: in a small vault small differences mean little."""
 _MIN_TOKEN_DEVIATION = 0.02
@@ -147,7 +147,7 @@ def _of_english(
 def _estimated(rows: Sequence[FeatureRow], values: Sequence[float | None]) -> list[float]:
     """Return a value per row, missing ones estimated from the cosines; empty if none is known.
 
-    The estimates lie on a least-squares line through the rows that have a value, so that a missing
+    The estimates are on a least-squares line through the rows that have a value, so that a missing
     one neither raises nor lowers a memory on average.
     """
     pairs = list(zip((row.transformer_z for row in rows), values, strict=True))

@@ -75,7 +75,7 @@ def check_names(text: str, records: Iterable[MemoryRecord]) -> None:
         if unknown is not None:
             quoted = ast.unparse(_Constants({unknown: unknown}).visit(comparison))
             raise UsageError(
-                f"The filter compares with {unknown}, which is no key of any memory",
+                f"The filter compares with {unknown}, which is not a metadata key of any memory",
                 f"did you mean {quoted}?",
             )
 

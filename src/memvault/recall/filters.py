@@ -146,7 +146,7 @@ def _similar_names(name: str, known_names: list[str], only_close: bool = False) 
 
 
 class Filters(NamedTuple):
-    """Conditions that a memory must satisfy to be found; an empty field is no condition.
+    """Conditions that a memory must satisfy to be found; an empty field is ignored.
 
     It must have one of ``types`` and be in one of ``folders``. ``containing`` are words, of which
     it must contain all, as an index finds them: ``on`` looks them up. It must pass all of the

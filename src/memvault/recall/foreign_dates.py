@@ -82,7 +82,7 @@ _MAX_DISTANCE = 4
 """How many words on each side of a date word may belong to the date."""
 _SHORT_YEAR = lazy_pattern(r"\b\d\d\b", re.ASCII)
 _LETTERS = lazy_pattern(r"[a-z]{3}|[^\W\d_a-z]", re.IGNORECASE)
-"""What a date in words contains; numbers alone are read only in ISO format."""
+"""The parts of a date in words; numbers alone are read only in ISO format."""
 _MAX_PHRASE_LENGTH = 60
 _LANGUAGES = tuple(
     "en de fr es it pt nl sv da nb fi pl cs ru uk hu ro tr el zh ja ko ar hi vi id".split()

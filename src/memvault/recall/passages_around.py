@@ -39,8 +39,8 @@ def passages_with(body: str, query_text: str, languages: tuple[str, ...]) -> lis
     max_count = max(counts, default=0)
     if not max_count:
         raise NotFound(
-            f"None of these words stands in the memory: {query_text.strip()!r}",
-            "`memvault recall` finds it by meaning; without around the whole is shown",
+            f"None of these words is in the memory: {query_text.strip()!r}",
+            "`memvault recall` also searches by meaning; omit `--around` to show the whole memory",
         )
     chosen = [
         passage for passage, matched in zip(passages, counts, strict=True) if matched == max_count

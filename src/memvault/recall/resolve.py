@@ -44,7 +44,7 @@ Entry = TypeVar("Entry", bound=Nameable)
 
 
 def normalize(name: str) -> str:
-    """Return a name in the form in which names are compared."""
+    """Return a name normalized for comparison."""
     return name.strip().removeprefix("./")
 
 

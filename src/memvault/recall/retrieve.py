@@ -77,8 +77,8 @@ class CandidateSet(NamedTuple):
     weight of the transformer vectors, and ``is_multilingual`` is whether the package's multilingual
     model computed them. ``static_cosines`` and ``transformer_cosines`` are mean and standard
     deviation over all memories. ``dated`` are the keys of memories of the days that the query
-    names. ``dissimilar`` are those that only vectors find and that are hardly similar to the
-    query: they are results only if they rank among the first or are likely to answer it.
+    names. ``dissimilar`` are those that only vectors find and that have a low similarity to
+    the query: they are results only if they rank among the first or are likely to answer it.
     """
 
     keyword: Mapping[int, KeywordHit] = {}
@@ -127,7 +127,7 @@ class CandidateSet(NamedTuple):
         return MatchLocation(keyword.blocks if keyword else (), self.passage(key))
 
     def passage(self, key: int) -> int | None:
-        """Return the number of a memory's nearest passage, or None if it is no vector hit."""
+        """Return the number of a memory's nearest passage, or None if it is not a vector hit."""
         hit = self.vector.get(key)
         return hit.passage if hit else None
 
@@ -140,7 +140,7 @@ class CandidateSet(NamedTuple):
         }
 
     def similarity(self, key: int) -> float:
-        """Return a memory's similarity to the query, or 0 if it is no vector hit."""
+        """Return a memory's similarity to the query, or 0 if it is not a vector hit."""
         hit = self.vector.get(key)
         return hit.similarity if hit else 0.0
 

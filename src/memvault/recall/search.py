@@ -34,9 +34,9 @@ _CHECKED_FOR_NEWER = 10
 _CERTAIN = 0.995
 """The estimate from which a probability counts as 1, so that a threshold of 1 finds something."""
 _ALWAYS_SHOWN = 5
-"""How many of the best results may be hardly similar to the query and unlikely to answer it."""
+"""The number of best results shown even if they are dissimilar and unlikely to answer the query."""
 _MIN_REPEATED = 80
-"""The minimum length of a snippet that counts once where it stands in several memories."""
+"""The minimum length of a snippet that is counted only once if several memories contain it."""
 _NEXT = 100
 """How many more results are compared at a time where too few of the first can be shown."""
 

@@ -185,7 +185,7 @@ def reorder(
             results[key] = validated._replace(scored=raised, replaces=entry.key)
     ordered = sorted(
         map(_demote_outdated, results.values()),
-        # Of equal scores, unchanged ones come first, then replacements, then what is not current.
+        # With equal scores, current memories come first, then replacements, then outdated ones.
         key=lambda result: (
             -result.scored.score,
             result.replaces is not None or not result.validity.is_current,
@@ -247,7 +247,7 @@ def _age(entry: MemoryRecord | Memory) -> tuple[str, str, str]:
 
 
 def _ended(metadata: Mapping[str, Any], moment: datetime) -> str:
-    """Return the value of ``valid_to`` if it is past at a moment, else an empty string."""
+    """Return the value of ``valid_to`` if it is before a moment, else an empty string."""
     text = _header_text(metadata, "valid_to")
     end = _moment(text, True)
     return text if end is not None and end < moment else ""

@@ -123,8 +123,8 @@ def select_weights(
 
     Args:
         has_vectors: whether any memory has a vector.
-        transformer_weight: how much the transformer vectors count, 0..1; the weights lie as far
-            between those for static and those for transformer vectors.
+        transformer_weight: how much the transformer vectors count, 0..1; the weights are
+            interpolated accordingly between those for static and those for transformer vectors.
         has_tokens: whether any memory has vectors of its tokens.
         is_multilingual: whether the package's multilingual model computed the transformer vectors.
         vector_factor: the factor on the weights of both kinds of vectors in a score, from the

@@ -26,7 +26,7 @@ _PATIENCE = 10.0
 
 
 class CacheState(NamedTuple):
-    """What a cache was read from.
+    """The state of the repository from which a cache was read.
 
     ``folder`` is the repository's, ``prefix`` the vault's path in it, ``shallow`` the commits whose
     parents a shallow clone lacks. ``stamp`` is the state of the files that change when HEAD moves.

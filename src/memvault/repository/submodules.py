@@ -28,7 +28,7 @@ def submodules(root: Path) -> frozenset[str]:
 def nested_repositories(root: Path, folders: Iterable[str]) -> list[str]:
     """Return those of a vault's folders that are nested repositories, without running git.
 
-    Submodules are left out, and so is everything if the vault itself is in no repository.
+    Submodules are left out; nothing is returned if the vault itself is not in a repository.
     """
     if not any(os.path.lexists(folder / ".git") for folder in (root, *root.parents)):
         return []

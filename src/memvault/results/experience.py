@@ -22,7 +22,7 @@ class StoredEpisode(ToolResult):
 
 
 class EpisodeMetadata(TypedDict):
-    """What is known of an episode."""
+    """The properties of an episode."""
 
     title: str
     filePath: str

@@ -234,11 +234,11 @@ class CompletedTask(NoteTask, ToolResult):
 
 
 ReviewKind = Literal["conflict", "secret", "duplicate", "outdated", "proposal", "finding"]
-"""What a vault may hold that needs a person, the most urgent first."""
+"""The kinds of items to review in a vault, the most urgent first."""
 
 
 class ReviewEntry(TypedDict):
-    """Something that needs a person; ``other`` is the other memory of a conflict or duplicate.
+    """An item to review; ``other`` is the other memory of a conflict or duplicate.
 
     A proposal of consolidation has a ``proposalId``, and no file unless it changes one. ``code`` is
     that of a finding of doctor, ``fix`` what its fix would do.

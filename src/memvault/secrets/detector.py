@@ -29,7 +29,7 @@ _ALLOW_MARK = lazy_pattern("gitleaks:allow|pragma: allowlist secret")
 _MIN_REPEATED_LENGTH = 8
 """Minimum length of a secret that is masked at its other positions in the text as well."""
 _MAX_WORD_LENGTH = 16
-"""A secret of lower-case letters alone is no word of a sentence from this length on."""
+"""From this length on, a secret of lowercase letters alone is not taken for an ordinary word."""
 _MAX_REPEATED = 100
 """Maximum number of secrets searched for at other positions; each search scans the whole text."""
 _PIECE_LENGTH = 8
@@ -119,7 +119,7 @@ class SecretDetector:
         spans = [_Span(*span, text[span[0] : span[1]]) for span in self._written(text, forms)]
         kinds = {form.kind for form in forms if not form.is_word}
         near_keyword = not kinds.isdisjoint(_AFTER_KEYWORD)
-        # A short word can hide a password in a URL, or the keyword of a secret after it.
+        # A short word can be part of a URL with a password, or the keyword before a secret.
         searched = text if near_keyword or (_IN_URL in kinds) else long_words
         is_key = "private key" in kinds
         for copy in plain_copy.plain_copies(text, searched, near_keyword, is_key):
@@ -273,7 +273,7 @@ def _find_spans(text: str, forms: Iterable[SecretPattern]) -> Iterator[tuple[int
 
 
 def _is_distinctive(value: str) -> bool:
-    """Return whether a secret is long enough to be masked everywhere, and no common word."""
+    """Return whether a secret is long enough to mask everywhere and is not a common word."""
     is_word = value.isalpha() and value[1:].islower() and len(value) < _MAX_WORD_LENGTH
     return len(value) >= _MIN_REPEATED_LENGTH and not is_word
 

@@ -190,7 +190,7 @@ class _CopiedPart(NamedTuple):
 def plain_copies(
     text: str, long_words: str, near_keyword: bool = False, is_key: bool = False
 ) -> list[PlainCopy]:
-    """Return copies without markup of the lines of a text in which it can hide a secret.
+    """Return copies, without markup, of the lines in which markup can hide a secret.
 
     Nothing is copied unless one of the ``long_words`` of the text has markup in it, markup has
     spaces, or, with ``near_keyword``, it follows a keyword. If ``is_key``, for a private key of
@@ -259,7 +259,10 @@ def _has_strange(text: str) -> bool:
 def _parts(text: str, regions: Iterable[tuple[int, int]]) -> Iterator[_CopiedPart]:
     """Yield the parts of a copy: the text as read, then what is hidden: comments, targets, tags."""
     regions = list(regions)
-    for start, end in regions:  # grows; what is hidden in a region is shorter than the region
+    for (
+        start,
+        end,
+    ) in regions:  # grows during the loop; hidden text is shorter than its region, so it ends
         hidden: list[tuple[int, int]] = []
         yield from _read(text, start, end, hidden)
         yield _CopiedPart(_END, end, end)
@@ -310,7 +313,7 @@ def _read(text: str, start: int, end: int, hidden: list[tuple[int, int]]) -> Ite
 
 
 def _decoded(pieces: Iterable[tuple[str, int]], at: int) -> Generator[_CopiedPart, None, int]:
-    """Yield what the pieces of a token, each with its length, stand for; return their end."""
+    """Yield the meaning of each piece of a token with its length; return the end position."""
     for chars, length in pieces:
         yield _CopiedPart(_visible(chars), at, at + length)
         at += length
@@ -349,7 +352,7 @@ def _percent_decoded(token: str) -> Iterator[tuple[str, int]]:
 
 
 def _referenced(token: str) -> Iterator[tuple[str, int]]:
-    """Yield what a character reference stands for; one without a semicolon may end earlier."""
+    """Yield the characters of a character reference; one without a semicolon may end earlier."""
     from html import unescape
     from html.entities import html5
 

@@ -310,7 +310,7 @@ class HttpGateway:
 
 
 class HttpExchange:
-    """One HTTP request, whose body is read once, and whether its answer was sent completely.
+    """An HTTP request: reads its body once and tracks whether the response was sent completely.
 
     Events delivered by the request's tool calls are acknowledged only after the whole answer was
     sent, and requeued otherwise.
@@ -322,7 +322,7 @@ class HttpExchange:
         self._send = send
         self._replies = ReplyTracker()
         scope[REPLIES] = self._replies
-        self._next: Message | None = None  # read already, and to be received
+        self._next: Message | None = None  # already read, returned by the next receive
         self.is_disconnected = False
         self._is_complete = False
 

@@ -200,7 +200,7 @@ class TenantServers:
         await anyio.to_thread.run_sync(self._close_unused)
 
     def _close_unused(self) -> None:
-        """Close workspaces that no name leads to any more and that no tenant uses."""
+        """Close workspaces that no longer have a name and that no tenant uses."""
         with self._vaults_lock:
             unused = [
                 workspace

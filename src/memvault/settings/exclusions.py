@@ -34,7 +34,7 @@ _OBSIDIAN_FILES = (
 )
 _TOOL_FOLDERS = frozenset(("node_modules", "bower_components", "site-packages", "__pycache__"))
 _TOOL_MARKERS = frozenset(("CACHEDIR.TAG", "pyvenv.cfg"))
-"""Files that mark their folder as a cache, and as a virtual environment of Python."""
+"""Files that mark their folder as a cache or as a Python virtual environment."""
 FOLDER_MARKERS = _TOOL_MARKERS.union(IGNORE_FILES)
 """The names of files that control whether their folder's other entries are excluded."""
 _POSIX_CLASS = lazy_pattern(r"\[:([a-z]+):\]")

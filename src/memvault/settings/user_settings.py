@@ -129,7 +129,7 @@ def file() -> Path:
     path = _settings_path()
     if path is None:
         raise StorageError(
-            "There is no folder for your settings", "set MEMVAULT_CONFIG to a folder of yours"
+            "There is no folder for your settings", "set MEMVAULT_CONFIG to one of your folders"
         )
     _check_path(path)
     return path
@@ -145,7 +145,7 @@ def _check_path(path: Path) -> None:
     above = enclosing_vault(path.parent)
     if above is not None:
         raise UsageError(
-            f"Your settings {path} lie in the vault {above}, which may come from anyone",
+            f"Your settings {path} are in the vault {above}, which may come from anyone",
             "set MEMVAULT_CONFIG to a folder outside of every vault",
         )
     if path.exists() and not only_user_can_write(path):

@@ -32,18 +32,22 @@ if TYPE_CHECKING:
     from memvault.secrets.detector import SecretDetector
 
 BUILTIN_TYPES: tuple[MemoryType, ...] = (
-    MemoryType("architectural-decision", "A choice about the system's structure, with its reasons"),
-    MemoryType("design-decision", "A choice about one part, its interface or its looks"),
-    MemoryType("learning", "Something found out that will be needed again"),
-    MemoryType("user-preference", "How a person likes things done"),
-    MemoryType("project-preference", "How this project does things, by agreement"),
-    MemoryType("issue", "A problem, what causes it and how it is worked around or solved"),
-    MemoryType("context", "Background that fits no other type"),
-    MemoryType("recurring-pattern", "A situation that comes back and what to do then"),
+    MemoryType(
+        "architectural-decision", "A decision about the system's structure, with its reasons"
+    ),
+    MemoryType(
+        "design-decision", "A decision about one component, its interface or its appearance"
+    ),
+    MemoryType("learning", "A finding that will be useful again"),
+    MemoryType("user-preference", "A user's preferred way of working"),
+    MemoryType("project-preference", "An agreed way of working in this project"),
+    MemoryType("issue", "A problem, its cause, and its workaround or solution"),
+    MemoryType("context", "Background information that does not fit another type"),
+    MemoryType("recurring-pattern", "A recurring situation and how to handle it"),
     MemoryType("conventions-pattern", "A rule of naming, layout or style"),
     MemoryType("episode", "Something that happened: situation, actions, outcome"),
     MemoryType("fact", "A single statement that holds"),
-    MemoryType("procedure", "How something is done, step by step"),
+    MemoryType("procedure", "Step-by-step instructions"),
 )
 LANGUAGES = (
     "auto arabic danish dutch english finnish french german greek hungarian italian norwegian "

@@ -144,7 +144,7 @@ class Revisions:
 
         Raises:
             NotFound: there is no such revision.
-            Ambiguous: the prefix fits several revisions.
+            Ambiguous: the prefix matches several revisions.
             StorageError: the revision cannot be read.
         """
         matches = [name for name in self.revisions(mem_id) if name.startswith(revision)]

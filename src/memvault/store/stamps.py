@@ -31,7 +31,7 @@ def new_stamp(earlier: list[str]) -> str:
 
 
 def format_stamp(moment: datetime) -> str:
-    """Return a time in the form in which names begin."""
+    """Return a time formatted as the prefix of a file name."""
     return clock.iso(moment).replace("-", "").replace(":", "")
 
 

@@ -99,7 +99,7 @@ class VaultWriter:
         The file gets ``times``, as for ``atomic.replace``.
 
         Editors take no lock. The file is therefore read again after everything else is done, and is
-        kept as a hard link: what an editor writes into it even later is in the revision.
+        kept as a hard link: text that an editor writes into it later ends up in the revision.
 
         Raises:
             Conflict: the file's bytes differ from ``before``.

@@ -553,9 +553,9 @@ def _active_memory(call: Call) -> ActiveMemory:
 
 _DEFAULT_BUDGET = 2_000
 _CUT_ROOM = 100
-"""Tokens of the list of what is left out of a block over MCP, which has five sections."""
+"""Tokens reserved for the list of omitted entries of a block over MCP, in five sections."""
 _EMPTY_ROOM = 250
-"""Tokens that a block without entries may have over MCP, whatever its budget is."""
+"""The minimum token budget of a block over MCP, enough for one without entries."""
 _MAX_NOTES, _MAX_NOTE = 20, 300
 """Maximum number and length of the warnings that are counted with a block over MCP."""
 

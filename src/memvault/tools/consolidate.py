@@ -101,7 +101,7 @@ def consolidate_memories(
         ),
     ] = None,
 ) -> ConsolidatedMemories:
-    """Consolidate episodes: propose facts and procedures for what repeats in them.
+    """Consolidate episodes: propose facts and procedures for repeated statements and actions.
 
     A statement in several episodes becomes a fact; a sequence of actions that mostly succeeded
     becomes a procedure. If the wording differs, it takes three episodes. Proposals quote their

@@ -23,7 +23,7 @@ from memvault.vault.header_yaml import (
 )
 
 
-@lru_cache(maxsize=8)  # an edit reads the header that it changes several times
+@lru_cache(maxsize=8)  # an edit parses the same header several times
 def read_header(header: str) -> ReadHeader:
     """Parse a header in which some lines may not be YAML.
 

@@ -44,7 +44,7 @@ class HeaderTime(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def _rank(key: str) -> tuple[Role, int] | None:
-    """Return what a key is for, and its rank among the keys for that; None if it is no time."""
+    """Return a key's role and its rank among the keys of that role; None if it is not a time."""
     plain = _SEPARATORS.sub("", key.casefold())
     for role, names in _KEYS.items():
         if plain in names:

@@ -28,7 +28,7 @@ def read_header_file(
     """Read a markdown file; a link is not followed. ``ours`` is that of ``Document.parse``.
 
     Raises:
-        OSError: it cannot be read; ``FileNotFoundError`` if it is no regular file.
+        OSError: it cannot be read; ``FileNotFoundError`` if it is not a regular file.
         ValueError: its header is broken, or it is binary.
     """
     data = plain_files.read(root / path, max_bytes)

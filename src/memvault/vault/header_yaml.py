@@ -112,7 +112,7 @@ def loader() -> Any:
 
 
 def _keep_text(node: Any) -> None:
-    """Change a YAML node so that it is read as text; the items of a list likewise."""
+    """Change a YAML node, or each item of a list node, so that it is read as text."""
     is_list = isinstance(node.value, list)
     for scalar in node.value if is_list else [node]:
         tag = getattr(scalar, "tag", None)

@@ -248,7 +248,7 @@ class _Scanner:
         return matched, position, column
 
     def _indent(self, position: int, column: int, stop: int) -> tuple[int, int]:
-        """Return the place and column of the first character that is not white space."""
+        """Return the position and column of the first non-whitespace character."""
         if position >= stop or self.text[position] not in " \t":
             return position, column
         blank = _INDENT.match(self.text, position, stop)

@@ -77,7 +77,7 @@ def is_identifier(name: str) -> bool:
 
     A timestamp has a day and a time. Random characters are recognized by letters and digits that
     alternate, and by mixed case, "V1StGXR8Z5jdHi6", or short runs, "x7k2p9q4". The day of a daily
-    note, a number and a product such as "rtx4090ti16gb" are no identifiers.
+    note, a number and a product such as "rtx4090ti16gb" are not identifiers.
     """
     parts = [part for part in _SEPARATORS.split(name) if part]
     made = [part for part in parts if _TIMESTAMP.fullmatch(part) or _is_random(part)]
@@ -99,7 +99,7 @@ def name_key(name: str) -> str:
     """Return a name as the index stores it: ignoring case, without ``.md``."""
     key = name.lower()
     if not name.isascii():
-        key = replace_surrogates(normalize_title(name))  # as SQLite can store it
+        key = replace_surrogates(normalize_title(name))  # SQLite cannot store surrogates
     return key.removesuffix(".md") if len(key) > len(".md") else key
 
 

@@ -237,7 +237,7 @@ def file_state(root: Path, path: str) -> FileState | None:
 
 
 def is_settled(state: FileState) -> bool:
-    """Return whether any later edit of a file will change its state, unlike one just made."""
+    """Return whether any later edit of a file will change its timestamps."""
     return max(state.mtime, state.ctime) + TIMESTAMP_GRANULARITY < time.time_ns()
 
 

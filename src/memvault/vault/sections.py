@@ -52,7 +52,7 @@ def find_section(body: str, reference: str) -> MarkdownSection:
 def find_place(body: str, reference: str) -> tuple[MarkdownSection | None, MarkdownSection | None]:
     """Return the section of a path; if it does not exist, the one in which it would be.
 
-    Raises as ``find_section`` does, except NotFound: what does not exist is None.
+    Raises as ``find_section`` does, except NotFound: returns None for a missing section.
     """
     sections = _sections(body)
     section = _only(sections, reference)

@@ -54,8 +54,8 @@ def fingerprint_of(root: Path, tool: ToolFile, cache: DigestCache | None = None)
     it so that the files are read again.
 
     Raises:
-        Refused: its command goes through a link in the vault, ``tools/`` contains a link, or there
-            is too much to cover.
+        Refused: its command goes through a link in the vault, ``tools/`` contains a link, or its
+            files exceed the limits.
         StorageError: a file cannot be read.
     """
     base = os.path.realpath(root)

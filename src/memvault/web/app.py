@@ -150,7 +150,7 @@ def _missing(_: Request) -> Response:
 
 
 def _hosts(address: str, port: int) -> frozenset[str]:
-    """Return the values of the header ``Host`` for an address and port of this machine."""
+    """Return the ``Host`` header values accepted for a local address and port."""
     names = (address, *(("localhost",) if address == "127.0.0.1" else ()))
     bare = names if port == _HTTP else ()  # browsers leave out the port of HTTP
     return frozenset([*(f"{name}:{port}" for name in names), *bare])

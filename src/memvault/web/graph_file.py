@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from memvault.web.session import WebSession
 
 MARK = "made by memvault graph"
-"""What a file of this command contains near its beginning."""
+"""Text that files written by this command contain near their beginning."""
 
 _MAX_PICTURE, _MAX_PICTURES = 5_000_000, 50_000_000
 """Maximum number of bytes of a picture in the file, and of all of them."""

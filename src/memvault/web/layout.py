@@ -1,6 +1,6 @@
 """Positions of the nodes of a map: by links, and by meaning.
 
-Both are the same force layout: nodes attract the neighbours that they are linked to, and repel a
+Both are the same force layout: nodes attract the neighbors that they are linked to, and repel a
 random sample of the others, as in LargeVis and UMAP (Tang et al. 2016, McInnes et al. 2018), so
 that a round costs as much as there are nodes and edges. The same input gives the same positions.
 """

@@ -102,12 +102,12 @@ _BYTE_ORDER_MARKS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16", b"\xef\xbb\xb
 def masked_attachment(path: str, data: bytes, masked: Callable[[str], str]) -> bytes:
     """Return the bytes of an attachment, with secrets masked if it is a text.
 
-    Only the formats of text are: what a picture or a PDF shows cannot be masked.
+    Only text formats are masked: the contents of an image or a PDF cannot be.
     """
     if PurePosixPath(path).suffix.lower() not in _TEXT_SUFFIXES:
         return data
     marked = (name for mark, name in _BYTE_ORDER_MARKS.items() if data.startswith(mark))
-    for encoding in (*marked, "utf-8", "latin-1"):  # every text is one in Latin-1
+    for encoding in (*marked, "utf-8", "latin-1"):  # Latin-1 decodes any bytes
         try:
             text = data.decode(encoding)
         except UnicodeDecodeError:

@@ -161,7 +161,7 @@ class Lease:
         with _map_all_os_errors(folder):
             for name in message_files.listed(folder):
                 _move_back(folder / name, inbox)
-            with contextlib.suppress(OSError):  # missing, or with a file in it that is not an event
+            with contextlib.suppress(OSError):  # missing, or contains a file that is not an event
                 folder.rmdir()
 
     def _release(self) -> None:

@@ -117,8 +117,8 @@ def read(path: Path) -> MessageFile:
     """Read a message file.
 
     Raises:
-        FileNotFoundError: it is missing, or not a regular file.
-        ValueError: it is not a message, for the reason in the error's text.
+        FileNotFoundError: the file is missing or not a regular file.
+        ValueError: the file is not a valid message; the error gives the reason.
     """
     try:
         file = read_header_file(path.parent, path.name)

@@ -73,7 +73,7 @@ class EventPattern(NamedTuple):
         return bool(self.talk_id) and str(event.data.get("inReplyTo", "")) == str(self.talk_id)
 
     def _follows(self, event: Event) -> bool:
-        """Return whether a talk was sent after the awaited one and refers to no talk."""
+        """Return whether a talk was sent after the awaited one and does not refer to any talk."""
         return "inReplyTo" not in event.data and is_later(event.data.get("talkId"), self.talk_id)
 
 
@@ -142,7 +142,7 @@ def wait(
             if sleeper is None:
                 sleeper = FolderWatcher(inbox.folder, turn)
                 continue  # read again for events from before it watched
-            due = inbox.next_due()  # a plan that has come due since the read runs at the next one
+            due = inbox.next_due()  # a plan that came due after the read runs at the next read
             pause = due if due > 0 else _STUCK_SECONDS if stuck else _MIN_SLEEP
             stuck = due <= 0
             sleeper.sleep(max(_MIN_SLEEP, min(until - passed, deadline - passed, pause)))

@@ -1,4 +1,4 @@
-"""What the browser does with a vault: search, read and change it, in a thread of its own.
+"""The browser's operations on a vault: search, read and change it, in a separate thread.
 
 All calls run in one thread, so that the screen never waits for the vault. Of searches that wait
 there only the latest runs.
@@ -74,7 +74,7 @@ class SearchOutcome(NamedTuple):
 
 
 Part = Literal["text", "links", "history"]
-"""What is shown of a memory beside the list."""
+"""The part of a memory that is shown beside the list."""
 
 
 class BrowserSession:

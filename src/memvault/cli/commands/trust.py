@@ -114,7 +114,7 @@ def _find_tool_file(options: GlobalOptions, name: str) -> ToolFile:
     if tool_name in registered.broken:
         raise Refused(registered.broken[tool_name], "fix the file")
     if registry.lookup(name):
-        raise UsageError(f"{name} is a built-in tool and needs no trust", "run it")
+        raise UsageError(f"{name} is a built-in tool, which does not need to be trusted", "run it")
     names = ", ".join(entry.definition.name for entry in registered.tools.values())
     raise NotFound(
         f"No tool {name!r} is registered in this vault",

@@ -30,7 +30,7 @@ _STATUS = (
     "Uid", "Gid", "Groups", "CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb", "NoNewPrivs",
     "Seccomp", "Seccomp_filters",
 )  # fmt: skip
-"""Lines of /proc/PID/status that must be equal if one process acts for the other."""
+"""Lines of /proc/PID/status that must match before one process runs a command for the other."""
 _SANDBOXED = "NoNewPrivs"
 """The line of /proc/PID/status that is 1 in most sandboxes."""
 _LINKS = (

@@ -46,7 +46,7 @@ def start(folder: Path) -> None:
     """Start the process in the background and wait until it answers, unless it runs already.
 
     Raises:
-        Refused: one runs that leaves the commands of this process alone.
+        Refused: a resident process is running, but cannot run this process's commands.
         TimedOut: it does not answer.
     """
     resident = find(folder)
@@ -120,7 +120,7 @@ def stop(folder: Path) -> bool:
 
 
 class Found(NamedTuple):
-    """A resident process; ``unused`` is why it leaves commands from here alone, or empty."""
+    """A resident process; ``unused`` is why this process cannot use it, or empty."""
 
     number: int
     unused: str

@@ -68,7 +68,7 @@ class Daemon:
         Args:
             folder: The socket's folder, below the cache folder.
             run: Runs a command line and returns its exit code.
-            respond: Answers a prompt hook, likewise.
+            respond: Answers a prompt hook and returns its exit code.
         """
         self._folder = folder
         self._run = run
@@ -92,10 +92,10 @@ class Daemon:
             Refused: this process may be in a sandbox, or may not open enough files.
             OSError: the socket cannot be created.
         """
-        # What the process that started this one has open is not kept for as long.
+        # Close the files inherited from the process that started this one.
         os.closerange(_STREAMS, min(os.sysconf("SC_OPEN_MAX"), _MAX_DESCRIPTORS))
         with peer_check.Process(os.getpid()) as own_process:
-            limits = pending_clients.limits_of(own_process)  # before they are raised
+            limits = pending_clients.limits_of(own_process)  # before the server raises its own
             if peer_check.may_be_sandboxed(own_process.rights()):
                 raise Refused(
                     "The resident process cannot run in a sandbox", "run commands without it"
@@ -241,7 +241,7 @@ class Daemon:
             return  # the client has ended
 
     def _reason_against(self, request: Request) -> str:
-        """Return why the commands of a process are not run here, empty if they may be."""
+        """Return why a process's commands are not run here, or an empty string if they are."""
         if request.identity != self._identity or _program_state() != self._program:
             return "different memvault version, installation or Python options"
         if abs(request.milliseconds - time.time() * 1_000) > _MAX_CLOCK_DIFFERENCE:
@@ -550,7 +550,9 @@ class _ClientSignals:
         flags = fcntl.fcntl(descriptor, fcntl.F_GETFL)
         fcntl.fcntl(descriptor, fcntl.F_SETFL, flags | fcntl.FASYNC)
         try:
-            os.kill(os.getpid(), signal.SIGIO)  # for signals that came before
+            os.kill(
+                os.getpid(), signal.SIGIO
+            )  # for signals that arrived before the handler was installed
             yield
         finally:
             signal.signal(signal.SIGIO, signal.SIG_IGN)

@@ -117,8 +117,8 @@ def fit_logistic(values: Numbers, targets: Numbers, weights: Numbers | None = No
     """Fit the logistic map from cosines to target probabilities by Newton steps.
 
     The slope stays positive and finite. A model that cannot separate the pairs gets the minimum
-    slope, with which hardly any cosine reaches a similarity of 0.6: it is better to forget nothing
-    than to forget arbitrary memories.
+    slope, with which few cosines reach a similarity of 0.6: it is better to forget nothing than
+    arbitrary memories.
     """
     values = np.nan_to_num(values)
     shares = np.ones_like(values) if weights is None else weights

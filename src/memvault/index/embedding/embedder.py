@@ -47,9 +47,9 @@ class Calibration(NamedTuple):
 
 
 class ModelCard(NamedTuple):
-    """What is known about a model of the package without loading it.
+    """The properties of a built-in model that are available without loading it.
 
-    ``name`` is displayed; ``version`` changes whenever the same text would get another vector.
+    ``name`` is displayed; ``version`` changes whenever the vectors of a text change.
     ``languages`` are those that it supports, and ``tokens`` is the maximum length of a text, if it
     has one. The prefixes are put before a query and a passage.
     """

@@ -98,7 +98,7 @@ class StaticEmbedder:
     def query_subwords(self, query: str) -> tuple[Integers, Matrix]:
         """Return a query's known subwords and their weights.
 
-        The weight is the length of a subword's row times its count: what it adds to the query's
+        The weight is the length of a subword's row times its count, its contribution to the query's
         vector.
         """
         ids, counts = np.unique(self._known_ids(query), return_counts=True)

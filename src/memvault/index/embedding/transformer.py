@@ -186,7 +186,7 @@ class BuiltinTransformer:
                 "token_type_ids": np.zeros_like(ids),
             }
             (state, *_) = self._session.run(None, inputs)
-        except Exception as error:  # of ONNX Runtime's own kinds
+        except Exception as error:  # ONNX Runtime has its own exception classes
             summary = (str(error).splitlines() or [type(error).__name__])[0][:200].rstrip(". ")
             raise EmbedderError(
                 f"The {self._label} model cannot be used: {summary}", REINSTALL

@@ -71,7 +71,7 @@ class WordPiece:
         """Yield the ids of the tokens of a query that have a meaning for models of English.
 
         Letters of other scripts than Latin and Greek, and tokens that are unknown, such as emoji,
-        are left out: to these models all of them are alike, and like those of any text with some.
+        are left out: these models map all of them to similar vectors, whatever their meaning.
         """
         if not query.isascii():
             query = _FOREIGN_LETTER.sub(" ", query)
@@ -151,7 +151,7 @@ class WordPiece:
 
 
 class _CharacterTable(dict[int, str]):
-    """What each character becomes: nothing, a space, itself between spaces, or its base letters.
+    """The replacement of a character: nothing, a space, itself between spaces, or its base letters.
 
     Characters beyond ASCII are added when they occur.
     """

@@ -128,7 +128,7 @@ class Scored(NamedTuple):
 
 
 class Statistics(NamedTuple):
-    """What the score of a term depends on: the number of documents, and mean field lengths."""
+    """Collection statistics for the score of a term: number of documents, mean field lengths."""
 
     total: int
     means: Mapping[str, float]

@@ -68,7 +68,7 @@ def scored(
     statistics = Statistics.of(segments, lengths)
     documents = _Documents(segments, statistics)
     scores = np.zeros(documents.size)
-    rows = np.full(documents.size, -1, np.int64)  # in which a document was found first
+    rows = np.full(documents.size, -1, np.int64)  # the row of each document's first match
     lists = np.zeros(documents.size, np.int64)  # the list of postings in which it was
     rarities: dict[str, float] = {}
     explained: list[tuple[str, Integers, Floats]] = []

@@ -5,8 +5,8 @@ headings, body, tags and exact identifiers. Terms come from ``text.analyzer`` an
 analyzers, which account for most of its run time.
 
 A ``KeywordIndex`` is the index of one commit. ``apply`` writes the next one beside it, so that
-others read this one until the manifest names the files of that one; what no commit names any more
-is deleted by the next ``apply``.
+others read this one until the manifest names the files of that one; files that no commit names
+are deleted by the next ``apply``.
 """
 
 from __future__ import annotations

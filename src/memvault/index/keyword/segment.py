@@ -4,7 +4,7 @@ They are read with the standard library alone, and never as pickles. A segment i
 blocks, each with the postings of some adjacent terms and a checksum, and a tail with the memory of
 each document, its field lengths, and the first key of each block: a term is found with one search
 in memory and one read. The table names the segments of a commit, with the checksum of each tail,
-and the documents deleted since. What is damaged is therefore noticed before it is used, and raises
+and the documents deleted since. Damage is therefore detected before any data is used, and raises
 ``IndexCorrupted``.
 
 Arrays have the byte order of this machine; a machine with another one rebuilds its index.

@@ -90,7 +90,7 @@ class Postings:
 
 
 class WhooshSegment(base.Segment):  # type: ignore[misc]
-    """A segment of Whoosh's: its documents while it is written, its open file once it exists."""
+    """A Whoosh segment: holds its documents while being written, and then its open file."""
 
     def __init__(self, packed: PackedSegment | None = None) -> None:
         super().__init__(_NAME)

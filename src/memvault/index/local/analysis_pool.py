@@ -1,9 +1,9 @@
 """Analyze many files in several processes: ``python -P -m memvault.index.local.analysis_pool``.
 
 Each process reads a task from its standard input and writes what ``analyze`` returns to its
-standard output, one at a time, and ends when its input does: nothing is left of it when this
-process is killed. What a process cannot do, because it cannot be started or is killed, is done in
-this one. All writing is done in this one.
+standard output, one at a time, and ends when its input does: it does not outlive
+this process. If a process cannot be started or is killed, this process does its task. Only this
+process writes.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _MAX_PROCESSES = 4
 _TASK_FILES = 250
 _TASK_BYTES = 1_000_000
 _READY = b"memvault analyses\n"
-"""The first line of a process's output: the output of any other program is ignored."""
+"""The first line that an analysis process prints; other output is ignored."""
 Languages = Callable[[], Mapping[str, int]]
 
 
@@ -236,7 +236,7 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     gc.set_threshold(100_000, 20, 20)
     results = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what libraries print must not be read as a result
+    os.dup2(2, 1)  # output printed by libraries must not be read as a result
     with suppress(BrokenPipeError):
         serve(sys.stdin.buffer, results)
 

@@ -142,7 +142,9 @@ def foreground(folder: Path | None) -> Iterator[None]:
     own_lock, background_lock = (FileLock(folder / name, makes_folder=False) for name in names)
     try:
         with atomic.best_effort():  # the index was deleted, or the disk is full
-            own_lock.acquire(_PROBE_SECONDS)  # two in the foreground are harmless
+            own_lock.acquire(
+                _PROBE_SECONDS
+            )  # if it is held, go on: two foreground processes do no harm
             background_lock.acquire(_TAKEOVER_SECONDS)
             background_lock.release()
         yield

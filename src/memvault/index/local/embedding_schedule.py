@@ -152,8 +152,8 @@ class EmbeddingSchedule(NamedTuple):
     def _compact(self, writer: TransformerWriter) -> None:
         """Drop the transformer vectors that no memory uses, if all passages are known.
 
-        If not all tokens may be stored, the beginnings of memories come first, those of the last
-        changed memories before others.
+        If there are too many tokens to store them all, the first passages of each memory take
+        precedence, starting with the most recently changed memories.
         """
         opened = self.files.opened
         stored = self.static.stored(opened.manifest) if opened is not None else None

@@ -104,7 +104,7 @@ class EmbeddedPassages(NamedTuple):
 
 
 class Analysis(NamedTuple):
-    """What an index stores of some memories, in the order of their files.
+    """The data that an index stores for some memories, in the order of their files.
 
     ``passages`` and ``text_blocks`` are the texts to embed, by uid, while ``embedded`` is None.
     ``detected`` is the language of each memory, empty if its text does not show it; such a memory

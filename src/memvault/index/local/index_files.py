@@ -239,9 +239,9 @@ class IndexFiles:
         return changed if len(changed) <= _MAX_CHANGED else None
 
     def remember_scan(self, scan: Scan) -> None:
-        """Remember a scan in which no file differs from the last commit, or may differ unnoticed.
+        """Save a scan in which every file provably matches the last commit.
 
-        Several processes may write the same; what cannot be written is compared again.
+        Several processes may write the same scan; if writing fails, files are compared again.
         """
         if self.opened is not None and not scan.unreadable:
             with contextlib.suppress(OSError, MemvaultError):

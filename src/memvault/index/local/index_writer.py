@@ -180,7 +180,7 @@ class IndexWriter(NamedTuple):
         if source != before:
             undated = opened.manifest.undated_paths()
             paths |= undated
-            if not undated:  # what follows is of this source
+            if not undated:  # later records come from this source
                 opened.manifest.set_date_source(source)
         return source, paths
 

@@ -149,10 +149,7 @@ class LocalIndex:
             if locked:  # released before this, as embedding for the snapshot may take long
                 return self._updated(unindexed, vectors)
             if changes is not None and changes.is_partial:
-                self._watched_index, whole = (
-                    0,
-                    True,
-                )  # what is read beside the index needs all of it
+                self._watched_index, whole = 0, True  # an overlay needs the whole index
                 continue
             if changes is not None and (is_small or (wait_policy.allow_partial and not remaining)):
                 overlay = self._read(changes.known, changes.small, changes.large)

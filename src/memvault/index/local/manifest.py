@@ -470,7 +470,7 @@ def _indexed_files(rows: Iterable[tuple[Any, ...]]) -> dict[str, IndexedFile]:
 
 
 def _encoded(path: str) -> str | bytes:
-    """Return a path as SQLite can store it: a name that is not UTF-8 as its bytes."""
+    """Return a path in a form that SQLite can store: bytes if the name is not UTF-8."""
     try:
         path.encode()
     except UnicodeEncodeError:

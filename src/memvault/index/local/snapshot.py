@@ -243,7 +243,7 @@ class Snapshot(NamedTuple):
             raise StaleView
         self._fetch([key])
         try:
-            if record.problem:  # the record may lack what such a file contains
+            if record.problem:  # the record may be incomplete
                 memory = self.store.read(record.path)
             else:
                 data, _ = self.store.read_bytes(record.path)

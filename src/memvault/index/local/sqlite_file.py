@@ -75,7 +75,7 @@ class Database:
                 yield
                 self._db.execute("COMMIT")
             except BaseException:
-                self._cached.clear()  # what was computed within the transaction
+                self._cached.clear()  # values computed within the transaction
                 if self._db.in_transaction:  # False if SQLite has rolled back by itself
                     self._db.execute("ROLLBACK")
                 raise
@@ -161,5 +161,5 @@ def batches(values: Iterable[int], size: int = MAX_VARIABLES) -> Iterator[tuple[
 
 
 def placeholders(values: Sequence[int]) -> str:
-    """Return a placeholder of SQL for each value."""
+    """Return one SQL placeholder per value."""
     return ",".join("?" * len(values))

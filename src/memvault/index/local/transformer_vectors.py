@@ -24,7 +24,7 @@ from memvault.index.vectors.nearest import ScoredPassages
 _MIN_COVERAGE = 0.5
 """The share of memories that must have transformer vectors for them to be used.
 
-Below it, the mean cosine of all memories is hardly known.
+Below it, the mean cosine of all memories is too uncertain.
 """
 
 

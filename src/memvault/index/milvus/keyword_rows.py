@@ -78,7 +78,7 @@ def encode_query(groups: Iterable[Iterable[str]], wholes: Iterable[str]) -> str:
 
 
 _STATE_PREFIX = "engine-"
-"""The prefix of a state file; each commit has a file of its own."""
+"""The prefix of a state file; each commit has a separate file."""
 _MAX_PIECE_BYTES = 60_000
 """The maximum size in bytes of a document's tokens in one row; longer ones use several rows."""
 _MAX_REMOVED_UIDS = 500

@@ -1,4 +1,4 @@
-"""The description of a published index, stored in a row of its own in the engine."""
+"""The description of a published index, stored in a separate row in the engine."""
 
 from __future__ import annotations
 

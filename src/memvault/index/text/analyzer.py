@@ -139,9 +139,9 @@ def tokenize(text: str) -> list[str]:
 
 
 class ChunkCache(dict[str, Value]):
-    """What a function returns for each chunk, computed when it is looked up for the first time.
+    """The results of a function by chunk, each computed at its first lookup.
 
-    A text's chunks can be looked up with ``map``, without a step of Python's for each.
+    The chunks of a text can be looked up with ``map``, without a Python-level loop.
     """
 
     def __init__(self, compute: Callable[[str], Value], most: int = _MAX_CACHED) -> None:

@@ -1,7 +1,7 @@
 """Detect the language of a memory by its common words and by its letters.
 
 Whoosh includes Snowball's stop word lists of fourteen languages. A text in one of them contains
-several of its words within two sentences, and hardly any of another language's; code and names
+several of its words within two sentences, and few of any other language; code and names
 contain none, so that no language is guessed for them. Languages that are not stemmed, such as
 Chinese or Polish, are known by their letters and count as ``none``.
 """

@@ -65,8 +65,8 @@ def prefix_of_tokens(text: str, most: int) -> str:
 def split_passages(body: str) -> list[Passage]:
     """Split a body into passages of up to about 130 words, preferably at headings and blank lines.
 
-    A code block or a table that fits is not cut. What is longer than a passage is cut into
-    about equal pieces, between items, at ends of lines or sentences, else between words.
+    A code block or a table that fits is not cut. Longer text is cut into roughly equal pieces,
+    between items, at ends of lines or sentences, or else between words.
 
     Every character that is not white space belongs to exactly one passage. An empty body has one
     empty passage, so that a memory with only a title is indexed as well.

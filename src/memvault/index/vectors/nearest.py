@@ -88,8 +88,8 @@ def nearest(
 ) -> NearestMemories:
     """Return the memories nearest by either kind of vector, and those of ``also``.
 
-    ``passages`` are those of all memories, and ``deep`` their transformer cosines, nan where there
-    is no vector yet. The nearest memories are chosen from ``among``, or from all if it is None.
+    ``passages`` are those of all memories, and ``deep`` their transformer cosines, nan for
+    missing vectors. The nearest memories are chosen from ``among``, or from all if it is None.
     """
     if not len(passages.uids):
         return NearestMemories([])

@@ -55,7 +55,7 @@ OPEN = Parameter(
     None,
     Arg("Open the result of this number in your editor, at its line", minimum=1, metavar="N"),
 )
-"""An option of commands, which is no argument of their tools."""
+"""An option of commands that is not an argument of their tools."""
 YES = Parameter(
     "yes", "yes", "--yes", (bool,), (), False, None, Arg("Do not ask; as `--confirm true`")
 )

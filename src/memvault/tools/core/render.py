@@ -39,9 +39,9 @@ class Template(NamedTuple):
     it, and so is a line without parts. Indented lines are dim. The lines after ``*key``, up to an
     empty line, are repeated for each record of that list, below a heading if one follows the key;
     the text after ``|`` is printed if the list is empty. A record has the key ``number``, and
-    ``text`` if it is no mapping. ``{content|snippet}`` is the first of these that has a value, and
-    ``{marks}`` stands for the marks of a memory that is not current. A format specification after
-    a colon is one of these, or Python's own, such as ``.2f``:
+    ``text`` if it is not a mapping. ``{content|snippet}`` is the first of these that has a value,
+    and ``{marks}`` stands for the marks of a memory that is not current. A format specification
+    after a colon is one of these, or one of Python, such as ``.2f``:
 
     - ``memory|memories``: a number with its noun, ``1 memory`` or ``3 memories``; of true and
       false, the word for it
@@ -79,7 +79,7 @@ _MARKS = (
     "as it was on {asOf:day}  replaced by {supersededBy}  ended {expired}  begins {notYet}  "
     "newer: {newer}"
 )
-"""What ``{marks}`` in a template stands for: the marks of a memory that is not current."""
+"""The value of ``{marks}`` in a template: the marks of a memory that is not current."""
 _STYLES = {
     "number": "dim",
     "title": "bold",

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 QUERY = "query"
 _KINDS = ("search", QUERY)
-"""What an argument names that may be a saved search; a ``QUERY`` may have filters, too."""
+"""Kinds of arguments that accept a saved search; a ``QUERY`` may contain filters, too."""
 SIGN = "@"
-"""What the name of a saved search begins with where it stands for a query."""
+"""The prefix of a saved search's name in a query."""
 
 
 class ExpandedArguments(NamedTuple):

@@ -40,7 +40,7 @@ def tool_from_plugin(tool_file: ToolFile) -> Tool:
         destructive=True,
         open_world=True,
         own_parameters=parameters,
-        reveals=True,  # what a program of the user's prints
+        reveals=True,  # the output of a user's program
         description=description,
         hidden_args=("budget",),
         paged_keys=(),
