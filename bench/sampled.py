@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 INTERPRETER, IMPORTS, NUMPY, OUTPUT = "interpreter", "imports", "import of numpy", "output, rest"
 PARTS = {
-    "vault/reader.py": "scan",
+    "vault/scan.py": "scan",
     "vault/folder_watch.py": "scan",
     "files/walk.py": "scan",
     "index/vectors/": "vectors",

@@ -151,7 +151,7 @@ def test_remember_does_not_wait_for_index(
     assert (ran.code, ran.json["similar"]) == (0, [])
     assert (folder / ran.json["filePath"]).is_file()
     (note,) = ran.json["warnings"]
-    assert note.startswith("similar memories were not looked for: Another process is indexing")
+    assert note.startswith("the search for similar memories failed: Another process is indexing")
 
 
 @soak_only

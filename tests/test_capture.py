@@ -215,7 +215,7 @@ def test_compound_without_text_opens_the_editor(
 
 def test_daily_path_outside_vault_is_refused(run: Run, folder: Path) -> None:
     """A vault's settings cannot create a daily note outside it or in a hidden folder."""
-    for path, said in (("../{{date}}.md", "is outside"), (".git/{{date}}.md", "is no memory")):
+    for path, said in (("../{{date}}.md", "is outside"), (".git/{{date}}.md", "is not a memory path")):
         write(folder, "memvault.toml", f'version = 1\n[daily]\npath = "{path}"\n')
         ran = run("today", "x")
         assert ran.code in (1, 2)
@@ -396,7 +396,7 @@ def test_random_shows_a_memory(run: Run, folder: Path) -> None:
     seen = {succeeded(run("random", "--type", "fact", "--json")).json["title"] for _ in range(20)}
     assert seen <= {"Note 0", "Note 1", "Note 2"}
     assert len(seen) > 1
-    assert "no memories that pass" in refused(run("random", "--tags", "none"), 1)
+    assert "No memory matches the filters" in refused(run("random", "--tags", "none"), 1)
 
 
 def test_random_in_empty_vault_reports_it(run: Run, folder: Path) -> None:

@@ -302,7 +302,7 @@ def test_consolidate_skips_concurrently_changed_memory(folder: Path) -> None:
     edited = write(folder, "episode/kept.md", "---\nid: kept-id\n---\n\nA person's words\n")
     writing = apply_proposals(call.store, call.engine, proposals, ())
     assert [memory.mem_id for memory in writing.written.values()] == ["gone-id"]
-    assert "'episode/kept.md' was changed in the meantime" in writing.skipped[0]
+    assert "episode/kept.md was changed in the meantime" in writing.skipped[0]
     assert edited.read_text("utf-8").endswith("A person's words\n")
     workspace.close()
 
@@ -431,7 +431,7 @@ def test_consolidate_skips_concurrently_stored_name(folder: Path, vault: Vault) 
     assert process.returncode == 0, err
     assert "Reproduce the bug" in out
     assert '"git.release"' not in out
-    assert "A procedure 'git.release' exists now" in out
+    assert "A procedure 'git.release' exists already" in out
     assert mine.read_text("utf-8").endswith("Mine\n")
     assert len(list(folder.glob("procedure/*.md"))) == 2
     (again,) = consolidated(vault)["procedures"]

@@ -553,7 +553,7 @@ def test_note_suggests_state_search_if_no_memory_matches(kept: Vault, run: Run) 
     assert "your" not in " ".join(kept.call("memory_recall", query="zebra").get("warnings", []))
     assert "others" not in kept.call("memory_recall", query=QUERY)
     shown = run("recall", *QUERY.split(), "--include", "state,messages").out
-    assert "Of your own:" in shown
+    assert "Your own data:" in shown
     assert "> Deploy keys: rotated by Ana." in shown
 
 

@@ -153,7 +153,7 @@ def test_read_only_disk_allows_reads_and_reports_failed_writes(root: Path) -> No
             assert found["error"]["code"] == "storage", (name, found)
             assert found["error"]["message"].startswith("The file system is read-only: ")
             taking = name == "peek_inbox"
-            hint = "2 wait there, for a call that can write to the vault" if taking else READS
+            hint = "2 events wait for a call that can write to the vault" if taking else READS
             assert found["error"]["hint"] == hint
     assert results["memory_load"][1]["success"]
     assert sum(found["success"] for _, found in results.values()) >= 30
@@ -182,7 +182,7 @@ def test_read_only_vault_loads_memories_and_keeps_events(folder: Path, made: boo
     with _read_only(folder):
         peeked = child(folder, "inbox", "peek", prefix=weak)
         assert "Permission denied" in refused(peeked, 1)
-        assert "1 waits" in peeked.err
+        assert "1 event waits" in peeked.err
         others = child(folder, "inbox", "peek", "--filter", "talk", "--json", prefix=weak)
         assert (others.code, others.json["remaining"]) == (0, 1)
     assert "green" in child(folder, "inbox", "peek").out

@@ -284,7 +284,7 @@ def test_sync_conflict_of_git_pull_never_affects_header(
     assert "other-abc123" in new
     failed = two.vault.call("git_sync")["error"]
     assert failed["code"] == "refused"
-    assert "under way" in failed["message"]
+    assert "in progress" in failed["message"]
 
 
 @pytest.mark.promise("S29")

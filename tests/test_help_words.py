@@ -88,8 +88,8 @@ def test_help_calls_memory_argument_memory() -> None:
         ("show", "memvault show needs MEMORY", "memory_show", {}, "memory_show needs memId"),
         ("show twin", "use one of their paths", "memory_show", {"memId": "twin"},
          "of the same memory id\nuse one of their paths"),
-        ("compound '' x", "name a memory by memory id", "memory_compound",
-         {"query": "", "modifications": "x"}, "name a memory by memory id"),
+        ("compound '' x", "give a memory id, a path", "memory_compound",
+         {"query": "", "modifications": "x"}, "give a memory id, a path"),
     ],
 )  # fmt: skip
 def test_message_uses_options_or_json_keys(
@@ -126,7 +126,7 @@ def test_descriptions_for_tools_have_keys_and_no_options() -> None:
     """Tool descriptions for MCP clients use JSON keys where help uses options."""
     shown = {tool.name: reference.described(tool) for tool in tools.all_tools()}
     recall = shown["memory_recall"]
-    assert "With `asOf` later" in recall["description"]
+    assert "With `asOf`, later" in recall["description"]
     assert "with `isAll`" in recall["inputSchema"]["properties"]["limit"]["description"]
     about = shown["memory_show"]["inputSchema"]["properties"]["memId"]["description"]
     assert about.startswith("Memory id or its beginning")

@@ -117,7 +117,7 @@ _FILES = (
     f"agents/main/talks.json agents/main/active.json agents/main/leases/{_TAKING}.lock"
 ).split()
 _FOLDERS = (
-    "index history trash agents agents/main agents/main/claims agents/main/popped "
+    "index history trash agents agents/main agents/main/leases agents/main/popped "
     f"agents/main/leases/docs agents/main/leases/{_TAKING} agents/main/popped/{_TAKING}"
 ).split()
 

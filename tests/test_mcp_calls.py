@@ -36,9 +36,9 @@ from memvault.mcp.sdk_types import result
 SLOW = """
 import os, subprocess, sys, time
 child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
-with open("pids.tmp", "w") as file:
+with open("../pids.tmp", "w") as file:
     file.write(f"{os.getpid()} {child.pid}")
-os.rename("pids.tmp", "pids")
+os.rename("../pids.tmp", "../pids")
 time.sleep(600)
 """
 HOOK = {"events": [{"eventType": "Hook", "parameter": "ci"}]}
@@ -417,7 +417,7 @@ def test_mcp_hint_suggests_a_tool_instead_of_a_command(
     """The same hint suggests a command to a person, and a tool with arguments to an agent."""
     asked = {"query": " "}
     for answer in (vault.call("memory_recall", **asked), over_mcp(folder, "memory_recall", asked)):
-        assert answer["error"]["hint"].endswith("or list all with `isAll`")
+        assert answer["error"]["hint"].endswith("or list all memories with `isAll`")
     assert run("call", "memory_recall", json.dumps(asked)).json == vault.call(
         "memory_recall", **asked
     )
@@ -551,7 +551,7 @@ def test_mcp_model_path_is_refused(kept: Path, home: Path, run: Run) -> None:
     ]
     said = answers(kept, calls)[-len(calls) :]
     assert len({answer.partition("CallToolResult")[2] for answer in said}) == 1
-    assert "may not name folders" in said[0]
+    assert "use folders of this machine" in said[0]
     assert str(home / "zoo") in run("model", "verify", str(home / "zoo")).err
 
 

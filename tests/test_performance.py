@@ -35,7 +35,7 @@ def test_benchmark_parts_match_package_files() -> None:
         ),
         ("re/__init__.py memvault/recall/recall_engine.py memvault/index/folder.py", "ranking"),
         ("memvault/index/keyword/keyword_index.py memvault/recall/recall_engine.py", "index"),
-        ("memvault/vault/reader.py memvault/index/local/folder_diff.py", "scan"),
+        ("memvault/vault/scan.py memvault/index/local/folder_diff.py", "scan"),
         ("memvault/lazy_pattern.py memvault/index/text/analyzer.py", "index"),
         ("memvault/cli/app.py memvault/__main__.py", "output, rest"),
         ("x.py <frozen_importlib> memvault/index/folder.py", "imports"),

@@ -424,7 +424,7 @@ def test_process_requeues_events_after_second_signal(folder: Path, seconds: floa
     )
     assert process.stdout is not None
     assert process.stdout.read(1) == b"{", "it writes, and nobody reads on"
-    claims = folder / ".memvault/agents/main/claims"
+    claims = folder / ".memvault/agents/main/leases"
     with agent_lock(folder, Address("main")):
         process.send_signal(signal.SIGTERM)
         time.sleep(0.3)  # it gives the events back, for which it waits for the lock

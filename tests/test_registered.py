@@ -323,6 +323,7 @@ def test_broken_tool_file_is_reported_and_the_rest_work(echo: Path, run: Run) ->
     assert run("call", "recall", '{"query": "x"}').code == 0
     assert "tools/a.md is not a tool" in run("call", "a").json["error"]["message"]
     (echo / "tools/e.md").unlink()
+    assert run("tools", "trust", "echo", "--yes").code == 0  # new files in tools/ end trust
     assert run("call", "echo", '{"city": "Rome"}').code == 0
 
 

@@ -130,7 +130,7 @@ def test_doctor_reports_secrets_written_by_hand(vault: Vault, folder: Path) -> N
     finding, named = vault.call("vault_doctor", only=["secret-in-text"])["findings"]
     assert "It contains a secret: GitHub token in its name; remove" in named["message"]
     assert (finding["filePath"], finding["severity"], finding["fix"]) == ("a.md", "warning", "")
-    assert "GitHub token in line 3, Stripe key in line 5; take it out" in finding["message"]
+    assert "GitHub token in line 3, Stripe key in line 5; remove it" in finding["message"]
     assert token not in str(finding)
     write(folder, "memvault.toml", 'version = 1\n[secrets]\non_write = "off"\n')
     with open_vault(folder) as other_vault:

@@ -241,7 +241,7 @@ def test_displayed_vault_prefix_is_accepted(
     shown = succeeded(run("path", "home:bread-7k2m9q", cwd=plain)).out
     assert shown.strip() == str(places["home"] / "fact/bread.md")
     gone = succeeded(run("delete", "home:bread-7k2m9q", cwd=plain))
-    assert "that was in the vault home" in gone.err
+    assert "this changed the vault home" in gone.err
     succeeded(run("--vault", "home", "undo", cwd=plain))
     assert (places["home"] / "fact/bread.md").exists()
 

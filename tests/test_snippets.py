@@ -300,7 +300,7 @@ def test_section_is_paged_by_its_own_length(vault: Vault, manual: str, run: Run)
     assert rest["totalLength"] == len(whole["content"])
     assert "next" not in rest
     shown = run("show", manual, "--section", "Setup", "--length", "30").out
-    assert f"--offset 30 shows the rest of {len(whole['content'])} characters" in shown
+    assert f"`--offset 30` shows the rest of {len(whole['content'])} characters" in shown
     assert f"of {whole['wholeLength']} characters" in shown
 
 

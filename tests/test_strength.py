@@ -74,14 +74,14 @@ def test_load_omits_weak_matches(harbour: Vault) -> None:
     assert (found["text"], found["strength"]) == (f"# Ferry\n\n{FERRY}", "strong")
     nothing = harbour.call("memory_load", query=WEAK)
     assert nothing["memories"] == []
-    assert "`memory_recall` shows the nearest" in nothing["message"]
+    assert "`memory_recall` shows the closest" in nothing["message"]
     assert harbour.call("memory_load", query=WEAK, threshold=0)["memories"]
     for number in range(3):
         text = f"Ferry {number}: {FERRY}"
         assert harbour.call("memory_save", text=text)["success"]
     found = harbour.call("memory_load", query=STRONG, limit=2)
     assert len(found["memories"]) == 2
-    assert "fit: 2; a larger limit" in found["warnings"][0]
+    assert "2 more match; increase the limit" in found["warnings"][0]
 
 
 def test_forget_preview_omits_weak_matches(harbour: Vault) -> None:
