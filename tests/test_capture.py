@@ -215,7 +215,10 @@ def test_compound_without_text_opens_the_editor(
 
 def test_daily_path_outside_vault_is_refused(run: Run, folder: Path) -> None:
     """A vault's settings cannot create a daily note outside it or in a hidden folder."""
-    for path, said in (("../{{date}}.md", "is outside"), (".git/{{date}}.md", "is not a memory path")):
+    for path, said in (
+        ("../{{date}}.md", "is outside"),
+        (".git/{{date}}.md", "is not a memory path"),
+    ):
         write(folder, "memvault.toml", f'version = 1\n[daily]\npath = "{path}"\n')
         ran = run("today", "x")
         assert ran.code in (1, 2)

@@ -76,7 +76,9 @@ def test_conflict_markers_are_reported(run: Run, folder: Path) -> None:
     write(folder, f"{goals}/quoted.md", conflict.replace("\n", "\n> "))
     write(folder, f"{goals}/half.md", "<<<<<<< ours\nb\n=======\nc\n")
     said = run("goals", "get").err
-    assert [name for name in ("torn", "empty", "quoted", "half") if f"{name}.md contains" in said] == [
+    assert [
+        name for name in ("torn", "empty", "quoted", "half") if f"{name}.md contains" in said
+    ] == [
         "torn",
         "empty",
     ]

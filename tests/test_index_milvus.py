@@ -154,7 +154,10 @@ def test_milvus_outage_does_not_stop_writes(sent: Path, tmp_path: Path, run: Run
     refused(run("index", "push"), 1)
     access.grant(sent.resolve(), load_settings(sent).index, "me")  # as if it had answered once
     assert "did not answer" in refused(run("recall", "tea"), 1)
-    assert "the search for similar memories failed" in succeeded(run("remember", "Rum", "Brown rum.")).err
+    assert (
+        "the search for similar memories failed"
+        in succeeded(run("remember", "Rum", "Brown rum.")).err
+    )
     write(sent, "memvault.toml", settings.replace("[index]", "[index]\nfallback = true"))
     ran = succeeded(run("recall", "rum", "-n", "1"))
     assert "Brown rum" in ran.out

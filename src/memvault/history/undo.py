@@ -317,7 +317,7 @@ def _conflict_message(
         message = f"{path} has changed since {name}, so undoing would lose that"
         hint = f"`memvault log {mem_id}` lists its revisions"
         if step.backup:
-            hint += ", `memvault restore --revision` restores one"
+            hint += f", `memvault restore {mem_id} --revision REVISION` restores one"
         elif paths.is_memory_path(path):
             hint = f"`memvault forget {mem_id}` moves the current file to the trash"
     for later in takewhile(lambda entry: entry.change_id != name, changes):

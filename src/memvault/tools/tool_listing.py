@@ -86,7 +86,7 @@ def get_available_tools(
     ),
     view="""Registered {name}  {filePath}
         Previous revision: {previousRevision}
-        {trusted:|It runs on this machine after `memvault tools trust`} {name}""",
+        {trusted:Trusted already|To run it on this machine}: `memvault tools trust {name}`""",
 )
 def register_tool(
     call: Call,
