@@ -421,7 +421,7 @@ def test_mcp_hint_suggests_a_tool_instead_of_a_command(
     assert run("call", "memory_recall", json.dumps(asked)).json == vault.call(
         "memory_recall", **asked
     )
-    assert "or list all with `--all`" in run("recall", " ").err
+    assert "or list all memories with `--all`" in run("recall", " ").err
     missing = over_mcp(folder, "memory_show", {"memId": "nothing"})
     assert missing["error"]["hint"] == "`memory_list` shows all of them"
     assert "hint: `memvault list` shows" in run("show", "nothing").err

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from conftest import Run, refused, write
+from conftest import Run, refused, until, write
 from memvault import Vault
 from memvault.command_table import COMMANDS
 from memvault.files.plain_files import MAX_SETTING_BYTES
@@ -344,8 +343,7 @@ def test_registered_tool_does_not_block_other_calls(folder: Path, run: Run, vaul
     found: list[Any] = []
     waiting = threading.Thread(target=lambda: found.append(vault.call("t")))
     waiting.start()
-    while not (folder / "begun").exists():
-        time.sleep(0.01)
+    until((folder / "begun").exists)
     assert vault.call("memory_list")["success"]
     assert vault.call("get_goals", status="active")["success"]
     write(folder, "go", "")
@@ -362,8 +360,8 @@ def test_warnings_belong_to_their_call(folder: Path, run: Run, vault: Vault) -> 
         "while not os.path.exists(f'../go-{me}'): time.sleep(0.01)\n"
         "print(json.dumps({'warnings': [me]}))"
     )
-    program(folder, run, code, parameters=[{"name": "me", "type": "string"}])
     write(folder, "tools/broken.md", "---\nbroken: [\n---\n")
+    program(folder, run, code, parameters=[{"name": "me", "type": "string"}])
     found: dict[str, Any] = {}
 
     def call(me: str) -> None:
@@ -372,8 +370,7 @@ def test_warnings_belong_to_their_call(folder: Path, run: Run, vault: Vault) -> 
     threads = {me: threading.Thread(target=call, args=(me,)) for me in "ab"}
     for me, thread in threads.items():
         thread.start()
-        while not (folder / f"begun-{me}").exists():
-            time.sleep(0.01)
+        until((folder / f"begun-{me}").exists)
     assert vault.call("get_available_tools", schema=False)["warnings"]
     assert vault.call("call_tool", toolName="get_available_tools")["warnings"]
     for me, thread in threads.items():

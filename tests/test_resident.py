@@ -385,7 +385,7 @@ def test_resident_prompt_hook_output_is_the_same(folder: Path, watching: Watchin
 def test_resident_second_process_refuses_to_start(folder: Path, watching: Watching) -> None:
     """A second resident process refuses to start, and the first one keeps running."""
     ran = child(folder, "watch")
-    assert (ran.code, "runs already" in ran.err) == (1, True)
+    assert (ran.code, "already running" in ran.err) == (1, True)
     assert watching.process.poll() is None
 
 

@@ -186,7 +186,7 @@ def test_serve_second_signal_ends_waiting_calls(team: Path, run: Run) -> None:
         assert server.process.wait(LIMIT) == 1
         asking.join()
         assert server.process.stderr is not None
-        assert b"cut off" in server.process.stderr.read()
+        assert b"aborted" in server.process.stderr.read()
 
 
 @pytest.mark.promise("R56")
