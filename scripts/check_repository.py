@@ -55,6 +55,16 @@ def docstrings_of_tests() -> Iterator[str]:
 
 
 @check
+def file_lengths() -> Iterator[str]:
+    """Check that no file that is not generated has more than 700 lines."""
+    for folder in ("src", "tests", "scripts", "training", "bench", "fuzz"):
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            lines = path.read_text("utf-8").splitlines()
+            if len(lines) > 700 and "by ``make docs``, do not edit" not in lines[0]:
+                yield f"{path.relative_to(ROOT)} has {len(lines)} lines"
+
+
+@check
 def class_names() -> Iterator[str]:
     """Check that no two classes of the package have the same name."""
     files: dict[str, list[str]] = {}

@@ -185,10 +185,10 @@ def test_importing_memvault_loads_no_other_module_of_it() -> None:
 
 
 BUDGET = {
-    "recall wombat": 125,
+    "recall wombat": 123,
     "inbox peek": 79,
-    "goals set g Ship": 81,
-    "remember New Bilby": 144,
+    "goals set g Ship": 79,
+    "remember New Bilby": 140,
 }
 """How many of memvault's own modules a command may load on a small vault whose index is current.
 

@@ -397,21 +397,25 @@ def test_trust_check_reads_each_file_once_per_list(folder: Path) -> None:
         write(folder, f"tools/{name}.md", f"---\ndescription: x\ncommand: {command}\n---\n")
     for kept in tool_files.read_all(folder).tools.values():
         trust.grant(folder, kept, fingerprint_of(folder, kept))
+    names_read = ("shared.py", "data.bin", "tool-0.md")
     read: list[str] = []
     listening = True
 
     def note(event: str, arguments: tuple[object, ...]) -> None:
-        if listening and event == "open" and str(arguments[0]).endswith(("shared.py", "data.bin")):
+        if listening and event == "open" and str(arguments[0]).endswith(names_read):
             read.append(Path(str(arguments[0])).name)
 
     sys.addaudithook(note)
     with open_vault(folder) as vault:
         listed = vault.call("get_available_tools")["tools"]
         assert [entry["trusted"] for entry in listed if "trusted" in entry] == [True] * 30
-        assert sorted(read) == ["data.bin", "shared.py"]
+        assert sorted(set(read)) == ["data.bin", "shared.py", "tool-0.md"]
+        assert [read.count(name) for name in names_read[:2]] == [1, 1]
+        assert read.count("tool-0.md") <= 3  # not once per tool
         read.clear()
         assert len(available.advertised_tools(Workspace(folder), LOCAL)) > 30
-        assert sorted(read) == ["data.bin", "shared.py"]
+        assert [read.count(name) for name in names_read[:2]] == [1, 1]
+        assert read.count("tool-0.md") <= 3
         assert vault.call(names[0])["ran"]
         listening = False
         script.write_text('print(\'{"ran": "something else"}\')\n')

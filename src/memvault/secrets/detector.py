@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 from memvault.errors import MemvaultError
 from memvault.lazy_pattern import lazy_pattern
 from memvault.secrets import plain_copy
-from memvault.secrets.kingfisher import find_spans, is_installed
 from memvault.secrets.patterns import (
     FORMS,
     MASK,
@@ -215,7 +214,12 @@ masked = BUILTIN.masked
 @lru_cache(None)
 def detector_named(name: str) -> SecretDetector:
     """Return the detector that a vault's settings name: ``kingfisher`` if it is installed."""
-    return SecretDetector(find_spans) if name == "kingfisher" and is_installed() else BUILTIN
+    if name == "kingfisher":
+        from memvault.secrets import kingfisher
+
+        if kingfisher.is_installed():
+            return SecretDetector(kingfisher.find_spans)
+    return BUILTIN
 
 
 def _piece_spans(text: str, pieces: Mapping[str, str]) -> Iterator[tuple[int, int, str]]:

@@ -8,10 +8,12 @@ written, the change is kept and a warning reports it.
 from __future__ import annotations
 
 import contextlib
+import os
 import time
 from collections.abc import Iterable
 from functools import cached_property, partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from memvault import clock
 from memvault.errors import MemvaultError
@@ -19,13 +21,14 @@ from memvault.files import atomic, plain_files
 from memvault.settings.vault_settings import Settings
 from memvault.store.change_set import ChangeSet, FileRef, changed_meanwhile, missing_as_not_found
 from memvault.store.journal import FileChange, Journal, JournalEntry, Kind
-from memvault.store.moves import FileMove, complete_move
 from memvault.store.revisions import Revisions
 from memvault.store.secret_policy import CheckedBytes, SecretPolicy, secret_warning
-from memvault.store.trash import Trash, TrashedFile
 from memvault.vault.document import etag
 from memvault.vault.naming import derived_id
-from memvault.vault.private_folder import private_folder
+from memvault.vault.private_folder import MOVE_INTENT, private_folder
+
+if TYPE_CHECKING:
+    from memvault.store.trash import Trash, TrashedFile
 
 _DAY = 24 * 3_600.0
 _MAX_JOURNAL_BYTES = 16 * 1024 * 1024
@@ -226,6 +229,8 @@ class VaultWriter:
             Refused: the new bytes are too many or contain secrets, as for ``SecretPolicy.check``.
             StorageError: a file cannot be written; the old file is unchanged.
         """
+        from memvault.store.moves import FileMove
+
         checked = self.policy.check(before, after)
         check_unchanged = partial(self._require_unchanged, source, before)
         move = FileMove(self.root, source, before, after, check_unchanged)
@@ -245,6 +250,10 @@ class VaultWriter:
         Raises:
             StorageError: the old file cannot be deleted.
         """
+        if not os.path.lexists(self.root / MOVE_INTENT):
+            return
+        from memvault.store.moves import complete_move
+
         complete_move(self.root, self._history, self._settings.encoding)
 
     def _record_bytes(

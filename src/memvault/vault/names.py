@@ -1,4 +1,4 @@
-"""Titles, aliases and names of memories, and the dates in file names."""
+"""Titles, names and tags in the forms in which they are compared."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Names, ids and folders in a vault, and its private folder ``.memvault``.
-
-``.memvault`` holds what belongs to this machine and cannot be rebuilt; it is kept out of git.
-"""
+"""Paths of files in a vault: which can be memories, and which are inside the vault."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The vault's machine-local folder ``.memvault``, which is kept out of git."""
+"""The vault's folder ``.memvault``: machine-local data that cannot be rebuilt, kept out of git."""
 
 from __future__ import annotations
 

@@ -13,6 +13,7 @@ import os
 import stat
 import sys
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,15 +24,39 @@ from memvault.vault import program_files
 from memvault.vault_tools.definition import FOLDER
 from memvault.vault_tools.tool_files import ToolFile, read_all
 
-DigestCache = dict[str, tuple[str, int]]
-"""The digests and sizes of files already read, by path in the vault."""
-
 _MAX_BYTES = 50_000_000
 _MAX_FILES = 10_000
 _CHUNK_BYTES = 1024 * 1024
 _OPEN_FLAGS = os.O_RDONLY
 for _flag in ("O_NOFOLLOW", "O_NONBLOCK", "O_BINARY"):
     _OPEN_FLAGS |= getattr(os, _flag, 0)
+
+
+class CoveredFiles:
+    """The files that trust covers in one vault, each listed and read once for all of its tools."""
+
+    def __init__(self, root: Path) -> None:
+        self.base = os.path.realpath(root)
+        self.digests: dict[str, tuple[str, int]] = {}
+        """The digest and size of each file already read, by its path in the vault."""
+
+    @cached_property
+    def tool_folder(self) -> frozenset[str]:
+        """Every file below ``tools/``, except the files that define tools.
+
+        A file such as ``CLAUDE.md``, which programs read as instructions, counts even if it defines
+        a tool.
+
+        Raises:
+            Refused: ``tools/`` contains a link.
+            StorageError: a folder cannot be read.
+        """
+        definitions = {tool.path for tool in read_all(Path(self.base)).tools.values()}
+        return frozenset(
+            path
+            for path in _files_below(self.base, FOLDER)
+            if path not in definitions or program_files.read_as(path)
+        )
 
 
 class ToolFingerprint(NamedTuple):
@@ -47,23 +72,26 @@ class ToolFingerprint(NamedTuple):
     uncovered: list[str]
 
 
-def fingerprint_of(root: Path, tool: ToolFile, cache: DigestCache | None = None) -> ToolFingerprint:
+def fingerprint_of(
+    root: Path, tool: ToolFile, vault_files: CoveredFiles | None = None
+) -> ToolFingerprint:
     """Return the fingerprint of a tool, with the program that may then be run.
 
-    To check several tools, pass the same ``cache`` so that each file is read once; to run one, omit
-    it so that the files are read again.
+    To check several tools, pass the same ``vault_files`` so that each file is read once; to run
+    one, omit it so that the files are read again.
 
     Raises:
         Refused: its command goes through a link in the vault, ``tools/`` contains a link, or its
             files exceed the limits.
         StorageError: a file cannot be read.
     """
-    base = os.path.realpath(root)
+    vault_files = vault_files or CoveredFiles(root)
+    base = vault_files.base
     program, *arguments = tool.definition.command
     with contextlib.suppress(UsageError):  # reported when it is run
         folder = Path(base, FOLDER)
         program = process.find_program(program, folder, process.environment(root))
-    covered = set(_tool_folder_files(base))
+    covered = set(vault_files.tool_folder)
     uncovered = []
     for word in dict.fromkeys((program, *arguments)):
         path = _resolve(base, word)
@@ -84,7 +112,7 @@ def fingerprint_of(root: Path, tool: ToolFile, cache: DigestCache | None = None)
             f"{FOLDER}/ contains more than {_MAX_FILES:,} files",
             f"move files that no tool needs out of {FOLDER}/",
         )
-    digests = list(_digests(base, files, {} if cache is None else cache))
+    digests = list(_digests(vault_files, files))
     definition = hashlib.sha256(tool.data).hexdigest()
     digest = hashlib.sha256(json.dumps([definition, digests]).encode()).hexdigest()
     return ToolFingerprint(digest, files, program, uncovered)
@@ -125,18 +153,6 @@ def _resolve(base: str, path: str) -> str | None:
     return here
 
 
-def _tool_folder_files(base: str) -> Iterator[str]:
-    """Yield every file below ``tools/``, except the files that define tools.
-
-    A file such as ``CLAUDE.md``, which programs read as instructions, counts even if it defines a
-    tool.
-    """
-    definitions = {tool.path for tool in read_all(Path(base)).tools.values()}
-    for path in _files_below(base, FOLDER):
-        if path not in definitions or program_files.read_as(path):
-            yield path
-
-
 def _files_below(base: str, top: str) -> Iterator[str]:
     """Yield every file below a folder of the vault.
 
@@ -161,23 +177,23 @@ def _files_below(base: str, top: str) -> Iterator[str]:
         yield from (f"{inside}/{name}" for name in files)
 
 
-def _digests(base: str, paths: Iterable[str], cache: DigestCache) -> Iterator[tuple[str, str]]:
+def _digests(vault_files: CoveredFiles, paths: Iterable[str]) -> Iterator[tuple[str, str]]:
     """Yield each path with the digest of its bytes.
 
     Raises:
         Refused: the files are too large.
         StorageError: one cannot be read.
     """
-    remaining = _MAX_BYTES
+    remaining, digests = _MAX_BYTES, vault_files.digests
     for path in paths:
-        if path not in cache:
+        if path not in digests:
             try:
-                cache[path] = _digest_file(base, path, remaining)
+                digests[path] = _digest_file(vault_files.base, path, remaining)
             except OSError as error:
                 raise StorageError(
                     f"{path} cannot be read: {error.strerror}", "check its permissions"
                 ) from error
-        digest, size = cache[path]
+        digest, size = digests[path]
         remaining -= size
         if remaining < 0:
             raise _too_much(path)

@@ -12,13 +12,13 @@ from pathlib import Path
 from memvault import grants
 from memvault.arguments.parameters import normal_name
 from memvault.errors import Refused, StorageError
-from memvault.vault_tools.fingerprint import DigestCache, ToolFingerprint, fingerprint_of
+from memvault.vault_tools.fingerprint import CoveredFiles, ToolFingerprint, fingerprint_of
 from memvault.vault_tools.tool_files import ToolFile
 
 _KIND = "tool"
 
 
-def require(root: Path, tool: ToolFile, cache: DigestCache | None = None) -> str:
+def require(root: Path, tool: ToolFile, vault_files: CoveredFiles | None = None) -> str:
     """Check that a tool is trusted here in its present state; return the program to run.
 
     Raises:
@@ -29,7 +29,7 @@ def require(root: Path, tool: ToolFile, cache: DigestCache | None = None) -> str
     granted_digest = grants.get(root, _KIND, normal_name(name)).get("digest")
     if not granted_digest:  # checked first, so that no file of an untrusted tool is read
         raise Refused(f"The tool {name} is not trusted here", hint)
-    covered = fingerprint_of(root, tool, cache)
+    covered = fingerprint_of(root, tool, vault_files)
     if granted_digest != covered.digest:
         changed = f"{tool.path} or a file that trust covers"
         raise Refused(f"The tool {name} has changed since it was trusted: {changed}", hint)
@@ -38,11 +38,11 @@ def require(root: Path, tool: ToolFile, cache: DigestCache | None = None) -> str
 
 def trusted(root: Path, tools: Iterable[ToolFile]) -> list[ToolFile]:
     """Return the tools that may run here in their present state; each file is read once."""
-    cache: DigestCache = {}
+    vault_files = CoveredFiles(root)
     runnable = []
     for tool in tools:
         with contextlib.suppress(Refused, StorageError):
-            require(root, tool, cache)
+            require(root, tool, vault_files)
             runnable.append(tool)
     return runnable
 
