@@ -184,10 +184,10 @@ def test_listing_in_shell_ends_with_next_command(crowded: Vault, run: Run) -> No
     """In the shell, the last line of a partial listing gives the command for the rest."""
     here = ("--vault", crowded.call("vault_status")["vault"])
     first = run("goals", "get", *here)
-    assert first.out.splitlines()[-1] == f"50 of {MANY}; `--offset 50` goes on"
+    assert first.out.splitlines()[-1] == f"50 of {MANY}; `--offset 50` shows more"
     last = run("goals", "get", "--offset", "50", *here)
     assert last.out.count("Dig") == MANY - 50
-    assert "goes on" not in last.out
+    assert "shows more" not in last.out
     many = run("list", *here)
     assert many.out.splitlines()[-1].startswith("50 of ")
 

@@ -272,7 +272,7 @@ def test_brief_prints_one_line_per_hit(notes: Path, run: Run) -> None:
     shown = run(*asked).out.splitlines()
     assert shown[-10:] == run(*asked, "--json").json["brief"]
     last = run("recall", "--all", "--brief", "--vault", str(notes)).out.splitlines()[-1]
-    assert last == "50 of 100; `--offset 50` goes on"
+    assert last == "50 of 100; `--offset 50` shows more"
 
 
 @pytest.mark.parametrize("budget", [1, 60, 150, 300, 500, 900, 1_500, 4_000])

@@ -44,7 +44,7 @@ def not_cancelled() -> bool:
 
 
 class Caller(NamedTuple):
-    """The caller of a tool, and what it may do; all secrets are masked unless it says otherwise."""
+    """The caller of a tool and its permissions; by default all secrets are masked."""
 
     agent: str = "main"
     # Whether it may name a program to run, and a path of this machine.

@@ -63,7 +63,7 @@ class FileState(NamedTuple):
 
     @classmethod
     def of(cls, path: str, data: bytes) -> Self:
-        """Return the state of a file that is known by its bytes only."""
+        """Return a file state with the size of the given bytes and no times or inode."""
         return cls(path, len(data), 0, 0, 0)
 
 

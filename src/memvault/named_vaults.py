@@ -222,6 +222,6 @@ def _require(what: str, value: str, usage: str) -> None:
 def _check_known(names: Sequence[str], known_names: Sequence[str] | Mapping[str, str]) -> None:
     for name in names:
         if name not in known_names:
-            hint = suggestion(name, known_names, "`memvault vaults list` names them")
+            hint = suggestion(name, known_names, "`memvault vaults list` lists them")
             hint = hint if known_names else f"`memvault vaults add {name} DIR` names one"
             raise NotFound(f"There is no vault named {name!r}", hint)

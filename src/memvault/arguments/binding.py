@@ -40,7 +40,7 @@ NO_MATCH = object()
 
 
 class Leniency(NamedTuple):
-    """A variation of a value that is accepted, and what it becomes, both for the reference.
+    """A lenient conversion of a value: descriptions of the input and the result, and the function.
 
     ``convert`` returns the intended value, None for a missing argument, or ``NO_MATCH``; it raises
     ``UsageError`` for a string that is invalid in its command-line form.

@@ -150,7 +150,7 @@ def shortened(texts: Iterable[str], most: int = 20) -> list[str]:
 def _paging_footer(result: Result) -> str:
     """Return a line with how many entries are shown, and the option that shows more."""
     shown = result.get("count", len(_list(result)))
-    return f"{shown:,} of {result['total']:,}; `--offset {result['next']}` goes on"
+    return f"{shown:,} of {result['total']:,}; `--offset {result['next']}` shows more"
 
 
 def _list(result: Result) -> list[Any]:
