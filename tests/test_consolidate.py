@@ -337,7 +337,8 @@ def test_consolidate_command_previews_proposals(run: Run, folder: Path) -> None:
     assert "The integration tests need the Docker daemon." in told.out
     assert "release-one-id, release-two-id" in told.out
     assert "`memvault consolidate --apply` writes them" in told.out
-    assert "--apply does it" not in run("consolidate", "--apply").out
+    assert "Nothing has been written yet" in told.out
+    assert "Nothing has been written yet" not in run("consolidate", "--apply").out
 
 
 def test_consolidate_groups_contradicting_values(vault: Vault, folder: Path) -> None:

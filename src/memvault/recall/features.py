@@ -128,7 +128,8 @@ def columns(rows: Sequence[FeatureRow]) -> dict[str, list[float]]:
         if part.estimate is not None:
             values = part.estimate(rows, values)
         if any(value is not None for value in values):  # a part without values lowers no score
-            by_name[name] = list(map(_in_unit, part.scale(values)))
+            scores = values if part.scale is None else part.scale(values)
+            by_name[name] = list(map(_in_unit, scores))
     return by_name
 
 
@@ -201,15 +202,11 @@ def _scaled_title(values: Sequence[float | None]) -> list[float]:
     return scaled(values, 1.0)
 
 
-def _unscaled(values: Sequence[float | None]) -> Sequence[float | None]:
-    return values
-
-
 class _ScorePart(NamedTuple):
     """How a part of a score is computed: a value per row, missing ones, and the scale to 0..1."""
 
     value: Callable[[FeatureRow], float | None]
-    scale: Callable[[Sequence[float | None]], Sequence[float | None]] = _unscaled
+    scale: Callable[[Sequence[float | None]], Sequence[float | None]] | None = None
     estimate: (
         Callable[[Sequence[FeatureRow], Sequence[float | None]], Sequence[float | None]] | None
     ) = None
